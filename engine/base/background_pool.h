@@ -1,0 +1,68 @@
+// Background work, through an interface: real threads in the server, a queue that a test turns by hand.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace ebbtide {
+
+enum class Priority : std::uint8_t { kHigh, kLow };  ///< high: flushes; low: compactions and their parts
+
+/// Thread-safe.
+class BackgroundPool {
+ public:
+  using Task = std::function<void()>;
+  virtual ~BackgroundPool() = default;
+  virtual void submit(Priority priority, Task task) = 0;
+  /// How many tasks can run at once; at least 1.
+  [[nodiscard]] virtual unsigned width() const = 0;
+  /// Runs one queued task on the calling thread, if there is one: a task that waits for its parts helps instead of blocking.
+  virtual bool run_one() = 0;
+};
+
+/// Threads of their own, at a lower scheduling priority if asked for. The destructor drops what has not started and joins.
+class ThreadPool final : public BackgroundPool {
+ public:
+  ThreadPool(unsigned threads, std::string name, int nice);
+  ~ThreadPool() override;
+  void submit(Priority priority, Task task) override;
+  [[nodiscard]] unsigned width() const override { return static_cast<unsigned>(threads_.size()); }
+  bool run_one() override;
+
+ private:
+  void run();
+  bool take(Task* task) REQUIRES(mutex_);
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Task> high_ GUARDED_BY(mutex_), low_ GUARDED_BY(mutex_);
+  bool stop_ GUARDED_BY(mutex_) = false;
+  std::string name_;
+  std::vector<std::thread> threads_;
+};
+
+/// Runs tasks when the test says so, high priority first.
+class ManualPool final : public BackgroundPool {
+ public:
+  void submit(Priority priority, Task task) override;
+  [[nodiscard]] unsigned width() const override { return 1; }
+  bool run_one() override;
+  /// Until nothing is queued.
+  void run_all() {
+    while (run_one()) {
+    }
+  }
+  [[nodiscard]] std::size_t queued() const;
+
+ private:
+  mutable Mutex mutex_;
+  std::deque<Task> high_ GUARDED_BY(mutex_), low_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ebbtide

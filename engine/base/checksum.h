@@ -1,0 +1,28 @@
+// The one checksum of every file: xxh3-64 of the bytes, bound to where they belong.
+//
+// A block that is copied to another file or another offset of its own file fails, as a flipped bit does.
+#pragma once
+
+#include <cstdint>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// Checksum of `data`, the block that starts at `offset` of file `file`.
+std::uint64_t block_checksum(Bytes data, FileNum file, std::uint64_t offset);
+/// The same over several pieces, as if they were one.
+class BlockChecksummer {
+ public:
+  BlockChecksummer(FileNum file, std::uint64_t offset);
+  ~BlockChecksummer();
+  BlockChecksummer(const BlockChecksummer&) = delete;
+  BlockChecksummer& operator=(const BlockChecksummer&) = delete;
+  void update(Bytes piece);
+  [[nodiscard]] std::uint64_t digest() const;
+
+ private:
+  void* state_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,28 @@
+// Assertions on our own mistakes. They stay on in release builds: a wrong byte on disk costs more than a branch.
+#pragma once
+
+namespace ebbtide {
+
+/// Prints file, line, condition and message, then aborts.
+[[noreturn]] void assertion_failed(const char* file, int line, const char* condition, const char* message);
+
+}  // namespace ebbtide
+
+/// Guards data: what must hold or the engine stops before it does harm. Not for input from disk, network or user.
+#define ASSERT(condition)                                                                        \
+  do {                                                                                           \
+    if (!(condition)) [[unlikely]] ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, ""); \
+  } while (false)
+#define ASSERT_MSG(condition, message)                                                                \
+  do {                                                                                                \
+    if (!(condition)) [[unlikely]] ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, message); \
+  } while (false)
+
+/// Only in debug and sanitizer builds: on hot paths, where the check would cost more than the work.
+#ifdef NDEBUG
+#define DEBUG_ASSERT(condition) \
+  do {                          \
+  } while (false)
+#else
+#define DEBUG_ASSERT(condition) ASSERT(condition)
+#endif

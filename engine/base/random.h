@@ -1,0 +1,45 @@
+// Random numbers that a seed repeats (xoshiro256**, seeded by splitmix64; public domain algorithms by Blackman and Vigna).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace ebbtide {
+
+/// Not thread-safe; one per owner.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) {
+    for (auto& word : state_) {
+      seed += 0x9e3779b97f4a7c15u;
+      std::uint64_t z = seed;
+      z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+      word = z ^ (z >> 31);
+    }
+  }
+  std::uint64_t next() {
+    const std::uint64_t result = std::rotl(state_[1] * 5, 7) * 9;
+    const std::uint64_t t = state_[1] << 17;
+    state_[2] ^= state_[0];
+    state_[3] ^= state_[1];
+    state_[1] ^= state_[2];
+    state_[0] ^= state_[3];
+    state_[2] ^= t;
+    state_[3] = std::rotl(state_[3], 45);
+    return result;
+  }
+  /// Uniform in [0, n); n > 0.
+  std::uint64_t uniform(std::uint64_t n) {
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(next()) * n) >> 64);
+  }
+  /// True once in n calls on average.
+  bool one_in(std::uint64_t n) { return uniform(n) == 0; }
+  /// Uniform in [0, 1).
+  double fraction() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
+
+ private:
+  std::uint64_t state_[4];
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,63 @@
+// Pages in memory, found without a lock and without a shared write.
+//
+// A lookup under an EpochGuard costs one probe of a lock-free table; the page it returns lives at least until the guard is left, even
+// if it is evicted meanwhile (the epoch frees it later). Whoever needs a page longer takes a pin. Eviction is CLOCK: a lookup sets the
+// page's mark only if it is not set already, so hot pages are not written to.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <engine/types.h>
+#include "base/epoch.h"
+
+namespace ebbtide {
+
+/// The decoded bytes of one block. Immutable. Allocated and freed by BlockCache only.
+struct CachedBlock {
+  const char* data;
+  std::uint32_t size;
+
+  [[nodiscard]] Bytes bytes() const { return {data, size}; }
+};
+
+/// Which block: the file that holds it and its offset there.
+struct BlockKey {
+  FileNum file = kNoFile;
+  std::uint64_t offset = 0;
+};
+
+/// Thread-safe.
+class BlockCache {
+ public:
+  /// `capacity` bytes; `epoch` must outlive the cache.
+  BlockCache(std::uint64_t capacity, Epoch& epoch);
+  ~BlockCache();
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
+
+  /// Null if absent. Needs an EpochGuard, and lasts as long as it.
+  [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
+  /// Starts the load of the bucket (stage 0) or of the block's first line (stage 1).
+  void prefetch(BlockKey key, int stage) const;
+  /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
+  [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
+  /// Copies `data` in, unless present, evicting what must go; pinned. A block larger than an eighth of a shard is not kept, only pinned.
+  std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
+  /// Forgets every block of a file. O(blocks of the cache); for dropped files and tests.
+  void erase_file(FileNum file);
+
+  void set_capacity(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t capacity() const;
+  /// Bytes held, overhead included.
+  [[nodiscard]] std::uint64_t usage() const;
+  /// Counts since the start, summed over threads.
+  [[nodiscard]] std::uint64_t hits() const;
+  [[nodiscard]] std::uint64_t misses() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,60 @@
+// Carries out any plan: reads inputs, lets survivors through, writes outputs, answers with the edit to commit.
+//
+// It knows no database: all it needs is in CompactionEnv. The caller marks inputs busy before, commits the edit after.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <engine/options.h>
+#include "base/background_pool.h"
+#include "io/file_system.h"
+#include "table/table_reader.h"
+#include "tree/plan.h"
+#include "version/version.h"
+#include "version/version_edit.h"
+
+namespace ebbtide {
+
+struct CompactionEnv {
+  FileSystem* fs = nullptr;
+  std::string dir;
+  BackgroundPool* pool = nullptr;                    ///< sub-merges; may be null: all on the calling thread
+  std::function<FileNum()> new_file;                 ///< thread-safe
+  std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
+  std::function<void(std::uint64_t bytes)> throttle; ///< may be null; called as output is written
+  const std::atomic<bool>* abort = nullptr;          ///< set: give up soon with kAborted
+};
+
+/// What a merge must know of the moment it starts in.
+struct CompactionContext {
+  Millis now = 0;
+  std::vector<SeqNum> view_seqs;   ///< seqs of open leased views, ascending: versions they see must stay
+  TreeSettings settings;
+  StampMode stamp = StampMode::kWriteTime;
+  SeqNum visible_seq = 0;
+};
+
+struct CompactionResult {
+  TreeEdit edit;
+  std::uint64_t bytes_read = 0, bytes_written = 0, entries_in = 0, entries_out = 0;
+  std::uint64_t files_moved = 0, sub_merges = 0;
+  std::vector<FileMeta> outputs;
+};
+
+/// Files it wrote are unlinked again if it fails.
+Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context, const CompactionEnv& env);
+
+/// Writes the entries of frozen memtables (newest first; one iterator and its range tombstones each) as files of one new run of
+/// level `level` in front of every other run. Same survivors, same builder.
+struct FlushInput {
+  InternalIterator* entries = nullptr;
+  SharedTombstones range_tombstones;
+};
+Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version, const CompactionContext& context,
+                                      const CompactionEnv& env);
+
+}  // namespace ebbtide

@@ -1,0 +1,120 @@
+// The engine: a persistent ordered map from bytes to entries, with several databases in one directory.
+//
+//   auto db = Db::open(settings, components);
+//   WriteBatch batch;  batch.put(0, "k", "v");
+//   db->commit(batch);                        // visible to every reader from here on
+//   db->write_log();                          // at the end of a pass: one write for everything committed in it
+//   ... send replies once db->durable_seq() >= what they could have seen ...
+//
+// Threads: every method is safe from any thread, unless said otherwise. Views and iterators belong to one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <engine/iterator.h>
+#include <engine/options.h>
+#include <engine/read_view.h>
+#include <engine/result.h>
+#include <engine/stats.h>
+#include <engine/types.h>
+#include <engine/write_batch.h>
+
+namespace ebbtide {
+
+struct DbImpl;
+
+/// While one is alive on a thread, nothing that a pass view of that thread can reach is freed. Cheap (two stores); may nest.
+/// Not for use across I/O that may last, nor to be moved to another thread.
+class PassGuard {
+ public:
+  explicit PassGuard(Db& db);
+  ~PassGuard();
+  PassGuard(const PassGuard&) = delete;
+  PassGuard& operator=(const PassGuard&) = delete;
+
+ private:
+  void* epoch_;
+};
+
+class Db {
+ public:
+  /// Opens or creates the database in settings.dir, recovering what the log has (progress goes to the listener).
+  /// kBusy: another process has it. kCorruption: a file is not what the manifest says, named. kUnsupported: written by a newer
+  /// version, both named. kInvalidArgument: settings. Directory and files are private to the user (0700, 0600).
+  static Result<std::unique_ptr<Db>> open(const Settings& settings, const Components& components);
+  /// As close(), errors ignored.
+  ~Db();
+  Db(const Db&) = delete;
+  Db& operator=(const Db&) = delete;
+
+  /// Stops background work, writes and syncs the log. No other call may be running or follow. The memtables are not flushed:
+  /// the log has them.
+  Status close();
+
+  // --- writing
+  /// Gives the batch its seqs, time and trees, makes it visible and queues it for the log. Returns when it is visible.
+  /// An empty batch does nothing. kRetry: engine time passed batch.relied_expiry(); nothing was written. kOutOfMemory, kNoSpace
+  /// (only for batches that add data), kReadOnly: nothing was written. May wait while the write stall is on.
+  Status commit(WriteBatch& batch);
+  /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
+  /// fsync is `always` (then the log thread does). Call at the end of each pass.
+  void write_log();
+  /// The highest seq that readers see.
+  [[nodiscard]] SeqNum visible_seq() const;
+  /// The highest seq such that a reply that depends on it may leave: written (everysec, no) or synced (always).
+  [[nodiscard]] SeqNum durable_seq() const;
+  /// Blocks until durable_seq() >= seq. kUnknownOutcome if the log failed first.
+  Status wait_durable(SeqNum seq);
+  /// Blocks until the log is synced past seq, whatever the fsync mode.
+  Status wait_synced(SeqNum seq);
+  /// Called (from any engine thread, no locks held) each time durable_seq() moves or the log fails. Set once, before use.
+  void set_durable_listener(std::function<void()> listener);
+  /// Ok, or why writes are refused now.
+  [[nodiscard]] Status write_status() const;
+
+  // --- reading
+  /// Engine time now, in ms. Monotone. One clock call.
+  [[nodiscard]] Millis now() const;
+  /// A pass view of a database at the newest visible seq. The caller holds a PassGuard for as long as it uses the view.
+  [[nodiscard]] ReadView view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const;
+  /// A leased view: consistent, owned, revocable. Always ReadMode::kBlocking.
+  [[nodiscard]] ReadView lease(DatabaseId database) const;
+  /// An iterator over a leased view (a new one if `view` is a pass view: its seq may then be later).
+  [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
+  /// Reads the pages of `misses` on fetcher threads, then calls `done` from one of them. The set must stay where it is and
+  /// untouched until then; afterwards it holds the pins. Errors are left for the second try to meet.
+  void fetch(MissSet* misses, std::function<void()> done);
+
+  // --- by hand
+  /// Flushes the memtables of a database and waits.
+  Status flush(DatabaseId database);
+  /// Merges everything in the range down to one run, and waits.
+  Status compact(DatabaseId database, const KeyRange& range);
+  /// Reads every block of a database and checks checksums, order and bounds.
+  Result<VerifyReport> verify(DatabaseId database);
+  /// Number of keys in a range, by walking it.
+  Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
+  /// New settings for a database's tree, from the next job on. The stamp mode of a tree that exists stays as it is.
+  Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
+  Status set_fsync(FsyncMode mode);
+  Status set_memory_budget(std::uint64_t bytes);
+  /// Stops compactions (flushes go on); nests.
+  void pause_compactions();
+  void resume_compactions();
+
+  // --- knowing
+  [[nodiscard]] Stats stats() const;
+  [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
+  [[nodiscard]] const Settings& settings() const;
+
+ private:
+  friend class PassGuard;
+  explicit Db(std::unique_ptr<DbImpl> impl);
+  std::unique_ptr<DbImpl> impl_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,88 @@
+// Everything that can be set, and everything that can be replaced.
+//
+// Settings are values: what the YAML says, validated as a whole. Components are the seams to the outside world (files, clock,
+// background threads, listener), with real, simulated and fault-injecting forms.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <engine/status.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+class FileSystem;      // io/file_system.h
+class Clock;           // base/clock.h
+class BackgroundPool;  // base/background_pool.h
+class EventListener;   // events.h
+
+enum class FsyncMode : std::uint8_t { kAlways, kEverySecond, kNo };
+/// Numbers are part of the file formats.
+enum class Compression : std::uint8_t { kNone = 0, kLz4 = 1, kZstd = 2 };
+/// Numbers are part of the file formats.
+enum class StampMode : std::uint8_t { kWriteTime = 0, kExpireTime = 1, kExplicit = 2 };
+enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombstones, kOldest };
+enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
+enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };
+
+/// The merge policy by name, and its parameters by name. policy/registry checks both.
+struct PolicySettings {
+  std::string name = "one_leveling";
+  std::map<std::string, double> parameters;  ///< those left out take the policy's defaults
+};
+
+/// Settings of one tree. All may change while the tree is in use, unless said otherwise.
+struct TreeSettings {
+  PolicySettings policy;
+  std::uint64_t file_size = std::uint64_t{64} << 20;  ///< bytes of a table's data file, 1 MiB to 4 GiB
+  std::uint32_t page_size = 4096;                     ///< bytes of a page before compression, 1 KiB to 64 KiB
+  std::uint32_t pages_per_tile = 1;                   ///< h of KiWi, 1 to 64
+  FileChoice file_choice = FileChoice::kLeastOverlap;
+  Partitioning partitioning = Partitioning::kSize;
+  FilterAllocation filter_allocation = FilterAllocation::kUniform;
+  double filter_bits_per_key = 10;                    ///< 0 to 32; 0 = no filters
+  Millis delete_deadline = 0;                         ///< 0 = no promise
+  StampMode stamp = StampMode::kWriteTime;            ///< fixed for the life of a tree
+  Compression compression = Compression::kLz4;
+  Compression compression_last_level = Compression::kZstd;
+};
+
+struct Settings {
+  std::string dir = "./data";
+  FsyncMode fsync = FsyncMode::kEverySecond;
+  std::uint32_t databases = 16;
+  std::uint64_t memory_budget = std::uint64_t{1} << 30;   ///< bytes for memtables, cache, filters, indexes, large values
+  std::uint64_t memtable_size = std::uint64_t{64} << 20;  ///< bytes at which a memtable is frozen
+  std::uint64_t block_cache = 0;                          ///< bytes; 0 = what the budget leaves
+  std::uint64_t max_disk_bytes = 0;                       ///< bytes the data directory may use; 0 = keep 5 % of the disk free
+  bool direct_io = false;                                 ///< table reads bypass the page cache
+  std::uint32_t background_threads = 1;                   ///< flushes and compactions
+  std::uint32_t fetch_threads = 4;                        ///< readers of missing pages
+  std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
+  bool accept_clock = false;                              ///< open although the wall clock is far past the persisted mark
+  TreeSettings tree;                                      ///< default of every database
+  std::map<DatabaseId, TreeSettings> overrides;           ///< by database, whole
+
+  [[nodiscard]] const TreeSettings& tree_for(DatabaseId database) const {
+    auto it = overrides.find(database);
+    return it == overrides.end() ? tree : it->second;
+  }
+};
+
+/// Checks every value against its range: kInvalidArgument names the key, the value and what is allowed.
+Status validate(const TreeSettings& settings);
+Status validate(const Settings& settings);
+
+/// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db.
+struct Components {
+  FileSystem* fs = nullptr;
+  Clock* clock = nullptr;
+  BackgroundPool* background = nullptr;
+  EventListener* events = nullptr;
+  std::uint64_t seed = 0;  ///< of every random decision; 0 = from the system
+};
+
+}  // namespace ebbtide

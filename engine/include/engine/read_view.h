@@ -1,0 +1,96 @@
+// What a reader sees: one database at one sequence number and one engine time.
+//
+// Two weights of the same thing:
+//   * a *pass view* costs two loads. It is valid while the thread holds its PassGuard (a span of commands), takes no count on
+//     anything, and its results point straight into memtable and cached pages.
+//   * a *leased view* (Db::lease) owns what it reads, may live for minutes and move between threads, and can be revoked.
+//
+// Fetch and retry: with ReadMode::kResident a read never waits for the disk. What it lacks is added to the MissSet and it
+// answers kNotResident; the caller collects as many misses as it can, hands the set to Db::fetch, and runs again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <engine/iterator.h>
+#include <engine/status.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+class Db;
+struct TreeView;       // db/tree_view.h: memtables and runs of one tree at one moment
+class Lease;           // db/snapshots.h
+
+/// xxh3 of the key with a fixed seed, the one hash of the engine.
+std::uint64_t hash_key(Bytes key);
+
+/// A block that a read lacked: where it is, and the open file that has it.
+struct PageMiss {
+  const void* table = nullptr;  ///< the table reader, kept alive by MissSet::keep_alive
+  std::uint32_t page = 0;       ///< what the table reader understands
+};
+
+/// Pages that reads found missing, and, once fetched, the pins that keep them in memory for the second try.
+/// One owner at a time; not thread-safe.
+struct MissSet {
+  std::vector<PageMiss> pages;
+  std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages` before, pinned pages after the fetch
+
+  [[nodiscard]] bool empty() const { return pages.empty(); }
+  void clear() {
+    pages.clear();
+    keep_alive.clear();
+  }
+};
+
+enum class ReadMode : std::uint8_t {
+  kResident,  ///< never wait for the disk; misses go to the MissSet
+  kBlocking,  ///< read what is missing on this thread
+};
+
+/// The current entry of a key. `value` points into memory that is valid while the view is (pass view: until its PassGuard is left).
+struct Found {
+  Bytes value;
+  std::shared_ptr<const void> pin;  ///< set if the value lies in a buffer of its own (large values); keep it to keep `value`
+  EntryKind kind = EntryKind::kValue;
+  SeqNum seq = 0;
+  Millis expiry = 0;
+  DeleteKey stamp = kNoStamp;
+};
+
+class ReadView {
+ public:
+  ReadView() = default;
+
+  /// The current entry of `key`: ok and `found` filled in, kNotFound (absent, deleted or expired), kNotResident (only with
+  /// ReadMode::kResident; misses added), kRevoked, kCorruption, kIoError. Safe from the view's thread only.
+  [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
+
+  /// Starts the loads that get() will need; `stage` 0, 1, 2 in turn over a span of keys, so that their cache misses overlap.
+  /// Changes no result.
+  void prefetch(const LookupKey& key, int stage) const;
+
+  [[nodiscard]] SeqNum seq() const { return seq_; }
+  [[nodiscard]] Millis now() const { return now_; }
+  [[nodiscard]] DatabaseId database() const { return database_; }
+  /// False when the database never had a write: everything is absent.
+  [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
+  [[nodiscard]] MissSet* misses() const { return misses_; }
+  [[nodiscard]] ReadMode mode() const { return mode_; }
+
+ private:
+  friend class Db;
+  friend struct DbImpl;
+  const TreeView* tree_ = nullptr;
+  SeqNum seq_ = 0;
+  Millis now_ = 0;
+  MissSet* misses_ = nullptr;
+  ReadMode mode_ = ReadMode::kBlocking;
+  DatabaseId database_ = 0;
+  std::shared_ptr<Lease> lease_;  ///< null for a pass view
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,62 @@
+// The numbers the engine always knows, as one value. INFO, metrics, logs and tools read these.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+
+struct RunInfo {
+  RunId id = 0;
+  int level = 0;
+  std::uint64_t files = 0, bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
+  std::uint64_t filter_bits = 0;
+  Millis oldest_tombstone_birth = 0;  ///< 0 = none
+};
+
+struct TreeInfo {
+  DatabaseId database = 0;
+  TreeId tree = kNoTree;
+  std::string policy;
+  std::vector<RunInfo> runs;  ///< newest first
+  std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
+  std::uint64_t pending_compaction_bytes = 0;
+  /// An estimate of the keys that exist: entries less tombstones. Exact only when nothing was overwritten.
+  std::uint64_t estimated_keys = 0;
+};
+
+struct Stats {
+  // bytes since open
+  std::uint64_t user_bytes_written = 0, wal_bytes_written = 0, flush_bytes_written = 0;
+  std::uint64_t compaction_bytes_read = 0, compaction_bytes_written = 0;
+  // counts since open
+  std::uint64_t gets = 0, get_hits = 0, get_misses = 0, writes = 0, batches = 0, iterators = 0;
+  std::uint64_t flushes = 0, compactions = 0, trivial_moves = 0, files_dropped = 0;
+  std::uint64_t wal_syncs = 0, wal_writes = 0;
+  std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
+  std::uint64_t fetches = 0;
+  // stalls
+  std::uint64_t stall_micros_memtable = 0, stall_micros_runs = 0, stall_micros_pending_bytes = 0;
+  bool write_stalled = false;
+  // memory, bytes now
+  std::uint64_t memory_budget = 0, memtable_bytes = 0, cache_bytes = 0, cache_capacity = 0, table_bytes = 0;
+  // disk, bytes now
+  std::uint64_t wal_live_bytes = 0, table_live_bytes = 0;
+  std::uint64_t compactions_running = 0;
+  std::uint64_t snapshots = 0;
+  SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
+  Millis engine_time = 0;
+  bool read_only = false;
+  std::string read_only_reason;
+};
+
+/// What Db::verify found.
+struct VerifyReport {
+  std::uint64_t files = 0, pages = 0, entries = 0, bytes = 0;
+  std::vector<std::string> errors;  ///< each names file and offset
+};
+
+}  // namespace ebbtide

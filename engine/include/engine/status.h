@@ -1,0 +1,83 @@
+// How every fallible call answers: a code that callers branch on, and a sentence that names what was wrong and where.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+enum class Code : std::uint8_t {
+  kOk = 0,
+  kNotFound,         ///< no such key, file or name
+  kNotResident,      ///< a read that may not block needs pages that are not in memory; they were added to its MissSet
+  kRetry,            ///< what the caller relied on has changed (an expiry passed); run again from the start
+  kInvalidArgument,  ///< the caller's input is wrong
+  kCorruption,       ///< bytes on disk fail their checksum or grammar; the message names file and offset
+  kIoError,          ///< the operating system said no
+  kNoSpace,          ///< the disk, or the limit set for it, is full
+  kOutOfMemory,      ///< the memory budget is spent
+  kReadOnly,         ///< the engine takes no writes now; the message says why
+  kRevoked,          ///< a read view was taken back so that a delete deadline holds
+  kBusy,             ///< in use or already going on
+  kExists,           ///< the name is taken
+  kUnsupported,      ///< valid, but not by this version or file system
+  kAborted,          ///< given up on request (shutdown, a job that had to yield)
+  kUnknownOutcome,   ///< the write may or may not survive: the log failed under it
+};
+
+/// Name of a code as it appears in messages: "corruption", "no space", ...
+const char* code_name(Code code);
+
+/// Success, or a code with a message. Success allocates nothing and is one byte and a null pointer. Thread-compatible.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message)
+      : code_(code), message_(message.empty() ? nullptr : std::make_shared<const std::string>(std::move(message))) {}
+
+  static Status ok() { return {}; }
+  static Status not_found(std::string m = {}) { return {Code::kNotFound, std::move(m)}; }
+  static Status not_resident() { return {Code::kNotResident, {}}; }
+  static Status retry() { return {Code::kRetry, {}}; }
+  static Status invalid_argument(std::string m) { return {Code::kInvalidArgument, std::move(m)}; }
+  static Status corruption(std::string m) { return {Code::kCorruption, std::move(m)}; }
+  static Status io_error(std::string m) { return {Code::kIoError, std::move(m)}; }
+  static Status no_space(std::string m) { return {Code::kNoSpace, std::move(m)}; }
+  static Status out_of_memory(std::string m) { return {Code::kOutOfMemory, std::move(m)}; }
+  static Status read_only(std::string m) { return {Code::kReadOnly, std::move(m)}; }
+  static Status revoked(std::string m) { return {Code::kRevoked, std::move(m)}; }
+  static Status busy(std::string m) { return {Code::kBusy, std::move(m)}; }
+  static Status exists(std::string m) { return {Code::kExists, std::move(m)}; }
+  static Status unsupported(std::string m) { return {Code::kUnsupported, std::move(m)}; }
+  static Status aborted(std::string m) { return {Code::kAborted, std::move(m)}; }
+  static Status unknown_outcome(std::string m) { return {Code::kUnknownOutcome, std::move(m)}; }
+
+  [[nodiscard]] bool is_ok() const { return code_ == Code::kOk; }
+  [[nodiscard]] bool is_not_found() const { return code_ == Code::kNotFound; }
+  [[nodiscard]] bool is_not_resident() const { return code_ == Code::kNotResident; }
+  [[nodiscard]] Code code() const { return code_; }
+  /// The message without the code's name; empty on success.
+  [[nodiscard]] Bytes message() const { return message_ ? Bytes(*message_) : Bytes(); }
+  /// "corruption: 000012.data: page at 8192: checksum mismatch"
+  [[nodiscard]] std::string to_string() const;
+
+  /// The same status with "context: " before its message. Success stays success.
+  [[nodiscard]] Status with_context(Bytes context) const;
+
+ private:
+  Code code_ = Code::kOk;
+  std::shared_ptr<const std::string> message_;
+};
+
+}  // namespace ebbtide
+
+/// Returns from the calling function if `expr`, a Status, is not ok.
+#define TRY(expr)                                                        \
+  do {                                                                   \
+    if (::ebbtide::Status try_status_ = (expr); !try_status_.is_ok()) [[unlikely]] \
+      return try_status_;                                                \
+  } while (false)

@@ -1,0 +1,67 @@
+// The numbers that the engine counts in, and the value types that cross its joints.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+/// Engine-wide sequence number of an operation. 0 is before the first operation.
+using SeqNum = std::uint64_t;
+inline constexpr SeqNum kMaxSeqNum = (SeqNum{1} << 56) - 1;
+
+/// Number of a file in the data directory. Never reused, whatever the kind of file. 0 is no file.
+using FileNum = std::uint64_t;
+inline constexpr FileNum kNoFile = 0;
+
+/// Physical identity of a tree. SWAPDB and FLUSHDB change which tree a database maps to, never a tree's id. 0 is no tree.
+using TreeId = std::uint32_t;
+inline constexpr TreeId kNoTree = 0;
+
+/// Logical database number, 0 to Settings::databases - 1.
+using DatabaseId = std::uint32_t;
+
+/// Identity of a sorted run inside its tree; it survives merges into the run. 0 is no run.
+using RunId = std::uint64_t;
+
+/// Milliseconds of engine time (Unix epoch; see DELETES, engine time). 0 is "none" wherever a time is optional.
+using Millis = std::uint64_t;
+
+/// The delete key D: a 63-bit unsigned number that an entry may carry beside its sort key. Users see it as the stamp.
+using DeleteKey = std::uint64_t;
+inline constexpr DeleteKey kMaxDeleteKey = (DeleteKey{1} << 63) - 1;
+/// In memory only: "no stamp". Matches no range of delete keys, open-ended ones included.
+inline constexpr DeleteKey kNoStamp = std::numeric_limits<DeleteKey>::max();
+
+/// What an entry says of its key. The numbers are part of the file formats.
+enum class EntryKind : std::uint8_t {
+  kTombstone = 1,  ///< the key was deleted
+  kValue = 2,      ///< a plain value
+  kHeader = 3,     ///< the header of a collection, whose elements lie under the same key
+};
+
+/// A range of keys, `start` included, `end` not. An empty `end` means "no upper bound".
+struct KeyRange {
+  std::string start;
+  std::string end;
+
+  [[nodiscard]] bool contains(Bytes key) const { return key >= Bytes(start) && (end.empty() || key < Bytes(end)); }
+};
+
+/// A key and its hash, computed once per command (hash_key in base/hash.h, or LookupKey's constructor in read_view.h).
+struct LookupKey {
+  Bytes key;
+  std::uint64_t hash = 0;
+};
+
+/// Upper limits that the formats and the interfaces share. Keys here are engine keys, that is, after escaping.
+inline constexpr std::size_t kMaxKeyBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxValueBytes = std::size_t{512} << 20;
+/// A value longer than this lies in blocks of its own beside the pages of its table.
+inline constexpr std::size_t kLargeValueBytes = std::size_t{64} << 10;
+
+}  // namespace ebbtide

@@ -1,0 +1,98 @@
+// The seam to the operating system's files. Nothing else in the engine opens, reads, writes, renames, syncs or unlinks.
+//
+// Forms: posix_fs (real), memory_fs (simulated sectors and directory entries, power loss by seed), fault_fs (errors at the n-th
+// operation, over any other), trace_fs (a line per operation, over any other).
+//
+// Paths are plain strings, "dir/name". Errors name operation and path. What is written is durable after sync() of the file and,
+// for a new, renamed or linked name, sync_dir() of its directory; nothing less.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <engine/result.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// Appends only. Not thread-safe. Destroying it closes the file without a sync.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  /// All of it, in order, in as few system calls as possible. After an error the file's tail is undefined.
+  virtual Status append(std::span<const Bytes> pieces) = 0;
+  Status append(Bytes data) { return append(std::span<const Bytes>(&data, 1)); }
+  /// Data and size are durable afterwards. After an error the file is lost: never retry on it.
+  virtual Status sync() = 0;
+  virtual Status close() = 0;
+  /// Bytes appended so far (plus what was there, for append_to).
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
+};
+
+/// Reads at any offset. Thread-safe.
+class RandomAccessFile {
+ public:
+  virtual ~RandomAccessFile() = default;
+  /// Reads exactly `length` bytes into `buffer`; kCorruption if the file ends before.
+  virtual Status read(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
+  /// As read, but only if it does not wait for the device: true if it was done, false if it would have to wait.
+  virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
+  [[nodiscard]] virtual std::uint64_t size() const = 0;
+};
+
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
+struct DiskSpace {
+  std::uint64_t total_bytes = 0;
+  std::uint64_t free_bytes = 0;  ///< to this user
+};
+
+struct OpenOptions {
+  bool direct = false;  ///< bypass the page cache where the system can; alignment is the implementation's business
+};
+
+/// Thread-safe.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// A new, empty file, mode 0600; kExists if the name is taken.
+  virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) = 0;
+  /// kNotFound if there is none.
+  virtual Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) = 0;
+  /// Replaces `to` if it exists.
+  virtual Status rename(const std::string& from, const std::string& to) = 0;
+  virtual Status unlink(const std::string& path) = 0;
+  virtual Status link(const std::string& from, const std::string& to) = 0;
+  virtual Status truncate(const std::string& path, std::uint64_t size) = 0;
+  virtual Status sync_dir(const std::string& dir) = 0;
+  /// Mode 0700; ok if it exists.
+  virtual Status create_dir(const std::string& dir) = 0;
+  virtual Status remove_dir(const std::string& dir) = 0;
+  /// Names of the entries of a directory, in no order.
+  virtual Result<std::vector<std::string>> list(const std::string& dir) = 0;
+  virtual Result<std::uint64_t> file_size(const std::string& path) = 0;
+  [[nodiscard]] virtual bool exists(const std::string& path) = 0;
+  /// Gives the range's space back; reads of it return zeros. kUnsupported where the file system cannot.
+  virtual Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) = 0;
+  /// Bytes that the file occupies on disk.
+  virtual Result<std::uint64_t> allocated_bytes(const std::string& path) = 0;
+  virtual Result<DiskSpace> disk_space(const std::string& dir) = 0;
+  /// Held until destroyed, or the process ends. kBusy, naming the path, if another process (or object) holds it.
+  virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
+};
+
+/// The real one. Lives for ever.
+FileSystem* posix_file_system();
+
+/// Whole file into a string.
+Result<std::string> read_file(FileSystem& fs, const std::string& path);
+/// Writes to `path`.tmp, syncs, renames over `path`, syncs the directory: old or new content after a crash, never a mix.
+Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content);
+
+}  // namespace ebbtide

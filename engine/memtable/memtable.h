@@ -1,0 +1,60 @@
+// The newest part of a tree, in memory: an ordered index for walks and flushes, a hash index for point reads.
+//
+// Both lead to the same node of a key, whose versions hang in a chain, newest first: overwriting a key costs one hash probe and no
+// ordered insertion. Nodes and versions lie in an arena and never move; values above kLargeValueBytes are shared, not copied.
+//
+// Threads: any number of writers and readers at once, without locks on the read side. Writers of the same key may race: the chain is
+// kept in seq order. Readers see an insertion entirely or not at all.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <engine/write_batch.h>
+#include "base/entry.h"
+#include "deletes/range_tombstone.h"
+#include "iter/internal_iterator.h"
+
+namespace ebbtide {
+
+class MemTable {
+ public:
+  /// `expected_bytes` sizes the hash index.
+  explicit MemTable(std::size_t expected_bytes);
+  ~MemTable();
+  MemTable(const MemTable&) = delete;
+  MemTable& operator=(const MemTable&) = delete;
+
+  /// Adds a version. entry.seq must not be present for the key. entry.shared, if set, is kept alive by the memtable.
+  void insert(const LookupKey& key, const Entry& entry);
+  /// Adds a range tombstone.
+  void insert_range(RangeTombstone tombstone);
+
+  /// The newest version of `key` with seq <= view_seq, or null. Range tombstones are not applied. The entry is filled in `out`.
+  bool get(const LookupKey& key, SeqNum view_seq, Entry* out) const;
+  /// stage 0 starts the load of the hash bucket, stage 1 of the node it leads to.
+  void prefetch(const LookupKey& key, int stage) const;
+
+  /// Newest cover of `key` with seq <= view_seq: seq and birth, or false. A memtable without range tombstones answers from one load.
+  bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
+  /// All range tombstones, fragmented, as of now; never null.
+  [[nodiscard]] SharedTombstones range_tombstones() const;
+
+  /// Shows insertions that happen while it is open, or not. The memtable must outlive it.
+  [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator() const;
+
+  /// Bytes of everything: arena, index, shared values.
+  [[nodiscard]] std::size_t memory_bytes() const;
+  [[nodiscard]] std::uint64_t entries() const;
+  [[nodiscard]] std::uint64_t tombstones() const;
+  /// Oldest birth of a tombstone (point or range) or smallest expiry; 0 = none.
+  [[nodiscard]] Millis oldest_birth() const;
+  [[nodiscard]] Millis min_expiry() const;
+  [[nodiscard]] bool empty() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ebbtide

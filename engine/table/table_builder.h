@@ -1,0 +1,63 @@
+// Writes one table: a data file of pages in delete tiles, and a metadata file that describes them (engine/docs/formats.md).
+//
+//   TableBuilder builder(options);
+//   while (...) TRY(builder.add(entry));      // key ascending, seq descending
+//   builder.add_range_tombstone(t);           // any time, any order
+//   TRY_ASSIGN(built, builder.finish());      // both files written and synced; directory not yet
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <engine/options.h>
+#include "base/entry.h"
+#include "base/table_stats.h"
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+struct TableBuilderOptions {
+  FileSystem* fs = nullptr;
+  std::string dir;
+  FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files, both fresh
+  std::uint32_t page_size = 4096;     ///< bytes of a page before compression
+  std::uint32_t pages_per_tile = 1;   ///< h, 1 to 64
+  double filter_bits_per_key = 10;    ///< 0 = no filter
+  Compression compression = Compression::kLz4;
+  SeqNum applied_seq = 0;
+};
+
+/// What was written.
+struct BuiltTable {
+  FileNum data_file = kNoFile, metadata_file = kNoFile;
+  std::uint64_t data_bytes = 0, metadata_bytes = 0;
+  std::uint64_t data_checksum = 0;      ///< over the pages' checksums
+  std::uint64_t metadata_checksum = 0;  ///< over the whole metadata file
+  TableStats stats;
+};
+
+/// Not thread-safe.
+class TableBuilder {
+ public:
+  explicit TableBuilder(TableBuilderOptions options);
+  /// Unlinks what was written unless finish() succeeded.
+  ~TableBuilder();
+  TableBuilder(const TableBuilder&) = delete;
+  TableBuilder& operator=(const TableBuilder&) = delete;
+
+  /// In order; a version of a key that the previous entry has too must have a smaller seq. An entry with `large` set is copied from
+  /// its table without being decoded; one with a value above kLargeValueBytes is written as blocks of its own.
+  Status add(const Entry& entry);
+  void add_range_tombstone(const RangeTombstone& tombstone);
+  /// Bytes of the data file so far, the tile in progress included (before compression): what splits outputs.
+  [[nodiscard]] std::uint64_t data_bytes() const;
+  [[nodiscard]] bool empty() const;
+  Result<BuiltTable> finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,91 @@
+// Reads one table. Resident: page table, fences, filters, range tombstones. Pages come through the block cache.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <engine/read_view.h>
+#include "base/entry.h"
+#include "base/table_stats.h"
+#include "cache/block_cache.h"
+#include "deletes/range_tombstone.h"
+#include "io/file_system.h"
+#include "iter/internal_iterator.h"
+
+namespace ebbtide {
+
+/// Counters of one thread or job; plain, the owner adds them up.
+struct ReadCounters {
+  std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
+};
+
+struct TableReaderOptions {
+  FileSystem* fs = nullptr;
+  BlockCache* cache = nullptr;
+  std::string dir;
+  bool direct_io = false;
+};
+
+/// What the manifest knows of the two files; open() checks it.
+struct TableFiles {
+  FileNum data_file = kNoFile, metadata_file = kNoFile;
+  std::uint64_t data_bytes = 0, metadata_bytes = 0;
+  std::uint64_t data_checksum = 0, metadata_checksum = 0;
+};
+
+struct TableIteratorOptions {
+  KeyRange bounds;            ///< tiles and pages outside are not read
+  bool fill_cache = true;     ///< false: pages are read beside the cache (compactions), with readahead
+  ReadCounters* counters = nullptr;
+};
+
+enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
+
+/// Immutable after open; thread-safe.
+class TableReader : public std::enable_shared_from_this<TableReader> {
+ public:
+  /// Reads the metadata file whole and checks it; kCorruption names file and offset.
+  static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
+  ~TableReader();
+
+  /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long as it
+  /// (or as long as *pin, which is set when the bytes are not the cache's). With `misses` set never reads: kNotResident after adding
+  /// what it lacks. kError: *status says why.
+  Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
+             ReadCounters* counters, Status* status) const;
+  /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
+  [[nodiscard]] bool may_contain(const LookupKey& key) const;
+  /// Starts loads: stage 0 fences and filter rows, stage 1 the cache's bucket of the page, stage 2 the page.
+  void prefetch(const LookupKey& key, int stage) const;
+  /// Reads a page into the cache and pins it: what a MissSet's `page` asks for. Any thread.
+  Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page) const;
+  /// True if the page could be had without waiting for the device (preadv2 RWF_NOWAIT); then it is in the cache and pinned.
+  std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page) const;
+  /// The bytes of a large value of this table.
+  Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
+
+  [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator(const TableIteratorOptions& options) const;
+  [[nodiscard]] const SharedTombstones& range_tombstones() const;  ///< never null
+  [[nodiscard]] const TableStats& stats() const;
+  [[nodiscard]] const TableFiles& files() const;
+  [[nodiscard]] std::uint32_t pages_per_tile() const;
+  [[nodiscard]] std::uint64_t filter_bits() const;
+  /// Bytes of memory that the open table holds.
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+  /// Estimated bytes of the data file within a key range, from the fences. No I/O.
+  [[nodiscard]] std::uint64_t approximate_bytes(const KeyRange& range) const;
+  /// Some keys of the fences, in order, about `count`, evenly spaced within `range`: for cutting a merge into sub-merges. No I/O.
+  [[nodiscard]] std::vector<std::string> split_points(const KeyRange& range, std::size_t count) const;
+
+  /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if clean.
+  bool verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries) const;
+
+ private:
+  friend struct TableReaderImpl;
+  TableReader();
+  std::unique_ptr<struct TableReaderImpl> impl_;
+};
+
+}  // namespace ebbtide

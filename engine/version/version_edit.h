@@ -1,0 +1,55 @@
+// A change of the set of tables, as the manifest logs it and as apply() carries it out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "version/version.h"
+
+namespace ebbtide {
+
+/// Change to one tree.
+struct TreeEdit {
+  TreeId tree = kNoTree;
+  bool create = false;             ///< with `stamp`
+  bool drop = false;
+  StampMode stamp = StampMode::kWriteTime;
+  struct AddedRun {
+    RunId id = 0;
+    int level = 0;
+    RunId before = 0;              ///< placed just before (newer than) this run; 0 = oldest of all
+  };
+  std::vector<AddedRun> added_runs;              ///< applied in order, first of all
+  std::vector<std::pair<RunId, FileNum>> removed_files;
+  std::vector<std::pair<RunId, FileMeta>> added_files;
+  std::vector<RunId> removed_runs;               ///< must be empty by then; applied last
+  std::vector<std::pair<RunId, int>> relabeled;  ///< run moves to another level number
+  std::optional<SeqNum> flushed_seq;
+  std::vector<std::pair<int, std::string>> cursors;
+  std::optional<std::uint64_t> flushes;
+  std::optional<int> levels;
+  std::optional<RunId> next_run;
+};
+
+/// One atomic change. Everything optional; what is left out stays.
+struct VersionEdit {
+  std::vector<TreeEdit> trees;
+  std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< database now maps to tree (kNoTree: to none)
+  std::optional<FileNum> next_file;
+  std::optional<TreeId> next_tree;
+  std::optional<FileNum> oldest_log;   ///< segments before it are not needed any more
+  std::optional<SeqNum> last_seq;      ///< the seq that this edit relies on: the WAL must be synced past it first
+  std::optional<Millis> time_mark;     ///< high-water mark of engine time
+
+  void encode(std::string* out) const;
+  static Result<VersionEdit> decode(Bytes in);
+  [[nodiscard]] std::string to_text() const;  ///< one line a change, for inspect and tests
+};
+
+/// The tree after the edit, or kCorruption naming what does not fit. Pure.
+Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
+
+}  // namespace ebbtide

@@ -1,0 +1,53 @@
+// Every tree's current Version, the databases' names for them, and the manifest that makes them durable.
+//
+// Files: `MANIFEST-NNNNNN` (a log of edits, the first a whole snapshot), `CURRENT` (its name, replaced atomically).
+// A failed manifest write makes the set bad: the caller goes read-only; a new manifest is begun by roll().
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "io/file_system.h"
+#include "version/version_edit.h"
+
+namespace ebbtide {
+
+/// Not thread-safe but for new_file(): the owner serialises. (commit() does I/O: hold no lock that readers need.)
+class VersionSet {
+ public:
+  /// Creates the first manifest in an empty directory.
+  static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
+  /// Reads CURRENT and its manifest. kNotFound: no CURRENT. kCorruption: named. kUnsupported: newer format, both versions named.
+  static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
+  ~VersionSet();
+
+  /// Logs the edit, syncs, then makes it current. After an error nothing has changed in memory and the set is bad until roll().
+  Status commit(VersionEdit edit);
+  /// Starts a new manifest with a snapshot of the state, switches CURRENT to it, unlinks the old one.
+  Status roll();
+
+  [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
+  [[nodiscard]] VersionPtr tree(TreeId id) const;             ///< null if there is none
+  [[nodiscard]] const std::map<DatabaseId, TreeId>& databases() const;
+  [[nodiscard]] FileNum oldest_log() const;
+  [[nodiscard]] SeqNum last_seq() const;
+  [[nodiscard]] Millis time_mark() const;
+  [[nodiscard]] FileNum manifest_file() const;
+  [[nodiscard]] std::uint64_t manifest_bytes() const;
+  /// A file or tree number never given out before. new_file is thread-safe. They become durable with the next commit.
+  FileNum new_file();
+  TreeId new_tree();
+  /// For recovery: numbers up to and including these are taken.
+  void mark_file_used(FileNum file);
+  void mark_tree_used(TreeId tree);
+
+ private:
+  struct Impl;
+  explicit VersionSet(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ebbtide
