@@ -1,0 +1,68 @@
+#include "base/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "base/invariant.h"
+
+namespace ebbtide {
+namespace {
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+}
+
+struct Arena::Block {
+  std::atomic<std::size_t> used{0};
+  std::size_t capacity = 0;  // bytes after this header
+  char* data() { return reinterpret_cast<char*>(this + 1); }
+};
+
+Arena::Arena(std::size_t block_bytes) : block_bytes_(std::max<std::size_t>(block_bytes, 4096)) {}
+
+Arena::~Arena() {
+  for (Block* block : blocks_) {
+    block->~Block();
+    std::free(block);
+  }
+}
+
+char* Arena::allocate(std::size_t bytes) {
+  bytes = (bytes + 7) & ~std::size_t{7};
+  Block* block = current_.load(std::memory_order_acquire);
+  if (block != nullptr && bytes <= block->capacity) {
+    const std::size_t at = block->used.fetch_add(bytes, std::memory_order_relaxed);
+    if (at + bytes <= block->capacity) return block->data() + at;
+  }
+  return allocate_slow(bytes);
+}
+
+char* Arena::allocate_slow(std::size_t bytes) {
+  MutexLock lock(mutex_);
+  const std::size_t usable = block_bytes_ - sizeof(Block);
+  const bool own_block = bytes > usable / 4;  // a large piece must not waste the rest of the current block
+  if (!own_block) {
+    // Someone else may have begun a block meanwhile.
+    Block* block = current_.load(std::memory_order_acquire);
+    if (block != nullptr) {
+      const std::size_t at = block->used.fetch_add(bytes, std::memory_order_relaxed);
+      if (at + bytes <= block->capacity) return block->data() + at;
+    }
+  }
+  const std::size_t total = own_block ? bytes + sizeof(Block) : block_bytes_;
+  const std::size_t alignment = total >= kHugePage ? kHugePage : 64;
+  const std::size_t rounded = (total + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  if (alignment == kHugePage) madvise(memory, rounded, MADV_HUGEPAGE);
+  auto* block = new (memory) Block;
+  block->capacity = rounded - sizeof(Block);
+  block->used.store(bytes, std::memory_order_relaxed);
+  blocks_.push_back(block);
+  memory_bytes_.fetch_add(rounded, std::memory_order_relaxed);
+  if (!own_block) current_.store(block, std::memory_order_release);
+  return block->data();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,47 @@
+#include <engine/options.h>
+
+#include <cmath>
+
+namespace ebbtide {
+namespace {
+
+template <typename T>
+Status in_range(const char* name, T value, T low, T high) {
+  if (value >= low && value <= high) return Status::ok();
+  return Status::invalid_argument(std::string(name) + " is " + std::to_string(value) + ", allowed is " + std::to_string(low) + " to " +
+                                  std::to_string(high));
+}
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+}  // namespace
+
+Status validate(const TreeSettings& s) {
+  TRY(in_range<std::uint64_t>("tree.file_size", s.file_size, 64 << 10, 4096 * kMiB));
+  TRY(in_range<std::uint64_t>("tree.page_size", s.page_size, 1 << 10, 64 << 10));
+  TRY(in_range<std::uint64_t>("tree.pages_per_tile", s.pages_per_tile, 1, 64));
+  if (std::isnan(s.filter_bits_per_key)) return Status::invalid_argument("tree.filters.bits_per_key is not a number");
+  TRY(in_range<double>("tree.filters.bits_per_key", s.filter_bits_per_key, 0, 32));
+  return Status::ok();
+}
+
+Status validate(const Settings& s) {
+  if (s.dir.empty()) return Status::invalid_argument("storage.dir is empty");
+  TRY(in_range<std::uint64_t>("server.databases", s.databases, 1, 1024));
+  TRY(in_range<std::uint64_t>("storage.memory_budget", s.memory_budget, 4 * kMiB, std::uint64_t{1} << 46));
+  TRY(in_range<std::uint64_t>("storage.memtable_size", s.memtable_size, 16 << 10, 16384 * kMiB));
+  TRY(in_range<std::uint64_t>("storage.wal_segment_size", s.wal_segment_size, 64 << 10, 4096 * kMiB));
+  TRY(in_range<std::uint64_t>("background threads", s.background_threads, 1, 256));
+  TRY(in_range<std::uint64_t>("fetch threads", s.fetch_threads, 1, 256));
+  TRY(validate(s.tree));
+  for (const auto& [database, tree] : s.overrides) {
+    if (database >= s.databases) {
+      return Status::invalid_argument("databases." + std::to_string(database) + ": there are only " + std::to_string(s.databases) +
+                                      " databases");
+    }
+    TRY(validate(tree).with_context("databases." + std::to_string(database)));
+  }
+  return Status::ok();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,209 @@
+#include <engine/write_batch.h>
+
+#include <algorithm>
+
+#include "base/coding.h"
+#include "base/invariant.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kTimeAt = 8, kReplicationAt = 16, kCountAt = 24;
+constexpr std::size_t kOpHeaderBytes = 6;  // kind, flags, tree
+
+bool has_value(OpKind kind) { return kind == OpKind::kPut || kind == OpKind::kHeader; }
+
+}  // namespace
+
+WriteBatch::WriteBatch() : rep_(kHeaderBytes, '\0') {}
+
+void WriteBatch::clear() {
+  rep_.assign(kHeaderBytes, '\0');
+  shared_.clear();
+  shared_bytes_ = 0;
+  count_ = 0;
+  relied_expiry_ = 0;
+}
+
+void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
+  put_u8(&rep_, static_cast<std::uint8_t>(kind));
+  put_u8(&rep_, flags);
+  put_u32(&rep_, tree);
+  store_fixed<std::uint32_t>(rep_.data() + kCountAt, ++count_);
+}
+
+void WriteBatch::put(DatabaseId database, Bytes key, Bytes value, const PutOptions& options) {
+  if (value.size() > kLargeValueBytes) {
+    put_shared(database, key, std::make_shared<const std::string>(value), options);
+    return;
+  }
+  const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
+  begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
+  put_bytes(&rep_, key);
+  if (stamped) put_u64(&rep_, options.stamp);
+  if (expires) put_u64(&rep_, options.expiry);
+  put_bytes(&rep_, value);
+}
+
+void WriteBatch::put_shared(DatabaseId database, Bytes key, SharedValue value, const PutOptions& options) {
+  if (value->size() <= kLargeValueBytes) {
+    put(database, key, *value, options);
+    return;
+  }
+  const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
+  begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
+  put_bytes(&rep_, key);
+  if (stamped) put_u64(&rep_, options.stamp);
+  if (expires) put_u64(&rep_, options.expiry);
+  put_varint(&rep_, value->size());
+  shared_bytes_ += value->size();
+  shared_.push_back({rep_.size(), std::move(value)});
+}
+
+void WriteBatch::del(DatabaseId database, Bytes key) {
+  begin_op(OpKind::kTombstone, 0, database);
+  put_bytes(&rep_, key);
+}
+
+void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end) {
+  if (!end.empty() && start >= end) return;
+  begin_op(OpKind::kRangeTombstone, 0, database);
+  put_bytes(&rep_, start);
+  put_bytes(&rep_, end);
+}
+
+void WriteBatch::flush_database(DatabaseId database) {
+  begin_op(OpKind::kFlushDatabase, 0, database);
+  put_u32(&rep_, database);
+  put_u32(&rep_, kNoTree);
+}
+
+void WriteBatch::swap_databases(DatabaseId a, DatabaseId b) {
+  begin_op(OpKind::kSwapDatabases, 0, kNoTree);
+  put_u32(&rep_, a);
+  put_u32(&rep_, b);
+}
+
+void WriteBatch::create_tree(DatabaseId database, TreeId tree) {
+  begin_op(OpKind::kCreateTree, 0, tree);
+  put_u32(&rep_, database);
+}
+
+SeqNum WriteBatch::first_seq() const { return load_fixed<SeqNum>(rep_.data()); }
+Millis WriteBatch::time() const { return load_fixed<Millis>(rep_.data() + kTimeAt); }
+std::uint64_t WriteBatch::replication_id() const { return load_fixed<std::uint64_t>(rep_.data() + kReplicationAt); }
+
+void WriteBatch::set_header(SeqNum first_seq, Millis time, std::uint64_t replication_id) {
+  store_fixed(rep_.data(), first_seq);
+  store_fixed(rep_.data() + kTimeAt, time);
+  store_fixed(rep_.data() + kReplicationAt, replication_id);
+}
+
+namespace {
+
+struct Shape {
+  std::uint8_t flags = 0;
+  std::uint64_t value_length = 0;
+};
+
+// Decodes an operation up to, not including, its value. False if the bytes are too short or not an operation.
+bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
+  std::uint8_t kind = 0;
+  std::uint32_t a = 0, b = 0;
+  if (!get_u8(in, &kind) || !get_u8(in, &shape->flags) || !get_u32(in, &op->tree)) return false;
+  op->kind = static_cast<OpKind>(kind);
+  if (shape->flags != 0 && !has_value(op->kind)) return false;
+  switch (op->kind) {
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      if ((shape->flags & ~(WriteBatch::kHasStamp | WriteBatch::kHasExpiry)) != 0 || !get_bytes(in, &op->key)) return false;
+      if ((shape->flags & WriteBatch::kHasStamp) != 0 && !get_u64(in, &op->stamp)) return false;
+      if ((shape->flags & WriteBatch::kHasExpiry) != 0 && !get_u64(in, &op->expiry)) return false;
+      return get_varint(in, &shape->value_length);
+    case OpKind::kTombstone: return get_bytes(in, &op->key);
+    case OpKind::kRangeTombstone: return get_bytes(in, &op->key) && get_bytes(in, &op->end);
+    case OpKind::kSecondaryDelete: return get_u64(in, &op->lo) && get_u64(in, &op->hi);
+    case OpKind::kFlushDatabase:
+    case OpKind::kSwapDatabases:
+      if (!get_u32(in, &a) || !get_u32(in, &b)) return false;
+      op->lo = a;
+      op->hi = b;
+      return true;
+    case OpKind::kCreateTree:
+      if (!get_u32(in, &a)) return false;
+      op->lo = a;
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool WriteBatch::next_op(std::size_t* cursor, Op* op) const {
+  const std::size_t at = *cursor == 0 ? kHeaderBytes : *cursor;
+  if (at >= rep_.size()) return false;
+  *op = Op{};
+  Bytes in = Bytes(rep_).substr(at);
+  Shape shape;
+  const bool good = decode_op(&in, op, &shape);
+  ASSERT_MSG(good, "malformed write batch");
+  if (has_value(op->kind)) {
+    const std::size_t value_at = rep_.size() - in.size();
+    auto it = shared_.empty() ? shared_.end()
+                              : std::lower_bound(shared_.begin(), shared_.end(), value_at,
+                                                 [](const Shared& s, std::size_t offset) { return s.offset < offset; });
+    if (it != shared_.end() && it->offset == value_at) {
+      op->shared = &it->value;
+      op->value = *it->value;
+    } else {
+      ASSERT_MSG(shape.value_length <= in.size(), "malformed write batch");
+      op->value = in.substr(0, shape.value_length);
+      in.remove_prefix(shape.value_length);
+    }
+  }
+  *cursor = rep_.size() - in.size();
+  return true;
+}
+
+void WriteBatch::set_op_tree(std::size_t op_cursor_before, TreeId tree, TreeId old_tree) {
+  const std::size_t at = op_cursor_before == 0 ? kHeaderBytes : op_cursor_before;
+  ASSERT(at + kOpHeaderBytes <= rep_.size());
+  store_fixed(rep_.data() + at + 2, tree);
+  if (static_cast<OpKind>(rep_[at]) == OpKind::kFlushDatabase) store_fixed(rep_.data() + at + kOpHeaderBytes + 4, old_tree);
+}
+
+void WriteBatch::append_payload(std::vector<Bytes>* pieces) const {
+  std::size_t at = 0;
+  for (const Shared& s : shared_) {
+    pieces->push_back(Bytes(rep_).substr(at, s.offset - at));
+    pieces->push_back(*s.value);
+    at = s.offset;
+  }
+  if (at < rep_.size()) pieces->push_back(Bytes(rep_).substr(at));
+}
+
+Result<WriteBatch> WriteBatch::parse(std::string payload) {
+  if (payload.size() < kHeaderBytes) return Status::corruption("write batch: shorter than its header");
+  WriteBatch batch;
+  batch.rep_ = std::move(payload);
+  batch.count_ = load_fixed<std::uint32_t>(batch.rep_.data() + kCountAt);
+  Bytes in = Bytes(batch.rep_).substr(kHeaderBytes);
+  std::uint32_t count = 0;
+  while (!in.empty()) {
+    const std::size_t at = batch.rep_.size() - in.size();
+    Op op;
+    Shape shape;
+    const bool good = decode_op(&in, &op, &shape) && (!has_value(op.kind) || shape.value_length <= in.size()) &&
+                      op.key.size() <= kMaxKeyBytes;
+    if (!good) return Status::corruption("write batch: malformed operation at byte " + std::to_string(at));
+    in.remove_prefix(shape.value_length);
+    ++count;
+  }
+  if (count != batch.count_) {
+    return Status::corruption("write batch: " + std::to_string(count) + " operations, its header says " +
+                              std::to_string(batch.count_));
+  }
+  return batch;
+}
+
+}  // namespace ebbtide
