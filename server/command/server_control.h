@@ -1,0 +1,106 @@
+// What commands ask of the server around them: everything that is neither a key nor the connection at hand.
+//
+// Implemented by server.cc, and by a stand-in in tests. Calls come from loop threads, and from offload threads where said so;
+// implementations are thread-safe. None may block, unless said otherwise.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <engine/status.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// What INFO and HELLO print that dispatch and the engine do not know. Sizes in bytes, times in seconds.
+struct ServerInfo {
+  std::string version;          ///< of this server, "0.1.0"
+  std::string run_id;           ///< 40 hex digits, new at each start
+  std::string executable;
+  std::string config_file;
+  std::string os;               ///< as uname: "Linux 6.1.0 x86_64"
+  std::string compiler;         ///< "12.2.0"
+  std::string multiplexing;     ///< "epoll"
+  std::uint64_t process_id = 0;
+  std::uint16_t port = 0;
+  std::uint64_t start_unix_micros = 0;
+  std::uint32_t loops = 1;
+  std::uint32_t databases = 16;
+  std::uint64_t max_clients = 0;
+  // clients
+  std::uint64_t connected_clients = 0;
+  std::uint64_t blocked_clients = 0;       ///< in a blocking command; not those that wait for the disk
+  std::uint64_t waiting_clients = 0;       ///< that wait for the disk or an offload thread
+  std::uint64_t max_input_buffer = 0, max_output_buffer = 0;
+  // stats
+  std::uint64_t connections_received = 0, connections_rejected = 0;
+  std::uint64_t net_input_bytes = 0, net_output_bytes = 0;
+  std::uint64_t query_buffer_limit_disconnections = 0, output_buffer_limit_disconnections = 0;
+  std::uint64_t acl_access_denied_auth = 0;
+  // memory
+  std::uint64_t resident_bytes = 0, peak_resident_bytes = 0, clients_bytes = 0, system_memory = 0;
+  // cpu
+  double cpu_sys = 0, cpu_user = 0, cpu_sys_children = 0, cpu_user_children = 0;
+};
+
+struct ShutdownRequest {
+  bool save = false, no_save = false;  ///< accepted for Redis's sake: the log always has everything
+  bool now = false, force = false;
+};
+
+/// Which clients CLIENT LIST shows or CLIENT KILL ends. Empty or 0: any.
+struct ClientFilter {
+  std::vector<std::uint64_t> ids;
+  std::string addr, laddr, user, type;
+  std::uint64_t except_id = 0;
+};
+
+class ServerControl {
+ public:
+  virtual ~ServerControl() = default;
+
+  // --- time, for what engine time does not serve
+  /// Unix time in microseconds, for TIME.
+  [[nodiscard]] virtual std::uint64_t unix_micros() const = 0;
+  /// A monotonic clock in nanoseconds, for durations of commands.
+  [[nodiscard]] virtual std::uint64_t mono_nanos() const = 0;
+
+  // --- life
+  /// Begins to shut down; the asking client gets no reply on success, an error with the reason otherwise.
+  virtual Status shutdown(const ShutdownRequest& request) = 0;
+  /// kNotFound if no shutdown is under way that could be stopped.
+  virtual Status abort_shutdown() = 0;
+
+  // --- configuration. Names are dotted YAML keys or Redis's; case-insensitive.
+  /// Name and value of each parameter that matches one of the glob patterns, without repeats, each name as it was asked for
+  /// (Redis's name if the pattern met that one). Appends.
+  virtual void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const = 0;
+  /// All or none. On error the message is the whole reply after '-', as Redis words it:
+  /// "ERR Unknown option or number of arguments for CONFIG SET - 'x'", "ERR CONFIG SET failed (possibly related to argument 'x') - why".
+  virtual Status config_set(std::span<const std::pair<Bytes, Bytes>> items) = 0;
+  /// The same convention: "ERR The server is running without a config file".
+  virtual Status config_rewrite() = 0;
+
+  // --- secrets
+  [[nodiscard]] virtual bool password_required() const = 0;
+  /// Compared in constant time. The only user is "default"; without a password it accepts any (Redis's nopass).
+  [[nodiscard]] virtual bool check_password(Bytes user, Bytes password) const = 0;
+  /// Counts a failed AUTH or HELLO.
+  virtual void count_auth_failure() = 0;
+
+  // --- knowing
+  [[nodiscard]] virtual ServerInfo info() const = 0;
+  virtual void reset_stats() = 0;
+
+  // --- clients
+  /// One line per client as describe_client (session.h) makes it, newline at each end, ordered by id. From offload threads only:
+  /// may wait for other loops.
+  [[nodiscard]] virtual std::string client_list(const ClientFilter& filter) = 0;
+  /// Closes the clients that match and tells how many; a client that kills itself is closed after its reply. From offload threads only.
+  virtual std::uint64_t kill_clients(const ClientFilter& filter, std::uint64_t self_id) = 0;
+};
+
+}  // namespace ebbtide

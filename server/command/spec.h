@@ -1,0 +1,108 @@
+// A command is data plus a function.
+//
+// Everything the server knows of a command stands in its CommandSpec: dispatch reads arity, keys and flags, COMMAND and COMMAND
+// DOCS print the rest, ACL categories follow from flags and group. Specs are constexpr, listed explicitly a family at a time
+// (commands/families.h), and are never changed. Container commands (CLIENT, CONFIG, COMMAND) hold their subcommands as specs of
+// their own, whose arity counts both words.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <engine/status.h>
+
+namespace ebbtide {
+
+struct Ctx;
+
+/// Maps (view, arguments) to (reply, batch). Pure but for what it asks of Ctx: dispatch may run it several times before one run
+/// counts. A Status that is not ok becomes the reply (see reply_status in dispatch.h) and drops whatever was written.
+using Handler = Status (*)(Ctx&);
+
+/// What dispatch and COMMAND INFO need to know. The names of the latter are Redis's.
+enum CommandFlags : std::uint32_t {
+  kWrite = 1u << 0,
+  kReadOnly = 1u << 1,
+  kDenyOom = 1u << 2,           ///< refused when the memory budget is spent
+  kAdmin = 1u << 3,
+  kPubSub = 1u << 4,
+  kNoScript = 1u << 5,
+  kBlocking = 1u << 6,
+  kLoading = 1u << 7,           ///< allowed while the database is being opened
+  kStale = 1u << 8,
+  kSkipSlowlog = 1u << 9,
+  kFast = 1u << 10,
+  kNoAuth = 1u << 11,           ///< allowed before AUTH
+  kNoMulti = 1u << 12,
+  kMovableKeys = 1u << 13,
+  kAllowBusy = 1u << 14,
+  kNoAsyncLoading = 1u << 15,
+  kSentinel = 1u << 16,         ///< printed only: Redis's own table has it
+  // Not printed:
+  kDangerous = 1u << 24,        ///< @dangerous without being @admin
+  kOffload = 1u << 25,          ///< may read for long: runs on an offload thread with a leased view, its connection waits
+  kLockAll = 1u << 26,          ///< no key command may be between its read and its write while this one runs
+};
+
+/// Where the keys are among the arguments (argument 0 is the name). first = 0: none. last = 0: the same as first; negative:
+/// counted from the end, -1 is the last argument.
+struct KeySpec {
+  /// What is done to the keys, as COMMAND INFO prints it.
+  enum Access : std::uint16_t {
+    kRo = 1, kRw = 2, kOw = 4, kRm = 8, kAccess = 16, kInsert = 32, kUpdate = 64, kDelete = 128, kVariableFlags = 256,
+  };
+  int first = 0;
+  int last = 0;
+  int step = 1;
+  std::uint16_t access = 0;
+
+  [[nodiscard]] constexpr int last_of(int argc) const {
+    if (first == 0) return 0;
+    return last == 0 ? first : last > 0 ? last : argc + last;
+  }
+};
+
+/// As Redis counts: positive is exact, negative is "at least"; the name counts.
+constexpr int exactly(int arguments) { return arguments; }
+constexpr int at_least(int arguments) { return -arguments; }
+
+/// Families, as COMMAND DOCS names them; kExtension is this server's own ("ebbtide").
+enum class Group : std::uint8_t { kConnection, kString, kGeneric, kServer, kExtension };
+
+/// One argument in COMMAND DOCS; redis-cli makes its hints from these.
+struct ArgDoc {
+  enum class Type : std::uint8_t { kString, kInteger, kDouble, kKey, kPattern, kUnixTime, kPureToken, kOneOf, kBlock };
+  enum Flags : std::uint8_t { kOptional = 1, kMultiple = 2, kMultipleToken = 4 };
+
+  std::string_view name;
+  Type type = Type::kString;
+  std::string_view token = {};
+  std::uint8_t flags = 0;
+  std::string_view since = {};
+  std::span<const ArgDoc> arguments = {};  ///< of kOneOf and kBlock
+};
+
+struct CommandSpec {
+  std::string_view name;                 ///< lower case; of a subcommand, only its second word
+  int arity = 0;
+  KeySpec keys = {};
+  std::uint32_t flags = 0;
+  Handler run = nullptr;                 ///< null for a container
+  std::string_view since = {};
+  std::string_view complexity = {};
+  std::string_view summary = {};
+  Group group = Group::kGeneric;
+  std::span<const ArgDoc> arguments = {};
+  std::span<const CommandSpec> subcommands = {};
+  std::string_view container = {};       ///< name of the container, of a subcommand
+  std::string_view extra_acl = {};       ///< categories that do not follow from flags and group, e.g. "@connection"
+
+  [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
+  [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {
+    const long long n = static_cast<long long>(argc);
+    return arity >= 0 ? n == arity : n >= -static_cast<long long>(arity);
+  }
+};
+
+}  // namespace ebbtide
