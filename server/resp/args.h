@@ -1,0 +1,39 @@
+// A parsed command: its arguments, as views into memory that the connection keeps until the command has run.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ebbtide {
+
+using Bytes = std::string_view;
+
+/// An argument that was received into a buffer of its own, so that it can be shared with the engine instead of copied.
+struct SharedArg {
+  std::size_t index;                           ///< which argument
+  std::shared_ptr<const std::string> value;    ///< its bytes
+};
+
+/// The arguments of one command, the name first. At least one. Cheap to copy; views live until the command is done.
+struct Args {
+  std::span<const Bytes> list;
+  std::span<const SharedArg> shared_list;
+
+  [[nodiscard]] std::size_t size() const { return list.size(); }
+  [[nodiscard]] Bytes operator[](std::size_t i) const { return list[i]; }
+  [[nodiscard]] auto begin() const { return list.begin(); }
+  [[nodiscard]] auto end() const { return list.end(); }
+  /// The argument as a value that can be kept, if it was large (over 64 KiB); else null.
+  [[nodiscard]] std::shared_ptr<const std::string> shared(std::size_t i) const {
+    for (const SharedArg& arg : shared_list) {
+      if (arg.index == i) return arg.value;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace ebbtide

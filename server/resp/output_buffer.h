@@ -1,0 +1,110 @@
+// What is waiting to be sent to one client: a queue of chunks.
+//
+// Replies are written into chunks of kChunkBytes taken from a pool of the thread, so that an idle client holds none and a reply
+// allocates nothing. A large value is not copied: a chunk may refer to bytes that somebody else owns and keeps alive.
+//
+// Positions count bytes since the buffer was made, sent or not. They name how far a client may be sent (the reply gate) and how
+// far a handler's reply has to be taken back (truncate). `end() - begin()` bytes are waiting.
+//
+// A length that is known only at the end (an array whose elements are found on the way) gets a hole: a chunk of its own start with
+// kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later positions; so marks are
+// taken and given back in stack order.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ebbtide {
+
+using Bytes = std::string_view;
+
+/// Belongs to one thread at a time.
+class OutputBuffer {
+ public:
+  static constexpr std::size_t kChunkBytes = 16 << 10;
+  static constexpr std::size_t kHoleBytes = 32;
+
+  OutputBuffer() = default;
+  ~OutputBuffer() { clear(); }
+  OutputBuffer(const OutputBuffer&) = delete;
+  OutputBuffer& operator=(const OutputBuffer&) = delete;
+
+  /// Position of the first byte that was not consumed.
+  [[nodiscard]] std::uint64_t begin() const { return begin_; }
+  /// Position after the last byte.
+  [[nodiscard]] std::uint64_t end() const { return end_; }
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(end_ - begin_); }
+  [[nodiscard]] bool empty() const { return end_ == begin_; }
+  /// Bytes of memory held by own chunks; shared values do not count.
+  [[nodiscard]] std::size_t memory() const { return memory_; }
+
+  /// Room for `n` <= kChunkBytes - kHoleBytes contiguous bytes; write them and call advance(written).
+  char* reserve(std::size_t n) {
+    if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]] add_chunk(n);
+    return cursor_;
+  }
+  void advance(std::size_t n) {
+    cursor_ += n;
+    end_ += n;
+  }
+  /// Copies `data`, whatever its length.
+  void append(Bytes data) {
+    if (data.size() <= static_cast<std::size_t>(limit_ - cursor_)) [[likely]] {
+      if (!data.empty()) std::memcpy(cursor_, data.data(), data.size());
+      advance(data.size());
+    } else {
+      append_slow(data);
+    }
+  }
+  /// Refers to `data`, which `owner` keeps alive and unchanged, until it is consumed or truncated.
+  void append_shared(std::shared_ptr<const void> owner, Bytes data);
+
+  /// Opens a hole at the end; fill_hole(hole, header) puts at most kHoleBytes there. A hole left open is nothing on the wire.
+  [[nodiscard]] std::uint64_t open_hole();
+  void fill_hole(std::uint64_t hole, Bytes header);
+
+  /// Takes back everything from `position` on. Requires begin() <= position <= end().
+  void truncate(std::uint64_t position);
+  /// The next bytes to send, up to position `limit`, as at most `max` pieces; returns how many pieces.
+  int pieces(iovec* out, int max, std::uint64_t limit) const;
+  /// `n` bytes were sent. Requires n <= size().
+  void consume(std::size_t n);
+  /// Drops everything and gives the memory back.
+  void clear();
+  /// A copy of what is waiting: for tests and for replies made to be looked at.
+  [[nodiscard]] std::string to_string() const;
+
+ private:
+  struct Chunk {
+    char* data = nullptr;                ///< first byte waiting
+    std::size_t size = 0;                ///< bytes waiting; of the last chunk, cursor_ knows
+    char* block = nullptr;               ///< own memory, or null for a shared value
+    std::size_t capacity = 0;            ///< of `block`
+    std::shared_ptr<const void> owner;   ///< of a shared value
+    std::uint64_t number = 0;            ///< counts up; how a hole names its chunk
+  };
+
+  void add_chunk(std::size_t room);
+  void append_slow(Bytes data);
+  void seal();
+  void release(Chunk& chunk);
+  [[nodiscard]] std::size_t chunk_size(std::size_t index) const;
+  void drop_consumed();
+
+  std::vector<Chunk> chunks_;  ///< from first_ on; those before are done with
+  std::size_t first_ = 0;
+  char* cursor_ = nullptr;     ///< next free byte of the last chunk, or null when that is shared or missing
+  char* limit_ = nullptr;
+  std::uint64_t begin_ = 0, end_ = 0;
+  std::uint64_t next_number_ = 0;
+  std::size_t memory_ = 0;
+};
+
+}  // namespace ebbtide
