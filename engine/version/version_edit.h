@@ -38,6 +38,7 @@ struct TreeEdit {
 struct VersionEdit {
   std::vector<TreeEdit> trees;
   std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< database now maps to tree (kNoTree: to none)
+  std::optional<SeqNum> databases_seq;  ///< every create, flush and swap of databases up to this seq is in the manifest
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
   std::optional<FileNum> oldest_log;   ///< segments before it are not needed any more

@@ -32,6 +32,7 @@ class VersionSet {
   [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
   [[nodiscard]] VersionPtr tree(TreeId id) const;             ///< null if there is none
   [[nodiscard]] const std::map<DatabaseId, TreeId>& databases() const;
+  [[nodiscard]] SeqNum databases_seq() const;
   [[nodiscard]] FileNum oldest_log() const;
   [[nodiscard]] SeqNum last_seq() const;
   [[nodiscard]] Millis time_mark() const;
