@@ -85,9 +85,10 @@ class Db {
   [[nodiscard]] ReadView lease(DatabaseId database) const;
   /// An iterator over a leased view (a new one if `view` is a pass view: its seq may then be later).
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
-  /// Reads the pages of `misses` on fetcher threads, then calls `done` from one of them. The set must stay where it is and
-  /// untouched until then; afterwards it holds the pins. Errors are left for the second try to meet.
-  void fetch(MissSet* misses, std::function<void()> done);
+  /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the page
+  /// cache had it), and `done` will not be called: run again at once. False: fetcher threads read it and then call `done`, once,
+  /// from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
+  [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done);
 
   // --- by hand
   /// Flushes the memtables of a database and waits.
@@ -105,6 +106,11 @@ class Db {
   /// Stops compactions (flushes go on); nests.
   void pause_compactions();
   void resume_compactions();
+
+  /// Housekeeping that goes by the clock: the mark of engine time, syncs that are due, healing after a full disk, memory limits. The
+  /// engine's own thread calls it several times a second; only an engine without threads (Components::background given) needs it
+  /// called, after its simulated clock moved.
+  void tick();
 
   // --- knowing
   [[nodiscard]] Stats stats() const;

@@ -76,7 +76,9 @@ struct Settings {
 Status validate(const TreeSettings& settings);
 Status validate(const Settings& settings);
 
-/// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db.
+/// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db. With a `background` pool given the engine
+/// starts no thread of its own: the log is written and synced, and pages are fetched, on the calling thread, and time-driven work
+/// waits for Db::tick(). So a test decides what happens when.
 struct Components {
   FileSystem* fs = nullptr;
   Clock* clock = nullptr;

@@ -27,22 +27,32 @@ class Lease;           // db/snapshots.h
 /// xxh3 of the key with a fixed seed, the one hash of the engine.
 std::uint64_t hash_key(Bytes key);
 
-/// A block that a read lacked: where it is, and the open file that has it.
+/// A page, or a large value, that a read lacked: where it is, and the open table that has it.
 struct PageMiss {
-  const void* table = nullptr;  ///< the table reader, kept alive by MissSet::keep_alive
-  std::uint32_t page = 0;       ///< what the table reader understands
+  const void* table = nullptr;     ///< the table reader, kept alive by MissSet::keep_alive
+  std::uint32_t page = 0;          ///< what the table reader understands; unused for a large value
+  std::uint64_t large_offset = 0;  ///< large values: where it lies (LargeValueRef); 0 = a page
+  std::uint64_t large_stored_bytes = 0;
+  std::uint64_t large_length = 0;
 };
 
-/// Pages that reads found missing, and, once fetched, the pins that keep them in memory for the second try.
-/// One owner at a time; not thread-safe.
+/// What reads found missing, and, once fetched, what keeps it in memory for the second try: pins of pages, and large values.
+/// A command keeps its set over all its tries and clears it when it is done. One owner at a time; not thread-safe.
 struct MissSet {
-  std::vector<PageMiss> pages;
-  std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages` before, pinned pages after the fetch
+  struct LargeValue {
+    const void* table;
+    std::uint64_t offset;
+    std::shared_ptr<const std::string> value;
+  };
+  std::vector<PageMiss> pages;                            ///< still to be fetched; Db::fetch empties it
+  std::vector<std::shared_ptr<const void>> keep_alive;    ///< tables of `pages`, and pinned pages after a fetch
+  std::vector<LargeValue> large;                          ///< large values that were fetched
 
   [[nodiscard]] bool empty() const { return pages.empty(); }
   void clear() {
     pages.clear();
     keep_alive.clear();
+    large.clear();
   }
 };
 
