@@ -1,0 +1,252 @@
+"""The project's rules that a compiler does not check.
+
+    layers      every #include in engine/ and server/ is one that the tables in ARCHITECTURE.md allow
+    raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
+    hygiene     no file over 1 MB, no left-overs, #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
+
+    check.py [RULE...] [--root DIR]     all rules by default; prints one line per breach and ends with status 1 if there is one
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = (".h", ".cc")
+SKIPPED = {".git", "build", "data", ".venv", "__pycache__", ".cache"}
+
+
+def project_files(root):
+    """Files that are, or would be, under version control."""
+    if (root / ".git").exists():
+        done = subprocess.run(
+            ["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=False
+        )
+        if done.returncode == 0:
+            names = [name for name in done.stdout.decode().split("\0") if name]
+            return sorted({root / name for name in names if (root / name).is_file()})
+    found = (path for path in root.rglob("*") if not SKIPPED & set(path.relative_to(root).parts))
+    return sorted(path for path in found if path.is_file())
+
+
+def code_files(root):
+    for path in project_files(root):
+        parts = path.relative_to(root).parts
+        if path.suffix in SOURCES and parts[0] in ("engine", "server"):
+            yield path
+
+
+# --- layers
+
+
+def read_table(text, name):
+    """The rows of the table under the marker `<!-- name -->`: first cell -> words of the second."""
+    marker = f"<!-- {name} -->"
+    if marker not in text:
+        raise SystemExit(f"ARCHITECTURE.md has no table marked '{marker}'")
+    rows = {}
+    for line in text.split(marker, 1)[1].strip().splitlines():
+        if not line.startswith("|"):
+            break
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows[cells[0]] = cells[1].split()
+    rows = {key: words for key, words in list(rows.items())[2:]}  # without the heading and its rule
+    if not rows:
+        raise SystemExit(f"the table '{name}' in ARCHITECTURE.md is empty")
+    return rows
+
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
+# What a header of a library is called: its first folder or its file name without suffix.
+LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "httplib", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc"}
+
+
+def layer_of(parts):
+    """('engine', 'table') for engine/table/x.h, ('engine', 'include/engine') for the contract, ('server', 'server') for server/x.cc."""
+    side = parts[0]
+    if side == "engine" and parts[1] == "include":
+        return side, "include/engine"
+    return side, parts[1] if len(parts) > 2 else side
+
+
+def check_layers(root):
+    text = (root / "ARCHITECTURE.md").read_text()
+    tables = {side: read_table(text, f"layers of {side}") for side in ("engine", "server")}
+    libraries = read_table(text, "libraries of engine")
+    for side, table in tables.items():
+        known = set(table) | {"include/engine"} | LIBRARIES
+        for layer, allowed in table.items():
+            for word in allowed:
+                if word not in known:
+                    yield f"ARCHITECTURE.md: layer {side}/{layer} may include '{word}', which is neither a layer nor a library"
+    for path in code_files(root):
+        relative = path.relative_to(root)
+        side, layer = layer_of(relative.parts)
+        if layer not in tables[side]:
+            yield f"{relative}: ARCHITECTURE.md has no layer '{layer}' in {side}/"
+            continue
+        allowed = set(tables[side][layer]) | {layer}
+        if side == "engine":
+            allowed |= {"include/engine"} | {library for library, users in libraries.items() if layer in users}
+        for match in INCLUDE.finditer(path.read_text()):
+            target, line = included_layer(match[1], match[2], side, tables[side]), path.read_text().count("\n", 0, match.start()) + 1
+            if target is not None and target not in allowed:
+                yield f"{relative}:{line}: {side}/{layer} may not include {match[2]} ({target})"
+
+
+def included_layer(bracket, name, side, table):
+    """The layer or library that an include names; None for the standard library and the system."""
+    first = name.split("/")[0]
+    if first == "engine" and "/" in name:
+        return "include/engine"
+    if "/" in name and first in table:
+        return first
+    stem = first.removesuffix(".hpp").removesuffix(".h")
+    if stem in LIBRARIES:
+        return stem
+    if bracket == '"':  # "config.h": a header at the top of server/; anything else is unknown and so refused
+        return side if "/" not in name else name
+    return None
+
+
+# --- raw calls
+
+# (what, where it is allowed, headers that bring it, calls). Headers are the stronger half: without them the calls do not compile
+# for long. Calls are matched outside comments and strings, not as members, and not qualified by a name of our own.
+RULES = [
+    (
+        "files",
+        ("engine/io", "engine/base"),
+        r"fcntl\.h|sys/(?:stat|statvfs|file|statfs|xattr)\.h|dirent\.h|fstream|filesystem|linux/(?:falloc|fs|io_uring)\.h",
+        r"creat|openat|pread|pwrite|readv|writev|preadv2?|pwritev2?|fsync|fdatasync|sync_file_range|fallocate|posix_fallocate|posix_fadvise|ftruncate|"
+        r"mkdir|rmdir|opendir|readdir|flock|fopen|freopen|mkstemp|renameat2?|unlinkat|linkat",
+    ),
+    (
+        "sockets",
+        ("server/net", "server/admin"),
+        r"sys/(?:socket|epoll|eventfd|un)\.h|netinet/\w+\.h|arpa/inet\.h|netdb\.h|asio\.hpp|asio/.*",
+        r"socket|setsockopt|getsockopt|epoll_\w+|eventfd|accept4|getaddrinfo|recvmsg|sendmsg",
+    ),
+    (
+        "clocks and sleeping",
+        ("engine/base", "server/net"),
+        r"sys/time\.h",
+        r"(?:chrono::)?(?:system_clock|steady_clock|high_resolution_clock)::now|clock_gettime|gettimeofday|nanosleep|clock_nanosleep|usleep|"
+        r"this_thread::sleep_\w+|sleep",
+    ),
+    ("randomness", ("engine/base",), r"random", r"srand|rand|rand_r|getrandom|getentropy|arc4random"),
+    ("threads", ("engine/io", "engine/base", "server/net", "server/admin"), r"pthread\.h|future", r"async|pthread_create"),
+]
+# Types whose mere mention is a use.
+TYPES = {"threads": r"std::j?thread", "randomness": r"std::random_device|std::mt19937(?:_64)?"}
+# Unqualified, these names are also those of our own functions: only `::name(` is the system's.
+GLOBAL_ONLY = r"open|read|write|close|rename|unlink|link|truncate|stat|fstat|connect|bind|listen|accept|recv|send|poll|time|remove"
+GLOBAL_WHERE = ("engine/io", "engine/base", "server/net", "server/admin")
+
+# Exceptions, each with its reason.
+EXCEPTIONS = {
+    ("server/main.cc", "files"): "umask, resource limits and the working directory are set before the engine exists",
+    ("server/server.cc", "threads"): "starts the event loops",
+    ("server/server.cc", "sockets"): "owns the listeners' address list",
+    ("server/config.cc", "files"): "reads and rewrites the YAML before, and apart from, any data directory",
+}
+
+
+def without_comments_and_strings(text):
+    """The text with comments and literals blanked, line numbers kept."""
+
+    def blank(match):
+        return re.sub(r"[^\n]", " ", match[0])
+
+    pattern = r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+    return re.sub(pattern, lambda match: match[0] if match[0].startswith("'") and "\n" in match[0] else blank(match), text, flags=re.S)
+
+
+def allowed_in(relative, places):
+    return any(str(relative).startswith(place + "/") for place in places)
+
+
+def check_raw_calls(root):
+    for path in code_files(root):
+        relative = path.relative_to(root)
+        text = path.read_text()
+        code = without_comments_and_strings(text)
+
+        def found(pattern, source, relative=relative):
+            for match in re.finditer(pattern, source, re.M):
+                yield f"{relative}:{source.count(chr(10), 0, match.start()) + 1}", match[match.lastindex].strip()
+
+        for what, places, headers, calls in RULES:
+            if allowed_in(relative, places) or (str(relative), what) in EXCEPTIONS:
+                continue
+            for where, name in found(rf"^\s*#\s*include\s*<({headers})>", text):
+                yield f"{where}: <{name}>: {what} belong to {', '.join(places)}"
+            for where, name in found(rf"(?<![\w.:>~])(?:::|std::)?({calls})\s*[({{<]", code):
+                yield f"{where}: {name}: {what} belong to {', '.join(places)}"
+            if what in TYPES:
+                for where, name in found(rf"(?<![\w.:>])({TYPES[what]})\b(?!::)", code):
+                    yield f"{where}: {name}: {what} belong to {', '.join(places)}"
+        if not allowed_in(relative, GLOBAL_WHERE) and not any(name == str(relative) for name, _ in EXCEPTIONS):
+            for where, name in found(rf"(?<![\w>])::({GLOBAL_ONLY})\s*\(", code):
+                yield f"{where}: ::{name}: raw system calls belong to {', '.join(GLOBAL_WHERE)}"
+
+
+# --- hygiene
+
+LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home/\w+|root|work|Users/\w+)/[\w.]")
+TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".js", ""}
+BIG = 1_000_000
+
+
+def check_hygiene(root):
+    for path in project_files(root):
+        relative = path.relative_to(root)
+        size = path.stat().st_size
+        if size > BIG:
+            yield f"{relative}: {size} bytes; no file is larger than {BIG}"
+            continue
+        if path.suffix not in TEXT:
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            if path.suffix in SOURCES:
+                yield f"{relative}: not UTF-8"
+            continue
+        if path.suffix == ".h" and not re.search(r"^#pragma once$", text, re.M):
+            yield f"{relative}: no #pragma once"
+        is_code = path.suffix in SOURCES
+        for number, line in enumerate(text.split("\n"), 1):
+            if LEFT_OVERS.search(line):
+                yield f"{relative}:{number}: left-over: {line.strip()[:80]}"
+            if MACHINE_PATHS.search(line):
+                yield f"{relative}:{number}: the path of a machine: {line.strip()[:80]}"
+            if is_code and ("\t" in line or line != line.rstrip()):
+                yield f"{relative}:{number}: a tab or a trailing blank"
+        if is_code and text and not text.endswith("\n"):
+            yield f"{relative}: no newline at its end"
+
+
+CHECKS = {"layers": check_layers, "raw_calls": check_raw_calls, "hygiene": check_hygiene}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=", ".join(CHECKS))
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parents[2])
+    options = parser.parse_args()
+    for rule in options.rules:
+        if rule not in CHECKS:
+            parser.error(f"there is no rule '{rule}'; there are: {', '.join(CHECKS)}")
+    breaches = 0
+    for rule in options.rules or CHECKS:
+        for breach in CHECKS[rule](options.root):
+            print(f"{rule}: {breach}")
+            breaches += 1
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

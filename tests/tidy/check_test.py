@@ -1,0 +1,155 @@
+"""The rules catch what they are for: each case plants one breach in a small project and expects exactly that line."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+import check
+import summary
+
+TABLES = """# A
+<!-- layers of engine -->
+| engine layer | may include | what |
+|---|---|---|
+| include/engine | | contract |
+| base | | base |
+| tree | base | shape |
+| table | base tree | tables |
+
+<!-- layers of server -->
+| server layer | may include | what |
+|---|---|---|
+| resp | | protocol |
+| store | include/engine | types |
+| net | resp asio | sockets |
+| server | resp store net include/engine | main |
+
+<!-- libraries of engine -->
+| library | used by |
+|---|---|
+| xxhash | base |
+"""
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = Path(self.folder.name)
+        self.write("ARCHITECTURE.md", TABLES)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def breaches(self, rule, name, text):
+        self.write(name, text)
+        return list(check.CHECKS[rule](self.root))
+
+    def assert_clean(self, rule, name, text):
+        self.assertEqual(self.breaches(rule, name, text), [])
+
+    def assert_one(self, rule, name, text, part):
+        found = self.breaches(rule, name, text)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(part, found[0])
+
+    # layers
+    def test_downward_includes_are_fine(self):
+        self.assert_clean("layers", "engine/table/a.cc", '#include "table/a.h"\n#include "base/b.h"\n#include <engine/db.h>\n#include <vector>\n')
+
+    def test_upward_include_is_refused_with_its_line(self):
+        self.assert_one("layers", "engine/base/a.h", '#include <vector>\n#include "table/x.h"\n', "engine/base/a.h:2")
+
+    def test_sideways_include_is_refused(self):
+        self.assert_one("layers", "engine/tree/a.h", '#include "table/x.h"\n', "(table)")
+
+    def test_server_sees_no_private_engine_header(self):
+        self.assert_one("layers", "server/store/a.cc", '#include "base/coding.h"\n', "base/coding.h")
+
+    def test_resp_sees_no_engine_at_all(self):
+        self.assert_one("layers", "server/resp/a.cc", "#include <engine/db.h>\n", "include/engine")
+
+    def test_library_outside_its_layer(self):
+        self.assert_one("layers", "engine/tree/a.cc", "#include <xxhash.h>\n", "xxhash")
+        (self.root / "engine/tree/a.cc").unlink()
+        self.assert_clean("layers", "engine/base/a.cc", "#include <xxhash.h>\n")
+
+    def test_unknown_layer(self):
+        self.assert_one("layers", "engine/misc/a.cc", "\n", "no layer 'misc'")
+
+    # raw calls
+    def test_raw_calls_are_refused(self):
+        for line in ("int f = ::open(p, 0);", "pread(fd, b, n, 0);", "auto t = std::chrono::steady_clock::now();", "std::thread t(f);",
+                     "std::this_thread::sleep_for(d);", "int x = rand();", "#include <fstream>", "#include <sys/socket.h>", "std::random_device r{};",
+                     "#include <fcntl.h>", "::fsync(fd);", "usleep(5);"):  # fmt: skip
+            with self.subTest(line):
+                self.assertGreaterEqual(len(self.breaches("raw_calls", "engine/table/a.cc", line + "\n")), 1)
+
+    def test_their_own_places_may_use_them(self):
+        self.assert_clean("raw_calls", "engine/base/a.cc", "std::thread t(f);\nclock_gettime(a, b);\n")
+        self.assert_clean("raw_calls", "engine/io/a.cc", "#include <fcntl.h>\nint f = ::open(p, 0);\n")
+        self.assert_clean("raw_calls", "server/net/a.cc", "#include <sys/epoll.h>\nepoll_wait(a);\n::close(fd);\n")
+
+    def test_our_own_functions_of_the_same_name_are_fine(self):
+        code = "file->read(0, 4, b);\nDb::open(s, c);\nfs.rename(a, b);\nfs_.unlink(p);\nrandom_.next();\nclock->mono_ns();\n"
+        self.assert_clean("raw_calls", "engine/table/a.cc", code + "Status open(const std::string& p);\nmerge.sleeping(2);\n")
+
+    def test_comments_and_strings_do_not_count(self):
+        self.assert_clean("raw_calls", "engine/table/a.cc", '// pread(fd) and std::thread\nlog("fsync(x)");\n/* usleep(3) */\n')
+
+    # hygiene
+    def test_hygiene(self):
+        left_over = "TO" + "DO"
+        for name, text, part in (
+            ("engine/base/a.h", "int x;\n", "#pragma once"),
+            ("engine/base/b.cc", f"// {left_over}: later\n", "left-over"),
+            ("README.md", "see /ho" + "me/somebody/x\n", "path of a machine"),
+            ("server/net/c.cc", "\tint x;\n", "tab"),
+            ("server/net/d.cc", "int x; \n", "blank"),
+            ("server/net/e.cc", "int x;", "newline"),
+            ("tests/big.bin", "x" * (check.BIG + 1), "bytes"),
+        ):
+            with self.subTest(name):
+                self.assert_one("hygiene", name, text, part)
+                (self.root / name).unlink()
+        self.assert_clean("hygiene", "engine/base/a.h", "#pragma once\nint x;\n")
+
+
+class Summary(unittest.TestCase):
+    """tests/tools/summary.py counts cases, and counts a crash as a failure."""
+
+    def test_counts(self):
+        passed = "0.001 s: a\n0.002 s: b\n====\nAll tests passed (5 assertions in 2 test cases)\n"
+        failed = "0.001 s: a\n===\ntest cases: 5 | 3 passed | 2 failed\nassertions: 9 | 7 passed | 2 failed\n"
+        self.assertEqual(summary.catch_counts(passed, True), (2, 0))
+        self.assertEqual(summary.catch_counts(failed, False), (3, 2))
+        self.assertEqual(summary.catch_counts("test cases: 2 | 2 failed\n", False), (0, 2))
+        self.assertEqual(summary.catch_counts("0.001 s: a\nSegmentation fault", False), (1, 1))
+        self.assertEqual(summary.catch_counts(passed + "LeakSanitizer: detected memory leaks", False), (2, 1))
+        self.assertEqual(summary.catch_counts("", True), (1, 0))
+
+    @staticmethod
+    def status(folder):
+        with contextlib.redirect_stdout(io.StringIO()):
+            return summary.main(folder)
+
+    def test_a_step_without_result_fails_the_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.status(folder), 1)
+            (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
+            self.assertEqual(self.status(folder), 0)
+            (Path(folder) / "broken").write_text("asan: does not build\n")
+            self.assertEqual(self.status(folder), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
