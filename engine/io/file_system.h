@@ -4,7 +4,8 @@
 // operation, over any other), trace_fs (a line per operation, over any other).
 //
 // Paths are plain strings, "dir/name". Errors name operation and path. What is written is durable after sync() of the file and,
-// for a new, renamed or linked name, sync_dir() of its directory; nothing less.
+// for a new, renamed or linked name, sync_dir() of its directory; nothing less. truncate() and punch_hole() are durable after
+// sync_file(); a new directory is an entry of its parent, and durable after sync_dir() of that.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@
 
 namespace ebbtide {
 
-/// Appends only. Not thread-safe. Destroying it closes the file without a sync.
+/// Appends only. One thread at a time may append; one other may sync() or ask for size() meanwhile: a sync then covers at least
+/// the appends that had returned before it began. Destroying it closes the file without a sync.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
@@ -28,7 +30,7 @@ class WritableFile {
   /// Data and size are durable afterwards. After an error the file is lost: never retry on it.
   virtual Status sync() = 0;
   virtual Status close() = 0;
-  /// Bytes appended so far (plus what was there, for append_to).
+  /// Bytes appended so far.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
 };
 
@@ -40,6 +42,7 @@ class RandomAccessFile {
   virtual Status read(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// As read, but only if it does not wait for the device: true if it was done, false if it would have to wait.
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
+  /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
 };
 
@@ -54,7 +57,7 @@ struct DiskSpace {
 };
 
 struct OpenOptions {
-  bool direct = false;  ///< bypass the page cache where the system can; alignment is the implementation's business
+  bool direct = false;  ///< reads bypass the page cache where the system can; alignment is the implementation's business
 };
 
 /// Thread-safe.
@@ -69,10 +72,15 @@ class FileSystem {
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status unlink(const std::string& path) = 0;
   virtual Status link(const std::string& from, const std::string& to) = 0;
+  /// Cuts the file, or extends it with zeros.
   virtual Status truncate(const std::string& path, std::uint64_t size) = 0;
+  /// Makes data, size and holes of a file durable that nobody has open for writing: after truncate() and punch_hole().
+  virtual Status sync_file(const std::string& path) = 0;
+  /// Makes every creation, rename, link and unlink in the directory durable. An empty name is the working directory.
   virtual Status sync_dir(const std::string& dir) = 0;
   /// Mode 0700; ok if it exists.
   virtual Status create_dir(const std::string& dir) = 0;
+  /// It must be empty.
   virtual Status remove_dir(const std::string& dir) = 0;
   /// Names of the entries of a directory, in no order.
   virtual Result<std::vector<std::string>> list(const std::string& dir) = 0;
@@ -92,7 +100,7 @@ FileSystem* posix_file_system();
 
 /// Whole file into a string.
 Result<std::string> read_file(FileSystem& fs, const std::string& path);
-/// Writes to `path`.tmp, syncs, renames over `path`, syncs the directory: old or new content after a crash, never a mix.
+/// Writes to dir/name.tmp, syncs, renames over dir/name, syncs the directory: old or new content after a crash, never a mix.
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content);
 
 }  // namespace ebbtide

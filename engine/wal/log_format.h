@@ -1,8 +1,11 @@
 // Write-ahead log segments: file `NNNNNN.wal` = segment header, then records. engine/docs/formats.md has the grammar.
 //
 // A record is a WriteBatch payload behind its length and a checksum bound to file number and offset. A reader stops at the first
-// record that is not whole; whether that is the torn end of the last segment or damage in the middle is told apart by what follows:
-// a valid record after it, or a later segment with records, means damage.
+// record that is not whole. Is that the torn end of an unsynced write, which is expected after a power loss, or damage to what
+// was once durable? Whole records after it do not answer that: a device may keep the second of two unsynced writes and lose the
+// first. So the writer leaves marks: the first append after a sync begins with a record that names how many bytes were durable by
+// then. A mark after the bad place that vouches for it means damage; so does a later segment with records, since a segment is
+// synced before the next one is written to.
 #pragma once
 
 #include <cstdint>
@@ -13,5 +16,20 @@ namespace ebbtide {
 
 inline constexpr std::uint32_t kLogMagic = 0x4c425745;  // "EWBL"
 inline constexpr std::uint32_t kLogVersion = 1;
+
+/// magic u32, version u32, file number u64, reserved u64 (0), block_checksum u64 of the 24 bytes before it. The same in every
+/// version.
+inline constexpr std::size_t kLogHeaderBytes = 32;
+static_assert(kLogHeaderBytes == 4 + 4 + 8 + 8 + 8);
+
+/// length u32, block_checksum u64 of length and payload; then the payload.
+inline constexpr std::size_t kLogRecordHeaderBytes = 12;
+static_assert(kLogRecordHeaderBytes == 4 + 8);
+
+/// Set in the length of a mark, whose payload is the number of durable bytes, u64.
+inline constexpr std::uint32_t kLogMarkFlag = 0x80000000u;
+inline constexpr std::uint32_t kLogMarkLength = kLogMarkFlag | 8;
+inline constexpr std::size_t kLogMarkBytes = kLogRecordHeaderBytes + 8;
+inline constexpr std::uint64_t kMaxLogPayloadBytes = kLogMarkFlag - 1;
 
 }  // namespace ebbtide

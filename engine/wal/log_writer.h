@@ -1,11 +1,13 @@
-// Appends records to one segment. A thin, single-threaded thing: queueing, grouping and syncing policy are the commit pipeline's.
+// Appends records to one segment. A thin thing: queueing, grouping and syncing policy are the commit pipeline's.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "io/file_system.h"
 
 namespace ebbtide {
@@ -13,28 +15,49 @@ namespace ebbtide {
 /// One record: the pieces of a WriteBatch payload, in order.
 using LogRecord = std::vector<Bytes>;
 
-/// Not thread-safe.
+/// One thread at a time may append; one other may sync() meanwhile. size(), synced_bytes() and file() from any thread.
 class LogWriter {
  public:
-  /// Creates segment `file` in `dir`, writes its header, syncs file and directory.
+  /// Creates segment `file` in `dir`, writes its header, syncs file and directory. On an error no file is left, if that works.
   static Result<std::unique_ptr<LogWriter>> create(FileSystem& fs, const std::string& dir, FileNum file);
   ~LogWriter();
+  LogWriter(const LogWriter&) = delete;
+  LogWriter& operator=(const LogWriter&) = delete;
 
-  /// All records in one write.
+  /// All records in one write; none is written if one is too long (kInvalidArgument; the writer stays good). After any other
+  /// error the segment is bad for good: every later append and sync fails with that error.
   Status append(std::span<const LogRecord> records);
-  /// Durable up to the last append. After an error the segment is bad for good: every later call fails.
+  /// Durable up to the last append that had returned before. After an error the segment is bad for good, as above: a sync is
+  /// never tried again, because the system may have forgotten the pages that it could not write.
   Status sync();
+  /// Neither appends nor syncs may follow. Does not sync.
   Status close();
   [[nodiscard]] FileNum file() const { return file_; }
-  [[nodiscard]] std::uint64_t size() const;
+  /// Bytes appended, the header included.
+  [[nodiscard]] std::uint64_t size() const { return size_.load(std::memory_order_acquire); }
+  /// Bytes known to be durable.
+  [[nodiscard]] std::uint64_t synced_bytes() const { return synced_bytes_.load(std::memory_order_acquire); }
 
  private:
   LogWriter(std::unique_ptr<WritableFile> out, FileNum file);
-  std::unique_ptr<WritableFile> out_;
-  FileNum file_;
-  Status bad_;
-  std::string scratch_;        // record headers of one append
-  std::vector<Bytes> pieces_;  // what one append hands to the file
+  Status start(FileSystem& fs, const std::string& dir);
+  Status usable() EXCLUDES(mutex_);
+  Status fail(const Status& status) EXCLUDES(mutex_);
+  void add_record(std::span<const Bytes> payload, std::uint32_t length, std::uint64_t* offset, char** scratch);
+
+  const std::unique_ptr<WritableFile> out_;
+  const FileNum file_;
+
+  Mutex mutex_;
+  Status bad_ GUARDED_BY(mutex_);  // what made the segment bad; ok while it is good
+
+  std::atomic<std::uint64_t> size_{0};
+  std::atomic<std::uint64_t> synced_bytes_{0};
+
+  // Of the appending thread.
+  std::uint64_t marked_bytes_ = 0;  // what the last mark vouches for
+  std::string scratch_;             // record headers of one append, and its mark
+  std::vector<Bytes> pieces_;       // what one append hands to the file
 };
 
 }  // namespace ebbtide

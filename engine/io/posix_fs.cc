@@ -1,0 +1,376 @@
+// The real file system: Linux system calls, and nothing kept besides file descriptors.
+//
+// What holds here:
+// 1. Every descriptor is close-on-exec; files are 0600, directories 0700, whatever the umask adds.
+// 2. A failed sync is reported once and never retried: the kernel has already marked the pages clean.
+// 3. fdatasync is enough for data and size; it leaves out only times. Names need sync_dir.
+// 4. Errors read "<operation> <path>: <reason>".
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "base/invariant.h"
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+namespace {
+
+Status error_of(Bytes operation, Bytes path, int error) {
+  std::string text(operation);
+  text.append(" ").append(path).append(": ").append(std::generic_category().message(error));
+  switch (error) {
+    case ENOENT:
+      return Status::not_found(std::move(text));
+    case EEXIST:
+      return Status::exists(std::move(text));
+    case ENOSPC:
+    case EDQUOT:
+      return Status::no_space(std::move(text));
+    case EOPNOTSUPP:
+    case ENOSYS:
+      return Status::unsupported(std::move(text));
+    default:
+      return Status::io_error(std::move(text));
+  }
+}
+
+Status ends_early(Bytes path, std::uint64_t offset, std::size_t length, std::uint64_t end) {
+  return Status::corruption(std::string("read ").append(path).append(": ends at ").append(std::to_string(end)) + ", but " +
+                            std::to_string(length) + " bytes at " + std::to_string(offset) + " were expected");
+}
+
+/// Owns a descriptor.
+class Fd {
+ public:
+  explicit Fd(int fd = -1) : fd_(fd) {}
+  ~Fd() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  Fd& operator=(Fd&&) = delete;
+  [[nodiscard]] int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Result<Fd> open_fd(Bytes operation, const std::string& path, int flags, mode_t mode = 0) {
+  int fd;
+  do {
+    fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd < 0 && errno == EINTR);
+  if (fd < 0) return error_of(operation, path, errno);
+  return Fd(fd);
+}
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status append(std::span<const Bytes> pieces) override {
+    iovec vectors[kVectors];
+    std::size_t next = 0;
+    while (next < pieces.size()) {
+      int count = 0;
+      for (; next < pieces.size() && count < kVectors; ++next) {
+        if (pieces[next].empty()) continue;
+        vectors[count++] = {const_cast<char*>(pieces[next].data()), pieces[next].size()};
+      }
+      TRY(write_all(vectors, count));
+    }
+    return Status::ok();
+  }
+
+  Status sync() override {
+    if (::fdatasync(fd_.get()) != 0) return error_of("sync", path_, errno);
+    return Status::ok();
+  }
+
+  Status close() override {
+    const int fd = fd_.release();
+    // On Linux the descriptor is gone even if close fails; EINTR is no failure.
+    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return error_of("close", path_, errno);
+    return Status::ok();
+  }
+
+  [[nodiscard]] std::uint64_t size() const override { return size_.load(std::memory_order_acquire); }
+
+ private:
+  static constexpr int kVectors = std::min(IOV_MAX, 256);
+
+  /// The kernel may take less than it is offered: at 2 GiB, when a disk fills up, on a signal.
+  Status write_all(iovec* vectors, int count) {
+    while (count > 0) {
+      const ssize_t written = ::writev(fd_.get(), vectors, count);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return error_of("write", path_, errno);
+      if (written == 0) return Status::io_error("write " + path_ + ": nothing was written");
+      size_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_release);
+      auto left = static_cast<std::size_t>(written);
+      while (count > 0 && left >= vectors->iov_len) {
+        left -= vectors->iov_len;
+        ++vectors;
+        --count;
+      }
+      if (count > 0) {
+        vectors->iov_base = static_cast<char*>(vectors->iov_base) + left;
+        vectors->iov_len -= left;
+      }
+    }
+    return Status::ok();
+  }
+
+  Fd fd_;
+  const std::string path_;
+  std::atomic<std::uint64_t> size_{0};
+};
+
+/// pread until `length` bytes are there; fewer only at the end of the file.
+Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::size_t length, char* buffer) {
+  std::size_t done = 0;
+  while (done < length) {
+    const ssize_t got = ::pread(fd, buffer + done, length - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return error_of("read", path, errno);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+class PosixRandomAccessFile final : public RandomAccessFile {
+ public:
+  PosixRandomAccessFile(Fd fd, std::string path, std::uint64_t size) : fd_(std::move(fd)), path_(std::move(path)), size_(size) {}
+
+  Status read(std::uint64_t offset, std::size_t length, char* buffer) const override {
+    TRY_ASSIGN(done, read_up_to(fd_.get(), path_, offset, length, buffer));
+    if (done < length) return ends_early(path_, offset, length, offset + done);
+    return Status::ok();
+  }
+
+  Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const override {
+    if (length == 0) return true;
+    const iovec vector{buffer, length};
+    const ssize_t got = ::preadv2(fd_.get(), &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+    if (got == static_cast<ssize_t>(length)) return true;
+    // Nothing cached, or a kernel or file system that cannot tell: the caller reads the slow way, which also names real errors.
+    if (got != 0) return false;
+    return ends_early(path_, offset, length, std::min(offset, size_));
+  }
+
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+
+ private:
+  const Fd fd_;
+  const std::string path_;
+  const std::uint64_t size_;
+};
+
+/// Reads past the page cache. Device blocks of up to 4 KiB want offset, length and memory aligned to them.
+class DirectRandomAccessFile final : public RandomAccessFile {
+ public:
+  DirectRandomAccessFile(Fd fd, std::string path, std::uint64_t size) : fd_(std::move(fd)), path_(std::move(path)), size_(size) {}
+
+  Status read(std::uint64_t offset, std::size_t length, char* buffer) const override {
+    if (length == 0) return Status::ok();
+    const std::uint64_t start = offset / kAlignment * kAlignment;
+    const std::size_t skip = static_cast<std::size_t>(offset - start);
+    const std::size_t span = (skip + length + kAlignment - 1) / kAlignment * kAlignment;
+    const bool aligned = span == length && reinterpret_cast<std::uintptr_t>(buffer) % kAlignment == 0;
+    std::unique_ptr<char, decltype(&std::free)> bounce(nullptr, &std::free);
+    if (!aligned) bounce.reset(static_cast<char*>(std::aligned_alloc(kAlignment, span)));
+    if (!aligned && bounce == nullptr) return Status::out_of_memory("read " + path_ + ": no buffer of " + std::to_string(span));
+    TRY_ASSIGN(done, read_span(start, span, aligned ? buffer : bounce.get()));
+    if (done < skip + length) return ends_early(path_, offset, length, start + done);
+    if (!aligned) std::memcpy(buffer, bounce.get() + skip, length);
+    return Status::ok();
+  }
+
+  Result<bool> read_if_cached(std::uint64_t, std::size_t length, char*) const override { return length == 0; }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+
+ private:
+  static constexpr std::size_t kAlignment = 4096;
+
+  /// As read_up_to, but goes on only from aligned offsets: a short read that is not one has met the end of the file.
+  Result<std::size_t> read_span(std::uint64_t start, std::size_t span, char* buffer) const {
+    std::size_t done = 0;
+    while (done < span) {
+      const ssize_t got = ::pread(fd_.get(), buffer + done, span - done, static_cast<off_t>(start + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return error_of("read", path_, errno);
+      done += static_cast<std::size_t>(got);
+      if (got == 0 || done % kAlignment != 0) break;
+    }
+    return done;
+  }
+
+  const Fd fd_;
+  const std::string path_;
+  const std::uint64_t size_;
+};
+
+class PosixFileLock final : public FileLock {
+ public:
+  explicit PosixFileLock(Fd fd) : fd_(std::move(fd)) {}
+
+ private:
+  const Fd fd_;  // closing it releases the lock
+};
+
+class PosixFileSystem final : public FileSystem {
+ public:
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions&) override {
+    TRY_ASSIGN(fd, open_fd("create", path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    return std::unique_ptr<WritableFile>(new PosixWritableFile(std::move(fd), path));
+  }
+
+  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override {
+    if (options.direct) {
+      auto direct = open_fd("open", path, O_RDONLY | O_DIRECT);
+      if (direct.is_ok()) {
+        TRY_ASSIGN(size, size_of("open", path, direct->get()));
+        return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, size));
+      }
+      if (direct.status().is_not_found()) return direct.status();
+      // Not every file system knows O_DIRECT; buffered reads give the same bytes.
+    }
+    TRY_ASSIGN(fd, open_fd("open", path, O_RDONLY));
+    TRY_ASSIGN(size, size_of("open", path, fd.get()));
+    return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, size));
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return error_of("rename", from + " to " + to, errno);
+    return Status::ok();
+  }
+
+  Status unlink(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return error_of("unlink", path, errno);
+    return Status::ok();
+  }
+
+  Status link(const std::string& from, const std::string& to) override {
+    if (::link(from.c_str(), to.c_str()) != 0) return error_of("link", from + " to " + to, errno);
+    return Status::ok();
+  }
+
+  Status truncate(const std::string& path, std::uint64_t size) override {
+    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) return error_of("truncate", path, errno);
+    return Status::ok();
+  }
+
+  Status sync_file(const std::string& path) override {
+    TRY_ASSIGN(fd, open_fd("sync", path, O_RDWR));
+    if (::fdatasync(fd.get()) != 0) return error_of("sync", path, errno);
+    return Status::ok();
+  }
+
+  Status sync_dir(const std::string& dir) override {
+    const std::string name = dir.empty() ? "." : dir;
+    TRY_ASSIGN(fd, open_fd("sync directory", name, O_RDONLY | O_DIRECTORY));
+    if (::fsync(fd.get()) != 0) return error_of("sync directory", name, errno);
+    return Status::ok();
+  }
+
+  Status create_dir(const std::string& dir) override {
+    if (::mkdir(dir.c_str(), 0700) == 0) return Status::ok();
+    const int error = errno;
+    struct stat info {};
+    if (error == EEXIST && ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return Status::ok();
+    return error_of("create directory", dir, error);
+  }
+
+  Status remove_dir(const std::string& dir) override {
+    if (::rmdir(dir.c_str()) != 0) return error_of("remove directory", dir, errno);
+    return Status::ok();
+  }
+
+  Result<std::vector<std::string>> list(const std::string& dir) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(dir.empty() ? "." : dir.c_str()), &::closedir);
+    if (stream == nullptr) return error_of("list", dir, errno);
+    std::vector<std::string> names;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(stream.get());
+      if (entry == nullptr && errno != 0) return error_of("list", dir, errno);
+      if (entry == nullptr) return names;
+      const Bytes name(entry->d_name);
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+  }
+
+  Result<std::uint64_t> file_size(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return error_of("stat", path, errno);
+    return static_cast<std::uint64_t>(info.st_size);
+  }
+
+  [[nodiscard]] bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
+
+  Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) override {
+    if (length == 0) return Status::ok();
+    TRY_ASSIGN(fd, open_fd("punch", path, O_RDWR));
+    int result;
+    do {
+      result = ::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                           static_cast<off_t>(length));
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) return error_of("punch", path, errno);
+    return Status::ok();
+  }
+
+  Result<std::uint64_t> allocated_bytes(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return error_of("stat", path, errno);
+    return static_cast<std::uint64_t>(info.st_blocks) * 512;  // POSIX: st_blocks counts 512-byte units, whatever st_blksize is
+  }
+
+  Result<DiskSpace> disk_space(const std::string& dir) override {
+    struct statvfs info {};
+    if (::statvfs(dir.empty() ? "." : dir.c_str(), &info) != 0) return error_of("disk space of", dir, errno);
+    return DiskSpace{.total_bytes = info.f_blocks * info.f_frsize, .free_bytes = info.f_bavail * info.f_frsize};
+  }
+
+  /// flock belongs to the open file, not to the process: a second lock() in this process is refused like any other.
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    TRY_ASSIGN(fd, open_fd("lock", path, O_RDWR | O_CREAT, 0600));
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
+    if (errno == EWOULDBLOCK) return Status::busy("lock " + path + ": held by another process, or open twice in this one");
+    return error_of("lock", path, errno);
+  }
+
+ private:
+  static Result<std::uint64_t> size_of(Bytes operation, const std::string& path, int fd) {
+    struct stat info {};
+    if (::fstat(fd, &info) != 0) return error_of(operation, path, errno);
+    if (S_ISDIR(info.st_mode)) return error_of(operation, path, EISDIR);
+    return static_cast<std::uint64_t>(info.st_size);
+  }
+};
+
+}  // namespace
+
+FileSystem* posix_file_system() {
+  static PosixFileSystem file_system;
+  return &file_system;
+}
+
+}  // namespace ebbtide

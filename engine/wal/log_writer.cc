@@ -1,0 +1,128 @@
+// What stays true: size_ counts only whole appends; synced_bytes_ never passes an append that had not returned when the sync
+// began; marks never vouch for more than synced_bytes_ was when their append began.
+#include "wal/log_writer.h"
+
+#include "base/checksum.h"
+#include "base/coding.h"
+#include "base/invariant.h"
+#include "io/file_names.h"
+#include "wal/log_format.h"
+
+namespace ebbtide {
+
+namespace {
+
+std::string segment_header(FileNum file) {
+  std::string header;
+  put_u32(&header, kLogMagic);
+  put_u32(&header, kLogVersion);
+  put_u64(&header, file);
+  put_u64(&header, 0);
+  put_u64(&header, block_checksum(header, file, 0));
+  ASSERT(header.size() == kLogHeaderBytes);
+  return header;
+}
+
+std::uint64_t payload_bytes(const LogRecord& record) {
+  std::uint64_t bytes = 0;
+  for (const Bytes piece : record) bytes += piece.size();
+  return bytes;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LogWriter>> LogWriter::create(FileSystem& fs, const std::string& dir, FileNum file) {
+  const std::string path = join_path(dir, log_file_name(file));
+  TRY_ASSIGN(out, fs.create(path));
+  std::unique_ptr<LogWriter> writer(new LogWriter(std::move(out), file));
+  if (Status status = writer->start(fs, dir); !status.is_ok()) {
+    (void)fs.unlink(path);  // best effort: an empty segment that stays is met, and passed over, at the next open
+    return status;
+  }
+  return writer;
+}
+
+LogWriter::LogWriter(std::unique_ptr<WritableFile> out, FileNum file) : out_(std::move(out)), file_(file) {}
+
+LogWriter::~LogWriter() = default;
+
+Status LogWriter::start(FileSystem& fs, const std::string& dir) {
+  TRY(out_->append(segment_header(file_)));
+  TRY(out_->sync());
+  TRY(fs.sync_dir(dir));
+  size_ = synced_bytes_ = marked_bytes_ = kLogHeaderBytes;
+  return Status::ok();
+}
+
+Status LogWriter::append(std::span<const LogRecord> records) {
+  TRY(usable());
+  for (const LogRecord& record : records) {
+    if (const std::uint64_t bytes = payload_bytes(record); bytes > kMaxLogPayloadBytes) {
+      return Status::invalid_argument(log_file_name(file_) + ": a record of " + std::to_string(bytes) + " bytes; at most " +
+                                      std::to_string(kMaxLogPayloadBytes) + " fit");
+    }
+  }
+  if (records.empty()) return Status::ok();
+
+  const std::uint64_t synced = synced_bytes();
+  const bool mark = synced > marked_bytes_;
+  pieces_.clear();
+  scratch_.resize(records.size() * kLogRecordHeaderBytes + kLogMarkBytes);  // never grows below: pieces_ points into it
+  char* scratch = scratch_.data();
+  std::uint64_t offset = size();
+  char vouched[sizeof(std::uint64_t)];
+  if (mark) {
+    store_fixed<std::uint64_t>(vouched, synced);
+    const Bytes payload(vouched, sizeof(vouched));
+    add_record(std::span(&payload, 1), kLogMarkLength, &offset, &scratch);
+  }
+  for (const LogRecord& record : records) {
+    add_record(record, static_cast<std::uint32_t>(payload_bytes(record)), &offset, &scratch);
+  }
+
+  if (Status status = out_->append(pieces_); !status.is_ok()) return fail(status);
+  size_.store(offset, std::memory_order_release);
+  if (mark) marked_bytes_ = synced;
+  return usable();  // a sync that failed meanwhile takes this append with it
+}
+
+/// Puts header and payload of one record into pieces_.
+void LogWriter::add_record(std::span<const Bytes> payload, std::uint32_t length, std::uint64_t* offset, char** scratch) {
+  char* header = *scratch;
+  store_fixed<std::uint32_t>(header, length);
+  BlockChecksummer checksum(file_, *offset);
+  checksum.update(Bytes(header, sizeof(length)));
+  for (const Bytes piece : payload) checksum.update(piece);
+  store_fixed<std::uint64_t>(header + sizeof(length), checksum.digest());
+
+  pieces_.emplace_back(header, kLogRecordHeaderBytes);
+  *offset += kLogRecordHeaderBytes;
+  for (const Bytes piece : payload) {
+    pieces_.push_back(piece);
+    *offset += piece.size();
+  }
+  *scratch += kLogRecordHeaderBytes;
+}
+
+Status LogWriter::sync() {
+  TRY(usable());
+  const std::uint64_t appended = size();
+  if (Status status = out_->sync(); !status.is_ok()) return fail(status);
+  synced_bytes_.store(appended, std::memory_order_release);
+  return Status::ok();
+}
+
+Status LogWriter::close() { return out_->close(); }
+
+Status LogWriter::usable() {
+  MutexLock lock(mutex_);
+  return bad_;
+}
+
+Status LogWriter::fail(const Status& status) {
+  MutexLock lock(mutex_);
+  if (bad_.is_ok()) bad_ = status.with_context("log segment " + log_file_name(file_) + " is bad");
+  return bad_;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,124 @@
+#include "io/file_names.h"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "base/random.h"
+
+namespace ebbtide {
+namespace {
+
+struct Parsed {
+  bool ours = false;
+  FileKind kind = FileKind::kTemporary;
+  FileNum file = 77;
+};
+
+Parsed parse(Bytes name) {
+  Parsed parsed;
+  parsed.ours = parse_file_name(name, &parsed.kind, &parsed.file);
+  return parsed;
+}
+
+void require_round_trip(const std::string& name, FileKind kind, FileNum file) {
+  INFO(name);
+  const Parsed parsed = parse(name);
+  REQUIRE(parsed.ours);
+  REQUIRE(parsed.kind == kind);
+  REQUIRE(parsed.file == file);
+}
+
+TEST_CASE("numbers are padded to six digits and grow beyond") {
+  REQUIRE(data_file_name(1) == "000001.data");
+  REQUIRE(metadata_file_name(42) == "000042.meta");
+  REQUIRE(log_file_name(999'999) == "999999.wal");
+  REQUIRE(log_file_name(1'000'000) == "1000000.wal");
+  REQUIRE(manifest_file_name(7) == "MANIFEST-000007");
+}
+
+TEST_CASE("every name round-trips through its parts") {
+  Random random(1);
+  std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, ~FileNum{0}};
+  for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(63)) / 2);
+  for (const FileNum file : numbers) {
+    require_round_trip(data_file_name(file), FileKind::kData, file);
+    require_round_trip(metadata_file_name(file), FileKind::kMetadata, file);
+    require_round_trip(log_file_name(file), FileKind::kLog, file);
+    require_round_trip(manifest_file_name(file), FileKind::kManifest, file);
+    require_round_trip(data_file_name(file) + ".tmp", FileKind::kTemporary, kNoFile);
+  }
+  require_round_trip("CURRENT", FileKind::kCurrent, kNoFile);
+  require_round_trip("LOCK", FileKind::kLock, kNoFile);
+  require_round_trip("CURRENT.tmp", FileKind::kTemporary, kNoFile);
+}
+
+TEST_CASE("what is not spelled as the builders spell it is not ours") {
+  for (const char* name : {"",
+                           "000000.data",
+                           "00001.data",
+                           "0000001.data",
+                           "-00001.data",
+                           "+00001.wal",
+                           " 000001.wal",
+                           "000001.wal ",
+                           "000001",
+                           "000001.",
+                           "000001.log",
+                           "000001.DATA",
+                           "000001x.data",
+                           "x000001.data",
+                           "18446744073709551616.wal",
+                           "MANIFEST-",
+                           "MANIFEST-1",
+                           "MANIFEST-000000",
+                           "MANIFEST-000001.data",
+                           "MANIFEST000001",
+                           "current",
+                           "CURRENT2",
+                           "LOCK.",
+                           ".tmp",
+                           "tmp",
+                           "wal",
+                           ".wal"}) {
+    INFO(name);
+    const Parsed parsed = parse(name);
+    REQUIRE_FALSE(parsed.ours);
+    REQUIRE(parsed.file == 77);  // untouched
+  }
+  REQUIRE_FALSE(parse(Bytes("000001\0.wal", 11)).ours);
+}
+
+TEST_CASE("any one changed character makes another name or none") {
+  const std::string name = manifest_file_name(123'456);
+  std::set<FileNum> seen{123'456};
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    for (int c = 0; c < 256; ++c) {
+      std::string changed = name;
+      if (changed[at] == static_cast<char>(c)) continue;
+      changed[at] = static_cast<char>(c);
+      const Parsed parsed = parse(changed);
+      if (!parsed.ours) continue;
+      REQUIRE(manifest_file_name(parsed.file) == changed);
+      REQUIRE(seen.insert(parsed.file).second);
+    }
+  }
+  REQUIRE(seen.size() == 1 + 6 * 9);
+}
+
+TEST_CASE("paths join and part") {
+  REQUIRE(join_path("data", "LOCK") == "data/LOCK");
+  REQUIRE(join_path("data/", "LOCK") == "data/LOCK");
+  REQUIRE(join_path("", "LOCK") == "LOCK");
+  REQUIRE(join_path("/", "LOCK") == "/LOCK");
+  REQUIRE(parent_path("data/LOCK") == "data");
+  REQUIRE(parent_path("a/b/c") == "a/b");
+  REQUIRE(parent_path("a/b/") == "a");
+  REQUIRE(parent_path("a//b") == "a");
+  REQUIRE(parent_path("data") == ".");
+  REQUIRE(parent_path("/data") == "/");
+  REQUIRE(parent_path("/") == "/");
+}
+
+}  // namespace
+}  // namespace ebbtide
