@@ -1,0 +1,46 @@
+// Reading a command's arguments one after another, with Redis's errors.
+#pragma once
+
+#include <cstdint>
+
+#include <engine/result.h>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// "ERR syntax error"
+Status syntax_error();
+/// "ERR value is not an integer or out of range"
+Status not_an_integer();
+/// An error reply; the text starts with its code.
+inline Status reply_error(std::string text) { return Status::invalid_argument(std::move(text)); }
+
+/// An int64, or not_an_integer().
+Result<std::int64_t> integer_argument(Bytes text);
+/// An int64 in [min, max], with Redis's errors of getRangeLongFromObjectOrReply.
+Result<std::int64_t> integer_argument_in(Bytes text, std::int64_t min, std::int64_t max);
+/// A long double, or "ERR value is not a valid float".
+Result<long double> float_argument(Bytes text);
+
+/// Walks over the arguments from `first` on.
+class ArgCursor {
+ public:
+  ArgCursor(const Args& args, std::size_t first) : args_(args), next_(first) {}
+
+  [[nodiscard]] bool done() const { return next_ >= args_.size(); }
+  [[nodiscard]] std::size_t left() const { return done() ? 0 : args_.size() - next_; }
+  [[nodiscard]] Bytes peek() const { return args_[next_]; }
+  /// Requires !done().
+  Bytes take() { return args_[next_++]; }
+  /// Takes the next argument if it is this word, in any case.
+  bool take_word(Bytes word);
+  /// Takes the word and the argument after it, if both are there.
+  bool take_option(Bytes word, Bytes* value);
+
+ private:
+  const Args& args_;
+  std::size_t next_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,72 @@
+// What a handler gets: one run of one command.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <engine/db.h>
+
+#include "command/server_control.h"
+#include "command/session.h"
+#include "command/spec.h"
+#include "resp/args.h"
+#include "resp/reply.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+
+class CommandTable;
+class KeyLocks;
+class Offload;
+class ScanCursors;
+class ServerStats;
+
+/// What all dispatchers of a server share. Everything in it outlives them and is thread-safe.
+struct CommandEnv {
+  Db* db = nullptr;
+  ServerControl* control = nullptr;
+  const CommandTable* table = nullptr;
+  KeyLocks* locks = nullptr;
+  Offload* offload = nullptr;
+  ScanCursors* cursors = nullptr;
+  ServerStats* stats = nullptr;
+  std::uint32_t databases = 16;
+};
+
+struct Ctx {
+  CommandEnv& env;
+  const Command& command;
+  Args args;
+  /// The command's keys in order, as engine keys with their hashes.
+  std::span<const LookupKey> keys;
+  ReadView view;
+  /// What this run writes; dispatch commits it if the handler returns ok and it is not empty.
+  WriteBatch& batch;
+  Reply& reply;
+  /// Of the connection; a copy on an offload thread, where changes are lost.
+  Session& session;
+  /// Null on an offload thread.
+  Client* client = nullptr;
+  std::uint64_t client_id = 0;
+  /// Engine time of this run, in ms.
+  Millis now = 0;
+  /// A random number of this run.
+  std::uint64_t random = 0;
+
+  /// Set by a handler: called once its batch is committed (or at once if it is empty), to write what the reply needs to know of
+  /// the commit. May not fail.
+  void (*after_commit)(Ctx&) = nullptr;
+  /// Set by a handler: the reply leaves after the log is synced past the batch, in every fsync mode.
+  bool reply_when_synced = false;
+  ReadCounts counts = {};
+
+  [[nodiscard]] std::size_t argc() const { return args.size(); }
+  [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
+  [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
+  [[nodiscard]] Strings strings() { return Strings(view, batch, counts); }
+  /// Of argument `i` if it was received as one, else null.
+  [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
+};
+
+}  // namespace ebbtide

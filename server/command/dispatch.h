@@ -1,0 +1,102 @@
+// Runs commands: the only place that locks, commits and counts.
+//
+// A pass is a span of commands, the pipelines of all connections that are ready. In windows of kWindow it resolves names, escapes
+// and hashes keys once and prefetches for all of them, stage by stage, so that the cache misses of different commands overlap;
+// then it runs the handlers in order, each against a view of the newest state, and commits what they write.
+//
+// What must stay true:
+//   1. A command has all of its effects or, while it waits, none: no reply, no write, no count.
+//   2. Of one client, commands run in order; one that waits holds up only its own client.
+//   3. client.seen_seq covers everything that the handlers' replies could depend on.
+//   4. No lock is held across I/O, but for a stalled commit.
+//
+// Waiting, three kinds, all through PendingCommand::continuation and ClientLoop::resume:
+//   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
+//     runs again, on the same loop, with the fetched pages pinned until it is done. A reader that still misses after kFetchRounds
+//     goes to an offload thread with a leased view. A writer goes on fetching (each round adds pins) and after kWriteRounds reads
+//     on the loop: it must not run elsewhere, since with one loop nothing is locked.
+//   * kOffload commands run on an offload thread at once, on copies of arguments and session.
+//   * Replies that must not leave before the log is synced (Ctx::reply_when_synced): the commit is done, an offload thread waits
+//     for the sync, the reply is kept in the continuation.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <engine/db.h>
+
+#include "command/context.h"
+#include "command/server_stats.h"
+#include "command/table.h"
+#include "resp/client.h"
+
+namespace ebbtide {
+
+/// The error reply for a Status that a handler or a commit returned, without '-'. kInvalidArgument messages that start with a code
+/// in capitals ("WRONGTYPE ...") are sent as they are.
+std::string error_reply(const Status& status);
+
+/// One per event loop; used on its thread only.
+class Dispatcher final : public CommandSink {
+ public:
+  static constexpr std::size_t kWindow = 32;
+  static constexpr std::uint32_t kFetchRounds = 3;
+  static constexpr std::uint32_t kWriteRounds = 16;
+
+  /// `env` outlives it. `seed` is for the random numbers that handlers get.
+  Dispatcher(CommandEnv& env, std::uint64_t seed);
+  ~Dispatcher() override;
+
+  void run_pass(std::span<PendingCommand> commands) override;
+  void client_closed(Client& client, PendingCommand* waiting_command) override;
+
+ private:
+  struct Prepared {
+    const Command* command = nullptr;  ///< null: `error` says why
+    Status error;
+    std::uint32_t first_key = 0, keys = 0;
+  };
+  struct Waiting;
+
+  void run_window(std::span<PendingCommand> commands);
+  void prepare(const PendingCommand& pending, Prepared* prepared);
+  Status resolve(const Args& args, const Command** command) const;
+  Status prepare_keys(const Args& args, Prepared* prepared);
+  void prefetch(std::span<PendingCommand> commands);
+  void run(PendingCommand& pending, const Prepared& prepared);
+  void refresh_time();
+
+  Status run_handler(PendingCommand& pending, const Prepared& prepared, Reply& reply, bool* synced_reply);
+  Status run_once(Ctx& ctx);
+  void wait_for_pages(PendingCommand& pending);
+  void start_offload(PendingCommand& pending, const Prepared& prepared);
+  void wait_for_sync(PendingCommand& pending, const Reply::Mark& mark);
+  /// False if it still waits.
+  bool finish_waiting(PendingCommand& pending, const Prepared& prepared);
+  void reject(PendingCommand& pending, const Prepared& prepared, const Status& error);
+  void finish(PendingCommand& pending, const Command* command, const Reply::Mark& mark);
+  void count_error(const std::string& message);
+  std::uint64_t next_random();
+
+  CommandEnv& env_;
+  DispatchCounters* counters_;
+  std::uint64_t random_state_;
+
+  // Of the window at hand.
+  std::vector<Prepared> prepared_;
+  std::vector<LookupKey> keys_;
+  std::deque<std::string> escaped_;  ///< stays put while it grows
+  std::size_t escaped_used_ = 0;
+  WriteBatch batch_;
+  std::unique_ptr<MissSet> misses_;
+
+  Millis now_ = 0;                   ///< engine time, refreshed when the monotonic clock has moved a millisecond
+  std::uint64_t nanos_ = 0;          ///< the monotonic clock at the end of the latest command
+  std::uint64_t now_nanos_ = 0;      ///< the monotonic clock when now_ was read
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,48 @@
+#include "command/session.h"
+
+#include <algorithm>
+
+#include "command/table.h"
+
+namespace ebbtide {
+
+void reset_session(Client& client) {
+  Session& session = session_of(client);
+  const std::uint64_t commands = session.commands;
+  // Redis keeps the library's name and version over RESET.
+  std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
+  session = Session{};
+  session.commands = commands;
+  session.library_name = std::move(library_name);
+  session.library_version = std::move(library_version);
+  client.protocol = 2;
+}
+
+std::string describe_client(Client& client, std::int64_t now_ms) {
+  const Session& session = session_of(client);
+  const auto seconds_since = [now_ms](std::int64_t then) { return std::to_string(std::max<std::int64_t>(0, now_ms - then) / 1000); };
+  std::string flags;
+  if (client.close_after_reply) flags += 'c';
+  if (client.close_now) flags += 'A';
+  if (session.no_evict) flags += 'e';
+  if (session.no_touch) flags += 'T';
+  if (flags.empty()) flags = "N";
+  const std::string query_bytes = std::to_string(client.query_bytes());
+  const std::string out_bytes = std::to_string(client.out.size());
+  const std::string memory = std::to_string(client.query_bytes() + client.out.memory());
+  std::string line = "id=" + std::to_string(client.id) + " addr=" + client.address + " laddr=" + client.local_address;
+  line += " fd=" + std::to_string(client.fd) + " name=" + session.name + " age=" + seconds_since(client.created_ms);
+  line += " idle=" + seconds_since(client.last_command_ms) + " flags=" + flags + " db=" + std::to_string(session.database);
+  line += " sub=0 psub=0 ssub=0 multi=-1 qbuf=" + query_bytes + " qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0";
+  line += " obl=" + out_bytes + " oll=0 omem=0 tot-mem=" + memory + " events=r cmd=";
+  line += session.last_command == nullptr ? "NULL" : session.last_command->full_name;
+  line += " user=default redir=-1 resp=" + std::to_string(client.protocol);
+  line += " lib-name=" + session.library_name + " lib-ver=" + session.library_version;
+  return line;
+}
+
+bool is_valid_client_text(Bytes text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '!' && c <= '~'; });
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,50 @@
+// What the command layer remembers of a connection between commands.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <engine/types.h>
+
+#include "resp/client.h"
+
+namespace ebbtide {
+
+struct Command;
+
+/// Belongs to its client's loop thread. Copyable: a command that runs elsewhere sees a copy.
+struct Session {
+  /// CLIENT REPLY.
+  enum class Replies : std::uint8_t { kOn, kOff, kSkipNext, kSkip };
+
+  DatabaseId database = 0;
+  Replies replies = Replies::kOn;
+  bool no_evict = false;
+  bool no_touch = false;
+  const Command* last_command = nullptr;  ///< the latest one that was run, for CLIENT LIST
+  std::string name;
+  std::string library_name, library_version;
+  std::uint64_t commands = 0;             ///< run so far
+};
+
+/// How a session hangs on its client.
+struct SessionState final : ClientState {
+  Session session;
+};
+
+/// The client's session, made on first use. Loop thread only.
+inline Session& session_of(Client& client) {
+  if (client.state == nullptr) [[unlikely]] client.state = std::make_unique<SessionState>();
+  return static_cast<SessionState&>(*client.state).session;
+}
+
+/// RESET: everything as in a new connection, but for the authentication, which is the caller's.
+void reset_session(Client& client);
+
+/// The line of CLIENT LIST and CLIENT INFO, without a newline; Redis's fields in Redis's order. Loop thread only.
+std::string describe_client(Client& client, std::int64_t now_ms);
+
+/// Whether a client or library name may be set: printable ASCII without spaces.
+bool is_valid_client_text(Bytes text);
+
+}  // namespace ebbtide

@@ -1,0 +1,118 @@
+#include "command/table.h"
+
+#include <algorithm>
+
+#include "command/arg_cursor.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+
+CommandTable::CommandTable(std::span<const std::span<const CommandSpec>> families) {
+  std::size_t count = 0;
+  for (const auto& family : families) {
+    for (const CommandSpec& spec : family) count += 1 + spec.subcommands.size();
+  }
+  commands_.reserve(count);  // pointers into it are kept
+  for (const auto& family : families) {
+    for (const CommandSpec& spec : family) {
+      const auto index = static_cast<std::uint32_t>(commands_.size());
+      commands_.push_back({&spec, index, index + 1, std::string(spec.name)});
+      top_level_.push_back(&commands_.back());
+      for (const CommandSpec& sub : spec.subcommands) {
+        const auto sub_index = static_cast<std::uint32_t>(commands_.size());
+        commands_.push_back({&sub, sub_index, 0, std::string(spec.name) + "|" + std::string(sub.name)});
+      }
+    }
+  }
+  std::size_t capacity = 16;
+  while (capacity < top_level_.size() * 4) capacity *= 2;
+  slots_.resize(capacity);
+  mask_ = static_cast<std::uint32_t>(capacity - 1);
+  for (const Command* command : top_level_) {
+    std::uint32_t slot = hash(command->spec->name) & mask_;
+    while (slots_[slot] != nullptr) slot = (slot + 1) & mask_;
+    slots_[slot] = command;
+  }
+}
+
+std::uint32_t CommandTable::hash(Bytes name) {
+  std::uint32_t h = 2166136261u;
+  for (const char c : name) h = (h ^ (static_cast<unsigned char>(c) | 0x20u)) * 16777619u;
+  return h ^ (h >> 15);
+}
+
+const Command* CommandTable::find(Bytes name) const {
+  for (std::uint32_t slot = hash(name) & mask_; slots_[slot] != nullptr; slot = (slot + 1) & mask_) {
+    if (equal_ignoring_case(slots_[slot]->spec->name, name)) return slots_[slot];
+  }
+  return nullptr;
+}
+
+const Command* CommandTable::find_subcommand(const Command& container, Bytes name) const {
+  const auto& subcommands = container.spec->subcommands;
+  for (std::size_t i = 0; i < subcommands.size(); ++i) {
+    if (equal_ignoring_case(subcommands[i].name, name)) return &commands_[container.first_subcommand + i];
+  }
+  return nullptr;
+}
+
+const Command* CommandTable::find_full(Bytes name) const {
+  const std::size_t bar = name.find('|');
+  const Command* command = find(name.substr(0, bar));
+  if (command == nullptr || bar == Bytes::npos) return command;
+  return find_subcommand(*command, name.substr(bar + 1));
+}
+
+Status unknown_command(const Args& args) {
+  constexpr std::size_t kShown = 128;
+  std::string shown;
+  for (std::size_t i = 1; i < args.size() && shown.size() < kShown; ++i) {
+    shown += '\'';
+    shown += args[i].substr(0, kShown - shown.size());
+    shown += "' ";
+  }
+  return reply_error("ERR unknown command '" + std::string(args[0].substr(0, kShown)) + "', with args beginning with: " + shown);
+}
+
+Status unknown_subcommand(const Command& container, Bytes name) {
+  std::string upper(container.spec->name);
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return reply_error("ERR unknown subcommand '" + std::string(name.substr(0, 128)) + "'. Try " + upper + " HELP.");
+}
+
+Status wrong_arity(const Command& command) {
+  return reply_error("ERR wrong number of arguments for '" + command.full_name + "' command");
+}
+
+std::string_view group_name(Group group) {
+  switch (group) {
+    case Group::kConnection: return "connection";
+    case Group::kString: return "string";
+    case Group::kGeneric: return "generic";
+    case Group::kServer: return "server";
+    case Group::kExtension: return "ebbtide";
+  }
+  return "";
+}
+
+std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
+  std::vector<std::string_view> out;
+  if (spec.has(kWrite)) out.push_back("@write");
+  if (spec.has(kReadOnly)) out.push_back("@read");
+  if (spec.group == Group::kString) out.push_back("@string");
+  if (spec.group == Group::kGeneric) out.push_back("@keyspace");
+  if (spec.has(kAdmin)) out.push_back("@admin");
+  if (spec.has(kAdmin | kDangerous)) out.push_back("@dangerous");
+  if (spec.group == Group::kConnection) out.push_back("@connection");
+  if (spec.has(kPubSub)) out.push_back("@pubsub");
+  if (spec.has(kBlocking)) out.push_back("@blocking");
+  out.push_back(spec.has(kFast) ? "@fast" : "@slow");
+  for (Bytes rest = spec.extra_acl; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    out.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return out;
+}
+
+}  // namespace ebbtide

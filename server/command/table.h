@@ -1,0 +1,61 @@
+// Names to commands.
+//
+// An open-addressed table at a quarter of its capacity, hashed over the name's bytes with the case bit set, so that a look-up
+// costs one multiplication a byte, one probe and one comparison, and allocates nothing. Built once; immutable and thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "command/spec.h"
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// A spec with its place in the table: `index` counts commands and subcommands from 0, for arrays of counters.
+struct Command {
+  const CommandSpec* spec = nullptr;
+  std::uint32_t index = 0;
+  std::uint32_t first_subcommand = 0;  ///< index of the first one; they follow in order
+  std::string full_name;               ///< "get", "config|get"
+};
+
+class CommandTable {
+ public:
+  /// The specs must outlive the table. Names must differ.
+  explicit CommandTable(std::span<const std::span<const CommandSpec>> families);
+
+  /// A command by name in any case, not a subcommand; null if there is none.
+  [[nodiscard]] const Command* find(Bytes name) const;
+  /// A subcommand by name in any case; null if there is none.
+  [[nodiscard]] const Command* find_subcommand(const Command& container, Bytes name) const;
+  /// "config|get" too.
+  [[nodiscard]] const Command* find_full(Bytes name) const;
+  /// All, subcommands after their container, by index.
+  [[nodiscard]] const std::vector<Command>& all() const { return commands_; }
+  /// The commands that are not subcommands, in order of definition.
+  [[nodiscard]] const std::vector<const Command*>& top_level() const { return top_level_; }
+
+ private:
+  static std::uint32_t hash(Bytes name);
+
+  std::vector<Command> commands_;
+  std::vector<const Command*> top_level_;
+  std::vector<const Command*> slots_;
+  std::uint32_t mask_ = 0;
+};
+
+/// The error for a name that is no command, with the beginning of the arguments, as Redis words it.
+Status unknown_command(const Args& args);
+/// The error for a container's subcommand that does not exist.
+Status unknown_subcommand(const Command& container, Bytes name);
+/// The error for a wrong number of arguments.
+Status wrong_arity(const Command& command);
+
+/// The categories of a command, "@read @string @fast", each with its '@'.
+std::vector<std::string_view> acl_categories(const CommandSpec& spec);
+/// "string", "generic", ...
+std::string_view group_name(Group group);
+
+}  // namespace ebbtide

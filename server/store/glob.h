@@ -1,0 +1,23 @@
+// Redis's glob patterns: * ? [abc] [^a-z] and \ to quote.
+//
+// Redis's own matcher recurses at each star and takes exponential time on patterns like a*a*a*a*b. Here a star that fails to
+// match goes on from the latest star only (an earlier star can never do better, as what lies between two stars has already been
+// matched at its leftmost place), so the time is at most pattern x text, without recursion.
+#pragma once
+
+#include <string>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+/// Whether `text` as a whole matches `pattern`. Byte-wise; `ignore_case` folds ASCII letters. An unclosed bracket ends with the
+/// pattern, as in Redis; a backslash at the end stands for itself.
+bool glob_match(Bytes pattern, Bytes text, bool ignore_case = false);
+
+/// The longest literal text that every match starts with, quotes taken out: "user:1" of "user:1*", "a*b" of "a\\*b[cd]".
+std::string glob_literal_prefix(Bytes pattern);
+/// Whether the pattern matches exactly one text: glob_literal_prefix of it.
+bool glob_is_literal(Bytes pattern);
+
+}  // namespace ebbtide

@@ -1,0 +1,58 @@
+// Redis strings on the engine: one main entry of kind kValue a key.
+//
+// Reads go to the view, writes to the batch; neither is remembered here, so a read after a write of the same command sees the old
+// value. Replacing a value clears its stamp and, unless asked otherwise, its expiry; modifying it keeps both (DELETES.md, "D,
+// exactly"). An expiry on which a write relies is noted in the batch, so that the commit fails with kRetry once it has passed.
+#pragma once
+
+#include <optional>
+
+#include <engine/read_view.h>
+#include <engine/result.h>
+#include <engine/write_batch.h>
+
+namespace ebbtide {
+
+/// The error for a command of another type; dispatch sends a kInvalidArgument message that starts with a code as it is.
+Status wrong_type();
+/// Longest value, and the error beyond it.
+inline constexpr std::size_t kMaxStringBytes = kMaxValueBytes;
+Status string_too_long();
+
+/// Keyspace hits and misses as Redis counts them: look-ups of commands that only read.
+struct ReadCounts {
+  std::uint64_t hits = 0, misses = 0;
+};
+
+/// For one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).
+class Strings {
+ public:
+  Strings(const ReadView& view, WriteBatch& batch, ReadCounts& counts) : view_(view), batch_(batch), counts_(counts) {}
+
+  /// The string at `key`, or nullopt. WRONGTYPE, kNotResident, or an error of the engine's. The value is valid as long as the view
+  /// (and, if set, Found::pin). For commands that only read: no expiry is noted, hits and misses are counted.
+  Status get(const LookupKey& key, std::optional<Found>* found);
+  /// As get, any type of entry.
+  Status get_any(const LookupKey& key, std::optional<Found>* found);
+  /// As get, get_any for a command that writes: notes the expiry it relies on.
+  Status get_for_update(const LookupKey& key, std::optional<Found>* found);
+  Status get_any_for_update(const LookupKey& key, std::optional<Found>* found);
+
+  /// Replaces whatever is there. `expiry` is absolute, 0 = never. `shared`, if set, holds the value already.
+  void set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr);
+  /// A new value for an entry that was read, or for none; keeps expiry and stamp of the old one.
+  void modify(const LookupKey& key, const std::optional<Found>& old, Bytes value);
+  /// A new expiry (0 = never) for an entry that was read; value and stamp stay.
+  void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
+  /// Deletes an entry that was read.
+  void remove(const LookupKey& key);
+
+ private:
+  Status find(const LookupKey& key, std::optional<Found>* found) const;
+
+  const ReadView& view_;
+  WriteBatch& batch_;
+  ReadCounts& counts_;
+};
+
+}  // namespace ebbtide
