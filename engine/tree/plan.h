@@ -18,39 +18,48 @@ const char* reason_name(Reason reason);
 struct PlanInput {
   RunId run = 0;
   std::vector<FileNum> files;
+  bool operator==(const PlanInput&) const = default;
 };
 
 /// Where output goes: into an existing run (its files outside the merge stay), or into a new one.
 struct PlanTarget {
-  RunId run = 0;      ///< 0: a new run, placed right where the oldest input run was (before it, if that run keeps files)
-  int level = 0;
+  RunId run = 0;      ///< 0: a new run, placed where the oldest input run is, or the first place after it that `level` allows
+  int level = 0;      ///< of the run; tree/apply.h: place_new_run() says exactly where
+  bool operator==(const PlanTarget&) const = default;
 };
 
 /// Merges the inputs (newest run first). Where the executor finds a group of a single file that may move, it moves it.
 struct Merge {
   std::vector<PlanInput> inputs;
   PlanTarget target;
+  bool operator==(const Merge&) const = default;
 };
 /// Merges only the keys in `range` out of all inputs into the target run's file(s); younger files that straddle it are clipped.
 struct Slice {
   std::vector<PlanInput> inputs;
   KeyRange range;
   PlanTarget target;
+  bool operator==(const Slice& o) const {
+    return inputs == o.inputs && range.start == o.range.start && range.end == o.range.end && target == o.target;
+  }
 };
 /// Files change their run without being read.
 struct Move {
   RunId from = 0;
   std::vector<FileNum> files;
   PlanTarget target;
+  bool operator==(const Move&) const = default;
 };
 /// One file is written anew in its run.
 struct Rewrite {
   RunId run = 0;
   FileNum file = kNoFile;
+  bool operator==(const Rewrite&) const = default;
 };
 /// Files go without being read: wholly covered by a newer range tombstone, or empty.
 struct Drop {
   std::vector<PlanInput> inputs;
+  bool operator==(const Drop&) const = default;
 };
 
 struct Plan {
@@ -59,6 +68,12 @@ struct Plan {
   bool urgent = false;  ///< may abort running jobs that hold its files
 
   [[nodiscard]] bool empty() const { return action.index() == 0; }
+  bool operator==(const Plan&) const = default;
 };
+
+/// The files that a plan takes part of or moves, newest run first as the plan has them: what is busy while it runs.
+std::vector<PlanInput> inputs_of(const Plan& plan);
+/// Where the plan's output goes; null for plans without a target (Rewrite, Drop, none).
+const PlanTarget* target_of(const Plan& plan);
 
 }  // namespace ebbtide

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/types.h>
@@ -29,7 +30,13 @@ struct FileShape {
 
   [[nodiscard]] bool overlaps(const FileShape& other) const;
   [[nodiscard]] bool overlaps(Bytes start, Bytes end) const;  ///< [start, end), end "" = none
+  /// The bounds as a half-open range: exactly the keys that the file may say something about.
+  [[nodiscard]] KeyRange range() const;
+  bool operator==(const FileShape&) const = default;
 };
+
+/// The smallest range that contains both. Neither may be empty.
+KeyRange hull(const KeyRange& a, const KeyRange& b);
 
 struct RunShape {
   RunId id = 0;
@@ -38,6 +45,9 @@ struct RunShape {
 
   [[nodiscard]] std::uint64_t bytes() const;
   [[nodiscard]] std::uint64_t entries() const;
+  /// The files that overlap [start, end) are files[first] to files[second - 1]. O(log files).
+  [[nodiscard]] std::pair<std::size_t, std::size_t> overlapping(Bytes start, Bytes end) const;
+  bool operator==(const RunShape&) const = default;
 };
 
 struct TreeShape {
@@ -53,6 +63,7 @@ struct TreeShape {
   [[nodiscard]] int last_level() const;    ///< largest level with a file, 0 if none
   /// True if no older run of the tree overlaps [start, end): the run is final there.
   [[nodiscard]] bool is_final(RunId id, Bytes start, Bytes end) const;
+  bool operator==(const TreeShape&) const = default;
 };
 
 /// Why `shape` is malformed, or "": runs sorted by level, files of a run disjoint and in order, ids unique, bounds in order.

@@ -1,0 +1,145 @@
+#include "tree/apply.h"
+
+#include <algorithm>
+
+namespace ebbtide {
+namespace {
+
+RunShape* find_run(TreeShape* shape, RunId id) {
+  for (RunShape& run : shape->runs) {
+    if (run.id == id) return &run;
+  }
+  return nullptr;
+}
+
+FileShape* find_file(RunShape* run, FileNum num) {
+  for (FileShape& file : run->files) {
+    if (file.num == num) return &file;
+  }
+  return nullptr;
+}
+
+/// Takes the inputs out of the shape and hands them back.
+Result<std::vector<FileShape>> take_inputs(TreeShape* shape, const std::vector<PlanInput>& inputs) {
+  std::vector<FileShape> taken;
+  for (const PlanInput& input : inputs) {
+    RunShape* run = find_run(shape, input.run);
+    if (run == nullptr) return Status::invalid_argument("run " + std::to_string(input.run) + " is not in the tree");
+    for (FileNum num : input.files) {
+      FileShape* file = find_file(run, num);
+      if (file == nullptr) {
+        return Status::invalid_argument("file " + std::to_string(num) + " is not in run " + std::to_string(input.run));
+      }
+      taken.push_back(std::move(*file));
+      run->files.erase(run->files.begin() + (file - run->files.data()));
+    }
+  }
+  return taken;
+}
+
+void insert_file(RunShape* run, FileShape file) {
+  file.busy = false;
+  const auto at = std::partition_point(run->files.begin(), run->files.end(),
+                                       [&](const FileShape& other) { return other.smallest < file.smallest; });
+  run->files.insert(at, std::move(file));
+}
+
+/// The run that output goes to unless it says otherwise; made if it is new.
+Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vector<PlanInput>& inputs, RunId fresh, RunId before) {
+  const PlanTarget* target = target_of(plan);
+  if (target == nullptr) return inputs.empty() ? RunId{0} : inputs.front().run;
+  if (target->run != 0) {
+    if (find_run(shape, target->run) == nullptr) {
+      return Status::invalid_argument("target run " + std::to_string(target->run) + " is not in the tree");
+    }
+    return target->run;
+  }
+  const auto at = std::find_if(shape->runs.begin(), shape->runs.end(), [before](const RunShape& run) { return run.id == before; });
+  shape->runs.insert(at, RunShape{fresh, target->level, {}});
+  return fresh;
+}
+
+}  // namespace
+
+Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
+  TreeShape out = shape;
+  const std::vector<PlanInput> inputs = inputs_of(plan);
+  const PlanTarget* target = target_of(plan);
+  const RunId before = target != nullptr && target->run == 0 ? place_new_run(shape, inputs, target->level) : 0;
+  TRY_ASSIGN(taken, take_inputs(&out, inputs));
+  TRY_ASSIGN(target_run, resolve_target(&out, plan, inputs, next_run_id(shape), before));
+  if (std::holds_alternative<Move>(plan.action)) {
+    for (FileShape& file : taken) insert_file(find_run(&out, target_run), std::move(file));
+  }
+  for (const PlanOutput& output : outputs) {
+    RunShape* run = find_run(&out, output.run == 0 ? target_run : output.run);
+    if (run == nullptr) return Status::invalid_argument("output run " + std::to_string(output.run) + " is not in the tree");
+    insert_file(run, output.file);
+  }
+  for (RunId gone : removed_runs(shape, plan)) {
+    const RunShape* run = out.run(gone);
+    if (run->files.empty()) out.runs.erase(out.runs.begin() + (run - out.runs.data()));
+  }
+  if (const auto cursor = cursor_after(shape, plan)) {
+    if (out.cursors.size() <= static_cast<std::size_t>(cursor->first)) out.cursors.resize(static_cast<std::size_t>(cursor->first) + 1);
+    out.cursors[static_cast<std::size_t>(cursor->first)] = cursor->second;
+  }
+  if (std::string wrong = check(out); !wrong.empty()) return Status::invalid_argument("after the plan: " + wrong);
+  return out;
+}
+
+RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < shape.runs.size(); ++i) {
+    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const PlanInput& in) { return in.run == shape.runs[i].id; });
+    if (is_input) at = i;
+  }
+  while (at < shape.runs.size() && shape.runs[at].level < level) ++at;
+  return at < shape.runs.size() ? shape.runs[at].id : 0;
+}
+
+std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan) {
+  std::vector<RunId> gone;
+  if (std::holds_alternative<Slice>(plan.action) || std::holds_alternative<Rewrite>(plan.action)) return gone;
+  const PlanTarget* target = target_of(plan);
+  for (const PlanInput& input : inputs_of(plan)) {
+    const RunShape* run = shape.run(input.run);
+    if (run == nullptr || input.files.size() < run->files.size() || (target != nullptr && target->run == run->id)) continue;
+    const RunShape* next = run == &shape.runs.back() ? nullptr : run + 1;
+    const bool oldest_of_level = next == nullptr || next->level != run->level;
+    if (run->level == 0 || !oldest_of_level) gone.push_back(run->id);
+  }
+  return gone;
+}
+
+void mark_busy(TreeShape* shape, const Plan& plan, bool busy) {
+  for (const PlanInput& input : inputs_of(plan)) {
+    RunShape* run = find_run(shape, input.run);
+    for (FileNum num : input.files) {
+      if (FileShape* file = run == nullptr ? nullptr : find_file(run, num)) file->busy = busy;
+    }
+  }
+}
+
+std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan) {
+  const PlanTarget* target = target_of(plan);
+  const std::vector<PlanInput> inputs = inputs_of(plan);
+  if (target == nullptr || inputs.empty()) return std::nullopt;
+  const RunShape* source = shape.run(inputs.front().run);
+  if (source == nullptr || source->level == 0 || source->level >= target->level) return std::nullopt;
+  std::optional<std::string> end;
+  for (const FileShape& file : source->files) {
+    const auto& files = inputs.front().files;
+    if (std::find(files.begin(), files.end(), file.num) != files.end()) end = file.range().end;
+  }
+  if (!end) return std::nullopt;
+  return std::pair{source->level, std::move(*end)};
+}
+
+RunId next_run_id(const TreeShape& shape) {
+  RunId largest = 0;
+  for (const RunShape& run : shape.runs) largest = std::max(largest, run.id);
+  return largest + 1;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,46 @@
+// The one notation for shapes and plans: in tests, logs, tools and the simulator, and back.
+//
+// A shape is a line a run, newest first, after a line of what differs from zero for the whole tree:
+//
+//   tree memtable=64M file=64M flushes=12 levels=3
+//   cursor L1 k17
+//   L0 r9: 21[a..z 64M]
+//   L1 r3: 12[a..f 64M] 13[g..<m 64M 3t busy] 14[n..* 12345]
+//   L2 r4:
+//
+//   file    = number "[" smallest ".." largest " " bytes attributes "]"
+//   largest = key (inclusive) | "<" key (exclusive) | "*" (unbounded)
+//   bytes   = a number, with K, M, G for 2^10, 2^20, 2^30 where it is a whole multiple
+//   attributes, each only if it says something: 100e entries, 3t point tombstones, 2rt range tombstones, 7b entries that these
+//     invalidate, 5d dead entries, born=ms oldest birth, deadline=ms, seq=lo..hi, D=lo..hi delete keys, expiry=lo..hi, busy
+//   key     = letters, digits and _ - : / as they are; anything else in double quotes with \" \\ and \xNN
+//
+// A plan is one line:
+//
+//   merge r9{21} r3{12 13} -> r3 L1 (run_count)        merge r9{21} -> new L1 (run_count, urgent)
+//   slice r9{21} r3{12} a..f -> r3 L1 (deadline)       move r3{12} -> r4 L2 (size)
+//   rewrite r3{12} (deadline)                          drop r9{21} r3{13} (dropped)         none
+#pragma once
+
+#include <string>
+
+#include <engine/result.h>
+#include "tree/plan.h"
+#include "tree/shape.h"
+
+namespace ebbtide {
+
+std::string to_text(const TreeShape& shape);
+std::string to_text(const Plan& plan);
+/// One file, as in a shape.
+std::string to_text(const FileShape& file);
+/// A key as the notation writes it.
+std::string key_to_text(Bytes key);
+/// A number of bytes as the notation writes it: "64M".
+std::string bytes_to_text(std::uint64_t bytes);
+
+/// kInvalidArgument names line, what stands there, and what is allowed. The shape is not check()ed.
+Result<TreeShape> parse_shape(Bytes text);
+Result<Plan> parse_plan(Bytes text);
+
+}  // namespace ebbtide
