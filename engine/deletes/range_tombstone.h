@@ -1,7 +1,7 @@
 // Range tombstones, cut into fragments that do not overlap, so that a key asks once.
 //
-// Input: tombstones that overlap as they like. Output: fragments in key order; each has the (seq, birth) pairs of all tombstones that
-// cover it, newest first. Immutable and shared; a table builds one when opened, a memtable one per version of its set.
+// Input: tombstones that overlap as they like. Output: fragments in key order; each has the (seq, birth) pairs of all tombstones
+// that cover it, newest first. Immutable and shared; a table builds one when opened, a memtable one per version of its set.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,10 @@
 // The newest part of a tree, in memory: an ordered index for walks and flushes, a hash index for point reads.
 //
-// Both lead to the same node of a key, whose versions hang in a chain, newest first: overwriting a key costs one hash probe and no
-// ordered insertion. Nodes and versions lie in an arena and never move; values above kLargeValueBytes are shared, not copied.
+// Both lead to the same node of a key, whose versions hang in a chain, newest first: overwriting a key costs one hash probe and
+// no ordered insertion. Nodes and versions lie in an arena and never move; values above kLargeValueBytes are shared, not copied.
 //
-// Threads: any number of writers and readers at once, without locks on the read side. Writers of the same key may race: the chain is
-// kept in seq order. Readers see an insertion entirely or not at all.
+// Threads: any number of writers and readers at once, without locks on the read side. Writers of the same key may race: the chain
+// is kept in seq order. Readers see an insertion entirely or not at all.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,8 @@ class MemTable {
   /// stage 0 starts the load of the hash bucket, stage 1 of the node it leads to.
   void prefetch(const LookupKey& key, int stage) const;
 
-  /// Newest cover of `key` with seq <= view_seq: seq and birth, or false. A memtable without range tombstones answers from one load.
+  /// Newest cover of `key` with seq <= view_seq: seq and birth, or false. A memtable without range tombstones answers from one
+  /// load.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
   /// All range tombstones, fragmented, as of now; never null.
   [[nodiscard]] SharedTombstones range_tombstones() const;

@@ -1,0 +1,145 @@
+#include "deletes/tombstone_set.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ebbtide {
+namespace {
+
+using Cover = FragmentedRangeTombstones::Cover;
+
+constexpr std::size_t kLogSlots = 16;  // two compares each: about what a binary search in a run of a few hundred costs
+constexpr std::size_t kFanIn = 4;      // runs of one size that become one
+
+std::size_t bytes_of(const FragmentedRangeTombstones& fragmented) {
+  std::size_t bytes = sizeof(fragmented);
+  for (const auto& f : fragmented.fragments()) {
+    bytes += sizeof(f) + f.start.capacity() + f.end.capacity() + f.covers.capacity() * sizeof(Cover);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct TombstoneSet::Run {
+  std::vector<const RangeTombstone*> members;
+  FragmentedRangeTombstones fragmented;
+  SeqNum min_seq = kMaxSeqNum;
+  SeqNum max_seq = 0;
+};
+
+struct TombstoneSet::State {
+  std::vector<std::shared_ptr<const Run>> runs;  // oldest and largest first
+  std::array<std::atomic<const RangeTombstone*>, kLogSlots> log{};
+  std::atomic<std::size_t> logged{0};
+};
+
+TombstoneSet::TombstoneSet() = default;
+TombstoneSet::~TombstoneSet() = default;
+
+void TombstoneSet::insert(RangeTombstone tombstone) {
+  if (!tombstone.end.empty() && tombstone.start >= tombstone.end) return;
+  MutexLock lock(mutex_);
+  memory_bytes_.fetch_add(sizeof(tombstone) + tombstone.start.capacity() + tombstone.end.capacity(), std::memory_order_relaxed);
+  const RangeTombstone* kept = &all_.emplace_back(std::move(tombstone));
+  if (states_.empty()) {
+    states_.push_back(std::make_unique<State>());
+    memory_bytes_.fetch_add(sizeof(State), std::memory_order_relaxed);
+  } else if (states_.back()->logged.load(std::memory_order_relaxed) == kLogSlots) {
+    roll_log(*states_.back());
+  }
+  State& state = *states_.back();
+  const std::size_t slot = state.logged.load(std::memory_order_relaxed);
+  state.log[slot].store(kept, std::memory_order_relaxed);
+  state.logged.store(slot + 1, std::memory_order_release);
+  state_.store(&state, std::memory_order_release);
+  size_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void TombstoneSet::roll_log(const State& full) {
+  auto next = std::make_unique<State>();
+  next->runs = full.runs;
+  std::vector<const RangeTombstone*> members;
+  for (const auto& slot : full.log) members.push_back(slot.load(std::memory_order_relaxed));
+  // A run of size s stands for s/kLogSlots logs; kFanIn - 1 of a size and one more make the next size, as digits carry.
+  for (std::size_t size = kLogSlots;; size *= kFanIn) {
+    const std::size_t count = static_cast<std::size_t>(
+        std::count_if(next->runs.begin(), next->runs.end(), [&](const auto& run) { return run->members.size() == size; }));
+    if (count < kFanIn - 1) break;
+    for (std::size_t i = 0; i < kFanIn - 1; i++) {
+      const auto& last = next->runs.back()->members;
+      members.insert(members.end(), last.begin(), last.end());
+      next->runs.pop_back();
+    }
+  }
+  next->runs.push_back(make_run(std::move(members)));
+  memory_bytes_.fetch_add(sizeof(State) + next->runs.capacity() * sizeof(next->runs[0]), std::memory_order_relaxed);
+  states_.push_back(std::move(next));
+}
+
+std::shared_ptr<const TombstoneSet::Run> TombstoneSet::make_run(std::vector<const RangeTombstone*> members) {
+  auto run = std::make_shared<Run>();
+  std::vector<RangeTombstone> copies;
+  copies.reserve(members.size());
+  for (const RangeTombstone* t : members) {
+    copies.push_back(*t);
+    run->min_seq = std::min(run->min_seq, t->seq);
+    run->max_seq = std::max(run->max_seq, t->seq);
+  }
+  run->members = std::move(members);
+  run->fragmented = FragmentedRangeTombstones(copies);
+  memory_bytes_.fetch_add(sizeof(Run) + run->members.capacity() * sizeof(void*) + bytes_of(run->fragmented),
+                          std::memory_order_relaxed);
+  return run;
+}
+
+bool TombstoneSet::newest_cover(Bytes key, SeqNum view_seq, Cover* out) const {
+  const State* state = state_.load(std::memory_order_acquire);
+  if (state == nullptr) return false;
+  Cover best{0, 0};
+  bool found = false;
+  const std::size_t logged = state->logged.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < logged; i++) {
+    const RangeTombstone* t = state->log[i].load(std::memory_order_relaxed);
+    if (t->seq <= view_seq && (!found || t->seq > best.seq) && t->covers(key)) {
+      best = {t->seq, t->birth};
+      found = true;
+    }
+  }
+  for (auto it = state->runs.rbegin(); it != state->runs.rend(); ++it) {
+    const Run& run = **it;
+    if (run.min_seq > view_seq || (found && run.max_seq < best.seq)) continue;
+    const Cover* cover = run.fragmented.newest_cover(key, view_seq);
+    if (cover != nullptr && (!found || cover->seq > best.seq)) {
+      best = *cover;
+      found = true;
+    }
+  }
+  if (found) *out = best;
+  return found;
+}
+
+SharedTombstones TombstoneSet::snapshot() const {
+  static const SharedTombstones kNone = std::make_shared<const FragmentedRangeTombstones>();
+  const State* state = state_.load(std::memory_order_acquire);
+  if (state == nullptr) return kNone;
+  MutexLock lock(snapshot_mutex_);
+  // The state under the lock may be newer than the one above, never older: what the caller must see is in it.
+  state = state_.load(std::memory_order_acquire);
+  const std::size_t logged = state->logged.load(std::memory_order_acquire);
+  std::vector<RangeTombstone> copies;
+  std::size_t total = logged;
+  for (const auto& run : state->runs) total += run->members.size();
+  if (snapshot_ != nullptr && snapshot_size_ == total) return snapshot_;  // the set only grows: same size, same set
+  copies.reserve(total);
+  for (const auto& run : state->runs) {
+    for (const RangeTombstone* t : run->members) copies.push_back(*t);
+  }
+  for (std::size_t i = 0; i < logged; i++) copies.push_back(*state->log[i].load(std::memory_order_relaxed));
+  snapshot_ = std::make_shared<const FragmentedRangeTombstones>(copies);
+  snapshot_size_ = total;
+  return snapshot_;
+}
+
+}  // namespace ebbtide

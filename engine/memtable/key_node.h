@@ -1,0 +1,119 @@
+// What lies in a memtable's arena: a node for each key, and its versions, newest first.
+//
+// Both are written before they are published by a release store and never change afterwards, but for their links. Nothing is
+// unlinked.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "base/arena.h"
+#include "base/entry.h"
+
+namespace ebbtide {
+
+/// One version of a key. Optional fields, then the value or the reference to it, follow: most versions have neither expiry nor
+/// debt.
+struct VersionNode {
+  static constexpr std::uint8_t kFirst = 1, kHasExpiry = 2, kHasDebt = 4, kShared = 8;
+
+  std::atomic<VersionNode*> older;
+  DeleteKey delete_key;
+  std::uint64_t seq_kind_flags;  // seq << 8 | kind << 4 | flags
+  std::uint64_t value_bytes;
+
+  [[nodiscard]] SeqNum seq() const { return seq_kind_flags >> 8; }
+  [[nodiscard]] std::uint8_t flags() const { return seq_kind_flags & 0xf; }
+
+  /// Bytes that a version of this entry takes, a multiple of 8.
+  static std::size_t bytes_for(const Entry& entry, bool shared) {
+    const std::size_t value = shared ? sizeof(void*) : entry.value.size();
+    return sizeof(VersionNode) + (entry.expiry != 0 ? 8 : 0) + (entry.debt != 0 ? 8 : 0) + ((value + 7) & ~std::size_t{7});
+  }
+  /// Writes a version into `memory`. `shared`, if given, lives as long as the arena and holds the value.
+  static VersionNode* create(char* memory, const Entry& entry, const std::shared_ptr<const std::string>* shared) {
+    auto* node = new (memory) VersionNode;
+    node->older.store(nullptr, std::memory_order_relaxed);
+    node->delete_key = entry.delete_key;
+    const unsigned flags = (entry.first ? kFirst : 0U) | (entry.expiry != 0 ? kHasExpiry : 0U) |
+                           (entry.debt != 0 ? kHasDebt : 0U) | (shared != nullptr ? kShared : 0U);
+    node->seq_kind_flags = entry.seq << 8 | static_cast<std::uint64_t>(entry.kind) << 4 | flags;
+    node->value_bytes = entry.value.size();
+    char* p = memory + sizeof(VersionNode);
+    if (entry.expiry != 0) p = put(p, entry.expiry);
+    if (entry.debt != 0) p = put(p, entry.debt);
+    if (shared != nullptr) {
+      put(p, shared);
+    } else if (!entry.value.empty()) {
+      std::memcpy(p, entry.value.data(), entry.value.size());
+    }
+    return node;
+  }
+  /// Fills in everything but the key.
+  void read(Entry* out) const {
+    const char* p = reinterpret_cast<const char*>(this + 1);
+    out->seq = seq();
+    out->kind = static_cast<EntryKind>((seq_kind_flags >> 4) & 0xf);
+    out->first = (flags() & kFirst) != 0;
+    out->delete_key = delete_key;
+    out->expiry = (flags() & kHasExpiry) != 0 ? take<Millis>(&p) : 0;
+    out->debt = (flags() & kHasDebt) != 0 ? take<Millis>(&p) : 0;
+    out->shared = nullptr;
+    out->large = {};
+    if ((flags() & kShared) != 0) {
+      out->shared = take<const std::shared_ptr<const std::string>*>(&p);
+      out->value = Bytes(**out->shared);
+    } else {
+      out->value = Bytes(p, value_bytes);
+    }
+  }
+
+ private:
+  template <typename T>
+  static char* put(char* p, T value) {
+    std::memcpy(p, &value, sizeof(T));
+    return p + sizeof(T);
+  }
+  template <typename T>
+  static T take(const char** p) {
+    T value;
+    std::memcpy(&value, *p, sizeof(T));
+    *p += sizeof(T);
+    return value;
+  }
+};
+
+/// A key and the head of its versions. The key's bytes follow, then, in the same allocation, its first version: a hit on a key
+/// that was written once walks through adjacent cache lines.
+struct KeyNode {
+  std::atomic<VersionNode*> newest;
+  std::uint32_t key_bytes;
+
+  [[nodiscard]] Bytes key() const { return {reinterpret_cast<const char*>(this) + kKeyOffset, key_bytes}; }
+  static std::size_t bytes_for(std::size_t key_bytes) { return (kKeyOffset + key_bytes + 7) & ~std::size_t{7}; }
+  static KeyNode* create(char* memory, Bytes key) {
+    auto* node = new (memory) KeyNode;
+    node->newest.store(nullptr, std::memory_order_relaxed);
+    node->key_bytes = static_cast<std::uint32_t>(key.size());
+    if (!key.empty()) std::memcpy(memory + kKeyOffset, key.data(), key.size());
+    return node;
+  }
+  static constexpr std::size_t kKeyOffset = 12;  // the key begins in what would be padding
+};
+
+/// The first 8 bytes of `key` from `skip` on, padded with zeros, as a number that orders as the bytes do. Equal prefixes decide
+/// nothing.
+inline std::uint64_t key_prefix(Bytes key, std::size_t skip = 0) {
+  std::uint64_t word = 0;
+  const std::size_t left = key.size() > skip ? key.size() - skip : 0;
+  if (left >= 8) {
+    std::memcpy(&word, key.data() + skip, 8);
+  } else if (left > 0) {
+    std::memcpy(&word, key.data() + skip, left);
+  }
+  return __builtin_bswap64(word);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,253 @@
+// How an insertion becomes visible.
+//
+// A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so that
+// two writers who both missed in the hash index end with one node; and a writer who finds a node in the hash index knows that
+// walks find it too: it may report its own version as done at once. The other order would let an overwrite return before walks
+// can see the key.
+#include "memtable/memtable.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/invariant.h"
+#include "deletes/tombstone_set.h"
+#include "memtable/hash_index.h"
+#include "memtable/key_node.h"
+#include "memtable/skiplist.h"
+
+namespace ebbtide {
+namespace {
+
+using OrderedIndex = SkipList;
+
+// Bytes of key node, version and value that an average key brings: with four keys a bucket the hash index takes 1/16 of a
+// memtable.
+constexpr std::size_t kExpectedBytesPerKey = 256;
+
+// A block is at most 1/32 of the memtable, so that a small one (tests, many databases) is not full when it is empty.
+std::size_t block_bytes(std::size_t expected_bytes) {
+  return std::clamp<std::size_t>(expected_bytes / 32, std::size_t{4} << 10, std::size_t{2} << 20);
+}
+
+/// Lowers `value` to `candidate`; 0 counts as none on both sides.
+void lower(std::atomic<Millis>& value, Millis candidate) {
+  if (candidate == 0) return;
+  Millis now = value.load(std::memory_order_relaxed);
+  while ((now == 0 || candidate < now) && !value.compare_exchange_weak(now, candidate, std::memory_order_relaxed)) {
+  }
+}
+
+/// A shared value, kept alive until the memtable goes.
+struct KeptValue {
+  std::shared_ptr<const std::string> value;
+  KeptValue* next;
+};
+
+}  // namespace
+
+struct MemTable::Impl {
+  explicit Impl(std::size_t expected_bytes)
+      : arena(block_bytes(expected_bytes)), hash(expected_bytes / kExpectedBytesPerKey, arena), ordered(arena) {}
+  ~Impl() {
+    for (KeptValue* kept = kept_values.load(); kept != nullptr;) {
+      KeptValue* next = kept->next;
+      kept->~KeptValue();
+      kept = next;
+    }
+  }
+
+  const std::shared_ptr<const std::string>* keep(const Entry& entry);
+  static void add_version(KeyNode* node, VersionNode* version);
+
+  Arena arena;
+  HashIndex hash;
+  OrderedIndex ordered;
+  TombstoneSet ranges;
+  std::atomic<KeptValue*> kept_values{nullptr};
+  std::atomic<std::size_t> kept_bytes{0};
+  std::atomic<std::uint64_t> entries{0};
+  std::atomic<std::uint64_t> tombstones{0};
+  std::atomic<Millis> oldest_birth{0};
+  std::atomic<Millis> min_expiry{0};
+};
+
+const std::shared_ptr<const std::string>* MemTable::Impl::keep(const Entry& entry) {
+  auto* kept = new (arena.allocate(sizeof(KeptValue))) KeptValue;
+  // The buffer is taken over only if the value is the whole of it: a version remembers the buffer, no offset into it.
+  const bool whole =
+      entry.shared != nullptr && (*entry.shared)->data() == entry.value.data() && (*entry.shared)->size() == entry.value.size();
+  kept->value = whole ? *entry.shared : std::make_shared<const std::string>(entry.value);
+  kept_bytes.fetch_add(kept->value->size(), std::memory_order_relaxed);
+  kept->next = kept_values.load(std::memory_order_relaxed);
+  while (!kept_values.compare_exchange_weak(kept->next, kept, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+  return &kept->value;
+}
+
+void MemTable::Impl::add_version(KeyNode* node, VersionNode* version) {
+  std::atomic<VersionNode*>* link = &node->newest;
+  for (;;) {
+    VersionNode* older = link->load(std::memory_order_acquire);
+    while (older != nullptr && older->seq() > version->seq()) {
+      link = &older->older;
+      older = link->load(std::memory_order_acquire);
+    }
+    ASSERT_MSG(older == nullptr || older->seq() != version->seq(), "a seq is given to one operation");
+    version->older.store(older, std::memory_order_relaxed);
+    if (link->compare_exchange_strong(older, version, std::memory_order_release, std::memory_order_relaxed)) return;
+  }
+}
+
+MemTable::MemTable(std::size_t expected_bytes) : impl_(std::make_unique<Impl>(expected_bytes)) {}
+MemTable::~MemTable() = default;
+
+void MemTable::insert(const LookupKey& key, const Entry& entry) {
+  ASSERT(!entry.is_large() && entry.seq <= kMaxSeqNum);
+  Impl& m = *impl_;
+  const auto* shared = entry.value.size() > kLargeValueBytes ? m.keep(entry) : nullptr;
+  const std::size_t version_bytes = VersionNode::bytes_for(entry, shared != nullptr);
+  if (KeyNode* node = m.hash.find(key)) {
+    Impl::add_version(node, VersionNode::create(m.arena.allocate(version_bytes), entry, shared));
+  } else {
+    const std::size_t key_bytes = KeyNode::bytes_for(key.key.size());
+    char* memory = m.arena.allocate(key_bytes + version_bytes);
+    KeyNode* mine = KeyNode::create(memory, key.key);
+    VersionNode* version = VersionNode::create(memory + key_bytes, entry, shared);
+    mine->newest.store(version, std::memory_order_relaxed);
+    node = m.ordered.insert(mine, key.hash);
+    m.hash.add(key, node);
+    if (node != mine) Impl::add_version(node, version);  // lost a race for the key; the unused node stays in the arena
+  }
+  m.entries.fetch_add(1, std::memory_order_relaxed);
+  if (entry.is_tombstone()) {
+    m.tombstones.fetch_add(1, std::memory_order_relaxed);
+    lower(m.oldest_birth, entry.birth());
+  }
+  lower(m.min_expiry, entry.expiry);
+}
+
+void MemTable::insert_range(RangeTombstone tombstone) {
+  lower(impl_->oldest_birth, tombstone.birth);
+  impl_->ranges.insert(std::move(tombstone));
+}
+
+bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
+  const KeyNode* node = impl_->hash.find(key);
+  if (node == nullptr) return false;
+  const VersionNode* version = node->newest.load(std::memory_order_acquire);
+  while (version != nullptr && version->seq() > view_seq) version = version->older.load(std::memory_order_acquire);
+  if (version == nullptr) return false;
+  out->key = node->key();
+  version->read(out);
+  return true;
+}
+
+void MemTable::prefetch(const LookupKey& key, int stage) const { impl_->hash.prefetch(key, stage); }
+
+bool MemTable::newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const {
+  return impl_->ranges.newest_cover(key, view_seq, out);
+}
+SharedTombstones MemTable::range_tombstones() const { return impl_->ranges.snapshot(); }
+
+std::size_t MemTable::memory_bytes() const {
+  const Impl& m = *impl_;
+  return sizeof(Impl) + m.arena.memory_bytes() + m.hash.memory_bytes() + m.ranges.memory_bytes() +
+         m.kept_bytes.load(std::memory_order_relaxed);
+}
+std::uint64_t MemTable::entries() const { return impl_->entries.load(std::memory_order_relaxed); }
+std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::memory_order_relaxed); }
+Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }
+Millis MemTable::min_expiry() const { return impl_->min_expiry.load(std::memory_order_relaxed); }
+bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty(); }
+
+namespace {
+
+/// Walks the ordered index key by key and the chain of each key version by version. Chains are linked one way: on the way back
+/// the versions of a key are collected when it is entered, so that a key with many of them costs its length once, not squared.
+class MemTableIterator final : public InternalIterator {
+ public:
+  explicit MemTableIterator(const OrderedIndex& index) : cursor_(&index) {}
+
+  void seek_to_first() override {
+    cursor_.seek_to_first();
+    show_newest();
+  }
+  void seek_to_last() override {
+    cursor_.seek_to_last();
+    show_oldest();
+  }
+  void seek(Bytes key) override {
+    cursor_.seek(key);
+    show_newest();
+  }
+  void seek_before(Bytes key) override {
+    cursor_.seek_before(key);
+    show_oldest();
+  }
+  void next() override {
+    DEBUG_ASSERT(valid_);
+    const VersionNode* older = version_->older.load(std::memory_order_acquire);
+    if (older == nullptr) {
+      cursor_.next();
+      show_newest();
+      return;
+    }
+    if (collected_) newer_.push_back(version_);
+    show(older);
+  }
+  void prev() override {
+    DEBUG_ASSERT(valid_);
+    if (!collected_) collect_newer_than(version_);
+    if (newer_.empty()) {
+      cursor_.prev();
+      show_oldest();
+      return;
+    }
+    const VersionNode* version = newer_.back();
+    newer_.pop_back();
+    show(version);
+  }
+
+ private:
+  void show(const VersionNode* version) {
+    version_ = version;
+    version->read(&entry_);
+  }
+  /// To the key that the cursor is on, if it is on one.
+  bool enter_key() {
+    newer_.clear();
+    collected_ = false;
+    const KeyNode* node = cursor_.node();
+    valid_ = node != nullptr;
+    if (valid_) entry_.key = node->key();
+    return valid_;
+  }
+  void show_newest() {
+    if (enter_key()) show(cursor_.node()->newest.load(std::memory_order_acquire));
+  }
+  void show_oldest() {
+    if (!enter_key()) return;
+    collect_newer_than(nullptr);
+    const VersionNode* oldest = newer_.back();
+    newer_.pop_back();
+    show(oldest);
+  }
+  void collect_newer_than(const VersionNode* version) {
+    const VersionNode* v = cursor_.node()->newest.load(std::memory_order_acquire);
+    for (; v != version; v = v->older.load(std::memory_order_acquire)) newer_.push_back(v);
+    collected_ = true;
+  }
+
+  OrderedIndex::Cursor cursor_;
+  const VersionNode* version_ = nullptr;
+  std::vector<const VersionNode*> newer_;  // if collected_: the current key's versions newer than version_, newest first
+  bool collected_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<InternalIterator> MemTable::new_iterator() const { return std::make_unique<MemTableIterator>(impl_->ordered); }
+
+}  // namespace ebbtide

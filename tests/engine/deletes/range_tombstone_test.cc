@@ -1,0 +1,193 @@
+#include "deletes/range_tombstone.h"
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <thread>
+
+#include "base/random.h"
+#include "deletes/tombstone_set.h"
+
+namespace ebbtide {
+namespace {
+
+using Cover = FragmentedRangeTombstones::Cover;
+
+std::string random_key(Random& random) {
+  std::string key;
+  for (std::uint64_t n = random.uniform(4); n > 0; n--) key.push_back(static_cast<char>('a' + random.uniform(3)));
+  return key;
+}
+
+std::vector<RangeTombstone> random_tombstones(Random& random, std::size_t count) {
+  std::vector<RangeTombstone> out;
+  for (std::size_t i = 0; i < count; i++) {
+    const SeqNum seq = 10 + 3 * i;
+    out.push_back({random_key(random), random.one_in(6) ? "" : random_key(random), seq, 1000 + random.uniform(50)});
+  }
+  return out;
+}
+
+/// What the fragments must answer, by looking at every tombstone.
+const RangeTombstone* brute_force(const std::vector<RangeTombstone>& all, Bytes key, SeqNum view) {
+  const RangeTombstone* best = nullptr;
+  for (const auto& t : all) {
+    if (t.covers(key) && t.seq <= view && (best == nullptr || t.seq > best->seq)) best = &t;
+  }
+  return best;
+}
+
+void check_well_formed(const FragmentedRangeTombstones& f) {
+  for (std::size_t i = 0; i < f.fragments().size(); i++) {
+    const auto& fragment = f.fragments()[i];
+    REQUIRE_FALSE(fragment.covers.empty());
+    for (std::size_t c = 1; c < fragment.covers.size(); c++) REQUIRE(fragment.covers[c - 1].seq > fragment.covers[c].seq);
+    const bool last = i + 1 == f.fragments().size();
+    if (fragment.end.empty()) {
+      REQUIRE(last);
+    } else {
+      REQUIRE(fragment.start < fragment.end);
+      if (!last) REQUIRE(fragment.end <= f.fragments()[i + 1].start);
+    }
+  }
+}
+
+TEST_CASE("fragments answer as a look at every tombstone does") {
+  for (std::uint64_t seed = 1; seed <= 300; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    const auto all = random_tombstones(random, random.uniform(20));
+    const FragmentedRangeTombstones fragmented(all);
+    check_well_formed(fragmented);
+    for (int i = 0; i < 100; i++) {
+      const std::string key = random_key(random);
+      const SeqNum view = random.uniform(80);
+      const auto* want = brute_force(all, key, view);
+      const Cover* got = fragmented.newest_cover(key, view);
+      CAPTURE(key, view);
+      REQUIRE((want != nullptr) == (got != nullptr));
+      if (want != nullptr) {
+        REQUIRE(got->seq == want->seq);
+        REQUIRE(got->birth == want->birth);
+      }
+      const auto* fragment = fragmented.fragment_at(key);
+      REQUIRE((fragment != nullptr) == (brute_force(all, key, kMaxSeqNum) != nullptr));
+    }
+  }
+}
+
+TEST_CASE("no tombstones, no fragments") {
+  const FragmentedRangeTombstones none;
+  CHECK(none.empty());
+  CHECK(none.newest_cover("k", kMaxSeqNum) == nullptr);
+  const std::vector<RangeTombstone> nothing = {{"b", "b", 5, 1}, {"c", "a", 6, 1}};
+  CHECK(FragmentedRangeTombstones(nothing).empty());
+}
+
+TEST_CASE("an unbounded tombstone covers every key from its start on") {
+  const std::vector<RangeTombstone> all = {{"m", "", 5, 50}, {"", "n", 7, 70}};
+  const FragmentedRangeTombstones f(all);
+  REQUIRE(f.fragments().size() == 3);
+  CHECK(f.newest_cover("", 10)->seq == 7);
+  CHECK(f.newest_cover("m", 6)->seq == 5);
+  CHECK(f.newest_cover("m", 10)->seq == 7);
+  CHECK(f.newest_cover("\xff\xff\xff", 10)->birth == 50);
+  CHECK(f.newest_cover("a", 6) == nullptr);
+}
+
+TEST_CASE("pieces of one tombstone become one fragment again, and the older birth holds") {
+  const std::vector<RangeTombstone> pieces = {{"a", "c", 5, 50}, {"c", "e", 5, 50}, {"b", "d", 5, 50}};
+  const FragmentedRangeTombstones f(pieces);
+  REQUIRE(f.fragments().size() == 1);
+  CHECK(f.fragments()[0].start == "a");
+  CHECK(f.fragments()[0].end == "e");
+  const std::vector<RangeTombstone> births = {{"a", "c", 5, 50}, {"a", "c", 5, 40}};
+  CHECK(FragmentedRangeTombstones(births).newest_cover("a", 5)->birth == 40);
+}
+
+TEST_CASE("a tombstone set answers as a look at every tombstone does, at every size") {
+  for (std::uint64_t seed = 1; seed <= 20; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    const auto all = random_tombstones(random, 400);
+    TombstoneSet set;
+    CHECK(set.empty());
+    Cover none{};
+    CHECK_FALSE(set.newest_cover("a", kMaxSeqNum, &none));
+    std::vector<RangeTombstone> inserted;
+    for (const auto& t : all) {
+      set.insert(t);
+      if (t.end.empty() || t.start < t.end) inserted.push_back(t);
+      const std::string key = random_key(random);
+      const SeqNum view = random.uniform(1300);
+      const auto* want = brute_force(inserted, key, view);
+      Cover got{};
+      REQUIRE(set.newest_cover(key, view, &got) == (want != nullptr));
+      if (want != nullptr) {
+        REQUIRE(got.seq == want->seq);
+        REQUIRE(got.birth == want->birth);
+      }
+      if (random.one_in(10)) {
+        const SharedTombstones snapshot = set.snapshot();
+        check_well_formed(*snapshot);
+        const Cover* cover = snapshot->newest_cover(key, view);
+        REQUIRE((cover != nullptr) == (want != nullptr));
+        if (want != nullptr) REQUIRE(cover->seq == want->seq);
+        REQUIRE(set.snapshot() == snapshot);  // built once
+      }
+    }
+    CHECK(set.size() == inserted.size());
+  }
+}
+
+TEST_CASE("ten thousand range tombstones, each followed by a read, keep runs and memory few") {
+  TombstoneSet set;
+  for (std::uint32_t i = 0; i < 10'000; i++) {
+    const std::string start = std::to_string(1'000'000 + i * 7919 % 10'000 * 10);
+    set.insert({start, start + "5", i + 1, 5});
+    Cover got{};
+    REQUIRE(set.newest_cover(start + "1", kMaxSeqNum, &got));
+    REQUIRE(got.seq == i + 1);
+  }
+  CHECK(set.snapshot()->fragments().size() == 10'000);
+  CHECK(set.memory_bytes() < 24u << 20);
+}
+
+TEST_CASE("readers see every tombstone that was inserted before they began") {
+  TombstoneSet set;
+  constexpr int kWriters = 3;
+  constexpr SeqNum kEach = 600;
+  std::atomic<SeqNum> done[kWriters] = {};
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < kWriters; w++) {
+    threads.emplace_back([&, w] {
+      for (SeqNum i = 1; i <= kEach; i++) {
+        set.insert({std::string(1, static_cast<char>('a' + w)) + std::to_string(i % 7), "", i * kWriters + w, i});
+        done[w].store(i, std::memory_order_release);
+      }
+    });
+  }
+  std::atomic<bool> failed{false};
+  for (int r = 0; r < 2; r++) {
+    threads.emplace_back([&, r] {
+      for (;;) {
+        SeqNum floor = 0, least = kEach;
+        for (unsigned w = 0; w < kWriters; w++) {
+          const SeqNum d = done[w].load(std::memory_order_acquire);
+          least = std::min(least, d);
+          if (d != 0) floor = std::max(floor, d * kWriters + w);
+        }
+        Cover cover{};
+        if (floor != 0 && (!set.newest_cover("zz", kMaxSeqNum, &cover) || cover.seq < floor)) failed = true;
+        if (r == 1 && floor != 0 && set.snapshot()->newest_cover("zz", kMaxSeqNum)->seq < floor) failed = true;
+        if (least == kEach) break;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  CHECK_FALSE(failed);
+  CHECK(set.size() == kWriters * kEach);
+}
+
+}  // namespace
+}  // namespace ebbtide

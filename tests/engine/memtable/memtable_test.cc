@@ -1,0 +1,355 @@
+#include "memtable/memtable.h"
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/random.h"
+
+namespace ebbtide {
+namespace {
+
+LookupKey lookup(Bytes key) { return {key, hash_key(key)}; }
+
+Entry make_entry(SeqNum seq, Bytes value) {
+  Entry e;
+  e.seq = seq;
+  e.value = value;
+  e.delete_key = seq * 2;
+  return e;
+}
+
+struct ModelVersion {
+  EntryKind kind;
+  std::string value;
+  Millis expiry;
+  DeleteKey delete_key;
+};
+/// (key, seq descending), as the walk shows it.
+struct ModelOrder {
+  bool operator()(const std::pair<std::string, SeqNum>& a, const std::pair<std::string, SeqNum>& b) const {
+    return version_before(a.first, a.second, b.first, b.second);
+  }
+};
+using Model = std::map<std::pair<std::string, SeqNum>, ModelVersion, ModelOrder>;
+
+void same(const Entry& entry, const Model::value_type& want) {
+  REQUIRE(entry.key == want.first.first);
+  REQUIRE(entry.seq == want.first.second);
+  REQUIRE(entry.kind == want.second.kind);
+  REQUIRE(entry.value == want.second.value);
+  REQUIRE(entry.expiry == want.second.expiry);
+  REQUIRE(entry.delete_key == want.second.delete_key);
+}
+
+/// Keys that share long prefixes, are prefixes of each other, hold zeros, and are empty.
+std::string random_key(Random& random, std::uint64_t spread) {
+  static const char* const kHeads[] = {"", "user:", "user:000000000000000000000000000000000000000000000000", "\xff\xff", "z"};
+  std::string key = kHeads[random.uniform(5)];
+  for (std::uint64_t n = random.uniform(4); n > 0; n--)
+    key.push_back(static_cast<char>(random.one_in(4) ? 0 : 'a' + random.uniform(spread)));
+  if (random.one_in(3)) key += std::to_string(random.uniform(spread * 50));
+  return key;
+}
+
+void fill(MemTable* table, Model* model, Random& random, SeqNum count, std::uint64_t spread) {
+  for (SeqNum seq = model->size() + 1, end = seq + count; seq < end; seq++) {
+    const std::string key = random_key(random, spread);
+    Entry e;
+    e.key = key;
+    e.seq = seq;
+    std::string value;
+    if (random.one_in(5)) {
+      e.kind = EntryKind::kTombstone;
+    } else {
+      e.kind = random.one_in(5) ? EntryKind::kHeader : EntryKind::kValue;
+      value = std::string(random.uniform(40), static_cast<char>('a' + seq % 26));
+      if (random.one_in(3)) e.expiry = 1 + random.uniform(1000);
+    }
+    e.delete_key = random.uniform(1000);
+    e.value = value;
+    table->insert(lookup(key), e);
+    model->emplace(std::pair(key, seq), ModelVersion{e.kind, value, e.expiry, e.delete_key});
+  }
+}
+
+TEST_CASE("an empty memtable has nothing") {
+  MemTable table(1 << 20);
+  Entry e;
+  CHECK(table.empty());
+  CHECK_FALSE(table.get(lookup("k"), kMaxSeqNum, &e));
+  CHECK(table.range_tombstones()->empty());
+  CHECK(table.oldest_birth() == 0);
+  CHECK(table.min_expiry() == 0);
+  auto it = table.new_iterator();
+  it->seek_to_first();
+  CHECK_FALSE(it->valid());
+  it->seek_to_last();
+  CHECK_FALSE(it->valid());
+  it->seek("a");
+  CHECK_FALSE(it->valid());
+  it->seek_before("a");
+  CHECK_FALSE(it->valid());
+  CHECK(table.memory_bytes() < (1 << 20) / 4);
+}
+
+TEST_CASE("gets and walks agree with an ordered map") {
+  for (std::uint64_t seed = 1; seed <= 40; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    MemTable table(random.one_in(2) ? 0 : 1 << 20);  // overfull, and roomy
+    Model model;
+    const std::uint64_t spread = 2 + random.uniform(20);
+    fill(&table, &model, random, 1 + random.uniform(3000), spread);
+    REQUIRE(table.entries() == model.size());
+
+    for (int i = 0; i < 500; i++) {
+      const std::string key = random_key(random, spread);
+      const SeqNum view = random.uniform(model.size() + 2);
+      auto want = model.lower_bound({key, view});
+      const bool present = want != model.end() && want->first.first == key;
+      Entry e;
+      for (int stage = 0; stage < 2; stage++) table.prefetch(lookup(key), stage);
+      REQUIRE(table.get(lookup(key), view, &e) == present);
+      if (present) same(e, *want);
+    }
+
+    auto it = table.new_iterator();
+    auto at = model.begin();
+    for (it->seek_to_first(); it->valid(); it->next(), ++at) {
+      REQUIRE(at != model.end());
+      same(it->entry(), *at);
+    }
+    REQUIRE(at == model.end());
+    for (it->seek_to_last(); it->valid(); it->prev()) {
+      REQUIRE(at != model.begin());
+      --at;
+      same(it->entry(), *at);
+    }
+    REQUIRE(at == model.begin());
+  }
+}
+
+TEST_CASE("walks turn round anywhere, also while insertions go on") {
+  for (std::uint64_t seed = 1; seed <= 40; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    MemTable table(1 << 16);
+    Model model;
+    const std::uint64_t spread = 2 + random.uniform(8);
+    fill(&table, &model, random, 400, spread);
+    for (int round = 0; round < 60; round++) {
+      auto it = table.new_iterator();
+      const std::string key = random_key(random, spread);
+      Model::iterator at;
+      if (random.one_in(2)) {
+        it->seek(key);
+        at = model.lower_bound({key, kMaxSeqNum});
+      } else {
+        it->seek_before(key);
+        at = model.lower_bound({key, kMaxSeqNum});
+        at = at == model.begin() ? model.end() : std::prev(at);
+      }
+      for (int step = 0; step < 30; step++) {
+        REQUIRE(it->valid() == (at != model.end()));
+        if (!it->valid()) break;
+        same(it->entry(), *at);
+        if (random.one_in(2)) {
+          it->next();
+          ++at;
+        } else {
+          it->prev();
+          at = at == model.begin() ? model.end() : std::prev(at);
+        }
+      }
+    }
+    // An open walk never loses its place: what was there before it was opened is shown whatever comes in.
+    auto it = table.new_iterator();
+    const Model before = model;
+    std::size_t shown = 0;
+    for (it->seek_to_first(); it->valid(); it->next()) {
+      if (before.count({std::string(it->entry().key), it->entry().seq}) != 0) shown++;
+      fill(&table, &model, random, 1, spread);
+      if (model.size() > 3000) break;
+    }
+    if (!it->valid()) REQUIRE(shown == before.size());
+  }
+}
+
+TEST_CASE("counts, births and expiries") {
+  MemTable table(1 << 20);
+  Entry e = make_entry(1, "v");
+  e.expiry = 500;
+  table.insert(lookup("a"), e);
+  e.seq = 2;
+  e.expiry = 300;
+  table.insert(lookup("b"), e);
+  CHECK(table.min_expiry() == 300);
+  CHECK(table.oldest_birth() == 0);
+  Entry dead = make_entry(3, "");
+  dead.kind = EntryKind::kTombstone;
+  dead.delete_key = 90;
+  table.insert(lookup("a"), dead);
+  CHECK(table.oldest_birth() == 90);
+  table.insert_range({"a", "b", 4, 70});
+  CHECK(table.oldest_birth() == 70);
+  CHECK(table.entries() == 3);
+  CHECK(table.tombstones() == 1);
+  CHECK_FALSE(table.empty());
+  FragmentedRangeTombstones::Cover cover{};
+  CHECK(table.newest_cover("a", 4, &cover));
+  CHECK(cover.seq == 4);
+  CHECK(cover.birth == 70);
+  CHECK_FALSE(table.newest_cover("a", 3, &cover));
+  CHECK_FALSE(table.newest_cover("b", 4, &cover));
+  CHECK(table.range_tombstones()->fragments().size() == 1);
+}
+
+TEST_CASE("a memtable with range tombstones only is not empty") {
+  MemTable table(1 << 20);
+  table.insert_range({"a", "", 4, 70});
+  CHECK_FALSE(table.empty());
+  CHECK(table.entries() == 0);
+}
+
+TEST_CASE("large values are shared, small ones copied") {
+  auto large = std::make_shared<const std::string>(kLargeValueBytes + 1, 'L');
+  auto small = std::make_shared<const std::string>(kLargeValueBytes, 'S');
+  {
+    MemTable table(1 << 20);
+    const std::size_t before = table.memory_bytes();
+    Entry e = make_entry(1, *large);
+    e.shared = &large;
+    table.insert(lookup("large"), e);
+    CHECK(large.use_count() == 2);
+    CHECK(table.memory_bytes() > before + kLargeValueBytes);
+    e = make_entry(2, *small);
+    e.shared = &small;
+    table.insert(lookup("small"), e);
+    CHECK(small.use_count() == 1);
+    const std::string lone(kLargeValueBytes + 5, 'N');
+    table.insert(lookup("lone"), make_entry(3, lone));
+
+    Entry got;
+    REQUIRE(table.get(lookup("large"), 5, &got));
+    REQUIRE(got.shared != nullptr);
+    CHECK(got.shared->get() == large.get());
+    CHECK(got.value.data() == large->data());
+    REQUIRE(table.get(lookup("small"), 5, &got));
+    CHECK(got.shared == nullptr);
+    CHECK(got.value == *small);
+    REQUIRE(table.get(lookup("lone"), 5, &got));
+    REQUIRE(got.shared != nullptr);
+    CHECK(got.value == lone);
+  }
+  CHECK(large.use_count() == 1);
+}
+
+TEST_CASE("expiry, debt, first and header survive together") {
+  MemTable table(1 << 20);
+  Entry e = make_entry(9, "value");
+  e.kind = EntryKind::kHeader;
+  e.expiry = 77;
+  e.debt = 55;
+  e.first = true;
+  e.delete_key = kNoStamp;
+  table.insert(lookup("k"), e);
+  Entry got;
+  REQUIRE(table.get(lookup("k"), 9, &got));
+  CHECK(got.kind == EntryKind::kHeader);
+  CHECK(got.expiry == 77);
+  CHECK(got.debt == 55);
+  CHECK(got.first);
+  CHECK(got.delete_key == kNoStamp);
+  CHECK(got.value == "value");
+}
+
+TEST_CASE("writers who race for the same keys leave every version, in order") {
+  constexpr unsigned kWriters = 4;
+  constexpr SeqNum kEach = 4000;
+  constexpr unsigned kKeys = 37;
+  MemTable table(1 << 14);
+  std::atomic<SeqNum> next_seq{1};
+  std::atomic<unsigned> running{kWriters};
+  std::atomic<bool> failed{false};
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < kWriters; w++) {
+    threads.emplace_back([&, w] {
+      Random random(w + 1);
+      for (SeqNum i = 0; i < kEach; i++) {
+        const SeqNum seq = next_seq.fetch_add(1);
+        const std::string key = "shared-prefix-" + std::to_string(random.uniform(random.one_in(4) ? 5000 : kKeys));
+        const std::string value = key + "/" + std::to_string(seq);
+        table.insert(lookup(key), make_entry(seq, value));
+        // A writer's own version is there when insert returns, for gets and for walks.
+        Entry got;
+        if (!table.get(lookup(key), seq, &got) || got.value != value) failed = true;
+        auto it = table.new_iterator();
+        it->seek(key);
+        while (it->valid() && it->entry().key == key && it->entry().seq > seq) it->next();
+        if (!it->valid() || it->entry().key != key || it->entry().seq != seq) failed = true;
+      }
+      running--;
+    });
+  }
+  for (int reader = 0; reader < 2; reader++) {
+    threads.emplace_back([&, reader] {
+      while (running.load() != 0) {
+        auto it = table.new_iterator();
+        std::string last_key;
+        SeqNum last_seq = 0;
+        bool any = false;
+        for (reader == 0 ? it->seek_to_first() : it->seek_to_last(); it->valid(); reader == 0 ? it->next() : it->prev()) {
+          const Entry& e = it->entry();
+          if (e.value != std::string(e.key) + "/" + std::to_string(e.seq)) failed = true;
+          const bool in_order =
+              reader == 0 ? version_before(last_key, last_seq, e.key, e.seq) : version_before(e.key, e.seq, last_key, last_seq);
+          if (any && !in_order) failed = true;
+          any = true;
+          last_key = e.key;
+          last_seq = e.seq;
+        }
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  CHECK_FALSE(failed);
+  CHECK(table.entries() == kWriters * kEach);
+  std::vector<bool> seen(kWriters * kEach + 1);
+  auto it = table.new_iterator();
+  for (it->seek_to_first(); it->valid(); it->next()) {
+    REQUIRE_FALSE(seen[it->entry().seq]);
+    seen[it->entry().seq] = true;
+  }
+  for (SeqNum seq = 1; seq <= kWriters * kEach; seq++) REQUIRE(seen[seq]);
+}
+
+TEST_CASE("writers in ascending order side by side lose nothing") {
+  constexpr unsigned kWriters = 3;
+  constexpr unsigned kEach = 6000;
+  MemTable table(1 << 20);
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < kWriters; w++) {
+    threads.emplace_back([&, w] {
+      for (unsigned i = 0; i < kEach; i++) {
+        const std::string key = "key" + std::to_string(10'000'000 + i * kWriters + w);
+        table.insert(lookup(key), make_entry(SeqNum{i} * kWriters + w + 1, key));
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  auto it = table.new_iterator();
+  unsigned i = 0;
+  for (it->seek_to_first(); it->valid(); it->next(), i++) REQUIRE(it->entry().key == "key" + std::to_string(10'000'000 + i));
+  CHECK(i == kWriters * kEach);
+  for (it->seek_to_last(); it->valid(); it->prev()) i--;
+  CHECK(i == 0);
+}
+
+}  // namespace
+}  // namespace ebbtide
