@@ -26,9 +26,10 @@ class Policy {
   [[nodiscard]] virtual Plan next(const TreeShape& shape, const PolicyContext& context) const = 0;
   /// Bytes that must still be rewritten until the shape satisfies the policy: what write stalls go by.
   [[nodiscard]] virtual std::uint64_t debt_bytes(const TreeShape& shape) const = 0;
-  /// Capacity of a level in bytes (0 = the memtable).
+  /// Capacity of a level in bytes. Level 0 is the memtable and the runs flushed from it: the memtable's size times the runs it may
+  /// have before they merge down.
   [[nodiscard]] virtual double capacity_bytes(const TreeShape& shape, int level) const = 0;
-  /// Number of runs at which writes slow down, and at which they stop.
+  /// Number of runs of level 0, empty ones not counted, at which writes slow down, and at which they stop.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
 };

@@ -1,0 +1,62 @@
+// Policies whose tree is a list of levels, each told apart by two vectors: how many runs a level may have, and how many bytes.
+//
+// Level 0 receives every flush as a new run. A level is due when it has more than its runs (level 0: as many as its limit) or more
+// than its bytes; the one furthest over goes first, of equals the smallest level. Then:
+//   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
+//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, or just moves there;
+//   * a level with runs too many (left by another policy): they merge into its oldest run.
+//
+// What jobs that run at the same time may rely on:
+//   1. no plan takes a busy file, nor needs one: where it would, another is chosen or none;
+//   2. the runs of level 0 go down together, so while any of them is busy no second merge of them starts;
+//   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
+//   4. a level's first run is made by one job alone: while a file of level i is busy, no plan opens a new run at level i + 1;
+//   5. while level 0 is due but blocked, nothing new starts from level 1: else jobs there could keep it blocked for ever.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace ebbtide {
+
+/// What tells one leveled policy from another. A vector's last element stands for all deeper levels; capacities past the end grow by
+/// size_ratio a level.
+struct LevelVectors {
+  std::vector<int> run_limits;          ///< [0]: runs of level 0 at which they merge down; [i]: runs that level i may have
+  std::vector<double> capacities;       ///< in memtables; [0]: level 0
+  double size_ratio = 2;
+
+  [[nodiscard]] int run_limit(int level) const;
+  /// In memtables.
+  [[nodiscard]] double capacity(int level) const;
+};
+
+/// Leveling, or 1-leveling with a tiered level 0 of `level0_runs` runs: level i >= 1 holds
+/// memtable * max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes in one run (T^i memtables, as Monkey's section 2 has it, unless
+/// level 0 alone is larger than that).
+LevelVectors leveling_vectors(double size_ratio, int level0_runs);
+
+class LeveledPolicy final : public Policy {
+ public:
+  /// Levels from 1 on must have a run limit of 1.
+  LeveledPolicy(std::string name, LevelVectors vectors);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Plan next(const TreeShape& shape, const PolicyContext& context) const override;
+  [[nodiscard]] std::uint64_t debt_bytes(const TreeShape& shape) const override;
+  [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
+  [[nodiscard]] int slowdown_runs() const override;
+  [[nodiscard]] int stop_runs() const override;
+
+ private:
+  const std::string name_;
+  const LevelVectors vectors_;
+};
+
+/// Whether a file may change to `target` of the tree without being read: not if it has tombstones, debts, covered or expired entries
+/// that a rewrite could drop there, that is, if nothing older than the target overlaps it (DELETES 2).
+bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
+
+}  // namespace ebbtide
