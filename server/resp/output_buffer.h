@@ -1,6 +1,6 @@
 // What is waiting to be sent to one client: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes taken from a pool of the thread, so that an idle client holds none and a reply
+// Replies are written into chunks of kChunkBytes taken from the thread's pool of blocks, so that an idle client holds none and a reply
 // allocates nothing. A large value is not copied: a chunk may refer to bytes that somebody else owns and keeps alive.
 //
 // Positions count bytes since the buffer was made, sent or not. They name how far a client may be sent (the reply gate) and how
@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "resp/block_pool.h"
+
 namespace ebbtide {
 
 using Bytes = std::string_view;
@@ -28,7 +30,7 @@ using Bytes = std::string_view;
 /// Belongs to one thread at a time.
 class OutputBuffer {
  public:
-  static constexpr std::size_t kChunkBytes = 16 << 10;
+  static constexpr std::size_t kChunkBytes = kBlockBytes;
   static constexpr std::size_t kHoleBytes = 32;
 
   OutputBuffer() = default;
@@ -70,8 +72,14 @@ class OutputBuffer {
   [[nodiscard]] std::uint64_t open_hole();
   void fill_hole(std::uint64_t hole, Bytes header);
 
-  /// Takes back everything from `position` on. Requires begin() <= position <= end().
-  void truncate(std::uint64_t position);
+  /// A place to come back to. Good until bytes before it are consumed or taken back.
+  struct Mark {
+    std::uint64_t position;
+    std::uint64_t next_chunk;
+  };
+  [[nodiscard]] Mark mark() const { return {end_, next_number_}; }
+  /// Takes back everything appended, and every hole opened, since the mark.
+  void truncate(Mark mark);
   /// The next bytes to send, up to position `limit`, as at most `max` pieces; returns how many pieces.
   int pieces(iovec* out, int max, std::uint64_t limit) const;
   /// `n` bytes were sent. Requires n <= size().

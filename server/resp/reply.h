@@ -80,12 +80,12 @@ class Reply {
 
   /// Where the next reply starts, and back to it: what a handler wrote before it had to be run again.
   struct Mark {
-    std::uint64_t position;
+    OutputBuffer::Mark out;
     std::uint64_t errors;
   };
-  [[nodiscard]] Mark mark() const { return {out_->end(), errors_}; }
+  [[nodiscard]] Mark mark() const { return {out_->mark(), errors_}; }
   void rollback(const Mark& mark) {
-    out_->truncate(mark.position);
+    out_->truncate(mark.out);
     errors_ = mark.errors;
   }
   /// How many error() calls were made through this object.

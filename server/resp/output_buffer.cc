@@ -1,0 +1,174 @@
+#include "resp/output_buffer.h"
+
+#include <algorithm>
+#include <new>
+
+#include "resp/block_pool.h"
+
+namespace ebbtide {
+// The last chunk's size is kept by cursor_ while it is open; seal() writes it down.
+void OutputBuffer::seal() {
+  if (cursor_ != nullptr) {
+    Chunk& last = chunks_.back();
+    last.size = static_cast<std::size_t>(cursor_ - last.data);
+  }
+  cursor_ = limit_ = nullptr;
+}
+
+std::size_t OutputBuffer::chunk_size(std::size_t index) const {
+  const Chunk& chunk = chunks_[index];
+  if (index + 1 == chunks_.size() && cursor_ != nullptr) return static_cast<std::size_t>(cursor_ - chunk.data);
+  return chunk.size;
+}
+
+void OutputBuffer::release(Chunk& chunk) {
+  if (chunk.block != nullptr) {
+    memory_ -= chunk.capacity;
+    if (chunk.capacity == kChunkBytes) {
+      give_block(chunk.block);
+    } else {
+      ::operator delete(chunk.block);
+    }
+    chunk.block = nullptr;
+  }
+  chunk.owner.reset();
+}
+
+void OutputBuffer::add_chunk(std::size_t room) {
+  seal();
+  Chunk chunk;
+  chunk.capacity = std::max(kChunkBytes, room);
+  chunk.block = chunk.capacity == kChunkBytes ? take_block() : static_cast<char*>(::operator new(chunk.capacity));
+  chunk.data = chunk.block;
+  chunk.number = next_number_++;
+  memory_ += chunk.capacity;
+  cursor_ = chunk.block;
+  limit_ = chunk.block + chunk.capacity;
+  chunks_.push_back(std::move(chunk));
+}
+
+void OutputBuffer::append_slow(Bytes data) {
+  if (cursor_ != nullptr) {
+    const std::size_t head = std::min(data.size(), static_cast<std::size_t>(limit_ - cursor_));
+    std::memcpy(cursor_, data.data(), head);
+    advance(head);
+    data.remove_prefix(head);
+  }
+  add_chunk(data.size());
+  std::memcpy(cursor_, data.data(), data.size());
+  advance(data.size());
+}
+
+void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) {
+  if (data.empty()) return;
+  seal();
+  Chunk chunk;
+  chunk.data = const_cast<char*>(data.data());  // only ever read
+  chunk.size = data.size();
+  chunk.owner = std::move(owner);
+  chunk.number = next_number_++;
+  chunks_.push_back(std::move(chunk));
+  end_ += data.size();
+}
+
+std::uint64_t OutputBuffer::open_hole() {
+  add_chunk(kChunkBytes);
+  Chunk& chunk = chunks_.back();
+  chunk.data += kHoleBytes;
+  cursor_ += kHoleBytes;
+  return chunk.number;
+}
+
+void OutputBuffer::fill_hole(std::uint64_t hole, Bytes header) {
+  const std::size_t index = first_ + static_cast<std::size_t>(hole - chunks_[first_].number);
+  Chunk& chunk = chunks_[index];
+  const std::size_t size = chunk_size(index);
+  chunk.data -= header.size();
+  chunk.size = size + header.size();
+  std::memcpy(chunk.data, header.data(), header.size());
+  end_ += header.size();
+}
+
+void OutputBuffer::truncate(Mark mark) {
+  seal();
+  while (chunks_.size() > first_ && (end_ > mark.position || chunks_.back().number >= mark.next_chunk)) {
+    Chunk& last = chunks_.back();
+    const std::uint64_t excess = end_ - mark.position;
+    if (last.number < mark.next_chunk && last.size >= excess) {
+      last.size -= static_cast<std::size_t>(excess);
+      end_ = mark.position;
+      break;
+    }
+    end_ -= last.size;
+    release(last);
+    chunks_.pop_back();
+    --next_number_;
+  }
+  if (chunks_.size() > first_ && chunks_.back().block != nullptr) {
+    Chunk& last = chunks_.back();
+    cursor_ = last.data + last.size;
+    limit_ = last.block + last.capacity;
+  }
+}
+
+int OutputBuffer::pieces(iovec* out, int max, std::uint64_t limit) const {
+  int count = 0;
+  std::uint64_t at = begin_;
+  for (std::size_t i = first_; i < chunks_.size() && count < max && at < limit; ++i) {
+    const std::size_t size = static_cast<std::size_t>(std::min<std::uint64_t>(chunk_size(i), limit - at));
+    if (size == 0) continue;
+    out[count].iov_base = chunks_[i].data;
+    out[count].iov_len = size;
+    ++count;
+    at += size;
+  }
+  return count;
+}
+
+void OutputBuffer::consume(std::size_t n) {
+  begin_ += n;
+  if (begin_ == end_) {  // the usual case: everything left
+    for (std::size_t i = first_; i < chunks_.size(); ++i) release(chunks_[i]);
+    chunks_.clear();
+    first_ = 0;
+    cursor_ = limit_ = nullptr;
+    return;
+  }
+  while (n > 0) {
+    const std::size_t size = chunk_size(first_);
+    if (n < size) {
+      chunks_[first_].data += n;
+      chunks_[first_].size = size - n;
+      break;
+    }
+    n -= size;
+    release(chunks_[first_]);
+    ++first_;
+  }
+  drop_consumed();
+}
+
+void OutputBuffer::drop_consumed() {
+  if (first_ > 64 && first_ * 2 > chunks_.size()) {
+    chunks_.erase(chunks_.begin(), chunks_.begin() + static_cast<std::ptrdiff_t>(first_));
+    first_ = 0;
+  }
+}
+
+void OutputBuffer::clear() {
+  for (std::size_t i = first_; i < chunks_.size(); ++i) release(chunks_[i]);
+  chunks_.clear();
+  chunks_.shrink_to_fit();
+  first_ = 0;
+  cursor_ = limit_ = nullptr;
+  begin_ = end_;
+}
+
+std::string OutputBuffer::to_string() const {
+  std::string text;
+  text.reserve(size());
+  for (std::size_t i = first_; i < chunks_.size(); ++i) text.append(chunks_[i].data, chunk_size(i));
+  return text;
+}
+
+}  // namespace ebbtide

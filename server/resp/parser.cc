@@ -1,0 +1,394 @@
+#include "resp/parser.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "resp/block_pool.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kNoLine = ~std::size_t{0};
+constexpr std::size_t kLongLine = kNoLine - 1;
+constexpr std::size_t kBigStart = 1 << 20;  // first allocation of a big bulk
+
+// A decimal integer as Redis's string2ll takes it: no sign but '-', no leading zeros, no blanks.
+bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
+  if (n == 0 || n > 20) return false;
+  if (n == 1 && *p >= '0' && *p <= '9') return *value = *p - '0', true;
+  const bool negative = *p == '-';
+  if (negative) {
+    ++p;
+    --n;
+  }
+  if (n == 0 || *p < '1' || *p > '9' || n > 18) return false;  // 18 digits: far above every limit here
+  std::int64_t v = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (p[i] < '0' || p[i] > '9') return false;
+    v = v * 10 + (p[i] - '0');
+  }
+  *value = negative ? -v : v;
+  return true;
+}
+
+// The usual line after its type byte: a plain number of a few digits and CRLF, all of it there. Returns what follows, else null
+// (then the careful way decides).
+const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
+  if (end - p < 8) return nullptr;
+  unsigned digit = static_cast<unsigned char>(p[0]) - '0';
+  if (digit > 9 || (digit == 0 && p[1] != '\r')) return nullptr;
+  std::int64_t v = digit;
+  int i = 1;
+  for (; i < 6 && (digit = static_cast<unsigned char>(p[i]) - '0') <= 9; ++i) v = v * 10 + digit;
+  if (p[i] != '\r' || p[i + 1] != '\n') return nullptr;
+  *value = v;
+  return p + i + 2;
+}
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+bool equals_ignoring_case(Bytes a, Bytes lower) {
+  if (a.size() != lower.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char c = a[i] >= 'A' && a[i] <= 'Z' ? static_cast<char>(a[i] + 32) : a[i];
+    if (c != lower[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+RequestParser::~RequestParser() { give_back(); }
+
+void RequestParser::give_back() {
+  if (buffer_ == nullptr) return;
+  if (capacity_ == kBlockBytes) {
+    give_block(buffer_);
+  } else {
+    ::operator delete(buffer_);
+  }
+  buffer_ = nullptr;
+  capacity_ = start_ = position_ = end_ = 0;
+}
+
+// Moves what is kept to the front, or to a larger buffer; the finished arguments of the command in the making move along.
+void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
+  if (capacity_ - end_ >= n) return;
+  const std::size_t kept = end_ - start_;
+  char* target = buffer_;
+  std::size_t capacity = capacity_;
+  if (kept + n > capacity || kept * 2 > capacity) {  // growing early keeps moves rare
+    capacity = std::max(std::max(kBlockBytes, capacity * (capacity == 0 ? 1 : 2)), kept + n);
+    if (kept + n <= limits.max_query_buffer) capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
+    target = capacity == kBlockBytes ? take_block() : static_cast<char*>(::operator new(capacity));
+  }
+  const char* old = buffer_;
+  if (kept > 0) std::memmove(target, old + start_, kept);
+  for (std::size_t i = first_arg_; i < args_.size(); ++i) {
+    const char* p = args_[i].data();
+    if (p >= old && p < old + capacity_) args_[i] = Bytes(target + (p - (old + start_)), args_[i].size());
+  }
+  const std::size_t position = position_ - start_;
+  if (target != buffer_) {
+    give_back();
+    buffer_ = target;
+    capacity_ = capacity;
+  }
+  start_ = 0;
+  position_ = position;
+  end_ = kept;
+}
+
+std::span<char> RequestParser::room(const ParserLimits& limits) {
+  if (capacity_ - end_ < capacity_ / 4 || buffer_ == nullptr) make_room(std::max<std::size_t>(capacity_ / 4, 1), limits);
+  return {buffer_ + end_, capacity_ - end_};
+}
+
+void RequestParser::received(std::size_t n) { end_ += n; }
+
+void RequestParser::feed(Bytes data, const ParserLimits& limits) {
+  if (std::size_t n = std::min(big_missing(), data.size()); n > 0 && position_ == end_) {
+    if (big_->size() + n > big_->capacity()) big_->reserve(std::min(big_length_, std::max(big_->size() + n, big_->capacity() * 8)));
+    big_->append(data.substr(0, n));
+    data.remove_prefix(n);
+  }
+  if (data.empty()) return;
+  make_room(data.size(), limits);
+  std::memcpy(buffer_ + end_, data.data(), data.size());
+  end_ += data.size();
+}
+
+Args RequestParser::command(std::size_t i) const {
+  const Command& c = commands_[i];
+  return {std::span(args_).subspan(c.first_arg, c.args), std::span(shared_).subspan(c.first_shared, c.shared)};
+}
+
+void RequestParser::release() {
+  commands_.clear();
+  if (failure_ != Failure::kNone) return;
+  if (first_arg_ > 0) {
+    args_.erase(args_.begin(), args_.begin() + first_arg_);
+    first_arg_ = 0;
+  }
+  if (first_shared_ > 0) {
+    shared_.erase(shared_.begin(), shared_.begin() + first_shared_);
+    first_shared_ = 0;
+  }
+  if (position_ == end_ && !in_array_) {
+    give_back();
+    constexpr std::size_t kKeptArgs = 256;  // what an idle connection may hold on to
+    if (args_.capacity() > kKeptArgs) std::vector<Bytes>().swap(args_);
+    if (commands_.capacity() > kKeptArgs) std::vector<Command>().swap(commands_);
+  }
+}
+
+RequestParser::Step RequestParser::fail(Failure failure, std::string error) {
+  failure_ = failure;
+  error_ = std::move(error);
+  return Step::kFailed;
+}
+
+std::size_t RequestParser::parse(const ParserLimits& limits, std::size_t max_commands) {
+  while (failure_ == Failure::kNone && commands_.size() < max_commands) {
+    if (parse_one(limits) == Step::kNeedMore) break;
+  }
+  if (failure_ == Failure::kNone && end_ - start_ > limits.max_query_buffer && commands_.empty()) {
+    fail(Failure::kQueryBuffer, {});
+  }
+  return commands_.size();
+}
+
+RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
+  if (!in_array_) {
+    start_ = position_;
+    if (position_ == end_) return Step::kNeedMore;
+    const char first = buffer_[position_];
+    if (!first_byte_seen_) {
+      first_byte_seen_ = true;
+      if (first == 0x00 || first == 0x16) return fail(Failure::kNotResp, {});
+    }
+    if (first != '*') return parse_inline();
+    const Step step = parse_count(limits);
+    if (step != Step::kCommand) return step;
+  }
+  while (args_missing_ > 0) {
+    const Step step = parse_bulk(limits);
+    if (step != Step::kCommand) return step;
+  }
+  in_array_ = false;
+  return finish_command();
+}
+
+RequestParser::Step RequestParser::finish_command() {
+  const Command command{first_arg_, static_cast<std::uint32_t>(args_.size()) - first_arg_, first_shared_,
+                        static_cast<std::uint32_t>(shared_.size()) - first_shared_};
+  const Bytes name = args_[first_arg_];
+  if ((name.size() == 4 && equals_ignoring_case(name, "post")) || (name.size() == 5 && equals_ignoring_case(name, "host:"))) {
+    return fail(Failure::kSecurity, {});
+  }
+  commands_.push_back(command);
+  first_arg_ = static_cast<std::uint32_t>(args_.size());
+  first_shared_ = static_cast<std::uint32_t>(shared_.size());
+  start_ = position_;
+  return Step::kCommand;
+}
+
+std::size_t RequestParser::find_line(char terminator) {
+  const char* line = buffer_ + position_;
+  const std::size_t available = end_ - position_;
+  const std::size_t window = std::min(available, kMaxLine + 1);
+  if (searched_ < window) {
+    const void* found = std::memchr(line + searched_, terminator, window - searched_);
+    if (found != nullptr) {
+      searched_ = 0;
+      return static_cast<std::size_t>(static_cast<const char*>(found) - line);
+    }
+    searched_ = window;
+  }
+  return available > kMaxLine ? kLongLine : kNoLine;
+}
+
+// "*<count>\r\n". kCommand: the count was taken, its arguments are next.
+RequestParser::Step RequestParser::parse_count(const ParserLimits& limits) {
+  std::int64_t count = 0;
+  const char* line = buffer_ + position_;
+  std::size_t line_bytes = 0;
+  if (const char* next = parse_short_line(line + 1, buffer_ + end_, &count); next != nullptr) [[likely]] {
+    line_bytes = static_cast<std::size_t>(next - line);
+  } else {
+    const std::size_t length = find_line('\r');
+    if (length == kLongLine) return fail(Failure::kProtocol, "Protocol error: too big mbulk count string");
+    if (length == kNoLine || position_ + length + 1 >= end_) return Step::kNeedMore;
+    line_bytes = length + 2;
+    if (line[length + 1] != '\n' || !parse_integer(line + 1, length - 1, &count)) {
+      return fail(Failure::kProtocol, "Protocol error: invalid multibulk length");
+    }
+  }
+  if (count > limits.max_args) return fail(Failure::kProtocol, "Protocol error: invalid multibulk length");
+  if (limits.stranger && count > kStrangerArgs) {
+    return fail(Failure::kProtocol, "Protocol error: unauthenticated multibulk length");
+  }
+  position_ += line_bytes;
+  searched_ = 0;
+  if (count <= 0) return Step::kNothing;
+  in_array_ = true;
+  args_missing_ = count;
+  bulk_length_ = -1;
+  return Step::kCommand;
+}
+
+// "$<length>\r\n<bytes>\r\n". kCommand: one argument was taken.
+RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
+  if (bulk_length_ < 0) {
+    if (position_ == end_) return Step::kNeedMore;
+    const char* line = buffer_ + position_;
+    if (*line != '$') return fail(Failure::kProtocol, std::string("Protocol error: expected '$', got '") + *line + "'");
+    std::int64_t size = 0;
+    std::size_t line_bytes = 0;
+    if (const char* next = parse_short_line(line + 1, buffer_ + end_, &size); next != nullptr) [[likely]] {
+      line_bytes = static_cast<std::size_t>(next - line);
+    } else {
+      const std::size_t length = find_line('\r');
+      if (length == kLongLine) return fail(Failure::kProtocol, "Protocol error: too big bulk count string");
+      if (length == kNoLine || position_ + length + 1 >= end_) return Step::kNeedMore;
+      line_bytes = length + 2;
+      if (line[length + 1] != '\n' || !parse_integer(line + 1, length - 1, &size)) {
+        return fail(Failure::kProtocol, "Protocol error: invalid bulk length");
+      }
+    }
+    if (size < 0 || size > limits.max_bulk) return fail(Failure::kProtocol, "Protocol error: invalid bulk length");
+    if (limits.stranger && size > kStrangerBulk) {
+      return fail(Failure::kProtocol, "Protocol error: unauthenticated bulk length");
+    }
+    position_ += line_bytes;
+    searched_ = 0;
+    bulk_length_ = size;
+  }
+  const std::size_t size = static_cast<std::size_t>(bulk_length_);
+  const std::size_t available = end_ - position_;
+  const bool big = size > kBigBulk;
+  if (big && begin_big(available) == Step::kNeedMore) return Step::kNeedMore;
+  const std::size_t here = big ? 0 : size;  // bytes of the argument in the buffer
+  // A wrong end is an error as soon as it is seen.
+  const std::size_t rest = end_ - position_;
+  if ((rest > here && buffer_[position_ + here] != '\r') || (rest > here + 1 && buffer_[position_ + here + 1] != '\n')) {
+    return fail(Failure::kProtocol, "Protocol error: expected CRLF after bulk");
+  }
+  if (rest < here + 2) return Step::kNeedMore;
+  if (big) {
+    shared_.push_back({args_.size() - first_arg_, big_});
+    args_.push_back(*big_);
+    big_.reset();
+  } else {
+    args_.emplace_back(buffer_ + position_, size);
+  }
+  position_ += here + 2;
+  bulk_length_ = -1;
+  --args_missing_;
+  return Step::kCommand;
+}
+
+// Moves what has arrived of a big bulk into its string. kNeedMore until it is complete.
+RequestParser::Step RequestParser::begin_big(std::size_t available) {
+  if (big_ == nullptr) {
+    big_ = std::make_shared<std::string>();
+    big_length_ = static_cast<std::size_t>(bulk_length_);
+  }
+  const std::size_t n = std::min(available, big_length_ - big_->size());
+  if (n > 0) {
+    if (big_->size() + n > big_->capacity()) {
+      big_->reserve(std::min(big_length_, std::max({big_->size() + n, big_->capacity() * 8, kBigStart})));
+    }
+    big_->append(buffer_ + position_, n);
+    position_ += n;
+    // The bytes moved out: what follows takes their place, so that the buffer holds only what is not elsewhere.
+    std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
+    position_ -= n;
+    end_ -= n;
+  }
+  return big_->size() == big_length_ ? Step::kCommand : Step::kNeedMore;
+}
+
+RequestParser::Step RequestParser::parse_inline() {
+  const std::size_t length = find_line('\n');
+  if (length == kLongLine) return fail(Failure::kProtocol, "Protocol error: too big inline request");
+  if (length == kNoLine) return Step::kNeedMore;
+  char* line = buffer_ + position_;
+  char* end = line + length;
+  if (end > line && end[-1] == '\r') --end;
+  if (void* nul = std::memchr(line, '\0', static_cast<std::size_t>(end - line)); nul != nullptr) end = static_cast<char*>(nul);
+  if (!split_inline(line, end)) return fail(Failure::kProtocol, "Protocol error: unbalanced quotes in request");
+  position_ += length + 1;
+  if (args_.size() == first_arg_) return Step::kNothing;
+  return finish_command();
+}
+
+// Redis's sdssplitargs: blanks separate, "..." with escapes and '...' with \' quote, and a closing quote ends its argument.
+// Arguments only shrink, so they are unescaped where they are.
+bool RequestParser::split_inline(char* p, char* end) {
+  while (true) {
+    while (p < end && is_space(*p)) ++p;
+    if (p == end) return true;
+    char* out = p;
+    char* const first = p;
+    bool in_double = false, in_single = false, done = false;
+    while (!done) {
+      if (p == end) {
+        if (in_double || in_single) return false;
+        break;
+      }
+      const char c = *p;
+      if (in_double) {
+        if (c == '\\' && end - p >= 4 && p[1] == 'x' && hex_digit(p[2]) >= 0 && hex_digit(p[3]) >= 0) {
+          *out++ = static_cast<char>(hex_digit(p[2]) * 16 + hex_digit(p[3]));
+          p += 4;
+        } else if (c == '\\' && end - p >= 2) {
+          const char e = p[1];
+          *out++ = e == 'n' ? '\n' : e == 'r' ? '\r' : e == 't' ? '\t' : e == 'b' ? '\b' : e == 'a' ? '\a' : e;
+          p += 2;
+        } else if (c == '"') {
+          ++p;
+          if (p < end && !is_space(*p)) return false;
+          done = true;
+        } else {
+          *out++ = c;
+          ++p;
+        }
+      } else if (in_single) {
+        if (c == '\\' && end - p >= 2 && p[1] == '\'') {
+          *out++ = '\'';
+          p += 2;
+        } else if (c == '\'') {
+          ++p;
+          if (p < end && !is_space(*p)) return false;
+          done = true;
+        } else {
+          *out++ = c;
+          ++p;
+        }
+      } else if (is_space(c)) {
+        done = true;
+      } else if (c == '"') {
+        in_double = true;
+        ++p;
+      } else if (c == '\'') {
+        in_single = true;
+        ++p;
+      } else {
+        *out++ = c;
+        ++p;
+      }
+    }
+    args_.emplace_back(first, static_cast<std::size_t>(out - first));
+  }
+}
+
+}  // namespace ebbtide

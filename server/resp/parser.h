@@ -1,0 +1,118 @@
+// The request parser: RESP2 arrays of bulk strings, and inline commands, incrementally and without copies.
+//
+// The parser owns the connection's read buffer. Arguments are views into it; nothing moves while commands that were handed out
+// are not released. What was scanned once is not scanned again, however small the pieces that the peer sends:
+//   * a command that is not complete keeps its finished arguments and goes on where it stopped;
+//   * a line without its end remembers how far it was searched;
+//   * a bulk of more than kBigBulk bytes is received into a string of its own, which the engine can share instead of copying.
+// Memory follows what was received, never what was announced: a string grows eightfold at a time up to the announced length.
+//
+// Whether input comes whole or byte by byte makes no difference to the commands or to the error.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+struct ParserLimits {
+  std::int64_t max_args = 1'048'576;
+  std::int64_t max_bulk = std::int64_t{512} << 20;
+  std::size_t max_query_buffer = std::size_t{64} << 20;  ///< bytes buffered, not counting a big bulk
+  bool stranger = false;  ///< not authenticated: at most kStrangerArgs arguments of kStrangerBulk bytes
+};
+
+class RequestParser {
+ public:
+  static constexpr std::size_t kMaxLine = 64 << 10;  ///< an inline command, or a line after * or $, without its end
+  static constexpr std::size_t kBigBulk = 64 << 10;
+  static constexpr std::int64_t kStrangerArgs = 10, kStrangerBulk = 16'384;
+
+  enum class Failure : std::uint8_t {
+    kNone,
+    kProtocol,     ///< error() is the reply; then the connection is closed
+    kSecurity,     ///< HTTP spoken to us: close, drop queued replies
+    kNotResp,      ///< first byte 0x00 or a TLS hello: close at once
+    kQueryBuffer,  ///< more buffered than the limit allows: close
+  };
+
+  RequestParser() = default;
+  ~RequestParser();
+  RequestParser(const RequestParser&) = delete;
+  RequestParser& operator=(const RequestParser&) = delete;
+
+  /// Room to receive into, at least 1 byte; then call received(). Not while commands are handed out, nor after a failure.
+  std::span<char> room(const ParserLimits& limits);
+  void received(std::size_t n);
+  /// Bytes of the big bulk being received that are still to come; 0 if none is. Then feed() saves the detour over room().
+  [[nodiscard]] std::size_t big_missing() const { return big_ ? big_length_ - big_->size() : 0; }
+  /// Takes input from elsewhere (copies it).
+  void feed(Bytes data, const ParserLimits& limits);
+
+  /// Parses until the input, or `max_commands`, is used up or an error is met; returns how many commands are ready. Not while
+  /// commands are handed out.
+  std::size_t parse(const ParserLimits& limits, std::size_t max_commands);
+  [[nodiscard]] std::size_t ready() const { return commands_.size(); }
+  [[nodiscard]] Args command(std::size_t i) const;
+  /// The commands are done; their arguments are gone.
+  void release();
+  /// Whether input is buffered that has not been parsed: parse() may give more without another received().
+  [[nodiscard]] bool has_input() const { return position_ < end_; }
+
+  /// Met after the commands that are ready; final.
+  [[nodiscard]] Failure failure() const { return failure_; }
+  /// "Protocol error: ..." without "-ERR ".
+  [[nodiscard]] const std::string& error() const { return error_; }
+
+  /// Bytes held: buffer and big bulk.
+  [[nodiscard]] std::size_t memory() const { return capacity_ + (big_ ? big_->capacity() : 0) + args_.capacity() * sizeof(Bytes); }
+  /// Bytes received and not yet done with.
+  [[nodiscard]] std::size_t buffered() const { return end_ - start_; }
+
+ private:
+  struct Command {
+    std::uint32_t first_arg, args, first_shared, shared;
+  };
+  enum class Step : std::uint8_t { kCommand, kNothing, kNeedMore, kFailed };
+
+  Step parse_one(const ParserLimits& limits);
+  Step parse_count(const ParserLimits& limits);
+  Step parse_bulk(const ParserLimits& limits);
+  Step parse_inline();
+  bool split_inline(char* p, char* end);
+  Step begin_big(std::size_t available);
+  Step finish_command();
+  Step fail(Failure failure, std::string error);
+  /// Length of the line at position_ without its end, or kNoLine / kLongLine.
+  std::size_t find_line(char terminator);
+  void make_room(std::size_t n, const ParserLimits& limits);
+  void give_back();
+
+  // The buffer: [start_, position_) belongs to commands in the making or handed out, [position_, end_) is not parsed yet.
+  char* buffer_ = nullptr;
+  std::size_t capacity_ = 0, start_ = 0, position_ = 0, end_ = 0;
+  std::size_t searched_ = 0;  ///< of the line at position_, bytes known to hold no end
+
+  // The command in the making.
+  bool in_array_ = false;
+  std::int64_t args_missing_ = 0;
+  std::int64_t bulk_length_ = -1;  ///< -1: its header is next
+  std::uint32_t first_arg_ = 0, first_shared_ = 0;
+  std::shared_ptr<std::string> big_;
+  std::size_t big_length_ = 0;
+
+  std::vector<Bytes> args_;
+  std::vector<SharedArg> shared_;
+  std::vector<Command> commands_;
+  bool first_byte_seen_ = false;
+  Failure failure_ = Failure::kNone;
+  std::string error_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,254 @@
+// The request parser: the table of network input, and that splitting input changes nothing.
+#include <catch2/catch.hpp>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "resp/parser.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct Outcome {
+  std::vector<std::vector<std::string>> commands;
+  RequestParser::Failure failure = RequestParser::Failure::kNone;
+  std::string error;
+  bool operator==(const Outcome&) const = default;
+};
+
+std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
+  for (const auto& command : outcome.commands) {
+    out << "[";
+    for (const auto& arg : command) out << " " << (arg.size() > 40 ? "(" + std::to_string(arg.size()) + " bytes)" : arg);
+    out << " ] ";
+  }
+  return out << "failure " << static_cast<int>(outcome.failure) << " " << outcome.error;
+}
+
+void take(RequestParser& parser, const ParserLimits& limits, Outcome* outcome, std::size_t max_commands = 1000) {
+  while (parser.parse(limits, max_commands) > 0) {
+    for (std::size_t i = 0; i < parser.ready(); ++i) {
+      std::vector<std::string> command;
+      const Args args = parser.command(i);
+      for (std::size_t k = 0; k < args.size(); ++k) {
+        command.emplace_back(args[k]);
+        if (args[k].size() > RequestParser::kBigBulk) {
+          REQUIRE(args.shared(k) != nullptr);
+          REQUIRE(args.shared(k)->data() == args[k].data());
+        } else {
+          REQUIRE(args.shared(k) == nullptr);
+        }
+      }
+      outcome->commands.push_back(std::move(command));
+    }
+    parser.release();
+    if (parser.failure() != RequestParser::Failure::kNone) break;
+  }
+  outcome->failure = parser.failure();
+  outcome->error = parser.error();
+}
+
+// Feeds `input` in pieces of the sizes that `next` names: through room() like a socket, or through feed().
+template <typename Next>
+Outcome run(const std::string& input, Next next, const ParserLimits& limits = {}, bool use_feed = false) {
+  RequestParser parser;
+  Outcome outcome;
+  std::size_t at = 0;
+  while (at < input.size() && parser.failure() == RequestParser::Failure::kNone) {
+    std::size_t n = std::min<std::size_t>(std::max<std::size_t>(next(), 1), input.size() - at);
+    if (use_feed) {
+      parser.feed(Bytes(input).substr(at, n), limits);
+    } else {
+      auto room = parser.room(limits);
+      REQUIRE(!room.empty());
+      n = std::min(n, room.size());
+      std::copy_n(input.data() + at, n, room.data());
+      parser.received(n);
+    }
+    at += n;
+    take(parser, limits, &outcome);
+  }
+  return outcome;
+}
+
+Outcome whole(const std::string& input, const ParserLimits& limits = {}) {
+  return run(input, [] { return std::size_t{1} << 30; }, limits, true);
+}
+
+std::string resp(const std::vector<std::string>& args) {
+  std::string text = "*" + std::to_string(args.size()) + "\r\n";
+  for (const auto& arg : args) text += "$" + std::to_string(arg.size()) + "\r\n" + arg + "\r\n";
+  return text;
+}
+
+void same_however_split(const std::string& input, const ParserLimits& limits, unsigned seed) {
+  const Outcome expected = whole(input, limits);
+  if (input.size() < 300'000) {
+    CHECK(run(input, [] { return std::size_t{1}; }, limits) == expected);
+    CHECK(run(input, [] { return std::size_t{1}; }, limits, true) == expected);
+  }
+  for (unsigned i = 0; i < 6; ++i) {
+    std::mt19937 random(seed + i);
+    const std::size_t most = i < 2 ? 7 : i < 4 ? 100 : 70'000;
+    INFO("seed " << seed + i);
+    CHECK(run(input, [&] { return 1 + random() % most; }, limits, i % 2 == 1) == expected);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("commands, pipelined and inline") {
+  const Outcome got = whole("*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\nset a \"b\\x41\\n\" 'c d'\n*1\r\n$0\r\n\r\n");
+  REQUIRE(got.commands == std::vector<std::vector<std::string>>{{"GET", "k"}, {"PING"}, {"set", "a", "bA\n", "c d"}, {""}});
+  REQUIRE(got.failure == RequestParser::Failure::kNone);
+}
+
+TEST_CASE("the table of network input") {
+  const auto error = [](const std::string& input, const ParserLimits& limits = {}) {
+    same_however_split(input, limits, 1);
+    const Outcome got = whole(input, limits);
+    return got.failure == RequestParser::Failure::kProtocol ? got.error : "no protocol error";
+  };
+  SECTION("nothing, and the connection stays usable") {
+    for (const char* input : {"\r\n", "*0\r\n", "*-1\r\n", "*-10\r\n", "\n", "   \r\n"}) {
+      const Outcome got = whole(std::string(input) + "PING\r\n");
+      CHECK(got.commands == std::vector<std::vector<std::string>>{{"PING"}});
+      CHECK(got.failure == RequestParser::Failure::kNone);
+    }
+  }
+  SECTION("counts") {
+    for (const char* n : {"2147483648", "abc", "+3", "01", "1048577", "", "-", "-0", "1 ", "99999999999999999999999", "1\rX"}) {
+      INFO(n);
+      CHECK(error("*" + std::string(n) + "\r\n") == "Protocol error: invalid multibulk length");
+    }
+    CHECK(whole("*1048576\r\n").failure == RequestParser::Failure::kNone);
+  }
+  SECTION("lengths") {
+    for (const char* n : {"-1", "blabla", "536870913", "", "+1", "00", "18446744073709551616"}) {
+      INFO(n);
+      CHECK(error("*1\r\n$" + std::string(n) + "\r\n") == "Protocol error: invalid bulk length");
+    }
+    CHECK(whole("*1\r\n$536870912\r\n").failure == RequestParser::Failure::kNone);
+  }
+  SECTION("grammar") {
+    CHECK(error("*1\r\nfoo") == "Protocol error: expected '$', got 'f'");
+    CHECK(error("*1\r\n$3\r\nabcd\r\n") == "Protocol error: expected CRLF after bulk");
+    CHECK(error("*1\r\n$3\r\nabc\rx") == "Protocol error: expected CRLF after bulk");
+    CHECK(error("*1\r\n$70000\r\n" + std::string(70'000, 'x') + "y") == "Protocol error: expected CRLF after bulk");
+  }
+  SECTION("long lines") {
+    const std::string many(RequestParser::kMaxLine, '1');
+    CHECK(error(many + "1") == "Protocol error: too big inline request");
+    CHECK(error("*" + many) == "Protocol error: too big mbulk count string");
+    CHECK(error("*1\r\n$" + many) == "Protocol error: too big bulk count string");
+    CHECK(error(many + "1\r\n") == "Protocol error: too big inline request");
+    CHECK(whole(many + "\n").commands.size() == 1);
+    CHECK(whole(many).failure == RequestParser::Failure::kNone);
+  }
+  SECTION("quotes") {
+    for (const char* line : {"set \"\"\"k\"\"\" v\r\n", "set \"a\r\n", "set 'a\r\n", "set 'a'b\r\n", "\"\r\n", "set \"a\\\r\n"}) {
+      INFO(line);
+      CHECK(error(line) == "Protocol error: unbalanced quotes in request");
+    }
+    CHECK(whole("set foo\"bar baz\" 'it\\'s' \"\"\r\n").commands[0] ==
+          std::vector<std::string>{"set", "foobar baz", "it's", ""});
+  }
+  SECTION("strangers") {
+    ParserLimits limits;
+    limits.stranger = true;
+    CHECK(error("*11\r\n", limits) == "Protocol error: unauthenticated multibulk length");
+    CHECK(error("*1\r\n$16385\r\n", limits) == "Protocol error: unauthenticated bulk length");
+    CHECK(whole(resp(std::vector<std::string>(10, "a")), limits).commands.size() == 1);
+    CHECK(whole(resp({std::string(16'384, 'x')}), limits).commands.size() == 1);
+  }
+  SECTION("not our protocol") {
+    CHECK(whole(std::string("\x16\x03\x01", 3)).failure == RequestParser::Failure::kNotResp);
+    CHECK(whole(std::string("\0", 1)).failure == RequestParser::Failure::kNotResp);
+    CHECK(whole("POST / HTTP/1.1\r\nHost: x\r\n").failure == RequestParser::Failure::kSecurity);
+    CHECK(whole("PING\r\nhost: x\r\nPING\r\n").failure == RequestParser::Failure::kSecurity);
+    CHECK(whole("PING\r\nhost: x\r\nPING\r\n").commands.size() == 1);
+    CHECK(whole(resp({"Post"})).failure == RequestParser::Failure::kSecurity);
+  }
+}
+
+TEST_CASE("commands before an error are still handed out") {
+  const Outcome got = whole("*1\r\n$4\r\nPING\r\n*1\r\n$-1\r\n");
+  CHECK(got.commands.size() == 1);
+  CHECK(got.failure == RequestParser::Failure::kProtocol);
+}
+
+TEST_CASE("splits change nothing: random streams") {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    std::mt19937 random(seed);
+    std::string input;
+    for (int i = 0; i < 30; ++i) {
+      switch (random() % 12) {
+        case 0: input += "PING \"x\\x00y\" 'z'\r\n"; break;
+        case 1: input += "\r\n"; break;
+        case 2: input += "*0\r\n"; break;
+        case 3: input += resp({"SET", "big", std::string(60'000 + random() % 20'000, 'v'), "EX", "10"}); break;
+        case 4: input += resp(std::vector<std::string>(random() % 300 + 1, "arg")); break;
+        default: {
+          std::vector<std::string> args(random() % 5 + 1);
+          for (auto& arg : args) {
+            arg.resize(random() % 40);
+            for (char& c : arg) c = static_cast<char>(random());
+          }
+          args[0] = "CMD";
+          input += resp(args);
+        }
+      }
+    }
+    if (seed % 3 == 0) {  // damage it
+      for (int i = 0; i < 3; ++i) input[random() % input.size()] = static_cast<char>("*$\r\n0 9-\"a"[random() % 10]);
+    }
+    INFO("seed " << seed);
+    same_however_split(input, {}, seed * 100);
+  }
+}
+
+TEST_CASE("a big bulk grows with what arrives, not with what was announced") {
+  RequestParser parser;
+  parser.feed("*2\r\n$3\r\nSET\r\n$536870912\r\nabc", {});
+  REQUIRE(parser.parse({}, 10) == 0);
+  CHECK(parser.big_missing() == 536'870'909);
+  CHECK(parser.memory() < (2 << 20));
+}
+
+TEST_CASE("announced arguments cost nothing") {
+  RequestParser parser;
+  parser.feed("*1048576\r\n$1\r\na\r\n", {});
+  REQUIRE(parser.parse({}, 10) == 0);
+  CHECK(parser.memory() < 20'000);
+}
+
+TEST_CASE("more input than the limit without a whole command") {
+  ParserLimits limits;
+  limits.max_query_buffer = 1 << 20;
+  RequestParser parser;
+  parser.feed("*1048576\r\n", limits);
+  const std::string arg = "$1000\r\n" + std::string(1000, 'x') + "\r\n";
+  int fed = 0;
+  while (parser.failure() == RequestParser::Failure::kNone && fed < 5000) {
+    parser.feed(arg, limits);
+    parser.parse(limits, 10);
+    ++fed;
+  }
+  CHECK(parser.failure() == RequestParser::Failure::kQueryBuffer);
+  CHECK(fed < 1100);
+  CHECK(parser.memory() < (4 << 20));
+}
+
+TEST_CASE("at most so many commands at a time, the rest stays") {
+  RequestParser parser;
+  parser.feed("PING\r\nPING\r\nPING\r\n", {});
+  CHECK(parser.parse({}, 1) == 1);
+  CHECK(parser.has_input());
+  parser.release();
+  CHECK(parser.parse({}, 5) == 2);
+  CHECK_FALSE(parser.has_input());
+  parser.release();
+  CHECK(parser.memory() <= 64 * sizeof(Bytes));
+}

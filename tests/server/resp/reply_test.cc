@@ -1,0 +1,163 @@
+// Golden bytes of every reply in both protocols, and the output buffer beneath.
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "resp/reply.h"
+
+using namespace ebbtide;
+
+namespace {
+
+template <typename Write>
+std::string written(int protocol, Write write) {
+  OutputBuffer out;
+  Reply reply(&out, protocol);
+  write(reply);
+  return out.to_string();
+}
+
+template <typename Write>
+void golden(Write write, const std::string& resp2, const std::string& resp3) {
+  CHECK(written(2, write) == resp2);
+  CHECK(written(3, write) == resp3);
+}
+
+std::string number(double value) {
+  char text[40];
+  return {text, format_double(value, text)};
+}
+
+}  // namespace
+
+TEST_CASE("replies") {
+  golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
+  golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
+  golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
+  golden([](Reply& r) { r.integer(0); r.integer(-7); r.integer(std::numeric_limits<std::int64_t>::min()); },
+         ":0\r\n:-7\r\n:-9223372036854775808\r\n", ":0\r\n:-7\r\n:-9223372036854775808\r\n");
+  golden([](Reply& r) { r.bulk(""); r.bulk("abc"); r.bulk_integer(-12); }, "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n",
+         "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n");
+  golden([](Reply& r) { r.null(); r.null_array(); }, "$-1\r\n*-1\r\n", "_\r\n_\r\n");
+  golden([](Reply& r) { r.bulk_or_null(std::optional<Bytes>()); r.bulk_or_null(std::optional<std::string>("x")); },
+         "$-1\r\n$1\r\nx\r\n", "_\r\n$1\r\nx\r\n");
+  golden([](Reply& r) { r.array(12); r.map(2); r.set(3); r.push(2); }, "*12\r\n*4\r\n*3\r\n*2\r\n", "*12\r\n%2\r\n~3\r\n>2\r\n");
+  golden([](Reply& r) { r.double_(1.5); r.double_(-INFINITY); }, "$3\r\n1.5\r\n$4\r\n-inf\r\n", ",1.5\r\n,-inf\r\n");
+  golden([](Reply& r) { r.boolean(true); r.boolean(false); }, ":1\r\n:0\r\n", "#t\r\n#f\r\n");
+  golden([](Reply& r) { r.verbatim("txt", "hello"); }, "$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n");
+  golden([](Reply& r) { r.big_number("123456789012345678901234567890"); }, "$30\r\n123456789012345678901234567890\r\n",
+         "(123456789012345678901234567890\r\n");
+  CHECK(written(3, [](Reply& r) { r.attribute(1); r.bulk("a"); r.bulk("b"); }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
+}
+
+TEST_CASE("doubles as Redis 7.2 prints them") {
+  CHECK(number(0) == "0");
+  CHECK(number(-0.0) == "-0");
+  CHECK(number(3) == "3");
+  CHECK(number(0.1) == "0.1");
+  CHECK(number(-1.25) == "-1.25");
+  CHECK(number(100000) == "100000");
+  CHECK(number(1e21) == "1e+21");
+  CHECK(number(1.5e300) == "1.5e+300");
+  CHECK(number(1e-7) == "1e-7");
+  CHECK(number(0.0001) == "0.0001");
+  CHECK(number(123456.789) == "123456.789");
+  CHECK(number(5e-324) == "5e-324");
+  CHECK(number(std::numeric_limits<double>::max()) == "1.7976931348623157e+308");
+  CHECK(number(9007199254740993.0) == "9007199254740992");
+  CHECK(number(NAN) == "nan");
+}
+
+TEST_CASE("lengths known at the end, nested") {
+  const auto write = [](Reply& r) {
+    r.simple("before");
+    const auto outer = r.begin_array();
+    r.integer(1);
+    const auto inner = r.begin_array();
+    for (int i = 0; i < 2000; ++i) r.bulk("element");
+    r.end_set(inner, 2000);
+    const auto map = r.begin_array();
+    r.end_map(map, 0);
+    r.end_array(outer, 3);
+    r.simple("after");
+  };
+  std::string elements;
+  for (int i = 0; i < 2000; ++i) elements += "$7\r\nelement\r\n";
+  golden(write, "+before\r\n*3\r\n:1\r\n*2000\r\n" + elements + "*0\r\n+after\r\n",
+         "+before\r\n*3\r\n:1\r\n~2000\r\n" + elements + "%0\r\n+after\r\n");
+}
+
+TEST_CASE("what a handler wrote can be taken back") {
+  OutputBuffer out;
+  Reply reply(&out);
+  reply.bulk("kept");
+  const auto mark = reply.mark();
+  const auto owner = std::make_shared<const std::string>(100'000, 'x');
+  const auto hole = reply.begin_array();
+  reply.error("ERR no");
+  reply.bulk_shared(owner, *owner);
+  for (int i = 0; i < 5000; ++i) reply.bulk("more and more");
+  reply.end_array(hole, 5002);
+  CHECK(reply.errors() == 1);
+  reply.rollback(mark);
+  CHECK(reply.errors() == 0);
+  CHECK(owner.use_count() == 1);
+  CHECK(out.to_string() == "$4\r\nkept\r\n");
+  const auto outer = reply.begin_array();
+  const auto inside = reply.mark();  // right behind an empty hole
+  reply.integer(5);
+  reply.rollback(inside);
+  reply.integer(6);
+  reply.end_array(outer, 1);
+  CHECK(out.to_string() == "$4\r\nkept\r\n*1\r\n:6\r\n");
+  reply.rollback(mark);
+  CHECK(out.to_string() == "$4\r\nkept\r\n");
+}
+
+TEST_CASE("large values are referred to, not copied, and let go when sent") {
+  OutputBuffer out;
+  Reply reply(&out);
+  const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
+  reply.bulk_shared(owner, *owner);
+  CHECK(out.memory() <= 2 * OutputBuffer::kChunkBytes);
+  CHECK(owner.use_count() == 2);
+  CHECK(out.to_string() == "$1048576\r\n" + *owner + "\r\n");
+  out.consume(out.size());
+  CHECK(owner.use_count() == 1);
+  CHECK(out.memory() == 0);
+}
+
+TEST_CASE("pieces and consumption, at random") {
+  std::mt19937 random(7);
+  OutputBuffer out;
+  std::string expected, got;
+  for (int i = 0; i < 3000; ++i) {
+    const std::size_t n = random() % 3 == 0 ? random() % 50'000 : random() % 100;
+    std::string data(n, static_cast<char>('a' + i % 26));
+    expected += data;
+    if (random() % 4 == 0) {
+      auto owner = std::make_shared<const std::string>(data);
+      out.append_shared(owner, *owner);
+    } else {
+      out.append(data);
+    }
+    const std::uint64_t limit = out.begin() + (out.size() == 0 ? 0 : random() % (out.size() + 1));
+    iovec pieces[8];
+    const int count = out.pieces(pieces, 8, limit);
+    std::size_t sum = 0;
+    for (int k = 0; k < count; ++k) sum += pieces[k].iov_len;
+    REQUIRE(sum <= limit - out.begin());
+    std::size_t sent = sum == 0 ? 0 : random() % (sum + 1);
+    std::size_t left = sent;
+    for (int k = 0; k < count && left > 0; ++k) {
+      const std::size_t take = std::min(left, pieces[k].iov_len);
+      got.append(static_cast<char*>(pieces[k].iov_base), take);
+      left -= take;
+    }
+    out.consume(sent);
+  }
+  got += out.to_string();
+  CHECK((got == expected));
+}
