@@ -1,0 +1,56 @@
+// Which range tombstone covers a key, for a walk that asks about one key after the other.
+//
+// A source (memtable, or sorted run) has sets of fragments with disjoint bounds; a walk has several sources. Between two
+// neighbouring fragment borders of all sources the answer cannot change, so the cursor keeps the interval it last looked at and
+// its answer: most questions cost one or two key comparisons. A walk without range tombstones pays one branch.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "deletes/range_tombstone.h"
+
+namespace ebbtide {
+
+/// The range tombstones of one source.
+struct TombstoneSource {
+  std::size_t age = 0;                 ///< position of the source among the walk's children, 0 = newest
+  std::vector<SharedTombstones> sets;  ///< in key order, disjoint (one a table); one for a memtable
+};
+
+/// Not thread-safe.
+class Coverage {
+ public:
+  /// What covers a key: the newest range tombstone with seq <= view_seq.
+  struct Answer {
+    SeqNum seq = 0;  ///< 0 = nothing covers it
+    Millis birth = 0;
+    std::size_t age = 0;  ///< of the source it is in
+    Bytes start, end;     ///< of its fragment; end "" = no upper bound
+  };
+
+  Coverage(std::vector<TombstoneSource> sources, SeqNum view_seq);
+
+  [[nodiscard]] bool empty() const { return sources_.empty(); }
+  /// Valid until the next call. Views in it live as long as the sets.
+  const Answer& at(Bytes key) {
+    if (sources_.empty()) return answer_;
+    if (known_ && key >= low_ && (high_open_ || key < high_)) return answer_;
+    look_up(key);
+    return answer_;
+  }
+
+ private:
+  void look_up(Bytes key);
+  void look_up_in(const TombstoneSource& source, Bytes key);
+  void narrow_high(Bytes border);
+
+  std::vector<TombstoneSource> sources_;  // without empty sets
+  const SeqNum view_seq_;
+  bool known_ = false;
+  Bytes low_, high_;       // the interval of answer_
+  bool high_open_ = true;  // no upper border
+  Answer answer_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,192 @@
+#include "iter/merging_iterator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/invariant.h"
+
+namespace ebbtide {
+namespace {
+
+/// Eight bytes of `key` from `skip` on as a number that orders as they do; a short key is padded with zeros.
+std::uint64_t prefix_at(Bytes key, std::size_t skip) {
+  if (key.size() >= skip + 8) [[likely]] {
+    std::uint64_t raw;
+    std::memcpy(&raw, key.data() + skip, 8);
+    return __builtin_bswap64(raw);
+  }
+  std::uint64_t prefix = 0;
+  for (std::size_t i = skip; i < skip + 8; ++i) {
+    prefix = prefix << 8 | (i < key.size() ? static_cast<unsigned char>(key[i]) : 0u);
+  }
+  return prefix;
+}
+
+}  // namespace
+
+MergingIterator::MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children, std::size_t shared_prefix)
+    : children_(std::move(children)),
+      leaves_(children_.size()),
+      tree_(std::max<std::size_t>(children_.size(), 1)),
+      shared_prefix_(shared_prefix) {
+  for (std::size_t i = 0; i < children_.size(); ++i) leaves_[i].it = children_[i].get();
+}
+
+void MergingIterator::load(std::size_t i) {
+  Leaf& leaf = leaves_[i];
+  leaf.live = leaf.it->valid();
+  if (leaf.live) [[likely]] {
+    leaf.prefix = prefix_at(leaf.it->entry().key, shared_prefix_);
+  } else {
+    leaf.prefix = forward_ ? ~std::uint64_t{0} : 0;
+    if (status_.is_ok() && !leaf.it->status().is_ok()) status_ = leaf.it->status();
+  }
+}
+
+bool MergingIterator::before(std::uint32_t a, std::uint32_t b) const {
+  const Leaf& left = leaves_[a];
+  const Leaf& right = leaves_[b];
+  if (left.prefix != right.prefix) [[likely]]
+    return (left.prefix < right.prefix) == forward_;
+  return before_tied(left, right);
+}
+
+bool MergingIterator::before_tied(const Leaf& a, const Leaf& b) const {
+  if (!a.live || !b.live) return a.live;
+  const Entry& left = a.it->entry();
+  const Entry& right = b.it->entry();
+  return forward_ ? version_before(left.key, left.seq, right.key, right.seq)
+                  : version_before(right.key, right.seq, left.key, left.seq);
+}
+
+std::uint32_t MergingIterator::build_node(std::size_t node) {
+  const std::size_t k = leaves_.size();
+  if (node >= k) return static_cast<std::uint32_t>(node - k);
+  const std::uint32_t left = build_node(2 * node);
+  const std::uint32_t right = build_node(2 * node + 1);
+  const bool left_wins = before(left, right);
+  tree_[node] = left_wins ? right : left;
+  return left_wins ? left : right;
+}
+
+void MergingIterator::build() {
+  status_ = Status::ok();
+  for (std::size_t i = 0; i < leaves_.size(); ++i) load(i);
+  if (!leaves_.empty()) tree_[0] = build_node(1);
+  settle();
+}
+
+/// After the winner has moved: plays its path to the root again.
+void MergingIterator::replay() {
+  std::uint32_t winner = tree_[0];
+  load(winner);
+  for (std::size_t node = (leaves_.size() + winner) / 2; node >= 1; node /= 2) {
+    if (before(tree_[node], winner)) std::swap(tree_[node], winner);
+  }
+  tree_[0] = winner;
+  settle();
+}
+
+void MergingIterator::settle() {
+  valid_ = status_.is_ok() && !leaves_.empty() && leaves_[tree_[0]].live;
+  if (valid_) entry_ = leaves_[tree_[0]].it->entry();
+}
+
+void MergingIterator::seek_to_first() {
+  forward_ = true;
+  for (auto& child : children_) child->seek_to_first();
+  build();
+}
+
+void MergingIterator::seek_to_last() {
+  forward_ = false;
+  for (auto& child : children_) child->seek_to_last();
+  build();
+}
+
+void MergingIterator::seek(Bytes key) {
+  pivot_.assign(key);  // `key` may be a view into a child that is about to move
+  forward_ = true;
+  for (auto& child : children_) child->seek(pivot_);
+  build();
+}
+
+void MergingIterator::seek_before(Bytes key) {
+  pivot_.assign(key);
+  forward_ = false;
+  for (auto& child : children_) child->seek_before(pivot_);
+  build();
+}
+
+void MergingIterator::next() {
+  DEBUG_ASSERT(valid_);
+  if (!forward_) [[unlikely]]
+    return turn_forward();
+  leaves_[tree_[0]].it->next();
+  replay();
+}
+
+void MergingIterator::prev() {
+  DEBUG_ASSERT(valid_);
+  if (forward_) [[unlikely]]
+    return turn_backward();
+  leaves_[tree_[0]].it->prev();
+  replay();
+}
+
+/// Every child goes to its first entry after the current one.
+void MergingIterator::turn_forward() {
+  pivot_.assign(entry_.key);
+  const SeqNum seq = entry_.seq;
+  forward_ = true;
+  for (auto& child : children_) {
+    if (!child->valid()) {
+      if (child->status().is_ok()) child->seek_to_first();
+    }
+    while (child->valid() && !version_before(pivot_, seq, child->entry().key, child->entry().seq)) child->next();
+  }
+  build();
+}
+
+/// Every child goes to its last entry before the current one.
+void MergingIterator::turn_backward() {
+  pivot_.assign(entry_.key);
+  const SeqNum seq = entry_.seq;
+  forward_ = false;
+  for (auto& child : children_) {
+    if (!child->valid()) {
+      if (child->status().is_ok()) child->seek_to_last();
+    }
+    while (child->valid() && !version_before(child->entry().key, child->entry().seq, pivot_, seq)) child->prev();
+  }
+  build();
+}
+
+void MergingIterator::skip_older(std::size_t age, Bytes key) {
+  ASSERT(forward_);
+  pivot_.assign(key);
+  for (std::size_t i = age + 1; i < children_.size(); ++i) {
+    InternalIterator& child = *children_[i];
+    if (!child.valid() || (!pivot_.empty() && child.entry().key >= Bytes(pivot_))) continue;
+    if (!pivot_.empty()) {
+      child.seek(pivot_);
+    } else {
+      child.seek_to_last();
+      if (child.valid()) child.next();
+    }
+  }
+  build();
+}
+
+void MergingIterator::skip_older_backward(std::size_t age, Bytes key) {
+  ASSERT(!forward_);
+  pivot_.assign(key);
+  for (std::size_t i = age + 1; i < children_.size(); ++i) {
+    InternalIterator& child = *children_[i];
+    if (child.valid() && child.entry().key >= Bytes(pivot_)) child.seek_before(pivot_);
+  }
+  build();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,73 @@
+// One walk out of many: a k-way merge, either way.
+//
+// A tournament tree of losers: node i of 1..k-1 remembers who lost there, node 0 who won overall. Advancing the winner replays
+// only its path to the root, so a step costs ceil(log2 k) comparisons whatever k is, and k = 1 costs none. A binary heap needs up
+// to twice as many; a sorted array is cheaper only while one child wins in long streaks.
+//
+// A comparison rarely touches the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one
+// merge often start alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
+//
+// (key, seq) is unique among the children: there are no ties. Invariant between calls, with E the current entry: going forward
+// every child but the winner stands on its first entry after E, going backward on its last entry before E. Turning round is one
+// step of each child (a few, if a memtable grew meanwhile), not a seek.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "iter/internal_iterator.h"
+
+namespace ebbtide {
+
+class MergingIterator final : public InternalIterator {
+ public:
+  /// Children in order of age, newest first (the order matters to skip_older only). `shared_prefix`: all keys that will ever be
+  /// met are known to have these many leading bytes in common; 0 is always right.
+  explicit MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children, std::size_t shared_prefix = 0);
+
+  void seek_to_first() override;
+  void seek_to_last() override;
+  void seek(Bytes key) override;
+  void seek_before(Bytes key) override;
+  void next() override;
+  void prev() override;
+
+  /// Moves every child older than child `age` that stands on a key < `key` forward to `key` ("" = to its end). Needs a forward
+  /// walk (the last move was seek, seek_to_first or next). The current entry is then the least of where all children stand, which
+  /// may be the entry of before. For range tombstones of child `age`, which cover all that older children have in their range.
+  void skip_older(std::size_t age, Bytes key);
+  /// The mirror image for backward walks: older children on a key >= `key` go to their last entry before `key`.
+  void skip_older_backward(std::size_t age, Bytes key);
+
+  /// The position (age) of the child that has the current entry. Needs valid().
+  [[nodiscard]] std::size_t child() const { return tree_[0]; }
+  [[nodiscard]] std::size_t children() const { return children_.size(); }
+
+ private:
+  struct Leaf {
+    InternalIterator* it = nullptr;
+    std::uint64_t prefix = 0;
+    bool live = false;  ///< stands on an entry
+  };
+
+  void load(std::size_t i);
+  [[nodiscard]] bool before(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] bool before_tied(const Leaf& a, const Leaf& b) const;
+  void build();
+  std::uint32_t build_node(std::size_t node);
+  void replay();
+  void settle();
+  void turn_forward();
+  void turn_backward();
+
+  std::vector<std::unique_ptr<InternalIterator>> children_;
+  std::vector<Leaf> leaves_;
+  std::vector<std::uint32_t> tree_;  ///< [0] the winner, [i] the loser at inner node i; leaf j hangs at node k + j
+  std::size_t shared_prefix_;
+  bool forward_ = true;
+  std::string pivot_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,231 @@
+#include "iter/visible_iterator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/invariant.h"
+
+namespace ebbtide {
+namespace {
+
+// A seek of a walk over ten sources costs about as much as this many steps.
+constexpr std::uint32_t kManyVersions = 16;
+constexpr std::uint32_t kManyCovered = 8;
+
+}  // namespace
+
+VisibleIterator::VisibleIterator(std::unique_ptr<MergingIterator> source, std::vector<TombstoneSource> tombstones,
+                                 VisibleOptions options)
+    : source_(std::move(source)), coverage_(std::move(tombstones), options.view_seq), options_(std::move(options)) {}
+
+void VisibleIterator::begin_move() {
+  valid_ = false;
+  paused_ = false;
+  status_ = Status::ok();
+  covered_in_row_ = 0;
+  total_steps_ += steps_;
+  steps_ = 0;
+}
+
+void VisibleIterator::end() {
+  valid_ = false;
+  status_ = source_->status();
+}
+
+void VisibleIterator::seek_to_first() { seek(options_.bounds.start); }
+
+void VisibleIterator::seek(Bytes target) {
+  resume_key_.assign(std::max(target, Bytes(options_.bounds.start)));  // the target may be a view into this very iterator
+  begin_move();
+  forward_ = true;
+  if (resume_key_.empty()) {
+    source_->seek_to_first();
+  } else {
+    source_->seek(resume_key_);
+  }
+  find_forward();
+}
+
+void VisibleIterator::seek_to_last() {
+  if (!options_.bounds.end.empty()) return seek_before(options_.bounds.end);
+  begin_move();
+  forward_ = false;
+  source_->seek_to_last();
+  find_backward();
+}
+
+void VisibleIterator::seek_before(Bytes target) {
+  const Bytes limit = options_.bounds.end;
+  resume_key_.assign(limit.empty() ? target : std::min(target, limit));
+  begin_move();
+  forward_ = false;
+  source_->seek_before(resume_key_);
+  find_backward();
+}
+
+void VisibleIterator::next() {
+  ASSERT(valid_);
+  begin_move();
+  if (forward_) {
+    leave_key_forward();
+  } else {
+    forward_ = true;
+    key_.push_back('\0');
+    source_->seek(key_);
+  }
+  find_forward();
+}
+
+void VisibleIterator::prev() {
+  ASSERT(valid_);
+  begin_move();
+  if (forward_) {
+    forward_ = false;
+    source_->prev();
+    leave_key_backward();
+  }
+  find_backward();
+}
+
+/// If the steps are used up: stops the walk, to go on with the first key after `key`, or (not behind) the last before it.
+bool VisibleIterator::pause_at(Bytes key, bool behind) {
+  if (options_.max_steps == 0 || steps_ < options_.max_steps) return false;
+  valid_ = false;
+  paused_ = true;
+  resume_key_.assign(key);
+  if (behind) resume_key_.push_back('\0');
+  return true;
+}
+
+/// Whether a key whose newest version in view is `entry` exists. Counts covered keys in a row.
+bool VisibleIterator::exists(const Entry& entry, std::size_t child) {
+  if (!coverage_.empty()) {
+    const Coverage::Answer& cover = coverage_.at(entry.key);
+    if (cover.seq > entry.seq) {
+      covered_in_row_ = child > cover.age ? covered_in_row_ + 1 : 0;
+      cover_ = cover;
+      return false;
+    }
+  }
+  covered_in_row_ = 0;
+  return !entry.is_tombstone() && !entry.expired(options_.now);
+}
+
+void VisibleIterator::find_forward() {
+  while (source_->valid()) {
+    if (!options_.bounds.end.empty() && source_->entry().key >= Bytes(options_.bounds.end)) break;
+    key_.assign(source_->entry().key);
+    const bool in_view = skip_newer();
+    if (in_view && exists(source_->entry(), source_->child())) {
+      entry_ = source_->entry();
+      valid_ = true;
+      return;
+    }
+    if (in_view) ++steps_;
+    if (!source_->status().is_ok()) break;
+    if (pause_at(key_, true)) return;
+    if (covered_in_row_ >= kManyCovered) jump_forward();
+    if (in_view) leave_key_forward();
+  }
+  end();
+}
+
+/// Past the versions of key_ that are newer than the view; false if there are no others.
+bool VisibleIterator::skip_newer() {
+  while (source_->entry().seq > options_.view_seq) {
+    source_->next();
+    ++steps_;
+    if (!on_key()) return false;
+  }
+  return true;
+}
+
+void VisibleIterator::leave_key_forward() {
+  for (std::uint32_t passed = 0; on_key(); ++passed) {
+    if (passed == kManyVersions) {
+      std::string after = key_;
+      after.push_back('\0');
+      return source_->seek(after);
+    }
+    source_->next();
+    if (passed != 0) ++steps_;
+  }
+}
+
+void VisibleIterator::jump_forward() {
+  ++steps_;
+  covered_in_row_ = 0;
+  source_->skip_older(cover_.age, cover_.end);
+}
+
+void VisibleIterator::find_backward() {
+  while (source_->valid()) {
+    if (source_->entry().key < Bytes(options_.bounds.start)) break;
+    key_.assign(source_->entry().key);
+    const bool in_view = newest_in_view_backward();
+    if (!source_->status().is_ok()) break;
+    if (in_view && exists(saved_, saved_child_)) {
+      entry_ = saved_;
+      valid_ = true;
+      return;
+    }
+    ++steps_;
+    if (pause_at(key_, false)) return;
+    if (covered_in_row_ >= kManyCovered && source_->valid()) jump_backward();
+  }
+  end();
+}
+
+/// Walks over all versions of key_ and saves the newest in view; false if there is none. Leaves the source on the key before.
+bool VisibleIterator::newest_in_view_backward() {
+  bool found = false;
+  for (std::uint32_t passed = 0; on_key(); ++passed) {
+    if (source_->entry().seq > options_.view_seq) {  // so are the rest
+      leave_key_backward();
+      return found;
+    }
+    if (passed == kManyVersions) return newest_in_view_by_seek();
+    save(source_->entry());
+    found = true;
+    source_->prev();
+    if (passed != 0) ++steps_;
+  }
+  return found;
+}
+
+/// The same for a key with many versions: from the newest on.
+bool VisibleIterator::newest_in_view_by_seek() {
+  source_->seek(key_);
+  const bool found = on_key() && skip_newer();
+  if (found) save(source_->entry());
+  if (!source_->status().is_ok()) return false;
+  source_->seek_before(key_);
+  return found;
+}
+
+void VisibleIterator::leave_key_backward() {
+  for (std::uint32_t passed = 0; on_key(); ++passed) {
+    if (passed == kManyVersions) return source_->seek_before(key_);
+    source_->prev();
+    ++steps_;
+  }
+}
+
+void VisibleIterator::jump_backward() {
+  ++steps_;
+  covered_in_row_ = 0;
+  source_->skip_older_backward(cover_.age, cover_.start);
+}
+
+/// Copies what the source's next move would take away. Large values stay where they are.
+void VisibleIterator::save(const Entry& entry) {
+  saved_ = entry;
+  saved_.key = key_;
+  saved_child_ = source_->child();
+  if (!entry.is_large() && entry.shared == nullptr) {
+    saved_value_.assign(entry.value);
+    saved_.value = saved_value_;
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,91 @@
+// What a reader sees of a walk over versions: one entry per key that exists at (view_seq, now), either way.
+//
+//   1. Of a key's versions only the newest with seq <= view_seq counts. If it is a tombstone, expired at `now`, or covered by a
+//   range
+//      tombstone with a greater seq <= view_seq, the key does not exist; older versions are never looked at.
+//   2. Forward, versions come newest first: the first in view decides. Backward they come oldest first: the last in view before
+//   the key
+//      changes decides, so it is copied while the walk looks further. After kManyVersions of one key both turn to seeking.
+//   3. A range tombstone of source a covers everything that older sources have in its range (age order of runs), so when covered
+//      keys come in a row the older sources jump over the fragment; newer ones and source a itself do not, they may hold newer
+//      entries.
+//   4. Work is bounded: after max_steps versions a move pauses, always after a key whose fate is known, never inside one, and at
+//      least one key further: resuming makes progress, loses nothing and repeats nothing. Only versions of one key newer than the
+//      view are not bounded by it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "iter/coverage.h"
+#include "iter/merging_iterator.h"
+
+namespace ebbtide {
+
+struct VisibleOptions {
+  KeyRange bounds{};  ///< exact: nothing outside is shown
+  SeqNum view_seq = 0;
+  Millis now = 0;
+  std::uint64_t max_steps = 0;  ///< as IteratorOptions; 0 = no limit
+};
+
+/// Semantics of every call are those of engine/iterator.h. Not thread-safe.
+class VisibleIterator {
+ public:
+  /// `tombstones` by age of the source's child in `source`; sources without any may be left out.
+  VisibleIterator(std::unique_ptr<MergingIterator> source, std::vector<TombstoneSource> tombstones, VisibleOptions options);
+
+  void seek_to_first();
+  void seek_to_last();
+  void seek(Bytes target);
+  void seek_before(Bytes target);
+  void next();
+  void prev();
+
+  [[nodiscard]] bool valid() const { return valid_; }
+  [[nodiscard]] bool paused() const { return paused_; }
+  [[nodiscard]] Bytes resume_key() const { return resume_key_; }
+  /// Needs valid(). Views in it last until the iterator moves.
+  [[nodiscard]] const Entry& entry() const { return entry_; }
+  /// Ok at the end of the range and when paused.
+  [[nodiscard]] const Status& status() const { return status_; }
+  /// Versions and tombstones passed over since the beginning.
+  [[nodiscard]] std::uint64_t steps() const { return total_steps_ + steps_; }
+
+ private:
+  void begin_move();
+  void find_forward();
+  void find_backward();
+  bool skip_newer();
+  void leave_key_forward();
+  void leave_key_backward();
+  bool newest_in_view_backward();
+  bool newest_in_view_by_seek();
+  void save(const Entry& entry);
+  bool exists(const Entry& entry, std::size_t child);
+  void jump_forward();
+  void jump_backward();
+  bool pause_at(Bytes key, bool behind);
+  void end();
+  [[nodiscard]] bool on_key() const { return source_->valid() && source_->entry().key == Bytes(key_); }
+
+  // constant after construction
+  std::unique_ptr<MergingIterator> source_;
+  Coverage coverage_;
+  const VisibleOptions options_;
+
+  bool valid_ = false, paused_ = false, forward_ = true;
+  Entry entry_;
+  Status status_;
+  std::string key_;          // the key the walk is at
+  std::string saved_value_;  // backward: the value of entry_
+  Entry saved_;
+  std::size_t saved_child_ = 0;
+  std::string resume_key_;
+  std::uint64_t steps_ = 0, total_steps_ = 0;
+  std::uint32_t covered_in_row_ = 0;  // keys in a row that an older source had and a newer one's range tombstone covers
+  Coverage::Answer cover_;            // the one that covered the last of them
+};
+
+}  // namespace ebbtide
