@@ -1,8 +1,8 @@
 // Pages in memory, found without a lock and without a shared write.
 //
-// A lookup under an EpochGuard costs one probe of a lock-free table; the page it returns lives at least until the guard is left, even
-// if it is evicted meanwhile (the epoch frees it later). Whoever needs a page longer takes a pin. Eviction is CLOCK: a lookup sets the
-// page's mark only if it is not set already, so hot pages are not written to.
+// A lookup under an EpochGuard costs one probe of a lock-free table; the page it returns lives at least until the guard is left,
+// even if it is evicted meanwhile (the epoch frees it later). Whoever needs a page longer takes a pin. Eviction is CLOCK: a
+// lookup sets the page's mark only if it is not set already, so hot pages are not written to.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,8 @@ class BlockCache {
   void prefetch(BlockKey key, int stage) const;
   /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
-  /// Copies `data` in, unless present, evicting what must go; pinned. A block larger than an eighth of a shard is not kept, only pinned.
+  /// Copies `data` in, unless present, evicting what must go; pinned. A block larger than an eighth of a shard is not kept, only
+  /// pinned.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
   /// Forgets every block of a file. O(blocks of the cache); for dropped files and tests.
   void erase_file(FileNum file);

@@ -1,0 +1,424 @@
+// A block is one allocation: reference counts, header, bytes. Three parties hold it:
+//   * the table of its shard, through the shared_ptr `self` in its own header;
+//   * pins, which copy that shared_ptr;
+//   * readers under an EpochGuard, who hold nothing and are waited for.
+// Leaving the table (eviction, erase_file) hands the block to the epoch, which lets go of `self` when no guard that could have
+// seen it is left. Until then `self` is not written, so that a reader may copy it at any time.
+//
+// The table is an array of buckets of one cache line: seven slots (16 bits of hash, 48 of address) and a link to an overflow
+// bucket. Writers hold the shard's mutex and store single words; readers load them. A larger table replaces a full one as a
+// whole; the old one goes to the epoch too. A reader still in the old one may miss a block that came in since: a miss, never a
+// wrong block.
+#include "cache/block_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "base/invariant.h"
+#include "base/mutex.h"
+#include "cache/striped_counter.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kMaxShards = 16;
+constexpr std::uint64_t kMinShardBytes = std::uint64_t{1} << 20;  // a smaller shard would refuse pages as too large
+constexpr std::uint64_t kLargestShare = 8;                        // of a shard that one block may take
+constexpr std::size_t kSlots = 7;
+constexpr std::size_t kBlocksPerBucket = 4;  // on average, before the table grows: Poisson(4) overflows 5 % of the buckets
+constexpr std::size_t kMinBuckets = 16;
+constexpr std::size_t kAllocatorBytes = 16;  // of malloc, per allocation
+constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
+
+std::uint64_t hash_of(BlockKey key) {
+  std::uint64_t z = key.file * 0x9e3779b97f4a7c15U + key.offset;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31);
+}
+std::uint64_t tag_of(std::uint64_t hash) { return hash & ~kAddressMask; }
+
+/// Bytes of all blocks that are not freed yet. Outlives the cache if a pin does.
+using Accounting = std::atomic<std::uint64_t>;
+
+struct Block {
+  CachedBlock block{nullptr, 0};
+  BlockKey key;
+  std::uint64_t hash = 0;
+  std::uint64_t charge = 0;
+  mutable std::atomic<bool> marked{false};
+  // Guarded by the shard's mutex while in the table, then the epoch's.
+  Block* clock_next = nullptr;
+  Block* clock_prev = nullptr;
+  std::shared_ptr<Block> self;
+  std::shared_ptr<Accounting> accounting;
+
+  ~Block() { accounting->fetch_sub(charge, std::memory_order_relaxed); }
+};
+
+/// Gives std::allocate_shared room for the block's bytes after its own object, and tells where it is and how large the whole.
+template <typename T>
+struct TailAllocator {
+  using value_type = T;
+  std::size_t tail_bytes;
+  char** tail;
+  std::uint64_t* total_bytes;
+
+  TailAllocator(std::size_t bytes, char** where, std::uint64_t* total) : tail_bytes(bytes), tail(where), total_bytes(total) {}
+  template <typename U>
+  TailAllocator(const TailAllocator<U>& o)
+      : tail_bytes(o.tail_bytes), tail(o.tail), total_bytes(o.total_bytes) {}  // NOLINT: a rebind
+  T* allocate(std::size_t n) {
+    auto* memory = static_cast<char*>(::operator new(n * sizeof(T) + tail_bytes));
+    *tail = memory + n * sizeof(T);
+    *total_bytes = n * sizeof(T) + tail_bytes + kAllocatorBytes;
+    return reinterpret_cast<T*>(memory);
+  }
+  void deallocate(T* p, std::size_t) { ::operator delete(p); }
+  template <typename U>
+  bool operator==(const TailAllocator<U>&) const {
+    return true;
+  }
+};
+
+std::shared_ptr<Block> make_block(BlockKey key, std::uint64_t hash, Bytes data, const std::shared_ptr<Accounting>& accounting) {
+  char* tail = nullptr;
+  std::uint64_t total = 0;
+  auto block = std::allocate_shared<Block>(TailAllocator<Block>(data.size(), &tail, &total));
+  if (!data.empty()) std::memcpy(tail, data.data(), data.size());
+  block->block = {tail, static_cast<std::uint32_t>(data.size())};
+  block->key = key;
+  block->hash = hash;
+  block->charge = total;
+  block->accounting = accounting;
+  accounting->fetch_add(total, std::memory_order_relaxed);
+  return block;
+}
+
+std::shared_ptr<const CachedBlock> pin_of(const std::shared_ptr<Block>& block) { return {block, &block->block}; }
+
+struct alignas(64) Bucket {
+  std::array<std::atomic<std::uint64_t>, kSlots> slots{};
+  std::atomic<Bucket*> overflow{nullptr};
+};
+static_assert(sizeof(Bucket) == 64, "one cache line");
+
+/// Readers need an EpochGuard, writers the shard's mutex.
+struct Table {
+  std::size_t mask;
+  std::vector<Bucket> buckets;
+  std::size_t overflows = 0;
+
+  explicit Table(std::size_t count) : mask(count - 1), buckets(count) {}
+  ~Table() {
+    for (Bucket& b : buckets) {
+      for (Bucket* o = b.overflow.load(std::memory_order_relaxed); o != nullptr;) {
+        Bucket* next = o->overflow.load(std::memory_order_relaxed);
+        delete o;
+        o = next;
+      }
+    }
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  [[nodiscard]] std::uint64_t bytes() const { return (buckets.size() + overflows) * sizeof(Bucket); }
+
+  [[nodiscard]] Block* find(BlockKey key, std::uint64_t hash) const {
+    const std::uint64_t tag = tag_of(hash);
+    for (const Bucket* b = &buckets[hash & mask]; b != nullptr; b = b->overflow.load(std::memory_order_acquire)) {
+      for (const auto& place : b->slots) {
+        const std::uint64_t slot = place.load(std::memory_order_acquire);
+        if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
+        auto* block = reinterpret_cast<Block*>(slot & kAddressMask);
+        if (block->key.offset == key.offset && block->key.file == key.file) return block;
+      }
+    }
+    return nullptr;
+  }
+  void add(Block* block) {
+    const auto address = reinterpret_cast<std::uint64_t>(block);
+    ASSERT((address & ~kAddressMask) == 0);
+    for (Bucket* b = &buckets[block->hash & mask];;) {
+      for (auto& place : b->slots) {
+        if (place.load(std::memory_order_relaxed) != 0) continue;
+        place.store(tag_of(block->hash) | address, std::memory_order_release);
+        return;
+      }
+      Bucket* next = b->overflow.load(std::memory_order_relaxed);
+      if (next == nullptr) {
+        next = new Bucket;
+        overflows++;
+        b->overflow.store(next, std::memory_order_release);
+      }
+      b = next;
+    }
+  }
+  void remove(const Block* block) {
+    const std::uint64_t slot = tag_of(block->hash) | reinterpret_cast<std::uint64_t>(block);
+    for (Bucket* b = &buckets[block->hash & mask]; b != nullptr; b = b->overflow.load(std::memory_order_relaxed)) {
+      for (auto& place : b->slots) {
+        if (place.load(std::memory_order_relaxed) != slot) continue;
+        place.store(0, std::memory_order_release);
+        return;
+      }
+    }
+    ASSERT_MSG(false, "a block on the clock is in the table");
+  }
+};
+
+/// Blocks that left a table under the mutex and go to the epoch after it: a list through clock_next, so that it fits a closure.
+struct Evicted {
+  Block* first = nullptr;
+  void add(Block* block) {
+    block->clock_next = first;
+    first = block;
+  }
+};
+
+struct alignas(64) Shard {
+  // Read by everyone, written when the table grows.
+  std::atomic<Table*> table{nullptr};
+
+  alignas(64) Mutex mutex;
+  Block* hand GUARDED_BY(mutex) = nullptr;  // the ring of all blocks; the one to look at next
+  std::size_t count GUARDED_BY(mutex) = 0;
+  std::uint64_t resident GUARDED_BY(mutex) = 0;  // charge of what is in the table
+  std::atomic<std::uint64_t> table_bytes{0};
+
+  Table* grow_if_full() REQUIRES(mutex);
+  void link(Block* block) REQUIRES(mutex);
+  void unlink(Block* block) REQUIRES(mutex);
+  void evict_to(std::uint64_t limit, Evicted* evicted) REQUIRES(mutex);
+};
+
+/// Returns the table that was replaced, for the epoch.
+Table* Shard::grow_if_full() {
+  Table* old = table.load(std::memory_order_relaxed);
+  if (count < old->buckets.size() * kBlocksPerBucket) return nullptr;
+  auto* larger = new Table(old->buckets.size() * 2);
+  Block* block = hand;
+  for (std::size_t i = 0; i < count; i++, block = block->clock_next) larger->add(block);
+  table.store(larger, std::memory_order_release);
+  table_bytes.store(larger->bytes(), std::memory_order_relaxed);
+  return old;
+}
+
+/// Just behind the hand: the last to be looked at.
+void Shard::link(Block* block) {
+  if (hand == nullptr) {
+    block->clock_next = block->clock_prev = hand = block;
+  } else {
+    block->clock_next = hand;
+    block->clock_prev = hand->clock_prev;
+    block->clock_prev->clock_next = block;
+    hand->clock_prev = block;
+  }
+  count++;
+  resident += block->charge;
+}
+
+void Shard::unlink(Block* block) {
+  if (block->clock_next == block) {
+    hand = nullptr;
+  } else {
+    if (hand == block) hand = block->clock_next;
+    block->clock_prev->clock_next = block->clock_next;
+    block->clock_next->clock_prev = block->clock_prev;
+  }
+  count--;
+  resident -= block->charge;
+  table.load(std::memory_order_relaxed)->remove(block);
+}
+
+void Shard::evict_to(std::uint64_t limit, Evicted* evicted) {
+  // Readers may set marks again behind the hand: after two rounds a mark no longer saves.
+  for (std::size_t looked = 0, most = 2 * count; resident > limit && hand != nullptr; looked++) {
+    Block* block = hand;
+    if (looked < most && block->marked.load(std::memory_order_relaxed)) {
+      block->marked.store(false, std::memory_order_relaxed);
+      hand = block->clock_next;
+      continue;
+    }
+    unlink(block);
+    evicted->add(block);
+  }
+}
+
+void release_all(Block* first) {
+  while (first != nullptr) {
+    Block* next = first->clock_next;
+    std::shared_ptr<Block> last = std::move(first->self);  // frees the block on the way out, unless it is pinned
+    first = next;
+  }
+}
+
+}  // namespace
+
+struct BlockCache::Impl {
+  Impl(std::uint64_t bytes, Epoch& e) : epoch(e), shard_count(shards_for(bytes)), capacity(bytes) {
+    for (std::size_t i = 0; i < shard_count; i++) {
+      auto* table = new Table(kMinBuckets);
+      shards[i].table_bytes.store(table->bytes(), std::memory_order_relaxed);
+      shards[i].table.store(table, std::memory_order_release);
+    }
+  }
+  ~Impl() {
+    for (std::size_t i = 0; i < shard_count; i++) {
+      Evicted rest;
+      {
+        MutexLock lock(shards[i].mutex);
+        while (shards[i].hand != nullptr) {
+          Block* block = shards[i].hand;
+          shards[i].unlink(block);
+          rest.add(block);
+        }
+      }
+      release_all(rest.first);
+      delete shards[i].table.load(std::memory_order_relaxed);
+    }
+  }
+  static std::size_t shards_for(std::uint64_t bytes) {
+    return static_cast<std::size_t>(std::clamp<std::uint64_t>(std::bit_floor(bytes / kMinShardBytes), 1, kMaxShards));
+  }
+  [[nodiscard]] Shard& shard(std::uint64_t hash) { return shards[(hash >> 32) & (shard_count - 1)]; }
+  [[nodiscard]] std::uint64_t shard_limit() const { return capacity.load(std::memory_order_relaxed) / shard_count; }
+  /// What `shard` may hold in blocks.
+  [[nodiscard]] std::uint64_t block_limit(const Shard& shard) const {
+    const std::uint64_t limit = shard_limit(), table = shard.table_bytes.load(std::memory_order_relaxed);
+    return limit > table ? limit - table : 0;
+  }
+  Block* find(BlockKey key, std::uint64_t hash) { return shard(hash).table.load(std::memory_order_acquire)->find(key, hash); }
+  void retire(Evicted evicted) {
+    if (evicted.first == nullptr) return;
+    epoch.retire([first = evicted.first] { release_all(first); });
+    epoch.collect();
+  }
+
+  Epoch& epoch;
+  const std::size_t shard_count;
+  std::atomic<std::uint64_t> capacity;
+  std::shared_ptr<Accounting> accounting = std::make_shared<Accounting>(0);
+  std::array<Shard, kMaxShards> shards;
+  StripedCounter hits, misses;
+};
+
+BlockCache::BlockCache(std::uint64_t capacity, Epoch& epoch) : impl_(std::make_unique<Impl>(capacity, epoch)) {}
+BlockCache::~BlockCache() = default;
+
+const CachedBlock* BlockCache::lookup(BlockKey key) const {
+  const Block* block = impl_->find(key, hash_of(key));
+  if (block == nullptr) {
+    impl_->misses.add();
+    return nullptr;
+  }
+  if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
+  impl_->hits.add();
+  return &block->block;
+}
+
+void BlockCache::prefetch(BlockKey key, int stage) const {
+  const std::uint64_t hash = hash_of(key);
+  const Table* table = impl_->shard(hash).table.load(std::memory_order_acquire);
+  const Bucket& bucket = table->buckets[hash & table->mask];
+  if (stage == 0) {
+    __builtin_prefetch(&bucket);
+    return;
+  }
+  for (const auto& place : bucket.slots) {
+    const std::uint64_t slot = place.load(std::memory_order_relaxed);
+    if (slot == 0 || (slot & ~kAddressMask) != tag_of(hash)) continue;
+    const char* line = reinterpret_cast<const char*>(slot & kAddressMask);
+    __builtin_prefetch(line);
+    __builtin_prefetch(line + sizeof(Block));  // where the bytes begin
+    return;
+  }
+}
+
+std::shared_ptr<const CachedBlock> BlockCache::pin(BlockKey key) const {
+  EpochGuard guard(impl_->epoch);
+  const Block* block = impl_->find(key, hash_of(key));
+  if (block == nullptr) {
+    impl_->misses.add();
+    return nullptr;
+  }
+  if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
+  impl_->hits.add();
+  return pin_of(block->self);
+}
+
+std::shared_ptr<const CachedBlock> BlockCache::insert(BlockKey key, Bytes data) {
+  Impl& m = *impl_;
+  const std::uint64_t hash = hash_of(key);
+  std::shared_ptr<Block> block = make_block(key, hash, data, m.accounting);
+  Shard& shard = m.shard(hash);
+  if (block->charge > m.shard_limit() / kLargestShare) return pin_of(block);
+  Evicted evicted;
+  Table* replaced = nullptr;
+  {
+    MutexLock lock(shard.mutex);
+    if (Block* present = shard.table.load(std::memory_order_relaxed)->find(key, hash)) return pin_of(present->self);
+    replaced = shard.grow_if_full();
+    const std::uint64_t limit = m.block_limit(shard), need = block->charge + sizeof(Bucket);  // it may begin an overflow bucket
+    shard.evict_to(limit > need ? limit - need : 0, &evicted);
+    block->self = block;
+    Table* table = shard.table.load(std::memory_order_relaxed);
+    table->add(block.get());
+    shard.table_bytes.store(table->bytes(), std::memory_order_relaxed);
+    shard.link(block.get());
+  }
+  if (replaced != nullptr) m.epoch.retire([replaced] { delete replaced; });
+  m.retire(evicted);
+  return pin_of(block);
+}
+
+void BlockCache::erase_file(FileNum file) {
+  for (std::size_t i = 0; i < impl_->shard_count; i++) {
+    Shard& shard = impl_->shards[i];
+    Evicted erased;
+    {
+      MutexLock lock(shard.mutex);
+      Block* block = shard.hand;
+      for (std::size_t left = shard.count; left > 0; left--) {
+        Block* next = block->clock_next;
+        if (block->key.file == file) {
+          shard.unlink(block);
+          erased.add(block);
+        }
+        block = next;
+      }
+    }
+    impl_->retire(erased);
+  }
+}
+
+void BlockCache::set_capacity(std::uint64_t bytes) {
+  impl_->capacity.store(bytes, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < impl_->shard_count; i++) {
+    Shard& shard = impl_->shards[i];
+    Evicted evicted;
+    {
+      MutexLock lock(shard.mutex);
+      shard.evict_to(impl_->block_limit(shard), &evicted);
+    }
+    impl_->retire(evicted);
+  }
+}
+
+std::uint64_t BlockCache::capacity() const { return impl_->capacity.load(std::memory_order_relaxed); }
+
+std::uint64_t BlockCache::usage() const {
+  std::uint64_t bytes = impl_->accounting->load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < impl_->shard_count; i++) bytes += impl_->shards[i].table_bytes.load(std::memory_order_relaxed);
+  return bytes;
+}
+
+std::uint64_t BlockCache::hits() const { return impl_->hits.total(); }
+std::uint64_t BlockCache::misses() const { return impl_->misses.total(); }
+
+}  // namespace ebbtide

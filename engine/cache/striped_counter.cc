@@ -1,0 +1,56 @@
+#include "cache/striped_counter.h"
+
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace ebbtide {
+namespace {
+
+/// Stripes that no living thread holds. Never destroyed: threads end after statics do.
+class FreeStripes {
+ public:
+  unsigned take() {
+    MutexLock lock(mutex_);
+    if (!returned_.empty()) {
+      const unsigned stripe = returned_.back();
+      returned_.pop_back();
+      return stripe;
+    }
+    return next_ < kSharedStripe ? next_++ : kSharedStripe;
+  }
+  void give_back(unsigned stripe) {
+    if (stripe == kSharedStripe) return;
+    MutexLock lock(mutex_);
+    returned_.push_back(stripe);
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<unsigned> returned_ GUARDED_BY(mutex_);
+  unsigned next_ GUARDED_BY(mutex_) = 0;
+};
+
+FreeStripes& free_stripes() {
+  static auto* free = new FreeStripes;
+  return *free;
+}
+
+struct HeldStripe {
+  unsigned stripe = free_stripes().take();
+  ~HeldStripe() { free_stripes().give_back(stripe); }
+};
+
+}  // namespace
+
+unsigned thread_stripe() {
+  // The plain copy is what hot paths read; the holder, which has a destructor, is touched once a thread.
+  thread_local unsigned cached = kStripes;
+  if (cached == kStripes) [[unlikely]] {
+    thread_local const HeldStripe held;
+    cached = held.stripe;
+  }
+  return cached;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,40 @@
+// A counter that many threads add to and few read: each thread has a cache line of its own to add to.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace ebbtide {
+
+/// A small number that no other living thread has, or kSharedStripe if all are taken.
+inline constexpr unsigned kStripes = 64;
+inline constexpr unsigned kSharedStripe = kStripes - 1;
+unsigned thread_stripe();
+
+/// Thread-safe. add() is a plain increment of a line of the thread's own.
+class StripedCounter {
+ public:
+  void add() {
+    const unsigned stripe = thread_stripe();
+    auto& count = stripes_[stripe].count;
+    if (stripe != kSharedStripe) {
+      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // nobody else writes it
+    } else {
+      count.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  [[nodiscard]] std::uint64_t total() const {
+    std::uint64_t sum = 0;
+    for (const auto& stripe : stripes_) sum += stripe.count.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  struct alignas(64) Stripe {
+    std::atomic<std::uint64_t> count{0};
+  };
+  std::array<Stripe, kStripes> stripes_;
+};
+
+}  // namespace ebbtide

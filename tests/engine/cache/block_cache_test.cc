@@ -1,0 +1,254 @@
+#include "cache/block_cache.h"
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "cache/striped_counter.h"
+
+namespace ebbtide {
+namespace {
+
+/// Bytes that only the block of this key has.
+std::string page_of(BlockKey key, std::size_t size = 4096) {
+  std::string page(size, '\0');
+  Random random(key.file * 1'000'003 + key.offset);
+  for (char& c : page) c = static_cast<char>(random.next());
+  return page;
+}
+
+TEST_CASE("what goes in comes out, and nothing else") {
+  Epoch epoch;
+  BlockCache cache(8 << 20, epoch);
+  const auto pin = cache.insert({1, 4096}, page_of({1, 4096}));
+  EpochGuard guard(epoch);
+  const CachedBlock* block = cache.lookup({1, 4096});
+  REQUIRE(block != nullptr);
+  CHECK(block == pin.get());
+  CHECK(block->bytes() == page_of({1, 4096}));
+  CHECK(cache.lookup({1, 8192}) == nullptr);
+  CHECK(cache.lookup({2, 4096}) == nullptr);
+  CHECK(cache.pin({1, 4096}).get() == block);
+  CHECK(cache.pin({3, 0}) == nullptr);
+  CHECK(cache.hits() == 2);
+  CHECK(cache.misses() == 3);
+  cache.insert({4, 0}, "");
+  REQUIRE(cache.lookup({4, 0}) != nullptr);
+  CHECK(cache.lookup({4, 0})->size == 0);
+}
+
+TEST_CASE("the second insertion of a block gives the first") {
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  const auto first = cache.insert({1, 0}, "one");
+  const auto second = cache.insert({1, 0}, "another");
+  CHECK(first == second);
+  CHECK(second->bytes() == "one");
+}
+
+TEST_CASE("usage stays within capacity and what is found is right, whatever is put in") {
+  for (std::uint64_t seed = 1; seed <= 8; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    Epoch epoch;
+    const std::uint64_t capacity = (256 << 10) + random.uniform(4 << 20);
+    BlockCache cache(capacity, epoch);
+    std::map<std::pair<FileNum, std::uint64_t>, std::size_t> put;
+    for (int i = 0; i < 5000; i++) {
+      const BlockKey key{1 + random.uniform(5), random.uniform(2000) * 512};
+      if (random.one_in(2)) {
+        const std::size_t size = put.try_emplace({key.file, key.offset}, random.uniform(6000)).first->second;
+        REQUIRE(cache.insert(key, page_of(key, size))->bytes() == page_of(key, size));
+      } else {
+        EpochGuard guard(epoch);
+        const CachedBlock* block = cache.lookup(key);
+        for (int stage = 0; stage < 2; stage++) cache.prefetch(key, stage);
+        auto it = put.find({key.file, key.offset});
+        if (it == put.end()) {
+          REQUIRE(block == nullptr);
+        } else if (block != nullptr) {
+          REQUIRE(block->bytes() == page_of(key, it->second));
+        }
+      }
+      REQUIRE(cache.usage() <= capacity);
+    }
+    CHECK(cache.usage() > capacity / 2);
+  }
+}
+
+TEST_CASE("the clock keeps what is looked up and lets go of what is not") {
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  constexpr std::uint64_t kHot = 50;
+  for (std::uint64_t i = 0; i < kHot; i++) cache.insert({1, i}, page_of({1, i}));
+  for (std::uint64_t i = 0; i < 5000; i++) {
+    cache.insert({2, i}, page_of({2, i}));
+    if (i % 50 == 0) {
+      EpochGuard guard(epoch);
+      for (std::uint64_t h = 0; h < kHot; h++) REQUIRE(cache.lookup({1, h}) != nullptr);
+    }
+  }
+  EpochGuard guard(epoch);
+  CHECK(cache.lookup({2, 0}) == nullptr);
+  CHECK(cache.lookup({2, 4999}) != nullptr);  // what came last is looked at last
+}
+
+TEST_CASE("pins and guards outlive eviction") {
+  Epoch epoch;
+  std::shared_ptr<const CachedBlock> outlives_cache;
+  {
+    BlockCache cache(1 << 20, epoch);
+    auto pin = cache.insert({1, 0}, page_of({1, 0}));
+    {
+      EpochGuard guard(epoch);
+      cache.insert({1, 1}, page_of({1, 1}));
+      const CachedBlock* guarded = cache.lookup({1, 1});
+      cache.erase_file(1);
+      CHECK(cache.lookup({1, 1}) == nullptr);
+      CHECK(cache.lookup({1, 0}) == nullptr);
+      CHECK(guarded->bytes() == page_of({1, 1}));
+      CHECK(pin->bytes() == page_of({1, 0}));
+      CHECK(cache.usage() > 2 * 4096);  // neither is freed yet, and both count
+    }
+    epoch.collect();
+    CHECK(cache.usage() > 4096);
+    CHECK(cache.usage() < 2 * 4096);
+    CHECK(pin->bytes() == page_of({1, 0}));
+    pin.reset();
+    CHECK(cache.usage() < 4096);
+    outlives_cache = cache.insert({1, 2}, page_of({1, 2}));
+  }
+  CHECK(outlives_cache->bytes() == page_of({1, 2}));
+}
+
+TEST_CASE("a file's blocks are forgotten, others stay") {
+  Epoch epoch;
+  BlockCache cache(8 << 20, epoch);
+  for (std::uint64_t i = 0; i < 300; i++) cache.insert({1 + i % 3, i}, page_of({1 + i % 3, i}, 100));
+  cache.erase_file(2);
+  EpochGuard guard(epoch);
+  for (std::uint64_t i = 0; i < 300; i++) CHECK((cache.lookup({1 + i % 3, i}) != nullptr) == (i % 3 != 1));
+}
+
+TEST_CASE("a capacity takes effect at once, both ways") {
+  Epoch epoch;
+  BlockCache cache(16 << 20, epoch);
+  for (std::uint64_t i = 0; i < 3000; i++) cache.insert({1, i}, page_of({1, i}));
+  CHECK(cache.usage() > 12 << 20);
+  cache.set_capacity(2 << 20);
+  CHECK(cache.capacity() == 2 << 20);
+  CHECK(cache.usage() <= 2 << 20);
+  cache.set_capacity(0);
+  CHECK(cache.usage() < 128 << 10);  // the tables, about 20 bytes for each block there was
+  const auto pin = cache.insert({1, 1}, "kept by the pin alone");
+  CHECK(pin->bytes() == "kept by the pin alone");
+  CHECK(cache.pin({1, 1}) == nullptr);
+  cache.set_capacity(16 << 20);
+  cache.insert({1, 1}, "kept");
+  CHECK(cache.pin({1, 1})->bytes() == "kept");
+}
+
+TEST_CASE("a block above an eighth of a shard is pinned, not kept") {
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  const auto pin = cache.insert({1, 0}, std::string(200 << 10, 'x'));
+  CHECK(pin->size == 200 << 10);
+  CHECK(cache.pin({1, 0}) == nullptr);
+}
+
+TEST_CASE("tables grow under many small blocks") {
+  Epoch epoch;
+  BlockCache cache(64 << 20, epoch);
+  for (std::uint64_t i = 0; i < 100'000; i++) cache.insert({1, i}, Bytes(reinterpret_cast<const char*>(&i), sizeof(i)));
+  EpochGuard guard(epoch);
+  for (std::uint64_t i = 0; i < 100'000; i++) {
+    const CachedBlock* block = cache.lookup({1, i});
+    REQUIRE(block != nullptr);
+    REQUIRE(block->bytes() == Bytes(reinterpret_cast<const char*>(&i), sizeof(i)));
+  }
+}
+
+TEST_CASE("readers, writers, droppers and resizers at once") {
+  Epoch epoch;
+  BlockCache cache(4 << 20, epoch);
+  constexpr std::uint64_t kBlocks = 3000;
+  std::atomic<bool> failed{false};
+  std::atomic<int> working{3};
+  std::vector<std::thread> threads;
+  for (unsigned w = 0; w < 2; w++) {
+    threads.emplace_back([&, w] {
+      Random random(w);
+      std::vector<std::pair<BlockKey, std::shared_ptr<const CachedBlock>>> pins;
+      for (int i = 0; i < 8000; i++) {
+        const BlockKey key{1 + random.uniform(3), random.uniform(kBlocks)};
+        auto pin = cache.insert(key, page_of(key, 64 + key.offset));
+        if (random.one_in(16)) pins.emplace_back(key, std::move(pin));
+        if (pins.size() > 32) {
+          for (const auto& [k, p] : pins) failed = failed || p->bytes() != page_of(k, 64 + k.offset);
+          pins.clear();
+        }
+      }
+      working--;
+    });
+  }
+  threads.emplace_back([&] {
+    Random random(77);
+    for (int i = 0; i < 60; i++) {
+      cache.erase_file(1 + random.uniform(3));
+      cache.set_capacity((1 + random.uniform(4)) << 20);
+    }
+    working--;
+  });
+  std::atomic<std::uint64_t> lookups{0};
+  for (unsigned r = 0; r < 2; r++) {
+    threads.emplace_back([&, r] {
+      Random random(100 + r);
+      while (working.load() != 0) {
+        EpochGuard guard(epoch);
+        for (int i = 0; i < 20; i++) {
+          const BlockKey key{1 + random.uniform(3), random.uniform(kBlocks)};
+          const CachedBlock* block = cache.lookup(key);
+          lookups++;
+          if (block != nullptr && (block->size != 64 + key.offset || block->bytes() != page_of(key, 64 + key.offset)))
+            failed = true;
+        }
+        const BlockKey key{1 + random.uniform(3), random.uniform(kBlocks)};
+        const auto pin = cache.pin(key);
+        lookups++;
+        if (pin != nullptr && pin->bytes() != page_of(key, 64 + key.offset)) failed = true;
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  CHECK_FALSE(failed);
+  CHECK(cache.hits() + cache.misses() == lookups.load());
+  cache.set_capacity(4 << 20);
+  epoch.collect();
+  CHECK(cache.usage() <= 4 << 20);
+}
+
+TEST_CASE("striped counters are exact with more threads than stripes, at once and in turn") {
+  StripedCounter counter;
+  std::atomic<unsigned> arrived{0};
+  constexpr unsigned kThreads = 80;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; t++) {
+    threads.emplace_back([&] {
+      counter.add();
+      arrived++;
+      while (arrived.load() < kThreads) std::this_thread::yield();  // all alive at once
+      for (int i = 0; i < 100; i++) counter.add();
+    });
+  }
+  for (auto& t : threads) t.join();
+  for (int t = 0; t < 200; t++) std::thread([&] { counter.add(); }).join();
+  CHECK(counter.total() == kThreads * 101 + 200);
+}
+
+}  // namespace
+}  // namespace ebbtide
