@@ -11,6 +11,9 @@
 
 namespace ebbtide {
 
+/// No tree comes near it; it bounds what a damaged or hostile manifest can make others allocate.
+inline constexpr int kMaxLevel = 1000;
+
 struct Run {
   RunId id = 0;
   int level = 0;
@@ -51,7 +54,8 @@ struct Version {
 using VersionPtr = std::shared_ptr<const Version>;
 
 /// Why `version` breaks an invariant, or "": checked after each edit (order and disjointness of files, run and level order, unique
-/// ids, seqs of overlapping runs in age order: every entry of a newer run is newer than any version of its key in an older one).
+/// ids; every entry of a newer run is newer than any version of its key in an older one, as far as the seqs of files can tell: for
+/// neighbouring runs of level 0).
 std::string check(const Version& version);
 
 }  // namespace ebbtide

@@ -20,7 +20,10 @@ struct TreeEdit {
   struct AddedRun {
     RunId id = 0;
     int level = 0;
-    RunId before = 0;              ///< placed just before (newer than) this run; 0 = oldest of all
+    RunId before = 0;              ///< placed just before (newer than) this run; 0 = oldest of all. If that run has gone since the
+                                   ///< edit was made, as the newest of its level.
+    bool newest = false;           ///< placed as the newest of its level, whatever `before` is: for flushes
+    bool operator==(const AddedRun&) const = default;
   };
   std::vector<AddedRun> added_runs;              ///< applied in order, first of all
   std::vector<std::pair<RunId, FileNum>> removed_files;
@@ -32,6 +35,7 @@ struct TreeEdit {
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
   std::optional<RunId> next_run;
+  bool operator==(const TreeEdit&) const = default;
 };
 
 /// One atomic change. Everything optional; what is left out stays.
@@ -45,12 +49,19 @@ struct VersionEdit {
   std::optional<SeqNum> last_seq;      ///< the seq that this edit relies on: the WAL must be synced past it first
   std::optional<Millis> time_mark;     ///< high-water mark of engine time
 
+  /// engine/docs/formats_manifest.md has the grammar.
   void encode(std::string* out) const;
+  /// kCorruption: names the byte. kUnsupported: a field that only a newer version knows and that may not be skipped.
   static Result<VersionEdit> decode(Bytes in);
   [[nodiscard]] std::string to_text() const;  ///< one line a change, for inspect and tests
+  bool operator==(const VersionEdit&) const = default;
 };
 
-/// The tree after the edit, or kCorruption naming what does not fit. Pure.
+/// The tree after the edit, or kCorruption naming what does not fit. Pure. `create` and `drop` are the version set's business.
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
+
+/// Gives the runs that `edit` adds fresh ids if `base` has given theirs to other runs since the edit was made (two jobs that end at
+/// the same time). An edit speaks of an id at or past the next_run it was made from only where it means its own new run.
+void renumber_added_runs(const Version& base, TreeEdit* edit);
 
 }  // namespace ebbtide

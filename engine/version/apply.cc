@@ -1,0 +1,120 @@
+// What an edit makes of a version. Everything that does not fit is kCorruption: the edit may come from a damaged manifest.
+#include <algorithm>
+#include <map>
+
+#include "version/version_edit.h"
+
+namespace ebbtide {
+namespace {
+
+auto find_run(std::vector<Run>* runs, RunId id) {
+  return std::find_if(runs->begin(), runs->end(), [id](const Run& run) { return run.id == id; });
+}
+
+Status no_run(RunId id) { return Status::corruption("run " + std::to_string(id) + " is not in the tree"); }
+
+void add_run(Version* version, const TreeEdit::AddedRun& added) {
+  auto& runs = version->runs;
+  auto at = runs.end();
+  if (!added.newest && added.before != 0) at = find_run(&runs, added.before);
+  if (added.newest || (added.before != 0 && at == runs.end())) {
+    at = std::find_if(runs.begin(), runs.end(), [&](const Run& run) { return run.level >= added.level; });
+  }
+  runs.insert(at, Run{added.id, added.level, {}});
+  version->next_run = std::max(version->next_run, added.id + 1);
+}
+
+Status remove_file(Version* version, RunId id, FileNum num) {
+  const auto run = find_run(&version->runs, id);
+  if (run == version->runs.end()) return no_run(id);
+  const auto file = std::find_if(run->files.begin(), run->files.end(), [num](const FileMetaPtr& f) { return f->data_file == num; });
+  if (file == run->files.end()) {
+    return Status::corruption("file " + std::to_string(num) + " is not in run " + std::to_string(id));
+  }
+  run->files.erase(file);
+  return Status::ok();
+}
+
+Status add_file(Version* version, RunId id, const FileMeta& added) {
+  const auto run = find_run(&version->runs, id);
+  if (run == version->runs.end()) return no_run(id);
+  const auto at = std::partition_point(run->files.begin(), run->files.end(),
+                                       [&](const FileMetaPtr& f) { return f->stats.smallest < added.stats.smallest; });
+  run->files.insert(at, std::make_shared<const FileMeta>(added));
+  return Status::ok();
+}
+
+Status remove_run(Version* version, RunId id) {
+  const auto run = find_run(&version->runs, id);
+  if (run == version->runs.end()) return no_run(id);
+  if (!run->files.empty()) return Status::corruption("run " + std::to_string(id) + " is removed but has files");
+  version->runs.erase(run);
+  return Status::ok();
+}
+
+Status set_cursor(Version* version, int level, const std::string& key) {
+  if (level < 0 || level > kMaxLevel) return Status::corruption("cursor of level " + std::to_string(level));
+  const auto at = static_cast<std::size_t>(level);
+  if (version->cursors.size() <= at) version->cursors.resize(at + 1);
+  version->cursors[at] = key;
+  while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
+  return Status::ok();
+}
+
+Status change(Version* version, const TreeEdit& edit) {
+  for (const auto& run : edit.added_runs) {
+    if (run.id == ~RunId{0}) return Status::corruption("run id " + std::to_string(run.id) + " is the largest there is");
+    if (find_run(&version->runs, run.id) != version->runs.end()) {
+      return Status::corruption("run " + std::to_string(run.id) + " is added but is there already");
+    }
+    add_run(version, run);
+  }
+  for (const auto& [run, file] : edit.removed_files) TRY(remove_file(version, run, file));
+  for (const auto& [run, file] : edit.added_files) TRY(add_file(version, run, file));
+  for (const auto& [id, level] : edit.relabeled) {
+    const auto run = find_run(&version->runs, id);
+    if (run == version->runs.end()) return no_run(id);
+    run->level = level;
+  }
+  for (const RunId run : edit.removed_runs) TRY(remove_run(version, run));
+  for (const auto& [level, key] : edit.cursors) TRY(set_cursor(version, level, key));
+  if (edit.flushed_seq) version->flushed_seq = std::max(version->flushed_seq, *edit.flushed_seq);
+  if (edit.flushes) version->flushes = *edit.flushes;
+  if (edit.levels) version->levels = *edit.levels;
+  if (edit.next_run) version->next_run = std::max(version->next_run, *edit.next_run);
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<VersionPtr> apply(const Version& base, const TreeEdit& edit) {
+  const std::string who = "tree " + std::to_string(edit.tree);
+  auto version = std::make_shared<Version>(base);
+  if (Status status = change(version.get(), edit); !status.is_ok()) return status.with_context(who);
+  if (std::string wrong = check(*version); !wrong.empty()) return Status::corruption(who + ": " + wrong);
+  return VersionPtr(std::move(version));
+}
+
+void renumber_added_runs(const Version& base, TreeEdit* edit) {
+  std::map<RunId, RunId> fresh;
+  RunId next = base.next_run;
+  for (const auto& run : edit->added_runs) next = std::max(next, run.id + 1);
+  for (auto& run : edit->added_runs) {
+    if (run.id < base.next_run) fresh[run.id] = next++;
+  }
+  if (fresh.empty()) return;
+  const auto rename = [&fresh](RunId* id) {
+    if (const auto at = fresh.find(*id); at != fresh.end()) *id = at->second;
+  };
+  for (auto& run : edit->added_runs) {
+    rename(&run.id);
+    rename(&run.before);
+  }
+  for (auto& [run, file] : edit->removed_files) rename(&run);
+  for (auto& [run, file] : edit->added_files) rename(&run);
+  for (auto& [run, level] : edit->relabeled) rename(&run);
+  for (RunId& run : edit->removed_runs) rename(&run);
+  if (edit->next_run) edit->next_run = std::max(*edit->next_run, next);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,63 @@
+#include "version/file_meta.h"
+
+#include <limits>
+
+#include "base/coding.h"
+
+namespace ebbtide {
+
+void FileMeta::encode(std::string* out) const {
+  put_varint(out, data_file);
+  put_varint(out, metadata_file);
+  put_varint(out, data_bytes);
+  put_varint(out, metadata_bytes);
+  put_u64(out, data_checksum);
+  put_u64(out, metadata_checksum);
+  stats.encode(out);
+}
+
+Result<FileMeta> FileMeta::decode(Bytes* in) {
+  FileMeta file;
+  if (!get_varint(in, &file.data_file) || !get_varint(in, &file.metadata_file) || !get_varint(in, &file.data_bytes) ||
+      !get_varint(in, &file.metadata_bytes) || !get_u64(in, &file.data_checksum) || !get_u64(in, &file.metadata_checksum)) {
+    return Status::corruption("file description is too short");
+  }
+  if (file.data_file == kNoFile || file.metadata_file == kNoFile) return Status::corruption("file description has file number 0");
+  TRY_ASSIGN(stats, TableStats::decode(in));
+  file.stats = std::move(stats);
+  return file;
+}
+
+FileShape FileMeta::shape(Millis delete_deadline, Millis now) const {
+  FileShape out;
+  out.num = data_file;
+  out.smallest = stats.smallest;
+  out.largest = stats.largest;
+  out.largest_exclusive = stats.largest_exclusive;
+  out.unbounded = stats.unbounded;
+  out.bytes = data_bytes + metadata_bytes;
+  out.entries = stats.entries;
+  out.tombstones = stats.tombstones;
+  out.range_tombstones = stats.range_tombstones;
+  // A tombstone invalidates at least the version it was written for; without the fences of older files a range counts as one too.
+  out.invalidated = stats.tombstones + stats.range_tombstones;
+  out.oldest_birth = stats.oldest_obligation();
+  if (stats.min_expiry != 0 && stats.min_expiry <= now) {
+    // An expired entry is a tombstone born at its expiry. How many have expired is not known; that one has is.
+    out.dead = 1;
+    if (out.oldest_birth == 0 || stats.min_expiry < out.oldest_birth) out.oldest_birth = stats.min_expiry;
+  }
+  if (delete_deadline != 0 && out.oldest_birth != 0) {
+    constexpr Millis kEnd = std::numeric_limits<Millis>::max();
+    out.deadline = out.oldest_birth > kEnd - delete_deadline ? kEnd : out.oldest_birth + delete_deadline;
+  }
+  out.min_seq = stats.min_seq;
+  out.max_seq = stats.max_seq;
+  out.min_delete_key = stats.min_delete_key;
+  out.max_delete_key = stats.max_delete_key;
+  out.min_expiry = stats.min_expiry;
+  out.max_expiry = stats.max_expiry;
+  return out;
+}
+
+}  // namespace ebbtide

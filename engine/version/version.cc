@@ -1,0 +1,78 @@
+#include "version/version.h"
+
+#include <set>
+
+namespace ebbtide {
+namespace {
+
+std::string name_of(const FileMeta& file) { return "file " + std::to_string(file.data_file); }
+
+bool before(const TableStats& a, const TableStats& b) { return a.ends_before(b.smallest); }
+
+std::string check_file(const FileMeta& file) {
+  const TableStats& stats = file.stats;
+  const std::string who = name_of(file);
+  if (file.data_file == kNoFile || file.metadata_file == kNoFile) return "a file has number 0";
+  if (stats.unbounded) {
+    if (!stats.largest.empty() || stats.largest_exclusive) return who + " is unbounded and yet has a largest key";
+  } else if (stats.largest_exclusive ? stats.smallest >= stats.largest : stats.smallest > stats.largest) {
+    return who + " ends before it starts";
+  }
+  if (stats.entries + stats.range_tombstones != 0 && stats.min_seq > stats.max_seq) return who + " has its smallest seq above its largest";
+  return "";
+}
+
+std::string check_files(const Run& run, std::set<FileNum>* numbers) {
+  for (std::size_t i = 0; i < run.files.size(); ++i) {
+    const FileMeta& file = *run.files[i];
+    if (std::string wrong = check_file(file); !wrong.empty()) return wrong;
+    if (!numbers->insert(file.data_file).second) return name_of(file) + " is there twice";
+    if (i > 0 && !before(run.files[i - 1]->stats, file.stats)) {
+      return name_of(*run.files[i - 1]) + " and " + name_of(file) + " overlap or are out of order";
+    }
+  }
+  return "";
+}
+
+/// Runs of level 0 are flushes, or merges of neighbours among them: whatever overlaps is strictly newer in the newer one. Below,
+/// files of a run meet their neighbours' past in parts, so that seqs of whole files say nothing about single keys.
+std::string check_ages(const Run& newer, const Run& older) {
+  std::size_t first = 0;
+  for (const FileMetaPtr& young : newer.files) {
+    while (first < older.files.size() && before(older.files[first]->stats, young->stats)) ++first;
+    for (std::size_t i = first; i < older.files.size() && !before(young->stats, older.files[i]->stats); ++i) {
+      if (young->stats.min_seq > older.files[i]->stats.max_seq) continue;
+      return name_of(*young) + " of run " + std::to_string(newer.id) + " overlaps " + name_of(*older.files[i]) + " of the older run " +
+             std::to_string(older.id) + " and is not newer";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string check(const Version& version) {
+  std::set<RunId> ids;
+  std::set<FileNum> numbers;
+  int level = 0;
+  const Run* newer = nullptr;
+  for (const Run& run : version.runs) {
+    const std::string who = "run " + std::to_string(run.id);
+    if (run.id == 0) return "a run has id 0";
+    if (!ids.insert(run.id).second) return who + " is there twice";
+    if (run.id >= version.next_run) return who + " is not below the next run id " + std::to_string(version.next_run);
+    if (run.level < 0 || run.level > kMaxLevel) return who + " has level " + std::to_string(run.level);
+    if (run.level < level) return who + " of level " + std::to_string(run.level) + " lies behind level " + std::to_string(level);
+    level = run.level;
+    if (std::string wrong = check_files(run, &numbers); !wrong.empty()) return who + ": " + wrong;
+    if (run.level == 0 && !run.files.empty()) {
+      if (newer != nullptr) {
+        if (std::string wrong = check_ages(*newer, run); !wrong.empty()) return wrong;
+      }
+      newer = &run;
+    }
+  }
+  return "";
+}
+
+}  // namespace ebbtide

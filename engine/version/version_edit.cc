@@ -1,0 +1,312 @@
+// Encoding: a sequence of fields, each tag, length, payload. A reader that meets a tag it does not know refuses the edit, unless the
+// tag says that it may be skipped. engine/docs/formats_manifest.md has the grammar.
+#include "version/version_edit.h"
+
+#include <functional>
+#include <utility>
+
+#include "base/coding.h"
+
+namespace ebbtide {
+namespace {
+
+/// Tags with this bit may be skipped by a version that does not know them.
+constexpr std::uint32_t kMaySkip = 0x40;
+
+enum EditTag : std::uint32_t {
+  kTree = 1,
+  kDatabase = 2,
+  kNextFile = 3,
+  kNextTree = 4,
+  kOldestLog = 5,
+  kLastSeq = 6,
+  kTimeMark = 7,
+};
+enum TreeTag : std::uint32_t {
+  kId = 1,
+  kCreate = 2,
+  kDrop = 3,
+  kAddedRun = 4,
+  kRemovedFile = 5,
+  kAddedFile = 6,
+  kRemovedRun = 7,
+  kRelabeled = 8,
+  kFlushedSeq = 9,
+  kCursor = 10,
+  kFlushes = 11,
+  kLevels = 12,
+  kNextRun = 13,
+};
+
+// --- writing
+
+void put_field(std::string* out, std::uint32_t tag, Bytes payload) {
+  put_varint(out, tag);
+  put_bytes(out, payload);
+}
+
+template <typename... Numbers>
+void put_numbers(std::string* out, std::uint32_t tag, Numbers... numbers) {
+  std::string payload;
+  (put_varint(&payload, static_cast<std::uint64_t>(numbers)), ...);
+  put_field(out, tag, payload);
+}
+
+void encode_tree(const TreeEdit& edit, std::string* out) {
+  put_numbers(out, kId, edit.tree);
+  if (edit.create) put_numbers(out, kCreate, static_cast<std::uint8_t>(edit.stamp));
+  if (edit.drop) put_numbers(out, kDrop);
+  for (const auto& run : edit.added_runs) put_numbers(out, kAddedRun, run.id, run.level, run.before, run.newest ? 1 : 0);
+  for (const auto& [run, file] : edit.removed_files) put_numbers(out, kRemovedFile, run, file);
+  for (const auto& [run, file] : edit.added_files) {
+    std::string payload;
+    put_varint(&payload, run);
+    file.encode(&payload);
+    put_field(out, kAddedFile, payload);
+  }
+  for (const RunId run : edit.removed_runs) put_numbers(out, kRemovedRun, run);
+  for (const auto& [run, level] : edit.relabeled) put_numbers(out, kRelabeled, run, level);
+  if (edit.flushed_seq) put_numbers(out, kFlushedSeq, *edit.flushed_seq);
+  for (const auto& [level, key] : edit.cursors) {
+    std::string payload;
+    put_varint(&payload, static_cast<std::uint64_t>(level));
+    put_bytes(&payload, key);
+    put_field(out, kCursor, payload);
+  }
+  if (edit.flushes) put_numbers(out, kFlushes, *edit.flushes);
+  if (edit.levels) put_numbers(out, kLevels, *edit.levels);
+  if (edit.next_run) put_numbers(out, kNextRun, *edit.next_run);
+}
+
+// --- reading
+
+/// The payload of one field. Whatever is missing or too large makes it bad; finish() says so once.
+class Field {
+ public:
+  explicit Field(Bytes in) : in_(in) {}
+  std::uint64_t number(std::uint64_t max = ~std::uint64_t{0}) {
+    std::uint64_t value = 0;
+    if (!get_varint(&in_, &value) || value > max) good_ = false;
+    return value;
+  }
+  int level() { return static_cast<int>(number(kMaxLevel)); }
+  std::string string() {
+    std::string value;
+    if (!get_string(&in_, &value)) good_ = false;
+    return value;
+  }
+  Status file(FileMeta* out) {
+    TRY_ASSIGN(file, FileMeta::decode(&in_));
+    *out = std::move(file);
+    return Status::ok();
+  }
+  /// All that is left: a field of fields.
+  Bytes rest() { return std::exchange(in_, Bytes()); }
+  /// Sets an optional that may be set once.
+  template <typename T>
+  void once(std::optional<T>* out, std::uint64_t value) {
+    if (out->has_value()) good_ = false;
+    *out = static_cast<T>(value);
+  }
+  void require(bool condition) { good_ = good_ && condition; }
+  [[nodiscard]] bool good() const { return good_ && in_.empty(); }
+
+ private:
+  Bytes in_;
+  bool good_ = true;
+};
+
+/// Walks fields; `on_field` answers false for a tag it does not know.
+Status for_each_field(Bytes in, const char* what, const std::function<Result<bool>(std::uint32_t tag, Field* field)>& on_field) {
+  const std::size_t total = in.size();
+  while (!in.empty()) {
+    const std::string where = std::string(what) + ": field at byte " + std::to_string(total - in.size());
+    std::uint32_t tag = 0;
+    Bytes payload;
+    if (!get_varint32(&in, &tag) || !get_bytes(&in, &payload)) return Status::corruption(where + " is cut off");
+    Field field(payload);
+    Result<bool> known = on_field(tag, &field);
+    if (!known.is_ok()) return known.status().with_context(where);
+    if (!*known) {
+      if ((tag & kMaySkip) != 0) continue;
+      return Status::unsupported(where + " has tag " + std::to_string(tag) + ", which this version does not know");
+    }
+    if (!field.good()) return Status::corruption(where + ", tag " + std::to_string(tag) + ", is malformed");
+  }
+  return Status::ok();
+}
+
+Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
+  switch (tag) {
+    case kAddedRun: {
+      auto& run = edit->added_runs.emplace_back();
+      run.id = field->number();
+      run.level = field->level();
+      run.before = field->number();
+      run.newest = field->number(1) == 1;
+      return true;
+    }
+    case kRemovedFile: {
+      const RunId run = field->number();
+      edit->removed_files.emplace_back(run, field->number());
+      return true;
+    }
+    case kAddedFile: {
+      auto& [run, file] = edit->added_files.emplace_back();
+      run = field->number();
+      TRY(field->file(&file));
+      return true;
+    }
+    case kRemovedRun: edit->removed_runs.push_back(field->number()); return true;
+    case kRelabeled: {
+      const RunId run = field->number();
+      edit->relabeled.emplace_back(run, field->level());
+      return true;
+    }
+    case kCursor: {
+      const int level = field->level();
+      edit->cursors.emplace_back(level, field->string());
+      return true;
+    }
+    default: return false;
+  }
+}
+
+Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) {
+  switch (tag) {
+    case kId:
+      field->require(edit->tree == kNoTree);
+      edit->tree = static_cast<TreeId>(field->number(0xffffffffu));
+      field->require(edit->tree != kNoTree);
+      return true;
+    case kCreate:
+      field->require(!edit->create);
+      edit->create = true;
+      edit->stamp = static_cast<StampMode>(field->number(static_cast<std::uint64_t>(StampMode::kExplicit)));
+      return true;
+    case kDrop: edit->drop = true; return true;
+    case kFlushedSeq: field->once(&edit->flushed_seq, field->number(kMaxSeqNum)); return true;
+    case kFlushes: field->once(&edit->flushes, field->number()); return true;
+    case kLevels: field->once(&edit->levels, field->number(kMaxLevel)); return true;
+    case kNextRun: field->once(&edit->next_run, field->number()); return true;
+    default: return decode_tree_list(tag, field, edit);
+  }
+}
+
+Status decode_tree(Bytes in, TreeEdit* edit) {
+  TRY(for_each_field(in, "tree", [edit](std::uint32_t tag, Field* field) { return decode_tree_field(tag, field, edit); }));
+  if (edit->tree == kNoTree) return Status::corruption("tree: has no id");
+  return Status::ok();
+}
+
+// --- text
+
+std::string quoted(Bytes key) {
+  static const char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
+      out += c;
+    } else {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out + "\"";
+}
+
+const char* stamp_name(StampMode stamp) {
+  switch (stamp) {
+    case StampMode::kWriteTime: return "write_time";
+    case StampMode::kExpireTime: return "expire_time";
+    case StampMode::kExplicit: return "explicit";
+  }
+  return "unknown";
+}
+
+std::string file_text(const FileMeta& file) {
+  const TableStats& s = file.stats;
+  std::string out = std::to_string(file.data_file) + " (metadata " + std::to_string(file.metadata_file) + ") " + quoted(s.smallest) + "..";
+  out += s.unbounded ? "*" : (s.largest_exclusive ? "<" : "") + quoted(s.largest);
+  out += " " + std::to_string(file.data_bytes) + "+" + std::to_string(file.metadata_bytes) + " bytes, " + std::to_string(s.entries) +
+         " entries, " + std::to_string(s.tombstones) + " tombstones, " + std::to_string(s.range_tombstones) + " range tombstones, seq " +
+         std::to_string(s.min_seq) + ".." + std::to_string(s.max_seq);
+  return out;
+}
+
+std::string tree_text(const TreeEdit& edit) {
+  const std::string who = "tree " + std::to_string(edit.tree) + ": ";
+  std::string out;
+  const auto line = [&](const std::string& text) { out += who + text + "\n"; };
+  if (edit.create) line(std::string("create, stamp ") + stamp_name(edit.stamp));
+  if (edit.drop) line("drop");
+  for (const auto& run : edit.added_runs) {
+    line("add run " + std::to_string(run.id) + " level " + std::to_string(run.level) +
+         (run.newest ? " as newest" : (run.before == 0 ? std::string(" as oldest") : " before run " + std::to_string(run.before))));
+  }
+  for (const auto& [run, file] : edit.removed_files) line("remove file " + std::to_string(file) + " from run " + std::to_string(run));
+  for (const auto& [run, file] : edit.added_files) line("add file " + file_text(file) + " to run " + std::to_string(run));
+  for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
+  for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));
+  if (edit.flushed_seq) line("flushed seq " + std::to_string(*edit.flushed_seq));
+  for (const auto& [level, key] : edit.cursors) line("cursor of level " + std::to_string(level) + " at " + quoted(key));
+  if (edit.flushes) line("flushes " + std::to_string(*edit.flushes));
+  if (edit.levels) line("levels " + std::to_string(*edit.levels));
+  if (edit.next_run) line("next run " + std::to_string(*edit.next_run));
+  if (out.empty()) line("nothing");
+  return out;
+}
+
+}  // namespace
+
+void VersionEdit::encode(std::string* out) const {
+  for (const TreeEdit& tree : trees) {
+    std::string payload;
+    encode_tree(tree, &payload);
+    put_field(out, kTree, payload);
+  }
+  for (const auto& [database, tree] : databases) put_numbers(out, kDatabase, database, tree);
+  if (next_file) put_numbers(out, kNextFile, *next_file);
+  if (next_tree) put_numbers(out, kNextTree, *next_tree);
+  if (oldest_log) put_numbers(out, kOldestLog, *oldest_log);
+  if (last_seq) put_numbers(out, kLastSeq, *last_seq);
+  if (time_mark) put_numbers(out, kTimeMark, *time_mark);
+}
+
+Result<VersionEdit> VersionEdit::decode(Bytes in) {
+  VersionEdit edit;
+  const auto on_field = [&edit](std::uint32_t tag, Field* field) -> Result<bool> {
+    switch (tag) {
+      case kDatabase: {
+        const auto database = static_cast<DatabaseId>(field->number(0xffffffffu));
+        edit.databases.emplace_back(database, static_cast<TreeId>(field->number(0xffffffffu)));
+        return true;
+      }
+      case kNextFile: field->once(&edit.next_file, field->number()); return true;
+      case kNextTree: field->once(&edit.next_tree, field->number(0xffffffffu)); return true;
+      case kOldestLog: field->once(&edit.oldest_log, field->number()); return true;
+      case kLastSeq: field->once(&edit.last_seq, field->number(kMaxSeqNum)); return true;
+      case kTimeMark: field->once(&edit.time_mark, field->number()); return true;
+      case kTree: TRY(decode_tree(field->rest(), &edit.trees.emplace_back())); return true;
+      default: return false;
+    }
+  };
+  TRY(for_each_field(in, "edit", on_field));
+  return edit;
+}
+
+std::string VersionEdit::to_text() const {
+  std::string out;
+  for (const TreeEdit& tree : trees) out += tree_text(tree);
+  for (const auto& [database, tree] : databases) {
+    out += "database " + std::to_string(database) + " is " + (tree == kNoTree ? "no tree" : "tree " + std::to_string(tree)) + "\n";
+  }
+  if (next_file) out += "next file " + std::to_string(*next_file) + "\n";
+  if (next_tree) out += "next tree " + std::to_string(*next_tree) + "\n";
+  if (oldest_log) out += "oldest log " + std::to_string(*oldest_log) + "\n";
+  if (last_seq) out += "last seq " + std::to_string(*last_seq) + "\n";
+  if (time_mark) out += "time mark " + std::to_string(*time_mark) + "\n";
+  return out;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,175 @@
+#include "version/version_set.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "io/file_names.h"
+#include "version/manifest.h"
+#include "version/version_state.h"
+
+namespace ebbtide {
+namespace {
+
+// A manifest is rolled when it is past both: small ones are not worth a roll, and a roll costs one snapshot, so that with a factor of 4
+// at most a quarter more is written than the edits themselves.
+constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
+constexpr std::uint64_t kRollFactor = 4;
+
+}  // namespace
+
+struct VersionSet::Impl {
+  FileSystem& fs;
+  const std::string dir;
+  VersionState state;
+  std::atomic<FileNum> next_file{1};
+  TreeId next_tree = 1;
+  FileNum manifest = kNoFile;              ///< what CURRENT names, as far as is known
+  std::uint64_t manifest_bytes = 0;
+  std::uint64_t snapshot_bytes = 0;
+  std::unique_ptr<ManifestWriter> writer;  ///< null: the next commit begins a new manifest
+  std::vector<FileNum> leftovers;          ///< other manifests in the directory; CURRENT may name one after a failed roll
+  Status bad;
+  std::string torn_tail;
+
+  Impl(FileSystem& files, std::string directory) : fs(files), dir(std::move(directory)) {}
+
+  /// Takes the numbers of all files in the directory as used and remembers manifests to unlink.
+  Status look_around() {
+    TRY_ASSIGN(names, fs.list(dir));
+    for (const std::string& name : names) {
+      FileKind kind{};
+      FileNum file = kNoFile;
+      if (!parse_file_name(name, &kind, &file) || file == kNoFile) continue;
+      mark_used(file);
+      if (kind == FileKind::kManifest && file != manifest) leftovers.push_back(file);
+    }
+    return Status::ok();
+  }
+  void mark_used(FileNum file) {
+    if (file >= next_file.load()) next_file.store(file + 1);
+  }
+  [[nodiscard]] bool outgrown() const { return manifest_bytes > kRollBytes && manifest_bytes > kRollFactor * snapshot_bytes; }
+
+  Status roll() {
+    const FileNum file = next_file.fetch_add(1);
+    state.next_file = std::max(state.next_file, next_file.load());
+    state.next_tree = std::max(state.next_tree, next_tree);
+    std::string payload;
+    snapshot(state).encode(&payload);
+    writer.reset();
+    auto created = ManifestWriter::create(fs, dir, file, payload);
+    if (!created.is_ok()) {
+      leftovers.push_back(file);
+      return bad = created.status().with_context("new manifest");
+    }
+    if (Status status = write_current(fs, dir, file); !status.is_ok()) {
+      // CURRENT names the old manifest or this one. Both say the same, so long as neither is written to; so neither is.
+      leftovers.push_back(file);
+      return bad = status.with_context("new manifest");
+    }
+    if (manifest != kNoFile) leftovers.push_back(manifest);
+    manifest = file;
+    writer = std::move(created).value();
+    manifest_bytes = snapshot_bytes = writer->size();
+    bad = Status::ok();
+    unlink_leftovers();
+    return Status::ok();
+  }
+
+  /// CURRENT is durable by now. What cannot be unlinked is tried again at the next roll.
+  void unlink_leftovers() {
+    std::erase_if(leftovers, [this](FileNum file) {
+      const Status status = fs.unlink(join_path(dir, manifest_file_name(file)));
+      return status.is_ok() || status.is_not_found();
+    });
+  }
+
+  Status read() {
+    const auto on_record = [this](Bytes payload, std::uint64_t offset) -> Status {
+      TRY_ASSIGN(edit, VersionEdit::decode(payload));
+      TRY_ASSIGN(next, apply(state, edit));
+      state = std::move(next);
+      return Status::ok();
+    };
+    TRY_ASSIGN(end, read_manifest(fs, dir, manifest, on_record));
+    manifest_bytes = end.bytes;
+    torn_tail = end.torn;
+    next_file = std::max(state.next_file, manifest + 1);
+    next_tree = state.next_tree;
+    return Status::ok();
+  }
+};
+
+VersionSet::VersionSet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+VersionSet::~VersionSet() = default;
+
+Result<std::unique_ptr<VersionSet>> VersionSet::create(FileSystem& fs, const std::string& dir) {
+  if (fs.exists(join_path(dir, kCurrentFileName))) return Status::exists(join_path(dir, kCurrentFileName) + " exists");
+  auto impl = std::make_unique<Impl>(fs, dir);
+  TRY(impl->look_around());
+  TRY(impl->roll());
+  return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));
+}
+
+Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::string& dir) {
+  auto impl = std::make_unique<Impl>(fs, dir);
+  TRY_ASSIGN(manifest, read_current(fs, dir));
+  impl->manifest = manifest;
+  const std::string path = join_path(dir, manifest_file_name(manifest));
+  if (!fs.exists(path)) return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
+  TRY(impl->read());
+  TRY(impl->look_around());
+  return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));
+}
+
+Status VersionSet::commit(VersionEdit edit) {
+  Impl& self = *impl_;
+  if (!self.bad.is_ok()) return self.bad.with_context("the manifest failed before");
+  edit.next_file = std::max(edit.next_file.value_or(0), self.next_file.load());
+  edit.next_tree = std::max(edit.next_tree.value_or(0), self.next_tree);
+  for (TreeEdit& tree : edit.trees) {
+    if (const auto at = self.state.trees.find(tree.tree); at != self.state.trees.end()) renumber_added_runs(*at->second, &tree);
+  }
+  TRY(apply(self.state, edit).status());
+  if (self.writer == nullptr || self.outgrown()) TRY(self.roll());
+  // The roll took a number.
+  edit.next_file = std::max(*edit.next_file, self.next_file.load());
+  TRY_ASSIGN(next, apply(self.state, edit));
+  std::string payload;
+  edit.encode(&payload);
+  if (Status status = self.writer->append(payload); !status.is_ok()) {
+    self.writer.reset();
+    return self.bad = status;
+  }
+  self.state = std::move(next);
+  // The record is durable. Without its seal the file takes no more; the next commit begins another.
+  if (!self.writer->seal().is_ok()) {
+    self.writer.reset();
+    return Status::ok();
+  }
+  self.manifest_bytes = self.writer->size();
+  return Status::ok();
+}
+
+Status VersionSet::roll() { return impl_->roll(); }
+
+const std::map<TreeId, VersionPtr>& VersionSet::trees() const { return impl_->state.trees; }
+VersionPtr VersionSet::tree(TreeId id) const {
+  const auto at = impl_->state.trees.find(id);
+  return at == impl_->state.trees.end() ? nullptr : at->second;
+}
+const std::map<DatabaseId, TreeId>& VersionSet::databases() const { return impl_->state.databases; }
+FileNum VersionSet::oldest_log() const { return impl_->state.oldest_log; }
+SeqNum VersionSet::last_seq() const { return impl_->state.last_seq; }
+Millis VersionSet::time_mark() const { return impl_->state.time_mark; }
+FileNum VersionSet::manifest_file() const { return impl_->manifest; }
+std::uint64_t VersionSet::manifest_bytes() const { return impl_->manifest_bytes; }
+const Status& VersionSet::status() const { return impl_->bad; }
+const std::string& VersionSet::torn_tail() const { return impl_->torn_tail; }
+
+FileNum VersionSet::new_file() { return impl_->next_file.fetch_add(1); }
+TreeId VersionSet::new_tree() { return impl_->next_tree++; }
+void VersionSet::mark_file_used(FileNum file) { impl_->mark_used(file); }
+void VersionSet::mark_tree_used(TreeId tree) { impl_->next_tree = std::max(impl_->next_tree, tree + 1); }
+
+}  // namespace ebbtide
