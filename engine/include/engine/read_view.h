@@ -21,6 +21,7 @@
 namespace ebbtide {
 
 class Db;
+struct DbImpl;
 struct TreeView;       // db/tree_view.h: memtables and runs of one tree at one moment
 class Lease;           // db/snapshots.h
 
@@ -94,6 +95,7 @@ class ReadView {
  private:
   friend class Db;
   friend struct DbImpl;
+  DbImpl* impl_ = nullptr;
   const TreeView* tree_ = nullptr;
   SeqNum seq_ = 0;
   Millis now_ = 0;

@@ -1,0 +1,31 @@
+// Verify: every block of every table of a database, and what tables and manifest say of each other.
+#include "db/db_impl.h"
+
+namespace ebbtide {
+
+Result<VerifyReport> DbImpl::verify(DatabaseId database) {
+  VerifyReport report;
+  TreePtr tree = tree_of(database);
+  if (tree == nullptr) return report;
+  std::shared_ptr<const TreeView> view;
+  {
+    MutexLock lock(state_mutex_);
+    view = tree->view_owner;
+  }
+  if (view == nullptr) return report;
+  if (const std::string wrong = check(*view->tables->version); !wrong.empty()) report.errors.push_back("manifest: " + wrong);
+  for (const RunView& run : view->tables->runs) {
+    for (const OpenTablePtr& table : run.tables()) {
+      ++report.files;
+      report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
+      table->reader->verify(&report.errors, &report.pages, &report.entries);
+      if (!(table->reader->stats() == table->meta->stats)) {
+        report.errors.push_back("table " + std::to_string(table->meta->data_file) + ": its properties differ from the manifest's");
+      }
+      if (closing_) return Status::aborted("the database is closing");
+    }
+  }
+  return report;
+}
+
+}  // namespace ebbtide

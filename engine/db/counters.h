@@ -1,0 +1,36 @@
+// Counters that cost their thread one plain store: each thread has a line of its own, readers add them up.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "table/table_reader.h"
+
+namespace ebbtide {
+
+struct alignas(64) ThreadCounters {
+  std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
+  ReadCounters reads;  // plain; torn reads are impossible for aligned 64-bit words, and a scrape may lag
+
+  static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n) {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+};
+
+/// Threads beyond kSlots share slots and may lose counts; the engine starts far fewer.
+class Counters {
+ public:
+  static constexpr std::size_t kSlots = 128;
+  ThreadCounters& mine() {
+    thread_local const std::size_t slot = next_.fetch_add(1, std::memory_order_relaxed) % kSlots;
+    return slots_[slot];
+  }
+  [[nodiscard]] const std::array<ThreadCounters, kSlots>& slots() const { return slots_; }
+
+ private:
+  inline static std::atomic<std::size_t> next_{0};
+  std::array<ThreadCounters, kSlots> slots_;
+};
+
+}  // namespace ebbtide

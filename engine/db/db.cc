@@ -1,0 +1,180 @@
+// The public face: each call goes to the part that does it.
+#include <engine/db.h>
+
+#include "db/db_impl.h"
+#include "db/db_iterator.h"
+
+namespace ebbtide {
+
+PassGuard::PassGuard(Db& db) : epoch_(&db.impl_->epoch_) { db.impl_->epoch_.enter(); }
+PassGuard::~PassGuard() { static_cast<Epoch*>(epoch_)->leave(); }
+
+Db::Db(std::unique_ptr<DbImpl> impl) : impl_(std::move(impl)) {}
+Db::~Db() { (void)close(); }
+
+Result<std::unique_ptr<Db>> Db::open(const Settings& settings, const Components& components) {
+  auto impl = std::make_unique<DbImpl>(settings, components);
+  TRY(impl->open());
+  return std::unique_ptr<Db>(new Db(std::move(impl)));
+}
+
+Status Db::close() { return impl_->close(); }
+
+Status Db::commit(WriteBatch& batch) { return impl_->commit(batch); }
+void Db::write_log() { impl_->log_->write(); }
+SeqNum Db::visible_seq() const { return impl_->visible_seq_.load(std::memory_order_acquire); }
+SeqNum Db::durable_seq() const { return impl_->log_->durable_seq(); }
+Status Db::wait_durable(SeqNum seq) { return impl_->log_->wait_durable(seq); }
+Status Db::wait_synced(SeqNum seq) { return impl_->log_->wait_synced(seq); }
+void Db::set_durable_listener(std::function<void()> listener) { impl_->log_->set_listener(std::move(listener)); }
+
+Status Db::write_status() const {
+  if (!impl_->read_only_.load(std::memory_order_relaxed)) {
+    Status log = impl_->log_->status();
+    if (!log.is_ok()) return Status::read_only(log.to_string());
+    return Status::ok();
+  }
+  MutexLock lock(impl_->state_mutex_);
+  if (impl_->background_error_.is_ok()) return Status::ok();
+  return Status::read_only(impl_->background_error_.to_string());
+}
+
+Millis Db::now() const { return impl_->time_.now(); }
+
+ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const {
+  ReadView view;
+  view.now_ = now;
+  view.mode_ = mode;
+  view.misses_ = misses;
+  view.database_ = database;
+  view.impl_ = impl_.get();
+  const Tree* tree = impl_->databases_[database].load(std::memory_order_acquire);
+  if (tree == nullptr) {
+    view.seq_ = visible_seq();
+    return view;
+  }
+  // The seq belongs to this tree view if no newer one came between (commit.cc).
+  for (;;) {
+    const TreeView* before = tree->view.load(std::memory_order_acquire);
+    view.seq_ = visible_seq();
+    if (tree->view.load(std::memory_order_acquire) == before) {
+      view.tree_ = before;
+      return view;
+    }
+  }
+}
+
+ReadView Db::lease(DatabaseId database) const {
+  ReadView view;
+  view.now_ = impl_->time_.now();
+  view.database_ = database;
+  view.impl_ = impl_.get();
+  for (;;) {
+    TreePtr tree = impl_->tree_of(database);
+    if (tree == nullptr) {
+      view.seq_ = visible_seq();
+      return view;
+    }
+    MutexLock lock(impl_->state_mutex_);
+    if (tree->view_owner == nullptr) continue;  // dropped just now: its database has another
+    view.seq_ = visible_seq();
+    view.lease_ = std::make_shared<Lease>(tree->view_owner, view.seq_, impl_->leases_);
+    view.tree_ = view.lease_->view();
+    return view;
+  }
+}
+
+std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOptions& options) const {
+  ThreadCounters& mine = impl_->counters_.mine();
+  ThreadCounters::add(mine.iterators, 1);
+  if (view.lease_ != nullptr || !view.has_tree()) return new_db_iterator(view.lease_, view.now(), options, nullptr);
+  const ReadView leased = lease(view.database());
+  return new_db_iterator(leased.lease_, view.now(), options, nullptr);
+}
+
+bool Db::fetch(MissSet* misses, std::function<void()> done) {
+  ThreadCounters::add(impl_->counters_.mine().fetches, 1);
+  return impl_->fetcher_->fetch(misses, std::move(done));
+}
+
+Status Db::flush(DatabaseId database) { return impl_->flush(database); }
+Status Db::compact(DatabaseId database, const KeyRange& range) { return impl_->compact(database, range); }
+Result<VerifyReport> Db::verify(DatabaseId database) { return impl_->verify(database); }
+
+Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {
+  IteratorOptions options;
+  options.bounds = range;
+  options.keys_only = true;
+  auto walk = iterate(lease(database), options);
+  std::uint64_t keys = 0;
+  for (walk->seek_to_first(); walk->valid(); walk->next()) ++keys;
+  TRY(walk->status());
+  return keys;
+}
+
+Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) {
+  TRY(validate(settings));
+  TRY_ASSIGN(policy, make_policy(settings.policy));
+  if (database >= impl_->settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
+  MutexLock commit_lock(impl_->commit_mutex_);
+  impl_->tree_settings_[database] = settings;
+  const TreePtr tree = impl_->database_trees_[database];
+  if (tree == nullptr) return Status::ok();
+  MutexLock lock(impl_->state_mutex_);
+  tree->settings = settings;
+  tree->settings.stamp = tree->stamp;
+  tree->policy = std::move(policy);
+  return Status::ok();
+}
+
+Status Db::set_fsync(FsyncMode mode) {
+  impl_->log_->set_fsync(mode);
+  return Status::ok();
+}
+
+Status Db::set_memory_budget(std::uint64_t bytes) {
+  Settings changed = impl_->settings_;
+  changed.memory_budget = bytes;
+  TRY(validate(changed));
+  impl_->memory_budget_ = bytes;
+  impl_->update_pressure();
+  return Status::ok();
+}
+
+void Db::pause_compactions() { impl_->compactions_paused_ += 1; }
+void Db::resume_compactions() {
+  impl_->compactions_paused_ -= 1;
+  tick();
+}
+
+void Db::tick() { impl_->tick(); }
+Stats Db::stats() const { return impl_->stats(); }
+Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }
+const Settings& Db::settings() const { return impl_->settings_; }
+
+Status ReadView::get(const LookupKey& key, Found* found) const {
+  if (tree_ == nullptr) return Status::not_found();
+  if (lease_ == nullptr) return impl_->get(*this, key, found);
+  EpochGuard guard(impl_->epoch_);
+  TRY(impl_->get(*this, key, found));
+  if (found->pin == nullptr) {
+    // The guard is about to be left: what lies in a cached page has to come along.
+    auto copy = std::make_shared<const std::string>(found->value);
+    found->value = *copy;
+    found->pin = std::move(copy);
+  }
+  return Status::ok();
+}
+
+// Stage 0 goes to the memtables; tables are asked from stage 1 on, when the first loads are under way.
+void ReadView::prefetch(const LookupKey& key, int stage) const {
+  if (tree_ == nullptr) return;
+  for (const auto& memtable : tree_->memtables) memtable->prefetch(key, stage);
+  if (stage == 0) return;
+  for (const RunView& run : tree_->tables->runs) {
+    const int i = run.find(key.key);
+    if (i >= 0) run.reader(static_cast<std::size_t>(i)).prefetch(key, stage - 1);
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,238 @@
+// The parts of the engine and how they are wired. Each capability has a file of its own:
+//
+//   commit.cc      seqs, memtables, visibility, the log queue        read_path.cc   gets and prefetching
+//   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
+//   compactions.cc plans, jobs, installs                             recovery.cc    open
+//   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
+//
+// Locks, in the order they may nest:
+//   flush_mutex_     one flush at a time, held across I/O
+//   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
+//   commit_mutex_    the short critical section of a commit: next_seq_, databases, active memtables
+//   state_mutex_     trees' views, frozen memtables, busy files; never held across I/O
+// A tree's view is read without any lock, under the epoch.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <engine/db.h>
+#include <engine/events.h>
+#include "base/background_pool.h"
+#include "base/clock.h"
+#include "base/epoch.h"
+#include "base/mutex.h"
+#include "cache/block_cache.h"
+#include "compaction/executor.h"
+#include "db/counters.h"
+#include "db/engine_time.h"
+#include "db/log_queue.h"
+#include "db/page_fetcher.h"
+#include "db/tree_view.h"
+#include "io/file_system.h"
+#include "policy/policy.h"
+#include "version/version_set.h"
+
+namespace ebbtide {
+
+/// A memtable that takes no more writes, and which operations it has.
+struct FrozenMemTable {
+  std::shared_ptr<MemTable> memtable;
+  SeqNum first_seq = 0, last_seq = 0;
+};
+
+/// One tree: the changing part. Retired to the epoch when dropped.
+struct Tree {
+  TreeId id = kNoTree;
+  StampMode stamp = StampMode::kWriteTime;
+  std::atomic<const TreeView*> view{nullptr};
+  std::atomic<bool> dropped{false};  ///< running jobs give up, nothing is installed any more
+
+  // guarded by commit_mutex_
+  MemTable* active = nullptr;
+  SeqNum active_first_seq = 0, active_last_seq = 0;  ///< of the active memtable; 0 = empty
+
+  // guarded by state_mutex_
+  std::shared_ptr<const TreeView> view_owner;
+  std::vector<FrozenMemTable> frozen;  ///< oldest first
+  TreeSettings settings;
+  std::shared_ptr<const Policy> policy;
+  std::set<FileNum> busy;              ///< inputs of running jobs
+  int compactions = 0;
+  bool flush_queued = false;
+};
+using TreePtr = std::shared_ptr<Tree>;
+
+/// What a leased view holds.
+class Lease {
+ public:
+  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, std::atomic<std::uint64_t>& count) : view_(std::move(view)), seq_(seq), count_(count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Lease() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  [[nodiscard]] const TreeView* view() const { return view_.get(); }
+  [[nodiscard]] SeqNum seq() const { return seq_; }
+  /// Taken back: readers notice at the next page boundary.
+  void revoke() { revoked_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+
+ private:
+  const std::shared_ptr<const TreeView> view_;
+  const SeqNum seq_;
+  std::atomic<bool> revoked_{false};
+  std::atomic<std::uint64_t>& count_;
+};
+
+/// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
+enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes };
+
+struct DbImpl {
+  DbImpl(const Settings& settings, const Components& components);
+  ~DbImpl();
+
+  // recovery.cc
+  Status open();
+  Status close();
+
+  // commit.cc
+  Status commit(WriteBatch& batch);
+
+  // read_path.cc
+  Status get(const ReadView& view, const LookupKey& key, Found* found);
+
+  // flush.cc
+  Status flush(DatabaseId database);
+  // compactions.cc
+  Status compact(DatabaseId database, const KeyRange& range);
+  // write_stall.cc
+  void tick();
+  // stats.cc
+  [[nodiscard]] Stats stats();
+  [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
+  // checker.cc
+  Result<VerifyReport> verify(DatabaseId database);
+
+  // --- helpers, by file
+  // commit.cc
+  struct Inserts;
+  Status sequence(WriteBatch& batch, Inserts* inserts) REQUIRES(commit_mutex_);
+  Tree* tree_for_write(DatabaseId database, Millis time) REQUIRES(commit_mutex_);
+  TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
+  void freeze(Tree& tree) REQUIRES(commit_mutex_);
+  void publish(SeqNum previous, SeqNum last);
+  void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
+  void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
+  // flush.cc
+  void schedule_flush(const TreePtr& tree);
+  void run_flush(const TreePtr& tree);
+  Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
+  static void renumber_runs(const Version& version, TreeEdit* edit);
+  void schedule_database_changes();
+  Status commit_database_changes(bool log_failed) REQUIRES(manifest_mutex_);
+  Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
+  void remove_old_segments(SeqNum needed);
+  SeqNum oldest_unflushed();
+  Status wait_for(const std::function<bool()>& done);
+  // compactions.cc
+  void schedule_compactions(const TreePtr& tree);
+  void run_plan(const TreePtr& tree, const Plan& plan);
+  Status execute_plan(const TreePtr& tree, const Plan& plan);
+  Status install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) REQUIRES(manifest_mutex_);
+  static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
+  static Plan next_drop(const Version& version, const TreeShape& shape);
+  Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
+  Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
+  Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
+                                                             const std::map<FileNum, std::shared_ptr<TableReader>>& opened);
+  CompactionEnv compaction_env(const TreePtr& tree, std::map<FileNum, std::shared_ptr<TableReader>>* opened);
+  void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
+  void purge_obsolete();
+  void retire_tree(TreePtr tree);
+  // write_stall.cc
+  Status admit(const WriteBatch& batch);
+  void update_pressure();
+  void background_failed(const Status& status, const char* what);
+  void heal();
+  void say(Severity severity, const std::string& text);
+  // recovery.cc
+  Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) NO_THREAD_SAFETY_ANALYSIS;
+  Status replay_batch(WriteBatch& batch) REQUIRES(commit_mutex_);
+  Status remove_leftovers();
+  // read_path.cc
+  static Status finish_lookup(const ReadView& view, const Entry& entry, const FragmentedRangeTombstones::Cover* cover, Found* found,
+                              std::shared_ptr<const void> pin);
+
+  [[nodiscard]] TreePtr tree_of(DatabaseId database) {
+    MutexLock lock(commit_mutex_);
+    return database < database_trees_.size() ? database_trees_[database] : nullptr;
+  }
+
+  // --- constant after construction
+  const Settings settings_;
+  FileSystem& fs_;
+  Clock& clock_;
+  EventListener* const events_;
+  const bool threads_;  ///< false: the caller's pool, no log thread, no fetchers
+
+  // --- own synchronization
+  Epoch epoch_;
+  EngineTime time_;
+  Counters counters_;
+  std::unique_ptr<BlockCache> cache_;
+  std::unique_ptr<LogQueue> log_;
+  std::unique_ptr<PageFetcher> fetcher_;
+  std::unique_ptr<ThreadPool> own_pool_;
+  BackgroundPool* pool_ = nullptr;
+  std::unique_ptr<FileLock> file_lock_;
+  std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
+  std::atomic<SeqNum> visible_seq_{0};
+  std::array<std::atomic<Tree*>, 1024> databases_{};
+  std::atomic<std::uint64_t> leases_{0};
+  std::atomic<std::uint64_t> memory_budget_{0};
+  std::atomic<bool> closing_{false};
+  std::atomic<int> compactions_paused_{0};
+  std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
+  std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
+
+  Mutex flush_mutex_;
+  Mutex manifest_mutex_;
+
+  Mutex commit_mutex_;
+  SeqNum next_seq_ GUARDED_BY(commit_mutex_) = 1;
+  Millis last_time_ GUARDED_BY(commit_mutex_) = 0;
+  std::vector<TreePtr> database_trees_ GUARDED_BY(commit_mutex_);
+  std::vector<TreeSettings> tree_settings_ GUARDED_BY(commit_mutex_);  ///< by database, for trees to come
+  std::map<TreeId, TreePtr> trees_ GUARDED_BY(commit_mutex_);       ///< live ones
+  std::vector<TreePtr> dropped_trees_ GUARDED_BY(commit_mutex_);    ///< in the manifest still
+  SeqNum databases_seq_ GUARDED_BY(commit_mutex_) = 0;              ///< last operation on the mapping of databases
+  SeqNum databases_seq_committed_ GUARDED_BY(commit_mutex_) = 0;
+
+  Mutex state_mutex_;
+  CondVar progress_;  ///< with state_mutex_: a flush, a compaction or a failure
+  bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
+  Status background_error_ GUARDED_BY(state_mutex_);
+  std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;
+
+  Mutex obsolete_mutex_;
+  std::vector<TableFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
+  ObsoleteSink obsolete_sink_;
+
+  // pressure (write_stall.cc); read on every commit, written rarely
+  std::atomic<bool> read_only_{false};
+  std::atomic<bool> disk_full_{false};
+  std::atomic<bool> out_of_memory_{false};
+  std::atomic<std::uint32_t> slowdown_permille_{0};  ///< 0 = none, 1000 = stop
+  std::atomic<StallReason> stall_reason_{StallReason::kNone};
+  std::array<std::atomic<std::uint64_t>, 4> stall_micros_{};
+  std::atomic<std::uint64_t> delay_debt_ns_{0};
+};
+
+}  // namespace ebbtide

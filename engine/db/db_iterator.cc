@@ -1,0 +1,126 @@
+#include "db/db_iterator.h"
+
+#include "iter/merging_iterator.h"
+#include "iter/run_iterator.h"
+#include "iter/visible_iterator.h"
+
+namespace ebbtide {
+namespace {
+
+// The tables of a run within bounds, as one child; their range tombstones, in key order, as one source.
+std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& bounds, bool fill_cache, ReadCounters* counters) {
+  RunFiles files;
+  files.files = run.tables().size();
+  files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
+  files.open = [&run, bounds, fill_cache, counters](std::size_t i) { return run.reader(i).new_iterator({bounds, fill_cache, counters}); };
+  return std::make_unique<RunIterator>(std::move(files), bounds);
+}
+
+std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange& bounds, bool fill_cache, ReadCounters* counters,
+                                            std::vector<TombstoneSource>* tombstones) {
+  std::vector<std::unique_ptr<InternalIterator>> children;
+  for (const auto& memtable : view.memtables) {
+    SharedTombstones set = memtable->range_tombstones();
+    if (!set->empty()) tombstones->push_back({children.size(), {std::move(set)}});
+    children.push_back(memtable->new_iterator());
+  }
+  for (const RunView& run : view.tables->runs) {
+    TombstoneSource source{children.size(), {}};
+    for (std::size_t i = 0; i < run.tables().size(); ++i) {
+      if (run.has_range_tombstones(i)) source.sets.push_back(run.reader(i).range_tombstones());
+    }
+    if (!source.sets.empty()) tombstones->push_back(std::move(source));
+    children.push_back(run_child(run, bounds, fill_cache, counters));
+  }
+  return std::make_unique<MergingIterator>(std::move(children));
+}
+
+class DbIterator final : public Iterator {
+ public:
+  DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, ReadCounters* counters)
+      : lease_(std::move(lease)), walk_(make_walk(*lease_, now, options, counters)) {}
+
+  void seek_to_first() override { move([&] { walk_.seek_to_first(); }); }
+  void seek_to_last() override { move([&] { walk_.seek_to_last(); }); }
+  void seek(Bytes target) override { move([&] { walk_.seek(target); }); }
+  void seek_before(Bytes target) override { move([&] { walk_.seek_before(target); }); }
+  void next() override { move([&] { walk_.next(); }); }
+  void prev() override { move([&] { walk_.prev(); }); }
+
+  [[nodiscard]] bool valid() const override { return status_.is_ok() && walk_.valid(); }
+  [[nodiscard]] bool paused() const override { return status_.is_ok() && walk_.paused(); }
+  [[nodiscard]] Bytes resume_key() const override { return walk_.resume_key(); }
+  [[nodiscard]] Bytes key() const override { return walk_.entry().key; }
+  [[nodiscard]] Bytes value() override {
+    const Entry& entry = walk_.entry();
+    if (!entry.is_large()) return entry.value;
+    if (large_ == nullptr) {
+      auto value = static_cast<const TableReader*>(entry.large.table)->read_large(entry.large);
+      if (!value.is_ok()) {
+        status_ = value.status();
+        return {};
+      }
+      large_ = std::move(value).value();
+    }
+    return *large_;
+  }
+  [[nodiscard]] EntryKind kind() const override { return walk_.entry().kind; }
+  [[nodiscard]] Millis expiry() const override { return walk_.entry().expiry; }
+  [[nodiscard]] DeleteKey stamp() const override { return walk_.entry().delete_key; }
+  [[nodiscard]] SeqNum seq() const override { return walk_.entry().seq; }
+  [[nodiscard]] Status status() const override { return status_.is_ok() ? walk_.status() : status_; }
+
+ private:
+  static VisibleIterator make_walk(const Lease& lease, Millis now, const IteratorOptions& options, ReadCounters* counters) {
+    std::vector<TombstoneSource> tombstones;
+    auto merged = merge_tree(*lease.view(), options.bounds, true, counters, &tombstones);
+    VisibleOptions visible;
+    visible.bounds = options.bounds;
+    visible.view_seq = lease.seq();
+    visible.now = now;
+    visible.max_steps = options.max_steps;
+    return {std::move(merged), std::move(tombstones), std::move(visible)};
+  }
+
+  template <typename Move>
+  void move(Move step) {
+    large_ = nullptr;
+    status_ = lease_->revoked() ? Status::revoked("the read view was open for too long") : Status::ok();
+    if (status_.is_ok()) step();
+  }
+
+  const std::shared_ptr<Lease> lease_;
+  VisibleIterator walk_;
+  Status status_;
+  std::shared_ptr<const std::string> large_;
+};
+
+class EmptyIterator final : public Iterator {
+ public:
+  void seek_to_first() override {}
+  void seek_to_last() override {}
+  void seek(Bytes) override {}
+  void seek_before(Bytes) override {}
+  void next() override {}
+  void prev() override {}
+  [[nodiscard]] bool valid() const override { return false; }
+  [[nodiscard]] bool paused() const override { return false; }
+  [[nodiscard]] Bytes resume_key() const override { return {}; }
+  [[nodiscard]] Bytes key() const override { return {}; }
+  [[nodiscard]] Bytes value() override { return {}; }
+  [[nodiscard]] EntryKind kind() const override { return EntryKind::kValue; }
+  [[nodiscard]] Millis expiry() const override { return 0; }
+  [[nodiscard]] DeleteKey stamp() const override { return kNoStamp; }
+  [[nodiscard]] SeqNum seq() const override { return 0; }
+  [[nodiscard]] Status status() const override { return {}; }
+};
+
+}  // namespace
+
+std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
+                                          ReadCounters* counters) {
+  if (lease == nullptr) return std::make_unique<EmptyIterator>();
+  return std::make_unique<DbIterator>(std::move(lease), now, options, counters);
+}
+
+}  // namespace ebbtide

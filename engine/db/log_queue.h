@@ -1,0 +1,142 @@
+// The write-ahead log as the commit pipeline uses it: batches are queued in seq order, written in groups, synced by policy.
+//
+// What is queued between two writes is one record and one system call. Under `everysec` and `no`, whoever ends a pass writes the
+// queue, unless somebody is writing already (who then takes it along); the log thread only syncs and switches segments. Under
+// `always` the log thread writes and syncs, group after group. The record's payload is a sequence of (length u32, WriteBatch payload).
+//
+// Segments: before a new one gets its first record the old one is synced, so that what survives a power loss is a prefix.
+// Failure: after a failed write or sync the log is bad. What was queued or unsynced has an unknown outcome; nothing more is
+// accepted until restart_after_failure(), which needs everything up to then to be safe in tables.
+//
+// Without a thread (tests), write() does all of it inline, a sync once a second of the simulated clock included.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <engine/options.h>
+#include <engine/write_batch.h>
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "wal/log_writer.h"
+
+namespace ebbtide {
+
+struct LogQueueOptions {
+  FileSystem* fs = nullptr;
+  std::string dir;
+  const Clock* clock = nullptr;
+  FsyncMode fsync = FsyncMode::kEverySecond;
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20;
+  std::function<FileNum()> new_file;
+  bool own_thread = true;
+  std::function<void()> on_tick;  ///< called by the own thread several times a second, no locks held
+};
+
+/// Thread-safe, but enqueue() calls must be serialised by the caller (the commit lock).
+class LogQueue {
+ public:
+  /// A segment that is no longer written to, or the one that is.
+  struct Segment {
+    FileNum file = kNoFile;
+    SeqNum last_seq = 0;  ///< of its last operation, as far as written
+    std::uint64_t bytes = 0;
+  };
+
+  explicit LogQueue(LogQueueOptions options);
+  ~LogQueue();
+  LogQueue(const LogQueue&) = delete;
+  LogQueue& operator=(const LogQueue&) = delete;
+
+  /// Begins a new segment. `recovered`: older segments that are still needed. `last_seq`: of everything before.
+  Status start(std::vector<Segment> recovered, SeqNum last_seq);
+  /// Writes and syncs what is queued, stops the thread.
+  Status close();
+
+  /// Copies the payload in (shared values are referenced). Caller's lock held.
+  void enqueue(const WriteBatch& batch);
+  /// See Db::write_log.
+  void write();
+
+  [[nodiscard]] SeqNum logged_seq() const { return logged_seq_.load(std::memory_order_acquire); }
+  [[nodiscard]] SeqNum synced_seq() const { return synced_seq_.load(std::memory_order_acquire); }
+  [[nodiscard]] SeqNum durable_seq() const {
+    return fsync_.load(std::memory_order_relaxed) == FsyncMode::kAlways ? synced_seq() : logged_seq();
+  }
+  Status wait_durable(SeqNum seq);
+  Status wait_synced(SeqNum seq);
+  void set_fsync(FsyncMode mode) { fsync_.store(mode, std::memory_order_relaxed); }
+  [[nodiscard]] FsyncMode fsync() const { return fsync_.load(std::memory_order_relaxed); }
+  /// Called without locks whenever durable_seq() moved or the log failed.
+  void set_listener(std::function<void()> listener);
+
+  /// Ok, or why the log is bad.
+  [[nodiscard]] Status status() const;
+  /// Everything up to last_seq is safe without the log: forget what is queued and go on in a new segment.
+  Status restart_after_failure(SeqNum last_seq);
+
+  /// Forgets and returns the segments whose operations all have seqs below `seq`; the current one is never among them.
+  std::vector<FileNum> take_segments_before(SeqNum seq);
+  /// The file of the oldest segment that holds an operation of `seq` or later.
+  [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
+  [[nodiscard]] std::uint64_t live_bytes() const;
+  [[nodiscard]] std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
+
+ private:
+  // What is written by one append.
+  struct Group {
+    std::string bytes;
+    struct Splice {
+      std::size_t offset;
+      SharedValue value;
+    };
+    std::vector<Splice> splices;
+    std::size_t splice_bytes = 0;
+    SeqNum last_seq = 0;
+    [[nodiscard]] bool empty() const { return bytes.empty(); }
+    void clear();
+    void append_pieces(std::vector<Bytes>* pieces) const;
+  };
+
+  void run();
+  Status write_groups() REQUIRES(mutex_);          // as the writer: until the queue is empty
+  void sync_as_writer() REQUIRES(mutex_);          // as the writer: then synced_seq == logged_seq
+  void switch_segment() REQUIRES(mutex_);          // as the writer
+  void become_writer() REQUIRES(mutex_);
+  void done_writing() REQUIRES(mutex_);
+  void fail(const Status& status) REQUIRES(mutex_);
+  void notify_listener();
+  bool sync_due() const;
+
+  LogQueueOptions options_;
+  std::atomic<FsyncMode> fsync_;
+  std::atomic<SeqNum> logged_seq_{0}, synced_seq_{0};
+  std::atomic<std::uint64_t> writes_{0}, syncs_{0}, bytes_written_{0};
+  std::function<void()> listener_;
+
+  mutable Mutex mutex_;
+  CondVar wake_;   // the log thread
+  CondVar moved_;  // logged_seq, synced_seq, writing_ or bad_ changed
+  Group pending_ GUARDED_BY(mutex_);
+  bool writing_ GUARDED_BY(mutex_) = false;  // somebody uses writer_ and in_flight_
+  bool sync_wanted_ GUARDED_BY(mutex_) = false;
+  bool stop_ GUARDED_BY(mutex_) = false;
+  Status bad_ GUARDED_BY(mutex_);
+  std::deque<Segment> segments_ GUARDED_BY(mutex_);  // the last one is being written
+  std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> has_pending_{false};
+
+  // The writer's, whoever that is at the moment.
+  std::unique_ptr<LogWriter> writer_;
+  Group in_flight_;
+  std::thread thread_;
+};
+
+}  // namespace ebbtide

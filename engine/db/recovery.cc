@@ -1,0 +1,325 @@
+// Open: lock, manifest, tables, log; and close.
+//
+// The log must continue without a gap: every operation has a seq, and each record begins where the one before ended. A torn end of a
+// segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows seqs that it
+// relies on: a log that ends before the last of them has lost something, and opening says so instead of going on without it.
+#include <algorithm>
+
+#include "base/coding.h"
+#include "base/invariant.h"
+#include "db/db_impl.h"
+#include "io/file_names.h"
+#include "wal/log_reader.h"
+
+namespace ebbtide {
+
+DbImpl::DbImpl(const Settings& settings, const Components& components)
+    : settings_(settings),
+      fs_(components.fs != nullptr ? *components.fs : *posix_file_system()),
+      clock_(components.clock != nullptr ? *components.clock : *system_clock()),
+      events_(components.events),
+      threads_(components.background == nullptr),
+      time_(clock_) {
+  memory_budget_ = settings.memory_budget;
+  database_trees_.resize(settings.databases);
+  for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
+  obsolete_sink_ = [this](const TableFiles& files) {
+    MutexLock lock(obsolete_mutex_);
+    obsolete_.push_back(files);
+  };
+  pool_ = components.background;
+}
+
+DbImpl::~DbImpl() {
+  (void)close();
+  MutexLock lock(commit_mutex_);
+  for (auto& slot : databases_) slot.store(nullptr);
+  database_trees_.clear();
+  trees_.clear();
+  dropped_trees_.clear();
+}
+
+Status DbImpl::open() {
+  TRY(validate(settings_));
+  TRY(make_policy(settings_.tree.policy).status());
+  for (const auto& [database, tree] : settings_.overrides) {
+    TRY(make_policy(tree.policy).status().with_context("databases." + std::to_string(database)));
+  }
+  TRY(fs_.create_dir(settings_.dir));
+  TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
+  file_lock_ = std::move(lock_file);
+
+  auto versions = VersionSet::open(fs_, settings_.dir);
+  if (versions.status().is_not_found()) {
+    TRY_ASSIGN(names, fs_.list(settings_.dir));
+    for (const std::string& name : names) {
+      FileKind kind{};
+      FileNum file = kNoFile;
+      if (parse_file_name(name, &kind, &file) && (kind == FileKind::kData || kind == FileKind::kLog)) {
+        return Status::corruption(settings_.dir + ": has " + name + " but no CURRENT; the manifest is lost");
+      }
+    }
+    versions = VersionSet::create(fs_, settings_.dir);
+  }
+  if (!versions.is_ok()) return versions.status();
+  versions_ = std::move(versions).value();
+
+  const Millis mark = versions_->time_mark();
+  if (mark != 0 && clock_.wall_ms() > mark + EngineTime::kOpenRefused && !settings_.accept_clock) {
+    return Status::invalid_argument("the wall clock (" + std::to_string(clock_.wall_ms()) + " ms) is more than 30 days past the time at which " +
+                                    settings_.dir + " was last used (" + std::to_string(mark) +
+                                    " ms): everything with an expiry would go. If the clock is right, start with --accept-clock");
+  }
+  time_.start(mark);
+
+  cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
+  if (threads_) {
+    own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
+    pool_ = own_pool_.get();
+  }
+  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0);
+
+  // What earlier runs left behind may have any number; none of theirs may be given out again.
+  TRY_ASSIGN(names, fs_.list(settings_.dir));
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (parse_file_name(name, &kind, &file) && file != kNoFile) versions_->mark_file_used(file);
+  }
+
+  SeqNum last_seq = versions_->last_seq();
+  std::vector<LogQueue::Segment> segments;
+  {
+    MutexLock lock(commit_mutex_);
+    databases_seq_ = databases_seq_committed_ = versions_->databases_seq();
+    for (const auto& [id, version] : versions_->trees()) {
+      DatabaseId database = 0;
+      for (const auto& [d, t] : versions_->databases()) {
+        if (t == id) database = d;
+      }
+      TreePtr tree = make_tree(id, database, version->stamp);
+      MutexLock state(state_mutex_);
+      auto view = std::make_shared<TreeView>(*tree->view_owner);
+      TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}));
+      for (const Run& run : version->runs) {
+        for (const FileMetaPtr& file : run.files) last_seq = std::max(last_seq, file->stats.max_seq);
+      }
+      view->tables = std::move(tables);
+      publish_view(*tree, std::move(view));
+      trees_[id] = tree;
+    }
+    for (const auto& [database, id] : versions_->databases()) {
+      if (database >= database_trees_.size()) {
+        if (id == kNoTree) continue;
+        return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but database " +
+                                        std::to_string(database) + " has data");
+      }
+      auto it = trees_.find(id);
+      map_database(database, it == trees_.end() ? nullptr : it->second);
+    }
+    TRY(replay_log(&segments, &last_seq));
+    next_seq_ = last_seq + 1;
+  }
+  visible_seq_ = last_seq;
+  TRY(remove_leftovers());
+
+  // The mark first: time must not stand still until the first tick.
+  VersionEdit edit;
+  edit.time_mark = std::max(mark, time_.tick());
+  TRY(versions_->commit(std::move(edit)));
+  time_.set_mark(versions_->time_mark());
+
+  LogQueueOptions log;
+  log.fs = &fs_;
+  log.dir = settings_.dir;
+  log.clock = &clock_;
+  log.fsync = settings_.fsync;
+  log.segment_bytes = settings_.wal_segment_size;
+  log.new_file = [this] { return versions_->new_file(); };
+  log.own_thread = threads_;
+  log.on_tick = [this] { tick(); };
+  log_ = std::make_unique<LogQueue>(std::move(log));
+  TRY(log_->start(std::move(segments), last_seq));
+  update_pressure();
+  std::vector<TreePtr> trees;
+  {
+    MutexLock lock(commit_mutex_);
+    for (const auto& [id, tree] : trees_) trees.push_back(tree);
+    if (databases_seq_ != databases_seq_committed_) schedule_database_changes();
+  }
+  for (const TreePtr& tree : trees) {
+    schedule_flush(tree);
+    schedule_compactions(tree);
+  }
+  return Status::ok();
+}
+
+Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
+  TRY_ASSIGN(names, fs_.list(settings_.dir));
+  std::vector<FileNum> files;
+  std::uint64_t total = 0, done = 0;
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (!parse_file_name(name, &kind, &file) || kind != FileKind::kLog) continue;
+    files.push_back(file);
+    auto size = fs_.file_size(join_path(settings_.dir, name));
+    if (size.is_ok()) total += *size;
+  }
+  std::sort(files.begin(), files.end());
+  SeqNum expected = 0;  // seq that the next record must begin with; 0 before the first
+  SeqNum log_end = 0;
+  std::string torn;     // where an earlier segment ended badly
+  for (FileNum file : files) {
+    const std::string path = join_path(settings_.dir, log_file_name(file));
+    auto end = read_log(fs_, settings_.dir, file, [&](std::string payload, std::uint64_t offset) -> Status {
+      const std::string where = path + ": record at " + std::to_string(offset);
+      Bytes group = payload;
+      while (!group.empty()) {
+        std::uint32_t length = 0;
+        if (!get_u32(&group, &length) || length > group.size()) return Status::corruption(where + ": malformed group of batches");
+        auto batch = WriteBatch::parse(std::string(group.substr(0, length)));
+        if (!batch.is_ok()) return batch.status().with_context(where);
+        group.remove_prefix(length);
+        const SeqNum first = batch->first_seq();
+        // A gap is fine only where everything in it is in tables: the log was begun anew behind a failure.
+        if (expected != 0 && first != expected && !(first > expected && first - 1 <= versions_->last_seq())) {
+          return Status::corruption(where + ": begins with operation " + std::to_string(first) + ", expected was " +
+                                    std::to_string(expected) + (torn.empty() ? "" : "; before it, " + torn));
+        }
+        if (batch->count() != 0) expected = batch->last_seq() + 1;
+        TRY(replay_batch(*batch));
+      }
+      done += payload.size();
+      if (events_ != nullptr) events_->on_recovery_progress(std::min(done, total), total);
+      return Status::ok();
+    });
+    if (!end.is_ok()) return end.status();
+    if (expected != 0) log_end = expected - 1;
+    if (!end->clean) {
+      if (end->valid_after) return Status::corruption(path + ": " + end->what + ", and whole records follow it");
+      torn = path + ": " + end->what;
+    }
+    segments->push_back({file, log_end, end->valid_bytes});
+    // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
+    TRY(fs_.sync_file(path));
+  }
+  // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them.
+  if (!files.empty() && log_end != 0 && log_end < versions_->last_seq()) {
+    return Status::corruption(settings_.dir + ": the write-ahead log ends with operation " + std::to_string(log_end) +
+                              ", the manifest relies on " + std::to_string(versions_->last_seq()) +
+                              (torn.empty() ? "" : "; " + torn));
+  }
+  *last_seq = std::max(*last_seq, log_end);
+  return Status::ok();
+}
+
+Status DbImpl::replay_batch(WriteBatch& batch) {
+  SeqNum seq = batch.first_seq();
+  last_time_ = std::max(last_time_, batch.time());
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  for (; batch.next_op(&cursor, &op); ++seq) {
+    const bool mapping = op.kind == OpKind::kCreateTree || op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases;
+    if (mapping) {
+      versions_->mark_tree_used(op.tree);
+      if (seq <= versions_->databases_seq()) continue;
+      databases_seq_ = seq;
+      const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
+      if (a >= database_trees_.size() || (op.kind == OpKind::kSwapDatabases && b >= database_trees_.size())) {
+        return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but the log names database " +
+                                        std::to_string(std::max(a, b)));
+      }
+      if (op.kind == OpKind::kSwapDatabases) {
+        TreePtr tree_a = database_trees_[a], tree_b = database_trees_[b];
+        map_database(a, tree_b);
+        map_database(b, tree_a);
+        continue;
+      }
+      if (TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr; old != nullptr) {
+        old->dropped = true;
+        trees_.erase(old->id);
+        dropped_trees_.push_back(std::move(old));
+      }
+      TreePtr fresh = make_tree(op.tree, a, tree_settings_[a].stamp);
+      trees_[op.tree] = fresh;
+      map_database(a, std::move(fresh));
+      continue;
+    }
+    auto it = trees_.find(op.tree);
+    if (it == trees_.end()) continue;  // dropped later on
+    Tree& tree = *it->second;
+    if (seq <= tree.view_owner->tables->version->flushed_seq) continue;
+    if (tree.active->memory_bytes() >= settings_.memtable_size && tree.active_first_seq != 0) {
+      MutexLock lock(state_mutex_);
+      auto view = std::make_shared<TreeView>(*tree.view_owner);
+      tree.frozen.push_back({view->memtables.front(), tree.active_first_seq, tree.active_last_seq});
+      view->memtables.insert(view->memtables.begin(), std::make_shared<MemTable>(settings_.memtable_size));
+      tree.active = view->memtables.front().get();
+      tree.active_first_seq = 0;
+      publish_view(tree, std::move(view));
+    }
+    insert_operation(*tree.active, op, seq, batch.time(), tree.stamp);
+    if (tree.active_first_seq == 0) tree.active_first_seq = seq;
+    tree.active_last_seq = seq;
+  }
+  return Status::ok();
+}
+
+// Half-made files of a crash, and tables that no version names.
+Status DbImpl::remove_leftovers() {
+  std::set<FileNum> live;
+  for (const auto& [id, version] : versions_->trees()) {
+    for (const Run& run : version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        live.insert(file->data_file);
+        live.insert(file->metadata_file);
+      }
+    }
+  }
+  TRY_ASSIGN(names, fs_.list(settings_.dir));
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (!parse_file_name(name, &kind, &file)) continue;
+    const bool table = kind == FileKind::kData || kind == FileKind::kMetadata;
+    const bool old_manifest = kind == FileKind::kManifest && file != versions_->manifest_file();
+    if ((table && live.count(file) == 0) || kind == FileKind::kTemporary || old_manifest) {
+      TRY(fs_.unlink(join_path(settings_.dir, name)));
+    }
+  }
+  return Status::ok();
+}
+
+Status DbImpl::close() {
+  if (closing_.exchange(true)) return Status::ok();
+  Status status;
+  {
+    MutexLock lock(state_mutex_);
+    progress_.notify_all();
+  }
+  if (log_ != nullptr) {
+    // Jobs see closing_ and dropped; what has not started never will.
+    std::vector<TreePtr> trees;
+    {
+      MutexLock lock(commit_mutex_);
+      for (const auto& [id, tree] : trees_) trees.push_back(tree);
+    }
+    for (const TreePtr& tree : trees) tree->dropped = true;
+    status = log_->close();
+  }
+  own_pool_.reset();
+  fetcher_.reset();
+  if (versions_ != nullptr && log_ != nullptr && status.is_ok() && !read_only_) {
+    // A clean end: the next start knows what the log must have, and begins with the time as it is, not with the mark ahead of it.
+    MutexLock manifest(manifest_mutex_);
+    VersionEdit edit;
+    edit.last_seq = visible_seq_.load();
+    edit.time_mark = time_.now();
+    status = versions_->commit(std::move(edit));
+  }
+  if (log_ != nullptr) purge_obsolete();
+  return status;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,114 @@
+// The engine's numbers, gathered on demand.
+#include "db/db_impl.h"
+
+namespace ebbtide {
+
+Stats DbImpl::stats() {
+  Stats s;
+  for (const ThreadCounters& c : counters_.slots()) {
+    s.gets += c.gets.load(std::memory_order_relaxed);
+    s.get_hits += c.get_hits.load(std::memory_order_relaxed);
+    s.batches += c.commits.load(std::memory_order_relaxed);
+    s.writes += c.operations.load(std::memory_order_relaxed);
+    s.user_bytes_written += c.user_bytes.load(std::memory_order_relaxed);
+    s.iterators += c.iterators.load(std::memory_order_relaxed);
+    s.fetches += c.fetches.load(std::memory_order_relaxed);
+    s.pages_read += c.reads.pages_read;
+    s.filter_negatives += c.reads.filter_negatives;
+    s.filter_false_positives += c.reads.filter_false_positives;
+  }
+  s.get_misses = s.gets - std::min(s.gets, s.get_hits);
+  s.wal_bytes_written = log_->bytes_written();
+  s.wal_writes = log_->writes();
+  s.wal_syncs = log_->syncs();
+  s.wal_live_bytes = log_->live_bytes();
+  s.flush_bytes_written = flush_bytes_;
+  s.flushes = flushes_;
+  s.compactions = compactions_;
+  s.compaction_bytes_read = compaction_read_;
+  s.compaction_bytes_written = compaction_written_;
+  s.trivial_moves = moves_;
+  s.files_dropped = dropped_files_;
+  s.compactions_running = running_;
+  s.cache_hits = cache_->hits();
+  s.cache_misses = cache_->misses();
+  s.cache_bytes = cache_->usage();
+  s.cache_capacity = cache_->capacity();
+  s.memory_budget = memory_budget_;
+  s.stall_micros_memtable = stall_micros_[static_cast<std::size_t>(StallReason::kMemTable)];
+  s.stall_micros_runs = stall_micros_[static_cast<std::size_t>(StallReason::kRuns)];
+  s.stall_micros_pending_bytes = stall_micros_[static_cast<std::size_t>(StallReason::kPendingBytes)];
+  s.write_stalled = slowdown_permille_ >= 1000;
+  s.snapshots = leases_;
+  s.visible_seq = visible_seq_;
+  s.logged_seq = log_->logged_seq();
+  s.synced_seq = log_->synced_seq();
+  s.engine_time = time_.now();
+  std::vector<TreePtr> trees;
+  {
+    MutexLock lock(commit_mutex_);
+    for (const auto& [id, tree] : trees_) trees.push_back(tree);
+  }
+  MutexLock lock(state_mutex_);
+  s.read_only = !background_error_.is_ok();
+  s.read_only_reason = background_error_.is_ok() ? "" : background_error_.to_string();
+  for (const TreePtr& tree : trees) {
+    if (tree->view_owner == nullptr) continue;
+    for (const auto& memtable : tree->view_owner->memtables) s.memtable_bytes += memtable->memory_bytes();
+    s.table_bytes += tree->view_owner->tables->memory_bytes;
+    for (const Run& run : tree->view_owner->tables->version->runs) {
+      for (const FileMetaPtr& file : run.files) s.table_live_bytes += file->data_bytes + file->metadata_bytes;
+    }
+  }
+  return s;
+}
+
+Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
+  TreeInfo info;
+  info.database = database;
+  TreePtr tree = tree_of(database);
+  if (tree == nullptr) {
+    info.policy = settings_.tree_for(database).policy.name;
+    return info;
+  }
+  MutexLock lock(state_mutex_);
+  if (tree->view_owner == nullptr) return info;
+  info.tree = tree->id;
+  info.policy = tree->policy->name();
+  const TreeView& view = *tree->view_owner;
+  std::uint64_t entries = 0, tombstones = 0;
+  for (const auto& memtable : view.memtables) {
+    info.memtable_bytes += memtable->memory_bytes();
+    info.memtable_entries += memtable->entries();
+    entries += memtable->entries();
+    tombstones += memtable->tombstones();
+  }
+  info.frozen_memtables = view.memtables.size() - 1;
+  for (const RunView& run : view.tables->runs) {
+    RunInfo r;
+    r.id = run.id();
+    r.level = run.level();
+    for (const OpenTablePtr& table : run.tables()) {
+      const TableStats& stats = table->meta->stats;
+      ++r.files;
+      r.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
+      r.entries += stats.entries;
+      r.tombstones += stats.tombstones;
+      r.range_tombstones += stats.range_tombstones;
+      r.filter_bits += table->reader->filter_bits();
+      const Millis oldest = stats.oldest_obligation();
+      if (oldest != 0 && (r.oldest_tombstone_birth == 0 || oldest < r.oldest_tombstone_birth)) r.oldest_tombstone_birth = oldest;
+    }
+    entries += r.entries;
+    tombstones += r.tombstones;
+    info.runs.push_back(r);
+  }
+  // A tombstone is an entry that exists no more, and so is what it deletes.
+  info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
+  const TreeShape shape =
+      view.tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [](FileNum) { return false; });
+  info.pending_compaction_bytes = tree->policy->debt_bytes(shape);
+  return info;
+}
+
+}  // namespace ebbtide

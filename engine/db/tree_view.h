@@ -1,0 +1,78 @@
+// Everything a reader of one tree can reach at one moment: memtables, newest first, and the open tables of its runs.
+//
+// Immutable (the active memtable grows inside). Replaced as a whole when a memtable is frozen, flushed, or a compaction installs;
+// the old one is retired to the epoch. A pass view uses it under its guard; a leased view holds it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "memtable/memtable.h"
+#include "table/table_reader.h"
+#include "version/version.h"
+
+namespace ebbtide {
+
+/// Files whose last reader is gone; somebody unlinks them later.
+using ObsoleteSink = std::function<void(const TableFiles& files)>;
+
+/// An open table. When it is obsolete, the last view that lets go of it hands its files over.
+struct OpenTable {
+  OpenTable(FileMetaPtr m, std::shared_ptr<TableReader> r, const ObsoleteSink* s) : meta(std::move(m)), reader(std::move(r)), sink(s) {}
+  ~OpenTable() {
+    if (obsolete.load(std::memory_order_acquire)) (*sink)(reader->files());
+  }
+  OpenTable(const OpenTable&) = delete;
+  OpenTable& operator=(const OpenTable&) = delete;
+
+  const FileMetaPtr meta;
+  const std::shared_ptr<TableReader> reader;
+  mutable std::atomic<bool> obsolete{false};
+  const ObsoleteSink* const sink;
+};
+using OpenTablePtr = std::shared_ptr<const OpenTable>;
+
+/// One run, ready to be searched: the lower bounds' first differing 8 bytes lie side by side.
+class RunView {
+ public:
+  RunView(const Run& run, std::vector<OpenTablePtr> tables);
+
+  /// Index of the table whose bounds contain `key`, or -1. Where a range tombstone's exclusive end meets the next file's start, the
+  /// next file.
+  [[nodiscard]] int find(Bytes key) const;
+  /// Index of the first table that ends at or after `key` (tables().size() if none).
+  [[nodiscard]] std::size_t lower_bound(Bytes key) const;
+  [[nodiscard]] const std::vector<OpenTablePtr>& tables() const { return tables_; }
+  /// Table i without its count: for the read path.
+  [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
+  [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return ranged_[i] != 0; }
+  [[nodiscard]] RunId id() const { return id_; }
+  [[nodiscard]] int level() const { return level_; }
+
+ private:
+  RunId id_;
+  int level_;
+  std::vector<OpenTablePtr> tables_;
+  std::vector<const TableReader*> readers_;
+  std::vector<unsigned char> ranged_;
+  std::string common_;                   // prefix of all lower bounds
+  std::vector<std::uint64_t> prefixes_;  // of the lower bounds after it, big endian
+};
+
+/// The tables of a tree; shared between the TreeViews that differ only in memtables.
+struct TablesView {
+  VersionPtr version;
+  std::vector<RunView> runs;  ///< newest first; runs without files are left out
+  std::uint64_t memory_bytes = 0;
+};
+
+struct TreeView {
+  TreeId tree = kNoTree;
+  StampMode stamp = StampMode::kWriteTime;
+  std::vector<std::shared_ptr<MemTable>> memtables;  ///< newest first; the first one is active
+  std::shared_ptr<const TablesView> tables;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,240 @@
+// When writes wait, and when they are refused.
+//
+// Pressure is measured when the shape changes and on each tick, never on the write path, which reads a few flags:
+//   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes
+//   runs        of the youngest level, against the policy's two limits
+//   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
+// The slowdown is gradual: at pressure p of 1 a byte costs kSlowestNsPerByte, below it p times that; a thread sleeps whenever it has
+// saved up a millisecond. Refusals are about data that is added: deletes, range deletes and FLUSHDB go on when disk or memory is full.
+#include <algorithm>
+
+#include "db/db_impl.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kSlowestNsPerByte = 200;  // 5 MB/s
+constexpr std::uint64_t kSleepNs = 1'000'000;
+constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
+constexpr std::uint64_t kReserveDivisor = 20;     // 5 % of the disk stays free
+
+bool adds_data(const WriteBatch& batch) {
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  while (batch.next_op(&cursor, &op)) {
+    if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status DbImpl::admit(const WriteBatch& batch) {
+  if (read_only_.load(std::memory_order_relaxed)) {
+    MutexLock lock(state_mutex_);
+    if (!background_error_.is_ok()) return Status::read_only(background_error_.to_string());
+  }
+  if ((disk_full_.load(std::memory_order_relaxed) || out_of_memory_.load(std::memory_order_relaxed)) && adds_data(batch)) {
+    if (disk_full_) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
+    return Status::out_of_memory("storage.memory_budget is spent");
+  }
+  std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
+  if (pressure == 0) return Status::ok();
+  const StallReason reason = stall_reason_.load(std::memory_order_relaxed);
+  auto& micros = stall_micros_[static_cast<std::size_t>(reason)];
+  const std::uint64_t began = clock_.mono_ns();
+  if (pressure < 1000) {
+    const std::uint64_t owed = batch.payload_bytes() * kSlowestNsPerByte * pressure / 1000;
+    if (delay_debt_ns_.fetch_add(owed, std::memory_order_relaxed) + owed >= kSleepNs) {
+      delay_debt_ns_.store(0, std::memory_order_relaxed);
+      MutexLock lock(state_mutex_);
+      if (threads_) progress_.wait_for_ms(state_mutex_, 1);
+    }
+  } else {
+    MutexLock lock(state_mutex_);
+    while (slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && background_error_.is_ok() && !closing_) {
+      if (threads_) {
+        progress_.wait_for_ms(state_mutex_, 10);
+        continue;
+      }
+      state_mutex_.unlock();
+      const bool ran = pool_->run_one();
+      if (!ran) update_pressure();
+      state_mutex_.lock();
+      if (!ran) break;
+    }
+    if (!background_error_.is_ok()) return Status::read_only(background_error_.to_string());
+  }
+  micros.fetch_add((clock_.mono_ns() - began) / 1000, std::memory_order_relaxed);
+  return Status::ok();
+}
+
+void DbImpl::update_pressure() {
+  std::vector<TreePtr> trees;
+  {
+    MutexLock lock(commit_mutex_);
+    for (const auto& [id, tree] : trees_) trees.push_back(tree);
+  }
+  std::uint64_t memtable_bytes = 0, frozen_bytes = 0, table_memory = 0;
+  double worst = 0;
+  StallReason reason = StallReason::kNone;
+  const auto raise = [&](double pressure, StallReason why) {
+    if (pressure > worst) {
+      worst = pressure;
+      reason = why;
+    }
+  };
+  {
+    MutexLock lock(state_mutex_);
+    for (const TreePtr& tree : trees) {
+      if (tree->view_owner == nullptr) continue;
+      for (const auto& memtable : tree->view_owner->memtables) memtable_bytes += memtable->memory_bytes();
+      for (const FrozenMemTable& f : tree->frozen) frozen_bytes += f.memtable->memory_bytes();
+      table_memory += tree->view_owner->tables->memory_bytes;
+      const Version& version = *tree->view_owner->tables->version;
+      int level0 = 0;
+      for (const Run& run : version.runs) level0 += run.level == (version.runs.front().level) && !run.files.empty() ? 1 : 0;
+      const int slow = tree->policy->slowdown_runs(), stop = tree->policy->stop_runs();
+      if (compactions_paused_ == 0 && level0 > slow) {
+        raise(static_cast<double>(level0 - slow) / std::max(1, stop - slow), StallReason::kRuns);
+      }
+      const TreeShape shape =
+          version.shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [](FileNum) { return false; });
+      const auto debt = static_cast<double>(tree->policy->debt_bytes(shape));
+      const double soft = std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(shape.bytes()));
+      if (compactions_paused_ == 0 && debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
+    }
+  }
+  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
+  const std::uint64_t share = std::max(2 * settings_.memtable_size, std::min(budget / 3, 8 * settings_.memtable_size));
+  if (frozen_bytes > share / 2) {
+    raise(static_cast<double>(frozen_bytes - share / 2) / (static_cast<double>(share) / 2), StallReason::kMemTable);
+  }
+  stall_reason_.store(reason, std::memory_order_relaxed);
+  slowdown_permille_.store(static_cast<std::uint32_t>(std::min(1.0, worst) * 1000), std::memory_order_relaxed);
+  const std::uint64_t fixed = memtable_bytes + table_memory;
+  const std::uint64_t floor = std::min<std::uint64_t>(budget / 16, 8 << 20);
+  const std::uint64_t left = budget > fixed + floor ? budget - fixed : floor;
+  cache_->set_capacity(settings_.block_cache != 0 ? std::min(settings_.block_cache, left) : left);
+  out_of_memory_.store(fixed > budget + budget / 10, std::memory_order_relaxed);
+}
+
+void DbImpl::background_failed(const Status& status, const char* what) {
+  {
+    MutexLock lock(state_mutex_);
+    if (!background_error_.is_ok()) return;
+    background_error_ = status.with_context(what);
+    last_heal_ns_ = clock_.mono_ns();
+    read_only_ = true;
+    progress_.notify_all();
+  }
+  say(Severity::kError, std::string("read-only: ") + what + ": " + status.to_string());
+}
+
+void DbImpl::heal() {
+  Status error;
+  {
+    MutexLock lock(state_mutex_);
+    error = background_error_;
+    if (error.is_ok() || error.code() == Code::kCorruption || closing_) return;
+    if (clock_.mono_ns() - last_heal_ns_ < kHealNs) return;
+    last_heal_ns_ = clock_.mono_ns();
+  }
+  pool_->submit(Priority::kHigh, [this] {
+    MutexLock flushing(flush_mutex_);
+    if (closing_) return;
+    Status status;
+    {
+      MutexLock manifest(manifest_mutex_);
+      status = versions_->roll();
+    }
+    const bool log_failed = !log_->status().is_ok();
+    std::vector<TreePtr> trees;
+    SeqNum last_seq = 0;
+    if (status.is_ok()) {
+      MutexLock lock(commit_mutex_);
+      for (const auto& [id, tree] : trees_) trees.push_back(tree);
+      if (log_failed) {
+        for (const TreePtr& tree : trees) freeze(*tree);
+      }
+      last_seq = next_seq_ - 1;
+    }
+    if (status.is_ok()) status = flush_trees(trees, log_failed);
+    if (status.is_ok() && log_failed) {
+      status = log_->restart_after_failure(last_seq);
+      if (status.is_ok()) remove_old_segments(oldest_unflushed());
+    }
+    if (!status.is_ok()) return;
+    {
+      MutexLock lock(state_mutex_);
+      background_error_ = Status::ok();
+      read_only_ = false;
+      progress_.notify_all();
+    }
+    say(Severity::kInfo, "writes are accepted again");
+    for (const TreePtr& tree : trees) schedule_compactions(tree);
+  });
+}
+
+void DbImpl::tick() {
+  const Millis mark = time_.tick();
+  if (mark != 0 && manifest_mutex_.try_lock()) {
+    VersionEdit edit;
+    edit.time_mark = mark;
+    const Status status = closing_ ? Status::aborted("") : versions_->commit(std::move(edit));
+    manifest_mutex_.unlock();
+    if (status.is_ok()) {
+      time_.set_mark(mark);
+    } else if (!closing_) {
+      background_failed(status.with_context("manifest"), "engine time");
+    }
+  }
+  const Status log = log_->status();
+  if (!log.is_ok()) background_failed(log, "log");
+  heal();
+
+  auto space = fs_.disk_space(settings_.dir);
+  if (space.is_ok()) {
+    std::uint64_t used = log_->live_bytes();
+    std::vector<TreePtr> trees;
+    {
+      MutexLock lock(commit_mutex_);
+      for (const auto& [id, tree] : trees_) trees.push_back(tree);
+    }
+    {
+      MutexLock lock(state_mutex_);
+      for (const TreePtr& tree : trees) {
+        if (tree->view_owner == nullptr) continue;
+        for (const Run& run : tree->view_owner->tables->version->runs) {
+          for (const FileMetaPtr& file : run.files) used += file->data_bytes + file->metadata_bytes;
+        }
+      }
+    }
+    const bool full = settings_.max_disk_bytes != 0 ? used > settings_.max_disk_bytes
+                                                    : space->free_bytes < space->total_bytes / kReserveDivisor;
+    if (full != disk_full_.exchange(full)) {
+      say(full ? Severity::kError : Severity::kInfo, full ? "the disk is full: writes that add data are refused" : "the disk has room again");
+    }
+    // A tree that is rarely written to must not keep the whole log.
+    if (log_->live_bytes() > std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size)) {
+      MutexLock lock(commit_mutex_);
+      Tree* oldest = nullptr;
+      for (const auto& [id, tree] : trees_) {
+        if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq)) oldest = tree.get();
+      }
+      if (oldest != nullptr) freeze(*oldest);
+    }
+    for (const TreePtr& tree : trees) {
+      schedule_flush(tree);
+      schedule_compactions(tree);
+    }
+  }
+  update_pressure();
+  epoch_.collect();
+}
+
+void DbImpl::say(Severity severity, const std::string& text) {
+  if (events_ != nullptr) events_->on_message(severity, text);
+}
+
+}  // namespace ebbtide
