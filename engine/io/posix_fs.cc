@@ -17,41 +17,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
+#include <utility>
 
-#include "base/invariant.h"
+#include "io/errno_status.h"
 #include "io/file_system.h"
 
 namespace ebbtide {
 
 namespace {
-
-Status error_of(Bytes operation, Bytes path, int error) {
-  std::string text(operation);
-  text.append(" ").append(path).append(": ").append(std::generic_category().message(error));
-  switch (error) {
-    case ENOENT:
-      return Status::not_found(std::move(text));
-    case EEXIST:
-      return Status::exists(std::move(text));
-    case ENOSPC:
-    case EDQUOT:
-      return Status::no_space(std::move(text));
-    case EOPNOTSUPP:
-    case ENOSYS:
-      return Status::unsupported(std::move(text));
-    default:
-      return Status::io_error(std::move(text));
-  }
-}
-
-Status ends_early(Bytes path, std::uint64_t offset, std::size_t length, std::uint64_t end) {
-  return Status::corruption(std::string("read ").append(path).append(": ends at ").append(std::to_string(end)) + ", but " +
-                            std::to_string(length) + " bytes at " + std::to_string(offset) + " were expected");
-}
 
 /// Owns a descriptor.
 class Fd {
@@ -76,7 +51,7 @@ Result<Fd> open_fd(Bytes operation, const std::string& path, int flags, mode_t m
   do {
     fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
-  if (fd < 0) return error_of(operation, path, errno);
+  if (fd < 0) return errno_status(operation, path, errno);
   return Fd(fd);
 }
 
@@ -99,14 +74,14 @@ class PosixWritableFile final : public WritableFile {
   }
 
   Status sync() override {
-    if (::fdatasync(fd_.get()) != 0) return error_of("sync", path_, errno);
+    if (::fdatasync(fd_.get()) != 0) return errno_status("sync", path_, errno);
     return Status::ok();
   }
 
   Status close() override {
     const int fd = fd_.release();
     // On Linux the descriptor is gone even if close fails; EINTR is no failure.
-    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return error_of("close", path_, errno);
+    if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return errno_status("close", path_, errno);
     return Status::ok();
   }
 
@@ -120,7 +95,7 @@ class PosixWritableFile final : public WritableFile {
     while (count > 0) {
       const ssize_t written = ::writev(fd_.get(), vectors, count);
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return error_of("write", path_, errno);
+      if (written < 0) return errno_status("write", path_, errno);
       if (written == 0) return Status::io_error("write " + path_ + ": nothing was written");
       size_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_release);
       auto left = static_cast<std::size_t>(written);
@@ -148,7 +123,7 @@ Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::si
   while (done < length) {
     const ssize_t got = ::pread(fd, buffer + done, length - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return error_of("read", path, errno);
+    if (got < 0) return errno_status("read", path, errno);
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -215,7 +190,7 @@ class DirectRandomAccessFile final : public RandomAccessFile {
     while (done < span) {
       const ssize_t got = ::pread(fd_.get(), buffer + done, span - done, static_cast<off_t>(start + done));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return error_of("read", path_, errno);
+      if (got < 0) return errno_status("read", path_, errno);
       done += static_cast<std::size_t>(got);
       if (got == 0 || done % kAlignment != 0) break;
     }
@@ -258,35 +233,35 @@ class PosixFileSystem final : public FileSystem {
   }
 
   Status rename(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) return error_of("rename", from + " to " + to, errno);
+    if (::rename(from.c_str(), to.c_str()) != 0) return errno_status("rename", from + " to " + to, errno);
     return Status::ok();
   }
 
   Status unlink(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return error_of("unlink", path, errno);
+    if (::unlink(path.c_str()) != 0) return errno_status("unlink", path, errno);
     return Status::ok();
   }
 
   Status link(const std::string& from, const std::string& to) override {
-    if (::link(from.c_str(), to.c_str()) != 0) return error_of("link", from + " to " + to, errno);
+    if (::link(from.c_str(), to.c_str()) != 0) return errno_status("link", from + " to " + to, errno);
     return Status::ok();
   }
 
   Status truncate(const std::string& path, std::uint64_t size) override {
-    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) return error_of("truncate", path, errno);
+    if (::truncate(path.c_str(), static_cast<off_t>(size)) != 0) return errno_status("truncate", path, errno);
     return Status::ok();
   }
 
   Status sync_file(const std::string& path) override {
     TRY_ASSIGN(fd, open_fd("sync", path, O_RDWR));
-    if (::fdatasync(fd.get()) != 0) return error_of("sync", path, errno);
+    if (::fdatasync(fd.get()) != 0) return errno_status("sync", path, errno);
     return Status::ok();
   }
 
   Status sync_dir(const std::string& dir) override {
     const std::string name = dir.empty() ? "." : dir;
     TRY_ASSIGN(fd, open_fd("sync directory", name, O_RDONLY | O_DIRECTORY));
-    if (::fsync(fd.get()) != 0) return error_of("sync directory", name, errno);
+    if (::fsync(fd.get()) != 0) return errno_status("sync directory", name, errno);
     return Status::ok();
   }
 
@@ -295,22 +270,22 @@ class PosixFileSystem final : public FileSystem {
     const int error = errno;
     struct stat info {};
     if (error == EEXIST && ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return Status::ok();
-    return error_of("create directory", dir, error);
+    return errno_status("create directory", dir, error);
   }
 
   Status remove_dir(const std::string& dir) override {
-    if (::rmdir(dir.c_str()) != 0) return error_of("remove directory", dir, errno);
+    if (::rmdir(dir.c_str()) != 0) return errno_status("remove directory", dir, errno);
     return Status::ok();
   }
 
   Result<std::vector<std::string>> list(const std::string& dir) override {
     const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(dir.empty() ? "." : dir.c_str()), &::closedir);
-    if (stream == nullptr) return error_of("list", dir, errno);
+    if (stream == nullptr) return errno_status("list", dir, errno);
     std::vector<std::string> names;
     for (;;) {
       errno = 0;
       const dirent* entry = ::readdir(stream.get());
-      if (entry == nullptr && errno != 0) return error_of("list", dir, errno);
+      if (entry == nullptr && errno != 0) return errno_status("list", dir, errno);
       if (entry == nullptr) return names;
       const Bytes name(entry->d_name);
       if (name != "." && name != "..") names.emplace_back(name);
@@ -319,7 +294,7 @@ class PosixFileSystem final : public FileSystem {
 
   Result<std::uint64_t> file_size(const std::string& path) override {
     struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return error_of("stat", path, errno);
+    if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
     return static_cast<std::uint64_t>(info.st_size);
   }
 
@@ -333,19 +308,19 @@ class PosixFileSystem final : public FileSystem {
       result = ::fallocate(fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                            static_cast<off_t>(length));
     } while (result != 0 && errno == EINTR);
-    if (result != 0) return error_of("punch", path, errno);
+    if (result != 0) return errno_status("punch", path, errno);
     return Status::ok();
   }
 
   Result<std::uint64_t> allocated_bytes(const std::string& path) override {
     struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return error_of("stat", path, errno);
+    if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
     return static_cast<std::uint64_t>(info.st_blocks) * 512;  // POSIX: st_blocks counts 512-byte units, whatever st_blksize is
   }
 
   Result<DiskSpace> disk_space(const std::string& dir) override {
     struct statvfs info {};
-    if (::statvfs(dir.empty() ? "." : dir.c_str(), &info) != 0) return error_of("disk space of", dir, errno);
+    if (::statvfs(dir.empty() ? "." : dir.c_str(), &info) != 0) return errno_status("disk space of", dir, errno);
     return DiskSpace{.total_bytes = info.f_blocks * info.f_frsize, .free_bytes = info.f_bavail * info.f_frsize};
   }
 
@@ -354,14 +329,14 @@ class PosixFileSystem final : public FileSystem {
     TRY_ASSIGN(fd, open_fd("lock", path, O_RDWR | O_CREAT, 0600));
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return std::unique_ptr<FileLock>(new PosixFileLock(std::move(fd)));
     if (errno == EWOULDBLOCK) return Status::busy("lock " + path + ": held by another process, or open twice in this one");
-    return error_of("lock", path, errno);
+    return errno_status("lock", path, errno);
   }
 
  private:
   static Result<std::uint64_t> size_of(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
-    if (::fstat(fd, &info) != 0) return error_of(operation, path, errno);
-    if (S_ISDIR(info.st_mode)) return error_of(operation, path, EISDIR);
+    if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
+    if (S_ISDIR(info.st_mode)) return errno_status(operation, path, EISDIR);
     return static_cast<std::uint64_t>(info.st_size);
   }
 };

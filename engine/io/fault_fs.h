@@ -1,0 +1,77 @@
+// Faults as scripts: the n-th call of a kind fails, once or from then on, over any file system; and a hook before the n-th call,
+// from which a test takes a crash_clone of the memory file system below.
+//
+//   FaultFileSystem fs(memory);
+//   fs.inject({.ops = ops_of(FileOp::kSync), .nth = 3, .sticky = true, .path_has = ".wal"});
+//
+// A file whose sync failed stays lost, as on Linux: its later syncs answer ok and make nothing durable. Who tries again on the
+// same file is found out by the next crash.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "io/interposed_fs.h"
+
+namespace ebbtide {
+
+struct FileFault {
+  enum class Effect : std::uint8_t {
+    kNone,  ///< nothing happens
+    kHalf,  ///< a write gets half of its bytes through; nothing for other calls
+    kFull,  ///< it happens, and is reported as failed all the same
+  };
+  FileOps ops = kMutatingOps;
+  std::uint64_t nth = 1;  ///< 1 is the next matching call after inject()
+  bool sticky = false;    ///< all matching calls after it, too, until clear_faults()
+  Code code = Code::kIoError;
+  std::string path_has{};  ///< only calls whose path, or new name, contains it
+  Effect effect = Effect::kNone;
+};
+
+/// Thread-safe.
+class FaultFileSystem final : public InterposedFileSystem {
+ public:
+  explicit FaultFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
+
+  /// Adds a fault; the first one that strikes decides.
+  void inject(FileFault fault);
+  /// Faults end; files whose sync failed stay lost.
+  void clear_faults();
+  /// Calls `hook` once, on the thread of the nth matching call from now, before that call does or fails. Hooks may use this file
+  /// system, whose calls then count too.
+  void before_nth(std::uint64_t nth, FileOps ops, std::function<void()> hook);
+
+  /// Calls seen so far, failed ones included.
+  [[nodiscard]] std::uint64_t operations(FileOps ops = kMutatingOps) const;
+  /// Calls that were made to fail so far.
+  [[nodiscard]] std::uint64_t failures() const;
+
+ private:
+  struct Hook {
+    std::uint64_t left = 0;
+    FileOps ops = 0;
+    std::function<void()> hook;
+  };
+  struct Strike {
+    bool fails = false;
+    FileFault::Effect effect = FileFault::Effect::kNone;
+    Code code = Code::kOk;
+  };
+  Status around(const FileCall& call, const Run& run) override;
+  std::vector<std::function<void()>> count(const FileCall& call) EXCLUDES(mutex_);
+  Strike strike(const FileCall& call) EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  std::vector<FileFault> faults_ GUARDED_BY(mutex_);  // nth counts down to 0: striking
+  std::vector<Hook> hooks_ GUARDED_BY(mutex_);
+  std::map<FileOp, std::uint64_t> counts_ GUARDED_BY(mutex_);
+  std::set<std::uint64_t> lost_ GUARDED_BY(mutex_);  // handles whose sync failed
+  std::uint64_t failures_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace ebbtide

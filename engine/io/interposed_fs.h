@@ -1,0 +1,102 @@
+// A file system over another that sees every call: the common half of fault_fs and trace_fs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+/// What a call does. sync_file() is kSync as a file's sync() is; kStat is file_size() and allocated_bytes().
+enum class FileOp : std::uint8_t {
+  kCreate,
+  kWrite,
+  kSync,
+  kClose,
+  kRename,
+  kUnlink,
+  kLink,
+  kTruncate,
+  kPunchHole,
+  kSyncDir,
+  kCreateDir,
+  kRemoveDir,
+  kLock,
+  kOpen,
+  kRead,
+  kList,
+  kStat,
+};
+
+/// "create", "write", "sync_dir", ...
+const char* file_op_name(FileOp op);
+
+/// A set of kinds of calls.
+using FileOps = std::uint32_t;
+constexpr FileOps ops_of(FileOp op) { return FileOps{1} << static_cast<unsigned>(op); }
+template <typename... Rest>
+constexpr FileOps ops_of(FileOp op, Rest... rest) {
+  return ops_of(op) | ops_of(rest...);
+}
+inline constexpr FileOps kReadOps = ops_of(FileOp::kOpen, FileOp::kRead, FileOp::kList, FileOp::kStat);
+/// What changes something on disk. Neither closing nor locking does.
+inline constexpr FileOps kMutatingOps =
+    ops_of(FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename, FileOp::kUnlink, FileOp::kLink, FileOp::kTruncate,
+           FileOp::kPunchHole, FileOp::kSyncDir, FileOp::kCreateDir, FileOp::kRemoveDir);
+inline constexpr FileOps kAllOps = kReadOps | kMutatingOps | ops_of(FileOp::kClose, FileOp::kLock);
+
+struct FileCall {
+  FileOp op = FileOp::kRead;
+  std::string path{};
+  std::string to{};          ///< rename, link: the new name
+  std::uint64_t offset = 0;  ///< read, punch_hole; the new size for truncate
+  std::uint64_t length = 0;  ///< read, write, punch_hole
+  std::uint64_t handle = 0;  ///< tells open files apart; 0 for calls by name
+};
+
+/// Thread-safe if around() is. exists() and disk_space() go through unseen.
+class InterposedFileSystem : public FileSystem {
+ public:
+  /// `base` outlives this and the files opened through it; so does this.
+  explicit InterposedFileSystem(FileSystem& base) : base_(base) {}
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) final;
+  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) final;
+  Status rename(const std::string& from, const std::string& to) final;
+  Status unlink(const std::string& path) final;
+  Status link(const std::string& from, const std::string& to) final;
+  Status truncate(const std::string& path, std::uint64_t size) final;
+  Status sync_file(const std::string& path) final;
+  Status sync_dir(const std::string& dir) final;
+  Status create_dir(const std::string& dir) final;
+  Status remove_dir(const std::string& dir) final;
+  Result<std::vector<std::string>> list(const std::string& dir) final;
+  Result<std::uint64_t> file_size(const std::string& path) final;
+  [[nodiscard]] bool exists(const std::string& path) final;
+  Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) final;
+  Result<std::uint64_t> allocated_bytes(const std::string& path) final;
+  Result<DiskSpace> disk_space(const std::string& dir) final;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;
+
+ protected:
+  /// Does the call on the file system below. For a write only the first `length` bytes; for all others `length` means nothing.
+  using Run = std::function<Status(std::uint64_t length)>;
+  /// Once for each call, with whatever should happen around it. If it answers ok, run() was called and answered ok.
+  virtual Status around(const FileCall& call, const Run& run) = 0;
+
+ private:
+  class Writer;
+  class Reader;
+  template <typename T, typename Call>
+  Result<T> answer(const FileCall& call, Call below);
+
+  FileSystem& base_;
+  std::atomic<std::uint64_t> last_handle_{0};
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,55 @@
+// One file of the memory file system: two images of its bytes and the sectors in which they may differ.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <engine/types.h>
+
+#include "base/random.h"
+
+namespace ebbtide {
+
+/// Not thread-safe; the file system's mutex guards it. Memory: both images.
+class MemoryFile {
+ public:
+  static constexpr std::uint64_t kSectorBytes = 512;
+
+  [[nodiscard]] std::uint64_t size() const { return data_.size(); }
+  [[nodiscard]] Bytes data() const { return data_; }
+  /// Bytes of the sectors that hold something.
+  [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_sectors_ * kSectorBytes; }
+  /// How many of `length` bytes fit when appended, if only `free_bytes` more may be allocated.
+  [[nodiscard]] std::uint64_t appendable(std::uint64_t length, std::uint64_t free_bytes) const;
+
+  void append(Bytes data);
+  /// Cuts, or extends by a hole.
+  void truncate(std::uint64_t size);
+  /// Zeros the range as far as the file goes; whole sectors in it are given back.
+  void punch(std::uint64_t offset, std::uint64_t length);
+  void sync();
+
+  /// What a crash could leave: the durable bytes, or a random mix of them and the volatile ones. All of it is durable.
+  [[nodiscard]] MemoryFile durable_copy() const;
+  [[nodiscard]] MemoryFile torn_copy(Random& random) const;
+  [[nodiscard]] MemoryFile volatile_copy() const;
+
+ private:
+  struct Sector {
+    bool dirty = false;      // written since the last sync
+    bool allocated = false;  // holds something, as programs see it
+    bool durable = false;    // holds something on the device
+  };
+  static MemoryFile synced(std::string bytes, std::vector<Sector> sectors);
+  void touch(std::uint64_t first, std::uint64_t end, bool allocate);
+  void tear_sector(Random& random, std::uint64_t sector, std::string* bytes) const;
+
+  std::string data_;
+  std::string durable_;
+  std::vector<Sector> sectors_;  // of the longer image
+  std::uint64_t allocated_sectors_ = 0;
+  std::uint64_t dirty_first_ = 0, dirty_end_ = 0;  // every dirty sector lies in between
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,82 @@
+// A file system in memory that can lose power.
+//
+// Everything is there twice: as programs see it (volatile) and as the device has it (durable). Files are compared by sectors of
+// 512 bytes, directories by entries:
+// 1. sync() and sync_file() make a file's data, size and holes durable, and never its name.
+// 2. sync_dir() makes the creations, links, renames and unlinks of one directory durable, and never a file's data. A new
+// directory
+//    is an entry of its parent, durable after sync_dir() of that.
+// 3. After a power loss each unsynced sector is as it was, as it was written, or a mix of both; the size lies anywhere between
+// the
+//    durable and the volatile one; each unsynced change of a name has happened or not, a rename as a whole. Changes of one entry
+//    keep their order; changes of different entries do not. So an unlink may survive the rename that was made before it.
+//
+// Gentler than real devices in that a sync that answered is never forgotten and synced sectors never change.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+/// What a crash leaves of what was not synced.
+enum class CrashMode : std::uint8_t {
+  kNothing,     ///< the durable state only
+  kEverything,  ///< all of it: the process was killed, the machine lives
+  kRandom,      ///< each sector and each change of a name by seed
+};
+
+/// Thread-safe. Paths: "a", "./a" and "a/" are the same entry of the working directory "" (or "."); "/a" is of another root, "/".
+/// Both roots exist from the start.
+class MemoryFileSystem final : public FileSystem {
+ public:
+  static constexpr std::uint64_t kSectorBytes = 512;
+
+  MemoryFileSystem();
+  ~MemoryFileSystem() override;
+  MemoryFileSystem(const MemoryFileSystem&) = delete;
+  MemoryFileSystem& operator=(const MemoryFileSystem&) = delete;
+
+  /// What the device could hold if power went now; all of it durable, nothing open, nothing locked, without a capacity limit.
+  /// The same state, mode and seed give the same clone. This file system goes on unharmed.
+  [[nodiscard]] std::unique_ptr<MemoryFileSystem> crash_clone(std::uint64_t seed, CrashMode mode = CrashMode::kRandom) const;
+
+  /// Bytes, in whole sectors, that all files together may occupy; 0 is no limit. Below what is used already: nothing grows until
+  /// enough was given back. An unlinked file counts for as long as it is open.
+  void set_capacity(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t used_bytes() const;
+  /// Paths of all files and directories, sorted; a directory's ends with a slash. For messages of failing tests.
+  [[nodiscard]] std::vector<std::string> tree() const;
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) override;
+  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) override;
+  Status rename(const std::string& from, const std::string& to) override;
+  Status unlink(const std::string& path) override;
+  Status link(const std::string& from, const std::string& to) override;
+  Status truncate(const std::string& path, std::uint64_t size) override;
+  Status sync_file(const std::string& path) override;
+  Status sync_dir(const std::string& dir) override;
+  Status create_dir(const std::string& dir) override;
+  Status remove_dir(const std::string& dir) override;
+  Result<std::vector<std::string>> list(const std::string& dir) override;
+  Result<std::uint64_t> file_size(const std::string& path) override;
+  [[nodiscard]] bool exists(const std::string& path) override;
+  Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) override;
+  Result<std::uint64_t> allocated_bytes(const std::string& path) override;
+  Result<DiskSpace> disk_space(const std::string& dir) override;
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
+
+ private:
+  class Disk;
+  class Writer;
+  class Reader;
+  class Lock;
+  explicit MemoryFileSystem(std::shared_ptr<Disk> disk);
+  const std::shared_ptr<Disk> disk_;  // shared with the open files, which may outlive this
+};
+
+}  // namespace ebbtide

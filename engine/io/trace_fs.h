@@ -1,0 +1,42 @@
+// Side effects as text: a line per call, for golden tests of what is synced, renamed and unlinked, and in which order.
+//
+//   create data/000001.wal
+//   write data/000001.wal
+//   sync data/000001.wal
+//   sync_dir data
+//   rename data/CURRENT.tmp -> data/CURRENT
+//   unlink data/000001.wal = i/o error
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "io/interposed_fs.h"
+
+namespace ebbtide {
+
+struct TraceOptions {
+  FileOps ops = kMutatingOps;  ///< which calls are recorded
+  bool lengths = false;        ///< "write data/000001.wal 32"
+};
+
+/// Thread-safe. A line is written when its call has returned.
+class TraceFileSystem final : public InterposedFileSystem {
+ public:
+  explicit TraceFileSystem(FileSystem& base, TraceOptions options = {}) : InterposedFileSystem(base), options_(options) {}
+
+  /// All lines so far.
+  [[nodiscard]] std::vector<std::string> lines() const;
+  /// All lines so far, each ended by a newline; then starts afresh.
+  std::string take();
+
+ private:
+  Status around(const FileCall& call, const Run& run) override;
+
+  const TraceOptions options_;
+  mutable Mutex mutex_;
+  std::vector<std::string> lines_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ebbtide

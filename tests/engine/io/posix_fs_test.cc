@@ -1,0 +1,94 @@
+// What only the real file system has: modes, descriptors, errors of the system.
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "engine/io/rooms.h"
+
+namespace ebbtide {
+namespace {
+
+unsigned mode_of(const std::string& path) {
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  return info.st_mode & 07777;
+}
+
+TEST_CASE("files are readable by their owner only") {
+  PosixRoom room;
+  const mode_t before = ::umask(0);
+  write_file(room.fs(), room.path("f"), "x");
+  const auto lock = value_of(room.fs().lock(room.path("LOCK")));
+  require_ok(room.fs().create_dir(room.path("d")));
+  ::umask(before);
+  REQUIRE(mode_of(room.path("f")) == 0600);
+  REQUIRE(mode_of(room.path("LOCK")) == 0600);
+  REQUIRE(mode_of(room.path("d")) == 0700);
+}
+
+TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-exec") {
+  PosixRoom room;
+  const auto writer = value_of(room.fs().create(room.path("f")));
+  const auto reader = value_of(room.fs().open(room.path("f")));
+  const auto lock = value_of(room.fs().lock(room.path("LOCK")));
+  int ours = 0;
+  for (int fd = 0; fd < 256; ++fd) {
+    char target[4096];
+    const ssize_t length = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof(target));
+    if (length < 0 || Bytes(target, static_cast<std::size_t>(length)).find(room.dir()) == Bytes::npos) continue;
+    ++ours;
+    REQUIRE((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  REQUIRE(ours == 3);
+
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(room.fs().lock(room.path("LOCK")).status().code() == Code::kBusy ? 0 : 1);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("a write that the system cut short goes on and then says why") {
+  PosixRoom room;
+  // The file-size limit makes the kernel take a part of the first write and refuse the rest.
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{.rlim_cur = 10'000, .rlim_max = 10'000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    auto file = room.fs().create(room.path("f"));
+    if (!file.is_ok()) ::_exit(1);
+    const std::string a(6000, 'a'), b(6000, 'b');
+    const Bytes pieces[] = {a, b};
+    const Status status = (*file)->append(pieces);
+    if (status.code() != Code::kIoError || !status.message().starts_with("write " + room.path("f") + ": ")) ::_exit(2);
+    ::_exit((*file)->size() == 10'000 ? 0 : 3);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  REQUIRE(WEXITSTATUS(status) == 0);
+  REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == std::string(6000, 'a') + std::string(4000, 'b'));
+}
+
+TEST_CASE("a page that was just written is read without waiting, where the file system can tell") {
+  PosixRoom room;
+  write_file(room.fs(), room.path("f"), std::string(8192, 'x'));
+  const auto file = value_of(room.fs().open(room.path("f")));
+  std::string buffer(4096, '\0');
+  if (value_of(file->read_if_cached(100, 4096, buffer.data()))) REQUIRE(buffer == std::string(4096, 'x'));
+  const auto direct = value_of(room.fs().open(room.path("f"), {.direct = true}));
+  require_ok(direct->read(8000, 192, buffer.data()));
+  REQUIRE(buffer.substr(0, 192) == std::string(192, 'x'));
+}
+
+}  // namespace
+}  // namespace ebbtide
