@@ -80,6 +80,8 @@ class OutputBuffer {
   [[nodiscard]] Mark mark() const { return {end_, next_number_}; }
   /// Takes back everything appended, and every hole opened, since the mark.
   void truncate(Mark mark);
+  /// Drops every byte from `position` on. Requires begin() <= position <= end() and no open hole.
+  void drop_from(std::uint64_t position) { truncate({position, next_number_}); }
   /// The next bytes to send, up to position `limit`, as at most `max` pieces; returns how many pieces.
   int pieces(iovec* out, int max, std::uint64_t limit) const;
   /// `n` bytes were sent. Requires n <= size().

@@ -112,9 +112,13 @@ std::span<char> RequestParser::room(const ParserLimits& limits) {
   return {buffer_ + end_, capacity_ - end_};
 }
 
-void RequestParser::received(std::size_t n) { end_ += n; }
+void RequestParser::received(std::size_t n) {
+  end_ += n;
+  starved_ = false;
+}
 
 void RequestParser::feed(Bytes data, const ParserLimits& limits) {
+  starved_ = false;
   if (std::size_t n = std::min(big_missing(), data.size()); n > 0 && position_ == end_) {
     if (big_->size() + n > big_->capacity()) big_->reserve(std::min(big_length_, std::max(big_->size() + n, big_->capacity() * 8)));
     big_->append(data.substr(0, n));
@@ -158,7 +162,10 @@ RequestParser::Step RequestParser::fail(Failure failure, std::string error) {
 
 std::size_t RequestParser::parse(const ParserLimits& limits, std::size_t max_commands) {
   while (failure_ == Failure::kNone && commands_.size() < max_commands) {
-    if (parse_one(limits) == Step::kNeedMore) break;
+    if (parse_one(limits) == Step::kNeedMore) {
+      starved_ = true;
+      break;
+    }
   }
   if (failure_ == Failure::kNone && end_ - start_ > limits.max_query_buffer && commands_.empty()) {
     fail(Failure::kQueryBuffer, {});

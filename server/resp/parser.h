@@ -62,8 +62,8 @@ class RequestParser {
   [[nodiscard]] Args command(std::size_t i) const;
   /// The commands are done; their arguments are gone.
   void release();
-  /// Whether input is buffered that has not been parsed: parse() may give more without another received().
-  [[nodiscard]] bool has_input() const { return position_ < end_; }
+  /// Whether parse() may give more without another received(): it stopped at max_commands, not for want of input.
+  [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 
   /// Met after the commands that are ready; final.
   [[nodiscard]] Failure failure() const { return failure_; }
@@ -111,6 +111,7 @@ class RequestParser {
   std::vector<SharedArg> shared_;
   std::vector<Command> commands_;
   bool first_byte_seen_ = false;
+  bool starved_ = false;  ///< nothing more can be parsed before more is received
   Failure failure_ = Failure::kNone;
   std::string error_;
 };

@@ -1,0 +1,136 @@
+#include "net/connection.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "resp/reply.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int kPieces = 64;
+constexpr std::size_t kSendPerRound = 4 << 20;  // then the other connections have their turn
+constexpr int kBigReads = 8;                    // of scratch size, likewise
+constexpr std::size_t kCommandsPerRound = 4096;
+
+}  // namespace
+
+Connection::~Connection() {
+  if (fd >= 0) ::close(fd);
+}
+
+Connection::Io Connection::receive(const ParserLimits& limits, std::span<char> scratch, LoopCounters& counters) {
+  for (int round = 0;; ++round) {
+    const bool big = parser.big_missing() > 0;
+    const std::span<char> room = big ? scratch : parser.room(limits);
+    const ssize_t n = ::recv(fd, room.data(), room.size(), MSG_DONTWAIT);
+    counters.reads.add(1);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return readable = false, Io::kBlocked;
+      return Io::kError;
+    }
+    if (n == 0) {
+      end_of_input = true;
+      readable = false;
+      return Io::kEnd;
+    }
+    counters.bytes_in.add(static_cast<std::uint64_t>(n));
+    if (big) {
+      parser.feed(Bytes(room.data(), static_cast<std::size_t>(n)), limits);
+    } else {
+      parser.received(static_cast<std::size_t>(n));
+    }
+    // Fewer bytes than asked for: the socket is empty, and epoll reports what comes later.
+    if (static_cast<std::size_t>(n) < room.size()) return readable = false, Io::kOk;
+    if (!big || round >= kBigReads || parser.big_missing() == 0) return Io::kOk;
+  }
+}
+
+std::uint64_t Connection::send_limit(std::uint64_t durable_seq) const {
+  for (const Gate& gate : gates) {
+    if (gate.seq > durable_seq) return gate.from;
+  }
+  return out.end();
+}
+
+Connection::Io Connection::send(std::uint64_t durable_seq, LoopCounters& counters) {
+  while (!gates.empty() && gates.front().seq <= durable_seq) gates.pop_front();
+  const std::uint64_t limit = gates.empty() ? out.end() : gates.front().from;
+  std::size_t sent = 0;
+  while (out.begin() < limit && sent < kSendPerRound) {
+    iovec pieces[kPieces];
+    msghdr message{};
+    message.msg_iov = pieces;
+    message.msg_iovlen = static_cast<std::size_t>(out.pieces(pieces, kPieces, limit));
+    const ssize_t n = message.msg_iovlen == 1 ? ::send(fd, pieces[0].iov_base, pieces[0].iov_len, MSG_NOSIGNAL | MSG_DONTWAIT)
+                                              : ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    counters.writes.add(1);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return writable = false, Io::kBlocked;
+      return Io::kError;
+    }
+    counters.bytes_out.add(static_cast<std::uint64_t>(n));
+    out.consume(static_cast<std::size_t>(n));
+    sent += static_cast<std::size_t>(n);
+  }
+  return Io::kOk;
+}
+
+void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>* pass) {
+  waiting = false;
+  if (!pending.empty()) {
+    for (PendingCommand& command : pending) {
+      if (command.state == PendingCommand::State::kWaiting) {
+        command.state = PendingCommand::State::kNotRun;
+        ++command.attempt;
+        command.deadline_ms = 0;
+      }
+      pass->push_back(std::move(command));
+    }
+    pending.clear();
+    return;
+  }
+  // A stranger's commands are taken one by one: AUTH may lift the limits for what follows.
+  const std::size_t count = parser.parse(limits, limits.stranger ? 1 : kCommandsPerRound);
+  for (std::size_t i = 0; i < count; ++i) {
+    PendingCommand& command = pass->emplace_back();
+    command.client = this;
+    command.args = parser.command(i);
+  }
+}
+
+void Connection::take_back(std::span<PendingCommand> part) {
+  std::size_t done = 0;
+  while (done < part.size() && part[done].state == PendingCommand::State::kDone) ++done;
+  if (done == part.size()) [[likely]] {
+    parser.release();
+    return;
+  }
+  waiting = part[done].state == PendingCommand::State::kWaiting;
+  pending.reserve(part.size() - done);
+  for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
+}
+
+void Connection::close_gate(std::uint64_t durable_seq) {
+  const std::uint64_t end = out.end();
+  if (end > gated_until && seen_seq > durable_seq) gates.push_back({std::max(gated_until, out.begin()), seen_seq});
+  gated_until = end;
+}
+
+void Connection::give_up_gated(std::uint64_t durable_seq) {
+  while (!gates.empty() && gates.front().seq <= durable_seq) gates.pop_front();
+  if (gates.empty()) return;
+  // Everything before the gate is on its way or may go; what lies behind it is not known to be true.
+  out.drop_from(gates.front().from);
+  gates.clear();
+  Reply(&out, protocol).error("UNKNOWN the log could not be written: the outcome of the commands is not known");
+  gated_until = out.end();
+  close_after_reply = true;
+}
+
+}  // namespace ebbtide

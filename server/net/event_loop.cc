@@ -1,0 +1,520 @@
+#include "net/event_loop.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "resp/reply.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int kEvents = 512;
+constexpr std::size_t kScratchBytes = 256 << 10;
+constexpr std::int64_t kSweepMs = 100;           // a tenth of the connections each time
+constexpr std::int64_t kLingerMs = 500;
+constexpr std::size_t kLingerBytes = 1 << 20;
+constexpr std::int64_t kHalfClosedMs = 1'000;    // how long a command may wait for the disk after its client has gone
+
+}  // namespace
+
+EventLoop::EventLoop(int index, const NetSettings& settings, NetShared* shared, const NetEnv* env)
+    : index_(index), shared_(shared), env_(env), settings_(settings), scratch_(kScratchBytes) {}
+
+EventLoop::~EventLoop() {
+  stop();
+  if (epoll_ >= 0) ::close(epoll_);
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
+  epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) return std::string("epoll_create1: ") + std::strerror(errno);
+  wake_fd_ = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd_ < 0) return std::string("eventfd: ") + std::strerror(errno);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLET;
+  event.data.ptr = nullptr;  // the wake-up
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) return std::string("epoll_ctl: ") + std::strerror(errno);
+  sink_ = std::move(sink);
+  thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), ("loop-" + std::to_string(index_)).c_str());
+    run();
+  });
+  return {};
+}
+
+void EventLoop::stop() {
+  if (!thread_.joinable()) return;
+  stopping_ = true;
+  wake();
+  thread_.join();
+}
+
+// --- what other threads may do
+
+void EventLoop::wake() {
+  if (woken_.exchange(true)) return;
+  const std::uint64_t one = 1;
+  while (::write(wake_fd_, &one, sizeof(one)) < 0 && errno == EINTR) {
+  }
+}
+
+void EventLoop::post(std::function<void()> task) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!accepting_tasks_) return;
+    tasks_.push_back(std::move(task));
+  }
+  wake();
+}
+
+void EventLoop::resume(std::uint64_t client_id) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!accepting_tasks_) return;
+    resumes_.push_back(client_id);
+  }
+  wake();
+}
+
+void EventLoop::adopt(int fd, std::string address, std::string local_address, bool stranger) {
+  load_.fetch_add(1);
+  {
+    std::lock_guard lock(mutex_);
+    if (accepting_tasks_) {
+      tasks_.push_back([this, fd, stranger, a = std::move(address), l = std::move(local_address)]() mutable {
+        add_connection(fd, std::move(a), std::move(l), stranger);
+      });
+      fd = -1;
+    }
+  }
+  if (fd >= 0) {
+    ::close(fd);
+    shared_->clients.fetch_sub(1);
+    if (stranger) shared_->strangers.fetch_sub(1);
+    load_.fetch_sub(1);
+    return;
+  }
+  wake();
+}
+
+void EventLoop::notify_durable() {
+  if (gate_waited_.load()) wake();
+}
+
+void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
+  auto shared = std::make_shared<std::unique_ptr<CommandSink>>(std::move(sink));
+  post([this, shared, gate] {
+    sink_ = std::move(*shared);
+    gate_ = gate;
+  });
+}
+
+void EventLoop::set_settings(const NetSettings& settings) {
+  post([this, settings] { settings_ = settings; });
+}
+
+// --- the loop
+
+void EventLoop::run() {
+  now_ms_ = env_->unix_ms();
+  while (!stopping_) round(wait_time());
+  {
+    std::lock_guard lock(mutex_);
+    accepting_tasks_ = false;
+  }
+  run_tasks();
+  if (gate_ != nullptr) gate_->end_of_pass();
+  while (!connections_.empty()) {
+    Connection& c = *connections_.back();
+    c.send(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq(), counters_);
+    close(c);
+  }
+  bury();
+  sink_.reset();
+}
+
+int EventLoop::wait_time() const {
+  if (!queue_.empty()) return 0;
+  std::int64_t until = connections_.empty() ? now_ms_ + 60'000 : next_sweep_ms_;
+  if (!deadlines_.empty()) until = std::min(until, deadlines_.top().at_ms);
+  return static_cast<int>(std::clamp<std::int64_t>(until - now_ms_, 0, 60'000));
+}
+
+void EventLoop::round(int timeout_ms) {
+  epoll_event events[kEvents];
+  const int n = ::epoll_wait(epoll_, events, kEvents, timeout_ms);
+  counters_.waits.add(1);
+  now_ms_ = env_->unix_ms();
+  bool woken = false;
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.ptr == nullptr) {
+      woken = true;
+    } else {
+      on_event(*static_cast<Connection*>(events[i].data.ptr), events[i].events);
+    }
+  }
+  if (woken) {
+    std::uint64_t count = 0;
+    (void)!::read(wake_fd_, &count, sizeof(count));
+    woken_ = false;
+    run_tasks();
+  }
+  hand_in_late();
+  working_.swap(queue_);
+  run_pass();
+  flush_gated();
+  if (now_ms_ >= next_sweep_ms_) sweep();
+  bury();
+}
+
+void EventLoop::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  std::vector<std::uint64_t> resumes;
+  {
+    std::lock_guard lock(mutex_);
+    tasks.swap(tasks_);
+    resumes.swap(resumes_);
+  }
+  for (auto& task : tasks) task();
+  for (const std::uint64_t id : resumes) {
+    auto* c = static_cast<Connection*>(find(id));
+    if (c == nullptr || !c->waiting) continue;
+    c->resumed = true;
+    enqueue(*c);
+  }
+}
+
+void EventLoop::hand_in_late() {
+  while (!deadlines_.empty() && deadlines_.top().at_ms <= now_ms_) {
+    auto* c = static_cast<Connection*>(find(deadlines_.top().client_id));
+    deadlines_.pop();
+    if (c == nullptr || !c->waiting || c->pending.empty()) continue;
+    const std::int64_t deadline = c->pending.front().deadline_ms;
+    if (deadline == 0 || deadline > now_ms_) continue;  // of an earlier command
+    c->resumed = true;
+    enqueue(*c);
+  }
+}
+
+void EventLoop::add_connection(int fd, std::string address, std::string local_address, bool stranger) {
+  auto owned = std::make_unique<Connection>(fd);
+  Connection& c = *owned;
+  c.id = shared_->next_client_id.fetch_add(1);
+  c.loop = this;
+  c.address = std::move(address);
+  c.local_address = std::move(local_address);
+  c.created_ms = c.last_command_ms = now_ms_;
+  c.authenticated = !stranger;
+  c.counted_stranger = stranger;
+  c.slot = connections_.size();
+  connections_.push_back(std::move(owned));
+  by_id_.emplace(c.id, &c);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &c;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) close(c);
+}
+
+Client* EventLoop::find(std::uint64_t client_id) {
+  auto it = by_id_.find(client_id);
+  return it == by_id_.end() ? nullptr : it->second;
+}
+
+void EventLoop::for_each(const std::function<void(Client&)>& f) {
+  for (std::size_t i = 0; i < connections_.size(); ++i) {
+    if (!connections_[i]->dead && !connections_[i]->lingering) f(*connections_[i]);
+  }
+}
+
+void EventLoop::touch(Client* client) {
+  auto& c = static_cast<Connection&>(*client);
+  if (!c.dead) enqueue(c);
+}
+
+void EventLoop::enqueue(Connection& c) {
+  if (c.queued) return;
+  c.queued = true;
+  queue_.push_back(&c);
+}
+
+void EventLoop::on_event(Connection& c, std::uint32_t events) {
+  if (c.dead) return;
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0 && (c.has_pending() || c.lingering || c.close_after_reply)) return close(c);
+  if ((events & EPOLLOUT) != 0 && !c.writable) {
+    c.writable = true;
+    enqueue(c);
+  }
+  if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) {
+    c.readable = true;
+    if ((events & EPOLLRDHUP) != 0 && c.end_of_input_ms == 0) c.end_of_input_ms = now_ms_;
+    if (c.lingering) {
+      linger(c);
+    } else if (c.may_read()) {
+      receive(c);
+    }
+  }
+}
+
+ParserLimits EventLoop::limits_for(const Connection& c) const {
+  ParserLimits limits;
+  limits.max_bulk = static_cast<std::int64_t>(settings_.max_bulk_bytes);
+  limits.max_query_buffer = settings_.query_buffer_bytes;
+  limits.stranger = !c.authenticated;
+  return limits;
+}
+
+void EventLoop::receive(Connection& c) {
+  const Connection::Io io = c.receive(limits_for(c), scratch_, counters_);
+  if (io == Connection::Io::kError) return close(c);
+  if (io != Connection::Io::kBlocked) enqueue(c);
+}
+
+// Everything that is ready becomes one span.
+void EventLoop::run_pass() {
+  if (working_.empty()) return;
+  pass_.clear();
+  parts_.clear();
+  for (Connection* c : working_) {
+    c->queued = false;
+    if (c->dead) continue;
+    const std::size_t first = pass_.size();
+    const bool input_turn = c->pending.empty() ? c->may_parse() : (!c->waiting || c->resumed);
+    if (input_turn && !c->closing() && c->out.size() < c->output_high_water) {
+      c->resumed = false;
+      c->hand_in(limits_for(*c), &pass_);
+    }
+    parts_.push_back({c, first, pass_.size() - first});
+  }
+  working_.clear();
+  if (!pass_.empty()) {
+    const std::uint64_t begin = env_->mono_ns();
+    sink_->run_pass(pass_);
+    if (gate_ != nullptr) gate_->end_of_pass();
+    const std::uint64_t nanos = env_->mono_ns() - begin;
+    counters_.passes.add(1);
+    counters_.commands.add(pass_.size());
+    counters_.pass_nanos.add(nanos);
+    int bucket = 0;
+    while (bucket + 1 < LoopCounters::kPassBuckets && (nanos >> 10) >= (std::uint64_t{1} << bucket)) ++bucket;
+    counters_.pass_bucket[bucket].add(1);
+  }
+  for (const Part& part : parts_) {
+    Connection& c = *part.connection;
+    if (c.dead) continue;
+    if (part.count > 0) {
+      c.last_command_ms = now_ms_;
+      c.take_back(std::span(pass_).subspan(part.first, part.count));
+      if (c.waiting && c.pending.front().deadline_ms != 0) deadlines_.push({c.pending.front().deadline_ms, c.id});
+    }
+    settle(c);
+  }
+  pass_.clear();
+}
+
+// After a pass, or after something was appended from outside: gate, send, decide what comes next.
+void EventLoop::settle(Connection& c) {
+  if (c.counted_stranger && c.authenticated) {
+    c.counted_stranger = false;
+    shared_->strangers.fetch_sub(1);
+  }
+  if (c.close_now) return close(c);
+  if (c.parser.failure() != RequestParser::Failure::kNone && !c.has_pending() && !c.error_sent && !c.close_after_reply) {
+    settle_failure(c);
+    if (c.dead) return;
+  }
+  if (c.end_of_input && !c.has_pending() && !c.parser.has_input()) c.close_after_reply = true;
+  c.close_gate(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq());
+  flush(c);
+  if (c.dead) return;
+  check_output_limits(c);
+  if (c.dead) return;
+  // More to do without waiting for epoll?
+  if (c.has_pending() ? c.may_run() : c.may_parse()) enqueue(c);
+  if (c.may_read()) receive(c);
+}
+
+void EventLoop::settle_failure(Connection& c) {
+  c.error_sent = true;
+  switch (c.parser.failure()) {
+    case RequestParser::Failure::kNone: return;
+    case RequestParser::Failure::kProtocol:
+      counters_.protocol_errors.add(1);
+      Reply(&c.out, c.protocol).error("ERR " + c.parser.error());
+      c.close_after_reply = true;
+      return;
+    case RequestParser::Failure::kSecurity:
+      counters_.security_closes.add(1);
+      if (now_ms_ - security_logged_ms_ >= 60'000) {
+        security_logged_ms_ = now_ms_;
+        env_->log(NetLog::kWarning, "possible cross-protocol attack: " + c.address +
+                                        " sent POST or Host: as a command; its connection was closed");
+      }
+      return close(c);
+    case RequestParser::Failure::kNotResp: return close(c);
+    case RequestParser::Failure::kQueryBuffer:
+      counters_.query_limit_closes.add(1);
+      env_->log(NetLog::kWarning, "closed " + c.address + ": its query buffer reached limits.client_query_buffer_limit");
+      return close(c);
+  }
+}
+
+void EventLoop::flush(Connection& c) {
+  const std::uint64_t durable = gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq();
+  if (c.writable && !c.out.empty()) {
+    const Connection::Io io = c.send(durable, counters_);
+    if (io == Connection::Io::kError) return close(c);
+    if (io == Connection::Io::kOk && c.out.begin() < c.send_limit(durable)) enqueue(c);  // its share of the round is used up
+  }
+  if (c.gated() && !c.in_gated_list) {
+    c.in_gated_list = true;
+    gated_.push_back(&c);
+  }
+  if (c.close_after_reply && c.out.empty()) finish_closing(c);
+}
+
+// Replies that waited for the log. The flag goes up before durable_seq is read, so that no move of it is missed.
+void EventLoop::flush_gated() {
+  if (gated_.empty()) return;
+  gate_waited_ = true;
+  const std::uint64_t durable = gate_->durable_seq();
+  const bool failed = gate_->failed();
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < gated_.size(); ++i) {
+    Connection& c = *gated_[i];
+    if (c.dead) continue;
+    if (failed && !c.gates.empty() && c.gates.back().seq > durable) c.give_up_gated(durable);
+    if (c.gated() && c.gates.front().seq > durable) {
+      gated_[kept++] = &c;
+      continue;
+    }
+    c.in_gated_list = false;
+    const bool was_full = c.out.size() >= c.output_high_water;
+    flush(c);  // may put it back at the end of the list, which is walked too
+    if (!c.dead && was_full && c.out.size() < c.output_high_water) enqueue(c);
+  }
+  gated_.resize(kept);
+  if (gated_.empty()) gate_waited_ = false;
+}
+
+void EventLoop::check_output_limits(Connection& c) {
+  // A value that is shared is sent from where it lies and does not count, but for what exceeds one value of the largest size.
+  const std::uint64_t own = c.out.memory();
+  const std::uint64_t all = c.out.size();
+  const std::uint64_t counted = std::max(own, all > settings_.max_bulk_bytes ? all - settings_.max_bulk_bytes : 0);
+  bool over = settings_.output_buffer_hard_bytes != 0 && counted > settings_.output_buffer_hard_bytes;
+  if (settings_.output_buffer_soft_bytes != 0 && counted > settings_.output_buffer_soft_bytes) {
+    if (c.soft_limit_since_ms == 0) c.soft_limit_since_ms = now_ms_;
+    over = over || now_ms_ - c.soft_limit_since_ms >= settings_.output_buffer_soft_ms;
+  } else {
+    c.soft_limit_since_ms = 0;
+  }
+  if (!over) return;
+  counters_.output_limit_closes.add(1);
+  env_->log(NetLog::kWarning, "closed " + c.address + ": its output buffer reached limits.client_output_buffer_limit");
+  close(c);
+}
+
+// All is sent. If the peer still sends, closing at once would make the kernel throw away our last reply: shut down our side and
+// read on for a moment.
+void EventLoop::finish_closing(Connection& c) {
+  if (c.lingering) return;
+  if (c.end_of_input) return close(c);
+  ::shutdown(c.fd, SHUT_WR);
+  c.lingering = true;
+  c.linger_until_ms = now_ms_ + kLingerMs;
+  linger(c);
+}
+
+void EventLoop::linger(Connection& c) {
+  while (true) {
+    const ssize_t n = ::recv(c.fd, scratch_.data(), scratch_.size(), MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (n <= 0) return close(c);
+    c.lingered_bytes += static_cast<std::size_t>(n);
+    if (c.lingered_bytes > kLingerBytes) return close(c);
+  }
+}
+
+void EventLoop::close(Connection& c) {
+  if (c.dead) return;
+  c.dead = true;
+  const bool has_waiting = !c.pending.empty() && c.waiting;
+  if (sink_ != nullptr) sink_->client_closed(c, has_waiting ? &c.pending.front() : nullptr);
+  c.pending.clear();
+  c.out.clear();
+  ::close(c.fd);  // leaves the epoll set by itself
+  c.fd = -1;
+  counters_.closed.add(1);
+  by_id_.erase(c.id);
+  if (c.counted_stranger) shared_->strangers.fetch_sub(1);
+  shared_->clients.fetch_sub(1);
+  load_.fetch_sub(1);
+  // The object stays until nobody in this round can refer to it.
+  const std::size_t slot = c.slot;
+  graveyard_.push_back(std::move(connections_[slot]));
+  if (slot + 1 != connections_.size()) {
+    connections_[slot] = std::move(connections_.back());
+    connections_[slot]->slot = slot;
+  }
+  connections_.pop_back();
+}
+
+void EventLoop::bury() {
+  if (graveyard_.empty()) return;
+  const auto dead = [](const Connection* c) { return c->dead; };
+  std::erase_if(queue_, dead);
+  std::erase_if(gated_, dead);
+  graveyard_.clear();
+}
+
+// Timeouts and sums, a tenth of the connections at a time.
+void EventLoop::sweep() {
+  next_sweep_ms_ = now_ms_ + kSweepMs;
+  std::size_t count = connections_.size() / 10 + 1;
+  while (count-- > 0 && !connections_.empty()) {
+    if (sweep_at_ >= connections_.size()) {
+      sweep_at_ = 0;
+      client_bytes_ = sweep_bytes_;
+      max_input_ = sweep_input_;
+      max_output_ = sweep_output_;
+      sweep_bytes_ = sweep_input_ = sweep_output_ = 0;
+      std::uint64_t waiting = 0;
+      for (const auto& c : connections_) waiting += c->waiting ? 1 : 0;
+      waiting_ = waiting;
+    }
+    sweep_one(*connections_[sweep_at_++]);
+  }
+  if (connections_.empty()) client_bytes_ = max_input_ = max_output_ = waiting_ = 0;
+}
+
+void EventLoop::sweep_one(Connection& c) {
+  const std::uint64_t input = c.parser.memory();
+  sweep_bytes_ += input + c.out.size() + sizeof(Connection);
+  sweep_input_ = std::max(sweep_input_, input);
+  sweep_output_ = std::max<std::uint64_t>(sweep_output_, c.out.size());
+  if (c.lingering) {
+    if (now_ms_ >= c.linger_until_ms) close(c);
+    return;
+  }
+  if (!c.authenticated && settings_.auth_timeout_ms != 0 && now_ms_ - c.created_ms >= settings_.auth_timeout_ms) {
+    counters_.auth_timeout_closes.add(1);
+    return close(c);
+  }
+  if (settings_.idle_timeout_ms != 0 && !c.waiting && now_ms_ - c.last_command_ms >= settings_.idle_timeout_ms) {
+    counters_.idle_closes.add(1);
+    return close(c);
+  }
+  if (c.waiting && c.end_of_input_ms != 0 && now_ms_ - c.end_of_input_ms >= kHalfClosedMs) return close(c);
+  check_output_limits(c);
+}
+
+}  // namespace ebbtide

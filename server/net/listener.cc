@@ -1,0 +1,189 @@
+#include "net/listener.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+
+namespace ebbtide {
+
+const char kProtectedModeReply[] =
+    "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. "
+    "In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to "
+    "Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET "
+    "protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE "
+    "SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) "
+    "Alternatively you can just disable the protected mode by editing the configuration file, and setting server.protected_mode "
+    "to false, and then restarting the server. 3) If you started the server manually just for testing, restart it with the "
+    "'--set server.protected_mode=false' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of "
+    "the above things in order for the server to start accepting connections from the outside.\r\n";
+
+namespace {
+
+constexpr int kBatch = 128;
+constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
+
+std::string text_of(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return std::string(text) + ":" + std::to_string(ntohs(v4.sin_port));
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    ::inet_ntop(AF_INET, v6.sin6_addr.s6_addr + 12, text, sizeof(text));
+  } else {
+    ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  }
+  const bool brackets = std::strchr(text, ':') != nullptr;
+  return (brackets ? "[" + std::string(text) + "]" : std::string(text)) + ":" + std::to_string(ntohs(v6.sin6_port));
+}
+
+bool is_loopback(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == 127;
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
+void set_option(int fd, int level, int option, int value) { (void)::setsockopt(fd, level, option, &value, sizeof(value)); }
+
+void set_keepalive(int fd, std::int64_t ms) {
+  if (ms <= 0) return;
+  const int seconds = static_cast<int>(std::max<std::int64_t>(ms / 1000, 1));
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, seconds);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(seconds / 3, 1));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+}  // namespace
+
+struct Listener::Socket {
+  explicit Socket(asio::io_context& io) : acceptor(io) {}
+  asio::ip::tcp::acceptor acceptor;
+};
+
+Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env, std::vector<EventLoop*> loops)
+    : io_(io), settings_(settings), shared_(shared), env_(env), loops_(std::move(loops)) {
+  spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+Listener::~Listener() {
+  if (spare_fd_ >= 0) ::close(spare_fd_);
+}
+
+std::string Listener::listen(const std::string& address, std::uint16_t port, bool* unavailable) {
+  *unavailable = false;
+  const std::string where = address + ":" + std::to_string(port);
+  asio::error_code error;
+  const auto ip = asio::ip::make_address(address == "*" ? "0.0.0.0" : address, error);
+  if (error) return "server.bind: '" + address + "' is not an IP address";
+  if (port == 0) port = port_;
+  auto socket = std::make_unique<Socket>(io_);
+  auto& acceptor = socket->acceptor;
+  acceptor.open(ip.is_v6() ? asio::ip::tcp::v6() : asio::ip::tcp::v4(), error);
+  if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
+  if (!error && ip.is_v6()) set_option(acceptor.native_handle(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (!error) acceptor.bind({ip, port}, error);
+  if (!error) acceptor.listen(settings_.tcp_backlog, error);
+  if (!error) acceptor.native_non_blocking(true, error);
+  if (error) {
+    *unavailable = error.value() == EADDRNOTAVAIL || error.value() == EAFNOSUPPORT;
+    return "cannot listen on " + where + ": " + error.message();
+  }
+  (void)::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  if (port_ == 0) port_ = acceptor.local_endpoint(error).port();
+  sockets_.push_back(std::move(socket));
+  return {};
+}
+
+void Listener::start() {
+  for (auto& socket : sockets_) wait(*socket);
+}
+
+void Listener::stop() {
+  asio::error_code ignored;
+  for (auto& socket : sockets_) socket->acceptor.close(ignored);
+}
+
+void Listener::set_settings(const NetSettings& settings) {
+  asio::post(io_, [this, settings] { settings_ = settings; });
+}
+
+void Listener::wait(Socket& socket) {
+  socket.acceptor.async_wait(asio::ip::tcp::acceptor::wait_read, [this, &socket](const asio::error_code& error) {
+    if (error || !socket.acceptor.is_open()) return;
+    accept_batch(socket);
+    wait(socket);
+  });
+}
+
+void Listener::accept_batch(Socket& socket) {
+  for (int i = 0; i < kBatch; ++i) {
+    sockaddr_storage peer{}, local{};
+    socklen_t size = sizeof(peer);
+    const int fd = ::accept4(socket.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      shared_->accept_errors.fetch_add(1);
+      if (const std::int64_t now = env_->unix_ms(); now - error_logged_ms_ >= 1'000) {
+        error_logged_ms_ = now;
+        env_->log(NetLog::kWarning, std::string("accept: ") + std::strerror(errno));
+      }
+      if (errno != EMFILE || spare_fd_ < 0) return;
+      ::close(spare_fd_);
+      const int refused = ::accept(socket.acceptor.native_handle(), nullptr, nullptr);
+      if (refused >= 0) ::close(refused);
+      spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+      if (refused < 0) return;
+      continue;
+    }
+    size = sizeof(local);
+    (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
+    admit(fd, text_of(peer), is_loopback(peer), text_of(local));
+  }
+}
+
+void Listener::refuse(int fd, const char* reply) {
+  (void)!::send(fd, reply, std::strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::close(fd);
+}
+
+void Listener::admit(int fd, const std::string& peer, bool loopback, std::string local) {
+  shared_->accepted.fetch_add(1);
+  if (shared_->clients.load() >= settings_.max_clients) {
+    shared_->rejected_max_clients.fetch_add(1);
+    return refuse(fd, kTooManyClients);
+  }
+  if (settings_.password_required) {
+    if (settings_.max_strangers != 0 && shared_->strangers.load() >= settings_.max_strangers) {
+      shared_->rejected_strangers.fetch_add(1);
+      return refuse(fd, "-ERR max number of unauthenticated clients reached\r\n");
+    }
+  } else if (settings_.protected_mode && !loopback) {
+    shared_->rejected_protected.fetch_add(1);
+    return refuse(fd, kProtectedModeReply);
+  }
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_keepalive(fd, settings_.tcp_keepalive_ms);
+  EventLoop* least = *std::min_element(loops_.begin(), loops_.end(),
+                                       [](const EventLoop* a, const EventLoop* b) { return a->load() < b->load(); });
+  shared_->clients.fetch_add(1);
+  if (settings_.password_required) shared_->strangers.fetch_add(1);
+  least->adopt(fd, peer, std::move(local), settings_.password_required);
+}
+
+}  // namespace ebbtide
