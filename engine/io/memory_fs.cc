@@ -416,8 +416,9 @@ class MemoryFileSystem::Disk {
 
   static void add_tree(const Node& dir, const std::string& prefix, std::vector<std::string>* paths) {
     for (const auto& [name, node] : dir.entries) {
-      paths->push_back(prefix + name + (node->directory ? "/" : ""));
-      if (node->directory) add_tree(*node, paths->back(), paths);
+      const std::string path = prefix + name + (node->directory ? "/" : "");
+      paths->push_back(path);
+      if (node->directory) add_tree(*node, path, paths);
     }
   }
 

@@ -168,7 +168,8 @@ TEMPLATE_TEST_CASE("directories", "", PosixRoom, MemoryRoom) {
   require_error(fs.remove_dir(room.path("d")), Code::kIoError, "remove directory " + room.path("d"));
   require_error(fs.remove_dir(room.path("f")), Code::kIoError, "remove directory " + room.path("f"));
   require_error(fs.unlink(room.path("d")), Code::kIoError, "unlink " + room.path("d"));
-  require_error(fs.rename(room.path("d"), room.path("d/e")), Code::kIoError, "rename " + room.path("d") + " to " + room.path("d/e"));
+  require_error(fs.rename(room.path("d"), room.path("d/e")), Code::kIoError,
+                "rename " + room.path("d") + " to " + room.path("d/e"));
   require_error(fs.rename(room.path("f"), room.path("d")), Code::kIoError, "rename " + room.path("f") + " to " + room.path("d"));
   require_ok(fs.rename(room.path("d"), room.path("e")));
   REQUIRE(value_of(read_file(fs, room.path("e/f"))) == "inner");

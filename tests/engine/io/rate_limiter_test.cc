@@ -1,0 +1,88 @@
+#include "io/rate_limiter.h"
+
+#include <catch2/catch.hpp>
+
+#include <thread>
+#include <vector>
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+TEST_CASE("no rate, no wait") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 0);
+  REQUIRE(limiter.request(~std::uint64_t{0}) == 0);
+  REQUIRE(limiter.rate() == 0);
+}
+
+TEST_CASE("waits add up to bytes over rate") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 1'000'000);  // 1 byte per microsecond
+  REQUIRE(limiter.request(0) == 0);
+  REQUIRE(limiter.request(10'000) == 10 * kMs);
+  REQUIRE(limiter.request(5'000) == 15 * kMs);
+  clock.advance(15);
+  REQUIRE(limiter.request(1'000) == 1 * kMs);
+}
+
+TEST_CASE("an idle bucket fills up to the burst and no further") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 1'000'000);
+  clock.advance(10'000);
+  REQUIRE(limiter.request(50'000) == 0);
+  REQUIRE(limiter.request(1'000) == 1 * kMs);
+}
+
+TEST_CASE("over any stretch of time no more passes than rate times time, and the burst") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 4'000'000);
+  std::uint64_t passed = 0;
+  const Millis start = clock.boot_ms();
+  for (int i = 0; i < 500; ++i) {
+    const std::uint64_t bytes = 1000 + static_cast<std::uint64_t>(i) * 37 % 50'000;
+    const std::uint64_t wait = limiter.request(bytes);
+    clock.advance((wait + kMs - 1) / kMs);
+    passed += bytes;
+    const std::uint64_t elapsed = clock.boot_ms() - start;
+    REQUIRE(passed <= elapsed * 4'000 + 4'000 * RateLimiter::kBurstNs / kMs);
+  }
+  REQUIRE(passed + 4'000 * 600 >= (clock.boot_ms() - start) * 4'000);  // and not much less: rounding up to 1 ms costs a little
+}
+
+TEST_CASE("a new rate applies to the debt, too") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 1'000'000);
+  REQUIRE(limiter.request(100'000) == 100 * kMs);
+  limiter.set_rate(10'000'000);
+  REQUIRE(limiter.rate() == 10'000'000);
+  REQUIRE(limiter.request(0) == 10 * kMs);
+  limiter.set_rate(0);
+  REQUIRE(limiter.request(1'000'000) == 0);
+  limiter.set_rate(1'000'000);
+  REQUIRE(limiter.request(1'000) == 1 * kMs);
+}
+
+TEST_CASE("huge requests at tiny rates do not overflow") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 1);
+  REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
+  REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
+}
+
+TEST_CASE("threads share one bucket") {
+  SimulatedClock clock;
+  RateLimiter limiter(clock, 1'000'000);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 1000; ++i) limiter.request(10);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE(limiter.request(0) == 40 * kMs);
+}
+
+}  // namespace
+}  // namespace ebbtide
