@@ -143,6 +143,10 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   return make_plan(std::move(inputs), target, Reason::kSize);
 }
 
+bool contains(const KeyRange& outer, const KeyRange& inner) {
+  return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
+}
+
 std::uint64_t saturating(double bytes) {
   return bytes >= 0x1p63 ? std::numeric_limits<std::uint64_t>::max() : static_cast<std::uint64_t>(std::max(bytes, 0.0));
 }
@@ -171,11 +175,15 @@ bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& t
   const bool expired = file.min_expiry != 0 && file.min_expiry <= now;
   if (file.tombstones == 0 && file.range_tombstones == 0 && file.dead == 0 && file.oldest_birth == 0 && !expired) return true;
   const KeyRange range = file.range();
-  if (target.run != 0) return !shape.is_final(target.run, range.start, range.end);
-  return std::any_of(shape.runs.begin(), shape.runs.end(), [&](const RunShape& run) {
-    const auto [first, last] = run.overlapping(range.start, range.end);
-    return run.level >= target.level && first != last;
-  });
+  bool older = false;  // than the target
+  for (const RunShape& run : shape.runs) {
+    if (target.run == 0 ? run.level >= target.level : older) {
+      const auto [first, last] = run.overlapping(range.start, range.end);
+      if (last - first == 1 && contains(run.files[first].range(), range)) return true;
+    }
+    older |= run.id == target.run;
+  }
+  return false;
 }
 
 LeveledPolicy::LeveledPolicy(std::string name, LevelVectors vectors) : name_(std::move(name)), vectors_(std::move(vectors)) {

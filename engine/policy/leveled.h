@@ -56,7 +56,8 @@ class LeveledPolicy final : public Policy {
 };
 
 /// Whether a file may change to `target` of the tree without being read: not if it has tombstones, debts, covered or expired entries
-/// that a rewrite could drop there, that is, if nothing older than the target overlaps it (DELETES 2).
+/// that a rewrite could drop there (DELETES 2). They could stay needed only if something older than the target lies under each of its
+/// keys; where those keys are is not known, so that takes one older file that spans it whole.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

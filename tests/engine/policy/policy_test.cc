@@ -1,0 +1,122 @@
+// The policies' decisions, as text files of shapes and plans (testdata), and what make_policy refuses.
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "policy/leveled.h"
+#include "policy/registry.h"
+#include "support/datadriven.h"
+#include "tree/apply.h"
+#include "tree/text.h"
+
+namespace ebbtide {
+namespace {
+
+PolicySettings settings_of(const test::DataCase& data) {
+  PolicySettings settings;
+  settings.name = data.arg("name", "one_leveling");
+  for (const auto& [key, value] : data.args) {
+    if (key != "name") settings.parameters[key] = std::stod(value);
+  }
+  return settings;
+}
+
+FileChoice choice_of(const std::string& name) {
+  if (name == "round_robin") return FileChoice::kRoundRobin;
+  if (name == "least_overlap") return FileChoice::kLeastOverlap;
+  if (name == "most_tombstones") return FileChoice::kMostTombstones;
+  REQUIRE(name == "oldest");
+  return FileChoice::kOldest;
+}
+
+/// policy name=... [parameter=...]   makes the policy of the cases that follow; answers the error if it is refused
+/// next [choice=] [now=]             the plan for the shape that is the input
+/// all [choice=] [now=]              plans until there is none, each marked busy before the next
+/// debt, capacity                    as the methods; capacity of levels 0 to 4
+class Runner {
+ public:
+  std::string run(const test::DataCase& data) {
+    if (data.command == "policy") return make(data);
+    REQUIRE(policy_ != nullptr);
+    Result<TreeShape> parsed = parse_shape(data.input);
+    if (!parsed.is_ok()) return parsed.status().to_string();
+    TreeShape shape = *parsed;
+    if (std::string wrong = check(shape); !wrong.empty()) return "malformed: " + wrong;
+    const PolicyContext context{std::stoull(data.arg("now", "0")), choice_of(data.arg("choice", "least_overlap"))};
+    if (data.command == "next") return to_text(policy_->next(shape, context));
+    if (data.command == "all") return all(shape, context);
+    if (data.command == "debt") return bytes_to_text(policy_->debt_bytes(shape));
+    REQUIRE(data.command == "capacity");
+    std::string out;
+    for (int level = 0; level < 5; ++level) {
+      out += "L" + std::to_string(level) + " " + bytes_to_text(static_cast<std::uint64_t>(policy_->capacity_bytes(shape, level))) + "\n";
+    }
+    return out;
+  }
+
+ private:
+  std::string make(const test::DataCase& data) {
+    auto made = make_policy(settings_of(data));
+    if (!made.is_ok()) return made.status().to_string();
+    policy_ = *made;
+    return policy_->name() + ": slowdown at " + std::to_string(policy_->slowdown_runs()) + " runs, stop at " +
+           std::to_string(policy_->stop_runs());
+  }
+  std::string all(TreeShape shape, const PolicyContext& context) const {
+    std::string out;
+    for (;;) {
+      const Plan plan = policy_->next(shape, context);
+      out += to_text(plan) + "\n";
+      if (plan.empty()) return out;
+      mark_busy(&shape, plan, true);
+    }
+  }
+  std::shared_ptr<const Policy> policy_;
+};
+
+TEST_CASE("policies decide as written down", "[policy]") {
+  Runner runner;
+  test::run_datadriven_dir(std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
+                           [&](const test::DataCase& data) { return runner.run(data); });
+}
+
+TEST_CASE("every plan that the policies make reads back from its text", "[policy]") {
+  auto policy = *make_policy({"one_leveling", {{"level0_runs", 2}}});
+  const TreeShape shape = *parse_shape("tree memtable=1M\nL0 r3: 5[a..k 1M]\nL0 r2: 4[c..z 1M]\nL1 r1: 1[a..b 1M] 2[f..g 1M]\n");
+  const Plan plan = policy->next(shape, {});
+  REQUIRE(!plan.empty());
+  CHECK(*parse_plan(to_text(plan)) == plan);
+}
+
+TEST_CASE("the table in policies.md is the registry's", "[policy]") {
+  std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../engine/docs/policies.md");
+  REQUIRE(in.is_open());
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  for (const PolicyInfo& policy : all_policies()) {
+    for (const PolicyParameter& p : policy.parameters) {
+      char row[160];
+      std::snprintf(row, sizeof(row), "| `%s` | `%s` | %g to %g%s | %g |", policy.name, p.name, p.min, p.max, p.whole ? ", whole" : "", p.fallback);
+      INFO(row);
+      CHECK(text.find(row) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("parameters at both ends of their range are taken, past them refused", "[policy]") {
+  for (const PolicyInfo& policy : all_policies()) {
+    for (const PolicyParameter& p : policy.parameters) {
+      for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());
+      for (const double bad : {p.min - 1, p.max + 1, std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+        const auto made = make_policy({policy.name, {{p.name, bad}}});
+        REQUIRE(!made.is_ok());
+        CHECK(made.status().code() == Code::kInvalidArgument);
+        CHECK(made.status().to_string().find(p.name) != std::string::npos);
+      }
+      CHECK(make_policy({policy.name, {{p.name, p.min + 0.5}}}).is_ok() == !p.whole);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide
