@@ -24,6 +24,7 @@ struct TableBuilderOptions {
   std::uint32_t page_size = 4096;     ///< bytes of a page before compression
   std::uint32_t pages_per_tile = 1;   ///< h, 1 to 64
   double filter_bits_per_key = 10;    ///< 0 = no filter
+  std::uint32_t filter_slices = 1;    ///< 1 to 16 parts of the filter that can be loaded and dropped apart; each costs a lookup a cache miss
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
 };

@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include <engine/options.h>
 #include <engine/read_view.h>
 #include "base/entry.h"
 #include "base/table_stats.h"
@@ -15,6 +18,8 @@
 #include "iter/internal_iterator.h"
 
 namespace ebbtide {
+
+struct TableMetadata;  // table/metadata.h
 
 /// Counters of one thread or job; plain, the owner adds them up.
 struct ReadCounters {
@@ -26,6 +31,7 @@ struct TableReaderOptions {
   BlockCache* cache = nullptr;
   std::string dir;
   bool direct_io = false;
+  std::uint32_t filter_slices = 255;  ///< load so many of the filter's slices, at most; 0 = do without
 };
 
 /// What the manifest knows of the two files; open() checks it.
@@ -51,8 +57,10 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   ~TableReader();
 
   /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long as it
-  /// (or as long as *pin, which is set when the bytes are not the cache's). With `misses` set never reads: kNotResident after adding
-  /// what it lacks. kError: *status says why.
+  /// (or as long as *pin, which is set when the page had to be read); entry->key is the caller's key. With `misses` set never reads:
+  /// kNotResident after adding what it lacks. kError: *status says why.
+  /// A large value is never read here: entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds the miss
+  /// {this, large_page(ref)}.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
              ReadCounters* counters, Status* status) const;
   /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
@@ -63,14 +71,24 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page) const;
   /// True if the page could be had without waiting for the device (preadv2 RWF_NOWAIT); then it is in the cache and pinned.
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page) const;
-  /// The bytes of a large value of this table.
+  /// The bytes of a large value of this table. Shared with whoever else holds them now, else read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
+  /// What a PageMiss says to ask for a large value; fetch_page() then reads it, and large_if_resident() finds it as long as the pin lasts.
+  [[nodiscard]] static std::uint32_t large_page(const LargeValueRef& ref);
+  /// The value if somebody holds it, else null. Takes a short lock.
+  [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
+  /// Each chunk of a large value as it is stored, its checksum verified, for copying it to another table.
+  Status visit_large(const LargeValueRef& ref, const std::function<Status(Bytes payload, Compression compression)>& chunk) const;
 
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator(const TableIteratorOptions& options) const;
   [[nodiscard]] const SharedTombstones& range_tombstones() const;  ///< never null
   [[nodiscard]] const TableStats& stats() const;
   [[nodiscard]] const TableFiles& files() const;
   [[nodiscard]] std::uint32_t pages_per_tile() const;
+  [[nodiscard]] std::uint32_t page_count() const;
+  [[nodiscard]] std::uint32_t tile_count() const;
+  /// The metadata file, read again: for page drops, tools and tests.
+  [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;
   /// Bytes of memory that the open table holds.
   [[nodiscard]] std::uint64_t memory_bytes() const;

@@ -1,0 +1,85 @@
+// What both files of a table are made of: blocks behind a trailer, and how a page's bytes lie in one.
+//
+// A block is  payload | zeros | payload length u32 | type u8 | checksum u64  and its length is a multiple of the file's unit: 8 bytes,
+// or the file system's block where pages are to be punched out (h > 1). The checksum covers everything before it and is bound to the
+// file's number and the block's offset, so that there is no byte whose change goes unseen. The type byte tells the kind of block and
+// the compression of its payload; a compressed payload is  raw length u32 | compressed bytes.  engine/docs/formats.md has the grammar.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <engine/options.h>
+#include <engine/result.h>
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+inline constexpr std::uint32_t kTableDataMagic = 0x44544245;      // "EBTD"
+inline constexpr std::uint32_t kTableMetadataMagic = 0x4d544245;  // "EBTM"
+inline constexpr std::uint32_t kTableVersion = 1;
+
+inline constexpr std::size_t kBlockTrailerBytes = 13;
+inline constexpr std::uint32_t kSmallUnit = 8;      ///< of files with h = 1: keeps block offsets expressible as 31 bits in 16 GiB
+inline constexpr std::uint32_t kPunchUnit = 4096;   ///< of files with h > 1: what file systems punch holes by
+/// No block decodes to more; a length field beyond it is damage, not a reason to allocate.
+inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
+/// Of a large value's bytes per block.
+inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
+
+/// Numbers are part of the format: bits 2 to 4 of the type byte. Bits 0 and 1 are the compression, bits 5 to 7 zero.
+enum class BlockKind : std::uint8_t { kPage = 0, kLargeIndex = 1, kLargeChunk = 2, kFileHeader = 3 };
+
+/// Where a block is, for checksums and messages.
+struct BlockPlace {
+  const std::string* path = nullptr;
+  FileNum file = kNoFile;
+  std::uint64_t offset = 0;
+
+  /// "dir/000012.data: block at 8192: <what>"
+  [[nodiscard]] Status corruption(const std::string& what) const;
+};
+
+[[nodiscard]] inline std::uint64_t padded_block_bytes(std::uint64_t payload_bytes, std::uint32_t unit) {
+  return (payload_bytes + kBlockTrailerBytes + unit - 1) / unit * unit;
+}
+
+/// Compresses if that saves at least an eighth; keeps its states from call to call. Not thread-safe.
+class Compressor {
+ public:
+  explicit Compressor(Compression compression);
+  ~Compressor();
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+  /// The payload for `raw`: a view of it or of an inner buffer, until the next call. `*used` tells which.
+  Bytes compress(Bytes raw, Compression* used);
+
+ private:
+  Compression compression_;
+  void* state_ = nullptr;
+  std::string buffer_;
+};
+
+/// Appends the block of `payload` to `out`; it will lie at `offset` of `file`. `length` is the block's, at least what
+/// padded_block_bytes says. Returns its checksum.
+std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length, FileNum file,
+                           std::uint64_t offset);
+
+/// A block that passed its checksum.
+struct CheckedBlock {
+  Bytes payload;
+  Compression compression = Compression::kNone;
+  BlockKind kind = BlockKind::kPage;
+  std::uint64_t checksum = 0;
+};
+/// Checks checksum, kind and padding; the payload views `block`.
+Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPlace& place);
+/// Bytes that the payload decodes to, kMaxBlockBytes at most.
+Result<std::size_t> decoded_bytes(const CheckedBlock& block, const BlockPlace& place);
+/// Decodes into `out`, which has room for exactly decoded_bytes().
+Status decode_block(const CheckedBlock& block, char* out, std::size_t bytes, const BlockPlace& place);
+/// All of it: the view is of `block` itself if it is not compressed, else of `scratch`.
+Result<Bytes> decode_block(Bytes block, BlockKind expected, const BlockPlace& place, std::string* scratch);
+
+}  // namespace ebbtide

@@ -1,0 +1,43 @@
+// Values of more than kLargeValueBytes: blocks of their own in the data file, one after the other.
+//
+//   chunk block, ..., chunk block, index block
+//
+// A chunk holds kLargeChunkBytes of the value (the last one the rest), each compressed on its own; the index holds the value's length
+// (u64) and each chunk's payload length (u32). It comes last, so that a value is written as it is compressed; the end of the extent
+// alone finds everything, which is how a miss names a large value in 31 bits: its end in units of kSmallUnit.
+// A copy into another table checks and re-binds each chunk's checksum, and decompresses nothing.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/entry.h"
+#include "io/file_system.h"
+#include "table/format.h"
+
+namespace ebbtide {
+
+/// The number of chunks of a value of `length` bytes.
+[[nodiscard]] inline std::uint64_t large_chunks(std::uint64_t length) { return (length + kLargeChunkBytes - 1) / kLargeChunkBytes; }
+[[nodiscard]] inline std::uint64_t large_index_bytes(std::uint64_t length) { return 8 + 4 * large_chunks(length); }
+
+/// A data file, as large values are read from it. A value; the file must outlive it. Thread-safe.
+struct LargeValueFile {
+  const RandomAccessFile* file = nullptr;
+  const std::string* path = nullptr;
+  FileNum number = kNoFile;
+  std::uint32_t unit = kSmallUnit;
+  std::uint64_t data_bytes = 0;
+
+  /// Fills `ref` (but for its table) from the place where its extent ends.
+  Status find(std::uint64_t end, LargeValueRef* ref) const;
+  /// Each chunk in order, checked but not decoded; the views last for the call.
+  Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
+  /// The value.
+  Result<std::string> read(const LargeValueRef& ref) const;
+
+ private:
+  Status read_index(const LargeValueRef& ref, std::string* block, Bytes* payload) const;
+};
+
+}  // namespace ebbtide

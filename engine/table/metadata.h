@@ -1,0 +1,115 @@
+// The metadata file of a table as a value: what the builder fills in, what a page drop rewrites, what the reader opens.
+//
+// encode() and decode() are each other's inverse; engine/docs/formats.md has the grammar. decode() checks everything that can be
+// checked without the data file, so that whoever holds a TableMetadata may index into it without looking.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <engine/options.h>
+#include "base/table_stats.h"
+#include "table/format.h"
+
+namespace ebbtide {
+
+/// Flags of a page. Numbers are part of the format.
+inline constexpr std::uint32_t kPagePlainOnly = 1;      ///< only plain values: no tombstone, no header
+inline constexpr std::uint32_t kPageHasTombstones = 2;
+inline constexpr std::uint32_t kPageHasUnstamped = 4;   ///< an entry, not a tombstone, without a stamp
+inline constexpr std::uint32_t kPageHasLarge = 8;       ///< an entry whose value lies in blocks of its own
+inline constexpr std::uint32_t kPageHasDebts = 16;
+inline constexpr std::uint32_t kPageAllFirst = 32;      ///< every entry is its key's oldest version
+inline constexpr std::uint32_t kPageReplaced = 64;      ///< lies in the metadata file
+inline constexpr std::uint32_t kPageDropped = 128;      ///< gone: no entries, no permutation refers to it
+inline constexpr std::uint32_t kPageTombstones = 256;   ///< the page of a tile's tombstones (h > 1), asked through their own filter
+inline constexpr std::uint32_t kPageFlagsMask = 511;
+
+/// Flags of a tile. Numbers are part of the format.
+inline constexpr std::uint8_t kTileUniqueKeys = 1;  ///< all versions of each of its keys that the table has are in it
+inline constexpr std::uint8_t kTileContinues = 2;   ///< its first key is also the last key of the tile before
+inline constexpr std::uint8_t kTileFlagsMask = 3;
+
+struct PageMeta {
+  std::uint64_t offset = 0;    ///< of its block in the data file; kept when it is dropped or replaced: that range is to be punched
+  std::uint32_t length = 0;
+  std::uint64_t replaced_offset = 0;  ///< of the block that replaced it, in the metadata file
+  std::uint32_t replaced_length = 0;
+  std::uint32_t entries = 0;
+  std::uint32_t flags = 0;
+  SeqNum min_seq = 0, max_seq = 0;
+  DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< of stamped entries that are no tombstones; min > max: none
+  Millis min_expiry = 0, max_expiry = 0;                    ///< 0: no entry has one
+  std::uint64_t checksum = 0;                               ///< that of the block it is read from
+
+  [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
+  [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
+  [[nodiscard]] bool has_delete_keys() const { return min_delete_key <= max_delete_key; }
+  void add(const Entry& entry);
+  bool operator==(const PageMeta&) const = default;
+};
+
+struct TileMeta {
+  std::uint32_t first_page = 0;
+  std::uint8_t pages = 0;  ///< 1 to 65
+  std::uint8_t flags = 0;
+  bool operator==(const TileMeta&) const = default;
+};
+
+enum class FilterKind : std::uint8_t { kNone = 0, kColumns = 1 };
+
+struct TableMetadata {
+  TableStats stats;
+  FileNum data_file = kNoFile;
+  std::uint64_t data_bytes = 0;
+  std::uint64_t data_checksum = 0;         ///< sum of the checksums of the data file's blocks, without dropped and replaced pages
+  std::uint64_t large_checksum = 0;        ///< the part of it that belongs to large values
+  std::uint32_t unit = kSmallUnit;
+  std::uint32_t pages_per_tile = 1;
+  std::uint32_t page_size = 4096;
+  Compression compression = Compression::kNone;
+  FilterKind filter_kind = FilterKind::kNone;
+  double filter_bits_per_key = 0;
+  std::string key_prefix;                  ///< what all point keys begin with
+
+  std::vector<PageMeta> pages;             ///< tile by tile
+  std::vector<TileMeta> tiles;
+  std::vector<std::string> separators;     ///< by tile; see table/fences.h
+  std::vector<RangeTombstone> range_tombstones;
+  std::vector<std::string> filter_slices;            ///< of all pages but those of tombstones (h > 1)
+  std::vector<std::string> tombstone_filter_slices;  ///< of those, one column
+  std::string permutations;                          ///< tile by tile; see PermutationReader
+  /// Payloads of the pages flagged kPageReplaced, in page order; decode() leaves this empty: they are read as pages are.
+  std::vector<std::pair<std::uint32_t, std::string>> replaced;
+
+  /// The file's bytes. Sets offset, length and checksum of replaced pages. `metadata_checksum` is over all of the file.
+  std::string encode(FileNum metadata_file, std::uint64_t* metadata_checksum);
+  /// What data_checksum has to be, from header, pages and large values.
+  [[nodiscard]] std::uint64_t sum_checksums() const;
+  /// `path` for messages. kCorruption, or kUnsupported if a newer version wrote it.
+  static Result<TableMetadata> decode(Bytes file, FileNum metadata_file, const std::string& path);
+  /// Entries of all pages of a tile.
+  [[nodiscard]] std::uint64_t tile_entries(std::size_t tile) const;
+};
+
+/// The page numbers (within the tile) of a tile's entries in sort-key order: bit_width(pages - 1) bits each, lowest bits first, each
+/// tile from a byte boundary; nothing for a tile of one page.
+[[nodiscard]] inline std::uint32_t permutation_bits(std::uint32_t pages) {
+  std::uint32_t bits = 0;
+  while ((std::uint32_t{1} << bits) < pages) ++bits;
+  return bits;
+}
+[[nodiscard]] inline std::uint64_t permutation_bytes(std::uint32_t pages, std::uint64_t entries) {
+  return (entries * permutation_bits(pages) + 7) / 8;
+}
+void append_permutation(std::uint32_t pages, const std::vector<std::uint8_t>& order, std::string* out);
+/// Into `order`; `packed` begins at the tile's bytes and has them all.
+void unpack_permutation(Bytes packed, std::uint32_t pages, std::uint64_t entries, std::vector<std::uint8_t>* order);
+
+/// The header block of a data file. decode checks it: kUnsupported names both versions.
+std::string encode_data_header(FileNum data_file, std::uint32_t unit, std::uint64_t* checksum);
+[[nodiscard]] inline std::uint64_t data_header_bytes(std::uint32_t unit) { return padded_block_bytes(24, unit); }
+Status check_data_header(Bytes block, FileNum data_file, std::uint32_t unit, const std::string& path);
+
+}  // namespace ebbtide

@@ -1,0 +1,95 @@
+// The sections of a metadata file, each encoded and decoded on its own. Used by table/metadata.cc only.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "table/metadata.h"
+
+namespace ebbtide {
+
+/// Numbers are part of the format.
+enum class SectionType : std::uint16_t {
+  kProperties = 1,
+  kPages = 2,
+  kFenceTop = 3,
+  kFenceLeaves = 4,
+  kFilter = 5,           ///< index = slice
+  kTombstoneFilter = 6,  ///< index = slice
+  kPermutations = 7,
+  kRangeTombstones = 8,
+  kReplacedPages = 9,
+};
+
+/// Appends sections to a file, then their directory and the footer.
+class SectionWriter {
+ public:
+  SectionWriter(FileNum file, std::string* out) : file_(file), out_(out) {}
+  /// What is appended to the file until end() is the section.
+  void begin(SectionType type, std::uint32_t index);
+  void end();
+  void add(SectionType type, std::uint32_t index, Bytes content) {
+    begin(type, index);
+    out_->append(content);
+    end();
+  }
+  void finish();
+
+ private:
+  FileNum file_;
+  std::string* out_;
+  std::string directory_;
+  std::uint32_t count_ = 0;
+  std::uint64_t begin_ = 0;
+};
+
+/// The directory of a file, every section's checksum verified.
+class SectionReader {
+ public:
+  struct Section {
+    SectionType type{};
+    std::uint32_t index = 0;
+    std::uint64_t offset = 0;
+    Bytes content;
+  };
+  /// Sections lie one after the other from `first` to the directory, so that no byte belongs to none.
+  static Result<SectionReader> open(Bytes file, std::uint64_t first, FileNum number, const std::string& path);
+  /// The only section of that type and index, or null.
+  [[nodiscard]] const Section* find(SectionType type, std::uint32_t index = 0) const;
+  /// As find, kCorruption if it is missing.
+  Result<Section> need(SectionType type) const;
+  [[nodiscard]] Status corruption(const Section& section, const std::string& what) const;
+  [[nodiscard]] BlockPlace place(std::uint64_t offset) const { return {path_, file_, offset}; }
+
+ private:
+  std::vector<Section> sections_;
+  const std::string* path_ = nullptr;
+  FileNum file_ = kNoFile;
+};
+
+/// Of the two-level fence index: up to kTilesPerLeaf tiles, checked on their own so that leaves can be cached apart.
+struct FenceLeaf {
+  std::uint32_t tiles = 0;
+  std::uint64_t offset = 0;  ///< within the section
+  std::uint64_t length = 0;
+  std::uint64_t checksum = 0;
+};
+inline constexpr std::uint32_t kTilesPerLeaf = 128;
+
+void append_properties(const TableMetadata& m, std::string* out);
+void append_page_table(const TableMetadata& m, std::string* out);
+void append_fence_leaves(const TableMetadata& m, FileNum file, std::string* out, std::vector<FenceLeaf>* leaves);
+void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leaves, std::string* out);
+void append_range_tombstones(const TableMetadata& m, std::string* out);
+void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out);
+
+Status decode_properties(const SectionReader& sections, TableMetadata* m);
+Status decode_page_table(const SectionReader& sections, TableMetadata* m);
+Status decode_fences(const SectionReader& sections, TableMetadata* m);
+Status decode_filters(const SectionReader& sections, TableMetadata* m);
+Status decode_permutations(const SectionReader& sections, TableMetadata* m);
+Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m);
+/// What ties sections together.
+Status check_whole(const SectionReader& sections, const TableMetadata& m);
+
+}  // namespace ebbtide

@@ -1,0 +1,23 @@
+// Lays entries out as a page (table/page.h).
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/entry.h"
+
+namespace ebbtide {
+
+/// An entry that waits for its page. Views point into the tile's arena.
+struct PendingEntry {
+  Entry entry;
+  std::uint64_t hash = 0;  ///< of the key
+};
+
+/// Upper bound of what an entry takes in a page beside key and value.
+inline constexpr std::size_t kEntryOverheadBytes = 16;
+
+/// Replaces `out` by the page of `entries[indexes]`: at least one, in sort-key order, newest version first.
+void build_page(std::span<const PendingEntry> entries, std::span<const std::uint32_t> indexes, std::string* out);
+
+}  // namespace ebbtide

@@ -1,0 +1,288 @@
+#include "table/table_builder.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/coding.h"
+#include "base/invariant.h"
+#include "filter/bloom.h"
+#include "io/file_names.h"
+#include "table/fences.h"
+#include "table/large_value.h"
+#include "table/metadata.h"
+#include "table/page.h"
+#include "table/table_reader.h"
+#include "table/tile_builder.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
+// Versions of one key stay in one tile until it is this many times its size (or a MiB); then the tile is no longer `unique_keys`.
+constexpr std::uint64_t kTileStretch = 4;
+constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
+// h > 1: how much fuller than page_size a page is made, at most, because it compresses (DELETES 5: measured after compression).
+constexpr std::uint64_t kMaxPageGrowth = 8;
+
+std::size_t common_bytes(Bytes a, Bytes b) {
+  const std::size_t limit = std::min(a.size(), b.size());
+  std::size_t n = 0;
+  while (n < limit && a[n] == b[n]) ++n;
+  return n;
+}
+
+}  // namespace
+
+struct TableBuilder::Impl {
+  explicit Impl(TableBuilderOptions o)
+      : options(std::move(o)),
+        data_path(join_path(options.dir, data_file_name(options.data_file))),
+        metadata_path(join_path(options.dir, metadata_file_name(options.metadata_file))),
+        compressor(options.compression),
+        filter(options.pages_per_tile),
+        tombstone_filter(1),
+        tile(options.pages_per_tile),
+        page_target(options.page_size) {
+    meta.data_file = options.data_file;
+    meta.unit = options.pages_per_tile > 1 ? kPunchUnit : kSmallUnit;
+    meta.pages_per_tile = options.pages_per_tile;
+    meta.page_size = options.page_size;
+    meta.compression = options.compression;
+    meta.stats.applied_seq = options.applied_seq;
+  }
+
+  Status begin() {
+    if (file != nullptr) return Status::ok();
+    TRY_ASSIGN(created, options.fs->create(data_path));
+    file = std::move(created);
+    std::uint64_t checksum = 0;
+    buffer = encode_data_header(options.data_file, meta.unit, &checksum);
+    meta.data_checksum += checksum;
+    return Status::ok();
+  }
+
+  [[nodiscard]] std::uint64_t offset() const { return written + buffer.size(); }
+
+  Status write_buffer() {
+    TRY(file->append(buffer));
+    written += buffer.size();
+    buffer.clear();
+    return Status::ok();
+  }
+
+  // A block at the end of the data file. `place` gets where it is, if not null.
+  Status append(Bytes payload, Compression used, BlockKind kind, PageMeta* place) {
+    const std::uint64_t at = offset(), length = padded_block_bytes(payload.size(), meta.unit);
+    const std::uint64_t checksum = append_block(&buffer, payload, used, kind, length, options.data_file, at);
+    meta.data_checksum += checksum;
+    if (place != nullptr) {
+      place->offset = at;
+      place->length = static_cast<std::uint32_t>(length);
+      place->checksum = checksum;
+    } else {
+      meta.large_checksum += checksum;
+    }
+    return buffer.size() >= kWriteBytes ? write_buffer() : Status::ok();
+  }
+
+  // Writes a value as blocks of its own, or copies the blocks of one that another table has; `ref` says where they are now.
+  Status append_large(const Entry& entry, LargeValueRef* ref) {
+    std::string index;
+    ref->table = this;  // only to mark the entry as large
+    ref->offset = offset();
+    ref->length = entry.value_length();
+    put_u64(&index, ref->length);
+    const auto chunk = [&](Bytes payload, Compression used) -> Status {
+      put_u32(&index, static_cast<std::uint32_t>(payload.size()));
+      return append(payload, used, BlockKind::kLargeChunk, nullptr);
+    };
+    if (entry.is_large()) {
+      TRY(static_cast<const TableReader*>(entry.large.table)->visit_large(entry.large, chunk));
+    } else {
+      for (Bytes rest = entry.value; !rest.empty(); rest.remove_prefix(std::min(rest.size(), kLargeChunkBytes))) {
+        Compression used{};
+        const Bytes payload = compressor.compress(rest.substr(0, kLargeChunkBytes), &used);
+        TRY(chunk(payload, used));
+      }
+    }
+    TRY(append(index, Compression::kNone, BlockKind::kLargeIndex, nullptr));
+    ref->stored_bytes = offset() - ref->offset;
+    return Status::ok();
+  }
+
+  [[nodiscard]] std::uint64_t tile_limit() const { return page_target * options.pages_per_tile; }
+
+  Status add(const Entry& entry) {
+    TRY(begin());
+    const bool same_key = has_last && Bytes(last_key) == entry.key;
+    ASSERT_MSG(!has_last || (same_key ? entry.seq < last_seq : Bytes(last_key) < entry.key), "entries must come in order");
+    if (!same_key) hash = hash_key(entry.key);
+    Entry copy = entry;
+    if (entry.is_large() || entry.value.size() > kLargeValueBytes) {
+      TRY(append_large(entry, &copy.large));
+      copy.value = {};
+    }
+    if (!tile.empty() && tile.bytes_with(copy) > tile_limit()) {
+      const std::uint64_t stretched = std::max(kTileStretch * tile_limit(), kMinStretchedBytes);
+      if (!same_key || tile.bytes() > stretched) TRY(flush_tile(same_key));
+    }
+    tile.add(copy, hash);
+    meta.stats.add_entry(entry);
+    if (!has_last) first_key.assign(entry.key);
+    if (!same_key) last_key.assign(entry.key);
+    last_seq = entry.seq;
+    has_last = true;
+    return Status::ok();
+  }
+
+  // `continues`: the next tile begins with a version of this one's last key.
+  Status flush_tile(bool continues) {
+    TileMeta t;
+    t.first_page = static_cast<std::uint32_t>(meta.pages.size());
+    const bool continued = !meta.tiles.empty() && tile_continues;
+    t.flags = static_cast<std::uint8_t>((continued ? kTileContinues : 0) | (continued || continues ? 0 : kTileUniqueKeys));
+    meta.separators.push_back(meta.tiles.empty() ? std::string()
+                                                 : shortest_separator(last_tile_key, tile.entries().front().entry.key));
+    tile.split(page_target, &split);
+    t.pages = static_cast<std::uint8_t>(split.pages.size());
+    std::uint64_t raw_bytes = 0, largest_payload = 0;
+    for (std::size_t p = 0; p < split.pages.size(); ++p) {
+      const bool tombstones = split.last_is_tombstones && p + 1 == split.pages.size();
+      TRY(flush_page(split.pages[p], tombstones ? kPageTombstones : 0, static_cast<std::uint32_t>(p), &raw_bytes, &largest_payload));
+    }
+    append_permutation(t.pages, split.order, &meta.permutations);
+    meta.tiles.push_back(t);
+    aim(raw_bytes, split.pages.size(), largest_payload);
+    tile_continues = continues;
+    last_tile_key.assign(tile.last_key());
+    tile.clear();
+    return Status::ok();
+  }
+
+  Status flush_page(const std::vector<std::uint32_t>& indexes, std::uint32_t flags, std::uint32_t column, std::uint64_t* raw_bytes,
+                    std::uint64_t* largest_payload) {
+    PageMeta page;
+    page.flags = flags;
+    BloomBuilder& bloom = flags == kPageTombstones ? tombstone_filter : filter;
+    for (const std::uint32_t i : indexes) {
+      const PendingEntry& pending = tile.entries()[i];
+      page.add(pending.entry);
+      if (options.filter_bits_per_key > 0) bloom.add(flags == kPageTombstones ? 0 : column, pending.hash);
+    }
+    build_page(tile.entries(), indexes, &page_bytes);
+    Compression used{};
+    const Bytes payload = compressor.compress(page_bytes, &used);
+    TRY(append(payload, used, BlockKind::kPage, &page));
+    meta.pages.push_back(page);
+    *raw_bytes = std::max<std::uint64_t>(*raw_bytes, page_bytes.size());
+    *largest_payload = std::max<std::uint64_t>(*largest_payload, payload.size());
+    return Status::ok();
+  }
+
+  // Pages of h > 1 fill whole blocks of the file system: the next tile's are made as large as will just fit when compressed.
+  void aim(std::uint64_t largest_raw, std::size_t pages, std::uint64_t largest_payload) {
+    if (options.pages_per_tile == 1 || options.compression == Compression::kNone || pages < options.pages_per_tile) return;
+    const std::uint64_t room = padded_block_bytes(std::max(options.page_size, kPunchUnit) - kBlockTrailerBytes, meta.unit) - kBlockTrailerBytes;
+    const double fits = static_cast<double>(room) * static_cast<double>(largest_raw) / static_cast<double>(std::max<std::uint64_t>(largest_payload, 1));
+    const auto aimed = static_cast<std::uint64_t>(0.93 * fits * static_cast<double>(page_target) / static_cast<double>(std::max<std::uint64_t>(largest_raw, 1)));
+    page_target = std::clamp<std::uint64_t>((page_target + aimed) / 2, options.page_size, kMaxPageGrowth * options.page_size);
+  }
+
+  void build_filters() {
+    const double bits = std::min(options.filter_bits_per_key, kMaxBitsPerKey);
+    const std::uint32_t slices = std::clamp<std::uint32_t>(options.filter_slices, 1, 16);
+    if (!(bits > 0) || (filter.empty() && tombstone_filter.empty())) return;
+    meta.filter_kind = FilterKind::kColumns;
+    meta.filter_bits_per_key = bits;
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      if (!filter.empty()) meta.filter_slices.push_back(filter.build(bits / slices, slice));
+      if (!tombstone_filter.empty()) meta.tombstone_filter_slices.push_back(tombstone_filter.build(bits / slices, slice));
+    }
+  }
+
+  Result<BuiltTable> finish() {
+    TRY(begin());
+    if (!tile.empty()) TRY(flush_tile(false));
+    TRY(write_buffer());
+    TRY(file->sync());
+    TRY(file->close());
+    meta.data_bytes = written;
+    meta.key_prefix = first_key.substr(0, common_bytes(first_key, last_key));
+    build_filters();
+    BuiltTable built;
+    const std::string bytes = meta.encode(options.metadata_file, &built.metadata_checksum);
+    TRY_ASSIGN(metadata, options.fs->create(metadata_path));
+    metadata_created = true;
+    TRY(metadata->append(bytes));
+    TRY(metadata->sync());
+    TRY(metadata->close());
+    built.data_file = options.data_file;
+    built.metadata_file = options.metadata_file;
+    built.data_bytes = written;
+    built.metadata_bytes = bytes.size();
+    built.data_checksum = meta.data_checksum;
+    built.stats = meta.stats;
+    finished = true;
+    return built;
+  }
+
+  TableBuilderOptions options;
+  std::string data_path, metadata_path;
+  std::unique_ptr<WritableFile> file;
+  std::string buffer;           // not yet written
+  std::uint64_t written = 0;
+  Compressor compressor;
+  BloomBuilder filter, tombstone_filter;
+  TableMetadata meta;
+  TileBuilder tile;
+  TilePages split;
+  std::uint64_t page_target;    // bytes of a page before compression
+  std::string page_bytes;       // of the page in progress
+  bool tile_continues = false;  // the tile in progress begins with the last key of the one before
+  std::string last_tile_key;
+  bool has_last = false;
+  std::string first_key, last_key;
+  SeqNum last_seq = 0;
+  std::uint64_t hash = 0;       // of last_key
+  Status status;                // the first error; it sticks
+  bool metadata_created = false, finished = false;
+};
+
+TableBuilder::TableBuilder(TableBuilderOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {
+  ASSERT(impl_->options.fs != nullptr);
+  ASSERT(impl_->options.data_file != kNoFile && impl_->options.metadata_file != kNoFile);
+  ASSERT(impl_->options.pages_per_tile >= 1 && impl_->options.pages_per_tile <= 64);
+  ASSERT(impl_->options.page_size > 0);
+}
+
+TableBuilder::~TableBuilder() {
+  if (impl_->finished) return;
+  // Nothing refers to these files; if they cannot be unlinked, open finds them as leftovers.
+  if (impl_->file != nullptr) (void)impl_->options.fs->unlink(impl_->data_path);
+  if (impl_->metadata_created) (void)impl_->options.fs->unlink(impl_->metadata_path);
+}
+
+Status TableBuilder::add(const Entry& entry) {
+  if (impl_->status.is_ok()) impl_->status = impl_->add(entry);
+  return impl_->status;
+}
+
+void TableBuilder::add_range_tombstone(const RangeTombstone& tombstone) {
+  if (!tombstone.end.empty() && tombstone.end <= tombstone.start) return;
+  impl_->meta.stats.add_range_tombstone(tombstone);
+  impl_->meta.range_tombstones.push_back(tombstone);
+}
+
+std::uint64_t TableBuilder::data_bytes() const { return impl_->offset() + (impl_->tile.empty() ? 0 : impl_->tile.bytes()); }
+
+bool TableBuilder::empty() const { return impl_->meta.stats.entries == 0 && impl_->meta.stats.range_tombstones == 0; }
+
+Result<BuiltTable> TableBuilder::finish() {
+  ASSERT(!impl_->finished);
+  if (!impl_->status.is_ok()) return impl_->status;
+  auto built = impl_->finish();
+  if (!built.is_ok()) impl_->status = built.status();
+  return built;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,272 @@
+// Walks a table in sort-key order, either way, for any h.
+//
+// The tile's permutation says which page each next entry comes from, so moving compares nothing: position i of the tile is entry
+// position(q) of page q = order[i], and each page counts its own entries passed. A seek asks each page of one tile for the key's lower
+// bound; the sum of the answers is the position.
+#include <algorithm>
+#include <vector>
+
+#include "table/table_reader_impl.h"
+
+namespace ebbtide {
+namespace {
+
+// Compactions read so much at once; a scan through the cache begins with single pages and doubles up to it while it goes straight on.
+constexpr std::size_t kReadaheadBytes = std::size_t{256} << 10;
+
+// Reads of the data file beside the cache, more than asked for. Not thread-safe.
+class Readahead {
+ public:
+  Readahead(const TableReaderImpl& r, bool eager) : r_(r), eager_(eager), window_(eager ? kReadaheadBytes : 0) {}
+
+  // The bytes of a block, until the next call. `forward`: which way the walk goes.
+  Result<Bytes> read(std::uint64_t offset, std::size_t length, bool forward, ReadCounters* counters) {
+    if (offset >= begin_ && offset + length <= begin_ + buffer_.size()) return Bytes(buffer_).substr(offset - begin_, length);
+    const bool straight_on = forward ? offset == expected_ : offset + length == expected_;
+    if (!eager_) window_ = straight_on ? std::min(std::max<std::size_t>(window_ * 2, 4 * length), kReadaheadBytes) : length;
+    const std::size_t bytes = std::max(length, window_);
+    std::uint64_t from = offset, to = std::min(r_.files.data_bytes, offset + bytes);
+    if (!forward) {
+      to = offset + length;
+      from = to - std::min<std::uint64_t>(to, bytes);
+    }
+    buffer_.resize(to - from);
+    begin_ = from;
+    if (Status s = r_.data->read(from, buffer_.size(), buffer_.data()); !s.is_ok()) {
+      buffer_.clear();
+      return s;
+    }
+    if (counters != nullptr) counters->bytes_read += buffer_.size();
+    expected_ = forward ? to : from;
+    return Bytes(buffer_).substr(offset - begin_, length);
+  }
+
+ private:
+  const TableReaderImpl& r_;
+  const bool eager_;
+  std::size_t window_;
+  std::string buffer_;
+  std::uint64_t begin_ = 0;     // where buffer_ lies in the file
+  std::uint64_t expected_ = 0;  // where the next read begins (ends) if the walk goes straight on
+};
+
+class TableIterator final : public InternalIterator {
+ public:
+  TableIterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& r, const TableIteratorOptions& options)
+      : reader_(std::move(reader)), r_(r), options_(options), readahead_(r, !options.fill_cache) {
+    if (r_.tiles.empty()) return;
+    first_tile_ = options_.bounds.start.empty() ? 0 : r_.first_tile(options_.bounds.start);
+    start_tile_ = options_.bounds.start.empty() ? 0 : r_.fences.find(options_.bounds.start);
+    last_tile_ = options_.bounds.end.empty() ? r_.fences.size() - 1 : r_.fences.find(options_.bounds.end);
+    empty_ = !options_.bounds.end.empty() && options_.bounds.end <= options_.bounds.start;
+  }
+
+  void seek_to_first() override { seek({}); }
+
+  void seek_to_last() override {
+    if (!reset()) return;
+    if (!options_.bounds.end.empty()) return seek_before(options_.bounds.end);
+    forward_ = false;
+    if (load_tile(last_tile_)) jump_to_end();
+    settle_backward();
+  }
+
+  void seek(Bytes key) override {
+    if (!reset()) return;
+    key = std::max(key, Bytes(options_.bounds.start));
+    if (past_end(key)) return;
+    forward_ = true;
+    if (load_tile(r_.first_tile(key))) position_ = lower_bound(key);
+    settle_forward();
+  }
+
+  void seek_before(Bytes key) override {
+    if (!reset()) return;
+    if (past_end(key)) key = options_.bounds.end;
+    if (key <= Bytes(options_.bounds.start)) return;
+    forward_ = false;
+    if (load_tile(r_.first_tile(key))) position_ = lower_bound(key);
+    settle_backward();
+  }
+
+  void next() override {
+    forward_ = true;
+    ++slots_[page_at(position_)].position;
+    ++position_;
+    settle_forward();
+  }
+
+  void prev() override {
+    forward_ = false;
+    settle_backward();
+  }
+
+ private:
+  // A page of the current tile.
+  struct Slot {
+    PageView page;
+    std::uint32_t position = 0;  // entries before the iterator's position; the entry there, if it is this page's turn
+    std::shared_ptr<const CachedBlock> pin;
+    std::string own;
+  };
+
+  // False if there is nothing to walk over.
+  bool reset() {
+    valid_ = false;
+    status_ = Status::ok();
+    return !r_.tiles.empty() && !empty_;
+  }
+  [[nodiscard]] bool past_end(Bytes key) const { return !options_.bounds.end.empty() && key >= Bytes(options_.bounds.end); }
+  [[nodiscard]] std::uint32_t page_at(std::uint32_t i) const { return single_ ? 0 : order_[i]; }
+
+  bool fail(Status status) {
+    status_ = std::move(status);
+    valid_ = false;
+    tile_ = kNoTile;
+    return false;
+  }
+
+  // Makes `tile` current, at position 0. False, with status_ set, if it cannot be read.
+  bool load_tile(std::uint32_t tile) {
+    const TileInfo& info = r_.tiles[tile];
+    if (tile != tile_) {
+      tile_ = kNoTile;
+      if (slots_.size() < info.pages) slots_.resize(info.pages);
+      count_ = 0;
+      for (std::uint32_t p = 0; p < info.pages; ++p) {
+        const PageInfo& page = r_.pages[info.first_page + p];
+        if (page.dropped()) continue;
+        if (!load_page(page, &slots_[p])) return false;
+        count_ += page.entries;
+      }
+      single_ = info.pages == 1;
+      if (!single_) {
+        const Bytes packed = Bytes(r_.permutations).substr(r_.permutation_offsets[tile]);
+        unpack_permutation(packed, info.pages, count_, &order_);
+      }
+      tile_ = tile;
+    }
+    for (std::uint32_t p = 0; p < info.pages; ++p) slots_[p].position = 0;
+    position_ = 0;
+    return true;
+  }
+
+  bool load_page(const PageInfo& page, Slot* slot) {
+    slot->pin.reset();
+    if (r_.options.cache != nullptr) {
+      slot->pin = r_.options.cache->pin(r_.block_key(page));
+      if (slot->pin != nullptr) {
+        slot->page = PageView(slot->pin->bytes());
+        return true;
+      }
+    }
+    if (options_.counters != nullptr) ++options_.counters->pages_read;
+    auto block = read_block(page);
+    if (!block.is_ok()) return fail(block.status());
+    auto decoded = r_.decode_page(page, *block, &slot->own);
+    if (!decoded.is_ok()) return fail(decoded.status());
+    if (options_.fill_cache) {
+      slot->pin = r_.keep_page(page, *decoded);
+      slot->page = PageView(slot->pin->bytes());
+      return true;
+    }
+    // A page that was not compressed lies in the readahead buffer, which the tile's next page may replace.
+    if (decoded->data() != slot->own.data()) slot->own.assign(*decoded);
+    slot->page = PageView(slot->own);
+    return true;
+  }
+
+  Result<Bytes> read_block(const PageInfo& page) {
+    if (!page.replaced()) return readahead_.read(page.offset, page.length, forward_, options_.counters);
+    replaced_.resize(page.length);
+    TRY(r_.metadata->read(page.offset, page.length, replaced_.data()));
+    if (options_.counters != nullptr) options_.counters->bytes_read += page.length;
+    return Bytes(replaced_);
+  }
+
+  // Puts each page at the first entry >= key; the tile's position of it.
+  std::uint32_t lower_bound(Bytes key) {
+    std::uint32_t sum = 0;
+    const TileInfo& info = r_.tiles[tile_];
+    for (std::uint32_t p = 0; p < info.pages; ++p) {
+      if (r_.pages[info.first_page + p].dropped()) continue;
+      slots_[p].position = slots_[p].page.lower_bound(key);
+      sum += slots_[p].position;
+    }
+    return sum;
+  }
+
+  void jump_to_end() {
+    const TileInfo& info = r_.tiles[tile_];
+    for (std::uint32_t p = 0; p < info.pages; ++p) slots_[p].position = r_.pages[info.first_page + p].entries;
+    position_ = count_;
+  }
+
+  // Shows the entry at position_, going on to later tiles if there is none.
+  void settle_forward() {
+    valid_ = false;
+    if (!status_.is_ok()) return;
+    while (position_ >= count_) {
+      if (tile_ >= last_tile_) return;
+      if (!load_tile(tile_ + 1)) return;
+    }
+    show();
+    if (valid_ && tile_ == last_tile_ && past_end(entry_.key)) valid_ = false;
+  }
+
+  // Shows the entry before position_, going on to earlier tiles if there is none.
+  void settle_backward() {
+    valid_ = false;
+    if (!status_.is_ok()) return;
+    while (position_ == 0) {
+      if (tile_ <= first_tile_) return;
+      if (!load_tile(tile_ - 1)) return;
+      jump_to_end();
+    }
+    --position_;
+    Slot& slot = slots_[page_at(position_)];
+    if (slot.position == 0) return disorder();
+    --slot.position;
+    show();
+    if (valid_ && tile_ <= start_tile_ && entry_.key < Bytes(options_.bounds.start)) valid_ = false;
+  }
+
+  void show() {
+    const Slot& slot = slots_[page_at(position_)];
+    if (slot.position >= slot.page.count()) return disorder();
+    slot.page.read(slot.position, reader_.get(), &key_, &entry_);
+    valid_ = true;
+  }
+
+  void disorder() {
+    const PageInfo& page = r_.pages[r_.tiles[tile_].first_page + page_at(position_)];
+    (void)fail(r_.place(page).corruption("page and permutation of its tile disagree"));
+  }
+
+  static constexpr std::uint32_t kNoTile = 0xffffffffu;
+  const std::shared_ptr<const TableReader> reader_;
+  const TableReaderImpl& r_;
+  const TableIteratorOptions options_;
+  Readahead readahead_;
+  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // none outside is read
+  std::uint32_t start_tile_ = 0;                  // the last tile that can have keys before the lower bound
+  bool empty_ = false;                            // the bounds are
+  bool forward_ = true;
+
+  // The current tile, if any: entries in [0, count_), the iterator at position_.
+  std::uint32_t tile_ = kNoTile, count_ = 0, position_ = 0;
+  bool single_ = true;  // it has one page and so no permutation
+  std::vector<Slot> slots_;
+  std::vector<std::uint8_t> order_;
+  std::string key_;       // of the entry shown
+  std::string replaced_;  // block of a page that lies in the metadata file
+};
+
+}  // namespace
+
+std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
+                                                     const TableIteratorOptions& options) {
+  return std::make_unique<TableIterator>(std::move(reader), impl, options);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,424 @@
+#include "table/table_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "base/checksum.h"
+#include "base/invariant.h"
+#include "io/file_names.h"
+#include "table/table_reader_impl.h"
+
+namespace ebbtide {
+namespace {
+
+// Reading buffers of a thread; given back when one page was unusually large.
+struct Scratch {
+  std::string block, page;
+  static Scratch& get() {
+    thread_local Scratch scratch;
+    return scratch;
+  }
+  void trim() {
+    constexpr std::size_t kKeepBytes = std::size_t{1} << 20;
+    if (block.capacity() > kKeepBytes) block = {};
+    if (page.capacity() > kKeepBytes) page = {};
+  }
+};
+
+struct OwnBlock {
+  CachedBlock block{};
+  std::string bytes;
+};
+
+}  // namespace
+
+// --- open
+
+Status TableReaderImpl::load(TableMetadata m) {
+  stats = std::move(m.stats);
+  unit = m.unit;
+  h = m.pages_per_tile;
+  pages.reserve(m.pages.size());
+  bool any_replaced = false;
+  for (const PageMeta& p : m.pages) {
+    PageInfo page{};
+    page.offset = p.replaced() ? p.replaced_offset : p.offset;
+    page.flags = p.flags;
+    page.length = p.replaced() ? p.replaced_length : p.length;
+    page.entries = p.entries;
+    pages.push_back(page);
+    any_replaced |= p.replaced();
+  }
+  tiles.reserve(m.tiles.size());
+  std::uint64_t at = 0;
+  for (std::size_t t = 0; t < m.tiles.size(); ++t) {
+    tiles.push_back({m.tiles[t].first_page, m.tiles[t].pages, m.tiles[t].flags});
+    if (h == 1) continue;
+    permutation_offsets.push_back(at);
+    at += permutation_bytes(m.tiles[t].pages, m.tile_entries(t));
+  }
+  fences.build(std::move(m.key_prefix), m.separators);
+  permutations = std::move(m.permutations);
+  take_filters(m);
+  has_filter = m.filter_kind != FilterKind::kNone && options.filter_slices > 0;
+  tombstones = std::make_shared<const FragmentedRangeTombstones>(std::span<const RangeTombstone>(m.range_tombstones));
+  tombstone_bytes = 0;
+  for (const RangeTombstone& t : m.range_tombstones) tombstone_bytes += 2 * (t.start.size() + t.end.size()) + 96;
+  if (any_replaced) {
+    TRY_ASSIGN(file, options.fs->open(metadata_path));
+    metadata = std::move(file);
+  }
+  return Status::ok();
+}
+
+// Into one piece of memory whose cache lines are the filter's blocks. decode() has parsed each slice.
+void TableReaderImpl::take_filters(const TableMetadata& m) {
+  const auto rounded = [](std::size_t n) { return (n + 63) / 64 * 64; };
+  const std::size_t slices = std::min<std::size_t>(options.filter_slices, m.filter_slices.size());
+  const std::size_t tombstone_slices = std::min<std::size_t>(options.filter_slices, m.tombstone_filter_slices.size());
+  for (std::size_t i = 0; i < slices; ++i) filter_bytes += rounded(m.filter_slices[i].size());
+  for (std::size_t i = 0; i < tombstone_slices; ++i) filter_bytes += rounded(m.tombstone_filter_slices[i].size());
+  if (filter_bytes == 0) return;
+  filter_memory.reset(static_cast<char*>(::operator new[](filter_bytes, std::align_val_t{64})));
+  char* to = filter_memory.get();
+  const auto take = [&](const std::string& slice, std::vector<BloomView>* views) {
+    std::memcpy(to, slice.data(), slice.size());
+    auto view = BloomView::parse(Bytes(to, slice.size()));
+    ASSERT(view.is_ok());
+    views->push_back(view.value());
+    to += rounded(slice.size());
+  };
+  for (std::size_t i = 0; i < slices; ++i) take(m.filter_slices[i], &filter);
+  for (std::size_t i = 0; i < tombstone_slices; ++i) take(m.tombstone_filter_slices[i], &tombstone_filter);
+}
+
+TableReader::TableReader() : impl_(std::make_unique<TableReaderImpl>()) {}
+TableReader::~TableReader() = default;
+
+Result<std::shared_ptr<TableReader>> TableReader::open(const TableReaderOptions& options, const TableFiles& files) {
+  std::shared_ptr<TableReader> reader(new TableReader());
+  TableReaderImpl& r = *reader->impl_;
+  r.options = options;
+  r.files = files;
+  r.data_path = join_path(options.dir, data_file_name(files.data_file));
+  r.metadata_path = join_path(options.dir, metadata_file_name(files.metadata_file));
+  TRY_ASSIGN(bytes, read_file(*options.fs, r.metadata_path));
+  TRY_ASSIGN(m, TableMetadata::decode(bytes, files.metadata_file, r.metadata_path));
+  if (bytes.size() != files.metadata_bytes || block_checksum(bytes, files.metadata_file, 0) != files.metadata_checksum) {
+    return Status::corruption(r.metadata_path + ": is not the file that the manifest knows (length or checksum differ)");
+  }
+  if (m.data_file != files.data_file || m.data_bytes != files.data_bytes || m.data_checksum != files.data_checksum) {
+    return Status::corruption(r.metadata_path + ": belongs to another data file than the manifest says");
+  }
+  TRY_ASSIGN(data, options.fs->open(r.data_path, OpenOptions{.direct = options.direct_io}));
+  if (data->size() != files.data_bytes) {
+    return Status::corruption(r.data_path + ": has " + std::to_string(data->size()) + " bytes, should have " + std::to_string(files.data_bytes));
+  }
+  std::string header(data_header_bytes(m.unit), '\0');
+  TRY(data->read(0, header.size(), header.data()));
+  TRY(check_data_header(header, files.data_file, m.unit, r.data_path));
+  r.data = std::move(data);
+  TRY(r.load(std::move(m)));
+  return reader;
+}
+
+// --- pages
+
+Result<Bytes> TableReaderImpl::decode_page(const PageInfo& page, Bytes block, std::string* scratch) const {
+  const BlockPlace where = place(page);
+  TRY_ASSIGN(decoded, decode_block(block, BlockKind::kPage, where, scratch));
+  if (const char* why = check_page(decoded, files.data_bytes); why != nullptr) return where.corruption(std::string("malformed page: ") + why);
+  if (PageView(decoded).count() != page.entries) return where.corruption("page has another number of entries than the page table says");
+  return decoded;
+}
+
+std::shared_ptr<const CachedBlock> TableReaderImpl::keep_page(const PageInfo& page, Bytes decoded) const {
+  if (options.cache != nullptr) return options.cache->insert(block_key(page), decoded);
+  auto own = std::make_shared<OwnBlock>();
+  own->bytes.assign(decoded);
+  own->block.data = own->bytes.data();
+  own->block.size = static_cast<std::uint32_t>(own->bytes.size());
+  const CachedBlock* const block = &own->block;
+  return {std::move(own), block};
+}
+
+Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const {
+  if (options.cache != nullptr) {
+    if (auto pinned = options.cache->pin(block_key(page)); pinned != nullptr) return pinned;
+  }
+  Scratch& scratch = Scratch::get();
+  scratch.block.resize(page.length);
+  if (may_wait) {
+    TRY(file_of(page)->read(page.offset, page.length, scratch.block.data()));
+  } else {
+    TRY_ASSIGN(done, file_of(page)->read_if_cached(page.offset, page.length, scratch.block.data()));
+    if (!done) return std::shared_ptr<const CachedBlock>();
+  }
+  if (counters != nullptr) {
+    ++counters->pages_read;
+    counters->bytes_read += page.length;
+  }
+  TRY_ASSIGN(decoded, decode_page(page, scratch.block, &scratch.page));
+  auto kept = keep_page(page, decoded);
+  scratch.trim();
+  return kept;
+}
+
+Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page) const {
+  if ((page & kLargeMiss) != 0) {
+    LargeValueRef ref;
+    TRY(impl_->large_file().find(std::uint64_t{page & ~kLargeMiss} * kSmallUnit, &ref));
+    ref.table = this;
+    TRY_ASSIGN(value, read_large(ref));
+    return std::shared_ptr<const void>(std::move(value));
+  }
+  if (page >= impl_->pages.size()) return Status::invalid_argument(impl_->data_path + ": has no page " + std::to_string(page));
+  TRY_ASSIGN(block, impl_->load_page(impl_->pages[page], true, nullptr));
+  return std::shared_ptr<const void>(std::move(block));
+}
+
+std::shared_ptr<const void> TableReader::fetch_page_if_cached(std::uint32_t page) const {
+  if ((page & kLargeMiss) != 0 || page >= impl_->pages.size()) return nullptr;
+  auto block = impl_->load_page(impl_->pages[page], false, nullptr);
+  return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
+}
+
+// --- large values
+
+std::uint32_t TableReader::large_page(const LargeValueRef& ref) {
+  return kLargeMiss | static_cast<std::uint32_t>((ref.offset + ref.stored_bytes) / kSmallUnit);
+}
+
+std::shared_ptr<const std::string> TableReader::large_if_resident(const LargeValueRef& ref) const {
+  MutexLock lock(impl_->mutex);
+  for (const auto& [offset, value] : impl_->large) {
+    if (offset == ref.offset) return value.lock();
+  }
+  return nullptr;
+}
+
+Result<std::shared_ptr<const std::string>> TableReader::read_large(const LargeValueRef& ref) const {
+  if (auto shared = large_if_resident(ref); shared != nullptr) return shared;
+  TRY_ASSIGN(bytes, impl_->large_file().read(ref));
+  auto value = std::make_shared<const std::string>(std::move(bytes));
+  MutexLock lock(impl_->mutex);
+  std::erase_if(impl_->large, [](const auto& held) { return held.second.expired(); });
+  impl_->large.emplace_back(ref.offset, value);
+  return value;
+}
+
+Status TableReader::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
+  return impl_->large_file().visit(
+      ref, [&](const CheckedBlock& block, const BlockPlace&) { return chunk(block.payload, block.compression); });
+}
+
+// --- lookup
+
+std::uint64_t TableReaderImpl::candidates(std::uint64_t hash, bool* tombstones) const {
+  if (!has_filter) {
+    *tombstones = true;
+    return ~std::uint64_t{0};
+  }
+  // A kind of page that no slice was built for does not occur.
+  std::uint64_t mask = filter.empty() ? 0 : ~std::uint64_t{0};
+  for (const BloomView& slice : filter) {
+    mask &= slice.candidates(hash);
+    if (mask == 0) break;
+  }
+  *tombstones = !tombstone_filter.empty();
+  for (const BloomView& slice : tombstone_filter) {
+    *tombstones = slice.candidates(hash) != 0;
+    if (!*tombstones) break;
+  }
+  return mask;
+}
+
+std::uint32_t TableReaderImpl::first_tile(Bytes key) const {
+  std::uint32_t tile = fences.find(key);
+  while (tile > 0 && (tiles[tile].flags & kTileContinues) != 0 && fences.separator(tile) == key) --tile;
+  return tile;
+}
+
+namespace {
+
+// A lookup's state over its candidate pages: the newest version found so far.
+struct Search {
+  const TableReader* reader;
+  const TableReaderImpl& r;
+  const LookupKey& key;
+  SeqNum view_seq;
+  MissSet* misses;
+  ReadCounters* counters;
+  Entry* entry;
+  std::shared_ptr<const void>* pin;
+  bool found = false, missing = false;
+
+  Status tile(std::uint32_t number, std::uint64_t mask, bool tombstones) {
+    const TileInfo& tile = r.tiles[number];
+    for (std::uint32_t p = 0; p < tile.pages; ++p) {
+      const PageInfo& page = r.pages[tile.first_page + p];
+      if (is_candidate(page, p, mask, tombstones)) TRY(look(page, tile.first_page + p));
+    }
+    return Status::ok();
+  }
+
+  Status look(const PageInfo& page, std::uint32_t number) {
+    const CachedBlock* block = r.options.cache != nullptr ? r.options.cache->lookup(r.block_key(page)) : nullptr;
+    std::shared_ptr<const CachedBlock> kept;
+    if (block == nullptr) {
+      if (misses != nullptr) {
+        misses->pages.push_back({reader, number});
+        missing = true;
+        return Status::ok();
+      }
+      TRY_ASSIGN(loaded, r.load_page(page, true, counters));
+      kept = std::move(loaded);
+      block = kept.get();
+    }
+    Entry candidate;
+    bool seen = false;
+    const bool hit = PageView(block->bytes()).get(key, view_seq, reader, &candidate, &seen);
+    if (!seen && r.has_filter && counters != nullptr) ++counters->filter_false_positives;
+    if (!hit || (found && candidate.seq < entry->seq)) return Status::ok();
+    found = true;
+    *entry = candidate;
+    entry->key = key.key;
+    if (pin != nullptr) *pin = kept != nullptr ? std::shared_ptr<const void>(std::move(kept)) : nullptr;
+    return Status::ok();
+  }
+};
+
+}  // namespace
+
+Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
+                        ReadCounters* counters, Status* status) const {
+  const TableReaderImpl& r = *impl_;
+  if (r.tiles.empty()) return Lookup::kAbsent;
+  bool tombstones = false;
+  const std::uint64_t mask = r.candidates(key.hash, &tombstones);
+  if (mask == 0 && !tombstones) {
+    if (counters != nullptr) ++counters->filter_negatives;
+    return Lookup::kAbsent;
+  }
+  if (!key.key.starts_with(r.fences.prefix())) return Lookup::kAbsent;
+  if (counters != nullptr && r.has_filter) ++counters->filter_positives;
+  Search search{this, r, key, view_seq, misses, counters, entry, pin};
+  // Where one key's versions fill several tiles, the first tile with a visible one has the newest.
+  for (std::uint32_t tile = r.first_tile(key.key);; ++tile) {
+    if (Status s = search.tile(tile, mask, tombstones); !s.is_ok()) [[unlikely]] {
+      *status = std::move(s);
+      return Lookup::kError;
+    }
+    if (search.found || search.missing || !r.goes_on(tile, key.key)) break;
+  }
+  if (search.missing) {
+    misses->keep_alive.push_back(shared_from_this());
+    return Lookup::kNotResident;
+  }
+  return search.found ? Lookup::kFound : Lookup::kAbsent;
+}
+
+bool TableReader::may_contain(const LookupKey& key) const {
+  if (impl_->tiles.empty() || !key.key.starts_with(impl_->fences.prefix())) return false;
+  bool tombstones = false;
+  return impl_->candidates(key.hash, &tombstones) != 0 || tombstones;
+}
+
+void TableReader::prefetch(const LookupKey& key, int stage) const {
+  const TableReaderImpl& r = *impl_;
+  if (r.tiles.empty()) return;
+  if (stage == 0) {
+    for (const BloomView& slice : r.filter) slice.prefetch(key.hash);
+    for (const BloomView& slice : r.tombstone_filter) slice.prefetch(key.hash);
+    r.fences.prefetch(key.key);
+    return;
+  }
+  if (r.options.cache == nullptr) return;
+  bool tombstones = false;
+  const std::uint64_t mask = r.candidates(key.hash, &tombstones);
+  if (mask == 0 && !tombstones) return;
+  const TileInfo& tile = r.tiles[r.fences.find(key.key)];
+  for (std::uint32_t p = 0; p < tile.pages; ++p) {
+    const PageInfo& page = r.pages[tile.first_page + p];
+    if (is_candidate(page, p, mask, tombstones)) r.options.cache->prefetch(r.block_key(page), stage - 1);
+  }
+}
+
+// --- knowing
+
+std::unique_ptr<InternalIterator> TableReader::new_iterator(const TableIteratorOptions& options) const {
+  return new_table_iterator(shared_from_this(), *impl_, options);
+}
+const SharedTombstones& TableReader::range_tombstones() const { return impl_->tombstones; }
+const TableStats& TableReader::stats() const { return impl_->stats; }
+const TableFiles& TableReader::files() const { return impl_->files; }
+std::uint32_t TableReader::pages_per_tile() const { return impl_->h; }
+std::uint32_t TableReader::page_count() const { return static_cast<std::uint32_t>(impl_->pages.size()); }
+std::uint32_t TableReader::tile_count() const { return static_cast<std::uint32_t>(impl_->tiles.size()); }
+
+Result<TableMetadata> TableReader::load_metadata() const {
+  TRY_ASSIGN(bytes, read_file(*impl_->options.fs, impl_->metadata_path));
+  return TableMetadata::decode(bytes, impl_->files.metadata_file, impl_->metadata_path);
+}
+
+std::uint64_t TableReader::filter_bits() const {
+  std::uint64_t bits = 0;
+  for (const BloomView& slice : impl_->filter) bits += slice.bits();
+  for (const BloomView& slice : impl_->tombstone_filter) bits += slice.bits();
+  return bits;
+}
+
+std::uint64_t TableReader::memory_bytes() const {
+  const TableReaderImpl& r = *impl_;
+  return sizeof(*this) + sizeof(r) + r.fences.memory_bytes() + r.pages.capacity() * sizeof(PageInfo) +
+         r.tiles.capacity() * sizeof(TileInfo) + r.permutations.capacity() + r.permutation_offsets.capacity() * 8 + r.filter_bytes +
+         r.tombstone_bytes;
+}
+
+std::uint64_t TableReader::approximate_bytes(const KeyRange& range) const {
+  const TableReaderImpl& r = *impl_;
+  if (r.tiles.empty() || !r.stats.overlaps(range)) return 0;
+  const auto begin_of = [&](std::uint32_t tile) -> std::uint64_t {
+    // A replaced page's offset is of another file: its neighbours tell where the tile lies.
+    for (std::uint32_t p = r.tiles[tile].first_page; p < r.pages.size(); ++p) {
+      if (!r.pages[p].replaced()) return r.pages[p].offset;
+    }
+    return r.files.data_bytes;
+  };
+  const bool from_start = Bytes(range.start) <= Bytes(r.stats.smallest);
+  const bool to_end = range.end.empty() || r.stats.ends_before(range.end);
+  const std::uint32_t first = from_start ? 0 : r.fences.find(range.start);
+  const std::uint32_t last = to_end ? static_cast<std::uint32_t>(r.tiles.size()) : r.fences.find(range.end);
+  const std::uint64_t begin = from_start ? 0 : begin_of(first);
+  const std::uint64_t end = last >= r.tiles.size() ? r.files.data_bytes : begin_of(last);
+  if (first < last) return end - begin;
+  const std::uint64_t tile_end = first + 1 < r.tiles.size() ? begin_of(first + 1) : r.files.data_bytes;
+  return (tile_end - begin_of(first)) / 2;  // somewhere inside one tile
+}
+
+std::vector<std::string> TableReader::split_points(const KeyRange& range, std::size_t count) const {
+  const TableReaderImpl& r = *impl_;
+  std::vector<std::string> points;
+  if (r.tiles.empty() || count == 0) return points;
+  // Separators strictly inside the range; a tile that goes on with a key does not begin anything.
+  const std::uint32_t first = range.start.empty() ? 1 : r.fences.find(range.start) + 1;
+  const std::uint32_t last = range.end.empty() ? r.fences.size() : r.fences.find(range.end) + 1;
+  if (first >= last) return points;
+  const std::uint64_t available = last - first;
+  const std::uint64_t wanted = std::min<std::uint64_t>(count, available);
+  for (std::uint64_t i = 0; i < wanted; ++i) {
+    const auto tile = static_cast<std::uint32_t>(first + (2 * i + 1) * available / (2 * wanted));
+    if ((r.tiles[tile].flags & kTileContinues) != 0) continue;
+    std::string separator = r.fences.separator(tile);
+    if (separator <= range.start || (!range.end.empty() && separator >= range.end)) continue;
+    if (points.empty() || points.back() < separator) points.push_back(std::move(separator));
+  }
+  return points;
+}
+
+bool TableReader::verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries) const {
+  return verify_table(*this, *impl_, errors, pages, entries);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,109 @@
+// The inside of a TableReader, shared by lookup, iterator and verify. Not for includes from other layers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "filter/bloom.h"
+#include "table/fences.h"
+#include "table/large_value.h"
+#include "table/metadata.h"
+#include "table/page.h"
+#include "table/table_reader.h"
+
+namespace ebbtide {
+
+/// What stays in memory of a page: 16 bytes.
+struct PageInfo {
+  std::uint64_t offset : 48;  ///< in the data file, or the metadata file if it is replaced
+  std::uint64_t flags : 16;
+  std::uint32_t length;
+  std::uint32_t entries;
+
+  [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
+  [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
+};
+static_assert(sizeof(PageInfo) == 16);
+
+struct TileInfo {
+  std::uint32_t first_page;
+  std::uint8_t pages;
+  std::uint8_t flags;
+};
+static_assert(sizeof(TileInfo) == 8);
+
+/// Marks PageMiss::page as a large value: the end of its extent in units of kSmallUnit.
+inline constexpr std::uint32_t kLargeMiss = 0x80000000u;
+
+struct TableReaderImpl {
+  // --- constant after open
+  TableReaderOptions options;
+  TableFiles files;
+  std::string data_path, metadata_path;
+  std::unique_ptr<RandomAccessFile> data, metadata;  ///< metadata is open only if it has pages
+  TableStats stats;
+  std::uint32_t unit = kSmallUnit, h = 1;
+  Fences fences;
+  std::vector<PageInfo> pages;
+  std::vector<TileInfo> tiles;
+  std::string permutations;
+  std::vector<std::uint64_t> permutation_offsets;  ///< by tile; empty if h = 1
+  std::vector<BloomView> filter, tombstone_filter;
+  std::unique_ptr<char[], void (*)(char*)> filter_memory{nullptr, [](char* p) { ::operator delete[](p, std::align_val_t{64}); }};
+  std::uint64_t filter_bytes = 0, tombstone_bytes = 0;
+  bool has_filter = false;
+  SharedTombstones tombstones;
+
+  // --- large values that somebody holds
+  mutable Mutex mutex;
+  mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large GUARDED_BY(mutex);  ///< by offset
+
+  Status load(TableMetadata m);
+  void take_filters(const TableMetadata& m);
+
+  [[nodiscard]] BlockKey block_key(const PageInfo& page) const {
+    return {page.replaced() ? files.metadata_file : files.data_file, page.offset};
+  }
+  [[nodiscard]] BlockPlace place(const PageInfo& page) const {
+    return {page.replaced() ? &metadata_path : &data_path, page.replaced() ? files.metadata_file : files.data_file, page.offset};
+  }
+  [[nodiscard]] const RandomAccessFile* file_of(const PageInfo& page) const { return page.replaced() ? metadata.get() : data.get(); }
+  [[nodiscard]] LargeValueFile large_file() const { return {data.get(), &data_path, files.data_file, unit, files.data_bytes}; }
+  [[nodiscard]] std::uint32_t entries_of(std::uint32_t tile) const {
+    std::uint32_t sum = 0;
+    for (std::uint32_t p = 0; p < tiles[tile].pages; ++p) sum += pages[tiles[tile].first_page + p].entries;
+    return sum;
+  }
+
+  /// Checks a page's block and decodes it: a view of `block` or of `scratch`. The result may be trusted.
+  Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
+  /// From the cache, else read and put there. `may_wait` false: null if that would wait for the device.
+  Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
+  /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
+  std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
+
+  /// Candidate pages of any tile for a key: bit p is the p-th page; *tombstones: the page of tombstones too.
+  [[nodiscard]] std::uint64_t candidates(std::uint64_t hash, bool* tombstones) const;
+  /// The first tile that can have a version of `key`.
+  [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
+  [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
+    return tile + 1 < tiles.size() && (tiles[tile + 1].flags & kTileContinues) != 0 && fences.separator(tile + 1) == key;
+  }
+};
+
+/// A candidate page of a lookup.
+[[nodiscard]] inline bool is_candidate(const PageInfo& page, std::uint32_t number, std::uint64_t mask, bool tombstones) {
+  if (page.dropped()) return false;
+  if ((page.flags & kPageTombstones) != 0) return tombstones;
+  return (mask >> number & 1) != 0;
+}
+
+std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
+                                                     const TableIteratorOptions& options);
+bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<std::string>* errors, std::uint64_t* pages,
+                  std::uint64_t* entries);
+
+}  // namespace ebbtide

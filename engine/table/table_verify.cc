@@ -1,0 +1,179 @@
+// Reads a whole table and compares what it finds with everything its metadata says.
+#include <algorithm>
+#include <vector>
+
+#include "base/coding.h"
+#include "table/table_reader_impl.h"
+
+namespace ebbtide {
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<std::string>* errors) : reader_(reader), r_(r), errors_(errors) {}
+
+  bool run(std::uint64_t* pages, std::uint64_t* entries) {
+    auto loaded = reader_.load_metadata();
+    if (!loaded.is_ok()) return error(loaded.status());
+    m_ = std::move(loaded).value();
+    counted_.applied_seq = m_.stats.applied_seq;
+    for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
+    add_extent(0, data_header_bytes(m_.unit));
+    for (std::size_t t = 0; t < m_.tiles.size(); ++t) tile(t, pages, entries);
+    if (!(counted_ == m_.stats)) error("properties do not describe the entries");
+    check_extents();
+    return errors_->size() == before_;
+  }
+
+ private:
+  bool error(const Status& status) {
+    errors_->push_back(status.to_string());
+    return false;
+  }
+  bool error(const std::string& what) { return error(Status::corruption(r_.metadata_path + ": " + what)); }
+  bool error(const PageInfo& page, const std::string& what) { return error(r_.place(page).corruption(what)); }
+
+  void add_extent(std::uint64_t offset, std::uint64_t length) { extents_.emplace_back(offset, length); }
+
+  // The decoded page `p` of the file, or empty after reporting what is wrong.
+  std::string read_page(std::size_t p) {
+    const PageInfo& page = r_.pages[p];
+    std::string block(page.length, '\0'), scratch;
+    if (Status s = r_.file_of(page)->read(page.offset, block.size(), block.data()); !s.is_ok()) {
+      error(s);
+      return {};
+    }
+    auto checked = check_block(block, BlockKind::kPage, r_.place(page));
+    if (checked.is_ok() && checked->checksum != m_.pages[p].checksum) error(page, "is not the page that the page table describes");
+    auto decoded = r_.decode_page(page, block, &scratch);
+    if (!decoded.is_ok()) {
+      error(decoded.status());
+      return {};
+    }
+    return std::string(*decoded);
+  }
+
+  void tile(std::size_t t, std::uint64_t* pages, std::uint64_t* entries) {
+    const TileMeta& tile = m_.tiles[t];
+    std::vector<std::string> bytes(tile.pages);
+    std::vector<PageView> views(tile.pages);
+    bool whole = true;
+    for (std::uint32_t p = 0; p < tile.pages; ++p) {
+      const std::size_t number = tile.first_page + p;
+      add_extent(m_.pages[number].offset, m_.pages[number].length);
+      if (m_.pages[number].dropped()) {
+        incomplete_ = true;
+        continue;
+      }
+      incomplete_ |= m_.pages[number].replaced();
+      bytes[p] = read_page(number);
+      ++*pages;
+      if (bytes[p].empty()) {
+        whole = false;
+        continue;
+      }
+      views[p] = PageView(bytes[p]);
+      page(number, p, views[p]);
+    }
+    if (whole) order(t, views, entries);
+  }
+
+  // What holds within a page: tags, filter, and what the page table says of it.
+  void page(std::size_t number, std::uint32_t column, const PageView& view) {
+    const PageInfo& info = r_.pages[number];
+    PageMeta counted;
+    std::string key;
+    Entry entry;
+    for (std::uint32_t i = 0; i < view.count(); ++i) {
+      view.read(i, &reader_, &key, &entry);
+      counted.add(entry);
+      const std::uint64_t hash = hash_key(key);
+      if (view.tag(i) != page_tag(hash)) error(info, "an entry has the wrong tag");
+      bool tombstones = false;
+      const std::uint64_t mask = r_.candidates(hash, &tombstones);
+      if (!is_candidate(info, column, mask, tombstones)) error(info, "the filter denies a key of the page");
+      if (entry.is_large()) large(info, entry);
+    }
+    PageMeta expected = m_.pages[number];
+    counted.offset = expected.offset;
+    counted.length = expected.length;
+    counted.replaced_offset = expected.replaced_offset;
+    counted.replaced_length = expected.replaced_length;
+    counted.checksum = expected.checksum;
+    counted.flags |= expected.flags & (kPageReplaced | kPageTombstones);
+    if (!(counted == expected)) error(info, "the page table does not describe its entries");
+  }
+
+  void large(const PageInfo& page, const Entry& entry) {
+    add_extent(entry.large.offset, entry.large.stored_bytes);
+    if (auto value = r_.large_file().read(entry.large); !value.is_ok()) error(value.status());
+    if (entry.kind == EntryKind::kTombstone) error(page, "a tombstone has a value");
+  }
+
+  // What holds across the pages of a tile and between tiles: order, separators, flags.
+  void order(std::size_t t, const std::vector<PageView>& views, std::uint64_t* entries) {
+    const TileMeta& tile = m_.tiles[t];
+    std::vector<std::uint8_t> order;
+    const std::uint64_t count = m_.tile_entries(t);
+    const Bytes packed = tile.pages > 1 ? Bytes(r_.permutations).substr(r_.permutation_offsets[t]) : Bytes();
+    unpack_permutation(packed, tile.pages, count, &order);
+    std::vector<std::uint32_t> at(tile.pages, 0);
+    const PageInfo& first = r_.pages[tile.first_page];
+    bool unique = (tile.flags & kTileContinues) == 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      Entry entry;
+      views[order[i]].read(at[order[i]]++, &reader_, &key_, &entry);
+      counted_.add_entry(entry);
+      ++*entries;
+      const bool same = any_ && entry.key == Bytes(last_key_);
+      if (any_ && !version_before(last_key_, last_seq_, entry.key, entry.seq)) error(first, "entries of the tile are out of order");
+      if (i == 0 && same != ((tile.flags & kTileContinues) != 0)) error(first, "the tile's flag does not say whether a key goes on in it");
+      if (entry.key < Bytes(m_.separators[t])) error(first, "a key lies before the tile's separator");
+      if (t + 1 < m_.tiles.size() && entry.key >= Bytes(m_.separators[t + 1])) {
+        if (entry.key != Bytes(m_.separators[t + 1]) || (m_.tiles[t + 1].flags & kTileContinues) == 0) error(first, "a key lies past the tile's end");
+        unique = false;
+      }
+      if (!entry.key.starts_with(m_.key_prefix)) error(first, "a key lacks the table's prefix");
+      last_key_.assign(entry.key);
+      last_seq_ = entry.seq;
+      any_ = true;
+    }
+    if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag does not say whether its keys are unique");
+  }
+
+  // Header, pages and large values fill the data file. What a dropped page referred to is not known any more.
+  void check_extents() {
+    if (incomplete_) return;
+    std::sort(extents_.begin(), extents_.end());
+    std::uint64_t end = 0;
+    for (const auto& [offset, length] : extents_) {
+      if (offset != end) {
+        error(Status::corruption(r_.data_path + ": " + (offset < end ? "blocks overlap at " : "no block has the bytes from ") +
+                                 std::to_string(std::min(offset, end))));
+      }
+      end = offset + length;
+    }
+    if (end != r_.files.data_bytes) error(Status::corruption(r_.data_path + ": no block has the bytes from " + std::to_string(end)));
+  }
+
+  const TableReader& reader_;
+  const TableReaderImpl& r_;
+  std::vector<std::string>* errors_;
+  const std::size_t before_ = errors_->size();
+  TableMetadata m_;
+  TableStats counted_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> extents_;
+  bool incomplete_ = false;
+  bool any_ = false;
+  std::string key_, last_key_;
+  SeqNum last_seq_ = 0;
+};
+
+}  // namespace
+
+bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<std::string>* errors, std::uint64_t* pages,
+                  std::uint64_t* entries) {
+  return Verifier(reader, impl, errors).run(pages, entries);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,57 @@
+// Gathers the entries of one delete tile and decides which page each goes to.
+//
+// The tile takes entries in sort-key order until it is full, never parting the versions of a key (unless they alone outgrow it by far).
+// Its values are then put in delete-key order, unstamped ones last, and cut into h parts of equal counts; each part, back in sort-key
+// order, is a page. For h > 1 the tombstones make one more page: they must outlive the values around them, so they may not keep a page of
+// values from being dropped.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "table/page_builder.h"
+
+namespace ebbtide {
+
+/// Which entries of a tile make up a page: indexes in sort-key order.
+struct TilePages {
+  std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the tombstones' last
+  bool last_is_tombstones = false;
+  std::vector<std::uint8_t> order;                ///< page number of each entry in sort-key order
+};
+
+/// Reused from tile to tile. Not thread-safe.
+class TileBuilder {
+ public:
+  explicit TileBuilder(std::uint32_t pages_per_tile) : pages_per_tile_(pages_per_tile) {}
+
+  /// Copies key and value. Entries come in order.
+  void add(const Entry& entry, std::uint64_t hash);
+  void clear();
+  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  [[nodiscard]] const std::vector<PendingEntry>& entries() const { return entries_; }
+  [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
+  /// About the bytes of its pages before compression.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
+  /// What bytes() would be with one more entry.
+  [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
+  /// Needs an entry. `page_bytes` is what a page should hold before compression.
+  void split(std::uint64_t page_bytes, TilePages* out) const;
+
+ private:
+  Bytes copy(Bytes bytes);
+  static std::uint64_t entry_bytes(const Entry& entry);
+
+  const std::uint32_t pages_per_tile_;
+  std::vector<PendingEntry> entries_;
+  std::uint64_t bytes_ = 0;
+  std::size_t prefix_bytes_ = 0;  ///< what all keys so far begin with
+  // Chunks of memory that stay where they are and are used again for the next tile.
+  static constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
+  std::vector<std::unique_ptr<char[]>> chunks_, oversized_;
+  std::size_t chunk_ = 0, used_ = kChunkBytes;
+};
+
+}  // namespace ebbtide

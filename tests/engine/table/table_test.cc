@@ -1,0 +1,467 @@
+// Round trips: what goes into a builder comes out of a reader, for every h and compression, by lookup and by walk.
+#include "engine/table/table_fixture.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+void check_lookups(Bench& bench, const TableReader& table, const std::vector<Owned>& entries, Random& random) {
+  EpochGuard guard(bench.epoch);
+  const auto check = [&](Bytes key, SeqNum view_seq) {
+    Entry entry;
+    std::shared_ptr<const void> pin;
+    Status status;
+    const Owned* const expected = model_get(entries, key, view_seq);
+    const Lookup found = table.get(lookup_key(key), view_seq, nullptr, &entry, &pin, nullptr, &status);
+    INFO(status.to_string());
+    REQUIRE(found == (expected != nullptr ? Lookup::kFound : Lookup::kAbsent));
+    if (expected != nullptr) require_same(table, entry, *expected);
+  };
+  for (const Owned& o : entries) {
+    check(o.key, o.fields.seq);
+    check(o.key, kMaxSeqNum);
+    check(o.key, o.fields.seq - 1);
+    REQUIRE(table.may_contain(lookup_key(o.key)));
+  }
+  for (int i = 0; i < 300; ++i) {
+    std::string key = random_bytes(random, random.uniform(6));
+    if (random.one_in(2)) key = entries[random.uniform(entries.size())].key + static_cast<char>(random.uniform(256));
+    check(key, kMaxSeqNum);
+  }
+}
+
+void check_walks(const std::shared_ptr<TableReader>& table, const std::vector<Owned>& entries, bool fill_cache) {
+  TableIteratorOptions options;
+  options.fill_cache = fill_cache;
+  auto it = table->new_iterator(options);
+  it->seek_to_first();
+  for (const Owned& o : entries) {
+    INFO(it->status().to_string());
+    REQUIRE(it->valid());
+    require_same(*table, it->entry(), o);
+    it->next();
+  }
+  REQUIRE(!it->valid());
+  REQUIRE(it->status().is_ok());
+  it->seek_to_last();
+  for (std::size_t i = entries.size(); i-- > 0;) {
+    REQUIRE(it->valid());
+    require_same(*table, it->entry(), entries[i]);
+    it->prev();
+  }
+  REQUIRE(!it->valid());
+}
+
+void round_trip(std::uint32_t h, Compression compression, const Recipe& recipe, std::uint64_t seed) {
+  CAPTURE(h, static_cast<int>(compression), seed);
+  Random random(seed);
+  Bench bench;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  TableBuilderOptions options = bench.builder_options();
+  options.pages_per_tile = h;
+  options.compression = compression;
+  auto table = bench.table(options, entries);
+  REQUIRE(table->pages_per_tile() == h);
+  require_clean(*table, entries.size());
+  check_lookups(bench, *table, entries, random);
+  check_walks(table, entries, true);
+  check_walks(table, entries, false);
+}
+
+constexpr Compression kCompressions[] = {Compression::kNone, Compression::kLz4, Compression::kZstd};
+
+}  // namespace
+
+TEST_CASE("a table gives back what was put in, for every tile size and compression", "[table]") {
+  for (const std::uint32_t h : {1u, 2u, 3u, 8u, 16u, 64u}) {
+    for (const Compression compression : kCompressions) round_trip(h, compression, Recipe{}, 100 + h);
+  }
+}
+
+TEST_CASE("large values and long keys come back", "[table]") {
+  for (const std::uint32_t h : {1u, 8u}) {
+    for (const Compression compression : kCompressions) {
+      Recipe recipe;
+      recipe.keys = 60;
+      recipe.long_keys = 4;
+      recipe.large_values = 4;
+      round_trip(h, compression, recipe, 7 + h);
+    }
+  }
+}
+
+TEST_CASE("tables of random content are what they were made of", "[table][property]") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    Random random(seed * 977);
+    Recipe recipe;
+    recipe.keys = 1 + random.uniform(400);
+    recipe.awkward_keys = random.one_in(2);
+    recipe.versions = static_cast<std::uint32_t>(1 + random.uniform(12));
+    recipe.tombstone_in = static_cast<std::uint32_t>(random.uniform(4));
+    recipe.value_bytes = random.uniform(600);
+    recipe.stamps = random.one_in(2);
+    recipe.expiries = random.one_in(2);
+    if (!recipe.awkward_keys && recipe.keys < 2) recipe.keys = 2;
+    round_trip(static_cast<std::uint32_t>(1 + random.uniform(64)), kCompressions[random.uniform(3)], recipe, seed);
+  }
+}
+
+TEST_CASE("walks honour their bounds and start anywhere", "[table][iterator]") {
+  for (const std::uint32_t h : {1u, 3u, 8u, 64u}) {
+    Random random(h);
+    Bench bench;
+    const std::vector<Owned> entries = random_entries(random, Recipe{});
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    auto table = bench.table(options, entries);
+    const auto some_key = [&]() -> std::string {
+      if (random.one_in(5)) return random_bytes(random, random.uniform(5));
+      std::string key = entries[random.uniform(entries.size())].key;
+      if (random.one_in(3)) key += '\0';
+      return key;
+    };
+    const auto less = [](const Owned& o, Bytes k) { return Bytes(o.key) < k; };
+    for (int round = 0; round < 60; ++round) {
+      TableIteratorOptions it_options;
+      if (!random.one_in(4)) it_options.bounds.start = some_key();
+      if (!random.one_in(4)) it_options.bounds.end = some_key();
+      it_options.fill_cache = random.one_in(2);
+      const KeyRange& bounds = it_options.bounds;
+      // The model: the entries within the bounds.
+      auto first = std::lower_bound(entries.begin(), entries.end(), Bytes(bounds.start), less);
+      auto last = bounds.end.empty() ? entries.end() : std::lower_bound(entries.begin(), entries.end(), Bytes(bounds.end), less);
+      const std::vector<Owned> model(first, std::max(first, last));
+      auto it = table->new_iterator(it_options);
+      std::ptrdiff_t at = -1;  // index in model; out of range: not valid
+      for (int step = 0; step < 60; ++step) {
+        const auto size = static_cast<std::ptrdiff_t>(model.size());
+        const bool valid = at >= 0 && at < size;
+        switch (valid ? random.uniform(10) : random.uniform(4)) {
+          case 0:
+            it->seek_to_first();
+            at = 0;
+            break;
+          case 1:
+            it->seek_to_last();
+            at = size - 1;
+            break;
+          case 2: {
+            const std::string key = some_key();
+            it->seek(key);
+            at = std::lower_bound(model.begin(), model.end(), Bytes(key), less) - model.begin();
+            break;
+          }
+          case 3: {
+            const std::string key = some_key();
+            it->seek_before(key);
+            at = std::lower_bound(model.begin(), model.end(), Bytes(key), less) - model.begin() - 1;
+            break;
+          }
+          case 4:
+          case 5:
+          case 6:
+            it->next();
+            ++at;
+            break;
+          default:
+            it->prev();
+            --at;
+        }
+        INFO(it->status().to_string());
+        REQUIRE(it->status().is_ok());
+        REQUIRE(it->valid() == (at >= 0 && at < size));
+        if (it->valid()) require_same(*table, it->entry(), model[static_cast<std::size_t>(at)]);
+      }
+    }
+  }
+}
+
+TEST_CASE("all versions of a key lie in one tile unless they outgrow it", "[table][kiwi]") {
+  for (const std::uint32_t h : {1u, 4u}) {
+    Bench bench;
+    Random random(h);
+    std::vector<Owned> entries;
+    const auto add = [&](const std::string& key, SeqNum seq, std::size_t value_bytes) {
+      Owned o;
+      o.key = key;
+      o.value = random_bytes(random, value_bytes);
+      o.fields.seq = seq;
+      o.fields.delete_key = random.uniform(1000);
+      entries.push_back(o);
+    };
+    for (int i = 0; i < 50; ++i) add("a" + std::to_string(100 + i), 5, 100);
+    SECTION("a few versions, h = " + std::to_string(h)) {
+      for (SeqNum seq = 500; seq > 300; --seq) add("b", seq, 200);
+      for (int i = 0; i < 50; ++i) add("c" + std::to_string(100 + i), 5, 100);
+      TableBuilderOptions options = bench.builder_options();
+      options.pages_per_tile = h;
+      auto table = bench.table(options, entries);
+      auto m = table->load_metadata();
+      REQUIRE(m.is_ok());
+      for (const TileMeta& tile : m->tiles) REQUIRE(tile.flags == kTileUniqueKeys);
+      require_clean(*table, entries.size());
+    }
+    SECTION("more than a tile can hold, h = " + std::to_string(h)) {
+      for (SeqNum seq = 9000; seq > 1000; --seq) add("b", seq, 1000);
+      for (int i = 0; i < 50; ++i) add("c" + std::to_string(100 + i), 5, 100);
+      TableBuilderOptions options = bench.builder_options();
+      options.pages_per_tile = h;
+      options.compression = Compression::kNone;
+      auto table = bench.table(options, entries);
+      auto m = table->load_metadata();
+      REQUIRE(m.is_ok());
+      std::size_t continued = 0;
+      for (const TileMeta& tile : m->tiles) continued += (tile.flags & kTileContinues) != 0 ? 1 : 0;
+      REQUIRE(continued >= 3);
+      require_clean(*table, entries.size());
+      EpochGuard guard(bench.epoch);
+      for (const SeqNum view : {SeqNum{999}, SeqNum{1000}, SeqNum{1001}, SeqNum{4567}, SeqNum{8999}, SeqNum{9000}, kMaxSeqNum}) {
+        Entry entry;
+        std::shared_ptr<const void> pin;
+        Status status;
+        const Owned* const expected = model_get(entries, "b", view);
+        REQUIRE(table->get(lookup_key("b"), view, nullptr, &entry, &pin, nullptr, &status) ==
+                (expected != nullptr ? Lookup::kFound : Lookup::kAbsent));
+        if (expected != nullptr) require_same(*table, entry, *expected);
+      }
+      auto it = table->new_iterator({});
+      it->seek("b");
+      REQUIRE(it->valid());
+      REQUIRE(it->entry().seq == 9000);
+      it->seek_before("b");
+      REQUIRE(it->entry().key == "a149");
+      it->seek_before("c");
+      REQUIRE(it->entry().seq == 1001);
+      TableIteratorOptions bounded;
+      bounded.bounds = {"b", "c"};
+      it = table->new_iterator(bounded);
+      std::size_t seen = 0;
+      for (it->seek_to_first(); it->valid(); it->next()) ++seen;
+      REQUIRE(seen == 8000);
+      for (it->seek_to_last(); it->valid(); it->prev()) --seen;
+      REQUIRE(seen == 0);
+    }
+  }
+}
+
+TEST_CASE("pages of a tile lie in delete-key order, unstamped entries and tombstones last", "[table][kiwi]") {
+  Bench bench;
+  Random random(3);
+  Recipe recipe;
+  recipe.keys = 3000;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  TableBuilderOptions options = bench.builder_options();
+  options.pages_per_tile = 8;
+  auto table = bench.table(options, entries);
+  auto m = table->load_metadata();
+  REQUIRE(m.is_ok());
+  REQUIRE(m->unit == kPunchUnit);
+  REQUIRE(m->tiles.size() > 3);
+  for (const TileMeta& tile : m->tiles) {
+    DeleteKey last = 0;
+    bool unstamped = false;
+    for (std::uint32_t p = 0; p < tile.pages; ++p) {
+      const PageMeta& page = m->pages[tile.first_page + p];
+      REQUIRE(page.offset % kPunchUnit == 0);
+      REQUIRE(page.length % kPunchUnit == 0);
+      if ((page.flags & kPageTombstones) != 0) {
+        REQUIRE(p + 1 == tile.pages);
+        continue;
+      }
+      REQUIRE((page.flags & kPageHasTombstones) == 0);
+      if (page.has_delete_keys()) {
+        REQUIRE(!unstamped);
+        REQUIRE(page.min_delete_key >= last);
+        last = page.max_delete_key;
+      }
+      unstamped |= (page.flags & kPageHasUnstamped) != 0;
+    }
+  }
+}
+
+TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
+  Bench bench;
+  Random random(5);
+  const std::vector<RangeTombstone> ranges = {{"b", "d", 10, 100}, {"c", "", 12, 90}, {"", "a", 3, 200}, {"x", "x", 4, 1}};
+  TableBuilderOptions options = bench.builder_options();
+  options.applied_seq = 77;
+  Recipe recipe;
+  recipe.keys = 20;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  const BuiltTable built = bench.build(options, entries, ranges);
+  auto table = bench.open(built);
+  REQUIRE(table.is_ok());
+  REQUIRE((*table)->stats() == built.stats);
+  REQUIRE(built.stats.applied_seq == 77);
+  REQUIRE(built.stats.range_tombstones == 3);  // the empty one is none
+  REQUIRE(built.stats.unbounded);
+  REQUIRE((*table)->range_tombstones()->newest_cover("cc", kMaxSeqNum)->seq == 12);
+  REQUIRE((*table)->range_tombstones()->newest_cover("cc", 11)->seq == 10);
+  require_clean(**table, entries.size());
+
+  SECTION("a table may have nothing else") {
+    const BuiltTable only = bench.build(bench.builder_options(), {}, ranges);
+    auto reader = bench.open(only);
+    REQUIRE(reader.is_ok());
+    REQUIRE((*reader)->range_tombstones()->fragments().size() > 1);
+    EpochGuard guard(bench.epoch);
+    Entry entry;
+    std::shared_ptr<const void> pin;
+    Status status;
+    REQUIRE((*reader)->get(lookup_key("b"), kMaxSeqNum, nullptr, &entry, &pin, nullptr, &status) == Lookup::kAbsent);
+    REQUIRE(!(*reader)->may_contain(lookup_key("b")));
+    auto it = (*reader)->new_iterator({});
+    it->seek_to_first();
+    REQUIRE(!it->valid());
+    it->seek_to_last();
+    REQUIRE(!it->valid());
+    require_clean(**reader, 0);
+  }
+}
+
+TEST_CASE("a lookup that may not read says which pages it lacks", "[table][resident]") {
+  Bench bench;
+  Random random(9);
+  Recipe recipe;
+  recipe.large_values = 3;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  for (const std::uint32_t h : {1u, 8u}) {
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    auto table = bench.table(options, entries);
+    for (const Owned& o : entries) {
+      bench.cache.erase_file(table->files().data_file);
+      MissSet misses;
+      Entry entry;
+      std::shared_ptr<const void> pin;
+      Status status;
+      {
+        EpochGuard guard(bench.epoch);
+        REQUIRE(table->get(lookup_key(o.key), o.fields.seq, &misses, &entry, &pin, nullptr, &status) == Lookup::kNotResident);
+      }
+      REQUIRE(!misses.empty());
+      REQUIRE(misses.keep_alive.size() == 1);
+      std::vector<std::shared_ptr<const void>> pins;
+      for (const PageMiss& miss : misses.pages) {
+        REQUIRE(miss.table == table.get());
+        auto page = table->fetch_page(miss.page);
+        REQUIRE(page.is_ok());
+        pins.push_back(page.value());
+      }
+      misses.clear();
+      EpochGuard guard(bench.epoch);
+      REQUIRE(table->get(lookup_key(o.key), o.fields.seq, &misses, &entry, &pin, nullptr, &status) == Lookup::kFound);
+      REQUIRE(misses.empty());
+      REQUIRE(same_fields(entry, o.view()));
+      if (!entry.is_large()) continue;
+      REQUIRE(table->large_if_resident(entry.large) == nullptr);
+      auto value = table->fetch_page(TableReader::large_page(entry.large));
+      INFO(value.status().to_string());
+      REQUIRE(value.is_ok());
+      REQUIRE(*table->large_if_resident(entry.large) == o.value);
+      *value = nullptr;
+      REQUIRE(table->large_if_resident(entry.large) == nullptr);
+    }
+  }
+}
+
+TEST_CASE("large values are copied from table to table as they are stored", "[table][large]") {
+  Bench bench;
+  Random random(11);
+  Recipe recipe;
+  recipe.keys = 40;
+  recipe.large_values = 6;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  for (const std::uint32_t from : {1u, 4u}) {
+    for (const std::uint32_t to : {1u, 4u}) {
+      TableBuilderOptions options = bench.builder_options();
+      options.pages_per_tile = from;
+      options.compression = Compression::kZstd;
+      auto source = bench.table(options, entries);
+      TableBuilderOptions target_options = bench.builder_options();
+      target_options.pages_per_tile = to;
+      target_options.compression = Compression::kNone;  // chunks keep theirs
+      TableBuilder builder(target_options);
+      TableIteratorOptions it_options;
+      it_options.fill_cache = false;
+      auto it = source->new_iterator(it_options);
+      for (it->seek_to_first(); it->valid(); it->next()) REQUIRE(builder.add(it->entry()).is_ok());
+      auto built = builder.finish();
+      REQUIRE(built.is_ok());
+      auto target = bench.open(built.value());
+      REQUIRE(target.is_ok());
+      REQUIRE((*target)->stats() == source->stats());
+      require_clean(**target, entries.size());
+      check_walks(*target, entries, true);
+    }
+  }
+}
+
+TEST_CASE("a builder that is not finished leaves no file", "[table]") {
+  Bench bench;
+  {
+    TableBuilder builder(bench.builder_options());
+    Owned o;
+    o.key = "k";
+    o.fields.seq = 1;
+    REQUIRE(builder.add(o.view()).is_ok());
+    REQUIRE(!builder.empty());
+  }
+  REQUIRE(bench.fs.list(bench.dir)->empty());
+}
+
+TEST_CASE("split points and sizes come from the fences", "[table]") {
+  Bench bench;
+  Random random(13);
+  Recipe recipe;
+  recipe.keys = 2000;
+  recipe.awkward_keys = false;
+  recipe.versions = 1;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  for (const std::uint32_t h : {1u, 4u}) {
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    auto table = bench.table(options, entries);
+    const auto points = table->split_points({}, 7);
+    REQUIRE(points.size() == 7);
+    REQUIRE(std::is_sorted(points.begin(), points.end()));
+    std::uint64_t sum = 0;
+    std::string from;
+    for (std::size_t i = 0; i <= points.size(); ++i) {
+      const KeyRange part{from, i < points.size() ? points[i] : ""};
+      const std::uint64_t bytes = table->approximate_bytes(part);
+      REQUIRE(bytes > table->files().data_bytes / 32);
+      REQUIRE(bytes < table->files().data_bytes / 3);
+      sum += bytes;
+      from = part.end;
+    }
+    REQUIRE(sum == table->files().data_bytes);
+    REQUIRE(table->approximate_bytes({}) == table->files().data_bytes);
+    REQUIRE(table->approximate_bytes({"a", "b"}) == 0);
+    const KeyRange middle{entries[500].key, entries[1500].key};
+    for (const std::string& point : table->split_points(middle, 3)) REQUIRE((point > middle.start && point < middle.end));
+    REQUIRE(table->split_points({}, 1'000'000).size() == table->tile_count() - 1);
+  }
+}
+
+TEST_CASE("compactions read far ahead and leave the cache alone", "[table][iterator]") {
+  Bench bench;
+  Random random(15);
+  Recipe recipe;
+  recipe.keys = 5000;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  auto table = bench.table(bench.builder_options(), entries);
+  const std::uint64_t before = bench.cache.usage();
+  ReadCounters counters;
+  TableIteratorOptions options;
+  options.fill_cache = false;
+  options.counters = &counters;
+  auto it = table->new_iterator(options);
+  std::size_t seen = 0;
+  for (it->seek_to_first(); it->valid(); it->next()) ++seen;
+  REQUIRE(seen == entries.size());
+  REQUIRE(bench.cache.usage() == before);
+  REQUIRE(counters.pages_read == table->page_count());
+  REQUIRE(counters.bytes_read < 2 * table->files().data_bytes);
+}
