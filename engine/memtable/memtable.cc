@@ -13,14 +13,12 @@
 #include "base/arena.h"
 #include "base/invariant.h"
 #include "deletes/tombstone_set.h"
+#include "memtable/btree.h"
 #include "memtable/hash_index.h"
 #include "memtable/key_node.h"
-#include "memtable/skiplist.h"
 
 namespace ebbtide {
 namespace {
-
-using OrderedIndex = SkipList;
 
 // Bytes of key node, version and value that an average key brings: with four keys a bucket the hash index takes 1/16 of a
 // memtable.
@@ -63,7 +61,7 @@ struct MemTable::Impl {
 
   Arena arena;
   HashIndex hash;
-  OrderedIndex ordered;
+  BTree ordered;
   TombstoneSet ranges;
   std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
@@ -116,7 +114,7 @@ void MemTable::insert(const LookupKey& key, const Entry& entry) {
     KeyNode* mine = KeyNode::create(memory, key.key);
     VersionNode* version = VersionNode::create(memory + key_bytes, entry, shared);
     mine->newest.store(version, std::memory_order_relaxed);
-    node = m.ordered.insert(mine, key.hash);
+    node = m.ordered.insert(mine);
     m.hash.add(key, node);
     if (node != mine) Impl::add_version(node, version);  // lost a race for the key; the unused node stays in the arena
   }
@@ -168,7 +166,7 @@ namespace {
 /// the versions of a key are collected when it is entered, so that a key with many of them costs its length once, not squared.
 class MemTableIterator final : public InternalIterator {
  public:
-  explicit MemTableIterator(const OrderedIndex& index) : cursor_(&index) {}
+  explicit MemTableIterator(const BTree& index) : cursor_(&index) {}
 
   void seek_to_first() override {
     cursor_.seek_to_first();
@@ -240,7 +238,7 @@ class MemTableIterator final : public InternalIterator {
     collected_ = true;
   }
 
-  OrderedIndex::Cursor cursor_;
+  BTree::Cursor cursor_;
   const VersionNode* version_ = nullptr;
   std::vector<const VersionNode*> newer_;  // if collected_: the current key's versions newer than version_, newest first
   bool collected_ = false;
