@@ -36,7 +36,7 @@ void DbImpl::schedule_compactions(const TreePtr& tree) {
       const Version& version = *tree->view_owner->tables->version;
       const TreeShape shape = version.shape(settings_.memtable_size, tree->settings.file_size, tree->settings.delete_deadline, time_.now(),
                                             [&](FileNum file) { return tree->busy.count(file) != 0; });
-      plan = next_drop(version, shape);
+      plan = next_drop(*tree);
       if (plan.empty()) plan = tree->policy->next(shape, {time_.now(), tree->settings.file_choice});
       if (plan.empty()) return;
       for (FileNum file : files_of(plan)) {

@@ -147,7 +147,7 @@ struct DbImpl {
   Status execute_plan(const TreePtr& tree, const Plan& plan);
   Status install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) REQUIRES(manifest_mutex_);
   static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
-  static Plan next_drop(const Version& version, const TreeShape& shape);
+  [[nodiscard]] Plan next_drop(const Tree& tree) const REQUIRES(state_mutex_);
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,

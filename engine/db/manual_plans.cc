@@ -62,4 +62,21 @@ Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool
   return plan;
 }
 
+Plan DbImpl::next_drop(const Tree& tree) const {
+  const TablesView& tables = *tree.view_owner->tables;
+  std::map<FileNum, const TableReader*> ranged;  // the tables that have range tombstones
+  for (const RunView& run : tables.runs) {
+    for (std::size_t i = 0; i < run.tables().size(); ++i) {
+      if (run.has_range_tombstones(i)) ranged[run.tables()[i]->meta->data_file] = &run.reader(i);
+    }
+  }
+  if (ranged.empty()) return {};
+  DeleteOnlyInput input;
+  input.version = tables.version.get();
+  input.visible_seq = visible_seq_.load(std::memory_order_acquire);
+  input.tombstones = [&](const FileMeta& file) { return ranged.at(file.data_file)->range_tombstones(); };
+  input.busy = [&](FileNum file) { return tree.busy.count(file) != 0; };
+  return plan_delete_only(input);
+}
+
 }  // namespace ebbtide

@@ -197,8 +197,10 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
     if (!end.is_ok()) return end.status();
     if (expected != 0) log_end = expected - 1;
     if (!end->clean) {
-      if (end->valid_after) return Status::corruption(path + ": " + end->what + ", and whole records follow it");
-      torn = path + ": " + end->what;
+      if (end->valid_after) return Status::corruption(end->what + ", and what follows says that it was whole once");
+      // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
+      torn = end->what;
+      TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
     }
     segments->push_back({file, log_end, end->valid_bytes});
     // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
