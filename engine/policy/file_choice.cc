@@ -62,10 +62,14 @@ const FileCandidate* after_cursor(std::span<const FileCandidate> candidates, Byt
 
 const FileCandidate* choose_file(FileChoice choice, std::span<const FileCandidate> candidates, Bytes cursor) {
   switch (choice) {
-    case FileChoice::kRoundRobin: return after_cursor(candidates, cursor);
-    case FileChoice::kLeastOverlap: return first_best(candidates, by_overlap);
-    case FileChoice::kMostTombstones: return first_best(candidates, by_invalidated);
-    case FileChoice::kOldest: return first_best(candidates, by_age);
+    case FileChoice::kRoundRobin:
+      return after_cursor(candidates, cursor);
+    case FileChoice::kLeastOverlap:
+      return first_best(candidates, by_overlap);
+    case FileChoice::kMostTombstones:
+      return first_best(candidates, by_invalidated);
+    case FileChoice::kOldest:
+      return first_best(candidates, by_age);
   }
   return nullptr;
 }

@@ -5,7 +5,8 @@
 //                     ties: most tombstones
 //   most_tombstones   SD of Lethe: the largest b, the estimated number of entries that its tombstones invalidate;
 //                     ties: oldest tombstone, then most tombstones
-//   oldest            DD of Lethe: the oldest tombstone (or other obligation; files without one come last); ties: most tombstones,
+//   oldest            DD of Lethe: the oldest tombstone (or other obligation; files without one come last); ties: most
+//   tombstones,
 //                     then the smallest seq, that is, what has not moved for longest
 // What is still tied goes in key order. Lethe counts overlap in files of one size; here files differ, so it is a ratio of bytes.
 #pragma once
@@ -24,7 +25,8 @@ struct FileCandidate {
   std::uint64_t overlap_bytes = 0;  ///< of the files of the next level that it overlaps
 };
 
-/// The candidate to take; null if there is none. `candidates` are in key order; `cursor` is for round robin alone ("" = the start).
+/// The candidate to take; null if there is none. `candidates` are in key order; `cursor` is for round robin alone ("" = the
+/// start).
 const FileCandidate* choose_file(FileChoice choice, std::span<const FileCandidate> candidates, Bytes cursor);
 
 }  // namespace ebbtide

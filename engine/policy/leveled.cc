@@ -14,7 +14,7 @@ namespace {
 
 /// The runs of one level, newest first, and what is true of them together.
 struct Level {
-  std::vector<const RunShape*> runs;        ///< all, empty ones too
+  std::vector<const RunShape*> runs;  ///< all, empty ones too
   std::vector<const RunShape*> with_files;
   std::uint64_t bytes = 0, idle_bytes = 0;  ///< idle: in files that are not busy
   bool busy = false;                        ///< any file is
@@ -51,7 +51,8 @@ PlanInput whole(const RunShape& run) {
   return input;
 }
 
-/// The files of the target level that a job over `range` must take; none if one of them is busy or the level has runs to merge first.
+/// The files of the target level that a job over `range` must take; none if one of them is busy or the level has runs to merge
+/// first.
 struct Overlap {
   PlanInput input;
   std::uint64_t bytes = 0;
@@ -205,8 +206,10 @@ Plan LeveledPolicy::next(const TreeShape& shape, const PolicyContext& context) c
     const Level& here = levels[static_cast<std::size_t>(level)];
     const int limit = vectors_.run_limit(level);
     const double full = static_cast<double>(here.idle_bytes) / capacity_bytes(shape, level);
-    if (here.count() > limit) due.push_back({static_cast<double>(here.count()) / limit, level, true});
-    else if (full > 1) due.push_back({full, level, false});
+    if (here.count() > limit)
+      due.push_back({static_cast<double>(here.count()) / limit, level, true});
+    else if (full > 1)
+      due.push_back({full, level, false});
   }
   // Stable: of equal scores the smallest level stays first.
   std::stable_sort(due.begin(), due.end(), [](const Due& a, const Due& b) { return a.score > b.score; });
@@ -246,9 +249,9 @@ double LeveledPolicy::capacity_bytes(const TreeShape& shape, int level) const {
   return vectors_.capacity(level) * static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1));
 }
 
-// Level 0 fills while its merge into level 1 runs, and that one rewrites up to max(size_ratio, level0_runs) + level0_runs memtables.
-// Three level-0 merges' worth of runs may wait before writes slow down, six before they stop; the constants keep a small level0_runs
-// from stopping writes over a handful of small flushes.
+// Level 0 fills while its merge into level 1 runs, and that one rewrites up to max(size_ratio, level0_runs) + level0_runs
+// memtables. Three level-0 merges' worth of runs may wait before writes slow down, six before they stop; the constants keep a
+// small level0_runs from stopping writes over a handful of small flushes.
 int LeveledPolicy::slowdown_runs() const { return 3 * vectors_.run_limit(0) + 4; }
 int LeveledPolicy::stop_runs() const { return 6 * vectors_.run_limit(0) + 8; }
 

@@ -1,9 +1,10 @@
 // Policies whose tree is a list of levels, each told apart by two vectors: how many runs a level may have, and how many bytes.
 //
-// Level 0 receives every flush as a new run. A level is due when it has more than its runs (level 0: as many as its limit) or more
-// than its bytes; the one furthest over goes first, of equals the smallest level. Then:
+// Level 0 receives every flush as a new run. A level is due when it has more than its runs (level 0: as many as its limit) or
+// more than its bytes; the one furthest over goes first, of equals the smallest level. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
-//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, or just moves there;
+//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, or just moves
+//   there;
 //   * a level with runs too many (left by another policy): they merge into its oldest run.
 //
 // What jobs that run at the same time may rely on:
@@ -21,11 +22,11 @@
 
 namespace ebbtide {
 
-/// What tells one leveled policy from another. A vector's last element stands for all deeper levels; capacities past the end grow by
-/// size_ratio a level.
+/// What tells one leveled policy from another. A vector's last element stands for all deeper levels; capacities past the end grow
+/// by size_ratio a level.
 struct LevelVectors {
-  std::vector<int> run_limits;          ///< [0]: runs of level 0 at which they merge down; [i]: runs that level i may have
-  std::vector<double> capacities;       ///< in memtables; [0]: level 0
+  std::vector<int> run_limits;     ///< [0]: runs of level 0 at which they merge down; [i]: runs that level i may have
+  std::vector<double> capacities;  ///< in memtables; [0]: level 0
   double size_ratio = 2;
 
   [[nodiscard]] int run_limit(int level) const;
@@ -34,8 +35,8 @@ struct LevelVectors {
 };
 
 /// Leveling, or 1-leveling with a tiered level 0 of `level0_runs` runs: level i >= 1 holds
-/// memtable * max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes in one run (T^i memtables, as Monkey's section 2 has it, unless
-/// level 0 alone is larger than that).
+/// memtable * max(size_ratio, level0_runs) * size_ratio^(i - 1) bytes in one run (T^i memtables, as Monkey's section 2 has it,
+/// unless level 0 alone is larger than that).
 LevelVectors leveling_vectors(double size_ratio, int level0_runs);
 
 class LeveledPolicy final : public Policy {
@@ -55,9 +56,9 @@ class LeveledPolicy final : public Policy {
   const LevelVectors vectors_;
 };
 
-/// Whether a file may change to `target` of the tree without being read: not if it has tombstones, debts, covered or expired entries
-/// that a rewrite could drop there (DELETES 2). They could stay needed only if something older than the target lies under each of its
-/// keys; where those keys are is not known, so that takes one older file that spans it whole.
+/// Whether a file may change to `target` of the tree without being read: not if it has tombstones, debts, covered or expired
+/// entries that a rewrite could drop there (DELETES 2). They could stay needed only if something older than the target lies under
+/// each of its keys; where those keys are is not known, so that takes one older file that spans it whole.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

@@ -52,7 +52,8 @@ Status check_parameters(const PolicyInfo& policy, const PolicySettings& settings
       return Status::invalid_argument(who + "no parameter \"" + name + "\"; allowed: " + names_text(policy.parameters));
     }
     const bool fits = value >= parameter->min && value <= parameter->max && (!parameter->whole || value == std::floor(value));
-    if (!fits) return Status::invalid_argument(who + name + " is " + number_text(value) + "; allowed: " + allowed_text(*parameter));
+    if (!fits)
+      return Status::invalid_argument(who + name + " is " + number_text(value) + "; allowed: " + allowed_text(*parameter));
   }
   return Status::ok();
 }

@@ -1,5 +1,5 @@
-// Every merge policy by name, with its parameters, their ranges and defaults: the one table behind YAML, engine, simulator, tuner and
-// engine/docs/policies.md (a test holds the two together).
+// Every merge policy by name, with its parameters, their ranges and defaults: the one table behind YAML, engine, simulator, tuner
+// and engine/docs/policies.md (a test holds the two together).
 #pragma once
 
 #include <span>

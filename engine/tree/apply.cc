@@ -45,7 +45,8 @@ void insert_file(RunShape* run, FileShape file) {
 }
 
 /// The run that output goes to unless it says otherwise; made if it is new.
-Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vector<PlanInput>& inputs, RunId fresh, RunId before) {
+Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vector<PlanInput>& inputs, RunId fresh,
+                             RunId before) {
   const PlanTarget* target = target_of(plan);
   if (target == nullptr) return inputs.empty() ? RunId{0} : inputs.front().run;
   if (target->run != 0) {
@@ -54,7 +55,8 @@ Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vect
     }
     return target->run;
   }
-  const auto at = std::find_if(shape->runs.begin(), shape->runs.end(), [before](const RunShape& run) { return run.id == before; });
+  const auto at =
+      std::find_if(shape->runs.begin(), shape->runs.end(), [before](const RunShape& run) { return run.id == before; });
   shape->runs.insert(at, RunShape{fresh, target->level, {}});
   return fresh;
 }
@@ -81,7 +83,8 @@ Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vec
     if (run->files.empty()) out.runs.erase(out.runs.begin() + (run - out.runs.data()));
   }
   if (const auto cursor = cursor_after(shape, plan)) {
-    if (out.cursors.size() <= static_cast<std::size_t>(cursor->first)) out.cursors.resize(static_cast<std::size_t>(cursor->first) + 1);
+    if (out.cursors.size() <= static_cast<std::size_t>(cursor->first))
+      out.cursors.resize(static_cast<std::size_t>(cursor->first) + 1);
     out.cursors[static_cast<std::size_t>(cursor->first)] = cursor->second;
   }
   if (std::string wrong = check(out); !wrong.empty()) return Status::invalid_argument("after the plan: " + wrong);
@@ -91,7 +94,8 @@ Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vec
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level) {
   std::size_t at = 0;
   for (std::size_t i = 0; i < shape.runs.size(); ++i) {
-    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const PlanInput& in) { return in.run == shape.runs[i].id; });
+    const bool is_input =
+        std::any_of(inputs.begin(), inputs.end(), [&](const PlanInput& in) { return in.run == shape.runs[i].id; });
     if (is_input) at = i;
   }
   while (at < shape.runs.size() && shape.runs[at].level < level) ++at;

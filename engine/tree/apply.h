@@ -1,8 +1,8 @@
-// What a shape becomes when a plan is done, and the rules that everybody who carries plans out shares: the executor (through version
-// edits), the simulator and the tests.
+// What a shape becomes when a plan is done, and the rules that everybody who carries plans out shares: the executor (through
+// version edits), the simulator and the tests.
 //
-// Runs that a plan empties go, with one exception: the oldest run of a level below 0 stays as a placeholder, files or not. Its id is
-// what other jobs, running at the same time, may have as their target.
+// Runs that a plan empties go, with one exception: the oldest run of a level below 0 stays as a placeholder, files or not. Its id
+// is what other jobs, running at the same time, may have as their target.
 #pragma once
 
 #include <optional>
@@ -22,13 +22,13 @@ struct PlanOutput {
   FileShape file;
 };
 
-/// The shape after `plan`, whose outputs are `outputs` in any order (none for a Move or Drop; a moved file keeps its number). A new
-/// target run gets the id next_run_id(shape). Cursors move on (cursor_after). kInvalidArgument, saying what does not fit: an input that
-/// is not there, outputs that overlap what stays.
+/// The shape after `plan`, whose outputs are `outputs` in any order (none for a Move or Drop; a moved file keeps its number). A
+/// new target run gets the id next_run_id(shape). Cursors move on (cursor_after). kInvalidArgument, saying what does not fit: an
+/// input that is not there, outputs that overlap what stays.
 Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
 
-/// Where a plan's new run of `level` belongs: the run that it is placed just before (newer than), 0 = behind all. That is the place of
-/// the oldest input run, or the first place after it that keeps levels in order (the newest of its level).
+/// Where a plan's new run of `level` belongs: the run that it is placed just before (newer than), 0 = behind all. That is the
+/// place of the oldest input run, or the first place after it that keeps levels in order (the newest of its level).
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level);
 
 /// The runs that go because `plan` takes all their files: see the top of this file.
@@ -38,7 +38,8 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan);
 void mark_busy(TreeShape* shape, const Plan& plan, bool busy);
 
 /// Where round robin goes on after `plan`: source level, and the end of the last file that it takes from there; none if the plan
-/// takes nothing down. To be stored only where round robin is the file choice: a cursor is a key, and keys must not outlive deadlines.
+/// takes nothing down. To be stored only where round robin is the file choice: a cursor is a key, and keys must not outlive
+/// deadlines.
 std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan);
 
 /// An id above all runs of the shape.

@@ -4,14 +4,22 @@ namespace ebbtide {
 
 const char* reason_name(Reason reason) {
   switch (reason) {
-    case Reason::kFlush: return "flush";
-    case Reason::kSize: return "size";
-    case Reason::kRunCount: return "run_count";
-    case Reason::kDeadline: return "deadline";
-    case Reason::kManual: return "manual";
-    case Reason::kSpace: return "space";
-    case Reason::kScrub: return "scrub";
-    case Reason::kDropped: return "dropped";
+    case Reason::kFlush:
+      return "flush";
+    case Reason::kSize:
+      return "size";
+    case Reason::kRunCount:
+      return "run_count";
+    case Reason::kDeadline:
+      return "deadline";
+    case Reason::kManual:
+      return "manual";
+    case Reason::kSpace:
+      return "space";
+    case Reason::kScrub:
+      return "scrub";
+    case Reason::kDropped:
+      return "dropped";
   }
   return "unknown";
 }

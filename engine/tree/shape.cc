@@ -19,8 +19,10 @@ bool ends_before(const FileShape& file, Bytes key) {
 std::string check_bounds(const FileShape& file) {
   const std::string who = "file " + std::to_string(file.num);
   if (file.num == kNoFile) return "a file has number 0";
-  if (file.unbounded) return file.largest.empty() && !file.largest_exclusive ? "" : who + " is unbounded and yet has a largest key";
-  if (file.largest_exclusive ? file.smallest >= file.largest : file.smallest > file.largest) return who + " ends before it starts";
+  if (file.unbounded)
+    return file.largest.empty() && !file.largest_exclusive ? "" : who + " is unbounded and yet has a largest key";
+  if (file.largest_exclusive ? file.smallest >= file.largest : file.smallest > file.largest)
+    return who + " ends before it starts";
   return "";
 }
 
@@ -56,7 +58,8 @@ std::uint64_t RunShape::entries() const {
 
 std::pair<std::size_t, std::size_t> RunShape::overlapping(Bytes start, Bytes end) const {
   const auto first = std::partition_point(files.begin(), files.end(), [&](const FileShape& f) { return ends_before(f, start); });
-  const auto last = std::partition_point(first, files.end(), [&](const FileShape& f) { return end.empty() || Bytes(f.smallest) < end; });
+  const auto last =
+      std::partition_point(first, files.end(), [&](const FileShape& f) { return end.empty() || Bytes(f.smallest) < end; });
   return {static_cast<std::size_t>(first - files.begin()), static_cast<std::size_t>(last - files.begin())};
 }
 
@@ -105,7 +108,8 @@ std::string check(const TreeShape& shape) {
       if (std::string wrong = check_bounds(file); !wrong.empty()) return who + ": " + wrong;
       if (!file_nums.insert(file.num).second) return who + ": file " + std::to_string(file.num) + " is there twice";
       if (i > 0 && !before(run.files[i - 1], file)) {
-        return who + ": files " + std::to_string(run.files[i - 1].num) + " and " + std::to_string(file.num) + " overlap or are out of order";
+        return who + ": files " + std::to_string(run.files[i - 1].num) + " and " + std::to_string(file.num) +
+               " overlap or are out of order";
       }
     }
   }

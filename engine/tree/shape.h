@@ -1,7 +1,8 @@
 // The shape of a tree as a plain value: what policies decide on, simulators simulate, logs print and tests write down.
 //
-// Runs are listed newest first and tagged with a level. Leveling is one run a level; tiering up to T-1; stack-based policies see the
-// runs as one stack and put each on a level of its own. Files of a run have disjoint bounds, in key order. tree/text has the notation.
+// Runs are listed newest first and tagged with a level. Leveling is one run a level; tiering up to T-1; stack-based policies see
+// the runs as one stack and put each on a level of its own. Files of a run have disjoint bounds, in key order. tree/text has the
+// notation.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +16,18 @@ namespace ebbtide {
 
 struct FileShape {
   FileNum num = kNoFile;
-  std::string smallest, largest;   ///< inclusive; as TableStats
+  std::string smallest, largest;  ///< inclusive; as TableStats
   bool largest_exclusive = false, unbounded = false;
-  std::uint64_t bytes = 0;         ///< data and metadata file
+  std::uint64_t bytes = 0;  ///< data and metadata file
   std::uint64_t entries = 0, tombstones = 0, range_tombstones = 0;
-  std::uint64_t invalidated = 0;   ///< b of Lethe: estimated number of entries its tombstones invalidate
-  std::uint64_t dead = 0;          ///< covered or expired entries that are known of
-  Millis oldest_birth = 0;         ///< smallest birth it owes something to (tombstone, debt, passed expiry); 0 = none
-  Millis deadline = 0;             ///< oldest_birth + the tree's delete deadline; 0 = none
+  std::uint64_t invalidated = 0;  ///< b of Lethe: estimated number of entries its tombstones invalidate
+  std::uint64_t dead = 0;         ///< covered or expired entries that are known of
+  Millis oldest_birth = 0;        ///< smallest birth it owes something to (tombstone, debt, passed expiry); 0 = none
+  Millis deadline = 0;            ///< oldest_birth + the tree's delete deadline; 0 = none
   SeqNum min_seq = 0, max_seq = 0;
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;
-  bool busy = false;               ///< input of a running job
+  bool busy = false;  ///< input of a running job
 
   [[nodiscard]] bool overlaps(const FileShape& other) const;
   [[nodiscard]] bool overlaps(Bytes start, Bytes end) const;  ///< [start, end), end "" = none
@@ -51,16 +52,16 @@ struct RunShape {
 };
 
 struct TreeShape {
-  std::vector<RunShape> runs;          ///< newest first; levels never decrease
-  std::uint64_t memtable_bytes = 0;    ///< size of a full memtable: level 0's unit of capacity
-  std::uint64_t file_bytes = 0;        ///< target file size
-  std::vector<std::string> cursors;    ///< by level: where round robin goes on
-  std::uint64_t flushes = 0;           ///< persisted count of flushes (t of static stacks)
-  int levels = 0;                      ///< persisted number of levels (L of Garnering); 0 = derived
+  std::vector<RunShape> runs;        ///< newest first; levels never decrease
+  std::uint64_t memtable_bytes = 0;  ///< size of a full memtable: level 0's unit of capacity
+  std::uint64_t file_bytes = 0;      ///< target file size
+  std::vector<std::string> cursors;  ///< by level: where round robin goes on
+  std::uint64_t flushes = 0;         ///< persisted count of flushes (t of static stacks)
+  int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = derived
 
   [[nodiscard]] const RunShape* run(RunId id) const;
   [[nodiscard]] std::uint64_t bytes() const;
-  [[nodiscard]] int last_level() const;    ///< largest level with a file, 0 if none
+  [[nodiscard]] int last_level() const;  ///< largest level with a file, 0 if none
   /// True if no older run of the tree overlaps [start, end): the run is final there.
   [[nodiscard]] bool is_final(RunId id, Bytes start, Bytes end) const;
   bool operator==(const TreeShape&) const = default;

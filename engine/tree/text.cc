@@ -12,7 +12,8 @@ constexpr std::uint64_t kUnits[] = {std::uint64_t{1} << 30, std::uint64_t{1} << 
 constexpr char kUnitNames[] = {'G', 'M', 'K'};
 
 bool plain(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == ':' || c == '/';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == ':' ||
+         c == '/';
 }
 bool digit(char c) { return c >= '0' && c <= '9'; }
 bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -124,7 +125,8 @@ class Scanner {
       } else if (at_ + 1 < text_.size() && (text_[at_ + 1] == '"' || text_[at_ + 1] == '\\')) {
         out->push_back(text_[at_ + 1]);
         at_ += 2;
-      } else if (at_ + 3 < text_.size() && text_[at_ + 1] == 'x' && hex_value(text_[at_ + 2]) >= 0 && hex_value(text_[at_ + 3]) >= 0) {
+      } else if (at_ + 3 < text_.size() && text_[at_ + 1] == 'x' && hex_value(text_[at_ + 2]) >= 0 &&
+                 hex_value(text_[at_ + 3]) >= 0) {
         out->push_back(static_cast<char>(hex_value(text_[at_ + 2]) * 16 + hex_value(text_[at_ + 3])));
         at_ += 4;
       } else {
@@ -154,12 +156,18 @@ bool parse_count(Scanner* in, FileShape* file) {
   std::uint64_t n = 0;
   if (!in->number(&n)) return false;
   const std::string unit = in->word();
-  if (unit == "e") file->entries = n;
-  else if (unit == "t") file->tombstones = n;
-  else if (unit == "rt") file->range_tombstones = n;
-  else if (unit == "b") file->invalidated = n;
-  else if (unit == "d") file->dead = n;
-  else return in->fail("e, t, rt, b or d after a count");
+  if (unit == "e")
+    file->entries = n;
+  else if (unit == "t")
+    file->tombstones = n;
+  else if (unit == "rt")
+    file->range_tombstones = n;
+  else if (unit == "b")
+    file->invalidated = n;
+  else if (unit == "d")
+    file->dead = n;
+  else
+    return in->fail("e, t, rt, b or d after a count");
   return true;
 }
 
@@ -197,11 +205,16 @@ bool parse_tree_line(Scanner* in, TreeShape* shape) {
     if (!in->need("=")) return false;
     std::uint64_t levels = 0;
     bool good = false;
-    if (name == "memtable") good = in->bytes(&shape->memtable_bytes);
-    else if (name == "file") good = in->bytes(&shape->file_bytes);
-    else if (name == "flushes") good = in->number(&shape->flushes);
-    else if (name == "levels") good = in->number(&levels) && (levels <= 1000 || in->fail("up to 1000 levels"));
-    else return in->fail("memtable, file, flushes or levels before this");
+    if (name == "memtable")
+      good = in->bytes(&shape->memtable_bytes);
+    else if (name == "file")
+      good = in->bytes(&shape->file_bytes);
+    else if (name == "flushes")
+      good = in->number(&shape->flushes);
+    else if (name == "levels")
+      good = in->number(&levels) && (levels <= 1000 || in->fail("up to 1000 levels"));
+    else
+      return in->fail("memtable, file, flushes or levels before this");
     if (!good) return false;
     if (name == "levels") shape->levels = static_cast<int>(levels);
   }
@@ -347,7 +360,8 @@ std::string to_text(const FileShape& file) {
   if (file.oldest_birth != 0) out += " born=" + std::to_string(file.oldest_birth);
   if (file.deadline != 0) out += " deadline=" + std::to_string(file.deadline);
   if (file.min_seq != 0 || file.max_seq != 0) out += span_text("seq", file.min_seq, file.max_seq);
-  if (file.min_delete_key != kNoStamp || file.max_delete_key != 0) out += span_text("D", file.min_delete_key, file.max_delete_key);
+  if (file.min_delete_key != kNoStamp || file.max_delete_key != 0)
+    out += span_text("D", file.min_delete_key, file.max_delete_key);
   if (file.min_expiry != 0 || file.max_expiry != 0) out += span_text("expiry", file.min_expiry, file.max_expiry);
   if (file.busy) out += " busy";
   return out + "]";
@@ -393,7 +407,8 @@ Result<TreeShape> parse_shape(Bytes text) {
   for (std::size_t line = 1; !text.empty(); ++line) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     Scanner in(text.substr(0, end));
-    if (!in.at_end() && !parse_line(&in, &shape)) return Status::invalid_argument("line " + std::to_string(line) + ": " + in.error());
+    if (!in.at_end() && !parse_line(&in, &shape))
+      return Status::invalid_argument("line " + std::to_string(line) + ": " + in.error());
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return shape;

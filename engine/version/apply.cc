@@ -27,7 +27,8 @@ void add_run(Version* version, const TreeEdit::AddedRun& added) {
 Status remove_file(Version* version, RunId id, FileNum num) {
   const auto run = find_run(&version->runs, id);
   if (run == version->runs.end()) return no_run(id);
-  const auto file = std::find_if(run->files.begin(), run->files.end(), [num](const FileMetaPtr& f) { return f->data_file == num; });
+  const auto file =
+      std::find_if(run->files.begin(), run->files.end(), [num](const FileMetaPtr& f) { return f->data_file == num; });
   if (file == run->files.end()) {
     return Status::corruption("file " + std::to_string(num) + " is not in run " + std::to_string(id));
   }

@@ -10,7 +10,7 @@ namespace ebbtide {
 
 /// Immutable once in a Version. The two checksums catch swapped and stale files.
 struct FileMeta {
-  FileNum data_file = kNoFile;      ///< also the table's identity
+  FileNum data_file = kNoFile;  ///< also the table's identity
   FileNum metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
   std::uint64_t data_checksum = 0, metadata_checksum = 0;

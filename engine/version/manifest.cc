@@ -59,9 +59,11 @@ class ManifestBytes {
   ManifestBytes(Bytes data, FileNum file) : data_(data), file_(file) {}
 
   Status check_header() const {
-    if (data_.size() < kHeaderBytes) return Status::corruption("header at 0: the file has only " + std::to_string(data_.size()) + " bytes");
+    if (data_.size() < kHeaderBytes)
+      return Status::corruption("header at 0: the file has only " + std::to_string(data_.size()) + " bytes");
     if (load_fixed<std::uint32_t>(data_.data()) != kManifestMagic) return Status::corruption("header at 0: this is no manifest");
-    if (load_fixed<std::uint64_t>(data_.data() + kChecksummedHeaderBytes) != block_checksum(data_.substr(0, kChecksummedHeaderBytes), file_, 0)) {
+    if (load_fixed<std::uint64_t>(data_.data() + kChecksummedHeaderBytes) !=
+        block_checksum(data_.substr(0, kChecksummedHeaderBytes), file_, 0)) {
       return Status::corruption("header at 0: checksum mismatch");
     }
     const auto version = load_fixed<std::uint32_t>(data_.data() + 4);
@@ -79,7 +81,8 @@ class ManifestBytes {
     if (length > left - kRecordHeaderBytes) return *what = "record is cut off", false;
     *payload = data_.substr(offset + kRecordHeaderBytes, length);
     const auto stored = load_fixed<std::uint64_t>(data_.data() + offset + 4);
-    if (stored != record_checksum(data_.substr(offset, 4), *payload, file_, offset)) return *what = "record checksum mismatch", false;
+    if (stored != record_checksum(data_.substr(offset, 4), *payload, file_, offset))
+      return *what = "record checksum mismatch", false;
     return true;
   }
   bool seal_at(std::size_t offset) const {
@@ -100,9 +103,7 @@ class ManifestBytes {
   FileNum file_;
 };
 
-Status damage(std::size_t offset, const std::string& what) {
-  return Status::corruption(what + " at " + std::to_string(offset));
-}
+Status damage(std::size_t offset, const std::string& what) { return Status::corruption(what + " at " + std::to_string(offset)); }
 
 Result<ManifestEnd> walk(const ManifestBytes& manifest, const std::function<Status(Bytes, std::uint64_t)>& on_record) {
   TRY(manifest.check_header());
@@ -146,7 +147,8 @@ ManifestWriter::~ManifestWriter() = default;
 
 std::uint64_t ManifestWriter::size() const { return out_->size(); }
 
-Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, const std::string& dir, FileNum file, Bytes snapshot) {
+Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, const std::string& dir, FileNum file,
+                                                               Bytes snapshot) {
   TRY_ASSIGN(out, fs.create(join_path(dir, manifest_file_name(file))));
   std::unique_ptr<ManifestWriter> writer(new ManifestWriter(std::move(out), file));
   TRY(writer->out_->append(header_bytes(file)));
@@ -159,7 +161,8 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, c
 
 Status ManifestWriter::append(Bytes payload) {
   if (payload.size() > kMaxPayloadBytes) {
-    return Status::unsupported("manifest record of " + std::to_string(payload.size()) + " bytes; at most " + std::to_string(kMaxPayloadBytes));
+    return Status::unsupported("manifest record of " + std::to_string(payload.size()) + " bytes; at most " +
+                               std::to_string(kMaxPayloadBytes));
   }
   const std::uint64_t offset = out_->size();
   std::string header;

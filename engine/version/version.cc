@@ -18,7 +18,8 @@ std::string check_file(const FileMeta& file) {
   } else if (stats.largest_exclusive ? stats.smallest >= stats.largest : stats.smallest > stats.largest) {
     return who + " ends before it starts";
   }
-  if (stats.entries + stats.range_tombstones != 0 && stats.min_seq > stats.max_seq) return who + " has its smallest seq above its largest";
+  if (stats.entries + stats.range_tombstones != 0 && stats.min_seq > stats.max_seq)
+    return who + " has its smallest seq above its largest";
   return "";
 }
 
@@ -42,8 +43,8 @@ std::string check_ages(const Run& newer, const Run& older) {
     while (first < older.files.size() && before(older.files[first]->stats, young->stats)) ++first;
     for (std::size_t i = first; i < older.files.size() && !before(young->stats, older.files[i]->stats); ++i) {
       if (young->stats.min_seq > older.files[i]->stats.max_seq) continue;
-      return name_of(*young) + " of run " + std::to_string(newer.id) + " overlaps " + name_of(*older.files[i]) + " of the older run " +
-             std::to_string(older.id) + " and is not newer";
+      return name_of(*young) + " of run " + std::to_string(newer.id) + " overlaps " + name_of(*older.files[i]) +
+             " of the older run " + std::to_string(older.id) + " and is not newer";
     }
   }
   return "";

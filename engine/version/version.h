@@ -23,8 +23,8 @@ struct Run {
 struct Version {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
-  std::vector<Run> runs;           ///< newest first
-  SeqNum flushed_seq = 0;          ///< every operation of this tree up to it is in tables
+  std::vector<Run> runs;             ///< newest first
+  SeqNum flushed_seq = 0;            ///< every operation of this tree up to it is in tables
   std::vector<std::string> cursors;  ///< by level, for round robin
   std::uint64_t flushes = 0;
   int levels = 0;
@@ -32,7 +32,8 @@ struct Version {
 
   /// `busy` says for a data file whether a running job has it.
   template <typename Busy>
-  [[nodiscard]] TreeShape shape(std::uint64_t memtable_bytes, std::uint64_t file_bytes, Millis deadline, Millis now, Busy busy) const {
+  [[nodiscard]] TreeShape shape(std::uint64_t memtable_bytes, std::uint64_t file_bytes, Millis deadline, Millis now,
+                                Busy busy) const {
     TreeShape out;
     out.memtable_bytes = memtable_bytes;
     out.file_bytes = file_bytes;
@@ -53,9 +54,9 @@ struct Version {
 
 using VersionPtr = std::shared_ptr<const Version>;
 
-/// Why `version` breaks an invariant, or "": checked after each edit (order and disjointness of files, run and level order, unique
-/// ids; every entry of a newer run is newer than any version of its key in an older one, as far as the seqs of files can tell: for
-/// neighbouring runs of level 0).
+/// Why `version` breaks an invariant, or "": checked after each edit (order and disjointness of files, run and level order,
+/// unique ids; every entry of a newer run is newer than any version of its key in an older one, as far as the seqs of files can
+/// tell: for neighbouring runs of level 0).
 std::string check(const Version& version);
 
 }  // namespace ebbtide

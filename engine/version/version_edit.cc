@@ -1,5 +1,5 @@
-// Encoding: a sequence of fields, each tag, length, payload. A reader that meets a tag it does not know refuses the edit, unless the
-// tag says that it may be skipped. engine/docs/formats_manifest.md has the grammar.
+// Encoding: a sequence of fields, each tag, length, payload. A reader that meets a tag it does not know refuses the edit, unless
+// the tag says that it may be skipped. engine/docs/formats_manifest.md has the grammar.
 #include "version/version_edit.h"
 
 #include <functional>
@@ -157,7 +157,9 @@ Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
       TRY(field->file(&file));
       return true;
     }
-    case kRemovedRun: edit->removed_runs.push_back(field->number()); return true;
+    case kRemovedRun:
+      edit->removed_runs.push_back(field->number());
+      return true;
     case kRelabeled: {
       const RunId run = field->number();
       edit->relabeled.emplace_back(run, field->level());
@@ -168,7 +170,8 @@ Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
       edit->cursors.emplace_back(level, field->string());
       return true;
     }
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -184,12 +187,23 @@ Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) 
       edit->create = true;
       edit->stamp = static_cast<StampMode>(field->number(static_cast<std::uint64_t>(StampMode::kExplicit)));
       return true;
-    case kDrop: edit->drop = true; return true;
-    case kFlushedSeq: field->once(&edit->flushed_seq, field->number(kMaxSeqNum)); return true;
-    case kFlushes: field->once(&edit->flushes, field->number()); return true;
-    case kLevels: field->once(&edit->levels, field->number(kMaxLevel)); return true;
-    case kNextRun: field->once(&edit->next_run, field->number()); return true;
-    default: return decode_tree_list(tag, field, edit);
+    case kDrop:
+      edit->drop = true;
+      return true;
+    case kFlushedSeq:
+      field->once(&edit->flushed_seq, field->number(kMaxSeqNum));
+      return true;
+    case kFlushes:
+      field->once(&edit->flushes, field->number());
+      return true;
+    case kLevels:
+      field->once(&edit->levels, field->number(kMaxLevel));
+      return true;
+    case kNextRun:
+      field->once(&edit->next_run, field->number());
+      return true;
+    default:
+      return decode_tree_list(tag, field, edit);
   }
 }
 
@@ -217,20 +231,25 @@ std::string quoted(Bytes key) {
 
 const char* stamp_name(StampMode stamp) {
   switch (stamp) {
-    case StampMode::kWriteTime: return "write_time";
-    case StampMode::kExpireTime: return "expire_time";
-    case StampMode::kExplicit: return "explicit";
+    case StampMode::kWriteTime:
+      return "write_time";
+    case StampMode::kExpireTime:
+      return "expire_time";
+    case StampMode::kExplicit:
+      return "explicit";
   }
   return "unknown";
 }
 
 std::string file_text(const FileMeta& file) {
   const TableStats& s = file.stats;
-  std::string out = std::to_string(file.data_file) + " (metadata " + std::to_string(file.metadata_file) + ") " + quoted(s.smallest) + "..";
+  std::string out =
+      std::to_string(file.data_file) + " (metadata " + std::to_string(file.metadata_file) + ") " + quoted(s.smallest) + "..";
   out += s.unbounded ? "*" : (s.largest_exclusive ? "<" : "") + quoted(s.largest);
-  out += " " + std::to_string(file.data_bytes) + "+" + std::to_string(file.metadata_bytes) + " bytes, " + std::to_string(s.entries) +
-         " entries, " + std::to_string(s.tombstones) + " tombstones, " + std::to_string(s.range_tombstones) + " range tombstones, seq " +
-         std::to_string(s.min_seq) + ".." + std::to_string(s.max_seq);
+  out += " " + std::to_string(file.data_bytes) + "+" + std::to_string(file.metadata_bytes) + " bytes, " +
+         std::to_string(s.entries) + " entries, " + std::to_string(s.tombstones) + " tombstones, " +
+         std::to_string(s.range_tombstones) + " range tombstones, seq " + std::to_string(s.min_seq) + ".." +
+         std::to_string(s.max_seq);
   return out;
 }
 
@@ -242,9 +261,11 @@ std::string tree_text(const TreeEdit& edit) {
   if (edit.drop) line("drop");
   for (const auto& run : edit.added_runs) {
     line("add run " + std::to_string(run.id) + " level " + std::to_string(run.level) +
-         (run.newest ? " as newest" : (run.before == 0 ? std::string(" as oldest") : " before run " + std::to_string(run.before))));
+         (run.newest ? " as newest"
+                     : (run.before == 0 ? std::string(" as oldest") : " before run " + std::to_string(run.before))));
   }
-  for (const auto& [run, file] : edit.removed_files) line("remove file " + std::to_string(file) + " from run " + std::to_string(run));
+  for (const auto& [run, file] : edit.removed_files)
+    line("remove file " + std::to_string(file) + " from run " + std::to_string(run));
   for (const auto& [run, file] : edit.added_files) line("add file " + file_text(file) + " to run " + std::to_string(run));
   for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
   for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));
@@ -282,13 +303,26 @@ Result<VersionEdit> VersionEdit::decode(Bytes in) {
         edit.databases.emplace_back(database, static_cast<TreeId>(field->number(0xffffffffu)));
         return true;
       }
-      case kNextFile: field->once(&edit.next_file, field->number()); return true;
-      case kNextTree: field->once(&edit.next_tree, field->number(0xffffffffu)); return true;
-      case kOldestLog: field->once(&edit.oldest_log, field->number()); return true;
-      case kLastSeq: field->once(&edit.last_seq, field->number(kMaxSeqNum)); return true;
-      case kTimeMark: field->once(&edit.time_mark, field->number()); return true;
-      case kTree: TRY(decode_tree(field->rest(), &edit.trees.emplace_back())); return true;
-      default: return false;
+      case kNextFile:
+        field->once(&edit.next_file, field->number());
+        return true;
+      case kNextTree:
+        field->once(&edit.next_tree, field->number(0xffffffffu));
+        return true;
+      case kOldestLog:
+        field->once(&edit.oldest_log, field->number());
+        return true;
+      case kLastSeq:
+        field->once(&edit.last_seq, field->number(kMaxSeqNum));
+        return true;
+      case kTimeMark:
+        field->once(&edit.time_mark, field->number());
+        return true;
+      case kTree:
+        TRY(decode_tree(field->rest(), &edit.trees.emplace_back()));
+        return true;
+      default:
+        return false;
     }
   };
   TRY(for_each_field(in, "edit", on_field));
@@ -299,7 +333,8 @@ std::string VersionEdit::to_text() const {
   std::string out;
   for (const TreeEdit& tree : trees) out += tree_text(tree);
   for (const auto& [database, tree] : databases) {
-    out += "database " + std::to_string(database) + " is " + (tree == kNoTree ? "no tree" : "tree " + std::to_string(tree)) + "\n";
+    out +=
+        "database " + std::to_string(database) + " is " + (tree == kNoTree ? "no tree" : "tree " + std::to_string(tree)) + "\n";
   }
   if (next_file) out += "next file " + std::to_string(*next_file) + "\n";
   if (next_tree) out += "next tree " + std::to_string(*next_tree) + "\n";

@@ -14,18 +14,18 @@ namespace ebbtide {
 /// Change to one tree.
 struct TreeEdit {
   TreeId tree = kNoTree;
-  bool create = false;             ///< with `stamp`
+  bool create = false;  ///< with `stamp`
   bool drop = false;
   StampMode stamp = StampMode::kWriteTime;
   struct AddedRun {
     RunId id = 0;
     int level = 0;
-    RunId before = 0;              ///< placed just before (newer than) this run; 0 = oldest of all. If that run has gone since the
-                                   ///< edit was made, as the newest of its level.
-    bool newest = false;           ///< placed as the newest of its level, whatever `before` is: for flushes
+    RunId before = 0;     ///< placed just before (newer than) this run; 0 = oldest of all. If that run has gone since the
+                          ///< edit was made, as the newest of its level.
+    bool newest = false;  ///< placed as the newest of its level, whatever `before` is: for flushes
     bool operator==(const AddedRun&) const = default;
   };
-  std::vector<AddedRun> added_runs;              ///< applied in order, first of all
+  std::vector<AddedRun> added_runs;  ///< applied in order, first of all
   std::vector<std::pair<RunId, FileNum>> removed_files;
   std::vector<std::pair<RunId, FileMeta>> added_files;
   std::vector<RunId> removed_runs;               ///< must be empty by then; applied last
@@ -45,9 +45,9 @@ struct VersionEdit {
   std::optional<SeqNum> databases_seq;  ///< every create, flush and swap of databases up to this seq is in the manifest
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
-  std::optional<FileNum> oldest_log;   ///< segments before it are not needed any more
-  std::optional<SeqNum> last_seq;      ///< the seq that this edit relies on: the WAL must be synced past it first
-  std::optional<Millis> time_mark;     ///< high-water mark of engine time
+  std::optional<FileNum> oldest_log;  ///< segments before it are not needed any more
+  std::optional<SeqNum> last_seq;     ///< the seq that this edit relies on: the WAL must be synced past it first
+  std::optional<Millis> time_mark;    ///< high-water mark of engine time
 
   /// engine/docs/formats_manifest.md has the grammar.
   void encode(std::string* out) const;
@@ -60,8 +60,8 @@ struct VersionEdit {
 /// The tree after the edit, or kCorruption naming what does not fit. Pure. `create` and `drop` are the version set's business.
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
 
-/// Gives the runs that `edit` adds fresh ids if `base` has given theirs to other runs since the edit was made (two jobs that end at
-/// the same time). An edit speaks of an id at or past the next_run it was made from only where it means its own new run.
+/// Gives the runs that `edit` adds fresh ids if `base` has given theirs to other runs since the edit was made (two jobs that end
+/// at the same time). An edit speaks of an id at or past the next_run it was made from only where it means its own new run.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 
 }  // namespace ebbtide

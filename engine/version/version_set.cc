@@ -10,8 +10,8 @@
 namespace ebbtide {
 namespace {
 
-// A manifest is rolled when it is past both: small ones are not worth a roll, and a roll costs one snapshot, so that with a factor of 4
-// at most a quarter more is written than the edits themselves.
+// A manifest is rolled when it is past both: small ones are not worth a roll, and a roll costs one snapshot, so that with a
+// factor of 4 at most a quarter more is written than the edits themselves.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
 
@@ -23,7 +23,7 @@ struct VersionSet::Impl {
   VersionState state;
   std::atomic<FileNum> next_file{1};
   TreeId next_tree = 1;
-  FileNum manifest = kNoFile;              ///< what CURRENT names, as far as is known
+  FileNum manifest = kNoFile;  ///< what CURRENT names, as far as is known
   std::uint64_t manifest_bytes = 0;
   std::uint64_t snapshot_bytes = 0;
   std::unique_ptr<ManifestWriter> writer;  ///< null: the next commit begins a new manifest
@@ -116,7 +116,8 @@ Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::
   TRY_ASSIGN(manifest, read_current(fs, dir));
   impl->manifest = manifest;
   const std::string path = join_path(dir, manifest_file_name(manifest));
-  if (!fs.exists(path)) return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
+  if (!fs.exists(path))
+    return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
   TRY(impl->read());
   TRY(impl->look_around());
   return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));

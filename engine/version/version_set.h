@@ -6,8 +6,8 @@
 // A manifest is written by the process that created it alone: after open() the first commit begins a new one. So nothing is ever
 // appended behind a torn tail. It is also rolled, before a commit, when it has outgrown its snapshot.
 //
-// A commit that failed may be on disk all the same. So the files that its edit added must not be unlinked until a roll() has succeeded,
-// which makes it certain that the edit never happened.
+// A commit that failed may be on disk all the same. So the files that its edit added must not be unlinked until a roll() has
+// succeeded, which makes it certain that the edit never happened.
 #pragma once
 
 #include <atomic>
@@ -24,22 +24,24 @@ namespace ebbtide {
 /// Not thread-safe but for new_file(): the owner serialises. (commit() does I/O: hold no lock that readers need.)
 class VersionSet {
  public:
-  /// Creates the first manifest in a directory without one (what a crashed create left is no hindrance). kExists: there is a CURRENT.
+  /// Creates the first manifest in a directory without one (what a crashed create left is no hindrance). kExists: there is a
+  /// CURRENT.
   static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
-  /// Reads CURRENT and its manifest; writes nothing. Numbers of all files in `dir` count as taken. kNotFound: no CURRENT. kCorruption:
-  /// file and offset named. kUnsupported: newer format, both versions named.
+  /// Reads CURRENT and its manifest; writes nothing. Numbers of all files in `dir` count as taken. kNotFound: no CURRENT.
+  /// kCorruption: file and offset named. kUnsupported: newer format, both versions named.
   static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
   ~VersionSet();
 
-  /// Logs the edit, syncs, then makes it current. Fills in next_file and next_tree, and renumbers added runs whose ids were taken since
-  /// (renumber_added_runs). After an I/O error nothing has changed in memory and the set is bad: only roll() helps. An edit that does
-  /// not fit is kCorruption; nothing was written and the set is as good as before.
+  /// Logs the edit, syncs, then makes it current. Fills in next_file and next_tree, and renumbers added runs whose ids were taken
+  /// since (renumber_added_runs). After an I/O error nothing has changed in memory and the set is bad: only roll() helps. An edit
+  /// that does not fit is kCorruption; nothing was written and the set is as good as before.
   Status commit(VersionEdit edit);
-  /// Starts a new manifest with a snapshot of the state, switches CURRENT to it, unlinks the old ones. After an error the set is bad.
+  /// Starts a new manifest with a snapshot of the state, switches CURRENT to it, unlinks the old ones. After an error the set is
+  /// bad.
   Status roll();
 
   [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
-  [[nodiscard]] VersionPtr tree(TreeId id) const;             ///< null if there is none
+  [[nodiscard]] VersionPtr tree(TreeId id) const;  ///< null if there is none
   [[nodiscard]] const std::map<DatabaseId, TreeId>& databases() const;
   [[nodiscard]] SeqNum databases_seq() const;
   [[nodiscard]] FileNum oldest_log() const;

@@ -55,7 +55,8 @@ Result<VersionState> apply(const VersionState& base, const VersionEdit& edit) {
   }
   for (const auto& [database, tree] : state.databases) {
     if (!state.trees.contains(tree)) {
-      return Status::corruption("database " + std::to_string(database) + " is tree " + std::to_string(tree) + ", which does not exist");
+      return Status::corruption("database " + std::to_string(database) + " is tree " + std::to_string(tree) +
+                                ", which does not exist");
     }
   }
   return state;

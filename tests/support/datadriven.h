@@ -6,8 +6,8 @@
 //   ----
 //   the expected answer, up to an empty line
 //
-// An answer with empty lines in it stands between `----` twice and `----` twice. With EBBTIDE_REWRITE=1 in the environment the files
-// are written anew with what the commands answered; review the diff before you commit it.
+// An answer with empty lines in it stands between `----` twice and `----` twice. With EBBTIDE_REWRITE=1 in the environment the
+// files are written anew with what the commands answered; review the diff before you commit it.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@
 namespace ebbtide::test {
 
 struct DataCase {
-  std::string where;                        ///< "file:line", for messages
+  std::string where;  ///< "file:line", for messages
   std::string command;
   std::map<std::string, std::string> args;  ///< "key=value"; a bare word maps to ""
   std::string input;                        ///< with its newlines

@@ -50,7 +50,8 @@ class Runner {
     REQUIRE(data.command == "capacity");
     std::string out;
     for (int level = 0; level < 5; ++level) {
-      out += "L" + std::to_string(level) + " " + bytes_to_text(static_cast<std::uint64_t>(policy_->capacity_bytes(shape, level))) + "\n";
+      out += "L" + std::to_string(level) + " " +
+             bytes_to_text(static_cast<std::uint64_t>(policy_->capacity_bytes(shape, level))) + "\n";
     }
     return out;
   }
@@ -77,8 +78,9 @@ class Runner {
 
 TEST_CASE("policies decide as written down", "[policy]") {
   Runner runner;
-  test::run_datadriven_dir(std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
-                           [&](const test::DataCase& data) { return runner.run(data); });
+  test::run_datadriven_dir(
+      std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
+      [&](const test::DataCase& data) { return runner.run(data); });
 }
 
 TEST_CASE("every plan that the policies make reads back from its text", "[policy]") {
@@ -96,7 +98,8 @@ TEST_CASE("the table in policies.md is the registry's", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       char row[160];
-      std::snprintf(row, sizeof(row), "| `%s` | `%s` | %g to %g%s | %g |", policy.name, p.name, p.min, p.max, p.whole ? ", whole" : "", p.fallback);
+      std::snprintf(row, sizeof(row), "| `%s` | `%s` | %g to %g%s | %g |", policy.name, p.name, p.min, p.max,
+                    p.whole ? ", whole" : "", p.fallback);
       INFO(row);
       CHECK(text.find(row) != std::string::npos);
     }
@@ -107,7 +110,8 @@ TEST_CASE("parameters at both ends of their range are taken, past them refused",
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());
-      for (const double bad : {p.min - 1, p.max + 1, std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
+      for (const double bad :
+           {p.min - 1, p.max + 1, std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
         const auto made = make_policy({policy.name, {{p.name, bad}}});
         REQUIRE(!made.is_ok());
         CHECK(made.status().code() == Code::kInvalidArgument);

@@ -1,5 +1,6 @@
-// Trees that live: keys are written and deleted, memtables flushed, several jobs run at once and end in any order. Whatever happens,
-// a read from the newest run to the oldest finds what was written last; when nothing more is asked for, every level is in its bounds.
+// Trees that live: keys are written and deleted, memtables flushed, several jobs run at once and end in any order. Whatever
+// happens, a read from the newest run to the oldest finds what was written last; when nothing more is asked for, every level is
+// in its bounds.
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -82,7 +83,9 @@ class Simulation {
       }
     }
   }
-  [[nodiscard]] double write_amplification() const { return static_cast<double>(entries_written_) / static_cast<double>(entries_flushed_); }
+  [[nodiscard]] double write_amplification() const {
+    return static_cast<double>(entries_written_) / static_cast<double>(entries_flushed_);
+  }
   [[nodiscard]] const TreeShape& shape() const { return shape_; }
   [[nodiscard]] std::size_t most_jobs() const { return most_jobs_; }
   [[nodiscard]] std::uint64_t moves() const { return moves_; }
@@ -166,7 +169,8 @@ class Simulation {
     } else {
       ++moves_;
       for (const auto& [key, entry] : merged) {
-        if (entry.tombstone && final_at(plan, key)) FAIL("a tombstone could be dropped: " << to_text(plan) << " of\n" << to_text(shape_));
+        if (entry.tombstone && final_at(plan, key))
+          FAIL("a tombstone could be dropped: " << to_text(plan) << " of\n" << to_text(shape_));
       }
     }
     mark_busy(&shape_, plan, true);
@@ -218,7 +222,8 @@ const std::vector<PolicySettings> kPolicies = {
     {"one_leveling", {{"size_ratio", 2}, {"level0_runs", 1}}},
     {"one_leveling", {{"size_ratio", 3}, {"level0_runs", 8}}},
 };
-constexpr FileChoice kChoices[] = {FileChoice::kRoundRobin, FileChoice::kLeastOverlap, FileChoice::kMostTombstones, FileChoice::kOldest};
+constexpr FileChoice kChoices[] = {FileChoice::kRoundRobin, FileChoice::kLeastOverlap, FileChoice::kMostTombstones,
+                                   FileChoice::kOldest};
 
 TEST_CASE("reads stay right and every level gets into its bounds, whatever jobs run at once", "[policy]") {
   std::size_t most_jobs = 0;
@@ -259,8 +264,8 @@ TEST_CASE("sequential writes are moved down, hardly rewritten", "[policy]") {
 }
 
 TEST_CASE("write amplification is in the range that theory gives", "[policy]") {
-  // Uniform random writes of fresh keys: each level costs an entry its arrival and, until it goes on, rewrites by later arrivals, about
-  // (T + 1) / 2 in all with whole-level merges, and up to T with partial ones (O'Neil; Monkey, appendix of update cost).
+  // Uniform random writes of fresh keys: each level costs an entry its arrival and, until it goes on, rewrites by later arrivals,
+  // about (T + 1) / 2 in all with whole-level merges, and up to T with partial ones (O'Neil; Monkey, appendix of update cost).
   for (const double ratio : {4.0, 10.0}) {
     Simulation sim({{"leveling", {{"size_ratio", ratio}}}, FileChoice::kRoundRobin, 900'000, 100, 50, 1}, 3);
     for (int i = 0; i < 40'000; ++i) sim.write_one();
