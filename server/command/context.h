@@ -10,6 +10,7 @@
 #include "command/server_control.h"
 #include "command/session.h"
 #include "command/spec.h"
+#include "command/table.h"
 #include "resp/args.h"
 #include "resp/reply.h"
 #include "store/strings.h"
@@ -57,8 +58,6 @@ struct Ctx {
   /// Set by a handler: called once its batch is committed (or at once if it is empty), to write what the reply needs to know of
   /// the commit. May not fail.
   void (*after_commit)(Ctx&) = nullptr;
-  /// Set by a handler: the reply leaves after the log is synced past the batch, in every fsync mode.
-  bool reply_when_synced = false;
   ReadCounts counts = {};
 
   [[nodiscard]] std::size_t argc() const { return args.size(); }

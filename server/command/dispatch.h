@@ -16,8 +16,7 @@
 //     goes to an offload thread with a leased view. A writer goes on fetching (each round adds pins) and after kWriteRounds reads
 //     on the loop: it must not run elsewhere, since with one loop nothing is locked.
 //   * kOffload commands run on an offload thread at once, on copies of arguments and session.
-//   * Replies that must not leave before the log is synced (Ctx::reply_when_synced): the commit is done, an offload thread waits
-//     for the sync, the reply is kept in the continuation.
+//   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +59,7 @@ class Dispatcher final : public CommandSink {
     Status error;
     std::uint32_t first_key = 0, keys = 0;
   };
+  struct Job;
   struct Waiting;
 
   void run_window(std::span<PendingCommand> commands);
@@ -70,16 +70,17 @@ class Dispatcher final : public CommandSink {
   void run(PendingCommand& pending, const Prepared& prepared);
   void refresh_time();
 
-  Status run_handler(PendingCommand& pending, const Prepared& prepared, Reply& reply, bool* synced_reply);
-  Status run_once(Ctx& ctx);
-  void wait_for_pages(PendingCommand& pending);
+  /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
+  Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
+  /// True if everything was at hand: run again at once. False: the command waits.
+  bool fetch_pages(PendingCommand& pending);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
-  void wait_for_sync(PendingCommand& pending, const Reply::Mark& mark);
-  /// False if it still waits.
-  bool finish_waiting(PendingCommand& pending, const Prepared& prepared);
-  void reject(PendingCommand& pending, const Prepared& prepared, const Status& error);
-  void finish(PendingCommand& pending, const Command* command, const Reply::Mark& mark);
-  void count_error(const std::string& message);
+  void run_synced(PendingCommand& pending, const Prepared& prepared);
+  void finish_job(PendingCommand& pending, const Prepared& prepared);
+  void reject(PendingCommand& pending, const Command* command, const Status& error);
+  void finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply, const Reply::Mark& mark);
+  void end_of_command(PendingCommand& pending, Reply& reply, const Reply::Mark& mark);
+  void send_error(Reply& reply, const Status& error);
   std::uint64_t next_random();
 
   CommandEnv& env_;
@@ -92,7 +93,7 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;  ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  std::unique_ptr<MissSet> misses_;
+  std::shared_ptr<MissSet> misses_;
 
   Millis now_ = 0;                   ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;          ///< the monotonic clock at the end of the latest command

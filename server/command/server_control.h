@@ -80,8 +80,9 @@ class ServerControl {
   virtual void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const = 0;
   /// All or none. On error the message is the whole reply after '-', as Redis words it:
   /// "ERR Unknown option or number of arguments for CONFIG SET - 'x'", "ERR CONFIG SET failed (possibly related to argument 'x') - why".
+  /// From offload threads only: may wait.
   virtual Status config_set(std::span<const std::pair<Bytes, Bytes>> items) = 0;
-  /// The same convention: "ERR The server is running without a config file".
+  /// The same convention: "ERR The server is running without a config file". From offload threads only: writes a file.
   virtual Status config_rewrite() = 0;
 
   // --- secrets

@@ -43,6 +43,7 @@ enum CommandFlags : std::uint32_t {
   kDangerous = 1u << 24,        ///< @dangerous without being @admin
   kOffload = 1u << 25,          ///< may read for long: runs on an offload thread with a leased view, its connection waits
   kLockAll = 1u << 26,          ///< no key command may be between its read and its write while this one runs
+  kReplySynced = 1u << 27,      ///< the reply leaves after the log is synced past the batch, in every fsync mode
 };
 
 /// Where the keys are among the arguments (argument 0 is the name). first = 0: none. last = 0: the same as first; negative:
@@ -88,7 +89,7 @@ struct CommandSpec {
   int arity = 0;
   KeySpec keys = {};
   std::uint32_t flags = 0;
-  Handler run = nullptr;                 ///< null for a container
+  Handler run = nullptr;                 ///< null for a container that means nothing without a subcommand
   std::string_view since = {};
   std::string_view complexity = {};
   std::string_view summary = {};

@@ -1,0 +1,444 @@
+#include "command/dispatch.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "command/arg_cursor.h"
+#include "command/key_locks.h"
+#include "command/offload.h"
+#include "store/key_codec.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kNanosPerMilli = 1'000'000;
+/// Runs of one command that found an expiry passed at commit. Each run sees a later time, so the second succeeds unless expiries
+/// pass at every attempt.
+constexpr int kMaxRetries = 16;
+constexpr int kMaxRevocations = 3;
+
+bool starts_with_code(Bytes message) {
+  std::size_t i = 0;
+  while (i < message.size() && message[i] >= 'A' && message[i] <= 'Z') ++i;
+  return i > 1 && i < message.size() && message[i] == ' ';
+}
+
+void append_all(OutputBuffer& from, OutputBuffer& to) {
+  constexpr int kPieces = 16;
+  iovec pieces[kPieces];
+  while (!from.empty()) {
+    const int n = from.pieces(pieces, kPieces, from.end());
+    std::size_t bytes = 0;
+    for (int i = 0; i < n; ++i) {
+      to.append(Bytes(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len));
+      bytes += pieces[i].iov_len;
+    }
+    from.consume(bytes);
+  }
+}
+
+/// The keys of a command as engine keys with hashes; `escaped` holds those that had to be changed.
+Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
+                    std::size_t* escaped_used) {
+  const int argc = static_cast<int>(args.size());
+  const int last = std::min(spec.last_of(argc), argc - 1);
+  for (int i = spec.first; i != 0 && i <= last; i += spec.step) {
+    if (*escaped_used == escaped->size()) escaped->emplace_back();
+    std::string& buffer = (*escaped)[*escaped_used];
+    const Bytes user_key = args[static_cast<std::size_t>(i)];
+    const Bytes key = escape_key(user_key, &buffer);
+    if (key.size() > kMaxKeyBytes) {
+      return reply_error("ERR a key of " + std::to_string(user_key.size()) + " bytes is too long: " + std::to_string(kMaxKeyBytes) +
+                         " bytes are allowed, zero bytes counting twice");
+    }
+    if (key.data() == buffer.data()) ++*escaped_used;
+    keys->push_back({key, hash_key(key)});
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+std::string error_reply(const Status& status) {
+  switch (status.code()) {
+    case Code::kInvalidArgument:
+      return starts_with_code(status.message()) ? std::string(status.message()) : "ERR " + std::string(status.message());
+    case Code::kNoSpace: return "MISCONF Writes are refused, no space is left: " + std::string(status.message());
+    case Code::kReadOnly: return "MISCONF Writes are refused: " + std::string(status.message());
+    case Code::kOutOfMemory: return "OOM command not allowed when used memory > 'memory_budget'.";
+    case Code::kRevoked: return "ERR the read took so long that its view was taken back; try again";
+    default: return "ERR " + status.to_string();
+  }
+}
+
+/// A command that runs, or waits, off its loop. Shared by the continuation and the work.
+struct Dispatcher::Job {
+  CommandEnv* env = nullptr;
+  const Command* command = nullptr;
+  std::vector<std::string> storage;
+  std::vector<Bytes> list;
+  Session session;
+  int protocol = 2;
+  std::uint64_t client_id = 0;
+  ClientLoop* loop = nullptr;
+  std::uint64_t random = 0;
+
+  // Results, published by `done`.
+  OutputBuffer out;
+  Status status;
+  SeqNum seen_seq = 0;
+  std::uint64_t nanos = 0;
+  ReadCounts counts;
+  std::atomic<bool> done{false};
+
+  void complete() {
+    done.store(true, std::memory_order_release);
+    loop->resume(client_id);
+  }
+
+  Status attempt(Reply& reply) {
+    std::vector<LookupKey> keys;
+    std::deque<std::string> escaped;
+    std::size_t escaped_used = 0;
+    const Args args{list, {}};
+    TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
+    const ReadView view = env->db->lease(session.database);
+    WriteBatch batch;
+    seen_seq = std::max(seen_seq, view.seq());
+    Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
+    ctx.client_id = client_id;
+    ctx.now = env->db->now();
+    ctx.random = random;
+    TRY(command->spec->run(ctx));
+    counts = ctx.counts;
+    // Writes are locked and committed on loops only.
+    if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
+    return Status::ok();
+  }
+
+  void run() {
+    const std::uint64_t start = env->control->mono_nanos();
+    Reply reply(&out, protocol);
+    const Reply::Mark mark = reply.mark();
+    for (int i = 0; i < kMaxRevocations; ++i) {
+      status = attempt(reply);
+      if (status.code() != Code::kRevoked) break;
+      reply.rollback(mark);
+    }
+    nanos = env->control->mono_nanos() - start;
+    complete();
+  }
+};
+
+struct Dispatcher::Waiting final : Continuation {
+  std::vector<std::shared_ptr<MissSet>> fetched;  ///< one a round; their pins last until the command is done
+  std::shared_ptr<Job> job;                       ///< set once it runs or waits off the loop
+};
+
+Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
+    : env_(env), counters_(env.stats->add_dispatcher()), random_state_(seed), misses_(std::make_shared<MissSet>()) {
+  prepared_.reserve(kWindow);
+}
+
+Dispatcher::~Dispatcher() = default;
+
+std::uint64_t Dispatcher::next_random() {
+  // splitmix64
+  std::uint64_t z = random_state_ += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+void Dispatcher::refresh_time() {
+  nanos_ = env_.control->mono_nanos();
+  if (nanos_ - now_nanos_ < kNanosPerMilli) return;
+  now_ = env_.db->now();
+  now_nanos_ = nanos_;
+}
+
+void Dispatcher::run_pass(std::span<PendingCommand> commands) {
+  counters_->passes.add(1);
+  now_nanos_ = 0;
+  refresh_time();
+  if (now_nanos_ == 0) now_ = env_.db->now();
+  while (!commands.empty()) {
+    const std::size_t n = std::min(commands.size(), kWindow);
+    run_window(commands.first(n));
+    commands = commands.subspan(n);
+  }
+}
+
+void Dispatcher::run_window(std::span<PendingCommand> commands) {
+  prepared_.clear();
+  keys_.clear();
+  escaped_used_ = 0;
+  for (const PendingCommand& pending : commands) prepare(pending, &prepared_.emplace_back());
+  const PassGuard guard(*env_.db);
+  prefetch(commands);
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (commands[i].client->may_run()) run(commands[i], prepared_[i]);
+  }
+}
+
+Status Dispatcher::resolve(const Args& args, const Command** out) const {
+  const Command* command = env_.table->find(args[0]);
+  if (command == nullptr) return unknown_command(args);
+  if (!command->spec->subcommands.empty() && args.size() > 1) {
+    const Command* container = command;
+    command = env_.table->find_subcommand(*container, args[1]);
+    if (command == nullptr) return unknown_subcommand(*container, args[1]);
+  }
+  *out = command;
+  const bool runs = command->spec->arity_ok(args.size()) && command->spec->run != nullptr;
+  return runs ? Status::ok() : wrong_arity(*command);
+}
+
+void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
+  prepared->first_key = static_cast<std::uint32_t>(keys_.size());
+  if (!pending.client->may_run()) return;
+  prepared->error = resolve(pending.args, &prepared->command);
+  if (!prepared->error.is_ok() || prepared->command->spec->keys.first == 0) return;
+  prepared->error = collect_keys(prepared->command->spec->keys, pending.args, &keys_, &escaped_, &escaped_used_);
+  prepared->keys = static_cast<std::uint32_t>(keys_.size()) - prepared->first_key;
+}
+
+void Dispatcher::prefetch(std::span<PendingCommand> commands) {
+  if (keys_.size() < 2) return;
+  constexpr int kStages = 3;
+  for (int stage = 0; stage < kStages; ++stage) {
+    ReadView view;
+    bool have_view = false;
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      const Prepared& prepared = prepared_[i];
+      // Whoever overwrites without looking reads nothing.
+      if (prepared.keys == 0 || (prepared.command->spec->keys.access & KeySpec::kOw) != 0) continue;
+      const DatabaseId database = session_of(*commands[i].client).database;
+      if (!have_view || view.database() != database) view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
+      have_view = true;
+      if (!view.has_tree()) continue;
+      for (std::uint32_t k = 0; k < prepared.keys; ++k) view.prefetch(keys_[prepared.first_key + k], stage);
+    }
+  }
+}
+
+void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const Command* command = prepared.command;
+  if (!client.authenticated && (command == nullptr || !command->spec->has(kNoAuth))) {
+    return reject(pending, command, Status::invalid_argument("NOAUTH Authentication required."));
+  }
+  if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
+  auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
+  if (command->spec->has(kOffload)) return start_offload(pending, prepared);
+  if (command->spec->has(kReplySynced)) return run_synced(pending, prepared);
+
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  Status status = run_and_commit(pending, prepared, reply);
+  while (status.is_not_resident()) {
+    reply.rollback(mark);
+    waiting = static_cast<Waiting*>(pending.continuation.get());
+    const bool may_leave = !command->spec->has(kWrite);
+    if (may_leave && waiting != nullptr && waiting->fetched.size() >= kFetchRounds) return start_offload(pending, prepared);
+    if (!fetch_pages(pending)) return;
+    status = run_and_commit(pending, prepared, reply);
+  }
+  finish(pending, *command, status, reply, mark);
+}
+
+Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  const CommandSpec& spec = *prepared.command->spec;
+  const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+  const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  const bool block = waiting != nullptr && waiting->fetched.size() >= kWriteRounds;
+  const std::uint64_t random = next_random();
+  const Reply::Mark mark = reply.mark();
+  for (int i = 0; i < kMaxRetries; ++i) {
+    batch_.clear();
+    // Held from before the view is taken until the commit is visible.
+    std::optional<KeyLocks::Guard> lock;
+    if (spec.has(kWrite) && env_.locks->enabled()) {
+      spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
+    }
+    const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
+    Ctx ctx{env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, misses_.get()),
+            batch_, reply,             session};
+    ctx.client = &client;
+    ctx.client_id = client.id;
+    ctx.now = now_;
+    ctx.random = random;
+    if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
+    Status status = spec.run(ctx);
+    if (status.is_ok() && !batch_.empty()) {
+      status = env_.db->commit(batch_);
+      if (status.is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+    }
+    if (status.is_ok()) [[likely]] {
+      if (ctx.after_commit != nullptr) ctx.after_commit(ctx);
+      if (ctx.counts.hits != 0) counters_->keyspace_hits.add(ctx.counts.hits);
+      if (ctx.counts.misses != 0) counters_->keyspace_misses.add(ctx.counts.misses);
+      return status;
+    }
+    if (status.code() != Code::kRetry) return status;
+    reply.rollback(mark);
+    misses_->clear();
+    counters_->retries.add(1);
+    now_ = env_.db->now();
+  }
+  return Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
+}
+
+bool Dispatcher::fetch_pages(PendingCommand& pending) {
+  Client& client = *pending.client;
+  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  std::shared_ptr<MissSet> misses = std::exchange(misses_, std::make_shared<MissSet>());
+  waiting.fetched.push_back(misses);
+  // Before the fetch, which may be over, and resume, before this function is.
+  pending.state = PendingCommand::State::kWaiting;
+  client.waiting = true;
+  MissSet* set = misses.get();
+  // The callback keeps the set, also when the client goes meanwhile.
+  if (env_.db->fetch(set, [misses = std::move(misses), loop = client.loop, id = client.id] { loop->resume(id); })) {
+    pending.state = PendingCommand::State::kNotRun;
+    client.waiting = false;
+    return true;
+  }
+  counters_->waits_for_disk.add(1);
+  return false;
+}
+
+void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  auto job = std::make_shared<Job>();
+  job->env = &env_;
+  job->command = prepared.command;
+  job->storage.assign(pending.args.begin(), pending.args.end());
+  job->list.assign(job->storage.begin(), job->storage.end());
+  job->session = session_of(client);
+  job->protocol = client.protocol;
+  job->client_id = client.id;
+  job->loop = client.loop;
+  job->random = next_random();
+  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
+  static_cast<Waiting&>(*pending.continuation).job = job;
+  pending.state = PendingCommand::State::kWaiting;
+  client.waiting = true;
+  misses_->clear();
+  counters_->offloaded.add(1);
+  env_.offload->submit([job = std::move(job)] { job->run(); });
+}
+
+void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  auto job = std::make_shared<Job>();
+  Reply reply(&job->out, client.protocol);
+  const std::uint64_t start = nanos_;
+  const Reply::Mark job_mark = reply.mark();
+  Status status = run_and_commit(pending, prepared, reply);
+  while (status.is_not_resident()) {
+    reply.rollback(job_mark);
+    if (!fetch_pages(pending)) return;
+    status = run_and_commit(pending, prepared, reply);
+  }
+  if (!status.is_ok() || batch_.empty()) {
+    Reply direct(&client.out, client.protocol);
+    const Reply::Mark mark = direct.mark();
+    if (status.is_ok()) append_all(job->out, client.out);
+    return finish(pending, *prepared.command, status, direct, mark);
+  }
+  refresh_time();
+  job->env = &env_;
+  job->command = prepared.command;
+  job->client_id = client.id;
+  job->loop = client.loop;
+  job->seen_seq = batch_.last_seq();
+  job->nanos = nanos_ - start;
+  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
+  static_cast<Waiting&>(*pending.continuation).job = job;
+  pending.state = PendingCommand::State::kWaiting;
+  client.waiting = true;
+  env_.offload->submit([job = std::move(job)] {
+    job->status = job->env->db->wait_synced(job->seen_seq);
+    job->complete();
+  });
+}
+
+void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const std::shared_ptr<Job> job = static_cast<Waiting&>(*pending.continuation).job;
+  if (!job->done.load(std::memory_order_acquire)) {
+    pending.state = PendingCommand::State::kWaiting;
+    client.waiting = true;
+    return;
+  }
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  client.seen_seq = std::max(client.seen_seq, job->seen_seq);
+  if (job->status.is_ok()) append_all(job->out, client.out);
+  if (job->counts.hits != 0) counters_->keyspace_hits.add(job->counts.hits);
+  if (job->counts.misses != 0) counters_->keyspace_misses.add(job->counts.misses);
+  nanos_ -= std::min(nanos_, job->nanos);  // its own time counts as the command's; what lay between does not
+  finish(pending, *prepared.command, job->status, reply, mark);
+}
+
+void Dispatcher::send_error(Reply& reply, const Status& error) {
+  const std::string message = error_reply(error);
+  reply.error(message);
+  counters_->errors.add(1);
+  env_.stats->count_error(message);
+}
+
+void Dispatcher::reject(PendingCommand& pending, const Command* command, const Status& error) {
+  Reply reply(&pending.client->out, pending.client->protocol);
+  const Reply::Mark mark = reply.mark();
+  send_error(reply, error);
+  if (command != nullptr) counters_->rejected(command->index);
+  end_of_command(pending, reply, mark);
+}
+
+void Dispatcher::finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply,
+                        const Reply::Mark& mark) {
+  if (!status.is_ok()) [[unlikely]] {
+    reply.rollback(mark);
+    misses_->clear();
+    send_error(reply, status);
+    counters_->failed(command.index);
+  }
+  Session& session = session_of(*pending.client);
+  session.last_command = &command;
+  const std::uint64_t start = nanos_;
+  refresh_time();
+  counters_->call(command.index, nanos_ - start);
+  end_of_command(pending, reply, mark);
+}
+
+void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Reply::Mark& mark) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  client.last_command_ms = static_cast<std::int64_t>(now_);
+  ++session.commands;
+  if (session.replies != Session::Replies::kOn) [[unlikely]] {
+    if (session.replies != Session::Replies::kSkipNext) reply.rollback(mark);
+    if (session.replies == Session::Replies::kSkip) session.replies = Session::Replies::kOn;
+    if (session.replies == Session::Replies::kSkipNext) session.replies = Session::Replies::kSkip;
+  }
+  pending.continuation.reset();
+  pending.state = PendingCommand::State::kDone;
+}
+
+void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
+  // Fetches and jobs under way own what they use; resume() of a client that is gone does nothing.
+  (void)client;
+  if (waiting_command != nullptr) waiting_command->continuation.reset();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,207 @@
+// CLIENT and its subcommands.
+#include <optional>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/connection_docs.h"
+#include "commands/families.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+Status set_text(Bytes text, const char* what, std::string* target) {
+  if (!is_valid_client_text(text)) {
+    return reply_error("ERR " + std::string(what) + " cannot contain spaces, newlines or special characters.");
+  }
+  *target = std::string(text);
+  return Status::ok();
+}
+
+Status client_setname(Ctx& ctx) {
+  TRY(set_text(ctx.arg(2), "Client names", &ctx.session.name));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status client_getname(Ctx& ctx) {
+  ctx.session.name.empty() ? ctx.reply.null() : ctx.reply.bulk(ctx.session.name);
+  return Status::ok();
+}
+
+Status client_setinfo(Ctx& ctx) {
+  if (equal_ignoring_case(ctx.arg(2), "lib-name")) {
+    TRY(set_text(ctx.arg(3), "lib-name", &ctx.session.library_name));
+  } else if (equal_ignoring_case(ctx.arg(2), "lib-ver")) {
+    TRY(set_text(ctx.arg(3), "lib-ver", &ctx.session.library_version));
+  } else {
+    return reply_error("ERR Unrecognized option '" + std::string(ctx.arg(2)) + "'");
+  }
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status client_id(Ctx& ctx) {
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.client_id));
+  return Status::ok();
+}
+
+Status client_info(Ctx& ctx) {
+  ctx.session.last_command = &ctx.command;
+  const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+  ctx.reply.verbatim("txt", describe_client(*ctx.client, now_ms) + "\n");
+  return Status::ok();
+}
+
+Result<std::string> client_type(Bytes name) {
+  for (const Bytes known : {"normal", "master", "replica", "pubsub"}) {
+    if (equal_ignoring_case(name, known)) return std::string(known);
+  }
+  if (equal_ignoring_case(name, "slave")) return std::string("replica");
+  return reply_error("ERR Unknown client type '" + std::string(name) + "'");
+}
+
+Status client_list(Ctx& ctx) {
+  ClientFilter filter;
+  if (ctx.argc() == 4 && equal_ignoring_case(ctx.arg(2), "TYPE")) {
+    TRY_ASSIGN(type, client_type(ctx.arg(3)));
+    filter.type = type;
+  } else if (ctx.argc() > 3 && equal_ignoring_case(ctx.arg(2), "ID")) {
+    for (std::size_t i = 3; i < ctx.argc(); ++i) {
+      const auto id = parse_integer(ctx.arg(i));
+      if (!id) return reply_error("ERR Invalid client ID");
+      filter.ids.push_back(static_cast<std::uint64_t>(*id));
+    }
+  } else if (ctx.argc() != 2) {
+    return syntax_error();
+  }
+  ctx.reply.verbatim("txt", ctx.env.control->client_list(filter));
+  return Status::ok();
+}
+
+Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
+  ClientFilter filter;
+  filter.except_id = ctx.client_id;
+  for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_option("ID", &value)) {
+      const auto id = parse_integer(value);
+      if (!id || *id < 1) return reply_error("ERR client-id should be greater than 0");
+      filter.ids.assign(1, static_cast<std::uint64_t>(*id));
+    } else if (cursor.take_option("TYPE", &value)) {
+      TRY_ASSIGN(type, client_type(value));
+      filter.type = type;
+    } else if (cursor.take_option("ADDR", &value)) {
+      filter.addr = std::string(value);
+    } else if (cursor.take_option("LADDR", &value)) {
+      filter.laddr = std::string(value);
+    } else if (cursor.take_option("USER", &value)) {
+      if (value != "default") return reply_error("ERR No such user '" + std::string(value) + "'");
+      filter.user = std::string(value);
+    } else if (cursor.take_option("SKIPME", &value)) {
+      if (!equal_ignoring_case(value, "yes") && !equal_ignoring_case(value, "no")) return syntax_error();
+      filter.except_id = equal_ignoring_case(value, "yes") ? ctx.client_id : 0;
+    } else {
+      return syntax_error();
+    }
+  }
+  return filter;
+}
+
+Status client_kill(Ctx& ctx) {
+  if (ctx.argc() == 3) {  // the old form: one address, this client included
+    ClientFilter filter;
+    filter.addr = std::string(ctx.arg(2));
+    if (ctx.env.control->kill_clients(filter, ctx.client_id) == 0) return reply_error("ERR No such client");
+    ctx.reply.ok();
+    return Status::ok();
+  }
+  TRY_ASSIGN(filter, parse_kill_filter(ctx));
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.control->kill_clients(filter, ctx.client_id)));
+  return Status::ok();
+}
+
+Status set_switch(Ctx& ctx, bool* flag) {
+  if (equal_ignoring_case(ctx.arg(2), "on")) {
+    *flag = true;
+  } else if (equal_ignoring_case(ctx.arg(2), "off")) {
+    *flag = false;
+  } else {
+    return syntax_error();
+  }
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status client_no_evict(Ctx& ctx) { return set_switch(ctx, &ctx.session.no_evict); }
+Status client_no_touch(Ctx& ctx) { return set_switch(ctx, &ctx.session.no_touch); }
+
+Status client_reply(Ctx& ctx) {
+  if (equal_ignoring_case(ctx.arg(2), "on")) {
+    ctx.session.replies = Session::Replies::kOn;
+    ctx.reply.ok();
+  } else if (equal_ignoring_case(ctx.arg(2), "off")) {
+    ctx.session.replies = Session::Replies::kOff;
+  } else if (equal_ignoring_case(ctx.arg(2), "skip")) {
+    if (ctx.session.replies != Session::Replies::kOff) ctx.session.replies = Session::Replies::kSkipNext;
+  } else {
+    return syntax_error();
+  }
+  return Status::ok();
+}
+
+constexpr ArgDoc kSetinfoAttributes[] = {
+    {.name = "libname", .token = "LIB-NAME"},
+    {.name = "libver", .token = "LIB-VER"},
+};
+constexpr ArgDoc kSetinfoArguments[] = {
+    {.name = "attr", .type = Type::kOneOf, .arguments = kSetinfoAttributes},
+};
+
+constexpr auto kFlags = kNoScript | kLoading | kStale;
+constexpr auto kAdminFlags = kFlags | kAdmin;
+constexpr auto kGroup = Group::kConnection;
+constexpr Bytes kClient = "client";
+
+constexpr CommandSpec kSubcommands[] = {
+    {.name = "setname", .arity = exactly(3), .flags = kFlags, .run = client_setname, .since = "2.6.9", .complexity = "O(1)",
+     .summary = "Sets the connection name.", .group = kGroup, .arguments = kClientSetnameArguments, .container = kClient},
+    {.name = "getname", .arity = exactly(2), .flags = kFlags, .run = client_getname, .since = "2.6.9", .complexity = "O(1)",
+     .summary = "Returns the name of the connection.", .group = kGroup, .container = kClient},
+    {.name = "setinfo", .arity = exactly(4), .flags = kFlags, .run = client_setinfo, .since = "7.2.0", .complexity = "O(1)",
+     .summary = "Sets information specific to the client or connection.", .group = kGroup, .arguments = kSetinfoArguments,
+     .container = kClient},
+    {.name = "id", .arity = exactly(2), .flags = kFlags, .run = client_id, .since = "5.0.0", .complexity = "O(1)",
+     .summary = "Returns the unique client ID of the connection.", .group = kGroup, .container = kClient},
+    {.name = "info", .arity = exactly(2), .flags = kFlags, .run = client_info, .since = "6.2.0", .complexity = "O(1)",
+     .summary = "Returns information about the connection.", .group = kGroup, .container = kClient},
+    {.name = "list", .arity = at_least(2), .flags = kAdminFlags | kOffload, .run = client_list, .since = "2.4.0",
+     .complexity = "O(N) where N is the number of client connections", .summary = "Lists open connections.", .group = kGroup,
+     .arguments = kClientListArguments, .container = kClient},
+    {.name = "kill", .arity = at_least(3), .flags = kAdminFlags | kOffload, .run = client_kill, .since = "2.4.0",
+     .complexity = "O(N) where N is the number of client connections", .summary = "Terminates open connections.", .group = kGroup,
+     .arguments = kClientKillArguments, .container = kClient},
+    {.name = "no-evict", .arity = exactly(3), .flags = kAdminFlags, .run = client_no_evict, .since = "7.0.0", .complexity = "O(1)",
+     .summary = "Sets the client eviction mode of the connection.", .group = kGroup, .arguments = kClientNoEvictArguments,
+     .container = kClient},
+    {.name = "no-touch", .arity = exactly(3), .flags = kFlags, .run = client_no_touch, .since = "7.2.0", .complexity = "O(1)",
+     .summary = "Controls whether commands sent by the client affect the LRU/LFU of accessed keys.", .group = kGroup,
+     .arguments = kClientNoEvictArguments, .container = kClient},
+    {.name = "reply", .arity = exactly(3), .flags = kFlags, .run = client_reply, .since = "3.2.0", .complexity = "O(1)",
+     .summary = "Instructs the server whether to reply to commands.", .group = kGroup, .arguments = kClientReplyArguments,
+     .container = kClient},
+    {.name = "help", .arity = exactly(2), .flags = kLoading | kStale, .run = container_help, .since = "5.0.0", .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.", .group = kGroup, .container = kClient},
+};
+
+constexpr CommandSpec kClients[] = {
+    {.name = kClient, .arity = at_least(2), .since = "2.4.0", .complexity = "Depends on subcommand.",
+     .summary = "A container for client connection commands.", .group = kGroup, .subcommands = kSubcommands},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> client_commands() { return kClients; }
+
+}  // namespace ebbtide

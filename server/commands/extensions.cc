@@ -1,0 +1,208 @@
+// What this server adds to Redis: range deletes, and the tree by hand.
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "store/key_codec.h"
+
+namespace ebbtide {
+namespace {
+
+using Type = ArgDoc::Type;
+
+/// "-" and "+" stand for an open end, wherever they are given.
+std::optional<Bytes> bound(Bytes argument) {
+  if (argument == "-" || argument == "+") return std::nullopt;
+  return argument;
+}
+
+/// [start, end) of two arguments. "+" as the start and "-" as the end name nothing.
+KeyRange range_argument(const Ctx& ctx, std::size_t i) {
+  const std::optional<Bytes> nothing = Bytes();
+  if (ctx.arg(i) == "+" || ctx.arg(i + 1) == "-") return engine_range(nothing, nothing);
+  return engine_range(bound(ctx.arg(i)), bound(ctx.arg(i + 1)));
+}
+
+/// purge-<n>-<tree>: n is the time at which the delete was born, tree the physical tree that it concerns.
+void reply_ticket(Ctx& ctx) {
+  Millis born = ctx.now;
+  TreeId tree = kNoTree;
+  if (!ctx.batch.empty()) {
+    born = ctx.batch.time();
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; ctx.batch.next_op(&cursor, &op);) {
+      if (op.kind == OpKind::kRangeTombstone) tree = op.tree;
+    }
+  } else if (ctx.view.has_tree()) {
+    const auto info = ctx.env.db->tree_info(ctx.session.database);
+    if (info.is_ok()) tree = info->tree;
+  }
+  ctx.reply.bulk("purge-" + std::to_string(born) + "-" + std::to_string(tree));
+}
+
+Status delete_keys(Ctx& ctx, const KeyRange& range) {
+  // Where nothing was ever written there is nothing to delete, and no tree to note it in.
+  if (ctx.view.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
+  ctx.after_commit = reply_ticket;
+  return Status::ok();
+}
+
+Status delrange(Ctx& ctx) { return delete_keys(ctx, range_argument(ctx, 1)); }
+Status delprefix(Ctx& ctx) { return delete_keys(ctx, engine_prefix_range(ctx.arg(1))); }
+
+Status countrange(Ctx& ctx) {
+  ArgCursor cursor(ctx.args, 3);
+  if (!cursor.done() && (!cursor.take_word("EXACT") || !cursor.done())) return syntax_error();
+  const KeyRange range = range_argument(ctx, 1);
+  std::uint64_t count = 0;
+  if (ctx.view.has_tree() && !is_empty(range)) {
+    TRY_ASSIGN(counted, ctx.env.db->count(ctx.session.database, range));
+    count = counted;
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+  return Status::ok();
+}
+
+void reply_field(Reply& reply, Bytes name, std::uint64_t value) {
+  reply.bulk(name);
+  reply.integer(static_cast<std::int64_t>(value));
+}
+
+void reply_run(Reply& reply, const RunInfo& run) {
+  reply.map(9);
+  reply_field(reply, "run", run.id);
+  reply_field(reply, "level", static_cast<std::uint64_t>(run.level));
+  reply_field(reply, "files", run.files);
+  reply_field(reply, "bytes", run.bytes);
+  reply_field(reply, "entries", run.entries);
+  reply_field(reply, "tombstones", run.tombstones);
+  reply_field(reply, "range-tombstones", run.range_tombstones);
+  reply_field(reply, "filter-bits", run.filter_bits);
+  reply_field(reply, "oldest-tombstone-birth", run.oldest_tombstone_birth);
+}
+
+Status tree_info(Ctx& ctx) {
+  TreeInfo info;
+  info.database = ctx.session.database;
+  if (ctx.view.has_tree()) {
+    TRY_ASSIGN(known, ctx.env.db->tree_info(ctx.session.database));
+    info = std::move(known);
+  }
+  RunInfo total;
+  int levels = 0;
+  for (const RunInfo& run : info.runs) {
+    total.files += run.files;
+    total.bytes += run.bytes;
+    total.entries += run.entries;
+    total.tombstones += run.tombstones;
+    total.range_tombstones += run.range_tombstones;
+    levels = std::max(levels, run.level + 1);
+  }
+  Reply& reply = ctx.reply;
+  reply.map(15);
+  reply_field(reply, "database", info.database);
+  reply_field(reply, "tree", info.tree);
+  reply.bulk("policy");
+  reply.bulk(info.policy);
+  reply_field(reply, "levels", static_cast<std::uint64_t>(levels));
+  reply_field(reply, "files", total.files);
+  reply_field(reply, "bytes", total.bytes);
+  reply_field(reply, "entries", total.entries);
+  reply_field(reply, "tombstones", total.tombstones);
+  reply_field(reply, "range-tombstones", total.range_tombstones);
+  reply_field(reply, "memtable-bytes", info.memtable_bytes);
+  reply_field(reply, "memtable-entries", info.memtable_entries);
+  reply_field(reply, "frozen-memtables", info.frozen_memtables);
+  reply_field(reply, "pending-compaction-bytes", info.pending_compaction_bytes);
+  reply_field(reply, "estimated-keys", info.estimated_keys);
+  reply.bulk("runs");
+  reply.array(info.runs.size());
+  for (const RunInfo& run : info.runs) reply_run(reply, run);
+  return Status::ok();
+}
+
+Status tree_flush(Ctx& ctx) {
+  if (ctx.view.has_tree()) TRY(ctx.env.db->flush(ctx.session.database));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status tree_compact(Ctx& ctx) {
+  if (ctx.argc() != 1 && ctx.argc() != 3) return syntax_error();
+  const KeyRange range = ctx.argc() == 3 ? range_argument(ctx, 1) : KeyRange{};
+  if (ctx.view.has_tree() && !is_empty(range)) TRY(ctx.env.db->compact(ctx.session.database, range));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status tree_verify(Ctx& ctx) {
+  VerifyReport report;
+  if (ctx.view.has_tree()) {
+    TRY_ASSIGN(found, ctx.env.db->verify(ctx.session.database));
+    report = std::move(found);
+  }
+  Reply& reply = ctx.reply;
+  reply.map(5);
+  reply_field(reply, "files", report.files);
+  reply_field(reply, "pages", report.pages);
+  reply_field(reply, "entries", report.entries);
+  reply_field(reply, "bytes", report.bytes);
+  reply.bulk("errors");
+  reply.array(report.errors.size());
+  for (const std::string& error : report.errors) reply.bulk(error);
+  return Status::ok();
+}
+
+constexpr ArgDoc kRangeArguments[] = {
+    {.name = "start"},
+    {.name = "end"},
+};
+constexpr ArgDoc kPrefixArguments[] = {
+    {.name = "prefix"},
+};
+constexpr ArgDoc kCountArguments[] = {
+    {.name = "start"},
+    {.name = "end"},
+    {.name = "exact", .type = Type::kPureToken, .token = "EXACT", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kCompactArguments[] = {
+    {.name = "range", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kRangeArguments},
+};
+
+constexpr auto kRangeDelete = kWrite | kDangerous | kLockAll | kReplySynced;
+constexpr auto kByHand = kAdmin | kNoScript | kNoMulti | kOffload;
+constexpr auto kOwn = Group::kExtension;
+
+constexpr CommandSpec kExtensions[] = {
+    {.name = "delrange", .arity = exactly(3), .flags = kRangeDelete, .run = delrange, .since = "0.1.0", .complexity = "O(1)",
+     .summary = "Deletes every key from start up to, but not including, end; - and + leave an end open. Returns a purge ticket.",
+     .group = kOwn, .arguments = kRangeArguments, .extra_acl = "@keyspace"},
+    {.name = "delprefix", .arity = exactly(2), .flags = kRangeDelete, .run = delprefix, .since = "0.1.0", .complexity = "O(1)",
+     .summary = "Deletes every key that starts with a prefix. Returns a purge ticket.", .group = kOwn, .arguments = kPrefixArguments,
+     .extra_acl = "@keyspace"},
+    {.name = "countrange", .arity = at_least(3), .flags = kReadOnly | kOffload, .run = countrange, .since = "0.1.0",
+     .complexity = "O(N) where N is the number of keys in the range.",
+     .summary = "Counts the keys from start up to, but not including, end; - and + leave an end open.", .group = kOwn,
+     .arguments = kCountArguments, .extra_acl = "@keyspace"},
+    {.name = "tree.info", .arity = exactly(1), .flags = kReadOnly | kAdmin | kOffload, .run = tree_info, .since = "0.1.0",
+     .complexity = "O(N) where N is the number of files.", .summary = "Describes the tree of the current database.", .group = kOwn},
+    {.name = "tree.flush", .arity = exactly(1), .flags = kByHand, .run = tree_flush, .since = "0.1.0",
+     .complexity = "O(N) where N is the size of the memtables.",
+     .summary = "Writes the memtables of the current database to files and waits for it.", .group = kOwn},
+    {.name = "tree.compact", .arity = at_least(1), .flags = kByHand, .run = tree_compact, .since = "0.1.0",
+     .complexity = "O(N) where N is the size of the range.",
+     .summary = "Merges everything in a range of keys of the current database into one run and waits for it.", .group = kOwn,
+     .arguments = kCompactArguments},
+    {.name = "tree.verify", .arity = exactly(1), .flags = kByHand, .run = tree_verify, .since = "0.1.0",
+     .complexity = "O(N) where N is the size of the database.",
+     .summary = "Reads every block of the current database and checks checksums, order and bounds.", .group = kOwn},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> extension_commands() { return kExtensions; }
+
+}  // namespace ebbtide

@@ -1,0 +1,28 @@
+// All commands there are: one array a family, one family a file.
+#pragma once
+
+#include <span>
+
+#include "command/spec.h"
+
+namespace ebbtide {
+
+std::span<const CommandSpec> connection_commands();  ///< connection.cc
+std::span<const CommandSpec> client_commands();      ///< client.cc: CLIENT
+std::span<const CommandSpec> string_commands();      ///< strings.cc
+std::span<const CommandSpec> counter_commands();     ///< counters.cc: strings as numbers
+std::span<const CommandSpec> key_commands();         ///< keys.cc
+std::span<const CommandSpec> scan_commands();        ///< scan.cc: walks over the key space
+std::span<const CommandSpec> database_commands();    ///< databases.cc: whole databases
+std::span<const CommandSpec> server_commands();      ///< server.cc: CONFIG, TIME, SHUTDOWN
+std::span<const CommandSpec> info_commands();        ///< info.cc: INFO
+std::span<const CommandSpec> command_commands();     ///< command_info.cc: COMMAND
+std::span<const CommandSpec> extension_commands();   ///< extensions.cc: range deletes and the tree
+
+/// The families above, for CommandTable.
+std::span<const std::span<const CommandSpec>> command_families();
+
+/// HELP of a container command, made from its subcommands' specs.
+Status container_help(Ctx& ctx);
+
+}  // namespace ebbtide

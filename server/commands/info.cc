@@ -1,0 +1,326 @@
+// INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and a section of our own.
+//
+// What has no meaning here is printed as Redis prints it when the feature is unused, where tools expect the field; the rest is left
+// out. The numbers of keys under Keyspace are the engine's estimates (entries less tombstones; `keyspace_keys_exact:0` says so);
+// DBSIZE counts.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "command/server_stats.h"
+#include "command/table.h"
+#include "commands/families.h"
+#include "commands/server_docs.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kMicros = 1'000'000;
+
+/// "name:value" lines under "# Section" headings.
+class InfoText {
+ public:
+  void section(Bytes title) {
+    if (!text_.empty()) text_ += "\r\n";
+    text_ += "# " + std::string(title) + "\r\n";
+  }
+  void field(Bytes name, Bytes value) {
+    text_ += name;
+    text_ += ':';
+    text_ += value;
+    text_ += "\r\n";
+  }
+  void field(Bytes name, const char* value) { field(name, Bytes(value)); }
+  void field(Bytes name, std::uint64_t value) { field(name, std::to_string(value)); }
+  void field(Bytes name, double value, int digits) { field(name, decimal(value, digits)); }
+  static std::string decimal(double value, int digits) {
+    char buffer[64];
+    std::snprintf(buffer, sizeof(buffer), "%.*f", digits, value);
+    return buffer;
+  }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// As Redis's bytesToHuman: "1.50M".
+std::string human_bytes(std::uint64_t bytes) {
+  static constexpr const char* kUnits[] = {"B", "K", "M", "G", "T", "P"};
+  if (bytes < 1024) return std::to_string(bytes) + "B";
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  return InfoText::decimal(value, 2) + kUnits[unit];
+}
+
+/// Everything that the sections print, asked for once.
+struct Facts {
+  CommandEnv& env;
+  ServerInfo server;
+  Stats engine;
+  std::uint64_t now_micros;
+};
+
+void info_server(const Facts& facts, InfoText& out) {
+  const ServerInfo& server = facts.server;
+  const std::uint64_t uptime = (facts.now_micros - std::min(facts.now_micros, server.start_unix_micros)) / kMicros;
+  out.section("Server");
+  out.field("redis_version", "7.2.0");
+  out.field("redis_git_sha1", "00000000");
+  out.field("redis_git_dirty", "0");
+  out.field("redis_build_id", "0");
+  out.field("redis_mode", "standalone");
+  out.field("ebbtide_version", server.version);
+  out.field("os", server.os);
+  out.field("arch_bits", std::uint64_t{sizeof(void*) * 8});
+  out.field("monotonic_clock", "POSIX clock_gettime");
+  out.field("multiplexing_api", server.multiplexing);
+  out.field("gcc_version", server.compiler);
+  out.field("process_id", server.process_id);
+  out.field("process_supervised", "no");
+  out.field("run_id", server.run_id);
+  out.field("tcp_port", std::uint64_t{server.port});
+  out.field("server_time_usec", facts.now_micros);
+  out.field("uptime_in_seconds", uptime);
+  out.field("uptime_in_days", uptime / 86400);
+  out.field("executable", server.executable);
+  out.field("config_file", server.config_file);
+  out.field("io_threads_active", std::uint64_t{server.loops > 1 ? 1u : 0u});
+}
+
+void info_clients(const Facts& facts, InfoText& out) {
+  const ServerInfo& server = facts.server;
+  out.section("Clients");
+  out.field("connected_clients", server.connected_clients);
+  out.field("cluster_connections", "0");
+  out.field("maxclients", server.max_clients);
+  out.field("client_recent_max_input_buffer", server.max_input_buffer);
+  out.field("client_recent_max_output_buffer", server.max_output_buffer);
+  out.field("blocked_clients", server.blocked_clients);
+  out.field("waiting_clients", server.waiting_clients);
+  out.field("tracking_clients", "0");
+  out.field("clients_in_timeout_table", "0");
+}
+
+void info_memory(const Facts& facts, InfoText& out) {
+  const Stats& engine = facts.engine;
+  const ServerInfo& server = facts.server;
+  const std::uint64_t used = engine.memtable_bytes + engine.cache_bytes + engine.table_bytes + server.clients_bytes;
+  const auto both = [&out](const char* name, std::uint64_t bytes) {
+    out.field(name, bytes);
+    out.field(std::string(name) + "_human", human_bytes(bytes));
+  };
+  out.section("Memory");
+  both("used_memory", used);
+  both("used_memory_rss", server.resident_bytes);
+  both("used_memory_peak", server.peak_resident_bytes);
+  out.field("used_memory_dataset", engine.memtable_bytes + engine.cache_bytes);
+  out.field("used_memory_memtables", engine.memtable_bytes);
+  out.field("used_memory_block_cache", engine.cache_bytes);
+  out.field("used_memory_tables", engine.table_bytes);
+  both("total_system_memory", server.system_memory);
+  out.field("used_memory_lua", "0");
+  out.field("used_memory_scripts", "0");
+  both("maxmemory", engine.memory_budget);
+  out.field("maxmemory_policy", "noeviction");
+  const double ratio = used == 0 ? 1.0 : static_cast<double>(server.resident_bytes) / static_cast<double>(used);
+  out.field("mem_fragmentation_ratio", ratio, 2);
+  out.field("mem_clients_normal", server.clients_bytes);
+  out.field("mem_clients_slaves", "0");
+  out.field("mem_aof_buffer", "0");
+  out.field("mem_replication_backlog", "0");
+  out.field("active_defrag_running", "0");
+  out.field("lazyfree_pending_objects", "0");
+}
+
+void info_persistence(const Facts& facts, InfoText& out) {
+  const Stats& engine = facts.engine;
+  out.section("Persistence");
+  out.field("loading", "0");
+  out.field("async_loading", "0");
+  out.field("rdb_changes_since_last_save", engine.visible_seq - std::min(engine.visible_seq, engine.synced_seq));
+  out.field("rdb_bgsave_in_progress", "0");
+  out.field("rdb_last_save_time", std::uint64_t{engine.engine_time / 1000});
+  out.field("rdb_last_bgsave_status", "ok");
+  out.field("rdb_last_bgsave_time_sec", "-1");
+  out.field("rdb_current_bgsave_time_sec", "-1");
+  out.field("aof_enabled", "1");
+  out.field("aof_rewrite_in_progress", "0");
+  out.field("aof_rewrite_scheduled", "0");
+  out.field("aof_last_rewrite_time_sec", "-1");
+  out.field("aof_current_rewrite_time_sec", "-1");
+  out.field("aof_last_bgrewrite_status", "ok");
+  out.field("aof_last_write_status", engine.read_only ? "err" : "ok");
+  out.field("aof_current_size", engine.wal_live_bytes);
+}
+
+void info_stats(const Facts& facts, InfoText& out) {
+  const TotalCounts totals = facts.env.stats->totals();
+  const ServerInfo& server = facts.server;
+  out.section("Stats");
+  out.field("total_connections_received", server.connections_received);
+  out.field("total_commands_processed", totals.commands);
+  out.field("instantaneous_ops_per_sec", static_cast<std::uint64_t>(facts.env.stats->commands_per_second(facts.env.control->mono_nanos())));
+  out.field("total_net_input_bytes", server.net_input_bytes);
+  out.field("total_net_output_bytes", server.net_output_bytes);
+  out.field("rejected_connections", server.connections_rejected);
+  out.field("sync_full", "0");
+  out.field("sync_partial_ok", "0");
+  out.field("sync_partial_err", "0");
+  out.field("evicted_keys", "0");
+  out.field("keyspace_hits", totals.keyspace_hits);
+  out.field("keyspace_misses", totals.keyspace_misses);
+  out.field("pubsub_channels", "0");
+  out.field("pubsub_patterns", "0");
+  out.field("latest_fork_usec", "0");
+  out.field("total_forks", "0");
+  out.field("client_query_buffer_limit_disconnections", server.query_buffer_limit_disconnections);
+  out.field("client_output_buffer_limit_disconnections", server.output_buffer_limit_disconnections);
+  out.field("acl_access_denied_auth", server.acl_access_denied_auth);
+  out.field("total_error_replies", totals.errors);
+  out.field("total_passes", totals.passes);
+  out.field("total_waits_for_disk", totals.waits_for_disk);
+  out.field("total_offloaded", totals.offloaded);
+}
+
+void info_replication(const Facts& facts, InfoText& out) {
+  out.section("Replication");
+  out.field("role", "master");
+  out.field("connected_slaves", "0");
+  out.field("master_failover_state", "no-failover");
+  out.field("master_replid", facts.server.run_id);
+  out.field("master_replid2", std::string(40, '0'));
+  out.field("master_repl_offset", "0");
+  out.field("second_repl_offset", "-1");
+  out.field("repl_backlog_active", "0");
+  out.field("repl_backlog_size", "0");
+  out.field("repl_backlog_first_byte_offset", "0");
+  out.field("repl_backlog_histlen", "0");
+}
+
+void info_cpu(const Facts& facts, InfoText& out) {
+  out.section("CPU");
+  out.field("used_cpu_sys", facts.server.cpu_sys, 6);
+  out.field("used_cpu_user", facts.server.cpu_user, 6);
+  out.field("used_cpu_sys_children", facts.server.cpu_sys_children, 6);
+  out.field("used_cpu_user_children", facts.server.cpu_user_children, 6);
+}
+
+void info_modules(const Facts&, InfoText& out) { out.section("Modules"); }
+
+void info_commandstats(const Facts& facts, InfoText& out) {
+  out.section("Commandstats");
+  const std::vector<CommandCounts> counts = facts.env.stats->commands();
+  for (const Command& command : facts.env.table->all()) {
+    const CommandCounts& count = counts[command.index];
+    if (count.calls == 0 && count.rejected == 0) continue;
+    const double micros = static_cast<double>(count.nanos) / 1000;
+    const double per_call = count.calls == 0 ? 0 : micros / static_cast<double>(count.calls);
+    out.field("cmdstat_" + command.full_name,
+              "calls=" + std::to_string(count.calls) + ",usec=" + std::to_string(count.nanos / 1000) + ",usec_per_call=" +
+                  InfoText::decimal(per_call, 2) + ",rejected_calls=" + std::to_string(count.rejected) +
+                  ",failed_calls=" + std::to_string(count.failed));
+  }
+}
+
+void info_errorstats(const Facts& facts, InfoText& out) {
+  out.section("Errorstats");
+  for (const auto& [code, count] : facts.env.stats->errors_by_code()) out.field("errorstat_" + code, "count=" + std::to_string(count));
+}
+
+void info_cluster(const Facts&, InfoText& out) {
+  out.section("Cluster");
+  out.field("cluster_enabled", "0");
+}
+
+void info_keyspace(const Facts& facts, InfoText& out) {
+  out.section("Keyspace");
+  for (DatabaseId database = 0; database < facts.env.databases; ++database) {
+    const auto info = facts.env.db->tree_info(database);
+    if (!info.is_ok() || info->estimated_keys == 0) continue;
+    out.field("db" + std::to_string(database), "keys=" + std::to_string(info->estimated_keys) + ",expires=0,avg_ttl=0");
+  }
+}
+
+void info_ebbtide(const Facts& facts, InfoText& out) {
+  const Stats& engine = facts.engine;
+  out.section("Ebbtide");
+  out.field("keyspace_keys_exact", "0");
+  out.field("engine_time_ms", std::uint64_t{engine.engine_time});
+  out.field("visible_seq", engine.visible_seq);
+  out.field("logged_seq", engine.logged_seq);
+  out.field("synced_seq", engine.synced_seq);
+  out.field("read_only", std::uint64_t{engine.read_only ? 1u : 0u});
+  if (engine.read_only) out.field("read_only_reason", engine.read_only_reason);
+  out.field("user_bytes_written", engine.user_bytes_written);
+  out.field("wal_bytes_written", engine.wal_bytes_written);
+  out.field("wal_live_bytes", engine.wal_live_bytes);
+  out.field("wal_writes", engine.wal_writes);
+  out.field("wal_syncs", engine.wal_syncs);
+  out.field("table_live_bytes", engine.table_live_bytes);
+  out.field("flushes", engine.flushes);
+  out.field("flush_bytes_written", engine.flush_bytes_written);
+  out.field("compactions", engine.compactions);
+  out.field("compactions_running", engine.compactions_running);
+  out.field("compaction_bytes_read", engine.compaction_bytes_read);
+  out.field("compaction_bytes_written", engine.compaction_bytes_written);
+  out.field("gets", engine.gets);
+  out.field("get_hits", engine.get_hits);
+  out.field("get_misses", engine.get_misses);
+  out.field("cache_hits", engine.cache_hits);
+  out.field("cache_misses", engine.cache_misses);
+  out.field("pages_read", engine.pages_read);
+  out.field("filter_negatives", engine.filter_negatives);
+  out.field("filter_false_positives", engine.filter_false_positives);
+  out.field("snapshots", engine.snapshots);
+  out.field("write_stalled", std::uint64_t{engine.write_stalled ? 1u : 0u});
+  out.field("write_stall_usec_memtable", engine.stall_micros_memtable);
+  out.field("write_stall_usec_runs", engine.stall_micros_runs);
+  out.field("write_stall_usec_pending_bytes", engine.stall_micros_pending_bytes);
+}
+
+struct Section {
+  Bytes name;
+  void (*print)(const Facts&, InfoText&);
+  bool by_default;
+};
+
+constexpr Section kSections[] = {
+    {"server", info_server, true},           {"clients", info_clients, true},         {"memory", info_memory, true},
+    {"persistence", info_persistence, true}, {"stats", info_stats, true},             {"replication", info_replication, true},
+    {"cpu", info_cpu, true},                 {"modules", info_modules, true},         {"commandstats", info_commandstats, false},
+    {"errorstats", info_errorstats, true},   {"cluster", info_cluster, true},         {"keyspace", info_keyspace, true},
+    {"ebbtide", info_ebbtide, true},
+};
+
+Status info(Ctx& ctx) {
+  const auto asked = [&ctx](Bytes name) {
+    return std::any_of(ctx.args.begin() + 1, ctx.args.end(), [name](Bytes word) { return equal_ignoring_case(word, name); });
+  };
+  const bool all = asked("all") || asked("everything");
+  const bool defaults = ctx.argc() == 1 || asked("default");
+  const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db->stats(), ctx.env.control->unix_micros()};
+  InfoText out;
+  for (const Section& section : kSections) {
+    if (all || (defaults && section.by_default) || asked(section.name)) section.print(facts, out);
+  }
+  ctx.reply.verbatim("txt", out.text());
+  return Status::ok();
+}
+
+constexpr CommandSpec kInfo[] = {
+    {.name = "info", .arity = at_least(1), .flags = kLoading | kStale | kDangerous | kOffload, .run = info, .since = "1.0.0",
+     .complexity = "O(1)", .summary = "Returns information and statistics about the server.", .group = Group::kServer,
+     .arguments = kInfoArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> info_commands() { return kInfo; }
+
+}  // namespace ebbtide

@@ -1,0 +1,220 @@
+// Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and their kin.
+//
+// What a command misses of all its keys is found in one run, so that the disk is asked once.
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "commands/keys_docs.h"
+#include "store/expiry.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+/// Which keys of one command were met already: DEL k k removes one key.
+class SeenKeys {
+ public:
+  explicit SeenKeys(std::size_t keys) : many_(keys > kFew) {}
+  /// False if it was there.
+  bool insert(const LookupKey& key) {
+    if (many_) return set_.insert(key.key).second;
+    for (const LookupKey& other : few_) {
+      if (other.hash == key.hash && other.key == key.key) return false;
+    }
+    few_.push_back(key);
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kFew = 8;
+  const bool many_;
+  std::vector<LookupKey> few_;
+  std::unordered_set<Bytes> set_;
+};
+
+Status del(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  SeenKeys removed(ctx.keys.size());
+  bool resident = true;
+  std::int64_t count = 0;
+  for (const LookupKey& key : ctx.keys) {
+    std::optional<Found> found;
+    const Status status = strings.get_any_for_update(key, &found);
+    resident &= !status.is_not_resident();
+    if (!resident) continue;
+    TRY(status);
+    if (!found || (ctx.keys.size() > 1 && !removed.insert(key))) continue;
+    strings.remove(key);
+    ++count;
+  }
+  if (!resident) return Status::not_resident();
+  ctx.reply.integer(count);
+  return Status::ok();
+}
+
+/// EXISTS and TOUCH: a key that is named twice counts twice.
+Status exists(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  bool resident = true;
+  std::int64_t count = 0;
+  for (const LookupKey& key : ctx.keys) {
+    std::optional<Found> found;
+    const Status status = strings.get_any(key, &found);
+    resident &= !status.is_not_resident();
+    if (status.is_not_resident()) continue;
+    TRY(status);
+    count += found ? 1 : 0;
+  }
+  if (!resident) return Status::not_resident();
+  ctx.reply.integer(count);
+  return Status::ok();
+}
+
+Status type(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get_any(ctx.key(), &found));
+  ctx.reply.simple(found ? "string" : "none");
+  return Status::ok();
+}
+
+struct ExpireConditions {
+  bool nx = false, xx = false, gt = false, lt = false;
+
+  [[nodiscard]] bool allow(Millis current, std::int64_t wanted) const {
+    if (nx && current != 0) return false;
+    if (xx && current == 0) return false;
+    // No expiry is an infinite one.
+    if (gt && (current == 0 || wanted <= static_cast<std::int64_t>(current))) return false;
+    return !(lt && current != 0 && wanted >= static_cast<std::int64_t>(current));
+  }
+};
+
+Result<ExpireConditions> parse_conditions(const Ctx& ctx) {
+  ExpireConditions conditions;
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    if (cursor.take_word("NX")) {
+      conditions.nx = true;
+    } else if (cursor.take_word("XX")) {
+      conditions.xx = true;
+    } else if (cursor.take_word("GT")) {
+      conditions.gt = true;
+    } else if (cursor.take_word("LT")) {
+      conditions.lt = true;
+    } else {
+      return reply_error("ERR Unsupported option " + std::string(cursor.peek()));
+    }
+  }
+  if (conditions.nx && (conditions.xx || conditions.gt || conditions.lt)) {
+    return reply_error("ERR NX and XX, GT or LT options at the same time are not compatible");
+  }
+  if (conditions.gt && conditions.lt) return reply_error("ERR GT and LT options at the same time are not compatible");
+  return conditions;
+}
+
+Status expire_generic(Ctx& ctx, ExpiryForm form) {
+  TRY_ASSIGN(conditions, parse_conditions(ctx));
+  TRY_ASSIGN(value, integer_argument(ctx.arg(2)));
+  const auto expiry = absolute_expiry(value, form, ctx.now);
+  if (!expiry) return reply_error("ERR invalid expire time in '" + std::string(ctx.command.spec->name) + "' command");
+  Strings strings = ctx.strings();
+  std::optional<Found> found;
+  TRY(strings.get_any_for_update(ctx.key(), &found));
+  if (!found || !conditions.allow(found->expiry, *expiry)) {
+    ctx.reply.integer(0);
+    return Status::ok();
+  }
+  if (has_passed(*expiry, ctx.now)) {
+    strings.remove(ctx.key());
+  } else {
+    strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
+  }
+  ctx.reply.integer(1);
+  return Status::ok();
+}
+
+constexpr ExpiryForm kInSeconds = {.unit = ExpiryUnit::kSeconds, .relative = true};
+constexpr ExpiryForm kInMillis = {.unit = ExpiryUnit::kMilliseconds, .relative = true};
+constexpr ExpiryForm kAtSecond = {.unit = ExpiryUnit::kSeconds, .relative = false};
+constexpr ExpiryForm kAtMilli = {.unit = ExpiryUnit::kMilliseconds, .relative = false};
+
+Status expire(Ctx& ctx) { return expire_generic(ctx, kInSeconds); }
+Status pexpire(Ctx& ctx) { return expire_generic(ctx, kInMillis); }
+Status expireat(Ctx& ctx) { return expire_generic(ctx, kAtSecond); }
+Status pexpireat(Ctx& ctx) { return expire_generic(ctx, kAtMilli); }
+
+Status ttl_generic(Ctx& ctx, ExpiryForm form) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get_any(ctx.key(), &found));
+  ctx.reply.integer(found ? describe_expiry(found->expiry, form, ctx.now) : -2);
+  return Status::ok();
+}
+
+Status ttl(Ctx& ctx) { return ttl_generic(ctx, kInSeconds); }
+Status pttl(Ctx& ctx) { return ttl_generic(ctx, kInMillis); }
+Status expiretime(Ctx& ctx) { return ttl_generic(ctx, kAtSecond); }
+Status pexpiretime(Ctx& ctx) { return ttl_generic(ctx, kAtMilli); }
+
+Status persist(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> found;
+  TRY(strings.get_any_for_update(ctx.key(), &found));
+  const bool had_expiry = found && found->expiry != 0;
+  if (had_expiry) strings.set_expiry(ctx.key(), *found, 0);
+  ctx.reply.integer(had_expiry ? 1 : 0);
+  return Status::ok();
+}
+
+constexpr KeySpec kReadKeys = {.first = 1, .last = -1, .access = KeySpec::kRo};
+constexpr KeySpec kRemoveKeys = {.first = 1, .last = -1, .access = KeySpec::kRm | KeySpec::kDelete};
+constexpr KeySpec kReadKey = {.first = 1, .access = KeySpec::kRo};
+constexpr KeySpec kAccessKey = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess};
+constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kUpdate};
+
+constexpr CommandSpec kKeys[] = {
+    {.name = "del", .arity = at_least(2), .keys = kRemoveKeys, .flags = kWrite, .run = del, .since = "1.0.0",
+     .complexity = "O(N) where N is the number of keys that will be removed.", .summary = "Deletes one or more keys.",
+     .arguments = kDelArguments},
+    {.name = "unlink", .arity = at_least(2), .keys = kRemoveKeys, .flags = kWrite | kFast, .run = del, .since = "4.0.0",
+     .complexity = "O(N) where N is the number of keys that will be removed.", .summary = "Asynchronously deletes one or more keys.",
+     .arguments = kUnlinkArguments},
+    {.name = "exists", .arity = at_least(2), .keys = kReadKeys, .flags = kReadOnly | kFast, .run = exists, .since = "1.0.0",
+     .complexity = "O(N) where N is the number of keys to check.", .summary = "Determines whether one or more keys exist.",
+     .arguments = kExistsArguments},
+    {.name = "touch", .arity = at_least(2), .keys = kReadKeys, .flags = kReadOnly | kFast, .run = exists, .since = "3.2.1",
+     .complexity = "O(N) where N is the number of keys that will be touched.",
+     .summary = "Returns the number of existing keys out of those specified after updating the time they were last accessed.",
+     .arguments = kTouchArguments},
+    {.name = "type", .arity = exactly(2), .keys = kReadKey, .flags = kReadOnly | kFast, .run = type, .since = "1.0.0",
+     .complexity = "O(1)", .summary = "Determines the type of value stored at a key.", .arguments = kTypeArguments},
+    {.name = "expire", .arity = at_least(3), .keys = kUpdateKey, .flags = kWrite | kFast, .run = expire, .since = "1.0.0",
+     .complexity = "O(1)", .summary = "Sets the expiration time of a key in seconds.", .arguments = kExpireArguments},
+    {.name = "pexpire", .arity = at_least(3), .keys = kUpdateKey, .flags = kWrite | kFast, .run = pexpire, .since = "2.6.0",
+     .complexity = "O(1)", .summary = "Sets the expiration time of a key in milliseconds.", .arguments = kPexpireArguments},
+    {.name = "expireat", .arity = at_least(3), .keys = kUpdateKey, .flags = kWrite | kFast, .run = expireat, .since = "1.2.0",
+     .complexity = "O(1)", .summary = "Sets the expiration time of a key to a Unix timestamp.", .arguments = kExpireatArguments},
+    {.name = "pexpireat", .arity = at_least(3), .keys = kUpdateKey, .flags = kWrite | kFast, .run = pexpireat, .since = "2.6.0",
+     .complexity = "O(1)", .summary = "Sets the expiration time of a key to a Unix milliseconds timestamp.",
+     .arguments = kPexpireatArguments},
+    {.name = "ttl", .arity = exactly(2), .keys = kAccessKey, .flags = kReadOnly | kFast, .run = ttl, .since = "1.0.0",
+     .complexity = "O(1)", .summary = "Returns the expiration time in seconds of a key.", .arguments = kTtlArguments},
+    {.name = "pttl", .arity = exactly(2), .keys = kAccessKey, .flags = kReadOnly | kFast, .run = pttl, .since = "2.6.0",
+     .complexity = "O(1)", .summary = "Returns the expiration time in milliseconds of a key.", .arguments = kPttlArguments},
+    {.name = "expiretime", .arity = exactly(2), .keys = kAccessKey, .flags = kReadOnly | kFast, .run = expiretime, .since = "7.0.0",
+     .complexity = "O(1)", .summary = "Returns the expiration time of a key as a Unix timestamp.", .arguments = kExpiretimeArguments},
+    {.name = "pexpiretime", .arity = exactly(2), .keys = kAccessKey, .flags = kReadOnly | kFast, .run = pexpiretime, .since = "7.0.0",
+     .complexity = "O(1)", .summary = "Returns the expiration time of a key as a Unix milliseconds timestamp.",
+     .arguments = kPexpiretimeArguments},
+    {.name = "persist", .arity = exactly(2), .keys = kUpdateKey, .flags = kWrite | kFast, .run = persist, .since = "2.2.0",
+     .complexity = "O(1)", .summary = "Removes the expiration time of a key.", .arguments = kPersistArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> key_commands() { return kKeys; }
+
+}  // namespace ebbtide

@@ -1,0 +1,94 @@
+// Arguments of the key commands, for COMMAND DOCS.
+#pragma once
+
+#include "command/spec.h"
+
+namespace ebbtide {
+
+using Type = ArgDoc::Type;
+
+constexpr ArgDoc kDelArguments[] = {
+    {.name = "key", .type = Type::kKey, .flags = ArgDoc::kMultiple},
+};
+constexpr ArgDoc kUnlinkArguments[] = {
+    {.name = "key", .type = Type::kKey, .flags = ArgDoc::kMultiple},
+};
+constexpr ArgDoc kExistsArguments[] = {
+    {.name = "key", .type = Type::kKey, .flags = ArgDoc::kMultiple},
+};
+constexpr ArgDoc kTouchArguments[] = {
+    {.name = "key", .type = Type::kKey, .flags = ArgDoc::kMultiple},
+};
+constexpr ArgDoc kTypeArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kExpireArgumentsCondition[] = {
+    {.name = "nx", .type = Type::kPureToken, .token = "NX"},
+    {.name = "xx", .type = Type::kPureToken, .token = "XX"},
+    {.name = "gt", .type = Type::kPureToken, .token = "GT"},
+    {.name = "lt", .type = Type::kPureToken, .token = "LT"},
+};
+constexpr ArgDoc kExpireArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "seconds", .type = Type::kInteger},
+    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kExpireArgumentsCondition},
+};
+constexpr ArgDoc kPexpireArgumentsCondition[] = {
+    {.name = "nx", .type = Type::kPureToken, .token = "NX"},
+    {.name = "xx", .type = Type::kPureToken, .token = "XX"},
+    {.name = "gt", .type = Type::kPureToken, .token = "GT"},
+    {.name = "lt", .type = Type::kPureToken, .token = "LT"},
+};
+constexpr ArgDoc kPexpireArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "milliseconds", .type = Type::kInteger},
+    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kPexpireArgumentsCondition},
+};
+constexpr ArgDoc kExpireatArgumentsCondition[] = {
+    {.name = "nx", .type = Type::kPureToken, .token = "NX"},
+    {.name = "xx", .type = Type::kPureToken, .token = "XX"},
+    {.name = "gt", .type = Type::kPureToken, .token = "GT"},
+    {.name = "lt", .type = Type::kPureToken, .token = "LT"},
+};
+constexpr ArgDoc kExpireatArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "unix-time-seconds", .type = Type::kUnixTime},
+    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kExpireatArgumentsCondition},
+};
+constexpr ArgDoc kPexpireatArgumentsCondition[] = {
+    {.name = "nx", .type = Type::kPureToken, .token = "NX"},
+    {.name = "xx", .type = Type::kPureToken, .token = "XX"},
+    {.name = "gt", .type = Type::kPureToken, .token = "GT"},
+    {.name = "lt", .type = Type::kPureToken, .token = "LT"},
+};
+constexpr ArgDoc kPexpireatArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "unix-time-milliseconds", .type = Type::kUnixTime},
+    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kPexpireatArgumentsCondition},
+};
+constexpr ArgDoc kTtlArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kPttlArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kExpiretimeArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kPexpiretimeArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kPersistArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kScanArguments[] = {
+    {.name = "cursor", .type = Type::kInteger},
+    {.name = "pattern", .type = Type::kPattern, .token = "MATCH", .flags = ArgDoc::kOptional},
+    {.name = "count", .type = Type::kInteger, .token = "COUNT", .flags = ArgDoc::kOptional},
+    {.name = "type", .type = Type::kString, .token = "TYPE", .flags = ArgDoc::kOptional, .since = "6.0.0"},
+};
+constexpr ArgDoc kKeysArguments[] = {
+    {.name = "pattern", .type = Type::kPattern},
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,209 @@
+// Walks over the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
+//
+// All of them run on an offload thread with a leased view, as they may read for long. SCAN returns every key that is there from
+// its start to its end: a call goes on, in key order, from the first key that the call before it did not look at. Its work per
+// call is bounded by COUNT keys, kMaxSteps versions passed over for one key, and kMaxScanBytes of reply; a MATCH that begins with
+// literal text reads that prefix's range only.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "command/scan_cursors.h"
+#include "commands/families.h"
+#include "commands/keys_docs.h"
+#include "store/glob.h"
+#include "store/key_codec.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kMaxSteps = 10'000;
+constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
+/// DBSIZE walks a database of up to this many entries; beyond it, it answers the engine's estimate.
+constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
+
+struct ScanOptions {
+  std::uint64_t cursor = 0;
+  std::int64_t count = 10;
+  std::optional<Bytes> match;
+  std::optional<Bytes> type;
+};
+
+Result<ScanOptions> parse_scan(const Ctx& ctx) {
+  ScanOptions options;
+  const auto cursor_number = parse_unsigned(ctx.arg(1));
+  if (!cursor_number) return reply_error("ERR invalid cursor");
+  options.cursor = *cursor_number;
+  for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_option("COUNT", &value)) {
+      TRY_ASSIGN(count, integer_argument(value));
+      if (count < 1) return syntax_error();
+      options.count = count;
+    } else if (cursor.take_option("MATCH", &value)) {
+      options.match = value;
+    } else if (cursor.take_option("TYPE", &value)) {
+      options.type = value;
+    } else {
+      return syntax_error();
+    }
+  }
+  return options;
+}
+
+KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
+  return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
+}
+
+/// The type's name as TYPE gives it.
+Bytes type_name(EntryKind kind) { return kind == EntryKind::kValue ? "string" : "none"; }
+
+/// Collects keys from `walk` on; where to go on, or nullopt at the end of the range.
+Result<std::optional<std::string>> collect(const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys) {
+  std::string buffer;
+  std::size_t bytes = 0;
+  for (std::int64_t looked_at = 0; walk.valid(); walk.next(), ++looked_at) {
+    if (looked_at >= options.count || bytes >= kMaxScanBytes) return std::optional(std::string(walk.key()));
+    if (is_element_key(walk.key())) continue;
+    TRY_ASSIGN(key, unescape_key(walk.key(), &buffer));
+    if (options.match && !glob_match(*options.match, key)) continue;
+    if (options.type && !equal_ignoring_case(*options.type, type_name(walk.kind()))) continue;
+    bytes += key.size();
+    keys->emplace_back(key);
+  }
+  if (walk.paused()) return std::optional(std::string(walk.resume_key()));
+  TRY(walk.status());
+  return std::optional<std::string>();
+}
+
+Status scan(Ctx& ctx) {
+  TRY_ASSIGN(options, parse_scan(ctx));
+  IteratorOptions walk_options;
+  walk_options.bounds = range_of_pattern(options.match);
+  walk_options.max_steps = kMaxSteps;
+  walk_options.keys_only = true;
+  std::string start = walk_options.bounds.start;
+  if (options.cursor != 0) {
+    const auto resume = ctx.env.cursors->find(ctx.session.database, options.cursor);
+    if (!resume) {
+      return reply_error("ERR unknown cursor: it is not one of this database's, too old, or from before a restart. Start again with 0");
+    }
+    start = std::max(start, *resume);
+  }
+  std::vector<std::string> keys;
+  std::optional<std::string> resume;
+  if (ctx.view.has_tree()) {
+    const auto walk = ctx.env.db->iterate(ctx.view, walk_options);
+    walk->seek(start);
+    TRY_ASSIGN(next, collect(options, *walk, &keys));
+    resume = std::move(next);
+  }
+  const std::uint64_t cursor = resume ? ctx.env.cursors->add(ctx.session.database, std::move(*resume)) : 0;
+  ctx.reply.array(2);
+  ctx.reply.bulk(std::to_string(cursor));
+  ctx.reply.array(keys.size());
+  for (const std::string& key : keys) ctx.reply.bulk(key);
+  return Status::ok();
+}
+
+Status keys(Ctx& ctx) {
+  const Bytes pattern = ctx.arg(1);
+  IteratorOptions options;
+  options.bounds = range_of_pattern(pattern);
+  options.keys_only = true;
+  const std::uint64_t hole = ctx.reply.begin_array();
+  std::size_t count = 0;
+  if (ctx.view.has_tree()) {
+    std::string buffer;
+    const auto walk = ctx.env.db->iterate(ctx.view, options);
+    for (walk->seek(options.bounds.start); walk->valid(); walk->next()) {
+      if (is_element_key(walk->key())) continue;
+      TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
+      if (!glob_match(pattern, key)) continue;
+      ctx.reply.bulk(key);
+      ++count;
+    }
+    TRY(walk->status());
+  }
+  ctx.reply.end_array(hole, count);
+  return Status::ok();
+}
+
+/// A place between two keys: their common prefix, then random bytes no greater than the last key's at the first of them.
+std::string random_place(Bytes first, Bytes last, std::uint64_t random) {
+  std::size_t common = 0;
+  while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
+  std::string place(first.substr(0, common));
+  const unsigned low = common < first.size() ? static_cast<unsigned char>(first[common]) : 0;
+  const unsigned high = common < last.size() ? static_cast<unsigned char>(last[common]) : low;
+  place.push_back(static_cast<char>(low + random % (high - low + 1)));
+  for (random /= 256; random != 0; random >>= 8) place.push_back(static_cast<char>(random));
+  return place;
+}
+
+/// The key that follows a random place in the key space: any key can come, but those behind a large gap come more often.
+Status randomkey(Ctx& ctx) {
+  IteratorOptions options;
+  options.keys_only = true;
+  const auto walk = ctx.view.has_tree() ? ctx.env.db->iterate(ctx.view, options) : nullptr;
+  std::string first, last;
+  if (walk != nullptr) {
+    walk->seek_to_first();
+    if (walk->valid()) first = walk->key();
+    TRY(walk->status());
+    walk->seek_to_last();
+    if (walk->valid()) last = walk->key();
+    TRY(walk->status());
+  }
+  if (walk == nullptr || !walk->valid()) {
+    ctx.reply.null();
+    return Status::ok();
+  }
+  walk->seek(random_place(first, last, ctx.random));
+  TRY(walk->status());
+  std::string buffer;
+  TRY_ASSIGN(key, unescape_key(walk->valid() ? walk->key() : Bytes(last), &buffer));
+  ctx.reply.bulk(key);
+  return Status::ok();
+}
+
+Status dbsize(Ctx& ctx) {
+  if (!ctx.view.has_tree()) {
+    ctx.reply.integer(0);
+    return Status::ok();
+  }
+  TRY_ASSIGN(info, ctx.env.db->tree_info(ctx.session.database));
+  std::uint64_t entries = info.memtable_entries;
+  for (const RunInfo& run : info.runs) entries += run.entries;
+  std::uint64_t size = info.estimated_keys;
+  if (entries <= kMaxCountedEntries) {
+    TRY_ASSIGN(counted, ctx.env.db->count(ctx.session.database, KeyRange{}));
+    size = counted;
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(size));
+  return Status::ok();
+}
+
+constexpr CommandSpec kScan[] = {
+    {.name = "scan", .arity = at_least(2), .flags = kReadOnly | kOffload, .run = scan, .since = "2.8.0",
+     .complexity = "O(COUNT) for every call, O(N) for a complete iteration.", .summary = "Iterates over the key names in the database.",
+     .arguments = kScanArguments},
+    {.name = "keys", .arity = exactly(2), .flags = kReadOnly | kDangerous | kOffload, .run = keys, .since = "1.0.0",
+     .complexity = "O(N) with N being the number of keys that share the literal beginning of the pattern.",
+     .summary = "Returns all key names that match a pattern.", .arguments = kKeysArguments},
+    {.name = "randomkey", .arity = exactly(1), .flags = kReadOnly | kOffload, .run = randomkey, .since = "1.0.0", .complexity = "O(1)",
+     .summary = "Returns a random key name from the database."},
+    {.name = "dbsize", .arity = exactly(1), .flags = kReadOnly | kFast | kOffload, .run = dbsize, .since = "1.0.0",
+     .complexity = "O(N), exact, up to a million entries; beyond that O(1), an estimate.",
+     .summary = "Returns the number of keys in the database.", .group = Group::kServer, .extra_acl = "@keyspace"},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> scan_commands() { return kScan; }
+
+}  // namespace ebbtide

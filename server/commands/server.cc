@@ -1,0 +1,122 @@
+// The server as a whole: CONFIG, TIME, SHUTDOWN.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "command/server_stats.h"
+#include "command/table.h"
+#include "commands/families.h"
+#include "commands/server_docs.h"
+
+namespace ebbtide {
+namespace {
+
+Status config_get(Ctx& ctx) {
+  std::vector<Bytes> patterns;
+  for (std::size_t i = 2; i < ctx.argc(); ++i) patterns.push_back(ctx.arg(i));
+  std::vector<std::pair<std::string, std::string>> items;
+  ctx.env.control->config_get(patterns, &items);
+  ctx.reply.map(items.size());
+  for (const auto& [name, value] : items) {
+    ctx.reply.bulk(name);
+    ctx.reply.bulk(value);
+  }
+  return Status::ok();
+}
+
+Status config_set(Ctx& ctx) {
+  if (ctx.argc() % 2 == 1) return wrong_arity(ctx.command);
+  std::vector<std::pair<Bytes, Bytes>> items;
+  for (std::size_t i = 2; i < ctx.argc(); i += 2) items.emplace_back(ctx.arg(i), ctx.arg(i + 1));
+  TRY(ctx.env.control->config_set(items));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status config_rewrite(Ctx& ctx) {
+  TRY(ctx.env.control->config_rewrite());
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status config_resetstat(Ctx& ctx) {
+  ctx.env.stats->reset();
+  ctx.env.control->reset_stats();
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+/// Of one reply: a second of Unix time and microseconds in it.
+Status time(Ctx& ctx) {
+  constexpr std::uint64_t kMicros = 1'000'000;
+  const std::uint64_t now = ctx.env.control->unix_micros();
+  ctx.reply.array(2);
+  ctx.reply.bulk(std::to_string(now / kMicros));
+  ctx.reply.bulk(std::to_string(now % kMicros));
+  return Status::ok();
+}
+
+Status shutdown(Ctx& ctx) {
+  ShutdownRequest request;
+  bool abort = false;
+  for (ArgCursor cursor(ctx.args, 1); !cursor.done();) {
+    if (cursor.take_word("NOSAVE")) {
+      request.no_save = true;
+    } else if (cursor.take_word("SAVE")) {
+      request.save = true;
+    } else if (cursor.take_word("NOW")) {
+      request.now = true;
+    } else if (cursor.take_word("FORCE")) {
+      request.force = true;
+    } else if (cursor.take_word("ABORT")) {
+      abort = true;
+    } else {
+      return syntax_error();
+    }
+  }
+  const bool other = request.save || request.no_save || request.now || request.force;
+  if ((abort && other) || (request.save && request.no_save)) return syntax_error();
+  if (!abort) return ctx.env.control->shutdown(request);
+  if (!ctx.env.control->abort_shutdown().is_ok()) return reply_error("ERR No shutdown in progress.");
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+constexpr auto kConfigFlags = kAdmin | kNoScript | kLoading | kStale;
+constexpr Bytes kConfig = "config";
+
+constexpr CommandSpec kConfigSubcommands[] = {
+    {.name = "get", .arity = at_least(3), .flags = kConfigFlags, .run = config_get, .since = "2.0.0",
+     .complexity = "O(N) when N is the number of configuration parameters provided",
+     .summary = "Returns the effective values of configuration parameters.", .group = Group::kServer,
+     .arguments = kConfigGetArguments, .container = kConfig},
+    {.name = "set", .arity = at_least(4), .flags = kConfigFlags | kOffload, .run = config_set, .since = "2.0.0",
+     .complexity = "O(N) when N is the number of configuration parameters provided",
+     .summary = "Sets configuration parameters in-flight.", .group = Group::kServer, .arguments = kConfigSetArguments,
+     .container = kConfig},
+    {.name = "rewrite", .arity = exactly(2), .flags = kConfigFlags | kOffload, .run = config_rewrite, .since = "2.8.0",
+     .complexity = "O(1)", .summary = "Persists the effective configuration to file.", .group = Group::kServer,
+     .container = kConfig},
+    {.name = "resetstat", .arity = exactly(2), .flags = kConfigFlags, .run = config_resetstat, .since = "2.0.0", .complexity = "O(1)",
+     .summary = "Resets the server's statistics.", .group = Group::kServer, .container = kConfig},
+    {.name = "help", .arity = exactly(2), .flags = kLoading | kStale, .run = container_help, .since = "5.0.0", .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.", .group = Group::kServer, .container = kConfig},
+};
+
+constexpr CommandSpec kServer[] = {
+    {.name = kConfig, .arity = at_least(2), .since = "2.0.0", .complexity = "Depends on subcommand.",
+     .summary = "A container for server configuration commands.", .group = Group::kServer, .subcommands = kConfigSubcommands},
+    {.name = "time", .arity = exactly(1), .flags = kLoading | kStale | kFast, .run = time, .since = "2.6.0", .complexity = "O(1)",
+     .summary = "Returns the server time.", .group = Group::kServer},
+    {.name = "shutdown", .arity = at_least(1), .flags = kAdmin | kNoScript | kLoading | kStale | kNoMulti | kAllowBusy,
+     .run = shutdown, .since = "1.0.0", .complexity = "O(1)",
+     .summary = "Writes and syncs the log and shuts down the server.", .group = Group::kServer, .arguments = kShutdownArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> server_commands() { return kServer; }
+
+}  // namespace ebbtide

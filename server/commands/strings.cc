@@ -1,0 +1,379 @@
+// GET, SET and their kin.
+//
+// A SET without a condition, GET or KEEPTTL is blind: it reads nothing. All errors, and their order, are Redis's.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "commands/strings_docs.h"
+#include "store/expiry.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+void reply_value(Reply& reply, const std::optional<Found>& found) {
+  if (!found) return reply.null();
+  reply.bulk_shared(found->pin, found->value);
+}
+
+Status get(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  reply_value(ctx.reply, found);
+  return Status::ok();
+}
+
+Status mget(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  ctx.reply.array(ctx.keys.size());
+  bool resident = true;
+  for (const LookupKey& key : ctx.keys) {
+    std::optional<Found> found;
+    const Status status = strings.get_any(key, &found);
+    // Goes on, so that what all keys miss is fetched together.
+    resident &= !status.is_not_resident();
+    if (!resident) continue;
+    TRY(status);
+    if (found && found->kind != EntryKind::kValue) found.reset();
+    reply_value(ctx.reply, found);
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+/// How SET and GETEX name an expiry.
+enum class ExpiryOption : std::uint8_t { kNone, kEx, kPx, kExAt, kPxAt, kKeepTtl, kPersist };
+
+constexpr ExpiryForm form_of(ExpiryOption option) {
+  const bool seconds = option == ExpiryOption::kEx || option == ExpiryOption::kExAt;
+  return {.unit = seconds ? ExpiryUnit::kSeconds : ExpiryUnit::kMilliseconds,
+          .relative = option == ExpiryOption::kEx || option == ExpiryOption::kPx};
+}
+
+/// An expiry option at the cursor, if there is one. Options exclude each other; the same one may be repeated, the last counts.
+bool take_expiry(ArgCursor& cursor, ExpiryOption* option, Bytes* value) {
+  static constexpr struct {
+    Bytes word;
+    ExpiryOption option;
+  } kWords[] = {{"EX", ExpiryOption::kEx}, {"PX", ExpiryOption::kPx}, {"EXAT", ExpiryOption::kExAt}, {"PXAT", ExpiryOption::kPxAt}};
+  for (const auto& [word, named] : kWords) {
+    if (*option != ExpiryOption::kNone && *option != named) continue;
+    if (!cursor.take_option(word, value)) continue;
+    *option = named;
+    return true;
+  }
+  return false;
+}
+
+Status invalid_expire_time(const Ctx& ctx) {
+  return reply_error("ERR invalid expire time in '" + std::string(ctx.command.spec->name) + "' command");
+}
+
+/// The absolute expiry that an option and its value name.
+Result<std::int64_t> parse_expiry(const Ctx& ctx, ExpiryOption option, Bytes value) {
+  TRY_ASSIGN(number, integer_argument(value));
+  const auto expiry = positive_absolute_expiry(number, form_of(option), ctx.now);
+  if (!expiry) return invalid_expire_time(ctx);
+  return *expiry;
+}
+
+struct SetOptions {
+  bool nx = false, xx = false, get = false;
+  ExpiryOption expiry = ExpiryOption::kNone;
+  Bytes expiry_value;
+};
+
+Result<SetOptions> parse_set_options(const Ctx& ctx) {
+  SetOptions options;
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    if (!options.xx && cursor.take_word("NX")) {
+      options.nx = true;
+    } else if (!options.nx && cursor.take_word("XX")) {
+      options.xx = true;
+    } else if (cursor.take_word("GET")) {
+      options.get = true;
+    } else if ((options.expiry == ExpiryOption::kNone || options.expiry == ExpiryOption::kKeepTtl) && cursor.take_word("KEEPTTL")) {
+      options.expiry = ExpiryOption::kKeepTtl;
+    } else if (!take_expiry(cursor, &options.expiry, &options.expiry_value)) {
+      return syntax_error();
+    }
+  }
+  return options;
+}
+
+/// Writes the value with an expiry that may have passed already: then the key just goes, its delete born now.
+Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64_t expiry) {
+  if (expiry != 0 && has_passed(expiry, ctx.now)) {
+    std::optional<Found> old;
+    TRY(strings.get_any_for_update(ctx.key(), &old));
+    if (old) strings.remove(ctx.key());
+    return Status::ok();
+  }
+  strings.set(ctx.key(), ctx.arg(value_arg), static_cast<Millis>(expiry), ctx.shared_arg(value_arg));
+  return Status::ok();
+}
+
+Status set(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  if (ctx.argc() == 3) {
+    strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
+    ctx.reply.ok();
+    return Status::ok();
+  }
+  TRY_ASSIGN(options, parse_set_options(ctx));
+  std::int64_t expiry = 0;
+  if (options.expiry != ExpiryOption::kNone && options.expiry != ExpiryOption::kKeepTtl) {
+    TRY_ASSIGN(parsed, parse_expiry(ctx, options.expiry, options.expiry_value));
+    expiry = parsed;
+  }
+  std::optional<Found> old;
+  if (options.get || options.nx || options.xx || options.expiry == ExpiryOption::kKeepTtl) {
+    TRY(strings.get_any_for_update(ctx.key(), &old));
+  }
+  if (options.get) {
+    if (old && old->kind != EntryKind::kValue) return wrong_type();
+    reply_value(ctx.reply, old);
+  }
+  if ((options.nx && old) || (options.xx && !old)) {
+    if (!options.get) ctx.reply.null();
+    return Status::ok();
+  }
+  if (options.expiry == ExpiryOption::kKeepTtl && old) expiry = static_cast<std::int64_t>(old->expiry);
+  TRY(write_value(ctx, strings, 2, expiry));
+  if (!options.get) ctx.reply.ok();
+  return Status::ok();
+}
+
+Status setnx(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_any_for_update(ctx.key(), &old));
+  if (!old) strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
+  ctx.reply.integer(old ? 0 : 1);
+  return Status::ok();
+}
+
+Status set_expiring(Ctx& ctx, ExpiryOption option) {
+  TRY_ASSIGN(expiry, parse_expiry(ctx, option, ctx.arg(2)));
+  Strings strings = ctx.strings();
+  TRY(write_value(ctx, strings, 3, expiry));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status setex(Ctx& ctx) { return set_expiring(ctx, ExpiryOption::kEx); }
+Status psetex(Ctx& ctx) { return set_expiring(ctx, ExpiryOption::kPx); }
+
+Status getset(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(), &old));
+  reply_value(ctx.reply, old);
+  strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
+  return Status::ok();
+}
+
+Status getdel(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(), &old));
+  reply_value(ctx.reply, old);
+  if (old) strings.remove(ctx.key());
+  return Status::ok();
+}
+
+Status getex(Ctx& ctx) {
+  ExpiryOption option = ExpiryOption::kNone;
+  Bytes value;
+  for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
+    const bool may_persist = option == ExpiryOption::kNone || option == ExpiryOption::kPersist;
+    if (may_persist && cursor.take_word("PERSIST")) {
+      option = ExpiryOption::kPersist;
+    } else if (!take_expiry(cursor, &option, &value)) {
+      return syntax_error();
+    }
+  }
+  Strings strings = ctx.strings();
+  std::optional<Found> found;
+  TRY(strings.get_for_update(ctx.key(), &found));
+  if (found && option != ExpiryOption::kNone && option != ExpiryOption::kPersist) {
+    TRY_ASSIGN(expiry, parse_expiry(ctx, option, value));
+    if (has_passed(expiry, ctx.now)) {
+      strings.remove(ctx.key());
+    } else {
+      strings.set_expiry(ctx.key(), *found, static_cast<Millis>(expiry));
+    }
+  } else if (found && option == ExpiryOption::kPersist && found->expiry != 0) {
+    strings.set_expiry(ctx.key(), *found, 0);
+  }
+  reply_value(ctx.reply, found);
+  return Status::ok();
+}
+
+Status check_pairs(const Ctx& ctx) {
+  if (ctx.argc() % 2 == 1) return Status::ok();
+  return reply_error("ERR wrong number of arguments for '" + std::string(ctx.command.spec->name) + "' command");
+}
+
+void set_pairs(Ctx& ctx, Strings& strings) {
+  for (std::size_t i = 0; i < ctx.keys.size(); ++i) strings.set(ctx.key(i), ctx.arg(2 * i + 2), 0, ctx.shared_arg(2 * i + 2));
+}
+
+Status mset(Ctx& ctx) {
+  TRY(check_pairs(ctx));
+  Strings strings = ctx.strings();
+  set_pairs(ctx, strings);
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status msetnx(Ctx& ctx) {
+  TRY(check_pairs(ctx));
+  Strings strings = ctx.strings();
+  bool resident = true, any = false;
+  for (const LookupKey& key : ctx.keys) {
+    std::optional<Found> old;
+    const Status status = strings.get_any_for_update(key, &old);
+    resident &= !status.is_not_resident();
+    if (status.is_not_resident()) continue;
+    TRY(status);
+    any |= old.has_value();
+  }
+  if (!resident) return Status::not_resident();
+  if (!any) set_pairs(ctx, strings);
+  ctx.reply.integer(any ? 0 : 1);
+  return Status::ok();
+}
+
+Status append(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(), &old));
+  std::string value(old ? old->value : Bytes());
+  if (value.size() + ctx.arg(2).size() > kMaxStringBytes) return string_too_long();
+  value += ctx.arg(2);
+  strings.modify(ctx.key(), old, value);
+  ctx.reply.integer(static_cast<std::int64_t>(value.size()));
+  return Status::ok();
+}
+
+Status strlen_(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  ctx.reply.integer(found ? static_cast<std::int64_t>(found->value.size()) : 0);
+  return Status::ok();
+}
+
+Status getrange(Ctx& ctx) {
+  TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
+  TRY_ASSIGN(end, integer_argument(ctx.arg(3)));
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  const Bytes value = found ? found->value : Bytes();
+  const auto size = static_cast<std::int64_t>(value.size());
+  if (size == 0 || (start < 0 && end < 0 && start > end)) {
+    ctx.reply.bulk("");
+    return Status::ok();
+  }
+  if (start < 0) start = std::max<std::int64_t>(start + size, 0);
+  if (end < 0) end = std::max<std::int64_t>(end + size, 0);
+  end = std::min(end, size - 1);
+  if (start > end) {
+    ctx.reply.bulk("");
+    return Status::ok();
+  }
+  ctx.reply.bulk_shared(found->pin, value.substr(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start + 1)));
+  return Status::ok();
+}
+
+Status setrange(Ctx& ctx) {
+  TRY_ASSIGN(offset, integer_argument(ctx.arg(2)));
+  if (offset < 0) return reply_error("ERR offset is out of range");
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(), &old));
+  std::string value(old ? old->value : Bytes());
+  const Bytes patch = ctx.arg(3);
+  if (!patch.empty()) {
+    if (static_cast<std::uint64_t>(offset) + patch.size() > kMaxStringBytes) return string_too_long();
+    const auto at = static_cast<std::size_t>(offset);
+    if (value.size() < at + patch.size()) value.resize(at + patch.size(), '\0');
+    std::memcpy(value.data() + at, patch.data(), patch.size());
+    strings.modify(ctx.key(), old, value);
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(value.size()));
+  return Status::ok();
+}
+
+constexpr KeySpec kReadKey = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess};
+constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate};
+constexpr KeySpec kOverwriteKey = {.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate};
+constexpr auto kUpdate = kWrite | kDenyOom;
+
+constexpr CommandSpec kStrings[] = {
+    {.name = "get", .arity = exactly(2), .keys = kReadKey, .flags = kReadOnly | kFast, .run = get, .since = "1.0.0",
+     .complexity = "O(1)", .summary = "Returns the string value of a key.", .group = Group::kString, .arguments = kGetArguments},
+    {.name = "set", .arity = at_least(3),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate | KeySpec::kVariableFlags}, .flags = kUpdate,
+     .run = set, .since = "1.0.0", .complexity = "O(1)",
+     .summary = "Sets the string value of a key, ignoring its type. The key is created if it doesn't exist.",
+     .group = Group::kString, .arguments = kSetArguments},
+    {.name = "setnx", .arity = exactly(3), .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert}, .flags = kUpdate | kFast,
+     .run = setnx, .since = "1.0.0", .complexity = "O(1)", .summary = "Set the string value of a key only when the key doesn't exist.",
+     .group = Group::kString, .arguments = kSetnxArguments},
+    {.name = "setex", .arity = exactly(4), .keys = kOverwriteKey, .flags = kUpdate, .run = setex, .since = "2.0.0",
+     .complexity = "O(1)", .summary = "Sets the string value and expiration time of a key. Creates the key if it doesn't exist.",
+     .group = Group::kString, .arguments = kSetexArguments},
+    {.name = "psetex", .arity = exactly(4), .keys = kOverwriteKey, .flags = kUpdate, .run = psetex, .since = "2.6.0",
+     .complexity = "O(1)",
+     .summary = "Sets both string value and expiration time in milliseconds of a key. The key is created if it doesn't exist.",
+     .group = Group::kString, .arguments = kPsetexArguments},
+    {.name = "getset", .arity = exactly(3), .keys = kUpdateKey, .flags = kUpdate | kFast, .run = getset, .since = "1.0.0",
+     .complexity = "O(1)", .summary = "Returns the previous string value of a key after setting it to a new value.",
+     .group = Group::kString, .arguments = kGetsetArguments},
+    {.name = "getdel", .arity = exactly(2), .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kDelete},
+     .flags = kWrite | kFast, .run = getdel, .since = "6.2.0", .complexity = "O(1)",
+     .summary = "Returns the string value of a key after deleting the key.", .group = Group::kString, .arguments = kGetdelArguments},
+    {.name = "getex", .arity = at_least(2), .keys = kUpdateKey, .flags = kWrite | kFast, .run = getex, .since = "6.2.0",
+     .complexity = "O(1)", .summary = "Returns the string value of a key after setting its expiration time.",
+     .group = Group::kString, .arguments = kGetexArguments},
+    {.name = "mget", .arity = at_least(2), .keys = {.first = 1, .last = -1, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly | kFast, .run = mget, .since = "1.0.0", .complexity = "O(N) where N is the number of keys to retrieve.",
+     .summary = "Atomically returns the string values of one or more keys.", .group = Group::kString, .arguments = kMgetArguments},
+    {.name = "mset", .arity = at_least(3), .keys = {.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kUpdate},
+     .flags = kUpdate, .run = mset, .since = "1.0.1", .complexity = "O(N) where N is the number of keys to set.",
+     .summary = "Atomically creates or modifies the string values of one or more keys.", .group = Group::kString,
+     .arguments = kMsetArguments},
+    {.name = "msetnx", .arity = at_least(3), .keys = {.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert},
+     .flags = kUpdate, .run = msetnx, .since = "1.0.1", .complexity = "O(N) where N is the number of keys to set.",
+     .summary = "Atomically modifies the string values of one or more keys only when all keys don't exist.",
+     .group = Group::kString, .arguments = kMsetnxArguments},
+    {.name = "append", .arity = exactly(3), .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert}, .flags = kUpdate | kFast,
+     .run = append, .since = "2.0.0", .complexity = "O(N) where N is the length of the new value.",
+     .summary = "Appends a string to the value of a key. Creates the key if it doesn't exist.", .group = Group::kString,
+     .arguments = kAppendArguments},
+    {.name = "strlen", .arity = exactly(2), .keys = {.first = 1, .access = KeySpec::kRo}, .flags = kReadOnly | kFast, .run = strlen_,
+     .since = "2.2.0", .complexity = "O(1)", .summary = "Returns the length of a string value.", .group = Group::kString,
+     .arguments = kStrlenArguments},
+    {.name = "getrange", .arity = exactly(4), .keys = kReadKey, .flags = kReadOnly, .run = getrange, .since = "2.4.0",
+     .complexity = "O(N) where N is the length of the returned string.",
+     .summary = "Returns a substring of the string stored at a key.", .group = Group::kString, .arguments = kGetrangeArguments},
+    {.name = "substr", .arity = exactly(4), .keys = kReadKey, .flags = kReadOnly, .run = getrange, .since = "1.0.0",
+     .complexity = "O(N) where N is the length of the returned string.",
+     .summary = "Returns a substring from a string value.", .group = Group::kString, .arguments = kSubstrArguments},
+    {.name = "setrange", .arity = exactly(4), .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kUpdate}, .flags = kUpdate,
+     .run = setrange, .since = "2.2.0", .complexity = "O(N) where N is the length of the new value.",
+     .summary = "Overwrites a part of a string value with another by an offset. Creates the key if it doesn't exist.",
+     .group = Group::kString, .arguments = kSetrangeArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> string_commands() { return kStrings; }
+
+}  // namespace ebbtide
