@@ -39,7 +39,7 @@ inline void each_row(std::uint64_t hash, std::uint32_t probes, Row row) {
   std::uint64_t word = mix(hash);
   for (std::uint32_t i = 0, left = kRowsPerWord; i < probes; ++i) {
     if (left == 0) {
-      word = mix(word + hash);
+      word = mix(hash + i * 0x9e3779b97f4a7c15u);
       left = kRowsPerWord;
     }
     if (!row(static_cast<std::uint32_t>(word) & (kBloomRows - 1))) return;

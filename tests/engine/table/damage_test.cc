@@ -1,0 +1,254 @@
+// Damage is found where it is, and hostile bytes never crash.
+#include "base/checksum.h"
+#include "base/coding.h"
+#include "engine/table/table_fixture.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+void overwrite(Bench& bench, const std::string& path, Bytes content) {
+  if (bench.fs.exists(path)) REQUIRE(bench.fs.unlink(path).is_ok());
+  auto file = bench.fs.create(path);
+  REQUIRE(file.is_ok());
+  REQUIRE((*file)->append(content).is_ok());
+  REQUIRE((*file)->close().is_ok());
+}
+
+// Opens and reads everything there is, without a cache that could hide what is on disk.
+Status read_all(Bench& bench, const TableFiles& files) {
+  TableReaderOptions options = bench.reader_options();
+  options.cache = nullptr;
+  auto table = TableReader::open(options, files);
+  if (!table.is_ok()) return table.status();
+  std::vector<std::string> errors;
+  std::uint64_t pages = 0, entries = 0;
+  const bool clean = (*table)->verify(&errors, &pages, &entries);
+  // What verify finds, a plain walk that reads the large values finds too (or shows what was written).
+  auto it = (*table)->new_iterator({});
+  Status walked;
+  for (it->seek_to_first(); it->valid() && walked.is_ok(); it->next()) {
+    if (it->entry().is_large()) walked = (*table)->read_large(it->entry().large).status();
+  }
+  if (walked.is_ok()) walked = it->status();
+  if (clean != walked.is_ok()) return Status::aborted("verify and walk disagree: " + (clean ? walked.to_string() : errors.front()));
+  return walked;
+}
+
+std::string content_of(Bench& bench, const std::string& path) {
+  auto bytes = read_file(bench.fs, path);
+  REQUIRE(bytes.is_ok());
+  return bytes.value();
+}
+
+}  // namespace
+
+TEST_CASE("every byte that flips is found", "[table][damage]") {
+  for (const std::uint32_t h : {1u, 4u}) {
+    for (const Compression compression : {Compression::kNone, Compression::kLz4}) {
+      Bench bench;
+      Random random(h + 20);
+      Recipe recipe;
+      recipe.keys = 60;
+      recipe.large_values = 0;
+      std::vector<Owned> entries = random_entries(random, recipe);
+      for (Owned& o : entries) {
+        if (!o.fields.is_tombstone()) {
+          o.value = random_value(random, kLargeValueBytes + 1);  // one large value is enough
+          break;
+        }
+      }
+      TableBuilderOptions options = bench.builder_options();
+      options.pages_per_tile = h;
+      options.compression = compression;
+      const BuiltTable built = bench.build(options, entries, {{"b", "d", 10, 100}});
+      const TableFiles files = Bench::files_of(built);
+      REQUIRE(read_all(bench, files).is_ok());
+      for (const std::string& path : {join_path(bench.dir, data_file_name(files.data_file)), join_path(bench.dir, metadata_file_name(files.metadata_file))}) {
+        const std::string good = content_of(bench, path);
+        for (std::size_t at = random.uniform(16); at < good.size(); at += 1 + random.uniform(31)) {
+          std::string bad = good;
+          bad[at] = static_cast<char>(bad[at] ^ (1 << random.uniform(8)));
+          overwrite(bench, path, bad);
+          const Status status = read_all(bench, files);
+          CAPTURE(h, path, at, status.to_string());
+          REQUIRE(status.code() == Code::kCorruption);
+          REQUIRE(status.message().find(path) != Bytes::npos);
+        }
+        overwrite(bench, path, good);
+      }
+    }
+  }
+}
+
+TEST_CASE("files that are cut, swapped or stale are refused", "[table][damage]") {
+  Bench bench;
+  Random random(31);
+  const std::vector<Owned> entries = random_entries(random, Recipe{});
+  const BuiltTable one = bench.build(bench.builder_options(), entries);
+  const BuiltTable two = bench.build(bench.builder_options(), entries);
+  const std::string data_one = join_path(bench.dir, data_file_name(one.data_file));
+  const std::string meta_one = join_path(bench.dir, metadata_file_name(one.metadata_file));
+  const std::string data = content_of(bench, data_one), meta = content_of(bench, meta_one);
+  const TableFiles files = Bench::files_of(one);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{31}, std::size_t{32}, meta.size() / 2, meta.size() - 1}) {
+    overwrite(bench, meta_one, Bytes(meta).substr(0, cut));
+    REQUIRE(read_all(bench, files).code() == Code::kCorruption);
+  }
+  overwrite(bench, meta_one, content_of(bench, join_path(bench.dir, metadata_file_name(two.metadata_file))));
+  REQUIRE(read_all(bench, files).code() == Code::kCorruption);
+  overwrite(bench, meta_one, meta);
+  for (const std::size_t cut : {std::size_t{0}, std::size_t{5}, data.size() / 2, data.size() - 1}) {
+    overwrite(bench, data_one, Bytes(data).substr(0, cut));
+    REQUIRE(read_all(bench, files).code() == Code::kCorruption);
+  }
+  overwrite(bench, data_one, content_of(bench, join_path(bench.dir, data_file_name(two.data_file))));
+  REQUIRE(read_all(bench, files).code() == Code::kCorruption);
+  overwrite(bench, data_one, data);
+  REQUIRE(read_all(bench, files).is_ok());
+  TableFiles wrong = files;
+  wrong.metadata_checksum ^= 1;
+  REQUIRE(read_all(bench, wrong).code() == Code::kCorruption);
+  wrong = files;
+  wrong.data_checksum ^= 1;
+  REQUIRE(read_all(bench, wrong).code() == Code::kCorruption);
+}
+
+TEST_CASE("a newer version is refused by name", "[table][damage]") {
+  Bench bench;
+  Random random(33);
+  const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));
+  const std::string path = join_path(bench.dir, metadata_file_name(built.metadata_file));
+  std::string bytes = content_of(bench, path);
+  store_fixed<std::uint32_t>(bytes.data() + 4, 2);
+  store_fixed(bytes.data() + 24, block_checksum(Bytes(bytes).substr(0, 24), built.metadata_file, 0));
+  overwrite(bench, path, bytes);
+  const Status status = read_all(bench, Bench::files_of(built));
+  REQUIRE(status.code() == Code::kUnsupported);
+  REQUIRE(status.message().find("version 2") != Bytes::npos);
+  REQUIRE(status.message().find("version 1") != Bytes::npos);
+}
+
+// Damage with checksums made right again: decoders must refuse or read it, and stay inside it.
+TEST_CASE("hostile metadata never crashes", "[table][damage][property]") {
+  for (const std::uint32_t h : {1u, 5u}) {
+    Bench bench;
+    Random random(35 + h);
+    Recipe recipe;
+    recipe.keys = 80;
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    const BuiltTable built = bench.build(options, random_entries(random, recipe), {{"a", "b", 3, 4}});
+    const std::string path = join_path(bench.dir, metadata_file_name(built.metadata_file));
+    const std::string good = content_of(bench, path);
+    const auto checksum_directory = [&](std::string* bytes, std::uint64_t directory) {
+      store_fixed(bytes->data() + bytes->size() - 8,
+                  block_checksum(Bytes(*bytes).substr(directory, bytes->size() - 8 - directory), built.metadata_file, directory));
+    };
+    for (int round = 0; round < 3000; ++round) {
+      std::string bytes = good;
+      const auto directory = load_fixed<std::uint64_t>(bytes.data() + bytes.size() - 32);
+      const auto sections = (bytes.size() - 32 - directory) / 32;
+      for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) {
+        const std::size_t at = 32 + random.uniform(bytes.size() - 32 - 32);
+        bytes[at] = random.one_in(2) ? static_cast<char>(random.uniform(256)) : static_cast<char>(bytes[at] ^ (1 << random.uniform(8)));
+      }
+      for (std::size_t i = 0; i < sections; ++i) {
+        char* const entry = bytes.data() + directory + i * 32;
+        const auto offset = load_fixed<std::uint64_t>(entry + 8), length = load_fixed<std::uint64_t>(entry + 16);
+        if (offset > bytes.size() || length > bytes.size() - offset) continue;
+        store_fixed(entry + 24, block_checksum(Bytes(bytes).substr(offset, length), built.metadata_file, offset));
+      }
+      checksum_directory(&bytes, directory);
+      overwrite(bench, path, bytes);
+      TableFiles files = Bench::files_of(built);
+      files.metadata_checksum = block_checksum(bytes, built.metadata_file, 0);
+      files.metadata_bytes = bytes.size();
+      auto reader = TableReader::open(bench.reader_options(), files);
+      if (!reader.is_ok()) continue;
+      std::vector<std::string> errors;
+      std::uint64_t pages = 0, entries = 0;
+      (void)(*reader)->verify(&errors, &pages, &entries);
+      auto it = (*reader)->new_iterator({});
+      std::size_t steps = 0;
+      for (it->seek_to_first(); it->valid() && ++steps < 10'000; it->next()) {
+      }
+      for (it->seek_to_last(); it->valid() && ++steps < 20'000; it->prev()) {
+      }
+      it->seek("b");
+      EpochGuard guard(bench.epoch);
+      Entry entry;
+      std::shared_ptr<const void> pin;
+      Status status;
+      (void)(*reader)->get(lookup_key("b"), kMaxSeqNum, nullptr, &entry, &pin, nullptr, &status);
+      (void)(*reader)->split_points({"a", "c"}, 5);
+      (void)(*reader)->approximate_bytes({"a", "c"});
+    }
+  }
+}
+
+TEST_CASE("hostile pages and large values never crash", "[table][damage][property]") {
+  for (const std::uint32_t h : {1u, 3u}) {
+    Bench bench;
+    Random random(45 + h);
+    Recipe recipe;
+    recipe.keys = 60;
+    recipe.large_values = 1;
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    options.compression = Compression::kNone;
+    const BuiltTable built = bench.build(options, random_entries(random, recipe));
+    const std::string data_path = join_path(bench.dir, data_file_name(built.data_file));
+    const std::string meta_path = join_path(bench.dir, metadata_file_name(built.metadata_file));
+    const std::string good = content_of(bench, data_path);
+    auto decoded = TableMetadata::decode(content_of(bench, meta_path), built.metadata_file, meta_path);
+    REQUIRE(decoded.is_ok());
+    for (int round = 0; round < 1500; ++round) {
+      std::string bytes = good;
+      TableMetadata m = decoded.value();
+      PageMeta& page = m.pages[random.uniform(m.pages.size())];
+      char* const block = bytes.data() + page.offset;
+      for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) {
+        // Mostly near the beginning, where the lengths are, or the type byte and payload length at the end.
+        const std::size_t at = random.one_in(4) ? page.length - 13 + random.uniform(5) : random.uniform(random.one_in(2) ? 64 : page.length - 13);
+        block[at] = static_cast<char>(random.one_in(2) ? random.uniform(256) : static_cast<std::uint64_t>(block[at] ^ (1 << random.uniform(8))));
+      }
+      page.checksum = block_checksum(Bytes(block, page.length - 8), built.data_file, page.offset);
+      store_fixed(block + page.length - 8, page.checksum);
+      m.data_checksum = m.sum_checksums();
+      TableFiles files = Bench::files_of(built);
+      const std::string meta = m.encode(built.metadata_file, &files.metadata_checksum);
+      files.metadata_bytes = meta.size();
+      files.data_checksum = m.data_checksum;
+      overwrite(bench, data_path, bytes);
+      overwrite(bench, meta_path, meta);
+      TableReaderOptions reader_options = bench.reader_options();
+      reader_options.cache = nullptr;
+      auto reader = TableReader::open(reader_options, files);
+      INFO(reader.status().to_string());
+      REQUIRE(reader.is_ok());
+      std::vector<std::string> errors;
+      std::uint64_t pages = 0, entries = 0;
+      (void)(*reader)->verify(&errors, &pages, &entries);
+      auto it = (*reader)->new_iterator({});
+      std::size_t steps = 0;
+      const auto touch = [&] {
+        if (it->entry().is_large()) (void)(*reader)->read_large(it->entry().large);
+        return ++steps < 10'000;
+      };
+      for (it->seek_to_first(); it->valid() && touch(); it->next()) {
+      }
+      for (it->seek_to_last(); it->valid() && touch(); it->prev()) {
+      }
+      for (int i = 0; i < 20; ++i) it->seek(random_bytes(random, 3));
+      Entry entry;
+      std::shared_ptr<const void> pin;
+      Status status;
+      for (int i = 0; i < 20; ++i) {
+        const std::string key = random_key(random, recipe);
+        (void)(*reader)->get(lookup_key(key), kMaxSeqNum, nullptr, &entry, &pin, nullptr, &status);
+      }
+    }
+  }
+}
