@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <new>
 
@@ -15,7 +16,7 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 }  // namespace
 
 HashIndex::HashIndex(std::size_t expected_keys, Arena& arena)
-    : arena_(arena), mask_(std::bit_ceil(expected_keys / kKeysPerBucket + kMinBuckets) - 1) {
+    : arena_(arena), mask_(std::max(kMinBuckets, std::bit_ceil(expected_keys / kKeysPerBucket)) - 1) {
   // Mapped, not allocated: zeroed by the system page by page when touched, so a memtable of few keys pays for few pages.
   void* memory = ::mmap(nullptr, memory_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();

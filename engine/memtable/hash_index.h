@@ -21,7 +21,7 @@ namespace ebbtide {
 /// Thread-safe, lock-free.
 class HashIndex {
  public:
-  /// Room for `expected_keys` at about four keys a bucket; overflow buckets come from `arena`, which must outlive this.
+  /// Room for `expected_keys` at two to four keys a bucket; overflow buckets come from `arena`, which must outlive this.
   HashIndex(std::size_t expected_keys, Arena& arena);
   ~HashIndex();
   HashIndex(const HashIndex&) = delete;

@@ -63,7 +63,8 @@ struct MemTable::Impl {
   HashIndex hash;
   BTree ordered;
   TombstoneSet ranges;
-  std::atomic<KeptValue*> kept_values{nullptr};
+  // Written by every insertion: off the lines that readers need.
+  alignas(64) std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
   std::atomic<std::uint64_t> entries{0};
   std::atomic<std::uint64_t> tombstones{0};

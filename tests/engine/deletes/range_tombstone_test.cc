@@ -109,7 +109,10 @@ TEST_CASE("a tombstone set answers as a look at every tombstone does, at every s
   for (std::uint64_t seed = 1; seed <= 20; seed++) {
     CAPTURE(seed);
     Random random(seed);
-    const auto all = random_tombstones(random, 400);
+    auto all = random_tombstones(random, 400);
+    // Writers race: seqs come out of order, by a little or wholly.
+    const std::size_t reach = seed % 2 == 0 ? all.size() : 3;
+    for (std::size_t i = 0; i + 1 < all.size(); i++) std::swap(all[i], all[i + random.uniform(std::min(reach, all.size() - i))]);
     TombstoneSet set;
     CHECK(set.empty());
     Cover none{};

@@ -269,6 +269,29 @@ TEST_CASE("expiry, debt, first and header survive together") {
   CHECK(got.value == "value");
 }
 
+TEST_CASE("versions stand in seq order in whatever order they come") {
+  for (std::uint64_t seed = 1; seed <= 50; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    MemTable table(1 << 16);
+    std::vector<SeqNum> seqs;
+    for (SeqNum seq = 1; seq <= 60; seq++) seqs.push_back(seq * 2);
+    for (std::size_t i = seqs.size(); i > 1; i--) std::swap(seqs[i - 1], seqs[random.uniform(i)]);
+    for (const SeqNum seq : seqs) table.insert(lookup("k"), make_entry(seq, std::to_string(seq)));
+    for (SeqNum view = 0; view <= 122; view++) {
+      const SeqNum want = std::min<SeqNum>(view / 2 * 2, 120);
+      Entry got;
+      REQUIRE(table.get(lookup("k"), view, &got) == (want != 0));
+      if (want != 0) REQUIRE(got.seq == want);
+      if (want != 0) REQUIRE(got.value == std::to_string(want));
+    }
+    auto it = table.new_iterator();
+    SeqNum want = 120;
+    for (it->seek_to_first(); it->valid(); it->next(), want -= 2) REQUIRE(it->entry().seq == want);
+    REQUIRE(want == 0);
+  }
+}
+
 TEST_CASE("writers who race for the same keys leave every version, in order") {
   constexpr unsigned kWriters = 4;
   constexpr SeqNum kEach = 4000;
