@@ -74,6 +74,8 @@ struct Settings {
 
 /// Checks every value against its range: kInvalidArgument names the key, the value and what is allowed.
 Status validate(const TreeSettings& settings);
+/// Checks name and parameters of a merge policy: kInvalidArgument names the policy or parameter, the value and what is allowed.
+Status validate(const PolicySettings& settings);
 Status validate(const Settings& settings);
 
 /// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db. With a `background` pool given the engine

@@ -1,0 +1,171 @@
+#include "config.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace ebbtide {
+namespace {
+
+struct Assignment {
+  std::string name, value;
+  std::string where;  ///< "config/ebbtide.yaml:12", "environment", "--set"
+};
+
+bool is_section(const std::string& name) {
+  if (name == "databases" || (name.substr(0, 10) == "databases." && name.find('.', 10) == std::string::npos)) return true;
+  const std::string prefix = name + ".";
+  Bytes tail = prefix;
+  if (prefix.substr(0, 10) == "databases.") {
+    tail.remove_prefix(prefix.find('.', 10) + 1);
+    const std::string in_tree = "tree." + std::string(tail);
+    return std::any_of(config_keys().begin(), config_keys().end(),
+                       [&](const ConfigKey& key) { return key.name.compare(0, in_tree.size(), in_tree) == 0; });
+  }
+  return std::any_of(config_keys().begin(), config_keys().end(),
+                     [&](const ConfigKey& key) { return key.name.compare(0, prefix.size(), prefix) == 0; });
+}
+
+std::string at(const std::string& file, const YAML::Mark& mark) { return file + ":" + std::to_string(mark.line + 1); }
+
+Status wrong(const std::string& where, const std::string& name, const std::string& what) {
+  return Status::invalid_argument(where + ": " + (name.empty() ? "" : name + ": ") + what);
+}
+
+// A YAML document becomes a flat list of names and texts.
+Status flatten(const YAML::Node& node, const std::string& name, const std::string& file, std::vector<Assignment>* out) {
+  const std::string where = at(file, node.Mark());
+  if (node.IsMap()) {
+    if (!name.empty() && !is_section(name)) {
+      const ConfigKey* key = find_config_key(name);
+      return wrong(where, name, key != nullptr ? "a single value is expected; allowed: " + key->allowed : explain_unknown_key(name));
+    }
+    std::set<std::string> seen;
+    for (const auto& item : node) {
+      if (!item.first.IsScalar()) return wrong(at(file, item.first.Mark()), name, "a key must be a plain name");
+      const std::string child = (name.empty() ? "" : name + ".") + item.first.Scalar();
+      if (!seen.insert(child).second) return wrong(at(file, item.first.Mark()), child, "is given twice");
+      const bool known = is_section(child) || find_config_key(child) != nullptr;
+      if (!known) return wrong(at(file, item.first.Mark()), child, explain_unknown_key(child));
+      TRY(flatten(item.second, child, file, out));
+    }
+    return Status::ok();
+  }
+  if (name.empty()) return node.IsNull() ? Status::ok() : wrong(where, {}, "the file must be a map of sections");
+  if (is_section(name)) {
+    return node.IsNull() ? Status::ok() : wrong(where, name, "is a section, its keys belong below it");
+  }
+  const ConfigKey* key = find_config_key(name);
+  if (node.IsNull()) return wrong(where, name, "has no value; allowed: " + key->allowed);
+  std::string value;
+  if (node.IsSequence()) {
+    if (key->type != ConfigType::kList) return wrong(where, name, "a single value is expected; allowed: " + key->allowed);
+    for (const auto& item : node) {
+      if (!item.IsScalar()) return wrong(at(file, item.Mark()), name, "the list holds something that is not a plain value");
+      value += (value.empty() ? "" : " ") + item.Scalar();
+    }
+  } else {
+    value = node.Scalar();
+  }
+  out->push_back({name, value, where});
+  return Status::ok();
+}
+
+std::string name_from_environment(const std::string& variable) {
+  std::string name;
+  for (std::size_t i = 8; i < variable.size(); ++i) {  // after EBBTIDE_
+    if (variable.compare(i, 2, "__") == 0) {
+      name += '.';
+      ++i;
+    } else {
+      name += static_cast<char>(variable[i] >= 'A' && variable[i] <= 'Z' ? variable[i] + 32 : variable[i]);
+    }
+  }
+  return name;
+}
+
+// Defaults of all databases before overrides of one, a policy's name before its parameters; else in order.
+int rank(const Assignment& a) {
+  const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
+  constexpr Bytes kPolicyName = ".policy.name";
+  const bool policy_name = a.name.size() > kPolicyName.size() && a.name.compare(a.name.size() - kPolicyName.size(), kPolicyName.size(), kPolicyName) == 0;
+  return database + (policy_name ? 0 : 1);
+}
+
+Status apply(const std::vector<Assignment>& layer, int wanted_rank, Config* config) {
+  for (const Assignment& a : layer) {
+    if (rank(a) != wanted_rank) continue;
+    const ConfigKey* key = find_config_key(a.name);
+    if (key == nullptr) {
+      return wrong(a.where, a.name, is_section(a.name) ? "is a section, its keys are meant" : explain_unknown_key(a.name));
+    }
+    if (Status status = key->set(*config, a.value); !status.is_ok()) return wrong(a.where, a.name, std::string(status.message()));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources) {
+  std::vector<Assignment> layers[3];
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) return wrong(file, {}, "holds more than one document");
+    if (!documents.empty()) TRY(flatten(documents[0], {}, file, &layers[0]));
+  } catch (const YAML::Exception& e) {
+    return wrong(at(file, e.mark), {}, e.msg);
+  }
+  for (const auto& [variable, value] : sources.environment) {
+    if (variable.compare(0, 8, "EBBTIDE_") != 0 || variable.find("__") == std::string::npos) continue;
+    layers[1].push_back({name_from_environment(variable), value, "environment " + variable});
+  }
+  for (const auto& [name, value] : sources.command_line) layers[2].push_back({name, value, "command line"});
+  Config config;
+  for (int kind = 0; kind < 4; kind += 2) {  // all layers of the defaults, then all layers of the overrides
+    for (const auto& layer : layers) {
+      TRY(apply(layer, kind, &config));
+      TRY(apply(layer, kind + 1, &config));
+    }
+  }
+  if (Status status = validate(config); !status.is_ok()) {
+    return file.empty() ? status : status.with_context(file);
+  }
+  return config;
+}
+
+Result<Config> load_config(const ConfigSources& sources) {
+  std::string text;
+  if (!sources.file.empty()) {
+    std::ifstream in(sources.file, std::ios::binary);
+    if (!in) return Status::invalid_argument(sources.file + ": cannot be read");
+    std::ostringstream content;
+    content << in.rdbuf();
+    text = content.str();
+  }
+  TRY_ASSIGN(config, load_config_text(text, sources.file, sources));
+  config.file = sources.file;
+  return config;
+}
+
+Status validate(const Config& config) {
+  Settings engine = config.engine;
+  if (engine.memory_budget == 0) engine.memory_budget = Settings{}.memory_budget;  // auto: resolved later, always in range
+  TRY(validate(engine));
+  if (config.engine.memory_budget != 0 && config.engine.memtable_size > config.engine.memory_budget) {
+    return Status::invalid_argument("storage.memtable_size is " + format_size(config.engine.memtable_size) +
+                                    ", more than storage.memory_budget, which is " + format_size(config.engine.memory_budget));
+  }
+  if (config.engine.memory_budget != 0 && config.engine.block_cache > config.engine.memory_budget) {
+    return Status::invalid_argument("storage.block_cache is " + format_size(config.engine.block_cache) +
+                                    ", more than storage.memory_budget, which is " + format_size(config.engine.memory_budget));
+  }
+  if (config.metrics_port != 0 && config.metrics_port == config.port) {
+    return Status::invalid_argument("metrics.port and server.port are both " + std::to_string(config.port));
+  }
+  return Status::ok();
+}
+
+}  // namespace ebbtide

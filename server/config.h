@@ -1,0 +1,112 @@
+// The configuration: what the YAML file, the environment and the command line say, as one value, and the table of its keys.
+//
+// One table (config_keys()) says of each key its type, range, meaning, Redis name, and how it is read from and written to a Config.
+// The loader, CONFIG GET, SET and REWRITE and the documentation check of config/ebbtide.yaml all go by it. A key is in the table
+// only if it works. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one.
+//
+// Precedence: command line, then environment (EBBTIDE_A__B__C), then file, then default.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <engine/options.h>
+#include <engine/result.h>
+
+namespace ebbtide {
+
+/// Every setting. Sizes in bytes, times in ms. 0 stands for "auto" where a key allows auto.
+struct Config {
+  // server
+  std::vector<std::string> bind = {"127.0.0.1", "::1"};
+  std::uint64_t port = 6379;
+  std::uint64_t threads = 0;  ///< event loops; 0 = auto
+  std::uint64_t max_clients = 10'000;
+  std::uint64_t tcp_backlog = 511;
+  std::string password;
+  bool protected_mode = true;
+  bool core_dumps = false;
+  // storage and tree; memory_budget 0 = auto until resolved
+  Settings engine = default_engine();
+  // limits
+  std::uint64_t timeout_ms = 0;
+  std::uint64_t tcp_keepalive_ms = 300'000;
+  std::uint64_t authentication_timeout_ms = 10'000;
+  std::uint64_t unauthenticated_clients = 128;
+  std::uint64_t client_query_buffer_limit = std::uint64_t{64} << 20;
+  std::uint64_t proto_max_bulk_len = std::uint64_t{512} << 20;
+  std::uint64_t output_buffer_hard = std::uint64_t{256} << 20;
+  std::uint64_t output_buffer_soft = std::uint64_t{64} << 20;
+  std::uint64_t output_buffer_soft_ms = 60'000;
+  // metrics, log
+  std::string metrics_bind = "127.0.0.1";
+  std::uint64_t metrics_port = 9736;  ///< 0 = off
+  std::string log_level = "info";
+  std::string log_file;               ///< "" = standard output
+
+  std::string file;                   ///< the file it was read from; "" = none
+
+  static Settings default_engine();
+};
+
+enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuration, kText, kName, kList };
+
+/// One key.
+struct ConfigKey {
+  std::string name;          ///< "storage.memtable_size"; of a tree key only what follows `tree.`
+  ConfigType type = ConfigType::kText;
+  std::string allowed;       ///< for people: "16KiB to 16GiB, or auto"
+  std::string doc;           ///< one sentence
+  bool changeable = false;   ///< by CONFIG SET, while running
+  std::string redis_name;    ///< "" = Redis has none
+  /// Canonical text, as it stands in the YAML.
+  std::function<std::string(const Config&)> get;
+  /// Sets from text. kInvalidArgument says what is allowed, without the key's name.
+  std::function<Status(Config&, Bytes)> set;
+  /// As Redis prints and reads it under its own name, if that differs.
+  std::function<std::string(const Config&)> redis_get;
+  std::function<Status(Config&, Bytes)> redis_set;
+};
+
+/// All keys, tree keys as `tree.<name>`. Built once.
+const std::vector<ConfigKey>& config_keys();
+/// By dotted name, `databases.<n>.<tree key>` included; null if there is none.
+const ConfigKey* find_config_key(Bytes name);
+/// By Redis's name.
+const ConfigKey* find_redis_key(Bytes name);
+/// Keys that this build knows of but does not honour yet, or names near to a wrong one: the end of an error message.
+std::string explain_unknown_key(Bytes name);
+
+/// Where settings come from besides the file.
+struct ConfigSources {
+  std::string file;                                              ///< "" = none
+  std::vector<std::pair<std::string, std::string>> environment;  ///< as in `environ`: only EBBTIDE_* is looked at
+  std::vector<std::pair<std::string, std::string>> command_line; ///< dotted name, value; in order
+};
+
+/// Reads and checks everything. Errors: "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not allowed; ...".
+Result<Config> load_config(const ConfigSources& sources);
+/// The same for a text in place of the file; `file` is for the messages.
+Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources);
+/// What no single key can check: ranges against each other, the engine's own rules.
+Status validate(const Config& config);
+
+/// The text of the configuration file with the values of `config` in it: what differs from what the text says is replaced in
+/// place or added to its section, everything else, comments included, stays. kInvalidArgument if the text cannot be edited.
+Result<std::string> rewrite_config(const std::string& text, const std::string& file, const Config& config);
+
+// --- texts of values
+/// "64MiB", "1GiB", "0B": a whole number and a unit (B, KiB, MiB, GiB, TiB); 0 needs none.
+Result<std::uint64_t> parse_size(Bytes text);
+std::string format_size(std::uint64_t bytes);
+/// "250ms", "30s", "5m", "24h", "7d"; 0 needs no unit.
+Result<std::uint64_t> parse_duration_ms(Bytes text);
+std::string format_duration_ms(std::uint64_t ms);
+/// As Redis's memtoll: "100", "1k" = 1000, "1kb" = 1024, ...; and parse_size's units.
+Result<std::uint64_t> parse_redis_memory(Bytes text);
+
+}  // namespace ebbtide

@@ -1,0 +1,571 @@
+// The table of keys: the one place that knows what can be configured.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "config.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
+
+Status not_allowed(Bytes text, const std::string& allowed) {
+  return Status::invalid_argument("'" + std::string(text) + "' is not allowed; allowed: " + allowed);
+}
+
+std::string join(const std::vector<std::string>& items, const char* separator) {
+  std::string text;
+  for (const auto& item : items) text += (text.empty() ? "" : separator) + item;
+  return text;
+}
+
+std::string number_text(double value) {
+  char text[40];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+// A way to a field of type T inside a Config.
+template <typename T>
+using Field = std::function<T&(Config&)>;
+
+template <typename T>
+const T& read(const Field<T>& field, const Config& config) {
+  return field(const_cast<Config&>(config));
+}
+
+template <typename T>
+ConfigKey integer_key(std::string name, Field<T> field, std::uint64_t low, std::uint64_t high, std::string doc, bool zero_is_auto = false) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kInteger;
+  key.allowed = std::to_string(low) + " to " + std::to_string(high) + (zero_is_auto ? ", or auto" : "");
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) { return zero_is_auto && read(field, c) == 0 ? "auto" : std::to_string(read(field, c)); };
+  key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
+    if (zero_is_auto && text == "auto") return field(c) = 0, Status::ok();
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) return not_allowed(text, allowed);
+    field(c) = static_cast<T>(value);
+    return Status::ok();
+  };
+  return key;
+}
+
+template <typename T>
+ConfigKey size_key(std::string name, Field<T> field, std::uint64_t low, std::uint64_t high, std::string doc, Bytes zero_word = {}) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kSize;
+  key.allowed = format_size(low) + " to " + format_size(high) + (zero_word.empty() ? "" : ", or " + std::string(zero_word));
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) {
+    return !zero_word.empty() && read(field, c) == 0 ? std::string(zero_word) : format_size(read(field, c));
+  };
+  const auto assign = [=, allowed = key.allowed](Config& c, Bytes text, const Result<std::uint64_t>& value) {
+    if (!zero_word.empty() && text == zero_word) return field(c) = 0, Status::ok();
+    if (!value.is_ok()) return Status::invalid_argument(std::string(value.status().message()) + "; allowed: " + allowed);
+    if (*value < low || *value > high) return not_allowed(text, allowed);
+    field(c) = static_cast<T>(*value);
+    return Status::ok();
+  };
+  key.set = [=](Config& c, Bytes text) { return assign(c, text, parse_size(text)); };
+  key.redis_get = [=](const Config& c) { return std::to_string(read(field, c)); };
+  key.redis_set = [=](Config& c, Bytes text) { return assign(c, text == "0" && !zero_word.empty() ? zero_word : text, parse_redis_memory(text)); };
+  return key;
+}
+
+ConfigKey duration_key(std::string name, Field<std::uint64_t> field, std::uint64_t high_ms, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kDuration;
+  key.allowed = "0s (off) to " + format_duration_ms(high_ms);
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) { return format_duration_ms(read(field, c)); };
+  key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
+    const auto value = parse_duration_ms(text);
+    if (!value.is_ok()) return Status::invalid_argument(std::string(value.status().message()) + "; allowed: " + allowed);
+    if (*value > high_ms) return not_allowed(text, allowed);
+    field(c) = *value;
+    return Status::ok();
+  };
+  key.redis_get = [=](const Config& c) { return std::to_string(read(field, c) / 1000); };  // Redis counts seconds
+  key.redis_set = [=, set = key.set](Config& c, Bytes text) {
+    const bool plain = !text.empty() && text.find_first_not_of("0123456789") == Bytes::npos;
+    return set(c, plain ? std::string(text) + "s" : std::string(text));
+  };
+  return key;
+}
+
+ConfigKey bool_key(std::string name, Field<bool> field, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kBool;
+  key.allowed = "true, false";
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) { return read(field, c) ? "true" : "false"; };
+  key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
+    if (text != "true" && text != "false") return not_allowed(text, allowed);
+    field(c) = text == "true";
+    return Status::ok();
+  };
+  key.redis_get = [=](const Config& c) { return read(field, c) ? "yes" : "no"; };
+  key.redis_set = [=](Config& c, Bytes text) {
+    if (text != "yes" && text != "no") return Status::invalid_argument("argument must be 'yes' or 'no'");
+    field(c) = text == "yes";
+    return Status::ok();
+  };
+  return key;
+}
+
+ConfigKey text_key(std::string name, Field<std::string> field, std::string allowed, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kText;
+  key.allowed = std::move(allowed);
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) { return read(field, c); };
+  key.set = [=](Config& c, Bytes text) {
+    field(c) = std::string(text);
+    return Status::ok();
+  };
+  return key;
+}
+
+// One of several names, each standing for a value.
+template <typename T>
+ConfigKey name_key(std::string name, Field<T> field, std::vector<std::pair<std::string, T>> names, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kName;
+  std::vector<std::string> all;
+  for (const auto& item : names) all.push_back(item.first);
+  key.allowed = join(all, ", ");
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) {
+    for (const auto& item : names) {
+      if (item.second == read(field, c)) return item.first;
+    }
+    return std::string("?");
+  };
+  key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
+    for (const auto& item : names) {
+      if (item.first == text) return field(c) = item.second, Status::ok();
+    }
+    return not_allowed(text, allowed);
+  };
+  return key;
+}
+
+ConfigKey number_key(std::string name, Field<double> field, double low, double high, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kNumber;
+  key.allowed = number_text(low) + " to " + number_text(high);
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) { return number_text(read(field, c)); };
+  key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high)) return not_allowed(text, allowed);
+    field(c) = value;
+    return Status::ok();
+  };
+  return key;
+}
+
+// Separated by blanks as one text; a sequence in the YAML.
+ConfigKey list_key(std::string name, Field<std::vector<std::string>> field, std::string allowed, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kList;
+  key.allowed = std::move(allowed);
+  key.doc = std::move(doc);
+  key.get = [=](const Config& c) { return join(read(field, c), " "); };
+  key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
+    std::vector<std::string> items;
+    std::string item;
+    for (const char ch : std::string(text) + " ") {
+      if (ch != ' ' && ch != ',') {
+        item += ch;
+      } else if (!item.empty()) {
+        items.push_back(std::move(item));
+        item.clear();
+      }
+    }
+    if (items.empty()) return not_allowed(text, allowed);
+    field(c) = std::move(items);
+    return Status::ok();
+  };
+  return key;
+}
+
+template <typename T>
+Field<T> of(T Config::*member) {
+  return [member](Config& c) -> T& { return c.*member; };
+}
+template <typename T>
+Field<T> of(T Settings::*member) {
+  return [member](Config& c) -> T& { return c.engine.*member; };
+}
+
+// A tree's field: of the defaults, or of one database.
+using TreeOf = std::function<TreeSettings&(Config&)>;
+template <typename T>
+Field<T> of(const TreeOf& tree, T TreeSettings::*member) {
+  return [tree, member](Config& c) -> T& { return tree(c).*member; };
+}
+
+ConfigKey fixed_duration_key(std::string name, std::string doc) {
+  ConfigKey key;
+  key.name = std::move(name);
+  key.type = ConfigType::kDuration;
+  key.allowed = "0s: this version does not enforce delete deadlines";
+  key.doc = std::move(doc);
+  key.get = [](const Config&) { return "0s"; };
+  key.set = [allowed = key.allowed](Config&, Bytes text) {
+    const auto value = parse_duration_ms(text);
+    if (value.is_ok() && *value == 0) return Status::ok();
+    return not_allowed(text, allowed);
+  };
+  return key;
+}
+
+const std::vector<std::pair<std::string, Compression>> kCompressions = {
+    {"none", Compression::kNone}, {"lz4", Compression::kLz4}, {"zstd", Compression::kZstd}};
+
+void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, const TreeOf& tree, bool changeable) {
+  const std::size_t first = keys->size();
+  ConfigKey policy;
+  policy.name = "policy.name";
+  policy.type = ConfigType::kName;
+  policy.allowed = "one_leveling, leveling";
+  policy.doc = "The merge policy; its parameters stand beside it.";
+  policy.get = [tree](const Config& c) { return tree(const_cast<Config&>(c)).policy.name; };
+  policy.set = [tree](Config& c, Bytes text) {
+    PolicySettings settings;  // another policy has other parameters
+    settings.name = std::string(text);
+    if (tree(c).policy.name == settings.name) return Status::ok();
+    TRY(validate(settings));
+    tree(c).policy = settings;
+    return Status::ok();
+  };
+  keys->push_back(policy);
+  keys->push_back(size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB, "Size at which a table file is finished."));
+  keys->push_back(size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB, "Size of a page before compression."));
+  keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64, "Pages of a delete tile."));
+  keys->push_back(name_key<FileChoice>("file_choice", of(tree, &TreeSettings::file_choice),
+                                       {{"round_robin", FileChoice::kRoundRobin},
+                                        {"least_overlap", FileChoice::kLeastOverlap},
+                                        {"most_tombstones", FileChoice::kMostTombstones},
+                                        {"oldest", FileChoice::kOldest}},
+                                       "Which file of a level that is too large moves down first."));
+  keys->push_back(name_key<Partitioning>("partitioning", of(tree, &TreeSettings::partitioning), {{"size", Partitioning::kSize}},
+                                         "How the output of a merge is cut into files."));
+  keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
+                                             {{"uniform", FilterAllocation::kUniform}}, "How filter memory is spread over the levels."));
+  keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
+                             "Filter memory per key, in bits; 0 = no filters."));
+  keys->push_back(fixed_duration_key("deletes.deadline", "Not offered by this version."));
+  keys->push_back(name_key<StampMode>("deletes.stamp", of(tree, &TreeSettings::stamp), {{"write_time", StampMode::kWriteTime}},
+                                      "Where an entry's stamp comes from; fixed when the database gets its first key."));
+  for (std::size_t i = first; i < keys->size(); ++i) {
+    (*keys)[i].name = prefix + (*keys)[i].name;
+    (*keys)[i].changeable = changeable && (*keys)[i].name.find("deletes.") == std::string::npos;
+  }
+}
+
+TreeSettings& tree_of(Config& config, DatabaseId database) {
+  auto& overrides = config.engine.overrides;
+  return overrides.try_emplace(database, config.engine.tree).first->second;
+}
+
+class Table {
+ public:
+  Table() {
+    add_server();
+    add_storage();
+    add_tree_keys(&keys, "tree.", [](Config& c) -> TreeSettings& { return c.engine.tree; }, true);
+    add_limits();
+    add_rest();
+  }
+  std::vector<ConfigKey> keys;
+
+ private:
+  ConfigKey& add(ConfigKey key, std::string redis_name = {}, bool changeable = false) {
+    key.redis_name = std::move(redis_name);
+    key.changeable = changeable;
+    keys.push_back(std::move(key));
+    return keys.back();
+  }
+
+  void add_server() {
+    add(list_key("server.bind", of(&Config::bind), "a list of IP addresses, * for all of IPv4",
+                 "Addresses to listen on. An address that the machine does not have is skipped if another one works."),
+        "bind");
+    add(integer_key("server.port", of(&Config::port), 0, 65535, "Port to listen on; 0 = any free one."), "port");
+    add(integer_key("server.threads", of(&Config::threads), 1, 64, "Event loops; auto goes by the cores and the cgroup's quota.", true),
+        "io-threads");
+    add(integer_key("server.databases", of(&Settings::databases), 1, 1024, "Number of databases, for SELECT."), "databases");
+    add(integer_key("server.max_clients", of(&Config::max_clients), 1, 1'000'000, "Connections at the same time; the next one is refused."),
+        "maxclients", true);
+    add(integer_key("server.tcp_backlog", of(&Config::tcp_backlog), 1, 65535, "Connections that the kernel queues until they are accepted."),
+        "tcp-backlog");
+    add(text_key("server.password", of(&Config::password), "any text; empty = none", "What AUTH and HELLO must give. Empty: no password."),
+        "requirepass", true);
+    add(bool_key("server.protected_mode", of(&Config::protected_mode), "Without a password, serve clients of this machine only."),
+        "protected-mode", true);
+    add(bool_key("server.core_dumps", of(&Config::core_dumps), "Whether a crash may write a core file; it holds keys and values."));
+  }
+
+  void add_storage() {
+    add(text_key("storage.dir", of(&Settings::dir), "a path", "The data directory; made if it is missing."), "dir");
+    add(name_key<FsyncMode>("storage.fsync", of(&Settings::fsync),
+                            {{"always", FsyncMode::kAlways}, {"everysec", FsyncMode::kEverySecond}, {"no", FsyncMode::kNo}},
+                            "When the log is synced: before each reply, once a second, or when the system likes."),
+        "appendfsync", true);
+    add(name_key<Compression>("storage.compression", compression(&TreeSettings::compression), kCompressions,
+                              "Of pages, on all levels but the last."));
+    add(name_key<Compression>("storage.compression_last_level", compression(&TreeSettings::compression_last_level), kCompressions,
+                              "Of pages, on the last level."));
+    add(size_key("storage.memory_budget", of(&Settings::memory_budget), 4 * kMiB, std::uint64_t{1} << 46,
+                 "Memory for memtables, cache, filters, indexes and large values; auto = half of the machine's or the cgroup's.", "auto"),
+        "maxmemory", true);
+    add(size_key("storage.memtable_size", of(&Settings::memtable_size), 16 * kKiB, 16 * kGiB, "Size at which a memtable is flushed."));
+    add(size_key("storage.block_cache", of(&Settings::block_cache), kMiB, std::uint64_t{1} << 46,
+                 "Memory for pages read from disk; auto = what the budget leaves.", "auto"));
+    add(size_key("storage.max_disk_bytes", of(&Settings::max_disk_bytes), 16 * kMiB, std::uint64_t{1} << 50,
+                 "Disk space for the data directory; auto = all but 5 % of the disk.", "auto"));
+    add(size_key("storage.wal_segment_size", of(&Settings::wal_segment_size), 64 * kKiB, 4 * kGiB, "Size at which a log file is finished."));
+    add(bool_key("storage.direct_io", of(&Settings::direct_io), "Read tables past the system's page cache."));
+    add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256, "Threads for flushes and merges."));
+    add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256, "Threads that read pages which a command lacks."));
+    add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
+                 "Open the database although the clock is far ahead of where it was; expiries that it passes then fall due."));
+  }
+
+  // One setting for every tree: databases have no compression of their own.
+  static Field<Compression> compression(Compression TreeSettings::*member) {
+    return [member](Config& c) -> Compression& { return c.engine.tree.*member; };
+  }
+
+  void add_limits() {
+    add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000}, "Idle clients are closed after this; 0s = never."),
+        "timeout", true);
+    add(duration_key("limits.tcp_keepalive", of(&Config::tcp_keepalive_ms), 86'400'000, "Idle time after which the kernel probes a peer; 0s = never."),
+        "tcp-keepalive", true);
+    add(duration_key("limits.authentication_timeout", of(&Config::authentication_timeout_ms), 86'400'000,
+                     "Clients that have not authenticated by then are closed; 0s = never."),
+        "", true);
+    add(integer_key("limits.unauthenticated_clients", of(&Config::unauthenticated_clients), 1, 1'000'000,
+                    "Clients at the same time that have not authenticated."),
+        "", true);
+    add(size_key("limits.client_query_buffer_limit", of(&Config::client_query_buffer_limit), kMiB, 4 * kGiB,
+                 "Input of a client that is not a whole command yet; one value over 64KiB does not count."),
+        "client-query-buffer-limit", true);
+    add(size_key("limits.proto_max_bulk_len", of(&Config::proto_max_bulk_len), kMiB, 512 * kMiB, "Length of one argument."),
+        "proto-max-bulk-len", true);
+    auto& hard = add(size_key("limits.client_output_buffer_limit.hard", of(&Config::output_buffer_hard), 0, 64 * kGiB,
+                              "Replies waiting for a client above which it is closed; 0B = no limit."),
+                     "client-output-buffer-limit", true);
+    hard.redis_get = [](const Config& c) {
+      const std::string limit = std::to_string(c.output_buffer_hard) + " " + std::to_string(c.output_buffer_soft) + " " +
+                                std::to_string(c.output_buffer_soft_ms / 1000);
+      return "normal " + limit + " slave 0 0 0 pubsub " + limit;
+    };
+    hard.redis_set = [](Config& c, Bytes text) { return set_output_limits(c, text); };
+    add(size_key("limits.client_output_buffer_limit.soft", of(&Config::output_buffer_soft), 0, 64 * kGiB,
+                 "The same, if it lasts for soft_time; 0B = no limit."),
+        "", true);
+    add(duration_key("limits.client_output_buffer_limit.soft_time", of(&Config::output_buffer_soft_ms), 86'400'000,
+                     "How long the soft limit may be exceeded."),
+        "", true);
+  }
+
+  // "normal <hard> <soft> <seconds>", repeatable; other classes of clients are not told apart.
+  static Status set_output_limits(Config& config, Bytes text) {
+    std::vector<std::string> words(1);
+    for (const char c : text) {
+      if (c != ' ') {
+        words.back() += c;
+      } else if (!words.back().empty()) {
+        words.emplace_back();
+      }
+    }
+    if (words.back().empty()) words.pop_back();
+    const Status wrong = Status::invalid_argument("Wrong number of arguments in buffer limit configuration.");
+    if (words.empty() || words.size() % 4 != 0) return wrong;
+    Config next = config;
+    for (std::size_t i = 0; i < words.size(); i += 4) {
+      if (words[i] != "normal" && words[i] != "slave" && words[i] != "replica" && words[i] != "pubsub") {
+        return Status::invalid_argument("Invalid client class specified in buffer limit configuration.");
+      }
+      const auto hard = parse_redis_memory(words[i + 1]), soft = parse_redis_memory(words[i + 2]), time = parse_duration_ms(words[i + 3] + "s");
+      if (!hard.is_ok() || !soft.is_ok() || !time.is_ok()) {
+        return Status::invalid_argument("Error in hard, soft or soft_seconds setting in buffer limit configuration.");
+      }
+      if (words[i] != "normal") continue;
+      next.output_buffer_hard = *hard;
+      next.output_buffer_soft = *soft;
+      next.output_buffer_soft_ms = *time;
+    }
+    config = next;
+    return Status::ok();
+  }
+
+  void add_rest() {
+    add(text_key("metrics.bind", of(&Config::metrics_bind), "an IP address", "Address of the HTTP port for metrics and health."));
+    add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port of it; 0 = off."));
+    auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
+                                            {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}},
+                                            "The least important messages that are still logged."),
+                      "loglevel", true);
+    level.redis_get = [](const Config& c) {
+      return c.log_level == "info" ? "notice" : c.log_level == "error" ? "warning" : c.log_level;
+    };
+    level.redis_set = [set = level.set](Config& c, Bytes text) {
+      return set(c, text == "notice" ? "info" : text == "verbose" ? "debug" : text);
+    };
+    add(text_key("log.file", of(&Config::log_file), "a path; empty = standard output", "Where the log goes. SIGHUP opens it anew."), "logfile");
+  }
+};
+
+std::size_t distance(Bytes a, Bytes b) {  // Levenshtein's
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t old = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = old;
+    }
+  }
+  return row[b.size()];
+}
+
+bool parse_policy_parameter(Bytes name, std::string* parameter) {
+  if (name.substr(0, 7) != "policy." || name.size() == 7 || name == "policy.name" || name.find('.', 7) != Bytes::npos) return false;
+  *parameter = std::string(name.substr(7));
+  return true;
+}
+
+// Keys that are not in the table because their names are open: a policy's parameters, and what lies under databases.<n>.
+ConfigKey parameter_key(const std::string& name, const TreeOf& tree, const std::string& parameter) {
+  ConfigKey key;
+  key.name = name;
+  key.type = ConfigType::kNumber;
+  key.allowed = "what the policy allows";
+  key.changeable = true;
+  key.get = [tree, parameter](const Config& c) {
+    const auto& parameters = tree(const_cast<Config&>(c)).policy.parameters;
+    const auto it = parameters.find(parameter);
+    return it == parameters.end() ? std::string() : number_text(it->second);
+  };
+  key.set = [tree, parameter](Config& c, Bytes text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) return not_allowed(text, "a number");
+    PolicySettings settings = tree(c).policy;
+    settings.parameters[parameter] = value;
+    TRY(validate(settings));
+    tree(c).policy = settings;
+    return Status::ok();
+  };
+  return key;
+}
+
+// The way to a database's tree makes an override where there is none; reading must not.
+void reads_on_a_copy(ConfigKey* key) {
+  key->get = [get = key->get](const Config& c) {
+    const Config copy = c;
+    return get(copy);
+  };
+}
+
+}  // namespace
+
+Settings Config::default_engine() {
+  Settings settings;
+  settings.memory_budget = 0;  // auto
+  settings.tree.policy.parameters = {{"size_ratio", 6}, {"level0_runs", 4}};
+  return settings;
+}
+
+const std::vector<ConfigKey>& config_keys() {
+  static const Table table;
+  return table.keys;
+}
+
+const ConfigKey* find_config_key(Bytes name) {
+  for (const ConfigKey& key : config_keys()) {
+    if (key.name == name) return &key;
+  }
+  static std::map<std::string, ConfigKey, std::less<>> made;  // open names met so far; guarded by what serialises configuration
+  if (const auto it = made.find(name); it != made.end()) return &it->second;
+  TreeOf tree = [](Config& c) -> TreeSettings& { return c.engine.tree; };
+  Bytes rest;
+  if (name.substr(0, 5) == "tree.") {
+    rest = name.substr(5);
+  } else if (name.substr(0, 10) == "databases.") {
+    DatabaseId database = 0;
+    const Bytes tail = name.substr(10);
+    const auto [end, error] = std::from_chars(tail.data(), tail.data() + tail.size(), database);
+    if (error != std::errc() || end == tail.data() + tail.size() || *end != '.' || database >= 1024) return nullptr;
+    rest = tail.substr(static_cast<std::size_t>(end + 1 - tail.data()));
+    tree = [database](Config& c) -> TreeSettings& { return tree_of(c, database); };
+    std::vector<ConfigKey> keys;
+    add_tree_keys(&keys, "", tree, true);
+    for (ConfigKey& key : keys) {
+      if (key.name != rest) continue;
+      key.name = std::string(name);
+      reads_on_a_copy(&key);
+      return &made.emplace(name, key).first->second;
+    }
+  }
+  std::string parameter;
+  if (!parse_policy_parameter(rest, &parameter)) return nullptr;
+  ConfigKey key = parameter_key(std::string(name), tree, parameter);
+  reads_on_a_copy(&key);
+  return &made.emplace(name, key).first->second;
+}
+
+const ConfigKey* find_redis_key(Bytes name) {
+  for (const ConfigKey& key : config_keys()) {
+    if (!key.redis_name.empty() && key.redis_name == name) return &key;
+  }
+  return nullptr;
+}
+
+std::string explain_unknown_key(Bytes name) {
+  std::string prefix;
+  Bytes tail = name;
+  if (name.substr(0, 10) == "databases.") {  // suggest among the tree's keys
+    const std::size_t dot = name.find('.', 10);
+    if (dot != Bytes::npos) {
+      prefix = std::string(name.substr(0, dot + 1));
+      tail = name.substr(dot + 1);
+    }
+  }
+  std::string nearest;
+  std::size_t best = std::max<std::size_t>(3, tail.size() / 3) + 1;
+  for (const ConfigKey& key : config_keys()) {
+    Bytes candidate = key.name;
+    if (!prefix.empty()) {
+      if (candidate.substr(0, 5) != "tree.") continue;
+      candidate.remove_prefix(5);
+    }
+    const Bytes last = candidate.substr(candidate.rfind('.') + 1);
+    const std::size_t d = std::min(distance(tail, candidate), last == tail.substr(tail.rfind('.') + 1) ? std::size_t{1} : best);
+    if (d < best) {
+      best = d;
+      nearest = prefix + std::string(candidate);
+    }
+  }
+  return nearest.empty() ? "no such key" : "no such key; did you mean " + nearest + "?";
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,285 @@
+// The configuration: every error with its place, precedence, the YAML that is shipped, and edits in place.
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "config.h"
+
+using namespace ebbtide;
+
+namespace {
+
+std::string error_of(const std::string& text, const ConfigSources& sources = {}) {
+  const auto config = load_config_text(text, "f.yaml", sources);
+  return config.is_ok() ? "no error" : std::string(config.status().message());
+}
+
+Config loaded(const std::string& text, const ConfigSources& sources = {}) {
+  auto config = load_config_text(text, "f.yaml", sources);
+  INFO(config.status().to_string());
+  REQUIRE(config.is_ok());
+  return *config;
+}
+
+std::string shipped() {
+  std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../config/ebbtide.yaml");
+  std::ostringstream text;
+  text << in.rdbuf();
+  REQUIRE(!text.str().empty());
+  return text.str();
+}
+
+std::string rewritten(const std::string& text, const std::function<void(Config&)>& change) {
+  Config config = loaded(text);
+  change(config);
+  const auto result = rewrite_config(text, "f.yaml", config);
+  INFO(result.status().to_string());
+  REQUIRE(result.is_ok());
+  return *result;
+}
+
+void set(Config& config, const std::string& name, const std::string& value) {
+  const ConfigKey* key = find_config_key(name);
+  REQUIRE(key != nullptr);
+  const Status status = key->set(config, value);
+  INFO(status.to_string());
+  REQUIRE(status.is_ok());
+}
+
+}  // namespace
+
+TEST_CASE("texts of sizes and durations") {
+  CHECK(*parse_size("64MiB") == 64u << 20);
+  CHECK(*parse_size("0") == 0);
+  CHECK(*parse_size("7B") == 7);
+  for (const char* bad : {"", "64", "64 MiB", "-1B", "64MB", "1.5GiB", "99999999999999999999B", "18446744073709551615KiB", "MiB"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_size(bad).is_ok());
+  }
+  CHECK(format_size(64 << 20) == "64MiB");
+  CHECK(format_size(1025) == "1025B");
+  CHECK(format_size(0) == "0B");
+  CHECK(*parse_duration_ms("250ms") == 250);
+  CHECK(*parse_duration_ms("7d") == 7 * 86'400'000);
+  CHECK(*parse_duration_ms("5m") == 300'000);
+  for (const char* bad : {"", "5", "s", "5 s", "5sec", "-5s", "1.5s"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_duration_ms(bad).is_ok());
+  }
+  CHECK(format_duration_ms(90'000) == "90s");
+  CHECK(format_duration_ms(0) == "0s");
+  CHECK(*parse_redis_memory("100mb") == 100u << 20);
+  CHECK(*parse_redis_memory("1k") == 1000);
+  CHECK(*parse_redis_memory("123") == 123);
+}
+
+TEST_CASE("errors name file, line, key and what is allowed") {
+  CHECK(error_of("storage:\n  fsync: sometimes\n") == "f.yaml:2: storage.fsync: 'sometimes' is not allowed; allowed: always, everysec, no");
+  CHECK(error_of("server:\n\n  prot: 1\n") == "f.yaml:3: server.prot: no such key; did you mean server.port?");
+  CHECK(error_of("storage: { memtable_size: 64 }") ==
+        "f.yaml:1: storage.memtable_size: '64' is not a size: a whole number with B, KiB, MiB, GiB or TiB; allowed: 16KiB to 16GiB");
+  CHECK(error_of("storage: { memtable_size: 1B }") == "f.yaml:1: storage.memtable_size: '1B' is not allowed; allowed: 16KiB to 16GiB");
+  CHECK(error_of("server: { port: 65536 }") == "f.yaml:1: server.port: '65536' is not allowed; allowed: 0 to 65535");
+  CHECK(error_of("server: { port: 1, port: 2 }") == "f.yaml:1: server.port: is given twice");
+  CHECK(error_of("server: { port: [1] }") == "f.yaml:1: server.port: a single value is expected; allowed: 0 to 65535");
+  CHECK(error_of("server: { port: { a: 1 } }") == "f.yaml:1: server.port: a single value is expected; allowed: 0 to 65535");
+  CHECK(error_of("server: { port: }") == "f.yaml:1: server.port: has no value; allowed: 0 to 65535");
+  CHECK(error_of("server: 5") == "f.yaml:1: server: is a section, its keys belong below it");
+  CHECK(error_of("[1, 2]") == "f.yaml:1: the file must be a map of sections");
+  CHECK(error_of("a: {\n").find("f.yaml:") == 0);
+  CHECK(error_of("server: { port: 1 }\n---\nserver: { port: 2 }\n") == "f.yaml: holds more than one document");
+  CHECK(error_of("limits: { timeout: 30 }").find("'30' is not a duration") != std::string::npos);
+  CHECK(error_of("server: { protected_mode: yes }") == "f.yaml:1: server.protected_mode: 'yes' is not allowed; allowed: true, false");
+  CHECK(error_of("server: { bind: [[a]] }").find("not a plain value") != std::string::npos);
+  CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
+}
+
+TEST_CASE("what this version does not do is an error that says so") {
+  CHECK(error_of("tree: { deletes: { deadline: 24h } }") ==
+        "f.yaml:1: tree.deletes.deadline: '24h' is not allowed; allowed: 0s: this version does not enforce delete deadlines");
+  CHECK(error_of("tree: { deletes: { deadline: 0s } }") == "no error");
+  CHECK(error_of("databases: { 3: { deletes: { deadline: 30s } } }").find("does not enforce delete deadlines") != std::string::npos);
+  CHECK(error_of("tree: { deletes: { stamp: explicit } }") ==
+        "f.yaml:1: tree.deletes.stamp: 'explicit' is not allowed; allowed: write_time");
+  CHECK(error_of("metrics: { console: true }").find("metrics.console: no such key") != std::string::npos);
+}
+
+TEST_CASE("the tree's rules") {
+  CHECK(error_of("tree: { policy: { name: lsm } }").find("f.yaml:1: tree.policy.name: no policy \"lsm\"") == 0);
+  CHECK(error_of("tree: { policy: { size_ratio: 1 } }").find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
+  CHECK(error_of("tree: { policy: { name: leveling, level0_runs: 4 } }").find("no parameter \"level0_runs\"") != std::string::npos);
+  CHECK(error_of("databases: { 20: { pages_per_tile: 8 } }").find("databases.20: there are only 16 databases") != std::string::npos);
+  CHECK(error_of("databases: { 3: { pages_per_til: 8 } }") ==
+        "f.yaml:1: databases.3.pages_per_til: no such key; did you mean databases.3.pages_per_tile?");
+  CHECK(error_of("databases: { x: { pages_per_tile: 8 } }").find("databases.x") != std::string::npos);
+
+  const Config config = loaded("databases: { 3: { pages_per_tile: 8 } }\ntree: { page_size: 8KiB, policy: { level0_runs: 8 } }\n");
+  CHECK(config.engine.overrides.at(3).pages_per_tile == 8);
+  CHECK(config.engine.overrides.at(3).page_size == 8192);  // inherited, whatever the order
+  CHECK(config.engine.overrides.at(3).policy.parameters.at("level0_runs") == 8);
+  CHECK(config.engine.tree.pages_per_tile == 1);
+  const Config other = loaded("tree: { policy: { name: leveling } }");
+  CHECK(other.engine.tree.policy.parameters.empty());
+}
+
+TEST_CASE("values against each other") {
+  CHECK(error_of("storage: { memory_budget: 8MiB, memtable_size: 16MiB }") ==
+        "f.yaml: storage.memtable_size is 16MiB, more than storage.memory_budget, which is 8MiB");
+  CHECK(error_of("server: { port: 9736 }") == "f.yaml: metrics.port and server.port are both 9736");
+}
+
+TEST_CASE("command line beats environment beats file") {
+  ConfigSources sources;
+  sources.environment = {{"EBBTIDE_SERVER__PORT", "2"}, {"EBBTIDE_STORAGE__MEMTABLE_SIZE", "2MiB"}, {"EBBTIDE_OTHER", "x"}, {"PATH", "y"}};
+  sources.command_line = {{"server.port", "3"}, {"server.bind", "1.2.3.4 ::1"}};
+  const Config config = loaded("server: { port: 1, threads: 2, max_clients: 5 }\n", sources);
+  CHECK(config.port == 3);
+  CHECK(config.engine.memtable_size == 2 << 20);
+  CHECK(config.max_clients == 5);
+  CHECK(config.bind == std::vector<std::string>{"1.2.3.4", "::1"});
+  CHECK(error_of("", {"", {{"EBBTIDE_SERVER__PROT", "1"}}, {}}) ==
+        "environment EBBTIDE_SERVER__PROT: server.prot: no such key; did you mean server.port?");
+  CHECK(error_of("", {"", {}, {{"server", "1"}}}) == "command line: server: is a section, its keys are meant");
+  CHECK(error_of("", {"", {}, {{"server.port", "x"}}}) == "command line: server.port: 'x' is not allowed; allowed: 0 to 65535");
+  // Another policy given later does not take over the parameters of the one before.
+  const Config policy = loaded("tree: { policy: { level0_runs: 8 } }", {"", {}, {{"tree.policy.name", "leveling"}}});
+  CHECK(policy.engine.tree.policy.parameters.empty());
+}
+
+TEST_CASE("the file that is shipped has every key with its default, and documents it") {
+  const std::string text = shipped();
+  const Config config = loaded(text);
+  const Config defaults;
+  for (const ConfigKey& key : config_keys()) {
+    INFO(key.name);
+    CHECK(key.get(config) == key.get(defaults));
+    if (key.name == "tree.deletes.deadline") continue;  // enters the file when it works
+    // Given explicitly: changing the default must not change what the file says.
+    const std::string last = key.name.substr(key.name.rfind('.') + 1) + ":";
+    CHECK(text.find(last) != std::string::npos);
+  }
+  CHECK(text.find("deadline") == std::string::npos);
+}
+
+TEST_CASE("each key reads back what it prints, and knows its own bounds") {
+  Config config;
+  std::set<std::string> names, redis_names;
+  for (const ConfigKey& key : config_keys()) {
+    INFO(key.name);
+    CHECK(names.insert(key.name).second);
+    if (!key.redis_name.empty()) CHECK(redis_names.insert(key.redis_name).second);
+    CHECK(!key.doc.empty());
+    CHECK(!key.allowed.empty());
+    const std::string before = key.get(config);
+    CHECK(key.set(config, before).is_ok());
+    CHECK(key.get(config) == before);
+    if (key.redis_get) {
+      const std::string redis = key.redis_get(config);
+      CHECK(key.redis_set(config, redis).is_ok());
+      CHECK(key.redis_get(config) == redis);
+    }
+    if (key.type != ConfigType::kText && key.type != ConfigType::kList) {
+      CHECK_FALSE(key.set(config, "no such value").is_ok());
+      CHECK_FALSE(key.set(config, "").is_ok());
+      CHECK_FALSE(key.set(config, "-1").is_ok());
+    }
+  }
+  for (const char* name : {"server.max_clients", "storage.memtable_size", "tree.pages_per_tile", "tree.filters.bits_per_key"}) {
+    INFO(name);
+    const ConfigKey* key = find_config_key(name);
+    const std::string& allowed = key->allowed;  // "<low> to <high>"
+    const std::string low = allowed.substr(0, allowed.find(" to "));
+    const std::string high = allowed.substr(allowed.find(" to ") + 4);
+    CHECK(key->set(config, low).is_ok());
+    CHECK(key->set(config, high).is_ok());
+  }
+}
+
+TEST_CASE("Redis's names and texts") {
+  Config config;
+  const auto get = [&](const char* name) {
+    const ConfigKey* key = find_redis_key(name);
+    REQUIRE(key != nullptr);
+    return key->redis_get ? key->redis_get(config) : key->get(config);
+  };
+  CHECK(get("maxclients") == "10000");
+  CHECK(get("appendfsync") == "everysec");
+  CHECK(get("tcp-keepalive") == "300");
+  CHECK(get("protected-mode") == "yes");
+  CHECK(get("proto-max-bulk-len") == "536870912");
+  CHECK(get("client-output-buffer-limit") == "normal 268435456 67108864 60 slave 0 0 0 pubsub 268435456 67108864 60");
+  CHECK(find_redis_key("maxmemory")->redis_set(config, "100mb").is_ok());
+  CHECK(config.engine.memory_budget == 100u << 20);
+  CHECK(find_redis_key("maxmemory")->redis_set(config, "0").is_ok());
+  CHECK(config.engine.memory_budget == 0);
+  CHECK(find_redis_key("timeout")->redis_set(config, "30").is_ok());
+  CHECK(config.timeout_ms == 30'000);
+  CHECK(find_redis_key("client-output-buffer-limit")->redis_set(config, "normal 1mb 2kb 5").is_ok());
+  CHECK(config.output_buffer_soft == 2048);
+  CHECK_FALSE(find_redis_key("client-output-buffer-limit")->redis_set(config, "normal 1mb 2kb").is_ok());
+}
+
+TEST_CASE("reading an override that is not there makes none") {
+  Config config;
+  CHECK(find_config_key("databases.4.page_size")->get(config) == "4KiB");
+  CHECK(config.engine.overrides.empty());
+}
+
+TEST_CASE("rewrite: nothing changed, nothing touched") {
+  const std::string text = shipped();
+  CHECK(rewritten(text, [](Config&) {}) == text);
+}
+
+TEST_CASE("rewrite: values change in place, comments and order stay") {
+  const std::string text =
+      "# top\nserver:   # the server\n  port: 7000 # port\n  bind: [a, 'b']   # list\n  password: \"x # y\"  # secret\n"
+      "storage: { fsync: always, dir: ./d }  # flow\n# end\n";
+  const std::string got = rewritten(text, [](Config& c) {
+    set(c, "server.port", "7001");
+    set(c, "server.bind", "127.0.0.1 ::1");
+    set(c, "server.password", "say \"hi\"");
+    set(c, "storage.fsync", "no");
+    set(c, "storage.memtable_size", "1MiB");
+    set(c, "limits.timeout", "30s");
+    set(c, "server.max_clients", "77");
+  });
+  CHECK(got ==
+        "# top\nserver:   # the server\n  max_clients: 77\n  port: 7001 # port\n  bind: [127.0.0.1, \"::1\"]   # list\n"
+        "  password: \"say \\\"hi\\\"\"  # secret\n"
+        "storage: { memtable_size: 1MiB, fsync: no, dir: ./d }  # flow\n# end\nlimits:\n  timeout: 30s\n");
+}
+
+TEST_CASE("rewrite: the shipped file takes every key") {
+  const std::string text = shipped();
+  const std::string got = rewritten(text, [](Config& c) {
+    set(c, "server.port", "1234");
+    set(c, "limits.client_output_buffer_limit.soft", "1MiB");
+    set(c, "databases.3.pages_per_tile", "8");
+    set(c, "tree.policy.size_ratio", "8");
+    set(c, "log.file", "/tmp/x.log");
+  });
+  CHECK(got.find("  port: 1234\n") != std::string::npos);
+  CHECK(got.find("    soft: 1MiB\n") != std::string::npos);
+  CHECK(got.find("databases:\n  3:\n    pages_per_tile: 8\n") != std::string::npos);
+  CHECK(got.find("    size_ratio: 8\n") != std::string::npos);
+  CHECK(std::count(got.begin(), got.end(), '#') == std::count(text.begin(), text.end(), '#'));
+}
+
+TEST_CASE("rewrite: another policy drops the parameters of the old one") {
+  const auto to_leveling = [](Config& c) { set(c, "tree.policy.name", "leveling"); };
+  CHECK(rewritten("tree:\n  policy:\n    name: one_leveling\n    size_ratio: 8  # T\n    level0_runs: 4\n  page_size: 8KiB\n", to_leveling) ==
+        "tree:\n  policy:\n    name: leveling\n  page_size: 8KiB\n");
+  CHECK(rewritten("tree: { policy: { name: one_leveling, size_ratio: 8, level0_runs: 4 }, page_size: 8KiB }\n", to_leveling) ==
+        "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
+}
+
+TEST_CASE("rewrite: what cannot be edited is refused, not damaged") {
+  const std::string text = "server:\n  bind:\n    - 1.2.3.4\n";
+  Config config = loaded(text);
+  set(config, "server.bind", "127.0.0.1");
+  const auto result = rewrite_config(text, "f.yaml", config);
+  REQUIRE_FALSE(result.is_ok());
+  CHECK(std::string(result.status().message()).find("server.bind") != std::string::npos);
+}
