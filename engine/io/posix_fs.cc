@@ -23,6 +23,7 @@
 
 #include "io/errno_status.h"
 #include "io/file_system.h"
+#include "io/vectors.h"
 
 namespace ebbtide {
 
@@ -63,12 +64,12 @@ class PosixWritableFile final : public WritableFile {
     iovec vectors[kVectors];
     std::size_t next = 0;
     while (next < pieces.size()) {
-      int count = 0;
+      std::size_t count = 0;
       for (; next < pieces.size() && count < kVectors; ++next) {
         if (pieces[next].empty()) continue;
         vectors[count++] = {const_cast<char*>(pieces[next].data()), pieces[next].size()};
       }
-      TRY(write_all(vectors, count));
+      TRY(write_all(std::span(vectors, count)));
     }
     return Status::ok();
   }
@@ -88,26 +89,17 @@ class PosixWritableFile final : public WritableFile {
   [[nodiscard]] std::uint64_t size() const override { return size_.load(std::memory_order_acquire); }
 
  private:
-  static constexpr int kVectors = std::min(IOV_MAX, 256);
+  static constexpr std::size_t kVectors = std::min(IOV_MAX, 256);
 
   /// The kernel may take less than it is offered: at 2 GiB, when a disk fills up, on a signal.
-  Status write_all(iovec* vectors, int count) {
-    while (count > 0) {
-      const ssize_t written = ::writev(fd_.get(), vectors, count);
+  Status write_all(std::span<iovec> vectors) {
+    while (!vectors.empty()) {
+      const ssize_t written = ::writev(fd_.get(), vectors.data(), static_cast<int>(vectors.size()));
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return errno_status("write", path_, errno);
       if (written == 0) return Status::io_error("write " + path_ + ": nothing was written");
       size_.fetch_add(static_cast<std::uint64_t>(written), std::memory_order_release);
-      auto left = static_cast<std::size_t>(written);
-      while (count > 0 && left >= vectors->iov_len) {
-        left -= vectors->iov_len;
-        ++vectors;
-        --count;
-      }
-      if (count > 0) {
-        vectors->iov_base = static_cast<char*>(vectors->iov_base) + left;
-        vectors->iov_len -= left;
-      }
+      drop_written(&vectors, static_cast<std::size_t>(written));
     }
     return Status::ok();
   }

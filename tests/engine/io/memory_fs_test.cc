@@ -109,6 +109,19 @@ TEST_CASE("changes of one entry keep their order") {
   write_file(room.fs(), room.path("g"), "3");
   require_ok(room.fs().rename(room.path("g"), room.path("f")));
   REQUIRE(outcomes(room.fs(), room.path("f")) == std::set<std::optional<std::string>>{std::nullopt, "1", "2", "3"});
+  // A later rename never happens without the one before it: the file would be in two places.
+  write_file(room.fs(), room.path("1"), "");
+  require_ok(room.fs().sync_dir(room.dir()));
+  require_ok(room.fs().rename(room.path("1"), room.path("2")));
+  require_ok(room.fs().rename(room.path("2"), room.path("3")));
+  std::set<std::string> places;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const auto clone = room.fs().crash_clone(seed);
+    std::string found;
+    for (const char* name : {"1", "2", "3"}) found += clone->exists(room.path(name)) ? name : "";
+    places.insert(found);
+  }
+  REQUIRE(places == std::set<std::string>{"1", "2", "3"});
   // A sync of the directory of one end of a rename takes the other end along.
   require_ok(room.fs().create_dir(room.path("d")));
   require_ok(room.fs().rename(room.path("f"), room.path("d/f")));

@@ -10,6 +10,7 @@
 #include <csignal>
 
 #include "engine/io/rooms.h"
+#include "io/vectors.h"
 
 namespace ebbtide {
 namespace {
@@ -53,6 +54,19 @@ TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-e
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+}
+
+TEST_CASE("whatever part of a gathered write is taken, exactly the rest is left") {
+  const std::string pieces[] = {"abc", "d", "efgh"};
+  for (std::size_t written = 0; written <= 8; ++written) {
+    iovec all[3];
+    for (std::size_t i = 0; i < 3; ++i) all[i] = {const_cast<char*>(pieces[i].data()), pieces[i].size()};
+    std::span<iovec> left(all);
+    drop_written(&left, written);
+    std::string rest;
+    for (const iovec& vector : left) rest.append(static_cast<const char*>(vector.iov_base), vector.iov_len);
+    REQUIRE(rest == std::string("abcdefgh").substr(written));
+  }
 }
 
 TEST_CASE("a write that the system cut short goes on and then says why") {

@@ -259,6 +259,23 @@ TEST_CASE("damage to what was durable is told from writes that a power loss reor
   REQUIRE_THAT(synced.end.what, Contains("a later mark says that 62 bytes were durable"));
 }
 
+TEST_CASE("a mark does not vouch for what was appended while its sync went on") {
+  MemoryRoom room;
+  FaultFileSystem fs(room.fs());
+  auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
+  require_ok(append_one(*log, "one"));
+  fs.before_nth(1, ops_of(FileOp::kSync), [&] { require_ok(append_one(*log, "two")); });
+  require_ok(log->sync());
+  REQUIRE(log->synced_bytes() == kHeader + kLogRecordHeaderBytes + 3);
+  require_ok(append_one(*log, "three"));  // begins with the mark
+  const std::string bytes = value_of(read_file(room.fs(), room.path("000007.wal")));
+  for (std::size_t at = kHeader; at < kHeader + 2 * (kLogRecordHeaderBytes + 3); ++at) {
+    std::string flipped = bytes;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    REQUIRE(read_bytes(flipped, kFile).end.valid_after == (at < log->synced_bytes()));
+  }
+}
+
 TEST_CASE("a mark far behind the damage is found, wherever chunks of the search end") {
   for (std::size_t shift = 0; shift < 64; shift += 3) {
     const std::vector<std::string> payloads{"one", payload_of(3, (std::size_t{256} << 10) - 80 + shift), "last"};

@@ -1,0 +1,23 @@
+// What is left of a gathered write after the kernel took a part of it.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <span>
+
+namespace ebbtide {
+
+/// Drops the first `written` bytes, which `vectors` has at least.
+inline void drop_written(std::span<iovec>* vectors, std::size_t written) {
+  while (!vectors->empty() && written >= vectors->front().iov_len) {
+    written -= vectors->front().iov_len;
+    *vectors = vectors->subspan(1);
+  }
+  if (written == 0) return;
+  iovec& first = vectors->front();
+  first.iov_base = static_cast<char*>(first.iov_base) + written;
+  first.iov_len -= written;
+}
+
+}  // namespace ebbtide
