@@ -73,12 +73,23 @@ Plan random_plan(Random& random) {
   }
   const PlanTarget target{random.uniform(3), static_cast<int>(random.uniform(4))};
   switch (random.uniform(6)) {
-    case 0: plan.action = Merge{inputs, target}; break;
-    case 1: plan.action = Slice{inputs, {random_key(random), random_key(random)}, target}; break;
-    case 2: plan.action = Move{inputs[0].run, inputs[0].files, target}; break;
-    case 3: plan.action = Rewrite{number(), number()}; break;
-    case 4: plan.action = Drop{inputs}; break;
-    default: return plan;
+    case 0:
+      plan.action = Merge{inputs, target};
+      break;
+    case 1:
+      plan.action = Slice{inputs, {random_key(random), random_key(random)}, target};
+      break;
+    case 2:
+      plan.action = Move{inputs[0].run, inputs[0].files, target};
+      break;
+    case 3:
+      plan.action = Rewrite{number(), number()};
+      break;
+    case 4:
+      plan.action = Drop{inputs};
+      break;
+    default:
+      return plan;
   }
   plan.reason = static_cast<Reason>(random.uniform(8));
   plan.urgent = random.one_in(2);
@@ -229,8 +240,9 @@ class Runner {
 
 TEST_CASE("the notation and the effect of plans are as written down", "[tree]") {
   Runner runner;
-  test::run_datadriven_dir(std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
-                           [&](const test::DataCase& data) { return runner.run(data); });
+  test::run_datadriven_dir(
+      std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
+      [&](const test::DataCase& data) { return runner.run(data); });
 }
 
 TEST_CASE("marking a plan busy and free again changes its files alone", "[tree]") {

@@ -1,0 +1,312 @@
+// Encoding of edits and file descriptions, and what edits make of a version.
+#include <catch2/catch.hpp>
+
+#include "base/coding.h"
+#include "version_samples.h"
+
+namespace ebbtide {
+namespace {
+
+using test::any_number;
+using test::plain_file;
+
+std::string encoded(const VersionEdit& edit) {
+  std::string out;
+  edit.encode(&out);
+  return out;
+}
+
+TEST_CASE("edits read back as they were written", "[version]") {
+  Random random(1);
+  for (int i = 0; i < 3000; ++i) {
+    INFO("round " << i << " of seed 1");
+    const VersionEdit edit = test::random_edit(random);
+    const auto decoded = VersionEdit::decode(encoded(edit));
+    if (!decoded.is_ok()) FAIL(decoded.status().to_string());
+    if (!(*decoded == edit)) FAIL(edit.to_text() << "became\n" << decoded->to_text());
+  }
+}
+
+TEST_CASE("file descriptions read back, one behind the other", "[version]") {
+  Random random(2);
+  for (int i = 0; i < 1000; ++i) {
+    const FileMeta a = test::random_file_meta(random), b = test::random_file_meta(random);
+    std::string out;
+    a.encode(&out);
+    b.encode(&out);
+    Bytes in = out;
+    const auto a_back = FileMeta::decode(&in);
+    REQUIRE(a_back.is_ok());
+    const auto b_back = FileMeta::decode(&in);
+    REQUIRE(b_back.is_ok());
+    CHECK((*a_back == a && *b_back == b && in.empty()));
+  }
+}
+
+TEST_CASE("an edit cut off anywhere is refused, or is a shorter edit", "[version]") {
+  Random random(3);
+  for (int i = 0; i < 200; ++i) {
+    const std::string whole = encoded(test::random_edit(random));
+    for (std::size_t n = 0; n < whole.size(); ++n) {
+      const auto decoded = VersionEdit::decode(Bytes(whole).substr(0, n));
+      // Cut between two fields it is an edit that says less.
+      if (decoded.is_ok()) CHECK(encoded(*decoded) == whole.substr(0, n));
+    }
+  }
+}
+
+TEST_CASE("damaged edits are refused or say something else, and never do harm", "[version]") {
+  Random random(4);
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = encoded(test::random_edit(random));
+    if (bytes.empty()) continue;
+    for (int n = 0; n < 3; ++n) bytes[random.uniform(bytes.size())] = static_cast<char>(random.uniform(256));
+    const auto decoded = VersionEdit::decode(bytes);
+    if (!decoded.is_ok()) {
+      CHECK((decoded.status().code() == Code::kCorruption || decoded.status().code() == Code::kUnsupported));
+      CHECK(!decoded.status().message().empty());
+      continue;
+    }
+    (void)decoded->to_text();
+    (void)apply(VersionState{}, *decoded);
+  }
+}
+
+TEST_CASE("a field of a newer version is refused unless it may be skipped", "[version]") {
+  VersionEdit edit;
+  edit.next_file = 9;
+  const auto with_field = [&](std::uint32_t tag) {
+    std::string bytes = encoded(edit);
+    put_varint(&bytes, tag);
+    put_bytes(&bytes, "new");
+    return VersionEdit::decode(bytes);
+  };
+  REQUIRE(with_field(0x40 | 33).is_ok());
+  CHECK(*with_field(0x40 | 33) == edit);
+  const auto refused = with_field(33);
+  REQUIRE(!refused.is_ok());
+  CHECK(refused.status().to_string() == "unsupported: edit: field at byte 3 has tag 33, which this version does not know");
+}
+
+TEST_CASE("the same optional twice, a number too many, too large a level or stamp are malformed", "[version]") {
+  const auto field = [](std::uint32_t tag, std::initializer_list<std::uint64_t> numbers) {
+    std::string payload, out;
+    for (const auto n : numbers) put_varint(&payload, n);
+    put_varint(&out, tag);
+    put_bytes(&out, payload);
+    return out;
+  };
+  const auto tree = [&](const std::string& fields) {
+    std::string out;
+    put_varint(&out, 1);
+    put_bytes(&out, fields);
+    return out;
+  };
+  CHECK(VersionEdit::decode(field(3, {5})).is_ok());
+  CHECK(VersionEdit::decode(tree(field(1, {5}) + field(8, {1, kMaxLevel}))).is_ok());
+  for (const std::string& bad :
+       {field(3, {5}) + field(3, {5}), field(3, {5, 6}), field(3, {}), tree(field(1, {5}) + field(1, {5})), tree(field(1, {0})),
+        tree(field(8, {1, 2})), tree(field(1, {5}) + field(8, {1, kMaxLevel + 1})), tree(field(1, {5}) + field(2, {3})),
+        tree(field(1, {5}) + field(9, {kMaxSeqNum + 1}))}) {
+    const auto decoded = VersionEdit::decode(bad);
+    REQUIRE(!decoded.is_ok());
+    CHECK(decoded.status().code() == Code::kCorruption);
+  }
+}
+
+TEST_CASE("an edit as text", "[version]") {
+  VersionEdit edit;
+  TreeEdit& tree = edit.trees.emplace_back();
+  tree.tree = 3;
+  tree.create = true;
+  tree.stamp = StampMode::kExplicit;
+  tree.added_runs = {{1, 0, 0}, {2, 1, 5}, {3, 0, 0, true}};
+  tree.removed_files = {{7, 8}};
+  tree.added_files.emplace_back(1, plain_file(4, "a\xff", "b\"", 3, 5));
+  tree.removed_runs = {9};
+  tree.relabeled = {{2, 4}};
+  tree.flushed_seq = 77;
+  tree.cursors = {{1, "k"}};
+  tree.next_run = 10;
+  edit.databases = {{0, 3}, {1, kNoTree}};
+  edit.next_file = 12;
+  edit.time_mark = 1000;
+  CHECK(edit.to_text() ==
+        "tree 3: create, stamp explicit\n"
+        "tree 3: add run 1 level 0 as oldest\n"
+        "tree 3: add run 2 level 1 before run 5\n"
+        "tree 3: add run 3 level 0 as newest\n"
+        "tree 3: remove file 8 from run 7\n"
+        "tree 3: add file 4 (metadata 5) \"a\\xff\"..\"b\\x22\" 1000+100 bytes, 2 entries, 0 tombstones, 0 range tombstones, seq "
+        "3..5 "
+        "to run 1\n"
+        "tree 3: run 2 to level 4\n"
+        "tree 3: remove run 9\n"
+        "tree 3: flushed seq 77\n"
+        "tree 3: cursor of level 1 at \"k\"\n"
+        "tree 3: next run 10\n"
+        "database 0 is tree 3\n"
+        "database 1 is no tree\n"
+        "next file 12\n"
+        "time mark 1000\n");
+}
+
+// --- apply
+
+Version two_levels() {
+  Version version;
+  version.tree = 1;
+  const auto file = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi) {
+    return std::make_shared<const FileMeta>(plain_file(num, a, b, lo, hi));
+  };
+  version.runs = {{5, 0, {file(50, "a", "m", 90, 99)}},
+                  {4, 0, {file(40, "c", "z", 80, 89)}},
+                  {1, 1, {file(10, "a", "f", 1, 50), file(12, "g", "k", 2, 60)}}};
+  version.next_run = 6;
+  return version;
+}
+
+std::string layout(const Version& version) {
+  std::string out;
+  for (const Run& run : version.runs) {
+    out += "L" + std::to_string(run.level) + " r" + std::to_string(run.id) + ":";
+    for (const FileMetaPtr& file : run.files) out += " " + std::to_string(file->data_file);
+    out += "\n";
+  }
+  return out;
+}
+
+std::string apply_error(const TreeEdit& edit) {
+  const auto applied = apply(two_levels(), edit);
+  if (applied.is_ok()) return "fits";
+  CHECK(applied.status().code() == Code::kCorruption);
+  return std::string(applied.status().message());
+}
+
+TEST_CASE("an edit merges level 0 into level 1", "[version]") {
+  TreeEdit edit;
+  edit.tree = 1;
+  edit.removed_files = {{5, 50}, {4, 40}, {1, 12}};
+  edit.added_files = {{1, plain_file(62, "n", "z", 3, 99)}, {1, plain_file(60, "g", "m", 2, 98)}};
+  edit.removed_runs = {5, 4};
+  edit.cursors = {{1, "q"}, {3, "x"}};
+  edit.flushed_seq = 99;
+  const auto applied = apply(two_levels(), edit);
+  REQUIRE(applied.is_ok());
+  CHECK(layout(**applied) == "L1 r1: 10 60 62\n");
+  CHECK((*applied)->cursors == std::vector<std::string>{"", "q", "", "x"});
+  CHECK((*applied)->flushed_seq == 99);
+  TreeEdit forget;
+  forget.cursors = {{3, ""}};
+  CHECK((*apply(**applied, forget))->cursors == std::vector<std::string>{"", "q"});
+}
+
+TEST_CASE("added runs find their place", "[version]") {
+  const auto with = [](TreeEdit::AddedRun run) {
+    TreeEdit edit;
+    edit.added_runs = {run};
+    return layout(**apply(two_levels(), edit));
+  };
+  CHECK(with({9, 0, 5}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
+  CHECK(with({9, 0, 4}) == "L0 r5: 50\nL0 r9:\nL0 r4: 40\nL1 r1: 10 12\n");
+  CHECK(with({9, 2, 0}) == "L0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\nL2 r9:\n");
+  // The neighbour has gone, or was not named.
+  CHECK(with({9, 0, 77}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
+  CHECK(with({9, 1, 77}) == "L0 r5: 50\nL0 r4: 40\nL1 r9:\nL1 r1: 10 12\n");
+  CHECK(with({9, 2, 77}) == "L0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\nL2 r9:\n");
+  CHECK(with({9, 0, 1, true}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
+}
+
+TEST_CASE("what does not fit is named", "[version]") {
+  TreeEdit edit;
+  edit.tree = 1;
+  CHECK(apply_error(edit) == "fits");
+  const auto error_of = [](auto change) {
+    TreeEdit bad;
+    bad.tree = 1;
+    change(&bad);
+    return apply_error(bad);
+  };
+  CHECK(error_of([](TreeEdit* e) { e->added_runs = {{4, 0, 0}}; }) == "tree 1: run 4 is added but is there already");
+  CHECK(error_of([](TreeEdit* e) { e->added_runs = {{9, 0, 0}}; }) == "tree 1: run 9 of level 0 lies behind level 1");
+  CHECK(error_of([](TreeEdit* e) { e->removed_files = {{4, 50}}; }) == "tree 1: file 50 is not in run 4");
+  CHECK(error_of([](TreeEdit* e) { e->removed_files = {{3, 50}}; }) == "tree 1: run 3 is not in the tree");
+  CHECK(error_of([](TreeEdit* e) { e->added_files = {{3, plain_file(70, "a", "b")}}; }) == "tree 1: run 3 is not in the tree");
+  CHECK(error_of([](TreeEdit* e) { e->removed_runs = {4}; }) == "tree 1: run 4 is removed but has files");
+  CHECK(error_of([](TreeEdit* e) { e->removed_runs = {3}; }) == "tree 1: run 3 is not in the tree");
+  CHECK(error_of([](TreeEdit* e) { e->relabeled = {{3, 1}}; }) == "tree 1: run 3 is not in the tree");
+  CHECK(error_of([](TreeEdit* e) { e->relabeled = {{5, 1}}; }) == "tree 1: run 4 of level 0 lies behind level 1");
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_files = {{1, plain_file(70, "f", "f2", 1, 1)}};
+        }) == "tree 1: run 1: file 10 and file 70 overlap or are out of order");
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_files = {{1, plain_file(40, "x", "y", 1, 1)}};
+        }) == "tree 1: run 1: file 40 is there twice");
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_files = {{1, plain_file(70, "x", "y", 9, 1)}};
+          e->added_files[0].second.stats.min_seq = 10;
+        }) == "tree 1: run 1: file 70 has its smallest seq above its largest");
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_files = {{1, plain_file(70, "x", "y")}};
+          e->added_files[0].second.stats.largest = "w";
+        }) == "tree 1: run 1: file 70 ends before it starts");
+  // A flush that is not newer than the one before it.
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_runs = {{9, 0, 5}};
+          e->added_files = {{9, plain_file(70, "b", "b", 95, 100)}};
+        }) == "tree 1: file 70 of run 9 overlaps file 50 of the older run 5 and is not newer");
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_runs = {{9, 0, 5}};
+          e->added_files = {{9, plain_file(70, "b", "b", 100, 101)}};
+        }) == "fits");
+  CHECK(error_of([](TreeEdit* e) {
+          e->added_runs = {{9, 0, 5}};
+          e->added_files = {{9, plain_file(70, "n", "p", 95, 100)}};
+        }) == "fits");
+}
+
+TEST_CASE("runs whose ids were taken meanwhile get others", "[version]") {
+  Version base = two_levels();  // next run 6
+  TreeEdit edit;                // made when the next run was 4: its own runs are 4 and 5, run 1 is an old one
+  edit.added_runs = {{4, 0, 1}, {5, 0, 4}};
+  edit.added_files = {{4, plain_file(70, "a", "b")}, {5, plain_file(72, "a", "b")}, {1, plain_file(74, "x", "y")}};
+  edit.removed_files = {{1, 10}};
+  edit.next_run = 6;
+  renumber_added_runs(base, &edit);
+  CHECK(edit.added_runs == std::vector<TreeEdit::AddedRun>{{6, 0, 1}, {7, 0, 6}});
+  CHECK(edit.added_files[0].first == 6);
+  CHECK(edit.added_files[1].first == 7);
+  CHECK(edit.added_files[2].first == 1);
+  CHECK(edit.removed_files == std::vector<std::pair<RunId, FileNum>>{{1, 10}});
+  CHECK(edit.next_run == 8);
+  const TreeEdit before = edit;
+  renumber_added_runs(base, &edit);
+  CHECK(edit == before);
+}
+
+TEST_CASE("what policies see of a file", "[version]") {
+  FileMeta file = plain_file(4, "a", "b", 3, 5);
+  FileShape shape = file.shape(1000, 50);
+  CHECK(shape.num == 4);
+  CHECK(shape.bytes == 1100);
+  CHECK((shape.oldest_birth == 0 && shape.deadline == 0 && shape.dead == 0));
+  Entry entry;
+  entry.key = "c";
+  entry.kind = EntryKind::kTombstone;
+  entry.delete_key = 40;
+  entry.seq = 6;
+  file.stats.add_entry(entry);
+  shape = file.shape(1000, 50);
+  CHECK((shape.tombstones == 1 && shape.invalidated == 1 && shape.oldest_birth == 40 && shape.deadline == 1040));
+  CHECK(file.shape(0, 50).deadline == 0);
+  entry.kind = EntryKind::kValue;
+  entry.expiry = 30;
+  file.stats.add_entry(entry);
+  CHECK(file.shape(1000, 29).oldest_birth == 40);
+  shape = file.shape(1000, 30);
+  CHECK((shape.dead == 1 && shape.oldest_birth == 30 && shape.deadline == 1030));
+  CHECK(file.shape(~Millis{0}, 30).deadline == ~Millis{0});
+}
+
+}  // namespace
+}  // namespace ebbtide
