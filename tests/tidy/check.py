@@ -118,10 +118,11 @@ RULES = [
     (
         "files",
         ("engine/io", "engine/base"),
-        r"fcntl\.h|sys/(?:stat|statvfs|file|statfs|xattr)\.h|dirent\.h|fstream|filesystem|linux/(?:falloc|fs|io_uring)\.h",
+        r"sys/(?:stat|statvfs|file|statfs|xattr)\.h|dirent\.h|fstream|filesystem|linux/(?:falloc|fs|io_uring)\.h",
         r"creat|openat|pread|pwrite|readv|writev|preadv2?|pwritev2?|fsync(?=\s*\(\s*[^)\s])|fdatasync|sync_file_range|fallocate|posix_fallocate|posix_fadvise|ftruncate|"
         r"mkdir|rmdir|opendir|readdir|flock|fopen|freopen|mkstemp|renameat2?|unlinkat|linkat",
     ),
+    ("file descriptors", ("engine/io", "engine/base", "server/net", "server/admin"), r"fcntl\.h", r"fcntl|dup2|ioctl"),
     (
         "sockets",
         ("server/net", "server/admin"),
