@@ -205,6 +205,14 @@ LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home/\w+|root|work|Users/\w+)/[\w.]")
 TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".js", ""}
 BIG = 1_000_000
+DOCUMENT = re.compile(r"(?<![\w/.:*<>{}-])((?:[\w.-]+/)*[\w-]+\.md)\b")
+
+
+def missing_documents(root, path, text):
+    """Documents that the text names and that are not in the project, seen from its folder, the top, or where documents lie."""
+    for match in DOCUMENT.finditer(text):
+        if not any((place / match[1]).exists() for place in (path.parent, root, root / "engine/docs")):
+            yield text.count("\n", 0, match.start()) + 1, match[1]
 
 
 def check_hygiene(root):
@@ -224,6 +232,8 @@ def check_hygiene(root):
             continue
         if path.suffix == ".h" and not re.search(r"^#pragma once$", text, re.M):
             yield f"{relative}: no #pragma once"
+        for number, name in missing_documents(root, path, text):
+            yield f"{relative}:{number}: names {name}, which is not there"
         is_code = path.suffix in SOURCES
         for number, line in enumerate(text.split("\n"), 1):
             if LEFT_OVERS.search(line):

@@ -116,12 +116,13 @@ class Rules(unittest.TestCase):
             ("server/net/c.cc", "\tint x;\n", "tab"),
             ("server/net/d.cc", "int x; \n", "blank"),
             ("server/net/e.cc", "int x;", "newline"),
+            ("engine/base/f.h", "#pragma once\n// see GONE" + ".md, section 5\n", "not there"),
             ("tests/big.bin", "x" * (check.BIG + 1), "bytes"),
         ):
             with self.subTest(name):
                 self.assert_one("hygiene", name, text, part)
                 (self.root / name).unlink()
-        self.assert_clean("hygiene", "engine/base/a.h", "#pragma once\nint x;\n")
+        self.assert_clean("hygiene", "engine/base/a.h", "#pragma once\n// ARCHITECTURE.md says why\n")
 
 
 class Summary(unittest.TestCase):
