@@ -21,6 +21,7 @@ enum EditTag : std::uint32_t {
   kOldestLog = 5,
   kLastSeq = 6,
   kTimeMark = 7,
+  kDatabasesSeq = 8,
 };
 enum TreeTag : std::uint32_t {
   kId = 1,
@@ -292,6 +293,7 @@ void VersionEdit::encode(std::string* out) const {
   if (oldest_log) put_numbers(out, kOldestLog, *oldest_log);
   if (last_seq) put_numbers(out, kLastSeq, *last_seq);
   if (time_mark) put_numbers(out, kTimeMark, *time_mark);
+  if (databases_seq) put_numbers(out, kDatabasesSeq, *databases_seq);
 }
 
 Result<VersionEdit> VersionEdit::decode(Bytes in) {
@@ -318,6 +320,9 @@ Result<VersionEdit> VersionEdit::decode(Bytes in) {
       case kTimeMark:
         field->once(&edit.time_mark, field->number());
         return true;
+      case kDatabasesSeq:
+        field->once(&edit.databases_seq, field->number(kMaxSeqNum));
+        return true;
       case kTree:
         TRY(decode_tree(field->rest(), &edit.trees.emplace_back()));
         return true;
@@ -340,6 +345,7 @@ std::string VersionEdit::to_text() const {
   if (next_tree) out += "next tree " + std::to_string(*next_tree) + "\n";
   if (oldest_log) out += "oldest log " + std::to_string(*oldest_log) + "\n";
   if (last_seq) out += "last seq " + std::to_string(*last_seq) + "\n";
+  if (databases_seq) out += "databases seq " + std::to_string(*databases_seq) + "\n";
   if (time_mark) out += "time mark " + std::to_string(*time_mark) + "\n";
   return out;
 }

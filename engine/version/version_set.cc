@@ -162,6 +162,7 @@ VersionPtr VersionSet::tree(TreeId id) const {
 const std::map<DatabaseId, TreeId>& VersionSet::databases() const { return impl_->state.databases; }
 FileNum VersionSet::oldest_log() const { return impl_->state.oldest_log; }
 SeqNum VersionSet::last_seq() const { return impl_->state.last_seq; }
+SeqNum VersionSet::databases_seq() const { return impl_->state.databases_seq; }
 Millis VersionSet::time_mark() const { return impl_->state.time_mark; }
 FileNum VersionSet::manifest_file() const { return impl_->manifest; }
 std::uint64_t VersionSet::manifest_bytes() const { return impl_->manifest_bytes; }

@@ -44,7 +44,8 @@ Result<VersionState> apply(const VersionState& base, const VersionEdit& edit) {
   if (edit.next_tree) state.next_tree = std::max(state.next_tree, *edit.next_tree);
   if (edit.oldest_log) state.oldest_log = std::max(state.oldest_log, *edit.oldest_log);
   if (edit.last_seq) state.last_seq = std::max(state.last_seq, *edit.last_seq);
-  if (edit.time_mark) state.time_mark = std::max(state.time_mark, *edit.time_mark);
+  if (edit.time_mark) state.time_mark = *edit.time_mark;  // a clean close takes the lead of the mark back
+  if (edit.databases_seq) state.databases_seq = std::max(state.databases_seq, *edit.databases_seq);
   for (const TreeEdit& tree : edit.trees) TRY(apply_tree(&state, tree));
   for (const auto& [database, tree] : edit.databases) {
     if (tree == kNoTree) {
@@ -87,6 +88,7 @@ VersionEdit snapshot(const VersionState& state) {
   edit.oldest_log = state.oldest_log;
   edit.last_seq = state.last_seq;
   edit.time_mark = state.time_mark;
+  edit.databases_seq = state.databases_seq;
   return edit;
 }
 

@@ -14,6 +14,7 @@ struct VersionState {
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
   SeqNum last_seq = 0;
+  SeqNum databases_seq = 0;
   Millis time_mark = 0;
 };
 

@@ -1,0 +1,171 @@
+// Power loss and faults. After each the database opens, has everything that was promised, and is a prefix of what was written.
+#include <cstdlib>
+#include <set>
+
+#include "engine/db/model.h"
+
+using namespace ebbtide;
+
+namespace {
+
+int rounds_from_env(const char* name, int fallback) {
+  const char* env = std::getenv(name);
+  return env != nullptr ? std::atoi(env) : fallback;
+}
+
+Settings crash_settings(FsyncMode fsync) {
+  Settings s = Harness::small();
+  s.memtable_size = 16 << 10;
+  s.wal_segment_size = 64 << 10;
+  s.fsync = fsync;
+  return s;
+}
+
+void some_work(Harness& h, ModelDriver& driver, int operations) {
+  for (int i = 0; i < operations; ++i) {
+    const auto dice = driver.random().uniform(100);
+    if (dice < 85) {
+      driver.write();
+    } else if (dice < 92) {
+      h.pool.run_one();
+    } else if (dice < 95) {
+      REQUIRE(h.db->flush(0).is_ok());
+    } else if (dice < 97) {
+      h.advance(driver.random().uniform(3000));
+    } else {
+      h.settle();
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("power loss: what was synced survives, and what survives is a prefix") {
+  const int seeds = rounds_from_env("EBBTIDE_CRASH_SEEDS", 300);
+  for (int s = 0; s < seeds; ++s) {
+    const auto seed = static_cast<std::uint64_t>(s);
+    INFO("seed " << seed);
+    const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
+    const FsyncMode fsync = modes[s % 3];
+    Harness h(crash_settings(fsync));
+    h.open();
+    ModelDriver driver(h, seed, 150);
+    for (int crash = 0; crash < 3; ++crash) {
+      some_work(h, driver, 120);
+      const SeqNum promised = fsync == FsyncMode::kAlways ? driver.durable() : driver.synced();
+      h.crash(s % 5 == 0 ? CrashMode::kNothing : CrashMode::kRandom, seed * 10 + static_cast<std::uint64_t>(crash));
+      h.open();
+      driver.check_recovered(promised);
+    }
+  }
+}
+
+TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, and is a prefix") {
+  // One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; crash before its k-th
+  // mutating operation, for every k.
+  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_CRASH_STEP", 7));
+  for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
+    bool more = true;
+    for (std::uint64_t k = 1; more; k += step) {
+      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
+      Harness h(crash_settings(FsyncMode::kAlways));
+      h.open();
+      ModelDriver driver(h, 42, 120);
+      std::unique_ptr<MemoryFileSystem> left;
+      SeqNum promised = 0;
+      h.faults->before_nth(k, kMutatingOps, [&] {
+        left = h.files->crash_clone(k, mode);
+        promised = h.db->durable_seq();
+      });
+      for (int i = 0; i < 12 && left == nullptr; ++i) some_work(h, driver, 30);
+      more = left != nullptr;
+      if (!more) break;
+      h.abandon(std::move(left));
+      h.open();
+      driver.check_recovered(promised);
+      h.settle();
+      driver.check_everything();
+      const auto report = h.db->verify(0);
+      for (const std::string& error : report->errors) FAIL_CHECK(error);
+      some_work(h, driver, 20);
+      h.reopen();
+      driver.check_everything();
+    }
+  }
+}
+
+TEST_CASE("a crash during recovery: the next one does it again") {
+  for (std::uint64_t k = 1; k < 60; k += 3) {
+    INFO("second crash before operation " << k);
+    Harness h(crash_settings(FsyncMode::kAlways));
+    h.open();
+    ModelDriver driver(h, 7, 120);
+    some_work(h, driver, 200);
+    const SeqNum promised = driver.durable();
+    h.crash(CrashMode::kRandom, k);
+    std::unique_ptr<MemoryFileSystem> left;
+    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k, CrashMode::kRandom); });
+    h.open();
+    h.settle();
+    if (left == nullptr) left = h.files->crash_clone(k, CrashMode::kRandom);
+    h.abandon(std::move(left));
+    h.open();
+    driver.check_recovered(promised);
+  }
+}
+
+TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, no abort, and a clean reopening") {
+  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_FAULT_STEP", 5));
+  for (const bool sticky : {false, true}) {
+    for (std::uint64_t n = 1; n <= 300; n += step) {
+      INFO("fault at " << n << (sticky ? ", sticky" : ", once"));
+      Harness h(crash_settings(FsyncMode::kAlways));
+      h.open();
+      FileFault fault;
+      fault.nth = n;
+      fault.sticky = sticky;
+      h.faults->inject(fault);
+      std::map<std::string, std::string> certain;
+      std::map<std::string, std::set<std::string>> possible;  // outcome unknown
+      for (int i = 0; i < 400; ++i) {
+        const std::string key = "key" + std::to_string(i % 90), value = std::to_string(i) + std::string(150, 'v');
+        WriteBatch batch;
+        batch.put(0, key, value);
+        const Status status = h.db->commit(batch);
+        if (!status.is_ok()) {
+          h.advance(3000);
+          h.settle();
+          continue;
+        }
+        h.db->write_log();
+        if (h.db->durable_seq() >= batch.last_seq()) {
+          certain[key] = value;
+          possible.erase(key);
+        } else {
+          possible[key].insert(value);
+        }
+        if (i % 40 == 0) h.settle();
+      }
+      h.faults->clear_faults();
+      // It heals by itself, without a restart, once the fault is gone.
+      for (int i = 0; i < 5; ++i) {
+        h.advance(3000);
+        h.settle();
+      }
+      CHECK(h.db->write_status().is_ok());
+      const auto check = [&] {
+        for (const auto& [key, value] : certain) {
+          const std::string got = h.get(0, key);
+          if (got != value && possible[key].count(got) == 0) FAIL_CHECK(key << ": lost or wrong");
+        }
+      };
+      check();
+      (void)h.db->close();
+      h.drop();
+      h.files = h.files->crash_clone(n, CrashMode::kNothing);
+      h.faults = std::make_unique<FaultFileSystem>(*h.files);
+      h.open();
+      check();
+    }
+  }
+}

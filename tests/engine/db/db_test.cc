@@ -1,0 +1,301 @@
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+std::string key_of(int i) {
+  char buffer[16];
+  std::snprintf(buffer, sizeof buffer, "key%06d", i);
+  return buffer;
+}
+std::string scan(Harness& h, DatabaseId d, const KeyRange& range = {}) {
+  IteratorOptions options;
+  options.bounds = range;
+  auto it = h.db->iterate(h.db->lease(d), options);
+  std::string out;
+  for (it->seek_to_first(); it->valid(); it->next()) out.append(it->key()).append("=").append(it->value()).append(" ");
+  CHECK(it->status().is_ok());
+  return out;
+}
+}  // namespace
+
+TEST_CASE("a value that was put is read, from memory, from tables and after a restart") {
+  Harness h;
+  h.open();
+  CHECK(h.get(0, "a") == "(absent)");
+  h.put(0, "a", "1");
+  h.put(0, "b", "2");
+  h.put(0, "a", "3");
+  h.del(0, "b");
+  CHECK(h.get(0, "a") == "3");
+  CHECK(h.get(0, "b") == "(absent)");
+  SECTION("memtable") {}
+  SECTION("restart") { h.reopen(); }
+  SECTION("flushed") { REQUIRE(h.db->flush(0).is_ok()); }
+  SECTION("flushed, restart") {
+    REQUIRE(h.db->flush(0).is_ok());
+    h.reopen();
+  }
+  SECTION("killed") {
+    h.crash(CrashMode::kEverything, 1);
+    h.open();
+  }
+  SECTION("compacted") { REQUIRE(h.db->compact(0, {}).is_ok()); }
+  CHECK(h.get(0, "a") == "3");
+  CHECK(h.get(0, "b") == "(absent)");
+  CHECK(scan(h, 0) == "a=3 ");
+}
+
+TEST_CASE("databases are apart; swap and flush act at once and survive") {
+  Harness h;
+  h.open();
+  h.put(0, "k", "zero");
+  h.put(1, "k", "one");
+  WriteBatch batch;
+  batch.swap_databases(0, 1);
+  h.write(batch);
+  CHECK(h.get(0, "k") == "one");
+  CHECK(h.get(1, "k") == "zero");
+  batch.clear();
+  batch.put(1, "before", "x");
+  batch.flush_database(1);
+  batch.put(1, "after", "y");
+  h.write(batch);
+  const auto expect = [&] {
+    CHECK(h.get(0, "k") == "one");
+    CHECK(h.get(1, "k") == "(absent)");
+    CHECK(h.get(1, "before") == "(absent)");
+    CHECK(h.get(1, "after") == "y");
+  };
+  expect();
+  SECTION("restart") { h.reopen(); }
+  SECTION("killed before the manifest heard of it") {
+    h.crash(CrashMode::kEverything, 3);
+    h.open();
+  }
+  SECTION("killed after") {
+    h.settle();
+    h.crash(CrashMode::kEverything, 3);
+    h.open();
+  }
+  SECTION("twice") {
+    h.settle();
+    h.reopen();
+    h.crash(CrashMode::kEverything, 3);
+    h.open();
+  }
+  expect();
+}
+
+TEST_CASE("FLUSHDB gives the files back") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 3000; ++i) h.put(0, key_of(i), std::string(100, 'v'));
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  CHECK(h.db->stats().table_live_bytes > 200'000);
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  h.settle();
+  h.advance(1000);
+  h.settle();
+  CHECK(h.db->stats().table_live_bytes == 0);
+  std::uint64_t tables = 0;
+  for (const std::string& path : h.files->tree()) tables += path.find(".data") != std::string::npos ? 1 : 0;
+  CHECK(tables == 0);
+}
+
+TEST_CASE("a range delete hides older versions everywhere and newer ones nowhere") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.del_range(0, key_of(10), key_of(90));
+  h.put(0, key_of(50), "new");
+  const auto expect = [&] {
+    CHECK(h.get(0, key_of(9)) == "old");
+    CHECK(h.get(0, key_of(10)) == "(absent)");
+    CHECK(h.get(0, key_of(50)) == "new");
+    CHECK(h.get(0, key_of(89)) == "(absent)");
+    CHECK(h.get(0, key_of(90)) == "old");
+    CHECK(*h.db->count(0, {}) == 21);
+  };
+  expect();
+  REQUIRE(h.db->flush(0).is_ok());
+  expect();
+  h.reopen();
+  expect();
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  expect();
+  CHECK(h.db->tree_info(0)->runs.size() == 1);
+  CHECK(h.db->tree_info(0)->runs[0].range_tombstones == 0);
+  h.del_range(0, "", "");
+  CHECK(*h.db->count(0, {}) == 0);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK(*h.db->count(0, {}) == 0);
+}
+
+TEST_CASE("what has expired is gone, in memory and in tables, and stays gone") {
+  Harness h;
+  h.open();
+  const Millis now = h.db->now();
+  h.put(0, "a", "1", now + 5000);
+  h.put(0, "b", "2", now + 50'000);
+  CHECK(h.get(0, "a") == "1");
+  if (GENERATE(false, true)) REQUIRE(h.db->flush(0).is_ok());
+  h.advance(5000);
+  CHECK(h.get(0, "a") == "(absent)");
+  CHECK(h.get(0, "b") == "2");
+  CHECK(scan(h, 0) == "b=2 ");
+  h.clock.set_wall(1000);  // somebody sets the clock back
+  h.db->tick();
+  CHECK(h.get(0, "a") == "(absent)");
+  h.reopen();
+  CHECK(h.get(0, "a") == "(absent)");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK(h.get(0, "a") == "(absent)");
+  CHECK(h.get(0, "b") == "2");
+}
+
+TEST_CASE("a batch that relied on an expiry that has passed is not committed") {
+  Harness h;
+  h.open();
+  WriteBatch batch;
+  batch.put(0, "a", "1");
+  batch.rely_on_expiry(h.db->now() + 100);
+  h.advance(100);
+  CHECK(h.db->commit(batch).code() == Code::kRetry);
+  CHECK(h.get(0, "a") == "(absent)");
+}
+
+TEST_CASE("large values go through log, table, merge and restart unharmed") {
+  Harness h;
+  h.settings.memory_budget = 256 << 20;
+  h.open();
+  const std::string big(3 << 20, 'x'), bigger(5 << 20, 'y'), edge(kLargeValueBytes, 'e'), over(kLargeValueBytes + 1, 'o');
+  h.put(0, "big", big);
+  h.put(0, "small", "s");
+  WriteBatch batch;
+  batch.put(0, "a", "1");
+  batch.put_shared(0, "bigger", std::make_shared<const std::string>(bigger), {});
+  batch.put(0, "z", "2");
+  batch.put(0, "edge", edge);
+  batch.put(0, "over", over);
+  h.write(batch);
+  const auto expect = [&] {
+    CHECK(h.get(0, "big") == big);
+    CHECK(h.get(0, "bigger") == bigger);
+    CHECK(h.get(0, "edge") == edge);
+    CHECK(h.get(0, "over") == over);
+    CHECK(h.get(0, "a") == "1");
+    CHECK(h.get(0, "z") == "2");
+    CHECK(h.get(0, "small") == "s");
+  };
+  expect();
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  expect();
+  REQUIRE(h.db->flush(0).is_ok());
+  expect();
+  h.put(0, "c", "3");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  expect();
+  h.reopen();
+  expect();
+  CHECK(h.db->verify(0)->errors.empty());
+}
+
+TEST_CASE("an iterator sees its view, whatever happens meanwhile") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 500; ++i) h.put(0, key_of(i), "one");
+  auto it = h.db->iterate(h.db->lease(0), {});
+  it->seek_to_first();
+  for (int i = 0; i < 500; ++i) h.put(0, key_of(i), "two");
+  h.del_range(0, key_of(100), key_of(400));
+  REQUIRE(h.db->flush(0).is_ok());
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  int seen = 0;
+  for (; it->valid(); it->next()) seen += it->value() == "one" ? 1 : 0;
+  CHECK(seen == 500);
+  CHECK(*h.db->count(0, {}) == 200);
+}
+
+TEST_CASE("the same directory cannot be opened twice") {
+  Harness h;
+  h.open();
+  Harness other;
+  Components components;
+  components.fs = h.faults.get();
+  components.clock = &h.clock;
+  components.background = &other.pool;
+  auto second = Db::open(h.settings, components);
+  CHECK(second.status().code() == Code::kBusy);
+}
+
+TEST_CASE("a wall clock far past the last use is refused, unless accepted") {
+  Harness h;
+  h.open();
+  h.put(0, "a", "1");
+  REQUIRE(h.db->close().is_ok());
+  h.drop();
+  h.clock.set_wall(h.clock.wall_ms() + 31ull * 24 * 3600 * 1000);
+  const Status status = h.try_open();
+  CHECK(status.code() == Code::kInvalidArgument);
+  CHECK(status.message().find("--accept-clock") != Bytes::npos);
+  h.settings.accept_clock = true;
+  h.open();
+  CHECK(h.get(0, "a") == "1");
+}
+
+TEST_CASE("engine time never goes back over crashes, and does not run away either") {
+  Harness h;
+  h.open();
+  Millis last = 0;
+  for (int i = 0; i < 50; ++i) {
+    h.advance(1000);
+    CHECK(h.db->now() >= last);
+    last = h.db->now();
+    h.put(0, "k", std::to_string(i));
+    h.crash(CrashMode::kEverything, 1);
+    h.open();
+    CHECK(h.db->now() >= last);
+  }
+  CHECK(h.db->now() <= h.clock.wall_ms() + 10'000 + 1000);
+}
+
+TEST_CASE("a log that lost what the manifest relies on is reported, not passed over") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "v");
+  REQUIRE(h.db->close().is_ok());
+  h.drop();
+  for (const std::string& path : h.files->tree()) {
+    if (path.find(".wal") != std::string::npos) REQUIRE(h.files->truncate(path, *h.files->file_size(path) - 10).is_ok());
+  }
+  const Status status = h.try_open();
+  CHECK(status.code() == Code::kCorruption);
+  INFO(status.to_string());
+  CHECK(status.message().find("relies on") != Bytes::npos);
+}
+
+TEST_CASE("tiles of any size, mixed in one tree and changed while running") {
+  Harness h;
+  h.open();
+  int n = 0;
+  for (std::uint32_t tile : {1u, 4u, 64u, 2u, 1u, 16u}) {
+    TreeSettings t = h.settings.tree;
+    t.pages_per_tile = tile;
+    REQUIRE(h.db->set_tree_settings(0, t).is_ok());
+    for (int i = 0; i < 700; ++i) h.put(0, key_of((n + i * 37) % 3000), "v" + std::to_string(tile));
+    n += 500;
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  h.settle();
+  const std::uint64_t count = *h.db->count(0, {});
+  std::uint64_t found = 0;
+  for (int i = 0; i < 3000; ++i) found += h.get(0, key_of(i)) != "(absent)" ? 1 : 0;
+  CHECK(found == count);
+  CHECK(h.db->verify(0)->errors.empty());
+}

@@ -1,0 +1,134 @@
+// A database in which the test decides everything: files in memory that can lose power, time that moves when told, background work
+// that runs when told.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <catch2/catch.hpp>
+#include <engine/db.h>
+
+#include "base/background_pool.h"
+#include "base/clock.h"
+#include "io/fault_fs.h"
+#include "io/memory_fs.h"
+
+namespace ebbtide {
+
+struct Harness {
+  explicit Harness(Settings s = small()) : settings(std::move(s)) {
+    files = std::make_unique<MemoryFileSystem>();
+    faults = std::make_unique<FaultFileSystem>(*files);
+  }
+  ~Harness() { db.reset(); }
+
+  /// A few keys fill a memtable, a few memtables fill a level.
+  static Settings small() {
+    Settings s;
+    s.dir = "data";
+    s.memory_budget = 64 << 20;
+    s.memtable_size = 64 << 10;
+    s.wal_segment_size = 256 << 10;
+    s.tree.file_size = 128 << 10;
+    s.tree.page_size = 1024;
+    s.tree.compression = Compression::kNone;
+    s.tree.compression_last_level = Compression::kNone;
+    return s;
+  }
+
+  Status try_open() {
+    Components components;
+    components.fs = faults.get();
+    components.clock = &clock;
+    components.background = &pool;
+    components.seed = 1;
+    auto opened = Db::open(settings, components);
+    if (!opened.is_ok()) return opened.status();
+    db = std::move(opened).value();
+    return Status::ok();
+  }
+  void open() {
+    const Status status = try_open();
+    INFO(status.to_string());
+    REQUIRE(status.is_ok());
+  }
+  /// A clean stop and start.
+  void reopen() {
+    const Status closed = db->close();
+    INFO(closed.to_string());
+    CHECK(closed.is_ok());
+    drop();
+    open();
+  }
+  /// Lets go of the database without closing files properly first: what a crash leaves is in `mode`.
+  void crash(CrashMode mode, std::uint64_t seed) {
+    auto left = files->crash_clone(seed, mode);
+    abandon(std::move(left));
+  }
+  /// Goes on with what `left` holds.
+  void abandon(std::unique_ptr<MemoryFileSystem> left) {
+    drop();
+    files = std::move(left);
+    faults = std::make_unique<FaultFileSystem>(*files);
+    clock.reboot();
+  }
+  void drop() {
+    db.reset();
+    while (pool.run_one()) {
+    }
+  }
+  /// Everything that background work has to do.
+  void settle() { pool.run_all(); }
+  void advance(Millis ms) {
+    clock.advance(ms);
+    db->tick();
+    db->tick();
+  }
+
+  SeqNum put(DatabaseId d, Bytes key, Bytes value, Millis expiry = 0) {
+    WriteBatch batch;
+    batch.put(d, key, value, {kNoStamp, expiry});
+    return write(batch);
+  }
+  SeqNum del(DatabaseId d, Bytes key) {
+    WriteBatch batch;
+    batch.del(d, key);
+    return write(batch);
+  }
+  SeqNum del_range(DatabaseId d, Bytes start, Bytes end) {
+    WriteBatch batch;
+    batch.delete_range(d, start, end);
+    return write(batch);
+  }
+  SeqNum write(WriteBatch& batch) {
+    const Status status = db->commit(batch);
+    INFO(status.to_string());
+    REQUIRE(status.is_ok());
+    db->write_log();
+    return batch.empty() ? 0 : batch.last_seq();
+  }
+  /// The value, or "(absent)", or the error. Reads without blocking first, as the server does.
+  std::string get(DatabaseId d, Bytes key) {
+    const LookupKey lookup{key, hash_key(key)};
+    MissSet misses;
+    for (int round = 0;; ++round) {
+      PassGuard guard(*db);
+      Found found;
+      const ReadView view = db->view(d, db->now(), round < 4 ? ReadMode::kResident : ReadMode::kBlocking, &misses);
+      const Status status = view.get(lookup, &found);
+      if (status.is_ok()) return std::string(found.value);
+      if (status.is_not_found()) return "(absent)";
+      if (!status.is_not_resident()) return status.to_string();
+      REQUIRE(db->fetch(&misses, [] {}));
+    }
+  }
+
+  Settings settings;
+  SimulatedClock clock;
+  ManualPool pool;
+  std::unique_ptr<MemoryFileSystem> files;
+  std::unique_ptr<FaultFileSystem> faults;
+  std::unique_ptr<Db> db;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,233 @@
+// What the database should say: ordered maps, and the list of operations they came from, so that any prefix can be rebuilt.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/db/harness.h"
+
+namespace ebbtide {
+
+class Model {
+ public:
+  struct Value {
+    std::string bytes;
+    Millis expiry = 0;
+  };
+  using Map = std::map<std::string, Value>;
+  struct Op {
+    enum Kind { kPut, kDel, kRange, kFlush, kSwap } kind;
+    DatabaseId database, other;
+    std::string key, end;
+    Value value;
+  };
+  struct Batch {
+    SeqNum first = 0, last = 0;
+    std::vector<Op> ops;
+  };
+
+  explicit Model(DatabaseId databases) : maps_(databases) {}
+
+  void apply(Batch batch) {
+    for (const Op& op : batch.ops) apply(op);
+    history_.push_back(std::move(batch));
+  }
+  /// Goes back to what was there after `seq`. False if that cuts a batch in two.
+  bool rewind(SeqNum seq) {
+    for (Map& map : maps_) map.clear();
+    std::vector<Batch> kept;
+    for (Batch& batch : history_) {
+      if (batch.first > seq) break;
+      if (batch.last > seq) return false;
+      kept.push_back(std::move(batch));
+    }
+    history_ = std::move(kept);
+    for (const Batch& batch : history_) {
+      for (const Op& op : batch.ops) apply(op);
+    }
+    return true;
+  }
+  [[nodiscard]] std::string get(DatabaseId d, const std::string& key, Millis now) const {
+    auto it = maps_[d].find(key);
+    return it == maps_[d].end() || dead(it->second, now) ? "(absent)" : it->second.bytes;
+  }
+  [[nodiscard]] const Map& map(DatabaseId d) const { return maps_[d]; }
+  [[nodiscard]] static bool dead(const Value& v, Millis now) { return v.expiry != 0 && v.expiry <= now; }
+  [[nodiscard]] SeqNum last_seq() const { return history_.empty() ? 0 : history_.back().last; }
+
+ private:
+  void apply(const Op& op) {
+    Map& map = maps_[op.database];
+    switch (op.kind) {
+      case Op::kPut: map[op.key] = op.value; break;
+      case Op::kDel: map.erase(op.key); break;
+      case Op::kRange: map.erase(map.lower_bound(op.key), op.end.empty() ? map.end() : map.lower_bound(op.end)); break;
+      case Op::kFlush: map.clear(); break;
+      case Op::kSwap: std::swap(maps_[op.database], maps_[op.other]); break;
+    }
+  }
+  std::vector<Map> maps_;
+  std::vector<Batch> history_;
+};
+
+/// Drives harness and model side by side with random operations. Every check names the seed through INFO of the caller.
+class ModelDriver {
+ public:
+  ModelDriver(Harness& harness, std::uint64_t seed, int keys) : h_(harness), random_(seed), keys_(keys), model_(kDatabases) {}
+  static constexpr DatabaseId kDatabases = 2;
+
+  /// One random write batch.
+  void write() {
+    WriteBatch batch;
+    Model::Batch mirror;
+    const int count = random_.one_in(4) ? 1 + static_cast<int>(random_.uniform(5)) : 1;
+    for (int i = 0; i < count; ++i) add_op(&batch, &mirror);
+    if (batch.empty()) return;
+    const Status status = h_.db->commit(batch);
+    REQUIRE(status.is_ok());
+    mirror.first = batch.first_seq();
+    mirror.last = batch.last_seq();
+    model_.apply(std::move(mirror));
+    if (!random_.one_in(3)) h_.db->write_log();
+    durable_ = h_.db->durable_seq();
+    synced_ = h_.db->stats().synced_seq;
+  }
+  void check_get() {
+    const auto d = database();
+    const std::string key = random_key();
+    CHECK(h_.get(d, key) == model_.get(d, key, h_.db->now()));
+  }
+  void check_scan() {
+    const auto d = database();
+    KeyRange range;
+    if (random_.one_in(2)) range = random_range();
+    IteratorOptions options;
+    options.bounds = range;
+    if (random_.one_in(3)) options.max_steps = 1 + random_.uniform(20);
+    const ReadView view = h_.db->lease(d);
+    auto it = h_.db->iterate(view, options);
+    std::vector<std::pair<std::string, std::string>> expected, seen;
+    for (const auto& [key, value] : model_.map(d)) {
+      if (range.contains(key) && !Model::dead(value, view.now())) expected.emplace_back(key, value.bytes);
+    }
+    const bool backward = random_.one_in(2);
+    if (backward) {
+      std::reverse(expected.begin(), expected.end());
+      for (it->seek_to_last(); it->valid() || it->paused();) {
+        if (it->paused()) {
+          it->seek_before(std::string(it->resume_key()));
+          continue;
+        }
+        seen.emplace_back(it->key(), it->value());
+        it->prev();
+      }
+    } else {
+      for (it->seek_to_first(); it->valid() || it->paused();) {
+        if (it->paused()) {
+          it->seek(std::string(it->resume_key()));
+          continue;
+        }
+        seen.emplace_back(it->key(), it->value());
+        it->next();
+      }
+    }
+    CHECK(it->status().is_ok());
+    CHECK(seen == expected);
+  }
+  void check_everything() {
+    for (DatabaseId d = 0; d < kDatabases; ++d) {
+      const ReadView view = h_.db->lease(d);
+      auto it = h_.db->iterate(view, {});
+      std::map<std::string, std::string> expected, seen;
+      for (const auto& [key, value] : model_.map(d)) {
+        if (!Model::dead(value, view.now())) expected[key] = value.bytes;
+      }
+      for (it->seek_to_first(); it->valid(); it->next()) seen.emplace(it->key(), it->value());
+      REQUIRE(it->status().is_ok());
+      REQUIRE(seen == expected);
+      for (int i = 0; i < 10; ++i) {
+        const std::string key = random_key();
+        REQUIRE(h_.get(d, key) == model_.get(d, key, h_.db->now()));
+      }
+    }
+  }
+  /// After a crash and open: what was durable is there, and what is there is a prefix.
+  void check_recovered(SeqNum must_have) {
+    const SeqNum recovered = h_.db->visible_seq();
+    CHECK(recovered >= must_have);
+    REQUIRE(model_.rewind(recovered));
+    check_everything();
+  }
+
+  [[nodiscard]] SeqNum durable() const { return durable_; }
+  [[nodiscard]] SeqNum synced() const { return synced_; }
+  Random& random() { return random_; }
+  Model& model() { return model_; }
+
+ private:
+  DatabaseId database() { return random_.one_in(5) ? 1 : 0; }
+  std::string random_key() {
+    // Some keys share long prefixes, some are a prefix of another, some hold awkward bytes.
+    const auto i = random_.uniform(static_cast<std::uint64_t>(keys_));
+    switch (i % 7) {
+      case 0: return "k" + std::to_string(i / 7);
+      case 1: return std::string("k\0", 2) + std::to_string(i / 7);
+      case 2: return "k\xff" + std::to_string(i / 7);
+      case 3: return std::string(static_cast<std::size_t>(i % 50), 'a');
+      default: return "user:000000:" + std::to_string(i);
+    }
+  }
+  KeyRange random_range() {
+    std::string a = random_key(), b = random_key();
+    if (b < a) std::swap(a, b);
+    if (random_.one_in(20)) b.clear();
+    return {a, b};
+  }
+  void add_op(WriteBatch* batch, Model::Batch* mirror) {
+    Model::Op op{};
+    op.database = database();
+    const auto dice = random_.uniform(1000);
+    if (dice < 650) {
+      op.kind = Model::Op::kPut;
+      op.key = random_key();
+      const std::size_t size = random_.one_in(400) ? kLargeValueBytes + random_.uniform(100'000) : random_.uniform(200);
+      op.value.bytes = std::to_string(random_.next()) + std::string(size, static_cast<char>('a' + random_.uniform(26)));
+      if (random_.one_in(8)) op.value.expiry = h_.db->now() + 1 + random_.uniform(60'000);
+      batch->put(op.database, op.key, op.value.bytes, {kNoStamp, op.value.expiry});
+    } else if (dice < 940) {
+      op.kind = Model::Op::kDel;
+      op.key = random_key();
+      batch->del(op.database, op.key);
+    } else if (dice < 990) {
+      op.kind = Model::Op::kRange;
+      const KeyRange range = random_range();
+      if (range.start >= range.end && !range.end.empty()) return;
+      op.key = range.start;
+      op.end = range.end;
+      if (op.end.empty() && !random_.one_in(10)) return;
+      batch->delete_range(op.database, op.key, op.end);
+    } else if (dice < 993) {
+      op.kind = Model::Op::kFlush;
+      batch->flush_database(op.database);
+    } else if (dice < 997) {
+      op.kind = Model::Op::kSwap;
+      op.database = 0;
+      op.other = 1;
+      batch->swap_databases(0, 1);
+    } else {
+      return;
+    }
+    mirror->ops.push_back(std::move(op));
+  }
+
+  Harness& h_;
+  Random random_;
+  const int keys_;
+  Model model_;
+  SeqNum durable_ = 0, synced_ = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,153 @@
+// The model test: the same kinds of random operations against an ordered map, under many option sets, with flushes, compactions,
+// clock steps, clean restarts and kills in between. A failure prints the option set and the seed that repeat it.
+#include <cstdlib>
+
+#include "engine/db/model.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct OptionSet {
+  const char* name;
+  void (*change)(Settings&);
+};
+
+const OptionSet kOptionSets[] = {
+    {"defaults", [](Settings&) {}},
+    {"tiny memtable", [](Settings& s) { s.memtable_size = 16 << 10; }},
+    {"huge memtable", [](Settings& s) { s.memtable_size = 16 << 20; }},
+    {"no filters", [](Settings& s) { s.tree.filter_bits_per_key = 0; }},
+    {"leveling, T = 2",
+     [](Settings& s) {
+       s.tree.policy.name = "leveling";
+       s.tree.policy.parameters["size_ratio"] = 2;
+       s.memtable_size = 16 << 10;
+     }},
+    {"leveling, T = 10",
+     [](Settings& s) {
+       s.tree.policy.name = "leveling";
+       s.tree.policy.parameters["size_ratio"] = 10;
+     }},
+    {"one_leveling, one run", [](Settings& s) { s.tree.policy.parameters["level0_runs"] = 1; }},
+    {"one_leveling, eight runs, T = 3",
+     [](Settings& s) {
+       s.tree.policy.parameters["level0_runs"] = 8;
+       s.tree.policy.parameters["size_ratio"] = 3;
+       s.memtable_size = 16 << 10;
+     }},
+    {"lz4", [](Settings& s) { s.tree.compression = s.tree.compression_last_level = Compression::kLz4; }},
+    {"lz4, zstd below",
+     [](Settings& s) {
+       s.tree.compression = Compression::kLz4;
+       s.tree.compression_last_level = Compression::kZstd;
+     }},
+    {"tiles of 8", [](Settings& s) { s.tree.pages_per_tile = 8; }},
+    {"tiles of 64, tiny files",
+     [](Settings& s) {
+       s.tree.pages_per_tile = 64;
+       s.tree.file_size = 64 << 10;
+       s.memtable_size = 32 << 10;
+     }},
+    {"tiles of 3, one-page cache, always",
+     [](Settings& s) {
+       s.tree.pages_per_tile = 3;
+       s.block_cache = 4096;
+       s.fsync = FsyncMode::kAlways;
+     }},
+    {"tiny log segments", [](Settings& s) { s.wal_segment_size = 64 << 10; }},
+    {"most tombstones first",
+     [](Settings& s) {
+       s.tree.file_choice = FileChoice::kMostTombstones;
+       s.memtable_size = 16 << 10;
+     }},
+    {"round robin, small files",
+     [](Settings& s) {
+       s.tree.file_choice = FileChoice::kRoundRobin;
+       s.tree.file_size = 64 << 10;
+       s.memtable_size = 16 << 10;
+     }},
+};
+
+struct Reached {
+  std::size_t levels = 0;
+  bool tombstones = false, range_tombstones = false, restarted = false, killed = false;
+};
+
+void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
+  Harness h;
+  set.change(h.settings);
+  h.open();
+  ModelDriver driver(h, seed, 400);
+  Random& random = driver.random();
+  for (int i = 0; i < operations; ++i) {
+    const auto dice = random.uniform(1000);
+    if (dice < 700) {
+      driver.write();
+    } else if (dice < 900) {
+      driver.check_get();
+    } else if (dice < 930) {
+      driver.check_scan();
+    } else if (dice < 950) {
+      h.pool.run_one();
+    } else if (dice < 960) {
+      h.settle();
+    } else if (dice < 970) {
+      REQUIRE(h.db->flush(0).is_ok());
+    } else if (dice < 973) {
+      REQUIRE(h.db->compact(0, {}).is_ok());
+    } else if (dice < 985) {
+      h.advance(random.uniform(20'000));
+    } else if (dice < 990 && random.one_in(3)) {
+      TreeSettings tree = h.settings.tree;
+      tree.pages_per_tile = 1 + static_cast<std::uint32_t>(random.uniform(64));
+      REQUIRE(h.db->set_tree_settings(0, tree).is_ok());
+    } else if (dice < 995 && random.one_in(3)) {
+      h.reopen();
+      reached->restarted = true;
+      driver.check_everything();
+    } else if (random.one_in(3)) {
+      const SeqNum durable = driver.durable();
+      h.crash(CrashMode::kEverything, seed);
+      h.open();
+      reached->killed = true;
+      driver.check_recovered(durable);
+    }
+    const auto info = *h.db->tree_info(0);
+    std::size_t levels = 0;
+    for (const RunInfo& r : info.runs) {
+      levels = std::max(levels, static_cast<std::size_t>(r.level) + 1);
+      reached->tombstones |= r.tombstones != 0;
+      reached->range_tombstones |= r.range_tombstones != 0 && r.files > 1;
+    }
+    reached->levels = std::max(reached->levels, levels);
+  }
+  driver.check_everything();
+  h.settle();
+  driver.check_everything();
+  for (DatabaseId d = 0; d < ModelDriver::kDatabases; ++d) {
+    const auto report = *h.db->verify(d);
+    for (const std::string& error : report.errors) FAIL_CHECK(error);
+  }
+  h.reopen();
+  driver.check_everything();
+}
+
+}  // namespace
+
+TEST_CASE("model: random operations give a map's answers under every option set") {
+  const char* env = std::getenv("EBBTIDE_MODEL_ROUNDS");
+  const int rounds = env != nullptr ? std::atoi(env) : 2;
+  for (const OptionSet& set : kOptionSets) {
+    Reached reached;
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t seed = 1000 + static_cast<std::uint64_t>(round);
+      INFO("option set \"" << set.name << "\", seed " << seed);
+      run(set, seed, 5000, &reached);
+    }
+    INFO("option set \"" << set.name << "\" must reach the states that it is there for");
+    CHECK(reached.tombstones);
+    CHECK(reached.restarted);
+    CHECK(reached.killed);
+  }
+}
