@@ -38,7 +38,8 @@ class BlockCache {
 
   /// Null if absent. Needs an EpochGuard, and lasts as long as it.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
-  /// Starts the load of the bucket (stage 0) or of the block's first line (stage 1).
+  /// Starts the load of the bucket (stage 0) or of the block's first line (stage 1). Needs an EpochGuard. Counts neither hit nor
+  /// miss.
   void prefetch(BlockKey key, int stage) const;
   /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
@@ -50,7 +51,8 @@ class BlockCache {
 
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t capacity() const;
-  /// Bytes held, overhead included.
+  /// Bytes held, overhead included. What was evicted but is still pinned, or waits for a guard, counts until it is freed: only
+  /// then may this exceed the capacity.
   [[nodiscard]] std::uint64_t usage() const;
   /// Counts since the start, summed over threads.
   [[nodiscard]] std::uint64_t hits() const;

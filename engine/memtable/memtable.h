@@ -3,8 +3,9 @@
 // Both lead to the same node of a key, whose versions hang in a chain, newest first: overwriting a key costs one hash probe and
 // no ordered insertion. Nodes and versions lie in an arena and never move; values above kLargeValueBytes are shared, not copied.
 //
-// Threads: any number of writers and readers at once, without locks on the read side. Writers of the same key may race: the chain
-// is kept in seq order. Readers see an insertion entirely or not at all.
+// Threads: any number of writers and readers at once. Point reads take no lock and wait for nobody; a walk may wait for a writer
+// that is inside the one index node it wants (memtable/btree.h). Writers of the same key may race: the chain is kept in seq
+// order. Readers see an insertion entirely or not at all, and once insert() has returned both gets and walks see it.
 #pragma once
 
 #include <cstdint>
