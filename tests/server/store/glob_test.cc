@@ -1,0 +1,80 @@
+#include "store/glob.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+using namespace ebbtide;
+
+namespace {
+
+/// Redis's own matcher, recursion and all, for patterns without brackets: the oracle.
+bool oracle(Bytes pattern, Bytes text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern[0] == '*') return oracle(pattern.substr(1), text) || (!text.empty() && oracle(pattern, text.substr(1)));
+  if (text.empty()) return false;
+  if (pattern[0] == '?') return oracle(pattern.substr(1), text.substr(1));
+  if (pattern[0] == '\\' && pattern.size() > 1) pattern.remove_prefix(1);
+  return pattern[0] == text[0] && oracle(pattern.substr(1), text.substr(1));
+}
+
+}  // namespace
+
+TEST_CASE("glob patterns, as KEYS takes them") {
+  CHECK(glob_match("*", ""));
+  CHECK(glob_match("", ""));
+  CHECK_FALSE(glob_match("", "a"));
+  CHECK(glob_match("h?llo", "hello"));
+  CHECK_FALSE(glob_match("h?llo", "hllo"));
+  CHECK(glob_match("h*llo", "heeeello"));
+  CHECK(glob_match("h[ae]llo", "hallo"));
+  CHECK_FALSE(glob_match("h[ae]llo", "hillo"));
+  CHECK(glob_match("h[^e]llo", "hallo"));
+  CHECK_FALSE(glob_match("h[^e]llo", "hello"));
+  CHECK(glob_match("h[a-b]llo", "hbllo"));
+  CHECK(glob_match("h[b-a]llo", "hallo"));
+  CHECK(glob_match("[\\]]", "]"));
+  CHECK_FALSE(glob_match("[]a]", "a]"));
+  CHECK(glob_match("[^]", "x"));
+  CHECK(glob_match("[abc", "c"));
+  CHECK(glob_match("a\\*b", "a*b"));
+  CHECK_FALSE(glob_match("a\\*b", "axb"));
+  CHECK(glob_match("a\\", "a\\"));
+  CHECK(glob_match("HeL*", "hello", true));
+  CHECK(glob_match("[A-Z]", "q", true));
+  CHECK(glob_match("a**b", "ab"));
+}
+
+TEST_CASE("stars agree with the recursive matcher") {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 30000; ++i) {
+    std::string pattern, text;
+    for (std::size_t n = random() % 8; n > 0; --n) pattern += "ab*?\\"[random() % 5];
+    for (std::size_t n = random() % 8; n > 0; --n) text += "ab*"[random() % 3];
+    INFO(pattern << " on " << text);
+    REQUIRE(glob_match(pattern, text) == oracle(pattern, text));
+  }
+}
+
+TEST_CASE("many stars cost no exponential time") {
+  std::string pattern;
+  for (int i = 0; i < 64; ++i) pattern += "a*";
+  CHECK_FALSE(glob_match(pattern + "b", std::string(20000, 'a')));
+}
+
+TEST_CASE("literal prefixes") {
+  CHECK(glob_literal_prefix("user:1*") == "user:1");
+  CHECK(glob_literal_prefix("*") == "");
+  CHECK(glob_literal_prefix("a\\*b[cd]") == "a*b");
+  CHECK(glob_literal_prefix("abc") == "abc");
+  CHECK(glob_literal_prefix("a\\") == "a\\");
+  CHECK(glob_is_literal("a\\*b"));
+  CHECK_FALSE(glob_is_literal("a?"));
+  std::mt19937_64 random(8);
+  for (int i = 0; i < 20000; ++i) {
+    std::string pattern, text;
+    for (std::size_t n = random() % 6; n > 0; --n) pattern += "ab*?\\["[random() % 6];
+    for (std::size_t n = random() % 6; n > 0; --n) text += "ab*["[random() % 4];
+    if (glob_match(pattern, text)) REQUIRE(text.starts_with(glob_literal_prefix(pattern)));
+  }
+}

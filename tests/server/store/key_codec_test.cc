@@ -1,0 +1,79 @@
+#include "store/key_codec.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace ebbtide;
+
+namespace {
+
+/// Short keys over the bytes that matter.
+std::string random_key(std::mt19937_64& random) {
+  static constexpr unsigned char kAlphabet[] = {0x00, 0x01, 0x02, 'a', 0xfe, 0xff};
+  std::string key(random() % 6, '\0');
+  for (char& c : key) c = static_cast<char>(kAlphabet[random() % sizeof(kAlphabet)]);
+  return key;
+}
+
+bool in(const KeyRange& range, const std::string& user_key) { return range.contains(escaped_key(user_key)); }
+
+}  // namespace
+
+TEST_CASE("escaping changes zero bytes only") {
+  std::string buffer;
+  const std::string plain = "user:1";
+  CHECK(escape_key(plain, &buffer).data() == plain.data());
+  CHECK(escape_key("", &buffer).empty());
+  CHECK(escape_key(Bytes("a\0b", 3), &buffer) == Bytes("a\0\xff" "b", 4));
+  CHECK(escape_key(Bytes("\0\0", 2), &buffer) == Bytes("\0\xff\0\xff", 4));
+  CHECK(escape_key(Bytes("\xff\x01", 2), &buffer) == Bytes("\xff\x01", 2));
+}
+
+TEST_CASE("unescaping is the inverse, and refuses what escaping does not make") {
+  std::mt19937_64 random(1);
+  std::string escaped, back;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string key = random_key(random);
+    const auto result = unescape_key(escape_key(key, &escaped), &back);
+    REQUIRE(result.is_ok());
+    REQUIRE(*result == key);
+  }
+  CHECK(unescape_key(Bytes("a\0", 2), &back).status().code() == Code::kCorruption);
+  CHECK(unescape_key(Bytes("a\0\x01", 3), &back).status().code() == Code::kCorruption);
+}
+
+TEST_CASE("escaped keys sort as keys, and elements lie between a key and the next") {
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 50000; ++i) {
+    const std::string a = random_key(random), b = random_key(random);
+    REQUIRE((a < b) == (escaped_key(a) < escaped_key(b)));
+    REQUIRE((a == b) == (escaped_key(a) == escaped_key(b)));
+    const std::string element = element_prefix(a, random()) + random_key(random);
+    REQUIRE(element > escaped_key(a));
+    if (b > a) REQUIRE(element < escaped_key(b));
+    REQUIRE(is_element_key(element));
+    REQUIRE_FALSE(is_element_key(escaped_key(a)));
+  }
+}
+
+TEST_CASE("ranges hold the keys they name, with their elements") {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    const std::string start = random_key(random), end = random_key(random), key = random_key(random);
+    const KeyRange range = engine_range(Bytes(start), Bytes(end));
+    REQUIRE((!is_empty(range) && in(range, key)) == (start <= key && key < end));
+    if (start <= key && key < end) REQUIRE(range.contains(element_prefix(key, random()) + "x"));
+    if (key < start || key >= end) REQUIRE_FALSE((!is_empty(range) && range.contains(element_prefix(key, random()) + "x")));
+    REQUIRE(in(engine_prefix_range(start), key) == key.starts_with(start));
+    REQUIRE(engine_prefix_range(start).contains(element_prefix(key, random())) == key.starts_with(start));
+  }
+  CHECK(in(engine_range(std::nullopt, std::nullopt), ""));
+  CHECK(in(engine_range(std::nullopt, std::nullopt), "\xff\xff"));
+  CHECK_FALSE(in(engine_range(std::nullopt, Bytes("b")), "b"));
+  CHECK(in(engine_range(Bytes("b"), std::nullopt), "b"));
+  CHECK(is_empty(engine_range(Bytes("b"), Bytes("a"))));
+  CHECK(is_empty(engine_range(Bytes("b"), Bytes("b"))));
+  CHECK(is_empty(engine_range(Bytes(""), Bytes(""))));
+}
