@@ -27,6 +27,7 @@ struct CompactionEnv {
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
   std::function<void(std::uint64_t bytes)> throttle; ///< may be null; called as output is written
   const std::atomic<bool>* abort = nullptr;          ///< set: give up soon with kAborted
+  std::uint64_t sub_merge_bytes = std::uint64_t{16} << 20;  ///< a merge of twice as much is cut into parts of at least so much
 };
 
 /// What a merge must know of the moment it starts in.

@@ -1,0 +1,240 @@
+// Plans become edits. The groups of a merge are moved or merged (subranges.h), merged groups are cut into parts (merge_part.h),
+// parts run side by side (parallel.h); what comes out is one edit. Move is a merge whose groups have one file each; a Rewrite is
+// a merge of one file that may not be moved.
+#include "compaction/executor.h"
+
+#include "base/invariant.h"
+#include "compaction/merge_part.h"
+#include "compaction/output_writer.h"
+#include "compaction/parallel.h"
+#include "compaction/plan_inputs.h"
+#include "compaction/subranges.h"
+#include "iter/run_iterator.h"
+#include "tree/apply.h"
+
+namespace ebbtide {
+namespace {
+
+// A file of the output meets at most so many times its size in the run below.
+constexpr std::uint64_t kBelowFactor = 25;
+
+Judgement judgement_of(const CompactionContext& context) { return {context.view_seqs, context.visible_seq, context.now}; }
+
+/// Bytes that all keys of the range begin with.
+std::size_t shared_prefix(const KeyRange& range) {
+  std::size_t n = 0;
+  while (n < range.start.size() && n < range.end.size() && range.start[n] == range.end[n]) ++n;
+  return n;
+}
+
+/// The tables that a merge reads, open. Immutable once filled.
+using OpenTables = std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>>;
+
+const std::shared_ptr<TableReader>& table_of(const OpenTables& tables, FileNum file) {
+  const auto at = std::lower_bound(tables.begin(), tables.end(), file, [](const auto& t, FileNum f) { return t.first < f; });
+  ASSERT(at != tables.end() && at->first == file);
+  return at->second;
+}
+
+class Job {
+ public:
+  Job(const Plan& plan, const Version& version, const CompactionContext& context, const CompactionEnv& env)
+      : plan_(plan), version_(version), context_(context), env_(env), judgement_(judgement_of(context)) {}
+
+  Result<CompactionResult> run() {
+    TRY_ASSIGN(inputs, resolve_inputs(plan_, version_));
+    inputs_ = std::move(inputs);
+    TRY(sort_out(overlapping_groups(inputs_.files)));
+    TRY(open_tables());
+    cut_parts();
+    const Status status = merge_parts();
+    if (!status.is_ok()) {
+      unlink_outputs(env_, result_.outputs);
+      return status;
+    }
+    make_edit();
+    return std::move(result_);
+  }
+
+ private:
+  struct Part {
+    const FileGroup* group;
+    KeyRange range;
+    ReadCounters counters;
+    MergePartResult result;
+  };
+
+  [[nodiscard]] bool may_move(const InputFile& file) const {
+    if (std::holds_alternative<Rewrite>(plan_.action)) return false;
+    const TableStats& stats = file.meta->stats;
+    const bool owes = stats.tombstones + stats.range_tombstones + stats.debts != 0 ||
+                      (stats.min_expiry != 0 && stats.min_expiry <= context_.now);
+    return !owes || !inputs_.finality.is_final(file.range);
+  }
+
+  /// Which groups move and which are merged; neighbours that are merged and small share their output files.
+  Status sort_out(std::vector<FileGroup> groups) {
+    bool joinable = false;
+    for (FileGroup& group : groups) {
+      if (!inputs_.new_run && !inputs_.target_gaps.is_final(group.range)) {
+        return Status::invalid_argument("a plan's output would overlap files that stay in run " + std::to_string(inputs_.target));
+      }
+      if (group.files.size() == 1 && may_move(group.files.front())) {
+        if (group.files.front().run_id != inputs_.target) moved_.push_back(std::move(group.files.front()));
+        joinable = false;
+        continue;
+      }
+      const bool fits = joinable && merged_.back().bytes < context_.settings.file_size &&
+                        (inputs_.new_run || inputs_.target_gaps.is_final(KeyRange{merged_.back().range.start, group.range.end}));
+      if (fits) {
+        FileGroup& last = merged_.back();
+        last.range.end = group.range.end;
+        last.bytes += group.bytes;
+        for (InputFile& file : group.files) last.files.push_back(std::move(file));
+      } else {
+        merged_.push_back(std::move(group));
+      }
+      joinable = true;
+    }
+    return Status::ok();
+  }
+
+  Status open_tables() {
+    for (const FileGroup& group : merged_) {
+      for (const InputFile& file : group.files) {
+        TRY_ASSIGN(table, env_.open_table(*file.meta));
+        tables_.emplace_back(file.meta->data_file, std::move(table));
+      }
+    }
+    std::sort(tables_.begin(), tables_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    return Status::ok();
+  }
+
+  void cut_parts() {
+    const auto split_points = [this](const FileMeta& file, const KeyRange& range, std::size_t count) {
+      return table_of(tables_, file.data_file)->split_points(range, count);
+    };
+    for (const FileGroup& group : merged_) {
+      const std::uint64_t by_size = group.bytes / std::max<std::uint64_t>(env_.sub_merge_bytes, 1);
+      const std::size_t parts =
+          env_.pool == nullptr || by_size < 2 ? 1 : std::min<std::uint64_t>(by_size, 2 * env_.pool->width());
+      for (KeyRange& range : cut_evenly(group, parts, split_points)) parts_.push_back({&group, std::move(range), {}, {}});
+    }
+    result_.sub_merges = parts_.size();
+  }
+
+  Status merge_parts() {
+    std::atomic<bool> failed{false};
+    const MergeShared shared{&env_, &context_.settings, &judgement_, &inputs_.finality, &failed};
+    run_parts(env_.pool, parts_.size(), [&](std::size_t i) { parts_[i].result = run_merge_part(make_part(&parts_[i]), shared); });
+    Status status;
+    for (Part& part : parts_) {
+      MergePartResult& done = part.result;
+      if (status.is_ok() || (status.code() == Code::kAborted && !done.status.is_ok())) {
+        if (!done.status.is_ok()) status = done.status;
+      }
+      std::move(done.outputs.begin(), done.outputs.end(), std::back_inserter(result_.outputs));
+      result_.entries_in += done.entries_in;
+      result_.entries_out += done.entries_out;
+      result_.bytes_written += done.bytes_written;
+      result_.bytes_read += part.counters.bytes_read;
+    }
+    if (status.is_ok() && !result_.outputs.empty()) status = env_.fs->sync_dir(env_.dir);
+    return status;
+  }
+
+  MergePart make_part(Part* part) const {
+    const FileGroup& group = *part->group;
+    MergePart out;
+    out.range = part->range;
+    out.applied_seq = kMaxSeqNum;
+    // One source a run, newest first; a run's files are in key order already.
+    std::vector<std::size_t> runs;
+    for (const InputFile& file : group.files) runs.push_back(file.run);
+    std::sort(runs.begin(), runs.end());
+    runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
+    for (std::size_t run : runs) {
+      auto files = std::make_shared<std::vector<const FileMeta*>>();
+      for (const InputFile& file : group.files) {
+        out.applied_seq = std::min(out.applied_seq, file.meta->stats.applied_seq);
+        if (file.run != run || !ranges_overlap(file.range, part->range)) continue;
+        files->push_back(file.meta.get());
+        const SharedTombstones& tombstones = table_of(tables_, file.meta->data_file)->range_tombstones();
+        if (!tombstones->empty()) out.tombstones.push_back(tombstones);
+      }
+      if (files->empty()) continue;
+      const TableIteratorOptions options{part->range, false, &part->counters};
+      out.sources.push_back(std::make_unique<RunIterator>(
+          RunFiles{
+              files->size(), [files](std::size_t i) -> const TableStats& { return (*files)[i]->stats; },
+              [files, options, this](std::size_t i) { return table_of(tables_, (*files)[i]->data_file)->new_iterator(options); }},
+          part->range));
+    }
+    out.shared_prefix = shared_prefix(group.range);  // of whole files: sources need not clip
+    out.limits = {context_.settings.file_size, kBelowFactor * context_.settings.file_size};
+    for (const FileMetaPtr& file : inputs_.below) {
+      if (file->stats.overlaps(part->range)) out.below.push_back({range_of(file->stats).end, file->data_bytes});
+    }
+    const bool last = inputs_.finality.is_final(group.range);
+    out.compression = last ? context_.settings.compression_last_level : context_.settings.compression;
+    return out;
+  }
+
+  void make_edit() {
+    TreeEdit& edit = result_.edit;
+    edit.tree = version_.tree;
+    for (const FileGroup& group : merged_) {
+      for (const InputFile& file : group.files) edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
+    }
+    for (const InputFile& file : moved_) {
+      edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
+      edit.added_files.emplace_back(inputs_.target, *file.meta);
+    }
+    for (const FileMeta& output : result_.outputs) edit.added_files.emplace_back(inputs_.target, output);
+    result_.files_moved = moved_.size();
+    if (inputs_.new_run && !edit.added_files.empty()) {
+      edit.added_runs.push_back({inputs_.target, inputs_.level, inputs_.before, false});
+      edit.next_run = inputs_.target + 1;
+    }
+    const TreeShape shape = version_.shape(0, 0, 0, 0, [](FileNum) { return false; });
+    edit.removed_runs = removed_runs(shape, plan_);
+    if (context_.settings.file_choice == FileChoice::kRoundRobin) {
+      if (auto cursor = cursor_after(shape, plan_)) edit.cursors.push_back(std::move(*cursor));
+    }
+  }
+
+  const Plan& plan_;
+  const Version& version_;
+  const CompactionContext& context_;
+  const CompactionEnv& env_;
+  const Judgement judgement_;
+  PlanInputs inputs_;
+  std::vector<InputFile> moved_;
+  std::vector<FileGroup> merged_;
+  OpenTables tables_;
+  std::vector<Part> parts_;
+  CompactionResult result_;
+};
+
+Result<CompactionResult> drop(const Plan& plan, const Version& version) {
+  CompactionResult result;
+  result.edit.tree = version.tree;
+  TRY_ASSIGN(inputs, resolve_inputs(plan, version));
+  for (const InputFile& file : inputs.files) result.edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
+  result.edit.removed_runs = removed_runs(version.shape(0, 0, 0, 0, [](FileNum) { return false; }), plan);
+  return result;
+}
+
+}  // namespace
+
+Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
+                                 const CompactionEnv& env) {
+  if (plan.empty()) return CompactionResult{};
+  if (std::holds_alternative<Slice>(plan.action)) {
+    return Status::unsupported("slices of a key range out of several runs are not carried out by this version");
+  }
+  if (std::holds_alternative<Drop>(plan.action)) return drop(plan, version);
+  return Job(plan, version, context, env).run();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,112 @@
+// Frozen memtables become a run. The same survivors and the same builder as in merges; what is new here is the `first` flag.
+//
+// A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds meet it, or the
+// filters of those that do say no. Then deletes of the key need no tombstone, and later merges may drop whatever ends with that
+// version.
+#include "base/hash.h"
+#include "compaction/executor.h"
+#include "compaction/merge_part.h"
+#include "compaction/output_writer.h"
+
+namespace ebbtide {
+namespace {
+
+/// The caller's iterator, as a child that a merge may own.
+class BorrowedIterator final : public InternalIterator {
+ public:
+  explicit BorrowedIterator(InternalIterator* it) : it_(it) {}
+  void seek_to_first() override { it_->seek_to_first(), settle(); }
+  void seek_to_last() override { it_->seek_to_last(), settle(); }
+  void seek(Bytes key) override { it_->seek(key), settle(); }
+  void seek_before(Bytes key) override { it_->seek_before(key), settle(); }
+  void next() override { it_->next(), settle(); }
+  void prev() override { it_->prev(), settle(); }
+
+ private:
+  void settle() {
+    valid_ = it_->valid();
+    if (valid_) {
+      entry_ = it_->entry();
+    } else {
+      status_ = it_->status();
+    }
+  }
+  InternalIterator* it_;
+};
+
+/// Asks the filters of every run for keys that ascend.
+class RunProbe {
+ public:
+  static Result<RunProbe> open(const Version& version, const CompactionEnv& env) {
+    RunProbe probe;
+    for (const Run& run : version.runs) {
+      std::vector<std::shared_ptr<TableReader>> tables;
+      for (const FileMetaPtr& file : run.files) {
+        TRY_ASSIGN(table, env.open_table(*file));
+        tables.push_back(std::move(table));
+      }
+      if (!tables.empty()) probe.runs_.push_back({std::move(tables), 0});
+    }
+    return probe;
+  }
+
+  bool absent(Bytes key) {
+    const LookupKey lookup{key, hash_key(key)};
+    for (auto& [tables, at] : runs_) {
+      while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
+      if (at < tables.size() && Bytes(tables[at]->stats().smallest) <= key && tables[at]->may_contain(lookup)) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::pair<std::vector<std::shared_ptr<TableReader>>, std::size_t>> runs_;
+};
+
+}  // namespace
+
+Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
+                                      const CompactionContext& context, const CompactionEnv& env) {
+  const Judgement judgement{context.view_seqs, context.visible_seq, context.now};
+  std::vector<KeyRange> below;
+  for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) below.push_back(range_of(file->stats));
+  }
+  const Finality finality(std::move(below));
+  TRY_ASSIGN(probe, RunProbe::open(version, env));
+
+  MergePart part;
+  for (const FlushInput& input : inputs) {
+    part.sources.push_back(std::make_unique<BorrowedIterator>(input.entries));
+    if (input.range_tombstones != nullptr) part.tombstones.push_back(input.range_tombstones);
+  }
+  part.absent_below = [&probe](Bytes key) { return probe.absent(key); };
+  part.mark_first = true;
+  part.limits = {context.settings.file_size, 0};
+  part.compression = context.settings.compression;
+  std::atomic<bool> failed{false};
+  MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &failed});
+  if (done.status.is_ok() && !done.outputs.empty()) done.status = env.fs->sync_dir(env.dir);
+  if (!done.status.is_ok()) {
+    unlink_outputs(env, done.outputs);
+    return done.status;
+  }
+
+  CompactionResult result;
+  result.edit.tree = version.tree;
+  result.edit.flushes = version.flushes + 1;
+  if (!done.outputs.empty()) {
+    const RunId id = version.next_run;
+    result.edit.added_runs.push_back({id, 0, version.runs.empty() ? RunId{0} : version.runs.front().id, true});
+    result.edit.next_run = id + 1;
+    for (const FileMeta& output : done.outputs) result.edit.added_files.emplace_back(id, output);
+  }
+  result.bytes_written = done.bytes_written;
+  result.entries_in = done.entries_in;
+  result.entries_out = done.entries_out;
+  result.sub_merges = 1;
+  result.outputs = std::move(done.outputs);
+  return result;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,77 @@
+#include "compaction/job_registry.h"
+
+#include "compaction/plan_inputs.h"
+#include "tree/apply.h"
+
+namespace ebbtide {
+
+std::optional<JobRegistry::Held> JobRegistry::hold(const Plan& plan, const Version& version) {
+  Held held;
+  held.plan = plan;
+  if (plan.empty()) return std::nullopt;
+  const Result<PlanInputs> inputs = resolve_inputs(plan, version);
+  if (!inputs.is_ok()) return std::nullopt;
+  if (!inputs->new_run) held.target = inputs->target;
+  for (const InputFile& file : inputs->files) held.files.push_back(file.meta->data_file);
+  for (const FileGroup& group : overlapping_groups(inputs->files)) held.ranges.push_back(group.range);
+  held.abort = std::make_shared<std::atomic<bool>>(false);
+  return held;
+}
+
+bool JobRegistry::collide(const Held& a, const Held& b) {
+  const auto shares = [&](FileNum file) { return std::find(b.files.begin(), b.files.end(), file) != b.files.end(); };
+  if (std::any_of(a.files.begin(), a.files.end(), shares)) return true;
+  if (a.target == 0 || a.target != b.target) return false;
+  const Finality others(b.ranges);
+  return !std::all_of(a.ranges.begin(), a.ranges.end(), [&](const KeyRange& range) { return others.is_final(range); });
+}
+
+std::optional<RunningJob> JobRegistry::start(const Plan& plan, const Version& version) {
+  std::optional<Held> held = hold(plan, version);
+  if (!held) return std::nullopt;
+  MutexLock lock(mutex_);
+  bool free = true;
+  for (auto& [id, job] : jobs_) {
+    if (!collide(*held, job)) continue;
+    free = false;
+    if (plan.urgent && !job.plan.urgent) job.abort->store(true, std::memory_order_relaxed);
+  }
+  if (!free) return std::nullopt;
+  busy_.insert(held->files.begin(), held->files.end());
+  RunningJob job{++last_, plan, held->abort};
+  jobs_.emplace(last_, std::move(*held));
+  return job;
+}
+
+void JobRegistry::finish(JobId id) {
+  MutexLock lock(mutex_);
+  const auto job = jobs_.find(id);
+  if (job == jobs_.end()) return;
+  for (FileNum file : job->second.files) busy_.erase(file);
+  jobs_.erase(job);
+}
+
+Plan JobRegistry::next(const Policy& policy, const PolicyContext& context, TreeShape shape) const {
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [id, job] : jobs_) mark_busy(&shape, job.plan, true);
+  }
+  return policy.next(shape, context);
+}
+
+bool JobRegistry::is_busy(FileNum data_file) const {
+  MutexLock lock(mutex_);
+  return busy_.count(data_file) != 0;
+}
+
+std::size_t JobRegistry::running() const {
+  MutexLock lock(mutex_);
+  return jobs_.size();
+}
+
+void JobRegistry::abort_all() {
+  MutexLock lock(mutex_);
+  for (auto& [id, job] : jobs_) job.abort->store(true, std::memory_order_relaxed);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,59 @@
+// Half-open ranges of keys, and where nothing lies below.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/table_stats.h"
+
+namespace ebbtide {
+
+/// The table's bounds as [start, end): exactly the keys that it may say something about. The table is not empty.
+inline KeyRange range_of(const TableStats& stats) {
+  if (stats.unbounded) return {stats.smallest, {}};
+  KeyRange range{stats.smallest, stats.largest};
+  if (!stats.largest_exclusive) range.end.push_back('\0');
+  return range;
+}
+
+/// Order of range ends: "" is past every key.
+inline bool end_before(Bytes a, Bytes b) { return !a.empty() && (b.empty() || a < b); }
+/// Whether a range that ends at `end` lies wholly before a range that starts at `start`.
+inline bool ends_at_or_before(Bytes end, Bytes start) { return !end.empty() && end <= start; }
+
+inline bool ranges_overlap(const KeyRange& a, const KeyRange& b) {
+  return !ends_at_or_before(a.end, b.start) && !ends_at_or_before(b.end, a.start);
+}
+inline bool is_empty(const KeyRange& range) { return !range.end.empty() && range.start >= range.end; }
+
+/// What both have in common; may be empty.
+inline KeyRange intersection(const KeyRange& a, const KeyRange& b) {
+  return {std::max(a.start, b.start), end_before(a.end, b.end) ? a.end : b.end};
+}
+
+/// Which keys are final for an output: no file below it, that is in an older place of the tree and outside the merge, meets them.
+/// A value; immutable once made.
+class Finality {
+ public:
+  Finality() = default;
+  /// `below`: bounds of the files below, in any order.
+  explicit Finality(std::vector<KeyRange> below);
+
+  /// Whether no file below meets the range.
+  [[nodiscard]] bool is_final(const KeyRange& range) const;
+  /// For keys that ascend from call to call: `cursor` starts at 0.
+  [[nodiscard]] bool is_final(Bytes key, std::size_t* cursor) const {
+    while (*cursor < below_.size() && ends_at_or_before(below_[*cursor].end, key)) ++*cursor;
+    return *cursor == below_.size() || key < Bytes(below_[*cursor].start);
+  }
+  /// Cuts the range where finality changes: pieces in key order, true = final.
+  [[nodiscard]] std::vector<std::pair<KeyRange, bool>> pieces(const KeyRange& range) const;
+
+ private:
+  [[nodiscard]] std::size_t first_reaching(Bytes key) const;
+  std::vector<KeyRange> below_;  // disjoint, ascending, merged where they touch
+};
+
+}  // namespace ebbtide

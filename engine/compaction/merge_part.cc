@@ -1,0 +1,131 @@
+#include "compaction/merge_part.h"
+
+#include "compaction/output_writer.h"
+#include "iter/merging_iterator.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kAbortCheckEntries = 1024;
+
+/// The pieces of a fragment's covers that stay, clipped to the range, sorted by start.
+std::vector<RangeTombstone> surviving_tombstones(const FragmentedRangeTombstones& all, const KeyRange& range,
+                                                 const MergeShared& shared) {
+  std::vector<RangeTombstone> out;
+  for (const auto& fragment : all.fragments()) {
+    const KeyRange clipped = intersection({fragment.start, fragment.end}, range);
+    if (is_empty(clipped)) continue;
+    for (const auto& [piece, final] : shared.finality->pieces(clipped)) {
+      for (const auto& cover : surviving_covers(fragment.covers, *shared.judgement, final)) {
+        out.push_back({piece.start, piece.end, cover.seq, cover.birth});
+      }
+    }
+  }
+  return out;
+}
+
+FragmentedRangeTombstones fragment(const std::vector<SharedTombstones>& sets, const KeyRange& range) {
+  std::vector<RangeTombstone> all;
+  for (const SharedTombstones& set : sets) {
+    for (const auto& fragment : set->fragments()) {
+      KeyRange clipped = intersection({fragment.start, fragment.end}, range);
+      if (is_empty(clipped)) continue;
+      for (const auto& cover : fragment.covers) all.push_back({clipped.start, clipped.end, cover.seq, cover.birth});
+    }
+  }
+  return FragmentedRangeTombstones(all);
+}
+
+class PartMerger {
+ public:
+  PartMerger(MergePart part, const MergeShared& shared, FragmentedRangeTombstones tombstones)
+      : part_(std::move(part)),
+        shared_(shared),
+        tombstones_(std::move(tombstones)),
+        source_(std::move(part_.sources), part_.shared_prefix),
+        survivors_(*shared.judgement),
+        writer_({shared.env, shared.settings, part_.compression, part_.applied_seq},
+                OutputSplitter(part_.limits, surviving_tombstones(tombstones_, part_.range, shared), std::move(part_.below))) {}
+
+  MergePartResult run() {
+    MergePartResult result;
+    result.status = merge();
+    if (!result.status.is_ok()) shared_.failed->store(true, std::memory_order_relaxed);
+    result.outputs = writer_.outputs();
+    result.entries_in = entries_in_;
+    result.entries_out = entries_out_;
+    result.bytes_written = writer_.bytes_written();
+    return result;
+  }
+
+ private:
+  Status merge() {
+    if (part_.range.start.empty()) {
+      source_.seek_to_first();
+    } else {
+      source_.seek(part_.range.start);
+    }
+    while (more()) {
+      TRY(merge_key());
+      if (entries_in_ >= next_check_) TRY(check_abort());
+    }
+    TRY(source_.status());
+    TRY(check_abort());
+    return writer_.finish();
+  }
+
+  [[nodiscard]] bool more() const {
+    return source_.valid() && (part_.range.end.empty() || source_.entry().key < Bytes(part_.range.end));
+  }
+
+  Status check_abort() {
+    next_check_ = entries_in_ + kAbortCheckEntries;
+    const std::atomic<bool>* abort = shared_.env->abort;
+    if (abort != nullptr && abort->load(std::memory_order_relaxed)) return Status::aborted("the compaction was asked to stop");
+    if (shared_.failed->load(std::memory_order_relaxed)) return Status::aborted("another part of the compaction failed");
+    return Status::ok();
+  }
+
+  /// All versions of the key that the source stands on.
+  Status merge_key() {
+    survivors_.begin(source_.entry().key, covers_of(source_.entry().key));
+    const Bytes key = survivors_.key();
+    do {
+      survivors_.add(source_.entry());
+      ++entries_in_;
+      source_.next();
+    } while (source_.valid() && source_.entry().key == key);
+    TRY(source_.status());  // what was not read might be another version of the key
+    const bool final = shared_.finality->is_final(key, &final_at_) || (part_.absent_below && part_.absent_below(key));
+    const std::span<const Entry> kept = survivors_.finish({.nothing_below = final, .mark_first = part_.mark_first});
+    if (kept.empty()) return Status::ok();
+    entries_out_ += kept.size();
+    return writer_.add(kept);
+  }
+
+  /// Keys ascend, so the fragment that may cover one is found by stepping.
+  std::span<const FragmentedRangeTombstones::Cover> covers_of(Bytes key) {
+    const auto& fragments = tombstones_.fragments();
+    while (fragment_at_ < fragments.size() && ends_at_or_before(fragments[fragment_at_].end, key)) ++fragment_at_;
+    if (fragment_at_ == fragments.size() || key < Bytes(fragments[fragment_at_].start)) return {};
+    return fragments[fragment_at_].covers;
+  }
+
+  MergePart part_;
+  const MergeShared& shared_;
+  const FragmentedRangeTombstones tombstones_;
+  MergingIterator source_;
+  Survivors survivors_;
+  OutputWriter writer_;
+  std::size_t fragment_at_ = 0, final_at_ = 0;
+  std::uint64_t entries_in_ = 0, entries_out_ = 0, next_check_ = 0;
+};
+
+}  // namespace
+
+MergePartResult run_merge_part(MergePart part, const MergeShared& shared) {
+  FragmentedRangeTombstones tombstones = fragment(part.tombstones, part.range);
+  return PartMerger(std::move(part), shared, std::move(tombstones)).run();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,49 @@
+// One part of a merge or flush, on one thread: sources in, survivors out, within one range of keys.
+//
+//   while (more()) merge_key();   finish
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "compaction/executor.h"
+#include "compaction/key_ranges.h"
+#include "compaction/output_splitter.h"
+#include "compaction/survivors.h"
+
+namespace ebbtide {
+
+/// What one part works on. The iterators' sources must outlive it.
+struct MergePart {
+  KeyRange range;                                          ///< exact: nothing outside is merged
+  std::vector<std::unique_ptr<InternalIterator>> sources;  ///< newest first
+  std::vector<SharedTombstones> tombstones;                ///< of all sources, in any order, clipped or not
+  std::size_t shared_prefix = 0;                           ///< bytes that all keys in the range begin with
+  std::function<bool(Bytes key)> absent_below;             ///< flushes: no run has the key, though its bounds might; may be null
+  bool mark_first = false;                                 ///< flushes: flag the oldest version of keys that no run has
+  OutputSplitter::Limits limits;
+  std::vector<BelowFile> below;  ///< for the splitter
+  Compression compression = Compression::kLz4;
+  SeqNum applied_seq = 0;
+};
+
+/// What all parts of a job share.
+struct MergeShared {
+  const CompactionEnv* env = nullptr;
+  const TreeSettings* settings = nullptr;
+  const Judgement* judgement = nullptr;
+  const Finality* finality = nullptr;
+  std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails: the others give up
+};
+
+struct MergePartResult {
+  std::vector<FileMeta> outputs;  ///< in key order; those written before an error too: the caller unlinks them
+  std::uint64_t entries_in = 0, entries_out = 0, bytes_written = 0;
+  Status status;
+};
+
+/// kAborted if env.abort was set; errors of the sources and of the writer as they are.
+MergePartResult run_merge_part(MergePart part, const MergeShared& shared);
+
+}  // namespace ebbtide

@@ -1,0 +1,54 @@
+// Where one output file ends and the next begins. Values in, values out.
+//
+//   * A file is closed when it has its size, or when it would meet too many bytes of the run below (then the merge that one day
+//   takes
+//     it down would be out of proportion).
+//   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
+//   * Range tombstones are cut at the same key as the entries: the left part goes to the file that closes, the rest stays for the
+//     files to come. So bounds, range tombstones included, stay disjoint, and each tombstone lies in every file whose keys it
+//     covers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/entry.h"
+
+namespace ebbtide {
+
+/// A file of the run below the output.
+struct BelowFile {
+  std::string end;  ///< exclusive; "" = no upper bound
+  std::uint64_t bytes = 0;
+};
+
+class OutputSplitter {
+ public:
+  struct Limits {
+    std::uint64_t file_bytes = 0;
+    std::uint64_t below_bytes = 0;  ///< 0 = no limit
+  };
+
+  /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order.
+  OutputSplitter(Limits limits, std::vector<RangeTombstone> tombstones, std::vector<BelowFile> below)
+      : limits_(limits), tombstones_(std::move(tombstones)), below_(std::move(below)) {}
+
+  /// Whether the file that has `bytes` so far should close before `key`, a key that it has no version of. Keys ascend.
+  bool should_close(Bytes key, std::uint64_t bytes);
+  /// Closes the file before `key`: its range tombstones, sorted by start.
+  std::vector<RangeTombstone> close_before(Bytes key);
+  /// What is left for the last file.
+  std::vector<RangeTombstone> close_last();
+
+ private:
+  const Limits limits_;
+  std::vector<RangeTombstone> tombstones_;  // from next_ on: not given out
+  std::size_t next_ = 0;
+  std::vector<RangeTombstone> open_;  // right parts of those that were cut
+  std::vector<BelowFile> below_;
+  std::size_t below_at_ = 0;
+  std::uint64_t below_met_ = 0;  // bytes of files below that ended within the current file
+};
+
+}  // namespace ebbtide

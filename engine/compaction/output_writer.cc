@@ -1,0 +1,84 @@
+#include "compaction/output_writer.h"
+
+#include "base/invariant.h"
+#include "io/file_names.h"
+
+namespace ebbtide {
+namespace {
+
+// How much may be written between two calls of the throttle: a few ms of a slow disk.
+constexpr std::uint64_t kThrottleBytes = std::uint64_t{256} << 10;
+
+}  // namespace
+
+void OutputWriter::open() {
+  TableBuilderOptions table;
+  table.fs = options_.env->fs;
+  table.dir = options_.env->dir;
+  table.data_file = options_.env->new_file();
+  table.metadata_file = options_.env->new_file();
+  table.page_size = options_.settings->page_size;
+  table.pages_per_tile = options_.settings->pages_per_tile;
+  table.filter_bits_per_key = options_.settings->filter_bits_per_key;
+  table.compression = options_.compression;
+  table.applied_seq = options_.applied_seq;
+  builder_ = std::make_unique<TableBuilder>(std::move(table));
+}
+
+Status OutputWriter::add(std::span<const Entry> versions) {
+  const Bytes key = versions.front().key;
+  if (builder_ != nullptr && splitter_.should_close(key, builder_->data_bytes())) TRY(close(splitter_.close_before(key)));
+  if (builder_ == nullptr) {
+    open();
+  } else {
+    ASSERT_MSG(Bytes(last_key_) < key, "keys of an output ascend");
+  }
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    ASSERT_MSG(i == 0 || versions[i].seq < versions[i - 1].seq, "versions of an output descend");
+    TRY(builder_->add(versions[i]));
+  }
+  last_key_.assign(key);
+  throttle();
+  return Status::ok();
+}
+
+Status OutputWriter::finish() {
+  std::vector<RangeTombstone> tombstones = splitter_.close_last();
+  if (builder_ == nullptr) {
+    if (tombstones.empty()) return Status::ok();
+    open();
+  }
+  return close(std::move(tombstones));
+}
+
+Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
+  for (const RangeTombstone& tombstone : tombstones) builder_->add_range_tombstone(tombstone);
+  Result<BuiltTable> built = builder_->finish();
+  builder_.reset();  // unlinks what a failed finish left
+  if (!built.is_ok()) return built.status();
+  outputs_.push_back({built->data_file, built->metadata_file, built->data_bytes, built->metadata_bytes, built->data_checksum,
+                      built->metadata_checksum, built->stats});
+  closed_bytes_ += built->data_bytes + built->metadata_bytes;
+  throttle();
+  // Read back what was written before anybody relies on it.
+  return options_.env->open_table(outputs_.back()).status();
+}
+
+std::uint64_t OutputWriter::bytes_written() const { return closed_bytes_; }
+
+void OutputWriter::throttle() {
+  if (!options_.env->throttle) return;
+  const std::uint64_t bytes = closed_bytes_ + (builder_ == nullptr ? 0 : builder_->data_bytes());
+  if (bytes < throttled_bytes_ + kThrottleBytes) return;
+  options_.env->throttle(bytes - throttled_bytes_);
+  throttled_bytes_ = bytes;
+}
+
+void unlink_outputs(const CompactionEnv& env, const std::vector<FileMeta>& outputs) {
+  for (const FileMeta& output : outputs) {
+    (void)env.fs->unlink(join_path(env.dir, data_file_name(output.data_file)));
+    (void)env.fs->unlink(join_path(env.dir, metadata_file_name(output.metadata_file)));
+  }
+}
+
+}  // namespace ebbtide

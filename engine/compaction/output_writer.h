@@ -1,0 +1,52 @@
+// Entries in, tables out: builders opened and closed as the splitter says.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compaction/executor.h"
+#include "compaction/output_splitter.h"
+#include "table/table_builder.h"
+
+namespace ebbtide {
+
+struct OutputOptions {
+  const CompactionEnv* env = nullptr;
+  const TreeSettings* settings = nullptr;
+  Compression compression = Compression::kLz4;
+  SeqNum applied_seq = 0;
+};
+
+/// Not thread-safe. What it wrote stays on disk if it is destroyed before the end: the caller unlinks outputs().
+class OutputWriter {
+ public:
+  OutputWriter(OutputOptions options, OutputSplitter splitter) : options_(options), splitter_(std::move(splitter)) {}
+
+  /// All versions of one key, newest first; keys ascend. May close a file before.
+  Status add(std::span<const Entry> versions);
+  /// Closes the last file, which may hold nothing but range tombstones.
+  Status finish();
+
+  /// Closed so far.
+  [[nodiscard]] const std::vector<FileMeta>& outputs() const { return outputs_; }
+  [[nodiscard]] std::uint64_t bytes_written() const;
+
+ private:
+  void open();
+  Status close(std::vector<RangeTombstone> tombstones);
+  void throttle();
+
+  const OutputOptions options_;
+  OutputSplitter splitter_;
+  std::unique_ptr<TableBuilder> builder_;
+  std::string last_key_;  // of the entries of the current file
+  std::vector<FileMeta> outputs_;
+  std::uint64_t closed_bytes_ = 0, throttled_bytes_ = 0;
+};
+
+/// Removes the two files of each output; errors do not matter, leftovers go when the directory is opened.
+void unlink_outputs(const CompactionEnv& env, const std::vector<FileMeta>& outputs);
+
+}  // namespace ebbtide

@@ -1,0 +1,112 @@
+#include "compaction/plan_inputs.h"
+
+#include <set>
+
+#include "tree/apply.h"
+
+namespace ebbtide {
+namespace {
+
+std::string text(RunId id) { return "run " + std::to_string(id); }
+
+struct Resolver {
+  const Version& version;
+  std::set<FileNum> taken{};
+  PlanInputs out{};
+
+  Result<std::size_t> index_of(RunId id) const {
+    for (std::size_t i = 0; i < version.runs.size(); ++i) {
+      if (version.runs[i].id == id) return i;
+    }
+    return Status::invalid_argument("a plan names " + text(id) + ", which is not in the tree");
+  }
+
+  Status take(const PlanInput& input) {
+    TRY_ASSIGN(index, index_of(input.run));
+    for (FileNum num : input.files) {
+      const auto& files = version.runs[index].files;
+      const auto at = std::find_if(files.begin(), files.end(), [num](const FileMetaPtr& f) { return f->data_file == num; });
+      if (at == files.end() || !taken.insert(num).second) {
+        return Status::invalid_argument("a plan names file " + std::to_string(num) + ", which is not in " + text(input.run) +
+                                        " or named twice");
+      }
+      out.files.push_back({index, input.run, *at, range_of((*at)->stats)});
+    }
+    return Status::ok();
+  }
+
+  [[nodiscard]] std::vector<KeyRange> staying(std::size_t run) const {
+    std::vector<KeyRange> ranges;
+    for (const FileMetaPtr& file : version.runs[run].files) {
+      if (taken.count(file->data_file) == 0) ranges.push_back(range_of(file->stats));
+    }
+    return ranges;
+  }
+
+  /// Where output goes: sets target, place and the rest of that.
+  Status aim(const Plan& plan, const std::vector<PlanInput>& inputs) {
+    const PlanTarget* target = target_of(plan);
+    std::size_t oldest = 0;
+    for (const InputFile& file : out.files) oldest = std::max(oldest, file.run);
+    if (target == nullptr || target->run != 0) {
+      out.target = target == nullptr ? inputs.front().run : target->run;
+      TRY_ASSIGN(index, index_of(out.target));
+      out.place = index;
+      if (index < oldest) return Status::invalid_argument("a plan would put entries of an older run into " + text(out.target));
+      return Status::ok();
+    }
+    const TreeShape shape = version.shape(0, 0, 0, 0, [](FileNum) { return false; });
+    out.new_run = true;
+    out.target = version.next_run;
+    out.level = target->level;
+    out.before = place_new_run(shape, inputs, target->level);
+    out.place = version.runs.size();
+    if (out.before != 0) {
+      TRY_ASSIGN(index, index_of(out.before));
+      out.place = index;
+    }
+    return Status::ok();
+  }
+
+  /// Nothing that stays may come to lie above what was newer than it, or in the way of the output.
+  Status check_ages() const {
+    for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
+      const Finality stays(staying(run));
+      for (const InputFile& file : out.files) {
+        if (file.run < run && !stays.is_final(file.range)) {
+          return Status::invalid_argument("a plan would take file " + std::to_string(file.meta->data_file) +
+                                          " below older entries in " + text(version.runs[run].id));
+        }
+      }
+    }
+    return Status::ok();
+  }
+
+  void look_below() {
+    std::vector<KeyRange> below;
+    for (std::size_t run = out.place; run < version.runs.size(); ++run) {
+      if (!out.new_run && run == out.place) continue;
+      std::vector<KeyRange> ranges = staying(run);
+      if (out.below.empty()) out.below = version.runs[run].files;
+      below.insert(below.end(), std::make_move_iterator(ranges.begin()), std::make_move_iterator(ranges.end()));
+    }
+    out.finality = Finality(std::move(below));
+    if (!out.new_run) out.target_gaps = Finality(staying(out.place));
+  }
+};
+
+}  // namespace
+
+Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version) {
+  Resolver resolver{version};
+  const std::vector<PlanInput> inputs = inputs_of(plan);
+  for (const PlanInput& input : inputs) TRY(resolver.take(input));
+  if (resolver.out.files.empty()) return Status::invalid_argument("a plan without files");
+  if (std::holds_alternative<Drop>(plan.action)) return std::move(resolver.out);
+  TRY(resolver.aim(plan, inputs));
+  TRY(resolver.check_ages());
+  resolver.look_below();
+  return std::move(resolver.out);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,29 @@
+// A plan checked against the version it is for: which files take part, where output goes, what lies below it.
+#pragma once
+
+#include <vector>
+
+#include "compaction/subranges.h"
+#include "tree/plan.h"
+#include "version/version.h"
+
+namespace ebbtide {
+
+struct PlanInputs {
+  std::vector<InputFile> files;
+  RunId target = 0;  ///< the run that gets the output; a fresh id if it is new
+  bool new_run = false;
+  int level = 0;          ///< of the new run
+  RunId before = 0;       ///< the new run's place: as TreeEdit::AddedRun
+  std::size_t place = 0;  ///< runs from this index on lie below the output, the target itself excepted
+  Finality finality;
+  Finality target_gaps;            ///< "final" where no file stays in the target run
+  std::vector<FileMetaPtr> below;  ///< files of the first run below that has any
+};
+
+/// Of a Drop only `files` is set. kInvalidArgument, saying what does not fit, if a run or file is not in the version, if the
+/// output would meet files that stay in the target, or if entries would get below older ones of their key (a run between input
+/// and output that is left out).
+Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
+
+}  // namespace ebbtide

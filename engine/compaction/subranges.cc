@@ -1,0 +1,57 @@
+#include "compaction/subranges.h"
+
+namespace ebbtide {
+namespace {
+
+// Samples a part: the cuts are then right to within an eighth of a part.
+constexpr std::size_t kSamplesPerPart = 8;
+
+}  // namespace
+
+std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files) {
+  std::sort(files.begin(), files.end(), [](const InputFile& a, const InputFile& b) {
+    return a.range.start != b.range.start ? a.range.start < b.range.start : a.run < b.run;
+  });
+  std::vector<FileGroup> groups;
+  for (InputFile& file : files) {
+    if (groups.empty() || ends_at_or_before(groups.back().range.end, file.range.start)) {
+      groups.push_back({file.range, {}, 0});
+    } else if (end_before(groups.back().range.end, file.range.end)) {
+      groups.back().range.end = file.range.end;
+    }
+    groups.back().bytes += file.meta->data_bytes;
+    groups.back().files.push_back(std::move(file));
+  }
+  return groups;
+}
+
+std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points) {
+  std::vector<std::pair<std::string, double>> samples;  // key, bytes that lie before it since the file's sample before
+  const std::size_t wanted = parts * kSamplesPerPart;
+  double total = 0;
+  for (const InputFile& file : group.files) {
+    const auto bytes = static_cast<double>(file.meta->data_bytes);
+    const auto count = static_cast<std::size_t>(static_cast<double>(wanted) * bytes /
+                                                static_cast<double>(std::max<std::uint64_t>(group.bytes, 1)));
+    if (parts < 2 || count == 0) continue;
+    const std::vector<std::string> keys = split_points(*file.meta, group.range, count);
+    for (const std::string& key : keys) samples.emplace_back(key, bytes / static_cast<double>(keys.size() + 1));
+    total += bytes;
+  }
+  std::sort(samples.begin(), samples.end());
+
+  std::vector<KeyRange> out;
+  KeyRange rest = group.range;
+  double before = 0;
+  for (const auto& [key, bytes] : samples) {
+    before += bytes;
+    const double due = total * static_cast<double>(out.size() + 1) / static_cast<double>(parts);
+    if (out.size() + 1 == parts || before < due || key <= rest.start || ends_at_or_before(rest.end, key)) continue;
+    out.push_back({rest.start, key});
+    rest.start = key;
+  }
+  out.push_back(std::move(rest));
+  return out;
+}
+
+}  // namespace ebbtide

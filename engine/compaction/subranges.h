@@ -1,0 +1,40 @@
+// Cutting a merge into pieces that have nothing to do with each other.
+//
+// First by what is there: input files are swept in key order, and where a file starts past the upper bound of all before it, a
+// new group begins. (Comparing with the group's bound, not with the last file's: a long file reaches over several short ones.) A
+// group of one file needs no merge. Then by size: a large group is cut at keys that split its bytes evenly, so that its parts can
+// run in parallel.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "compaction/key_ranges.h"
+#include "version/version.h"
+
+namespace ebbtide {
+
+struct InputFile {
+  std::size_t run = 0;  ///< index of its run in the version: smaller is newer
+  RunId run_id = 0;
+  FileMetaPtr meta;
+  KeyRange range;
+};
+
+struct FileGroup {
+  KeyRange range;                ///< hull of the files' ranges
+  std::vector<InputFile> files;  ///< by start
+  std::uint64_t bytes = 0;
+};
+
+/// Groups of overlapping files in key order.
+std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files);
+
+/// About `count` keys of a file within a range, evenly spaced by bytes (TableReader::split_points).
+using SplitPoints = std::function<std::vector<std::string>(const FileMeta& file, const KeyRange& range, std::size_t count)>;
+
+/// Ranges in key order that together are the group's range: at most `parts`, of about the same number of bytes.
+std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points);
+
+}  // namespace ebbtide

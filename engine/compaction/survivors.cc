@@ -1,0 +1,140 @@
+#include "compaction/survivors.h"
+
+#include <algorithm>
+
+#include "base/invariant.h"
+
+namespace ebbtide {
+namespace {
+
+/// The older of two births; 0 = none.
+Millis older(Millis a, Millis b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
+}  // namespace
+
+SeqNum Judgement::stripe(SeqNum seq) const {
+  if (seq > visible_seq) return seq;
+  auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), seq);
+  return view == view_seqs.end() ? visible_seq : std::min(*view, visible_seq);
+}
+
+void Survivors::begin(Bytes key, std::span<const Cover> covers) {
+  key_.assign(key);
+  covers_ = covers;
+  used_ = 0;
+  first_met_ = false;
+}
+
+/// The oldest birth that goes with `entry` if it is dropped: of its own delete, of its death, or of a debt.
+Millis Survivors::owed_by(const Entry& entry) const {
+  Millis owed = entry.debt;
+  if (entry.is_tombstone()) {
+    owed = older(owed, entry.birth());
+  } else if (entry.expired(judgement_.now)) {
+    owed = older(owed, entry.expiry);
+  }
+  return owed;
+}
+
+void Survivors::add(const Entry& entry) {
+  DEBUG_ASSERT(used_ == 0 || entry.seq < candidates_[used_ - 1].entry.seq);
+  first_met_ = entry.first;
+  const SeqNum stripe = judgement_.stripe(entry.seq);
+  if (used_ > 0 && candidates_[used_ - 1].stripe == stripe) {
+    Candidate& newer = candidates_[used_ - 1];
+    newer.shadowed = older(newer.shadowed, older(owed_by(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
+    return;
+  }
+  if (used_ == candidates_.size()) candidates_.emplace_back();
+  Candidate& candidate = candidates_[used_++];
+  candidate.entry = entry;
+  candidate.entry.key = key_;
+  candidate.stripe = stripe;
+  candidate.shadowed = 0;
+  if (!entry.is_large() && entry.shared == nullptr) {
+    candidate.value.assign(entry.value);
+    candidate.entry.value = candidate.value;
+  }
+}
+
+/// The newest cover over `entry` that lies in its stripe, or null.
+const Survivors::Cover* Survivors::cover_in_stripe(const Entry& entry, SeqNum stripe) const {
+  for (const Cover& cover : covers_) {
+    if (cover.seq <= entry.seq) break;
+    if (cover.seq <= stripe) return &cover;
+  }
+  return nullptr;
+}
+
+/// The oldest birth of the covers with a seq in (above, up_to]; 0 if there are none.
+Millis Survivors::oldest_cover_birth(SeqNum above, SeqNum up_to) const {
+  Millis oldest = 0;
+  for (const Cover& cover : covers_) {
+    if (cover.seq <= above) break;
+    if (cover.seq <= up_to) oldest = older(oldest, cover.birth);
+  }
+  return oldest;
+}
+
+/// Turns the candidate into what is left of it; false if that is nothing.
+bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
+  Entry& entry = candidate->entry;
+  const bool covered = cover_in_stripe(entry, candidate->stripe) != nullptr;
+  const bool expired = !entry.is_tombstone() && entry.expired(judgement_.now);
+  const bool held = is_held_by_elements(entry, covered);
+  const bool dead = entry.is_tombstone() || covered || (expired && !held);
+  if (nothing_below) {
+    entry.debt = 0;
+    return !dead;
+  }
+  entry.debt = older(entry.debt, candidate->shadowed);
+  if (!dead) return true;
+
+  const Millis owed = older(owed_by(entry), entry.debt);
+  const Millis cover_birth = covered ? oldest_cover_birth(entry.seq, candidate->stripe) : 0;
+  if (covered && (owed == 0 || owed >= cover_birth)) return false;  // the range tombstone hides and owes all that this one did
+  if (!entry.is_tombstone()) {
+    entry.kind = EntryKind::kTombstone;
+    entry.delete_key = older(cover_birth, expired ? entry.expiry : 0);
+    entry.expiry = 0;
+    entry.value = {};
+    entry.shared = nullptr;
+    entry.large = {};
+  }
+  if (entry.debt >= entry.birth()) entry.debt = 0;  // its own birth says as much
+  return true;
+}
+
+std::span<const Entry> Survivors::finish(const KeyFacts& facts) {
+  out_.clear();
+  const bool nothing_older = facts.nothing_below || first_met_;
+  bool nothing_below = nothing_older;
+  for (std::size_t i = used_; i-- > 0;) {
+    Candidate& candidate = candidates_[i];
+    if (!judge(&candidate, nothing_below)) continue;
+    candidate.entry.first = nothing_below && (first_met_ || facts.mark_first);
+    nothing_below = false;
+    out_.push_back(candidate.entry);
+  }
+  std::reverse(out_.begin(), out_.end());
+  return out_;
+}
+
+std::vector<FragmentedRangeTombstones::Cover> surviving_covers(std::span<const FragmentedRangeTombstones::Cover> covers,
+                                                               const Judgement& judgement, bool final) {
+  std::vector<FragmentedRangeTombstones::Cover> out;
+  SeqNum stripe = 0;
+  for (const auto& cover : covers) {
+    const SeqNum own = judgement.stripe(cover.seq);
+    if (!out.empty() && own == stripe) {
+      out.back().birth = older(out.back().birth, cover.birth);
+      continue;
+    }
+    stripe = own;
+    out.push_back(cover);
+  }
+  if (final) std::erase_if(out, [&](const auto& cover) { return !judgement.seen_before(cover.seq); });
+  return out;
+}
+
+}  // namespace ebbtide

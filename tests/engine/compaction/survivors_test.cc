@@ -1,0 +1,256 @@
+// Survivors against a brute-force oracle: every history of one key over a few seqs, every set of views, every kind of ground
+// below.
+#include "compaction/survivors.h"
+
+#include <catch2/catch.hpp>
+
+#include <optional>
+
+#include "../iter/entries.h"
+
+namespace ebbtide {
+namespace {
+
+using testing::Owned;
+using Cover = FragmentedRangeTombstones::Cover;
+
+constexpr Millis kNow = 1000;
+constexpr SeqNum kBelowSeq = 1;  // the version in an older run
+constexpr SeqNum kFirstSeq = 2;  // the input has seqs from here on
+constexpr int kSlots = 5;
+
+enum Slot { kNone, kValue, kExpired, kPoint, kRange, kSlotKinds };
+enum class Below { kFinal, kOldValue, kNothingButUnknown, kFirstFlag };
+
+struct History {
+  std::vector<Owned> versions;  // newest first
+  std::vector<Cover> covers;    // newest first
+};
+
+Millis birth_of(SeqNum seq) { return 100 + seq; }
+
+History make_history(const int (&slots)[kSlots], Below below) {
+  History h;
+  for (int i = kSlots; i-- > 0;) {
+    const SeqNum seq = kFirstSeq + static_cast<SeqNum>(i);
+    if (slots[i] == kNone) continue;
+    if (slots[i] == kRange) {
+      h.covers.push_back({seq, birth_of(seq)});
+      continue;
+    }
+    Owned e{.key = "key", .seq = seq, .value = "v" + std::to_string(seq)};
+    if (slots[i] == kPoint) {
+      e.kind = EntryKind::kTombstone;
+      e.value.clear();
+      e.delete_key = birth_of(seq);
+    } else if (slots[i] == kExpired) {
+      e.expiry = birth_of(seq);
+    }
+    h.versions.push_back(e);
+  }
+  if (below == Below::kFirstFlag && !h.versions.empty()) h.versions.back().first = true;
+  return h;
+}
+
+/// Seq of the version that a reader at `view` finds, or nothing.
+std::optional<SeqNum> read(const std::vector<Owned>& versions, const std::vector<Cover>& covers, bool old_value, SeqNum view) {
+  Owned found;
+  for (const Owned& e : versions) {
+    if (e.seq <= view && e.seq > found.seq) found = e;
+  }
+  if (found.seq == 0 && old_value && view >= kBelowSeq) found = {.key = "key", .seq = kBelowSeq, .value = "old"};
+  if (found.seq == 0 || found.kind == EntryKind::kTombstone || (found.expiry != 0 && found.expiry <= kNow)) return std::nullopt;
+  for (const Cover& cover : covers) {
+    if (cover.seq <= view && cover.seq > found.seq) return std::nullopt;
+  }
+  return found.seq;
+}
+
+struct Outcome {
+  std::vector<Owned> versions;
+  std::vector<Cover> covers;
+};
+
+Outcome survive(const History& before, const Judgement& judgement, Below below) {
+  Survivors survivors(judgement);
+  survivors.begin("key", before.covers);
+  for (const Owned& e : before.versions) {
+    Owned scratch = e;  // its views must not be needed afterwards
+    survivors.add(scratch.view());
+    scratch.value.assign(scratch.value.size(), '!');
+  }
+  Outcome out;
+  for (const Entry& e : survivors.finish({.nothing_below = below == Below::kFinal})) out.versions.push_back(Owned::of(e));
+  out.covers = surviving_covers(before.covers, judgement, below == Below::kFinal);
+  return out;
+}
+
+/// Oldest birth that the outcome owes something to.
+Millis owed(const Outcome& out) {
+  Millis oldest = 0;
+  const auto take = [&](Millis birth) { oldest = birth != 0 && (oldest == 0 || birth < oldest) ? birth : oldest; };
+  for (const Owned& e : out.versions) {
+    take(e.debt);
+    if (e.kind == EntryKind::kTombstone) take(e.delete_key);
+    if (e.expiry != 0) take(e.expiry);
+  }
+  for (const Cover& c : out.covers) take(c.birth);
+  return oldest;
+}
+
+/// The first thing that is wrong with `after`, or "".
+std::string check(const History& before, const Outcome& after, const Judgement& judgement, Below below) {
+  const bool old_value = below == Below::kOldValue;
+  std::vector<SeqNum> readers = judgement.view_seqs;
+  for (SeqNum seq = judgement.visible_seq; seq <= kFirstSeq + kSlots; ++seq) readers.push_back(seq);
+  for (const SeqNum view : readers) {
+    if (read(before.versions, before.covers, old_value, view) != read(after.versions, after.covers, old_value, view)) {
+      return "a reader at " + std::to_string(view) + " sees something else";
+    }
+  }
+  const bool nothing_older = below == Below::kFinal || (below == Below::kFirstFlag && !before.versions.empty());
+  for (std::size_t i = 0; i < after.versions.size(); ++i) {
+    const Owned& e = after.versions[i];
+    const bool oldest = i + 1 == after.versions.size();
+    if (!oldest && e.seq <= after.versions[i + 1].seq) return "out of order";
+    if (!oldest && judgement.stripe(e.seq) == judgement.stripe(after.versions[i + 1].seq)) return "two survivors in one stripe";
+    if (e.kind == EntryKind::kValue && e.value != "v" + std::to_string(e.seq)) return "wrong value";
+    if (e.kind == EntryKind::kTombstone && (!e.value.empty() || e.expiry != 0 || e.delete_key == 0)) return "malformed tombstone";
+    if (e.expiry != 0) return "an expired entry stays";
+    if (oldest && nothing_older && (e.kind == EntryKind::kTombstone || e.debt != 0)) return "something owed to nothing";
+    if (e.first != (oldest && nothing_older && below == Below::kFirstFlag)) return "first flag";
+    const auto origin =
+        std::find_if(before.versions.begin(), before.versions.end(), [&](const Owned& b) { return b.seq == e.seq; });
+    if (origin == before.versions.end()) return "a seq that was not there";
+  }
+  // Every delete with something left below it is still owed.
+  const SeqNum lowest = nothing_older ? (after.versions.empty() ? kMaxSeqNum : after.versions.back().seq) : kBelowSeq;
+  const Millis still = owed(after);
+  const auto is_owed = [&](SeqNum seq, Millis birth) { return lowest >= seq || (still != 0 && still <= birth); };
+  for (const Cover& c : before.covers) {
+    if (!is_owed(c.seq, c.birth)) return "a range delete is forgotten";
+  }
+  for (const Owned& e : before.versions) {
+    if (e.kind == EntryKind::kTombstone && !is_owed(e.seq, e.delete_key)) return "a delete is forgotten";
+    if (e.expiry != 0 && !is_owed(e.seq, e.expiry)) return "an expiry is forgotten";
+    if (e.debt != 0 && !is_owed(e.seq, e.debt)) return "a debt is forgotten";
+  }
+  // Without views nothing that is hidden stays where it could go.
+  if (judgement.view_seqs.empty() && judgement.visible_seq >= kFirstSeq + kSlots) {
+    if (after.versions.size() > 1) return "more than one version without views";
+    if (below == Below::kFinal && !after.covers.empty()) return "a range tombstone at the end";
+  }
+  return "";
+}
+
+TEST_CASE("survivors keep what every reader sees, and every delete that is still owed, in all small histories") {
+  std::uint64_t cases = 0;
+  int slots[kSlots] = {};
+  const int histories = 3125;  // kSlotKinds ^ kSlots
+  for (int history = 0; history < histories; ++history) {
+    for (int i = 0, rest = history; i < kSlots; ++i, rest /= kSlotKinds) slots[i] = rest % kSlotKinds;
+    for (const Below below : {Below::kFinal, Below::kOldValue, Below::kNothingButUnknown, Below::kFirstFlag}) {
+      const History before = make_history(slots, below);
+      for (unsigned views = 0; views < (1u << (kSlots + 1)); ++views) {
+        for (const SeqNum visible : {kFirstSeq + kSlots, kFirstSeq + 2}) {
+          Judgement judgement{.visible_seq = visible, .now = kNow};
+          for (SeqNum seq = 0; seq <= kSlots; ++seq) {
+            if ((views >> seq & 1u) != 0 && kBelowSeq + seq <= visible) judgement.view_seqs.push_back(kBelowSeq + seq);
+          }
+          ++cases;
+          const std::string wrong = check(before, survive(before, judgement, below), judgement, below);
+          if (!wrong.empty()) {
+            CAPTURE(slots[0], slots[1], slots[2], slots[3], slots[4], static_cast<int>(below), judgement.view_seqs, visible);
+            FAIL(wrong);
+          }
+        }
+      }
+    }
+  }
+  REQUIRE(cases == 3125u * 4 * 64 * 2);
+}
+
+TEST_CASE("debts pass through merge after merge until nothing is left below") {
+  const Judgement judgement{.visible_seq = 100, .now = kNow};
+  // DEL k; SET k: the new value hides the tombstone, not its obligation.
+  History h;
+  h.versions = {{.key = "key", .seq = 9, .value = "v9"},
+                {.key = "key", .seq = 7, .kind = EntryKind::kTombstone, .delete_key = 107}};
+  Outcome out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.size() == 1);
+  REQUIRE(out.versions[0].debt == 107);
+  // Overwritten again: the debt goes on.
+  h.versions = {{.key = "key", .seq = 12, .value = "v12"}, out.versions[0]};
+  out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions[0].debt == 107);
+  // Covered by a younger range tombstone, which does not owe as much: a tombstone carries the debt on.
+  h.versions = out.versions;
+  h.covers = {{20, 500}};
+  out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.size() == 1);
+  REQUIRE(out.versions[0].kind == EntryKind::kTombstone);
+  REQUIRE(out.versions[0].seq == 12);
+  REQUIRE(out.versions[0].delete_key == 500);
+  REQUIRE(out.versions[0].debt == 107);
+  // At the final run all is paid.
+  h.versions = out.versions;
+  out = survive(h, judgement, Below::kFinal);
+  REQUIRE(out.versions.empty());
+  REQUIRE(out.covers.empty());
+}
+
+TEST_CASE("a covered value without obligations of its own leaves no tombstone: the range tombstone says it all") {
+  const Judgement judgement{.visible_seq = 100, .now = kNow};
+  History h;
+  h.versions = {{.key = "key", .seq = 5, .value = "v5"}};
+  h.covers = {{20, 500}, {10, 300}};
+  const Outcome out = survive(h, judgement, Below::kOldValue);
+  REQUIRE(out.versions.empty());
+  REQUIRE(out.covers.size() == 1);
+  REQUIRE(out.covers[0].seq == 20);
+  REQUIRE(out.covers[0].birth == 300);
+}
+
+TEST_CASE("the header of a collection that has expired stays for its elements' sake, unless a range tombstone covers them too") {
+  const Judgement judgement{.visible_seq = 100, .now = kNow};
+  History h;
+  h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
+  REQUIRE(survive(h, judgement, Below::kFinal).versions.size() == 1);
+  REQUIRE(survive(h, judgement, Below::kOldValue).versions[0].kind == EntryKind::kHeader);
+  h.covers = {{7, 950}};
+  REQUIRE(survive(h, judgement, Below::kFinal).versions.empty());
+}
+
+TEST_CASE("a flush marks the oldest survivor of a key that no run has") {
+  const Judgement judgement{.visible_seq = 100, .now = kNow};
+  Survivors survivors(judgement);
+  const std::vector<Owned> versions = {{.key = "key", .seq = 5, .value = "b"}, {.key = "key", .seq = 4, .value = "a"}};
+  survivors.begin("key", {});
+  for (const Owned& e : versions) survivors.add(e.view());
+  auto out = survivors.finish({.nothing_below = true, .mark_first = true});
+  REQUIRE(out.size() == 1);
+  REQUIRE(out[0].first);
+  survivors.begin("key", {});
+  for (const Owned& e : versions) survivors.add(e.view());
+  out = survivors.finish({.nothing_below = true});
+  REQUIRE_FALSE(out[0].first);
+}
+
+TEST_CASE("large and shared values are not copied") {
+  const Judgement judgement{.visible_seq = 100, .now = kNow};
+  Survivors survivors(judgement);
+  const auto shared = std::make_shared<const std::string>(100, 's');
+  Entry entry;
+  entry.key = "key";
+  entry.seq = 3;
+  entry.value = *shared;
+  entry.shared = &shared;
+  survivors.begin("key", {});
+  survivors.add(entry);
+  const auto out = survivors.finish({});
+  REQUIRE(out[0].value.data() == shared->data());
+  REQUIRE(out[0].shared == &shared);
+}
+
+}  // namespace
+}  // namespace ebbtide
