@@ -91,6 +91,7 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
         command.deadline_ms = 0;
       }
       pass->push_back(std::move(command));
+      if (close_after_command) break;
     }
     pending.clear();
     return;
@@ -116,9 +117,9 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
-void Connection::close_gate(std::uint64_t durable_seq) {
+void Connection::close_gate(std::uint64_t durable_seq, std::int64_t now_ms) {
   const std::uint64_t end = out.end();
-  if (end > gated_until && seen_seq > durable_seq) gates.push_back({std::max(gated_until, out.begin()), seen_seq});
+  if (end > gated_until && seen_seq > durable_seq) gates.push_back({std::max(gated_until, out.begin()), seen_seq, now_ms});
   gated_until = end;
 }
 

@@ -36,7 +36,7 @@ class Connection final : public Client {
   /// Takes back the connection's part of the pass: what is not done is kept.
   void take_back(std::span<PendingCommand> part);
   /// Replies appended since the last call depend on seen_seq.
-  void close_gate(std::uint64_t durable_seq);
+  void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
   /// Replaces the replies whose outcome is unknown by one error and closes after it.
   void give_up_gated(std::uint64_t durable_seq);
 
@@ -56,6 +56,7 @@ class Connection final : public Client {
   struct Gate {
     std::uint64_t from;  ///< position in `out` from which on
     std::uint64_t seq;   ///< replies wait for this seq
+    std::int64_t since_ms;
   };
 
   RequestParser parser;

@@ -20,6 +20,7 @@ constexpr std::size_t kScratchBytes = 256 << 10;
 constexpr std::int64_t kSweepMs = 100;           // a tenth of the connections each time
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
+constexpr std::int64_t kGiveUpMs = 1'000;        // a log that has failed may have synced what it had a moment later
 constexpr std::int64_t kHalfClosedMs = 1'000;    // how long a command may wait for the disk after its client has gone
 
 }  // namespace
@@ -326,12 +327,13 @@ void EventLoop::settle(Connection& c) {
     shared_->strangers.fetch_sub(1);
   }
   if (c.close_now) return close(c);
+  if (c.close_after_command && !c.waiting) c.close_after_reply = true;
   if (c.parser.failure() != RequestParser::Failure::kNone && !c.has_pending() && !c.error_sent && !c.close_after_reply) {
     settle_failure(c);
     if (c.dead) return;
   }
   if (c.end_of_input && !c.has_pending() && !c.parser.has_input()) c.close_after_reply = true;
-  c.close_gate(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq());
+  c.close_gate(gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq(), now_ms_);
   flush(c);
   if (c.dead) return;
   check_output_limits(c);
@@ -390,7 +392,7 @@ void EventLoop::flush_gated() {
   for (std::size_t i = 0; i < gated_.size(); ++i) {
     Connection& c = *gated_[i];
     if (c.dead) continue;
-    if (failed && !c.gates.empty() && c.gates.back().seq > durable) c.give_up_gated(durable);
+    if (failed && c.gated() && c.gates.back().seq > durable && now_ms_ - c.gates.front().since_ms >= kGiveUpMs) c.give_up_gated(durable);
     if (c.gated() && c.gates.front().seq > durable) {
       gated_[kept++] = &c;
       continue;

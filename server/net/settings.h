@@ -69,7 +69,7 @@ class ReplyGate {
   virtual void end_of_pass() = 0;
   /// Replies that depend on no later seq may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;
-  /// Replies that wait for more than durable_seq() will wait for ever: the log failed. Their outcome is unknown.
+  /// Writes are refused: replies that go on waiting for more than durable_seq() may wait for ever, their outcome is unknown.
   [[nodiscard]] virtual bool failed() const = 0;
 };
 

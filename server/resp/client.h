@@ -68,6 +68,7 @@ class Client {
   int protocol = 2;                 ///< 2 or 3; HELLO changes it
   bool authenticated = true;        ///< while false the parser applies the limits for strangers
   bool close_after_reply = false;   ///< close once everything in `out` has left; later commands are not run
+  bool close_after_command = false; ///< as close_after_reply, once the command that waits has replied
   bool close_now = false;           ///< close without sending what is in `out`
   bool waiting = false;             ///< its first command that is not done waits for resume()
   /// The highest engine seq that a reply in `out` may depend on. The sink raises it; replies leave once the log has reached it.

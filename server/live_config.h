@@ -1,0 +1,37 @@
+// The configuration while the server runs: CONFIG GET, SET and REWRITE.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class LiveConfig {
+ public:
+  /// Brings a changed configuration into effect; on error nothing has changed. Called with the lock held.
+  using Apply = std::function<Status(const Config& before, const Config& after)>;
+
+  LiveConfig(Config config, Apply apply) : config_(std::move(config)), apply_(std::move(apply)) {}
+
+  [[nodiscard]] Config get() const;
+  /// As ServerControl::config_get.
+  void get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const;
+  /// As ServerControl::config_set.
+  Status set(std::span<const std::pair<Bytes, Bytes>> items);
+  /// As ServerControl::config_rewrite.
+  Status rewrite();
+
+ private:
+  mutable std::mutex mutex_;
+  Config config_;  // guarded by mutex_
+  const Apply apply_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,227 @@
+#include "metrics/metrics.h"
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <map>
+
+namespace ebbtide {
+namespace {
+
+using Labels = std::vector<prometheus::ClientMetric::Label>;
+
+/// Turns a snapshot into families. Used as a Collectable, so that a registry could hold it beside others.
+class Collector final : public prometheus::Collectable {
+ public:
+  explicit Collector(const MetricsSnapshot& snapshot) : s_(snapshot) {}
+
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    families_.clear();
+    service();
+    network();
+    if (s_.engine) {
+      engine();
+      deletes_and_shape();
+    }
+    return std::move(families_);
+  }
+
+ private:
+  prometheus::MetricFamily& family(const char* name, const char* help, prometheus::MetricType type) const {
+    return families_.emplace_back(prometheus::MetricFamily{std::string("ebbtide_") + name, help, type, {}});
+  }
+  static void add(prometheus::MetricFamily& family, double value, Labels labels = {}) {
+    prometheus::ClientMetric metric;
+    metric.label = std::move(labels);
+    (family.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+    family.metric.push_back(std::move(metric));
+  }
+  void counter(const char* name, const char* help, double value) const { add(family(name, help, prometheus::MetricType::Counter), value); }
+  void gauge(const char* name, const char* help, double value) const { add(family(name, help, prometheus::MetricType::Gauge), value); }
+  void counter(const char* name, const char* help, std::uint64_t value) const { counter(name, help, static_cast<double>(value)); }
+  void gauge(const char* name, const char* help, std::uint64_t value) const { gauge(name, help, static_cast<double>(value)); }
+  struct Labelled {
+    Labels labels;
+    std::uint64_t value;
+  };
+  void many(const char* name, const char* help, prometheus::MetricType type, const std::vector<Labelled>& values) const {
+    auto& f = family(name, help, type);
+    for (const auto& v : values) add(f, static_cast<double>(v.value), v.labels);
+  }
+  static constexpr auto kCounter = prometheus::MetricType::Counter;
+  static constexpr auto kGauge = prometheus::MetricType::Gauge;
+
+  void service() const {
+    add(family("info", "Version of the server.", kGauge), 1, {{"version", s_.version}});
+    gauge("start_time_seconds", "Unix time of the start.", s_.start_seconds);
+    gauge("uptime_seconds", "Time since the start.", s_.uptime_seconds);
+    gauge("loading", "1 while the database is being opened.", std::uint64_t{s_.loading ? 1u : 0u});
+    auto& calls = family("commands_total", "Commands run.", kCounter);
+    for (const auto& c : s_.commands) add(calls, static_cast<double>(c.calls), {{"cmd", c.name}});
+    auto& failed = family("commands_failed_total", "Commands that were refused, or ended in an error.", kCounter);
+    for (const auto& c : s_.commands) {
+      if (c.rejected + c.failed == 0) continue;
+      add(failed, static_cast<double>(c.rejected), {{"cmd", c.name}, {"how", "rejected"}});
+      add(failed, static_cast<double>(c.failed), {{"cmd", c.name}, {"how", "failed"}});
+    }
+    auto& time = family("command_seconds_total", "Time spent running commands.", kCounter);
+    for (const auto& c : s_.commands) add(time, static_cast<double>(c.nanos) / 1e9, {{"cmd", c.name}});
+    histogram("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.", s_.passes);
+    counter("errors_total", "Error replies.", s_.errors);
+    many("keyspace_lookups_total", "Look-ups of keys by commands that read.", kCounter,
+         {{{{"result", "hit"}}, s_.keyspace_hits}, {{{"result", "miss"}}, s_.keyspace_misses}});
+    counter("disk_waits_total", "Times a command waited for pages from the disk.", s_.waits_for_disk);
+    gauge("process_resident_bytes", "Memory of the process.", s_.resident_bytes);
+    auto& cpu = family("process_cpu_seconds_total", "Processor time of the process.", kCounter);
+    add(cpu, s_.cpu_user_seconds, {{"mode", "user"}});
+    add(cpu, s_.cpu_system_seconds, {{"mode", "system"}});
+  }
+
+  void histogram(const char* name, const char* help, const MetricsSnapshot::Durations& d) const {
+    auto& f = family(name, help, prometheus::MetricType::Histogram);
+    prometheus::ClientMetric metric;
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < d.buckets.size(); ++i) {
+      count += d.buckets[i];
+      if (i < d.bounds.size()) metric.histogram.bucket.push_back({count, d.bounds[i]});
+    }
+    metric.histogram.sample_count = count;
+    metric.histogram.sample_sum = d.sum_seconds;
+    f.metric.push_back(std::move(metric));
+  }
+
+  void network() const {
+    gauge("connected_clients", "Connections.", s_.clients);
+    gauge("waiting_clients", "Connections whose command waits for the disk or another thread.", s_.waiting_clients);
+    gauge("unauthenticated_clients", "Connections that have not given the password.", s_.unauthenticated_clients);
+    gauge("max_clients", "server.max_clients.", s_.max_clients);
+    gauge("client_bytes", "Memory for input and output of clients.", s_.client_bytes);
+    counter("connections_total", "Connections accepted.", s_.connections);
+    many("connections_rejected_total", "Connections refused.", kCounter,
+         {{{{"reason", "max_clients"}}, s_.rejected_max_clients},
+          {{{"reason", "protected_mode"}}, s_.rejected_protected},
+          {{{"reason", "unauthenticated_clients"}}, s_.rejected_strangers}});
+    counter("authentication_failures_total", "AUTH and HELLO with a wrong name or password.", s_.authentication_failures);
+    many("connections_closed_total", "Connections closed by the server for a reason.", kCounter,
+         {{{{"reason", "query_buffer"}}, s_.closed_query_limit},
+          {{{"reason", "output_buffer"}}, s_.closed_output_limit},
+          {{{"reason", "idle"}}, s_.closed_idle},
+          {{{"reason", "authentication_timeout"}}, s_.closed_auth_timeout},
+          {{{"reason", "protocol"}}, s_.protocol_errors}});
+    many("net_bytes_total", "Bytes from and to clients.", kCounter,
+         {{{{"direction", "in"}}, s_.net_in_bytes}, {{{"direction", "out"}}, s_.net_out_bytes}});
+    many("net_calls_total", "System calls for clients' sockets.", kCounter,
+         {{{{"call", "read"}}, s_.net_reads}, {{{"call", "write"}}, s_.net_writes}, {{{"call", "wait"}}, s_.net_waits}});
+  }
+
+  void engine() const {
+    const Stats& e = *s_.engine;
+    const auto seconds = [](std::uint64_t micros) { return static_cast<double>(micros) / 1e6; };
+    counter("user_bytes_written_total", "Bytes of keys and values written by users.", e.user_bytes_written);
+    counter("wal_bytes_written_total", "Bytes written to the log.", e.wal_bytes_written);
+    counter("wal_writes_total", "Writes to the log.", e.wal_writes);
+    counter("wal_syncs_total", "Syncs of the log.", e.wal_syncs);
+    counter("flushes_total", "Memtables written to tables.", e.flushes);
+    counter("flush_bytes_total", "Bytes of tables written by flushes.", e.flush_bytes_written);
+    counter("compactions_total", "Merges.", e.compactions);
+    counter("trivial_moves_total", "Files that moved to another level as they were.", e.trivial_moves);
+    counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
+    many("compaction_bytes_total", "Bytes read and written by merges.", kCounter,
+         {{{{"direction", "read"}}, e.compaction_bytes_read}, {{{"direction", "write"}}, e.compaction_bytes_written}});
+    counter("engine_gets_total", "Point reads of the engine.", e.gets);
+    counter("engine_writes_total", "Operations written.", e.writes);
+    counter("engine_batches_total", "Batches committed.", e.batches);
+    counter("engine_iterators_total", "Iterators opened.", e.iterators);
+    many("cache_lookups_total", "Look-ups in the page cache.", kCounter, {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
+    counter("pages_read_total", "Pages read from disk.", e.pages_read);
+    counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
+    many("filter_results_total", "Look-ups that a filter ended, and those that it let through for nothing.", kCounter,
+         {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});
+    auto& stalls = family("write_stall_seconds_total", "Time that writes were held back.", kCounter);
+    add(stalls, seconds(e.stall_micros_memtable), {{"reason", "memtable"}});
+    add(stalls, seconds(e.stall_micros_runs), {{"reason", "runs"}});
+    add(stalls, seconds(e.stall_micros_pending_bytes), {{"reason", "pending_bytes"}});
+    gauge("write_stalled", "1 while writes are held back.", std::uint64_t{e.write_stalled ? 1u : 0u});
+    gauge("read_only", "1 while writes are refused.", std::uint64_t{e.read_only ? 1u : 0u});
+    gauge("compactions_running", "Merges under way.", e.compactions_running);
+    gauge("memory_budget_bytes", "The memory budget.", e.memory_budget);
+    many("memory_bytes", "Memory by owner.", kGauge,
+         {{{{"owner", "memtable"}}, e.memtable_bytes}, {{{"owner", "cache"}}, e.cache_bytes}, {{{"owner", "tables"}}, e.table_bytes}});
+    gauge("cache_capacity_bytes", "Memory that the page cache may use.", e.cache_capacity);
+    many("disk_bytes", "Disk space by kind of file.", kGauge, {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
+    gauge("snapshots", "Leased views.", e.snapshots);
+    const double user = static_cast<double>(e.user_bytes_written);
+    if (user > 0) {
+      gauge("write_amplification_ratio", "Bytes written to disk per byte written by users, since the start.",
+            static_cast<double>(e.wal_bytes_written + e.flush_bytes_written + e.compaction_bytes_written) / user);
+    }
+    many("sequence", "Sequence numbers.", kGauge,
+         {{{{"kind", "visible"}}, e.visible_seq}, {{{"kind", "logged"}}, e.logged_seq}, {{{"kind", "synced"}}, e.synced_seq}});
+  }
+
+  struct Level {
+    std::uint64_t runs = 0, files = 0, bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0, filter_bits = 0;
+    Millis oldest_tombstone = 0;
+  };
+
+  void deletes_and_shape() const {
+    const std::size_t first = families_.size();
+    families_.reserve(first + 12);
+    auto& runs = family("level_runs", "Sorted runs.", kGauge);
+    auto& files = family("level_files", "Table files.", kGauge);
+    auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
+    auto& entries = family("level_entries", "Entries, tombstones included.", kGauge);
+    auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
+    auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
+    auto& oldest = family("oldest_tombstone_age_seconds", "Age of the oldest tombstone.", kGauge);
+    auto& pending = family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
+    auto& keys = family("estimated_keys", "Entries less tombstones.", kGauge);
+    for (const TreeInfo& tree : s_.trees) {
+      const std::string db = std::to_string(tree.database);
+      std::map<int, Level> levels;
+      for (const RunInfo& run : tree.runs) {
+        Level& l = levels[run.level];
+        ++l.runs;
+        l.files += run.files;
+        l.bytes += run.bytes;
+        l.entries += run.entries;
+        l.tombstones += run.tombstones;
+        l.range_tombstones += run.range_tombstones;
+        l.filter_bits += run.filter_bits;
+        if (run.oldest_tombstone_birth != 0) {
+          l.oldest_tombstone = l.oldest_tombstone == 0 ? run.oldest_tombstone_birth : std::min(l.oldest_tombstone, run.oldest_tombstone_birth);
+        }
+      }
+      for (const auto& [number, l] : levels) {
+        const Labels labels = {{"db", db}, {"level", std::to_string(number)}};
+        add(runs, static_cast<double>(l.runs), labels);
+        add(files, static_cast<double>(l.files), labels);
+        add(bytes, static_cast<double>(l.bytes), labels);
+        add(entries, static_cast<double>(l.entries), labels);
+        if (l.entries > 0) add(bits, static_cast<double>(l.filter_bits) / static_cast<double>(l.entries), labels);
+        Labels point = labels, range = labels;
+        point.push_back({"kind", "point"});
+        range.push_back({"kind", "range"});
+        add(tombstones, static_cast<double>(l.tombstones), point);
+        add(tombstones, static_cast<double>(l.range_tombstones), range);
+        const double age = l.oldest_tombstone == 0 ? 0 : static_cast<double>(s_.now_ms) - static_cast<double>(l.oldest_tombstone);
+        add(oldest, std::max(age, 0.0) / 1000, labels);
+      }
+      add(pending, static_cast<double>(tree.pending_compaction_bytes), {{"db", db}});
+      add(keys, static_cast<double>(tree.estimated_keys), {{"db", db}});
+    }
+  }
+
+  const MetricsSnapshot& s_;
+  mutable std::vector<prometheus::MetricFamily> families_;
+};
+
+}  // namespace
+
+std::string metrics_text(const MetricsSnapshot& snapshot) {
+  return prometheus::TextSerializer().Serialize(Collector(snapshot).Collect());
+}
+
+}  // namespace ebbtide

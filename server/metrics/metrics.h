@@ -1,0 +1,51 @@
+// The metrics: numbers of engine and server, gathered at the scrape and written in Prometheus's text format.
+//
+// Nothing here is counted: counters live with those who count, one plain set a thread, and are summed when somebody asks. Names
+// have the prefix ebbtide_, base units, _total for counters; no label ever holds a key.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <engine/stats.h>
+
+namespace ebbtide {
+
+/// Everything that is shown, at one moment.
+struct MetricsSnapshot {
+  struct Command {
+    std::string name;
+    std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
+  };
+  /// Durations: `buckets[i]` counts those of at most `bounds[i]` seconds that are in no earlier one, the last those above all bounds.
+  struct Durations {
+    std::vector<double> bounds;
+    std::vector<std::uint64_t> buckets;
+    double sum_seconds = 0;
+  };
+  // service
+  std::string version;
+  double start_seconds = 0, uptime_seconds = 0;
+  bool loading = false;
+  std::vector<Command> commands;
+  Durations passes;
+  std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
+  std::uint64_t clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0, client_bytes = 0;
+  std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0, authentication_failures = 0;
+  std::uint64_t net_in_bytes = 0, net_out_bytes = 0, net_reads = 0, net_writes = 0, net_waits = 0;
+  std::uint64_t closed_query_limit = 0, closed_output_limit = 0, closed_idle = 0, closed_auth_timeout = 0, protocol_errors = 0;
+  std::uint64_t resident_bytes = 0;
+  double cpu_user_seconds = 0, cpu_system_seconds = 0;
+  // engine, once it is open
+  std::optional<Stats> engine;
+  std::vector<TreeInfo> trees;
+  std::int64_t now_ms = 0;  ///< engine time, for ages
+};
+
+/// The whole answer to a scrape.
+std::string metrics_text(const MetricsSnapshot& snapshot);
+
+}  // namespace ebbtide

@@ -1,0 +1,550 @@
+#include "server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <random>
+
+#include <asio/post.hpp>
+
+#include "command/dispatch.h"
+#include "command/session.h"
+#include "commands/families.h"
+#include "loading_sink.h"
+#include "machine.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr unsigned kOffloadThreads = 4;
+constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, beside the clients' sockets
+
+std::uint64_t unix_micros_now() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+std::uint64_t mono_nanos_now() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) ^ device();
+}
+
+std::string make_run_id() {
+  std::string id;
+  std::random_device device;
+  while (id.size() < 40) {
+    char text[9];
+    std::snprintf(text, sizeof(text), "%08x", device());
+    id += text;
+  }
+  return id;
+}
+
+// Two cores: one loop, the other core is the engine's. Many cores: half of them.
+unsigned loop_count(const Config& config) {
+  if (config.threads != 0) return static_cast<unsigned>(config.threads);
+  const unsigned cores = usable_cores();
+  return cores <= 2 ? 1 : std::min(cores / 2, 16u);
+}
+
+Settings resolved(const Config& config, std::uint64_t memory) {
+  Settings settings = config.engine;
+  if (settings.memory_budget == 0) settings.memory_budget = std::max<std::uint64_t>(memory / 2, std::uint64_t{64} << 20);
+  return settings;
+}
+
+// Takes the same time wherever the difference is.
+bool equal_secrets(Bytes a, Bytes b) {
+  unsigned char difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\1' : b[i % b.size()]));
+  return difference == 0;
+}
+
+// Asks every loop something and waits until each has answered, or will not any more.
+class EveryLoop {
+ public:
+  template <typename F>
+  EveryLoop(const std::vector<std::unique_ptr<EventLoop>>& loops, F ask) {
+    auto state = std::make_shared<State>();
+    state->missing = loops.size();
+    for (const auto& loop : loops) {
+      auto ticket = std::make_shared<Ticket>(state);
+      loop->post([ticket, ask, l = loop.get()] { ask(*l); });
+    }
+    std::unique_lock lock(state->mutex);
+    state->changed.wait(lock, [&] { return state->missing == 0; });
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t missing = 0;
+  };
+  // Gone when its task has run, or was dropped because the loop has ended.
+  struct Ticket {
+    explicit Ticket(std::shared_ptr<State> s) : state(std::move(s)) {}
+    ~Ticket() {
+      std::lock_guard lock(state->mutex);
+      --state->missing;
+      state->changed.notify_all();
+    }
+    std::shared_ptr<State> state;
+  };
+};
+
+bool matches(const Client& client, const ClientFilter& filter) {
+  if (!filter.ids.empty() && std::find(filter.ids.begin(), filter.ids.end(), client.id) == filter.ids.end()) return false;
+  if (!filter.addr.empty() && filter.addr != client.address) return false;
+  if (!filter.laddr.empty() && filter.laddr != client.local_address) return false;
+  if (!filter.user.empty() && filter.user != "default") return false;
+  if (!filter.type.empty() && filter.type != "normal") return false;
+  return filter.except_id == 0 || filter.except_id != client.id;
+}
+
+}  // namespace
+
+NetSettings Server::net_settings(const Config& config) const {
+  NetSettings net;
+  net.max_clients = std::min(config.max_clients, client_cap_);
+  net.max_strangers = config.unauthenticated_clients;
+  net.auth_timeout_ms = static_cast<std::int64_t>(config.authentication_timeout_ms);
+  net.idle_timeout_ms = static_cast<std::int64_t>(config.timeout_ms);
+  net.tcp_keepalive_ms = static_cast<std::int64_t>(config.tcp_keepalive_ms);
+  net.query_buffer_bytes = config.client_query_buffer_limit;
+  net.max_bulk_bytes = config.proto_max_bulk_len;
+  net.output_buffer_hard_bytes = config.output_buffer_hard;
+  net.output_buffer_soft_bytes = config.output_buffer_soft;
+  net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);
+  net.password_required = !config.password.empty();
+  net.protected_mode = config.protected_mode;
+  net.tcp_backlog = static_cast<int>(config.tcp_backlog);
+  return net;
+}
+
+Server::Server(Config config, std::string executable)
+    : executable_(std::move(executable)),
+      run_id_(make_run_id()),
+      start_micros_(unix_micros_now()),
+      memory_(usable_memory()),
+      engine_settings_(resolved(config, memory_)),
+      log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
+      config_(config, [this](const Config& before, const Config& after) { return apply_config(before, after); }),
+      table_(command_families()),
+      stats_(table_.all().size()),
+      locks_(loop_count(config)),
+      cursors_(random_seed()),
+      password_(config.password),
+      password_required_(!config.password.empty()) {
+  net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
+  net_env_.mono_ns = mono_nanos_now;
+  net_env_.log = [this](NetLog level, const std::string& text) {
+    log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning : level == NetLog::kInfo ? ServerLog::Level::kInfo : ServerLog::Level::kDebug, text);
+  };
+}
+
+Server::~Server() { end(); }
+
+// --- life
+
+int Server::run() {
+  const Config config = config_.get();
+  const std::uint64_t files = raise_file_limit(config.max_clients + kReservedFiles);
+  if (files < config.max_clients + kReservedFiles) {
+    client_cap_ = files > kReservedFiles ? files - kReservedFiles : std::max<std::uint64_t>(files / 2, 1);
+    log_->write(ServerLog::Level::kWarning, "the limit of open files is " + std::to_string(files) + ", so at most " +
+                                                std::to_string(client_cap_) + " clients are served");
+  }
+  const NetSettings net = net_settings(config);
+  for (unsigned i = 0; i < loop_count(config); ++i) {
+    loops_.push_back(std::make_unique<EventLoop>(static_cast<int>(i), net, &net_, &net_env_));
+    if (const std::string why = loops_.back()->start(std::make_unique<LoadingSink>()); !why.empty()) {
+      log_->write(ServerLog::Level::kError, why);
+      return 1;
+    }
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
+  wait_for_signals();
+  if (!start_listening() || !start_admin()) return 1;
+  banner();
+  listener_->start();
+  opener_ = std::thread([this] { open_database(); });
+  io_.run();
+  end();
+  log_->write(ServerLog::Level::kInfo, "bye");
+  return exit_status_;
+}
+
+bool Server::start_listening() {
+  const Config config = config_.get();
+  std::vector<EventLoop*> loops;
+  for (const auto& loop : loops_) loops.push_back(loop.get());
+  listener_ = std::make_unique<Listener>(io_, net_settings(config), &net_, &net_env_, std::move(loops));
+  std::string skipped;
+  for (const std::string& address : config.bind) {
+    bool unavailable = false;
+    const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.port), &unavailable);
+    if (why.empty()) continue;
+    if (!unavailable) {
+      log_->write(ServerLog::Level::kError, why);
+      return false;
+    }
+    skipped = why;
+    log_->write(ServerLog::Level::kWarning, why);
+  }
+  if (listener_->port() != 0) return true;
+  log_->write(ServerLog::Level::kError, "no address of server.bind can be listened on");
+  return false;
+}
+
+bool Server::start_admin() {
+  const Config config = config_.get();
+  if (config.metrics_port == 0) return true;
+  admin_ = std::make_unique<AdminServer>(AdminHandlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }});
+  const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
+  if (why.empty()) return true;
+  log_->write(ServerLog::Level::kError, why);
+  return false;
+}
+
+void Server::banner() const {
+  const std::uint64_t budget = engine_settings_.memory_budget;
+  const std::string cache = engine_settings_.block_cache == 0 ? "the rest" : format_size(engine_settings_.block_cache);
+  log_->write(ServerLog::Level::kInfo,
+              "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) + ", dir " + engine_settings_.dir + ", pid " +
+                  std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" + (loops_.size() == 1 ? "" : "s") +
+                  ", memory budget " + std::to_string(budget >> 20) + "MiB of " + std::to_string(memory_ >> 20) + "MiB (memtables of " +
+                  format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
+                  (admin_ == nullptr ? "" : ", metrics at port " + std::to_string(admin_->port())));
+}
+
+void Server::open_database() {
+  Components components;
+  components.events = this;
+  auto db = std::make_shared<Result<std::unique_ptr<Db>>>(Db::open(engine_settings_, components));
+  asio::post(io_, [this, db] { database_opened(std::move(*db)); });
+}
+
+void Server::database_opened(Result<std::unique_ptr<Db>> db) {
+  opener_.join();
+  if (!db.is_ok()) {
+    log_->write(ServerLog::Level::kError, "the database cannot be opened: " + db.status().to_string());
+    exit_status_ = 1;
+    return begin_stop("nothing to serve");
+  }
+  db_ = std::move(db).value();
+  if (stopping_) return;
+  db_->set_durable_listener([this] {
+    for (const auto& loop : loops_) loop->notify_durable();
+  });
+  offload_ = std::make_unique<ThreadOffload>(kOffloadThreads);
+  env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, engine_settings_.databases};
+  ready_ = db_.get();
+  for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
+  log_->write(ServerLog::Level::kInfo, "ready to accept connections");
+}
+
+void Server::wait_for_signals() {
+  signals_.async_wait([this](const asio::error_code& error, int signal) {
+    if (error) return;
+    if (signal == SIGHUP) {
+      const std::string why = log_->reopen();
+      log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError, why.empty() ? "the log file was opened anew" : why);
+    } else if (stopping_) {
+      std::_Exit(1);  // asked twice: the log has every acknowledged write
+    } else {
+      begin_stop(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    }
+    wait_for_signals();
+  });
+}
+
+void Server::begin_stop(const std::string& why) {
+  if (stopping_.exchange(true)) return;
+  log_->write(ServerLog::Level::kInfo, "stopping: " + why);
+  if (listener_ != nullptr) listener_->stop();
+  if (opener_.joinable()) {  // an open cannot be given up halfway; database_opened comes first
+    asio::post(io_, [this] {
+      if (opener_.joinable()) opener_.join();
+      io_.stop();
+    });
+    return;
+  }
+  io_.stop();
+}
+
+void Server::end() {
+  if (opener_.joinable()) opener_.join();
+  if (admin_ != nullptr) admin_->stop();
+  for (const auto& loop : loops_) loop->stop();
+  offload_.reset();
+  ready_ = nullptr;
+  if (db_ == nullptr) return;
+  const Status status = db_->close();
+  if (!status.is_ok()) {
+    log_->write(ServerLog::Level::kError, "closing the database: " + status.to_string());
+    exit_status_ = 1;
+  }
+  db_.reset();
+}
+
+Status Server::shutdown(const ShutdownRequest&) {
+  asio::post(io_, [this] { begin_stop("SHUTDOWN"); });
+  return Status::ok();
+}
+
+Status Server::abort_shutdown() { return Status::not_found("no shutdown is under way"); }
+
+// --- what the engine tells
+
+void Server::on_message(Severity severity, const std::string& text) {
+  constexpr ServerLog::Level kLevels[] = {ServerLog::Level::kDebug, ServerLog::Level::kInfo, ServerLog::Level::kWarning, ServerLog::Level::kError};
+  log_->write(kLevels[static_cast<int>(severity)], text);
+}
+
+void Server::on_recovery_progress(std::uint64_t done, std::uint64_t total) {
+  const std::uint64_t now_ms = unix_micros_now() / 1000;
+  if (done < total && now_ms - recovery_logged_ms_ < 1'000) return;
+  recovery_logged_ms_ = now_ms;
+  log_->write(ServerLog::Level::kInfo, "recovery: " + std::to_string(done >> 20) + " of " + std::to_string(total >> 20) + " MiB of the log replayed");
+}
+
+void Server::end_of_pass() { ready_.load(std::memory_order_relaxed)->write_log(); }
+std::uint64_t Server::durable_seq() const { return ready_.load(std::memory_order_relaxed)->durable_seq(); }
+bool Server::failed() const { return !ready_.load(std::memory_order_relaxed)->write_status().is_ok(); }
+
+// --- time, configuration, secrets
+
+std::uint64_t Server::unix_micros() const { return unix_micros_now(); }
+std::uint64_t Server::mono_nanos() const { return mono_nanos_now(); }
+
+void Server::config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const {
+  config_.get(patterns, items);
+}
+Status Server::config_set(std::span<const std::pair<Bytes, Bytes>> items) { return config_.set(items); }
+Status Server::config_rewrite() { return config_.rewrite(); }
+
+Status Server::apply_config(const Config& before, const Config& after) {
+  Db* db = ready_.load();
+  if (db == nullptr) return Status::busy("the database is being opened");
+  if (after.engine.fsync != before.engine.fsync) TRY(db->set_fsync(after.engine.fsync));
+  if (after.engine.memory_budget != before.engine.memory_budget) TRY(db->set_memory_budget(resolved(after, memory_).memory_budget));
+  const auto tree_texts = [](const Config& c, DatabaseId database) {
+    std::string text;
+    for (const ConfigKey& key : config_keys()) {
+      if (key.name.compare(0, 5, "tree.") != 0) continue;
+      text += find_config_key("databases." + std::to_string(database) + key.name.substr(4))->get(c) + "\n";
+    }
+    for (const auto& [name, value] : c.engine.tree_for(database).policy.parameters) text += name + "=" + std::to_string(value) + "\n";
+    return text;
+  };
+  for (DatabaseId database = 0; database < after.engine.databases; ++database) {
+    if (tree_texts(before, database) != tree_texts(after, database)) TRY(db->set_tree_settings(database, after.engine.tree_for(database)));
+  }
+  if (after.password != before.password) {
+    std::lock_guard lock(secret_mutex_);
+    password_ = after.password;
+    password_required_ = !password_.empty();
+  }
+  if (after.log_level != before.log_level) log_->set_level(after.log_level);
+  const NetSettings net = net_settings(after);
+  for (const auto& loop : loops_) loop->set_settings(net);
+  listener_->set_settings(net);
+  return Status::ok();
+}
+
+bool Server::password_required() const { return password_required_; }
+
+bool Server::check_password(Bytes user, Bytes password) const {
+  std::lock_guard lock(secret_mutex_);
+  const bool same = equal_secrets(password, password_);
+  return user == "default" && (password_.empty() || same);
+}
+
+void Server::count_auth_failure() { auth_failures_.fetch_add(1); }
+
+// --- clients
+
+std::string Server::client_list(const ClientFilter& filter) {
+  std::mutex mutex;
+  std::map<std::uint64_t, std::string> lines;
+  const auto now_ms = static_cast<std::int64_t>(unix_micros_now() / 1000);
+  EveryLoop(loops_, [&](EventLoop& loop) {
+    loop.for_each([&](Client& client) {
+      if (!matches(client, filter)) return;
+      std::string line = describe_client(client, now_ms);
+      std::lock_guard lock(mutex);
+      lines.emplace(client.id, std::move(line));
+    });
+  });
+  std::string text;
+  for (const auto& line : lines) text += line.second + "\n";
+  return text;
+}
+
+std::uint64_t Server::kill_clients(const ClientFilter& filter, std::uint64_t self_id) {
+  std::atomic<std::uint64_t> killed{0};
+  EveryLoop(loops_, [&](EventLoop& loop) {
+    loop.for_each([&](Client& client) {
+      if (!matches(client, filter)) return;
+      (client.id == self_id ? client.close_after_command : client.close_now) = true;
+      if (client.id != self_id) loop.touch(&client);
+      ++killed;
+    });
+  });
+  return killed;
+}
+
+// --- knowing
+
+Server::NetTotals Server::net_totals() const {
+  NetTotals t;
+  t.connections = net_.accepted;
+  t.rejected = net_.rejected_max_clients + net_.rejected_protected + net_.rejected_strangers;
+  t.auth_failures = auth_failures_;
+  for (const auto& loop : loops_) {
+    const LoopCounters& c = loop->counters();
+    t.in += c.bytes_in.get();
+    t.out += c.bytes_out.get();
+    t.query_limit += c.query_limit_closes.get();
+    t.output_limit += c.output_limit_closes.get();
+  }
+  return t;
+}
+
+void Server::reset_stats() {
+  stats_.reset();
+  const NetTotals now = net_totals();
+  std::lock_guard lock(base_mutex_);
+  base_ = now;
+}
+
+ServerInfo Server::info() const {
+  const Config config = config_.get();
+  ServerInfo info;
+  info.version = EBBTIDE_VERSION;
+  info.run_id = run_id_;
+  info.executable = executable_;
+  info.config_file = config.file;
+  info.os = system_name();
+  info.compiler = std::to_string(__GNUC__) + "." + std::to_string(__GNUC_MINOR__) + "." + std::to_string(__GNUC_PATCHLEVEL__);
+  info.multiplexing = "epoll";
+  info.process_id = static_cast<std::uint64_t>(::getpid());
+  info.port = listener_->port();
+  info.start_unix_micros = start_micros_;
+  info.loops = static_cast<std::uint32_t>(loops_.size());
+  info.databases = engine_settings_.databases;
+  info.max_clients = config.max_clients;
+  info.connected_clients = net_.clients;
+  for (const auto& loop : loops_) {
+    info.waiting_clients += loop->waiting();
+    info.clients_bytes += loop->client_bytes();
+    info.max_input_buffer = std::max(info.max_input_buffer, loop->max_input());
+    info.max_output_buffer = std::max(info.max_output_buffer, loop->max_output());
+  }
+  const NetTotals now = net_totals();
+  {
+    std::lock_guard lock(base_mutex_);
+    info.connections_received = now.connections - base_.connections;
+    info.connections_rejected = now.rejected - base_.rejected;
+    info.net_input_bytes = now.in - base_.in;
+    info.net_output_bytes = now.out - base_.out;
+    info.query_buffer_limit_disconnections = now.query_limit - base_.query_limit;
+    info.output_buffer_limit_disconnections = now.output_limit - base_.output_limit;
+    info.acl_access_denied_auth = now.auth_failures - base_.auth_failures;
+  }
+  info.resident_bytes = resident_bytes();
+  info.peak_resident_bytes = peak_resident_bytes();
+  info.system_memory = memory_;
+  const CpuTimes cpu = cpu_times();
+  info.cpu_sys = cpu.system;
+  info.cpu_user = cpu.user;
+  info.cpu_sys_children = cpu.system_children;
+  info.cpu_user_children = cpu.user_children;
+  return info;
+}
+
+std::string Server::not_ready() const {
+  const Db* db = ready_.load();
+  if (stopping_) return "stopping";
+  if (db == nullptr) return "the database is being opened";
+  const Status status = db->write_status();
+  return status.is_ok() ? std::string() : status.to_string();
+}
+
+void Server::add_net(MetricsSnapshot* s) const {
+  s->clients = net_.clients;
+  s->unauthenticated_clients = net_.strangers;
+  s->connections = net_.accepted;
+  s->rejected_max_clients = net_.rejected_max_clients;
+  s->rejected_protected = net_.rejected_protected;
+  s->rejected_strangers = net_.rejected_strangers;
+  s->authentication_failures = auth_failures_;
+  MetricsSnapshot::Durations& passes = s->passes;
+  passes.buckets.assign(LoopCounters::kPassBuckets, 0);
+  for (int i = 0; i + 1 < LoopCounters::kPassBuckets; ++i) passes.bounds.push_back(1.024e-6 * static_cast<double>(std::uint64_t{1} << i));
+  for (const auto& loop : loops_) {
+    const LoopCounters& c = loop->counters();
+    s->waiting_clients += loop->waiting();
+    s->client_bytes += loop->client_bytes();
+    s->net_in_bytes += c.bytes_in.get();
+    s->net_out_bytes += c.bytes_out.get();
+    s->net_reads += c.reads.get();
+    s->net_writes += c.writes.get();
+    s->net_waits += c.waits.get();
+    s->closed_query_limit += c.query_limit_closes.get();
+    s->closed_output_limit += c.output_limit_closes.get();
+    s->closed_idle += c.idle_closes.get();
+    s->closed_auth_timeout += c.auth_timeout_closes.get();
+    s->protocol_errors += c.protocol_errors.get() + c.security_closes.get();
+    passes.sum_seconds += static_cast<double>(c.pass_nanos.get()) / 1e9;
+    for (int i = 0; i < LoopCounters::kPassBuckets; ++i) passes.buckets[static_cast<std::size_t>(i)] += c.pass_bucket[i].get();
+  }
+}
+
+MetricsSnapshot Server::snapshot() const {
+  MetricsSnapshot s;
+  s.version = EBBTIDE_VERSION;
+  s.start_seconds = static_cast<double>(start_micros_) / 1e6;
+  s.uptime_seconds = static_cast<double>(unix_micros_now() - start_micros_) / 1e6;
+  s.max_clients = config_.get().max_clients;
+  add_net(&s);
+  const auto counts = stats_.commands();
+  for (const Command& command : table_.all()) {
+    if (command.spec->run == nullptr) continue;
+    const CommandCounts& c = counts[command.index];
+    s.commands.push_back({command.full_name, c.calls, c.nanos, c.rejected, c.failed});
+  }
+  const TotalCounts totals = stats_.totals();
+  s.errors = totals.errors;
+  s.keyspace_hits = totals.keyspace_hits;
+  s.keyspace_misses = totals.keyspace_misses;
+  s.waits_for_disk = totals.waits_for_disk;
+  s.resident_bytes = resident_bytes();
+  const CpuTimes cpu = cpu_times();
+  s.cpu_user_seconds = cpu.user;
+  s.cpu_system_seconds = cpu.system;
+  Db* db = ready_.load();
+  s.loading = db == nullptr;
+  if (db == nullptr) return s;
+  s.engine = db->stats();
+  s.now_ms = static_cast<std::int64_t>(s.engine->engine_time);
+  for (DatabaseId database = 0; database < engine_settings_.databases; ++database) {
+    auto tree = db->tree_info(database);
+    if (tree.is_ok() && tree->tree != kNoTree) s.trees.push_back(std::move(tree).value());
+  }
+  return s;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,136 @@
+// The server as a whole: what is started, in which order, and how it ends.
+//
+// Start: log, sockets (clients are told -LOADING), HTTP port, then the database on a thread of its own; when it is open, each loop
+// gets its dispatcher. End (SIGTERM, SIGINT, SHUTDOWN): no new clients, loops finish their pass and close their connections,
+// offload threads finish, the engine writes and syncs its log.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <engine/db.h>
+#include <engine/events.h>
+
+#include "admin/admin_server.h"
+#include "command/context.h"
+#include "command/key_locks.h"
+#include "command/offload.h"
+#include "command/scan_cursors.h"
+#include "command/server_control.h"
+#include "command/server_stats.h"
+#include "command/table.h"
+#include "config.h"
+#include "live_config.h"
+#include "metrics/metrics.h"
+#include "net/event_loop.h"
+#include "net/listener.h"
+#include "server_log.h"
+
+namespace ebbtide {
+
+class Server final : public ServerControl, public EventListener, public ReplyGate {
+ public:
+  /// `executable`: argv[0], for INFO.
+  Server(Config config, std::string executable);
+  ~Server() override;
+
+  /// Runs until told to stop; returns the exit status.
+  int run();
+
+  // ServerControl
+  [[nodiscard]] std::uint64_t unix_micros() const override;
+  [[nodiscard]] std::uint64_t mono_nanos() const override;
+  Status shutdown(const ShutdownRequest& request) override;
+  Status abort_shutdown() override;
+  void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const override;
+  Status config_set(std::span<const std::pair<Bytes, Bytes>> items) override;
+  Status config_rewrite() override;
+  [[nodiscard]] bool password_required() const override;
+  [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
+  void count_auth_failure() override;
+  [[nodiscard]] ServerInfo info() const override;
+  void reset_stats() override;
+  [[nodiscard]] std::string client_list(const ClientFilter& filter) override;
+  std::uint64_t kill_clients(const ClientFilter& filter, std::uint64_t self_id) override;
+
+  // EventListener
+  void on_message(Severity severity, const std::string& text) override;
+  void on_recovery_progress(std::uint64_t done, std::uint64_t total) override;
+
+  // ReplyGate
+  void end_of_pass() override;
+  [[nodiscard]] std::uint64_t durable_seq() const override;
+  [[nodiscard]] bool failed() const override;
+
+ private:
+  /// Sums over the loops and the listener.
+  struct NetTotals {
+    std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
+  };
+
+  bool start_listening();
+  bool start_admin();
+  void banner() const;
+  void open_database();
+  void database_opened(Result<std::unique_ptr<Db>> db);
+  void wait_for_signals();
+  void begin_stop(const std::string& why);
+  void end();
+  /// The limits that the network goes by.
+  [[nodiscard]] NetSettings net_settings(const Config& config) const;
+  Status apply_config(const Config& before, const Config& after);
+  [[nodiscard]] MetricsSnapshot snapshot() const;
+  void add_net(MetricsSnapshot* snapshot) const;
+  [[nodiscard]] std::string not_ready() const;
+  [[nodiscard]] NetTotals net_totals() const;
+
+  // Constant after construction.
+  const std::string executable_;
+  std::string run_id_;
+  std::uint64_t start_micros_ = 0;
+  std::uint64_t memory_ = 0;  ///< of the machine
+  std::uint64_t client_cap_ = ~std::uint64_t{0};  ///< what the limit of open files leaves
+  Settings engine_settings_;  ///< with `auto` resolved
+  std::unique_ptr<ServerLog> log_;
+  NetEnv net_env_;
+
+  // Own synchronization.
+  LiveConfig config_;
+  NetShared net_;
+  std::vector<std::unique_ptr<EventLoop>> loops_;
+  CommandTable table_;
+  ServerStats stats_;
+  KeyLocks locks_;
+  ScanCursors cursors_;
+  std::atomic<std::uint64_t> auth_failures_{0};
+  std::atomic<std::uint64_t> recovery_logged_ms_{0};
+  mutable std::mutex secret_mutex_;
+  std::string password_;                       // guarded by secret_mutex_
+  std::atomic<bool> password_required_{false};
+  mutable std::mutex base_mutex_;
+  NetTotals base_;                             // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
+
+  // The main thread; `db_` is published to the others through `ready_`.
+  asio::io_context io_{1};
+  asio::signal_set signals_{io_};
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<AdminServer> admin_;
+  std::unique_ptr<Offload> offload_;
+  CommandEnv env_;
+  std::unique_ptr<Db> db_;
+  std::thread opener_;
+  std::atomic<Db*> ready_{nullptr};
+  std::atomic<bool> stopping_{false};
+  int exit_status_ = 0;
+};
+
+}  // namespace ebbtide
