@@ -6,7 +6,8 @@
 //
 // What is held equal: 16-byte keys, 100-byte values, log on and written at each put but never synced, no compression, 10 filter
 // bits a key, 4 KiB pages, memtables of 64 MiB, as many background threads, and a block cache that holds all of the data. All
-// else is each engine's default. Stored keys are even numbers and absent ones odd, so that a miss lies in the range of every file.
+// else is each engine's default. Stored keys are even numbers and absent ones odd, so that a miss lies in the range of every
+// file.
 //
 // "span 16" looks up sixteen keys at once: Ebbtide with its staged prefetch, RocksDB with MultiGet.
 #include <rocksdb/cache.h>
@@ -301,13 +302,15 @@ class Round {
       : p_(p), values_(values), results_(results), name_(std::move(engine)), number_(number) {}
 
   void run() {
-    if (wanted("load random") || wanted("read") || wanted("seek")) with_database("random", [&](Engine& engine) { random_order(engine); });
+    if (wanted("load random") || wanted("read") || wanted("seek"))
+      with_database("random", [&](Engine& engine) { random_order(engine); });
     if (wanted("load in order")) with_database("ordered", [&](Engine& engine) { load(engine, "load in order", in_order()); });
   }
 
  private:
-  [[nodiscard]] bool wanted(const std::string& load) const { return p_.only.empty() || load.find(p_.only) != std::string::npos ||
-                                                                    p_.only.find(load) != std::string::npos; }
+  [[nodiscard]] bool wanted(const std::string& load) const {
+    return p_.only.empty() || load.find(p_.only) != std::string::npos || p_.only.find(load) != std::string::npos;
+  }
 
   void with_database(const std::string& suffix, const std::function<void(Engine&)>& work) {
     const std::string dir = p_.dir + "/" + name_ + "-" + suffix;
@@ -368,7 +371,8 @@ class Round {
     const Stopwatch watch;
     for (std::uint64_t i = 0; i < p_.reads; ++i) hits += engine.get(Key(2 * random.uniform(p_.entries) + odd).view());
     results_.add(load, name_, watch.stop(p_.reads));
-    if (hits != (odd ? 0 : p_.reads)) die(name_ + ": " + load + " found " + std::to_string(hits) + " of " + std::to_string(p_.reads));
+    if (hits != (odd ? 0 : p_.reads))
+      die(name_ + ": " + load + " found " + std::to_string(hits) + " of " + std::to_string(p_.reads));
   }
   void spans(Engine& engine, const std::string& load, std::uint64_t odd) {
     Random random(29 + odd);
@@ -413,17 +417,20 @@ void show(Results& results, const std::vector<std::string>& engines) {
     for (const std::string& engine : engines) {
       const std::vector<Sample>& samples = results.samples[{load, engine}];
       medians[engine] = median(samples);
-      std::printf("figure: {\"load\": \"%s\", \"engine\": \"%s\", \"ops_per_second\": %.1f, \"cpu_ns_per_op\": %.1f, \"rounds\": [", load.c_str(),
-                  engine.c_str(), medians[engine].ops_per_second, medians[engine].cpu_ns_per_op);
+      std::printf(
+          "figure: {\"load\": \"%s\", \"engine\": \"%s\", \"ops_per_second\": %.1f, \"cpu_ns_per_op\": %.1f, \"rounds\": [",
+          load.c_str(), engine.c_str(), medians[engine].ops_per_second, medians[engine].cpu_ns_per_op);
       for (std::size_t i = 0; i < samples.size(); ++i) std::printf("%s%.1f", i ? ", " : "", samples[i].ops_per_second);
       std::printf("]}\n");
     }
     const Sample r = medians["rocksdb"], e = medians["ebbtide"];
     const double ratio = engines.size() == 2 ? e.ops_per_second / r.ops_per_second : 0;
-    std::printf("%-30s %14.0f %14.0f %7.2f %12.0f %12.0f\n", load.c_str(), r.ops_per_second, e.ops_per_second, ratio, r.cpu_ns_per_op,
-                e.cpu_ns_per_op);
+    std::printf("%-30s %14.0f %14.0f %7.2f %12.0f %12.0f\n", load.c_str(), r.ops_per_second, e.ops_per_second, ratio,
+                r.cpu_ns_per_op, e.cpu_ns_per_op);
   }
-  std::printf("\nPairs are rocksdb, ebbtide; ratio is ebbtide / rocksdb. cpu ns: of the whole process, per operation. Medians over the rounds.\n");
+  std::printf(
+      "\nPairs are rocksdb, ebbtide; ratio is ebbtide / rocksdb. cpu ns: of the whole process, per operation. Medians over the "
+      "rounds.\n");
 }
 
 }  // namespace
@@ -431,7 +438,9 @@ void show(Results& results, const std::vector<std::string>& engines) {
 int main(int argc, char** argv) {
   Parameters p;
   CLI::App app{"Ebbtide's engine beside RocksDB"};
-  app.add_option("--entries", p.entries, "keys in each database")->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}))->capture_default_str();
+  app.add_option("--entries", p.entries, "keys in each database")
+      ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}))
+      ->capture_default_str();
   app.add_option("--reads", p.reads, "lookups per load")->capture_default_str();
   app.add_option("--scans", p.scans, "seeks")->capture_default_str();
   app.add_option("--rounds", p.rounds)->check(CLI::Range(1, 100))->capture_default_str();
@@ -441,7 +450,8 @@ int main(int argc, char** argv) {
   app.add_option("--pages-per-tile", p.pages_per_tile, "Ebbtide's h")->capture_default_str();
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"both", "ebbtide", "rocksdb"}))->capture_default_str();
   app.add_option("--only", p.only, "loads that have this in their name");
-  app.add_option("--dir", p.dir, "where the databases go while it runs; default: a folder of its own under the system's temporary one");
+  app.add_option("--dir", p.dir,
+                 "where the databases go while it runs; default: a folder of its own under the system's temporary one");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = std::filesystem::temp_directory_path() / ("ebbtide-bench-" + std::to_string(::getpid()));
 
