@@ -25,6 +25,13 @@ std::vector<FileNum> files_of(const Plan& plan) {
 
 }  // namespace
 
+// A pool of the caller's may turn after the database is gone.
+void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
+  pool_->submit(priority, [alive = alive_, task = std::move(task)] {
+    if (*alive) task();
+  });
+}
+
 void DbImpl::schedule_compactions(const TreePtr& tree) {
   for (;;) {
     Plan plan;
@@ -45,7 +52,7 @@ void DbImpl::schedule_compactions(const TreePtr& tree) {
       }
       ++tree->compactions;
     }
-    pool_->submit(Priority::kLow, [this, tree, plan = std::move(plan)] { run_plan(tree, plan); });
+    submit(Priority::kLow, [this, tree, plan = std::move(plan)] { run_plan(tree, plan); });
   }
 }
 

@@ -142,6 +142,7 @@ struct DbImpl {
   SeqNum oldest_unflushed();
   Status wait_for(const std::function<bool()>& done);
   // compactions.cc
+  void submit(Priority priority, BackgroundPool::Task task);
   void schedule_compactions(const TreePtr& tree);
   void run_plan(const TreePtr& tree, const Plan& plan);
   Status execute_plan(const TreePtr& tree, const Plan& plan);
@@ -191,6 +192,7 @@ struct DbImpl {
   std::unique_ptr<PageFetcher> fetcher_;
   std::unique_ptr<ThreadPool> own_pool_;
   BackgroundPool* pool_ = nullptr;
+  const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
   std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
   std::atomic<SeqNum> visible_seq_{0};

@@ -18,6 +18,7 @@ namespace ebbtide {
 class EngineTime {
  public:
   static constexpr Millis kLead = 10'000;
+  static constexpr Millis kMarkStep = 1000;  ///< a mark costs a sync: no more often than this
   static constexpr Millis kStepRefused = 24ull * 3600 * 1000;
   static constexpr Millis kOpenRefused = 30ull * 24 * 3600 * 1000;
 

@@ -53,7 +53,7 @@ void DbImpl::schedule_flush(const TreePtr& tree) {
     if (tree->flush_queued || tree->frozen.empty() || closing_) return;
     tree->flush_queued = true;
   }
-  pool_->submit(Priority::kHigh, [this, tree] { run_flush(tree); });
+  submit(Priority::kHigh, [this, tree] { run_flush(tree); });
 }
 
 void DbImpl::run_flush(const TreePtr& tree) {
@@ -194,7 +194,7 @@ void DbImpl::schedule_database_changes() {
     if (database_changes_queued_) return;
     database_changes_queued_ = true;
   }
-  pool_->submit(Priority::kHigh, [this] {
+  submit(Priority::kHigh, [this] {
     Status status;
     {
       MutexLock manifest(manifest_mutex_);

@@ -32,6 +32,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
 
 DbImpl::~DbImpl() {
   (void)close();
+  alive_->store(false);
   MutexLock lock(commit_mutex_);
   for (auto& slot : databases_) slot.store(nullptr);
   database_trees_.clear();
@@ -46,6 +47,7 @@ Status DbImpl::open() {
     TRY(make_policy(tree.policy).status().with_context("databases." + std::to_string(database)));
   }
   TRY(fs_.create_dir(settings_.dir));
+  TRY(fs_.sync_dir(parent_path(settings_.dir)));
   TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
   file_lock_ = std::move(lock_file);
 
@@ -200,6 +202,10 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
       if (end->valid_after) return Status::corruption(end->what + ", and what follows says that it was whole once");
       // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
       torn = end->what;
+      if (end->valid_bytes == 0) {  // its creation was cut short
+        TRY(fs_.unlink(path));
+        continue;
+      }
       TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
     }
     segments->push_back({file, log_end, end->valid_bytes});

@@ -140,7 +140,7 @@ void DbImpl::heal() {
     if (clock_.mono_ns() - last_heal_ns_ < kHealNs) return;
     last_heal_ns_ = clock_.mono_ns();
   }
-  pool_->submit(Priority::kHigh, [this] {
+  submit(Priority::kHigh, [this] {
     MutexLock flushing(flush_mutex_);
     if (closing_) return;
     Status status;
