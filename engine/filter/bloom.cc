@@ -1,5 +1,5 @@
-// A slice: columns u8, probes u8, slice number u8, zero u8, zero u32, blocks u64, zeros up to 64 bytes, blocks, 8 zeros (so that a row
-// can be loaded as one word). Row r of a block is its bits [r columns, (r + 1) columns), lowest bit first.
+// A slice: columns u8, probes u8, slice number u8, zero u8, zero u32, blocks u64, zeros up to 64 bytes, blocks, 8 zeros (so that
+// a row can be loaded as one word). Row r of a block is its bits [r columns, (r + 1) columns), lowest bit first.
 #include "filter/bloom.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kHeaderBytes = 64;
 constexpr std::size_t kTailBytes = 8;
 constexpr std::uint32_t kMaxProbes = 30;
-constexpr std::uint32_t kRowBits = 9;          // log2(kBloomRows)
+constexpr std::uint32_t kRowBits = 9;  // log2(kBloomRows)
 constexpr std::uint32_t kRowsPerWord = 64 / kRowBits;
 
 __extension__ typedef unsigned __int128 Uint128;

@@ -1,18 +1,21 @@
 // Blocked Bloom filters in columns: one for a whole table, which tells in one step which pages of a tile may hold a key.
 //
-// A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. It is a sequence of
-// blocks; a block is 512 rows of h bits. A key's hash picks one block and k rows in it; the AND of the rows is the set of columns, that
-// is of pages, that may have the key. So
-//   * a lookup asks the filter before it searches the fences, and "nowhere" costs one cache line at h = 1 (a block is 64 bytes) and k
+// A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. It is a sequence
+// of blocks; a block is 512 rows of h bits. A key's hash picks one block and k rows in it; the AND of the rows is the set of
+// columns, that is of pages, that may have the key. So
+//   * a lookup asks the filter before it searches the fences, and "nowhere" costs one cache line at h = 1 (a block is 64 bytes)
+//   and k
 //     independent loads from 64 h adjacent bytes otherwise, whatever h is: Lethe's h-fold hashing cost (4.2.4) is not there;
-//   * a column has 512 / h fewer keys a row than an undivided filter, each page's false positive rate is that of its own filter (the
+//   * a column has 512 / h fewer keys a row than an undivided filter, each page's false positive rate is that of its own filter
+//   (the
 //     memory is the same), and their sum is h p, as in the paper;
-//   * dropping a page needs no new filter: its keys stay in the column, and a lookup that they lead on ends at the page's "dropped"
+//   * dropping a page needs no new filter: its keys stay in the column, and a lookup that they lead on ends at the page's
+//   "dropped"
 //     flag without I/O. Nor does replacing a page, as what replaces it holds no other keys.
 // Tried on paper and left: a filter per page behind the fence search (two dependent cache misses more for "no").
 //
-// A filter is cut into slices: independent filters over the same keys (other hash, part of the bits), all of which must say "maybe".
-// Any subset of the slices is a correct filter, so slices are loaded and dropped apart.
+// A filter is cut into slices: independent filters over the same keys (other hash, part of the bits), all of which must say
+// "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped apart.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +32,9 @@ inline constexpr std::uint32_t kBloomRows = 512;
 inline constexpr std::uint32_t kMaxBloomColumns = 64;
 inline constexpr double kMaxBitsPerKey = 32;
 
-/// Chance that one column says "maybe" for a key it does not have, at `bits_per_key` (fractions count). Keys fall into blocks as a
-/// Poisson distribution and into rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, Eq. 3), k is
-/// bloom_probes(). 1 at 0 bits. Thread-safe.
+/// Chance that one column says "maybe" for a key it does not have, at `bits_per_key` (fractions count). Keys fall into blocks as
+/// a Poisson distribution and into rows at random (Putze, Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, Eq.
+/// 3), k is bloom_probes(). 1 at 0 bits. Thread-safe.
 double expected_false_positive_rate(double bits_per_key);
 /// The k that makes that smallest; at least 1.
 std::uint32_t bloom_probes(double bits_per_key);

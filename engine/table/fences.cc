@@ -10,8 +10,8 @@
 namespace ebbtide {
 namespace {
 
-// The first 8 bytes as a big-endian number, zeros behind a shorter string, with the sign turned so that signed compares (which SSE has)
-// order as bytes do.
+// The first 8 bytes as a big-endian number, zeros behind a shorter string, with the sign turned so that signed compares (which
+// SSE has) order as bytes do.
 inline std::int64_t number_of(Bytes stripped) {
   std::uint64_t word = 0;
   std::memcpy(&word, stripped.data(), std::min<std::size_t>(stripped.size(), 8));
@@ -78,7 +78,8 @@ std::uint32_t Fences::find(Bytes key) const {
   if (stripped(tile) <= rest) return tile;
   // Its number equals the key's, its separator is greater: look among the tiles with that number, and the one before them.
   const std::vector<std::int64_t>& numbers = levels_[0];
-  std::uint32_t low = static_cast<std::uint32_t>(std::lower_bound(numbers.begin(), numbers.begin() + tile, number) - numbers.begin());
+  std::uint32_t low =
+      static_cast<std::uint32_t>(std::lower_bound(numbers.begin(), numbers.begin() + tile, number) - numbers.begin());
   std::uint32_t high = tile;  // first known to be greater than the key
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;

@@ -1,10 +1,10 @@
 // Fence pointers on the sort key: which tile can hold a key.
 //
-// Tile t begins at its separator: separator[0] is "" and separator[t] the shortest string that is greater than every key of tile t - 1
-// and no greater than any of tile t (if one key's versions go on from t - 1 to t, it is that key). In memory a tile costs 12 bytes and
-// its separator without what all the table's keys begin with: the first 8 bytes of it as a number that compares like it, the rest only
-// to tell equal numbers apart. The numbers are levels of a static B-tree of fan-out 16: a search is one pair of cache lines a level, and
-// all levels but the last two are small enough to be in the processor's cache.
+// Tile t begins at its separator: separator[0] is "" and separator[t] the shortest string that is greater than every key of tile
+// t - 1 and no greater than any of tile t (if one key's versions go on from t - 1 to t, it is that key). In memory a tile costs
+// 12 bytes and its separator without what all the table's keys begin with: the first 8 bytes of it as a number that compares like
+// it, the rest only to tell equal numbers apart. The numbers are levels of a static B-tree of fan-out 16: a search is one pair of
+// cache lines a level, and all levels but the last two are small enough to be in the processor's cache.
 #pragma once
 
 #include <cstdint>

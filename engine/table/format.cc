@@ -28,8 +28,8 @@ ZSTD_DCtx* zstd_decoder() {
 }  // namespace
 
 Status BlockPlace::corruption(const std::string& what) const {
-  return Status::corruption((path != nullptr ? *path : "file " + std::to_string(file)) + ": block at " + std::to_string(offset) + ": " +
-                            what);
+  return Status::corruption((path != nullptr ? *path : "file " + std::to_string(file)) + ": block at " + std::to_string(offset) +
+                            ": " + what);
 }
 
 Compressor::Compressor(Compression compression) : compression_(compression) {
@@ -65,8 +65,8 @@ Bytes Compressor::compress(Bytes raw, Compression* used) {
   return Bytes(buffer_).substr(0, kRawLengthBytes + bytes);
 }
 
-std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length, FileNum file,
-                           std::uint64_t offset) {
+std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length,
+                           FileNum file, std::uint64_t offset) {
   ASSERT(length >= payload.size() + kBlockTrailerBytes);
   const std::size_t begin = out->size();
   out->append(payload);

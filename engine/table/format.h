@@ -1,9 +1,10 @@
 // What both files of a table are made of: blocks behind a trailer, and how a page's bytes lie in one.
 //
-// A block is  payload | zeros | payload length u32 | type u8 | checksum u64  and its length is a multiple of the file's unit: 8 bytes,
-// or the file system's block where pages are to be punched out (h > 1). The checksum covers everything before it and is bound to the
-// file's number and the block's offset, so that there is no byte whose change goes unseen. The type byte tells the kind of block and
-// the compression of its payload; a compressed payload is  raw length u32 | compressed bytes.  engine/docs/formats.md has the grammar.
+// A block is  payload | zeros | payload length u32 | type u8 | checksum u64  and its length is a multiple of the file's unit: 8
+// bytes, or the file system's block where pages are to be punched out (h > 1). The checksum covers everything before it and is
+// bound to the file's number and the block's offset, so that there is no byte whose change goes unseen. The type byte tells the
+// kind of block and the compression of its payload; a compressed payload is  raw length u32 | compressed bytes.
+// engine/docs/formats.md has the grammar.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ inline constexpr std::uint32_t kTableMetadataMagic = 0x4d544245;  // "EBTM"
 inline constexpr std::uint32_t kTableVersion = 1;
 
 inline constexpr std::size_t kBlockTrailerBytes = 13;
-inline constexpr std::uint32_t kSmallUnit = 8;      ///< of files with h = 1: keeps block offsets expressible as 31 bits in 16 GiB
-inline constexpr std::uint32_t kPunchUnit = 4096;   ///< of files with h > 1: what file systems punch holes by
+inline constexpr std::uint32_t kSmallUnit = 8;     ///< of files with h = 1: keeps block offsets expressible as 31 bits in 16 GiB
+inline constexpr std::uint32_t kPunchUnit = 4096;  ///< of files with h > 1: what file systems punch holes by
 /// No block decodes to more; a length field beyond it is damage, not a reason to allocate.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 /// Of a large value's bytes per block.
@@ -63,8 +64,8 @@ class Compressor {
 
 /// Appends the block of `payload` to `out`; it will lie at `offset` of `file`. `length` is the block's, at least what
 /// padded_block_bytes says. Returns its checksum.
-std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length, FileNum file,
-                           std::uint64_t offset);
+std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length,
+                           FileNum file, std::uint64_t offset);
 
 /// A block that passed its checksum.
 struct CheckedBlock {

@@ -50,7 +50,8 @@ Status LargeValueFile::read_index(const LargeValueRef& ref, std::string* block, 
   return Status::ok();
 }
 
-Status LargeValueFile::visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const {
+Status LargeValueFile::visit(const LargeValueRef& ref,
+                             const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const {
   std::string index, block;
   Bytes lengths;
   TRY(read_index(ref, &index, &lengths));
@@ -70,7 +71,8 @@ Status LargeValueFile::visit(const LargeValueRef& ref, const std::function<Statu
 
 Result<std::string> LargeValueFile::read(const LargeValueRef& ref) const {
   std::string value;
-  if (ref.length > kMaxValueBytes) return BlockPlace{path, number, ref.offset}.corruption("large value is longer than any may be");
+  if (ref.length > kMaxValueBytes)
+    return BlockPlace{path, number, ref.offset}.corruption("large value is longer than any may be");
   std::uint64_t at = 0;
   TRY(visit(ref, [&](const CheckedBlock& chunk, const BlockPlace& place) -> Status {
     if (at == 0) value.resize(ref.length);

@@ -2,10 +2,10 @@
 //
 //   chunk block, ..., chunk block, index block
 //
-// A chunk holds kLargeChunkBytes of the value (the last one the rest), each compressed on its own; the index holds the value's length
-// (u64) and each chunk's payload length (u32). It comes last, so that a value is written as it is compressed; the end of the extent
-// alone finds everything, which is how a miss names a large value in 31 bits: its end in units of kSmallUnit.
-// A copy into another table checks and re-binds each chunk's checksum, and decompresses nothing.
+// A chunk holds kLargeChunkBytes of the value (the last one the rest), each compressed on its own; the index holds the value's
+// length (u64) and each chunk's payload length (u32). It comes last, so that a value is written as it is compressed; the end of
+// the extent alone finds everything, which is how a miss names a large value in 31 bits: its end in units of kSmallUnit. A copy
+// into another table checks and re-binds each chunk's checksum, and decompresses nothing.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,9 @@
 namespace ebbtide {
 
 /// The number of chunks of a value of `length` bytes.
-[[nodiscard]] inline std::uint64_t large_chunks(std::uint64_t length) { return (length + kLargeChunkBytes - 1) / kLargeChunkBytes; }
+[[nodiscard]] inline std::uint64_t large_chunks(std::uint64_t length) {
+  return (length + kLargeChunkBytes - 1) / kLargeChunkBytes;
+}
 [[nodiscard]] inline std::uint64_t large_index_bytes(std::uint64_t length) { return 8 + 4 * large_chunks(length); }
 
 /// A data file, as large values are read from it. A value; the file must outlive it. Thread-safe.

@@ -102,7 +102,8 @@ Status check_data_header(Bytes block, FileNum data_file, std::uint32_t unit, con
   Bytes in = checked.payload;
   std::uint32_t magic = 0, version = 0, its_unit = 0;
   std::uint64_t file = 0;
-  if (!get_u32(&in, &magic) || !get_u32(&in, &version) || magic != kTableDataMagic) return place.corruption("is no table's data file");
+  if (!get_u32(&in, &magic) || !get_u32(&in, &version) || magic != kTableDataMagic)
+    return place.corruption("is no table's data file");
   TRY(check_version(version, path));
   if (!get_u64(&in, &file) || !get_u32(&in, &its_unit) || file != data_file || its_unit != unit) {
     return place.corruption("header does not fit the metadata file");

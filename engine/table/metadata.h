@@ -15,15 +15,16 @@
 namespace ebbtide {
 
 /// Flags of a page. Numbers are part of the format.
-inline constexpr std::uint32_t kPagePlainOnly = 1;      ///< only plain values: no tombstone, no header
+inline constexpr std::uint32_t kPagePlainOnly = 1;  ///< only plain values: no tombstone, no header
 inline constexpr std::uint32_t kPageHasTombstones = 2;
-inline constexpr std::uint32_t kPageHasUnstamped = 4;   ///< an entry, not a tombstone, without a stamp
-inline constexpr std::uint32_t kPageHasLarge = 8;       ///< an entry whose value lies in blocks of its own
+inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< an entry, not a tombstone, without a stamp
+inline constexpr std::uint32_t kPageHasLarge = 8;      ///< an entry whose value lies in blocks of its own
 inline constexpr std::uint32_t kPageHasDebts = 16;
-inline constexpr std::uint32_t kPageAllFirst = 32;      ///< every entry is its key's oldest version
-inline constexpr std::uint32_t kPageReplaced = 64;      ///< lies in the metadata file
-inline constexpr std::uint32_t kPageDropped = 128;      ///< gone: no entries, no permutation refers to it
-inline constexpr std::uint32_t kPageTombstones = 256;   ///< the page of a tile's tombstones (h > 1), asked through their own filter
+inline constexpr std::uint32_t kPageAllFirst = 32;  ///< every entry is its key's oldest version
+inline constexpr std::uint32_t kPageReplaced = 64;  ///< lies in the metadata file
+inline constexpr std::uint32_t kPageDropped = 128;  ///< gone: no entries, no permutation refers to it
+inline constexpr std::uint32_t kPageTombstones =
+    256;  ///< the page of a tile's tombstones (h > 1), asked through their own filter
 inline constexpr std::uint32_t kPageFlagsMask = 511;
 
 /// Flags of a tile. Numbers are part of the format.
@@ -32,7 +33,7 @@ inline constexpr std::uint8_t kTileContinues = 2;   ///< its first key is also t
 inline constexpr std::uint8_t kTileFlagsMask = 3;
 
 struct PageMeta {
-  std::uint64_t offset = 0;    ///< of its block in the data file; kept when it is dropped or replaced: that range is to be punched
+  std::uint64_t offset = 0;  ///< of its block in the data file; kept when it is dropped or replaced: that range is to be punched
   std::uint32_t length = 0;
   std::uint64_t replaced_offset = 0;  ///< of the block that replaced it, in the metadata file
   std::uint32_t replaced_length = 0;
@@ -63,19 +64,19 @@ struct TableMetadata {
   TableStats stats;
   FileNum data_file = kNoFile;
   std::uint64_t data_bytes = 0;
-  std::uint64_t data_checksum = 0;         ///< sum of the checksums of the data file's blocks, without dropped and replaced pages
-  std::uint64_t large_checksum = 0;        ///< the part of it that belongs to large values
+  std::uint64_t data_checksum = 0;   ///< sum of the checksums of the data file's blocks, without dropped and replaced pages
+  std::uint64_t large_checksum = 0;  ///< the part of it that belongs to large values
   std::uint32_t unit = kSmallUnit;
   std::uint32_t pages_per_tile = 1;
   std::uint32_t page_size = 4096;
   Compression compression = Compression::kNone;
   FilterKind filter_kind = FilterKind::kNone;
   double filter_bits_per_key = 0;
-  std::string key_prefix;                  ///< what all point keys begin with
+  std::string key_prefix;  ///< what all point keys begin with
 
-  std::vector<PageMeta> pages;             ///< tile by tile
+  std::vector<PageMeta> pages;  ///< tile by tile
   std::vector<TileMeta> tiles;
-  std::vector<std::string> separators;     ///< by tile; see table/fences.h
+  std::vector<std::string> separators;  ///< by tile; see table/fences.h
   std::vector<RangeTombstone> range_tombstones;
   std::vector<std::string> filter_slices;            ///< of all pages but those of tombstones (h > 1)
   std::vector<std::string> tombstone_filter_slices;  ///< of those, one column
@@ -93,8 +94,8 @@ struct TableMetadata {
   [[nodiscard]] std::uint64_t tile_entries(std::size_t tile) const;
 };
 
-/// The page numbers (within the tile) of a tile's entries in sort-key order: bit_width(pages - 1) bits each, lowest bits first, each
-/// tile from a byte boundary; nothing for a tile of one page.
+/// The page numbers (within the tile) of a tile's entries in sort-key order: bit_width(pages - 1) bits each, lowest bits first,
+/// each tile from a byte boundary; nothing for a tile of one page.
 [[nodiscard]] inline std::uint32_t permutation_bits(std::uint32_t pages) {
   std::uint32_t bits = 0;
   while ((std::uint32_t{1} << bits) < pages) ++bits;

@@ -63,8 +63,9 @@ Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, FileN
   get_u32(&footer, &version);
   get_u32(&footer, &zero);
   get_u64(&footer, &checksum);
-  if (directory_at < first || directory_at > footer_at || std::uint64_t{count} * kDirectoryEntryBytes != footer_at - directory_at ||
-      magic != kTableMetadataMagic || version != kTableVersion ||
+  if (directory_at < first || directory_at > footer_at ||
+      std::uint64_t{count} * kDirectoryEntryBytes != footer_at - directory_at || magic != kTableMetadataMagic ||
+      version != kTableVersion ||
       checksum != block_checksum(file.substr(directory_at, file.size() - 8 - directory_at), number, directory_at)) {
     return reader.place(footer_at).corruption("footer or section directory is damaged");
   }
@@ -81,13 +82,15 @@ Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, FileN
     get_u64(&directory, &length);
     get_u64(&directory, &sum);
     section.type = static_cast<SectionType>(type);
-    if (section.offset != next || length > directory_at - next) return reader.place(section.offset).corruption("section is out of place");
+    if (section.offset != next || length > directory_at - next)
+      return reader.place(section.offset).corruption("section is out of place");
     section.content = file.substr(section.offset, length);
     next += length;
     if (block_checksum(section.content, number, section.offset) != sum) return reader.corruption(section, "checksum mismatch");
     if (type < 1 || type > static_cast<std::uint16_t>(SectionType::kReplacedPages)) {
       if ((flags & kSectionOptional) != 0) continue;
-      return Status::unsupported(path + ": section of unknown type " + std::to_string(type) + " at " + std::to_string(section.offset));
+      return Status::unsupported(path + ": section of unknown type " + std::to_string(type) + " at " +
+                                 std::to_string(section.offset));
     }
     reader.sections_.push_back(section);
   }
@@ -143,8 +146,8 @@ Status decode_properties(const SectionReader& sections, TableMetadata* m) {
   if (!get_varint(&in, &m->data_bytes) || !get_u64(&in, &m->data_checksum) || !get_u64(&in, &m->large_checksum) ||
       !get_varint32(&in, &m->unit) || !get_varint32(&in, &m->pages_per_tile) || !get_varint32(&in, &m->page_size) ||
       !get_varint32(&in, &compression) || !get_varint32(&in, &kind) || !get_u64(&in, &bits) || !get_varint(&in, &slices) ||
-      !get_varint(&in, &tombstone_slices) || !get_varint(&in, &tiles) || !get_varint(&in, &pages) || !get_string(&in, &m->key_prefix) ||
-      !in.empty()) {
+      !get_varint(&in, &tombstone_slices) || !get_varint(&in, &tiles) || !get_varint(&in, &pages) ||
+      !get_string(&in, &m->key_prefix) || !in.empty()) {
     return sections.corruption(section, "malformed");
   }
   m->filter_bits_per_key = std::bit_cast<double>(bits);
@@ -154,7 +157,8 @@ Status decode_properties(const SectionReader& sections, TableMetadata* m) {
     return sections.corruption(section, "a value is out of range");
   }
   if (kind > static_cast<unsigned>(FilterKind::kColumns)) {
-    return Status::unsupported(std::string(sections.corruption(section, "filter of unknown kind " + std::to_string(kind)).message()));
+    return Status::unsupported(
+        std::string(sections.corruption(section, "filter of unknown kind " + std::to_string(kind)).message()));
   }
   // A page takes a few bytes of the page table, a tile at least one page: no count is believed that the file cannot have.
   TRY_ASSIGN(table, sections.need(SectionType::kPages));
@@ -333,7 +337,8 @@ bool read_leaf(Bytes in, std::uint32_t tiles, Bytes first_separator, std::size_t
 bool fences_in_order(const TableMetadata& m) {
   for (std::size_t t = 0; t < m.tiles.size(); ++t) {
     const TileMeta& tile = m.tiles[t];
-    if (tile.pages < 1 || tile.pages > m.pages_per_tile + (m.pages_per_tile > 1 ? 1 : 0) || (tile.flags & ~kTileFlagsMask) != 0) return false;
+    if (tile.pages < 1 || tile.pages > m.pages_per_tile + (m.pages_per_tile > 1 ? 1 : 0) || (tile.flags & ~kTileFlagsMask) != 0)
+      return false;
     if (t == 0) {
       if (!m.separators[0].empty() || (tile.flags & kTileContinues) != 0) return false;
       continue;
@@ -385,7 +390,8 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m) {
       auto parsed = BloomView::parse(section->content);
       if (!parsed.is_ok()) return sections.corruption(*section, std::string(parsed.status().message()));
       // A filter with other columns than the tiles have pages would hide keys.
-      if (parsed->columns() != (type == SectionType::kFilter ? m->pages_per_tile : 1)) return sections.corruption(*section, "wrong number of columns");
+      if (parsed->columns() != (type == SectionType::kFilter ? m->pages_per_tile : 1))
+        return sections.corruption(*section, "wrong number of columns");
       (*slices)[i].assign(section->content);
     }
     return Status::ok();
@@ -417,7 +423,8 @@ Status decode_permutations(const SectionReader& sections, TableMetadata* m) {
     std::uint64_t counts[128] = {};
     for (const std::uint8_t page : order) ++counts[page];
     for (std::uint32_t p = 0; p < 128; ++p) {
-      if (counts[p] != (p < tile.pages ? m->pages[tile.first_page + p].entries : 0)) return sections.corruption(section, "does not fit the pages");
+      if (counts[p] != (p < tile.pages ? m->pages[tile.first_page + p].entries : 0))
+        return sections.corruption(section, "does not fit the pages");
     }
   }
   return Status::ok();
@@ -470,7 +477,8 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
     return sections.place(0).corruption("range tombstones and properties disagree on their number");
   }
   for (const TileMeta& tile : m.tiles) {
-    // Only the last page of a tile can be the one of its tombstones, and only if h > 1; the others must have a filter column each.
+    // Only the last page of a tile can be the one of its tombstones, and only if h > 1; the others must have a filter column
+    // each.
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
       const bool tombstones = (m.pages[tile.first_page + p].flags & kPageTombstones) != 0;
       if (tombstones ? (p + 1 != tile.pages || m.pages_per_tile == 1) : p >= m.pages_per_tile) {
@@ -478,7 +486,8 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
       }
     }
   }
-  if (m.sum_checksums() != m.data_checksum) return sections.place(0).corruption("page checksums do not add up to the data checksum");
+  if (m.sum_checksums() != m.data_checksum)
+    return sections.place(0).corruption("page checksums do not add up to the data checksum");
   return Status::ok();
 }
 

@@ -52,7 +52,8 @@ const char* check_entry(Bytes entry, std::uint64_t data_bytes) {
   if ((flags & kEntryHasDebt) != 0 && !get_varint(&entry, &skipped)) return "entry debt";
   if ((flags & kEntryLarge) == 0) return nullptr;
   LargeValueRef ref;
-  if (!get_varint(&entry, &ref.offset) || !get_varint(&entry, &ref.stored_bytes) || !get_varint(&entry, &ref.length) || !entry.empty()) {
+  if (!get_varint(&entry, &ref.offset) || !get_varint(&entry, &ref.stored_bytes) || !get_varint(&entry, &ref.length) ||
+      !entry.empty()) {
     return "entry reference to a large value";
   }
   if (ref.length > kMaxValueBytes || ref.stored_bytes > data_bytes || ref.offset > data_bytes - ref.stored_bytes) {

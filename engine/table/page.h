@@ -28,7 +28,8 @@ inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHas
 
 inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 
-/// Why `page` is no page, or null: lengths, offsets and every entry's grammar. `data_bytes` bounds the references to large values.
+/// Why `page` is no page, or null: lengths, offsets and every entry's grammar. `data_bytes` bounds the references to large
+/// values.
 const char* check_page(Bytes page, std::uint64_t data_bytes);
 
 /// Reads a checked page. Views into it last as long as the page's bytes. Trivially copyable.
@@ -58,7 +59,8 @@ class PageView {
 
  private:
   [[nodiscard]] const char* entry_at(std::uint32_t i) const {
-    return begin_ + (wide_ ? load_fixed<std::uint32_t>(offsets_ + std::size_t{i} * 4) : load_fixed<std::uint16_t>(offsets_ + std::size_t{i} * 2));
+    return begin_ + (wide_ ? load_fixed<std::uint32_t>(offsets_ + std::size_t{i} * 4)
+                           : load_fixed<std::uint16_t>(offsets_ + std::size_t{i} * 2));
   }
   void read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const void* table, Entry* entry) const;
 

@@ -11,7 +11,8 @@ namespace {
 
 std::size_t common_bytes(Bytes a, Bytes b) {
   const std::size_t limit = std::min(a.size(), b.size());
-  return static_cast<std::size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(limit), b.begin()).first - a.begin());
+  return static_cast<std::size_t>(std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(limit), b.begin()).first -
+                                  a.begin());
 }
 
 void append_entry(const Entry& e, std::size_t prefix_bytes, SeqNum min_seq, DeleteKey min_delete_key, std::string* out) {
@@ -51,7 +52,8 @@ void build_page(std::span<const PendingEntry> entries, std::span<const std::uint
     min_seq = std::min(min_seq, e.seq);
     min_delete_key = std::min(min_delete_key, e.delete_key);
     // Generous, so that a page under 64 KiB by this count is one in fact: flags, suffix length, three varints, tag, offset.
-    bytes += 1 + 4 + e.key.size() - prefix_bytes + 4 * kMaxVarintBytes + 3 + (e.is_large() ? 3 * kMaxVarintBytes : e.value.size());
+    bytes +=
+        1 + 4 + e.key.size() - prefix_bytes + 4 * kMaxVarintBytes + 3 + (e.is_large() ? 3 * kMaxVarintBytes : e.value.size());
   }
   const bool wide = bytes > 0xffff;
   const std::size_t width = wide ? 4 : 2;

@@ -21,6 +21,8 @@ constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
 // Versions of one key stay in one tile until it is this many times its size (or a MiB); then the tile is no longer `unique_keys`.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
+// So that no page, whatever falls together in it, comes near kMaxBlockBytes.
+constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
 // h > 1: how much fuller than page_size a page is made, at most, because it compresses (DELETES 5: measured after compression).
 constexpr std::uint64_t kMaxPageGrowth = 8;
 
@@ -42,7 +44,7 @@ struct TableBuilder::Impl {
         filter(options.pages_per_tile),
         tombstone_filter(1),
         tile(options.pages_per_tile),
-        page_target(options.page_size) {
+        page_target(options.pages_per_tile > 1 ? options.page_size - options.page_size / 8 : options.page_size) {
     meta.data_file = options.data_file;
     meta.unit = options.pages_per_tile > 1 ? kPunchUnit : kSmallUnit;
     meta.pages_per_tile = options.pages_per_tile;
@@ -110,9 +112,10 @@ struct TableBuilder::Impl {
     return Status::ok();
   }
 
-  [[nodiscard]] std::uint64_t tile_limit() const { return page_target * options.pages_per_tile; }
+  [[nodiscard]] std::uint64_t tile_limit() const { return std::min(page_target * options.pages_per_tile, kMaxTileBytes); }
 
   Status add(const Entry& entry) {
+    ASSERT(entry.key.size() <= kMaxKeyBytes && entry.value_length() <= kMaxValueBytes && entry.seq <= kMaxSeqNum);
     TRY(begin());
     const bool same_key = has_last && Bytes(last_key) == entry.key;
     ASSERT_MSG(!has_last || (same_key ? entry.seq < last_seq : Bytes(last_key) < entry.key), "entries must come in order");
@@ -148,7 +151,8 @@ struct TableBuilder::Impl {
     std::uint64_t raw_bytes = 0, largest_payload = 0;
     for (std::size_t p = 0; p < split.pages.size(); ++p) {
       const bool tombstones = split.last_is_tombstones && p + 1 == split.pages.size();
-      TRY(flush_page(split.pages[p], tombstones ? kPageTombstones : 0, static_cast<std::uint32_t>(p), &raw_bytes, &largest_payload));
+      TRY(flush_page(split.pages[p], tombstones ? kPageTombstones : 0, static_cast<std::uint32_t>(p), &raw_bytes,
+                     &largest_payload));
     }
     append_permutation(t.pages, split.order, &meta.permutations);
     meta.tiles.push_back(t);
@@ -159,8 +163,8 @@ struct TableBuilder::Impl {
     return Status::ok();
   }
 
-  Status flush_page(const std::vector<std::uint32_t>& indexes, std::uint32_t flags, std::uint32_t column, std::uint64_t* raw_bytes,
-                    std::uint64_t* largest_payload) {
+  Status flush_page(const std::vector<std::uint32_t>& indexes, std::uint32_t flags, std::uint32_t column,
+                    std::uint64_t* raw_bytes, std::uint64_t* largest_payload) {
     PageMeta page;
     page.flags = flags;
     BloomBuilder& bloom = flags == kPageTombstones ? tombstone_filter : filter;
@@ -179,13 +183,16 @@ struct TableBuilder::Impl {
     return Status::ok();
   }
 
-  // Pages of h > 1 fill whole blocks of the file system: the next tile's are made as large as will just fit when compressed.
+  // Pages of h > 1 fill whole blocks of the file system: the next tile's are made as large as will just fit, compressed.
   void aim(std::uint64_t largest_raw, std::size_t pages, std::uint64_t largest_payload) {
-    if (options.pages_per_tile == 1 || options.compression == Compression::kNone || pages < options.pages_per_tile) return;
-    const std::uint64_t room = padded_block_bytes(std::max(options.page_size, kPunchUnit) - kBlockTrailerBytes, meta.unit) - kBlockTrailerBytes;
-    const double fits = static_cast<double>(room) * static_cast<double>(largest_raw) / static_cast<double>(std::max<std::uint64_t>(largest_payload, 1));
-    const auto aimed = static_cast<std::uint64_t>(0.93 * fits * static_cast<double>(page_target) / static_cast<double>(std::max<std::uint64_t>(largest_raw, 1)));
-    page_target = std::clamp<std::uint64_t>((page_target + aimed) / 2, options.page_size, kMaxPageGrowth * options.page_size);
+    if (options.pages_per_tile == 1 || pages < options.pages_per_tile) return;
+    const std::uint64_t room =
+        padded_block_bytes(std::max(options.page_size, kPunchUnit) - kBlockTrailerBytes, meta.unit) - kBlockTrailerBytes;
+    const double fits = static_cast<double>(room) * static_cast<double>(largest_raw) /
+                        static_cast<double>(std::max<std::uint64_t>(largest_payload, 1));
+    const auto aimed = static_cast<std::uint64_t>(0.93 * fits * static_cast<double>(page_target) /
+                                                  static_cast<double>(std::max<std::uint64_t>(largest_raw, 1)));
+    page_target = std::clamp<std::uint64_t>((page_target + aimed) / 2, options.page_size / 2, kMaxPageGrowth * options.page_size);
   }
 
   void build_filters() {
@@ -229,7 +236,7 @@ struct TableBuilder::Impl {
   TableBuilderOptions options;
   std::string data_path, metadata_path;
   std::unique_ptr<WritableFile> file;
-  std::string buffer;           // not yet written
+  std::string buffer;  // not yet written
   std::uint64_t written = 0;
   Compressor compressor;
   BloomBuilder filter, tombstone_filter;
@@ -243,8 +250,8 @@ struct TableBuilder::Impl {
   bool has_last = false;
   std::string first_key, last_key;
   SeqNum last_seq = 0;
-  std::uint64_t hash = 0;       // of last_key
-  Status status;                // the first error; it sticks
+  std::uint64_t hash = 0;  // of last_key
+  Status status;           // the first error; it sticks
   bool metadata_created = false, finished = false;
 };
 

@@ -21,10 +21,11 @@ struct TableBuilderOptions {
   FileSystem* fs = nullptr;
   std::string dir;
   FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files, both fresh
-  std::uint32_t page_size = 4096;     ///< bytes of a page before compression
-  std::uint32_t pages_per_tile = 1;   ///< h, 1 to 64
-  double filter_bits_per_key = 10;    ///< 0 = no filter
-  std::uint32_t filter_slices = 1;    ///< 1 to 16 parts of the filter that can be loaded and dropped apart; each costs a lookup a cache miss
+  std::uint32_t page_size = 4096;                        ///< bytes of a page before compression
+  std::uint32_t pages_per_tile = 1;                      ///< h, 1 to 64
+  double filter_bits_per_key = 10;                       ///< 0 = no filter
+  std::uint32_t filter_slices =
+      1;  ///< 1 to 16 parts of the filter that can be loaded and dropped apart; each costs a lookup a cache miss
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
 };
@@ -47,8 +48,8 @@ class TableBuilder {
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// In order; a version of a key that the previous entry has too must have a smaller seq. An entry with `large` set is copied from
-  /// its table without being decoded; one with a value above kLargeValueBytes is written as blocks of its own.
+  /// In order; a version of a key that the previous entry has too must have a smaller seq. An entry with `large` set is copied
+  /// from its table without being decoded; one with a value above kLargeValueBytes is written as blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// Bytes of the data file so far, the tile in progress included (before compression): what splits outputs.

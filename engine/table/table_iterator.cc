@@ -1,8 +1,8 @@
 // Walks a table in sort-key order, either way, for any h.
 //
 // The tile's permutation says which page each next entry comes from, so moving compares nothing: position i of the tile is entry
-// position(q) of page q = order[i], and each page counts its own entries passed. A seek asks each page of one tile for the key's lower
-// bound; the sum of the answers is the position.
+// position(q) of page q = order[i], and each page counts its own entries passed. A seek asks each page of one tile for the key's
+// lower bound; the sum of the answers is the position.
 #include <algorithm>
 #include <vector>
 
@@ -11,7 +11,8 @@
 namespace ebbtide {
 namespace {
 
-// Compactions read so much at once; a scan through the cache begins with single pages and doubles up to it while it goes straight on.
+// Compactions read so much at once; a scan through the cache begins with single pages and doubles up to it while it goes straight
+// on.
 constexpr std::size_t kReadaheadBytes = std::size_t{256} << 10;
 
 // Reads of the data file beside the cache, more than asked for. Not thread-safe.

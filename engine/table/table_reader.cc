@@ -61,6 +61,7 @@ Status TableReaderImpl::load(TableMetadata m) {
   fences.build(std::move(m.key_prefix), m.separators);
   permutations = std::move(m.permutations);
   take_filters(m);
+  take_fences(m);
   has_filter = m.filter_kind != FilterKind::kNone && options.filter_slices > 0;
   tombstones = std::make_shared<const FragmentedRangeTombstones>(std::span<const RangeTombstone>(m.range_tombstones));
   tombstone_bytes = 0;
@@ -93,6 +94,20 @@ void TableReaderImpl::take_filters(const TableMetadata& m) {
   for (std::size_t i = 0; i < tombstone_slices; ++i) take(m.tombstone_filter_slices[i], &tombstone_filter);
 }
 
+void TableReaderImpl::take_fences(const TableMetadata& m) {
+  std::vector<RoundedRanges::Range> ranges(m.pages.size());
+  const auto take = [&](RoundedRanges* to, auto range_of) {
+    std::transform(m.pages.begin(), m.pages.end(), ranges.begin(),
+                   [&](const PageMeta& p) { return p.entries == 0 ? RoundedRanges::kNone : range_of(p); });
+    to->build(ranges);
+  };
+  take(&delete_keys, [](const PageMeta& p) { return RoundedRanges::Range{p.min_delete_key, p.max_delete_key}; });
+  take(&expiries, [](const PageMeta& p) {
+    return p.max_expiry == 0 ? RoundedRanges::kNone : RoundedRanges::Range{p.min_expiry, p.max_expiry};
+  });
+  take(&seqs, [](const PageMeta& p) { return RoundedRanges::Range{p.min_seq, p.max_seq}; });
+}
+
 TableReader::TableReader() : impl_(std::make_unique<TableReaderImpl>()) {}
 TableReader::~TableReader() = default;
 
@@ -113,7 +128,8 @@ Result<std::shared_ptr<TableReader>> TableReader::open(const TableReaderOptions&
   }
   TRY_ASSIGN(data, options.fs->open(r.data_path, OpenOptions{.direct = options.direct_io}));
   if (data->size() != files.data_bytes) {
-    return Status::corruption(r.data_path + ": has " + std::to_string(data->size()) + " bytes, should have " + std::to_string(files.data_bytes));
+    return Status::corruption(r.data_path + ": has " + std::to_string(data->size()) + " bytes, should have " +
+                              std::to_string(files.data_bytes));
   }
   std::string header(data_header_bytes(m.unit), '\0');
   TRY(data->read(0, header.size(), header.data()));
@@ -128,8 +144,10 @@ Result<std::shared_ptr<TableReader>> TableReader::open(const TableReaderOptions&
 Result<Bytes> TableReaderImpl::decode_page(const PageInfo& page, Bytes block, std::string* scratch) const {
   const BlockPlace where = place(page);
   TRY_ASSIGN(decoded, decode_block(block, BlockKind::kPage, where, scratch));
-  if (const char* why = check_page(decoded, files.data_bytes); why != nullptr) return where.corruption(std::string("malformed page: ") + why);
-  if (PageView(decoded).count() != page.entries) return where.corruption("page has another number of entries than the page table says");
+  if (const char* why = check_page(decoded, files.data_bytes); why != nullptr)
+    return where.corruption(std::string("malformed page: ") + why);
+  if (PageView(decoded).count() != page.entries)
+    return where.corruption("page has another number of entries than the page table says");
   return decoded;
 }
 
@@ -143,7 +161,8 @@ std::shared_ptr<const CachedBlock> TableReaderImpl::keep_page(const PageInfo& pa
   return {std::move(own), block};
 }
 
-Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const {
+Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const PageInfo& page, bool may_wait,
+                                                                      ReadCounters* counters) const {
   if (options.cache != nullptr) {
     if (auto pinned = options.cache->pin(block_key(page)); pinned != nullptr) return pinned;
   }
@@ -357,6 +376,30 @@ std::uint32_t TableReader::pages_per_tile() const { return impl_->h; }
 std::uint32_t TableReader::page_count() const { return static_cast<std::uint32_t>(impl_->pages.size()); }
 std::uint32_t TableReader::tile_count() const { return static_cast<std::uint32_t>(impl_->tiles.size()); }
 
+PageFence TableReader::page_fence(std::uint32_t page) const {
+  const TableReaderImpl& r = *impl_;
+  const auto tile = std::upper_bound(r.tiles.begin(), r.tiles.end(), page,
+                                     [](std::uint32_t p, const TileInfo& t) { return p < t.first_page; }) -
+                    1;
+  const PageInfo& info = r.pages[page];
+  PageFence fence;
+  fence.tile = static_cast<std::uint32_t>(tile - r.tiles.begin());
+  fence.flags = info.flags;
+  fence.unique_keys = (tile->flags & kTileUniqueKeys) != 0;
+  fence.entries = info.entries;
+  fence.stored_bytes = info.length;
+  const auto [min_key, max_key] = r.delete_keys[page];
+  const auto [min_expiry, max_expiry] = r.expiries[page];
+  const auto [min_seq, max_seq] = r.seqs[page];
+  fence.min_delete_key = min_key;
+  fence.max_delete_key = max_key;
+  fence.min_expiry = min_expiry;
+  fence.max_expiry = max_expiry;
+  fence.min_seq = min_seq;
+  fence.max_seq = max_seq;
+  return fence;
+}
+
 Result<TableMetadata> TableReader::load_metadata() const {
   TRY_ASSIGN(bytes, read_file(*impl_->options.fs, impl_->metadata_path));
   return TableMetadata::decode(bytes, impl_->files.metadata_file, impl_->metadata_path);
@@ -372,7 +415,8 @@ std::uint64_t TableReader::filter_bits() const {
 std::uint64_t TableReader::memory_bytes() const {
   const TableReaderImpl& r = *impl_;
   return sizeof(*this) + sizeof(r) + r.fences.memory_bytes() + r.pages.capacity() * sizeof(PageInfo) +
-         r.tiles.capacity() * sizeof(TileInfo) + r.permutations.capacity() + r.permutation_offsets.capacity() * 8 + r.filter_bytes +
+         r.tiles.capacity() * sizeof(TileInfo) + r.delete_keys.memory_bytes() + r.expiries.memory_bytes() +
+         r.seqs.memory_bytes() + r.permutations.capacity() + r.permutation_offsets.capacity() * 8 + r.filter_bytes +
          r.tombstone_bytes;
 }
 

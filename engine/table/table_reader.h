@@ -42,9 +42,22 @@ struct TableFiles {
 };
 
 struct TableIteratorOptions {
-  KeyRange bounds;            ///< tiles and pages outside are not read
-  bool fill_cache = true;     ///< false: pages are read beside the cache (compactions), with readahead
+  KeyRange bounds;         ///< tiles and pages outside are not read
+  bool fill_cache = true;  ///< false: pages are read beside the cache (compactions), with readahead
   ReadCounters* counters = nullptr;
+};
+
+/// What is known of a page in memory: its delete fences. A tile is a contiguous range of keys, a page of it one of delete keys.
+struct PageFence {
+  std::uint32_t tile = 0;
+  std::uint32_t flags = 0;   ///< kPage... of table/metadata.h
+  bool unique_keys = false;  ///< of the tile
+  std::uint32_t entries = 0;
+  std::uint32_t stored_bytes = 0;
+  // Ranges may be wider than the truth, never narrower; min > max: none has one.
+  DeleteKey min_delete_key = 1, max_delete_key = 0;
+  Millis min_expiry = 1, max_expiry = 0;
+  SeqNum min_seq = 1, max_seq = 0;
 };
 
 enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
@@ -56,11 +69,10 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
   ~TableReader();
 
-  /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long as it
-  /// (or as long as *pin, which is set when the page had to be read); entry->key is the caller's key. With `misses` set never reads:
-  /// kNotResident after adding what it lacks. kError: *status says why.
-  /// A large value is never read here: entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds the miss
-  /// {this, large_page(ref)}.
+  /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long
+  /// as it (or as long as *pin, which is set when the page had to be read); entry->key is the caller's key. With `misses` set
+  /// never reads: kNotResident after adding what it lacks. kError: *status says why. A large value is never read here:
+  /// entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds the miss {this, large_page(ref)}.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
              ReadCounters* counters, Status* status) const;
   /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
@@ -73,7 +85,8 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page) const;
   /// The bytes of a large value of this table. Shared with whoever else holds them now, else read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
-  /// What a PageMiss says to ask for a large value; fetch_page() then reads it, and large_if_resident() finds it as long as the pin lasts.
+  /// What a PageMiss says to ask for a large value; fetch_page() then reads it, and large_if_resident() finds it as long as the
+  /// pin lasts.
   [[nodiscard]] static std::uint32_t large_page(const LargeValueRef& ref);
   /// The value if somebody holds it, else null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
@@ -87,6 +100,8 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] std::uint32_t pages_per_tile() const;
   [[nodiscard]] std::uint32_t page_count() const;
   [[nodiscard]] std::uint32_t tile_count() const;
+  /// Of page `page` < page_count(), numbered tile by tile. No I/O. O(log tiles).
+  [[nodiscard]] PageFence page_fence(std::uint32_t page) const;
   /// The metadata file, read again: for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;
@@ -97,7 +112,8 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// Some keys of the fences, in order, about `count`, evenly spaced within `range`: for cutting a merge into sub-merges. No I/O.
   [[nodiscard]] std::vector<std::string> split_points(const KeyRange& range, std::size_t count) const;
 
-  /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if clean.
+  /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if
+  /// clean.
   bool verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries) const;
 
  private:

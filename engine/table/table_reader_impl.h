@@ -12,6 +12,7 @@
 #include "table/large_value.h"
 #include "table/metadata.h"
 #include "table/page.h"
+#include "table/page_fences.h"
 #include "table/table_reader.h"
 
 namespace ebbtide {
@@ -49,6 +50,7 @@ struct TableReaderImpl {
   Fences fences;
   std::vector<PageInfo> pages;
   std::vector<TileInfo> tiles;
+  RoundedRanges delete_keys, expiries, seqs;  ///< by page
   std::string permutations;
   std::vector<std::uint64_t> permutation_offsets;  ///< by tile; empty if h = 1
   std::vector<BloomView> filter, tombstone_filter;
@@ -63,6 +65,7 @@ struct TableReaderImpl {
 
   Status load(TableMetadata m);
   void take_filters(const TableMetadata& m);
+  void take_fences(const TableMetadata& m);
 
   [[nodiscard]] BlockKey block_key(const PageInfo& page) const {
     return {page.replaced() ? files.metadata_file : files.data_file, page.offset};
@@ -70,7 +73,9 @@ struct TableReaderImpl {
   [[nodiscard]] BlockPlace place(const PageInfo& page) const {
     return {page.replaced() ? &metadata_path : &data_path, page.replaced() ? files.metadata_file : files.data_file, page.offset};
   }
-  [[nodiscard]] const RandomAccessFile* file_of(const PageInfo& page) const { return page.replaced() ? metadata.get() : data.get(); }
+  [[nodiscard]] const RandomAccessFile* file_of(const PageInfo& page) const {
+    return page.replaced() ? metadata.get() : data.get();
+  }
   [[nodiscard]] LargeValueFile large_file() const { return {data.get(), &data_path, files.data_file, unit, files.data_bytes}; }
   [[nodiscard]] std::uint32_t entries_of(std::uint32_t tile) const {
     std::uint32_t sum = 0;

@@ -10,7 +10,8 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<std::string>* errors) : reader_(reader), r_(r), errors_(errors) {}
+  Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<std::string>* errors)
+      : reader_(reader), r_(r), errors_(errors) {}
 
   bool run(std::uint64_t* pages, std::uint64_t* entries) {
     auto loaded = reader_.load_metadata();
@@ -44,7 +45,8 @@ class Verifier {
       return {};
     }
     auto checked = check_block(block, BlockKind::kPage, r_.place(page));
-    if (checked.is_ok() && checked->checksum != m_.pages[p].checksum) error(page, "is not the page that the page table describes");
+    if (checked.is_ok() && checked->checksum != m_.pages[p].checksum)
+      error(page, "is not the page that the page table describes");
     auto decoded = r_.decode_page(page, block, &scratch);
     if (!decoded.is_ok()) {
       error(decoded.status());
@@ -126,11 +128,14 @@ class Verifier {
       counted_.add_entry(entry);
       ++*entries;
       const bool same = any_ && entry.key == Bytes(last_key_);
-      if (any_ && !version_before(last_key_, last_seq_, entry.key, entry.seq)) error(first, "entries of the tile are out of order");
-      if (i == 0 && same != ((tile.flags & kTileContinues) != 0)) error(first, "the tile's flag does not say whether a key goes on in it");
+      if (any_ && !version_before(last_key_, last_seq_, entry.key, entry.seq))
+        error(first, "entries of the tile are out of order");
+      if (i == 0 && same != ((tile.flags & kTileContinues) != 0))
+        error(first, "the tile's flag does not say whether a key goes on in it");
       if (entry.key < Bytes(m_.separators[t])) error(first, "a key lies before the tile's separator");
       if (t + 1 < m_.tiles.size() && entry.key >= Bytes(m_.separators[t + 1])) {
-        if (entry.key != Bytes(m_.separators[t + 1]) || (m_.tiles[t + 1].flags & kTileContinues) == 0) error(first, "a key lies past the tile's end");
+        if (entry.key != Bytes(m_.separators[t + 1]) || (m_.tiles[t + 1].flags & kTileContinues) == 0)
+          error(first, "a key lies past the tile's end");
         unique = false;
       }
       if (!entry.key.starts_with(m_.key_prefix)) error(first, "a key lacks the table's prefix");
@@ -153,7 +158,8 @@ class Verifier {
       }
       end = offset + length;
     }
-    if (end != r_.files.data_bytes) error(Status::corruption(r_.data_path + ": no block has the bytes from " + std::to_string(end)));
+    if (end != r_.files.data_bytes)
+      error(Status::corruption(r_.data_path + ": no block has the bytes from " + std::to_string(end)));
   }
 
   const TableReader& reader_;

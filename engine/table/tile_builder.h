@@ -1,9 +1,9 @@
 // Gathers the entries of one delete tile and decides which page each goes to.
 //
-// The tile takes entries in sort-key order until it is full, never parting the versions of a key (unless they alone outgrow it by far).
-// Its values are then put in delete-key order, unstamped ones last, and cut into h parts of equal counts; each part, back in sort-key
-// order, is a page. For h > 1 the tombstones make one more page: they must outlive the values around them, so they may not keep a page of
-// values from being dropped.
+// The tile takes entries in sort-key order until it is full, never parting the versions of a key (unless they alone outgrow it by
+// far). Its values are then put in delete-key order, unstamped ones last, and cut into h parts of equal counts; each part, back
+// in sort-key order, is a page. For h > 1 the tombstones make one more page: they must outlive the values around them, so they
+// may not keep a page of values from being dropped.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ebbtide {
 struct TilePages {
   std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the tombstones' last
   bool last_is_tombstones = false;
-  std::vector<std::uint8_t> order;                ///< page number of each entry in sort-key order
+  std::vector<std::uint8_t> order;  ///< page number of each entry in sort-key order
 };
 
 /// Reused from tile to tile. Not thread-safe.

@@ -32,7 +32,8 @@ Status read_all(Bench& bench, const TableFiles& files) {
     if (it->entry().is_large()) walked = (*table)->read_large(it->entry().large).status();
   }
   if (walked.is_ok()) walked = it->status();
-  if (clean != walked.is_ok()) return Status::aborted("verify and walk disagree: " + (clean ? walked.to_string() : errors.front()));
+  if (clean != walked.is_ok())
+    return Status::aborted("verify and walk disagree: " + (clean ? walked.to_string() : errors.front()));
   return walked;
 }
 
@@ -65,7 +66,8 @@ TEST_CASE("every byte that flips is found", "[table][damage]") {
       const BuiltTable built = bench.build(options, entries, {{"b", "d", 10, 100}});
       const TableFiles files = Bench::files_of(built);
       REQUIRE(read_all(bench, files).is_ok());
-      for (const std::string& path : {join_path(bench.dir, data_file_name(files.data_file)), join_path(bench.dir, metadata_file_name(files.metadata_file))}) {
+      for (const std::string& path : {join_path(bench.dir, data_file_name(files.data_file)),
+                                      join_path(bench.dir, metadata_file_name(files.metadata_file))}) {
         const std::string good = content_of(bench, path);
         for (std::size_t at = random.uniform(16); at < good.size(); at += 1 + random.uniform(31)) {
           std::string bad = good;
@@ -92,7 +94,8 @@ TEST_CASE("files that are cut, swapped or stale are refused", "[table][damage]")
   const std::string meta_one = join_path(bench.dir, metadata_file_name(one.metadata_file));
   const std::string data = content_of(bench, data_one), meta = content_of(bench, meta_one);
   const TableFiles files = Bench::files_of(one);
-  for (const std::size_t cut : {std::size_t{0}, std::size_t{1}, std::size_t{31}, std::size_t{32}, meta.size() / 2, meta.size() - 1}) {
+  for (const std::size_t cut :
+       {std::size_t{0}, std::size_t{1}, std::size_t{31}, std::size_t{32}, meta.size() / 2, meta.size() - 1}) {
     overwrite(bench, meta_one, Bytes(meta).substr(0, cut));
     REQUIRE(read_all(bench, files).code() == Code::kCorruption);
   }
@@ -152,7 +155,8 @@ TEST_CASE("hostile metadata never crashes", "[table][damage][property]") {
       const auto sections = (bytes.size() - 32 - directory) / 32;
       for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) {
         const std::size_t at = 32 + random.uniform(bytes.size() - 32 - 32);
-        bytes[at] = random.one_in(2) ? static_cast<char>(random.uniform(256)) : static_cast<char>(bytes[at] ^ (1 << random.uniform(8)));
+        bytes[at] =
+            random.one_in(2) ? static_cast<char>(random.uniform(256)) : static_cast<char>(bytes[at] ^ (1 << random.uniform(8)));
       }
       for (std::size_t i = 0; i < sections; ++i) {
         char* const entry = bytes.data() + directory + i * 32;
@@ -211,8 +215,10 @@ TEST_CASE("hostile pages and large values never crash", "[table][damage][propert
       char* const block = bytes.data() + page.offset;
       for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) {
         // Mostly near the beginning, where the lengths are, or the type byte and payload length at the end.
-        const std::size_t at = random.one_in(4) ? page.length - 13 + random.uniform(5) : random.uniform(random.one_in(2) ? 64 : page.length - 13);
-        block[at] = static_cast<char>(random.one_in(2) ? random.uniform(256) : static_cast<std::uint64_t>(block[at] ^ (1 << random.uniform(8))));
+        const std::size_t at =
+            random.one_in(4) ? page.length - 13 + random.uniform(5) : random.uniform(random.one_in(2) ? 64 : page.length - 13);
+        block[at] = static_cast<char>(random.one_in(2) ? random.uniform(256)
+                                                       : static_cast<std::uint64_t>(block[at] ^ (1 << random.uniform(8))));
       }
       page.checksum = block_checksum(Bytes(block, page.length - 8), built.data_file, page.offset);
       store_fixed(block + page.length - 8, page.checksum);

@@ -30,7 +30,8 @@ Layout layout_of(Bench& bench, const TableMetadata& m, const std::vector<Owned>&
 }
 
 // Takes `gone` out of page `p`: the whole page if nothing is left, else replaced by the page of what is left.
-void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& entries, std::size_t p, const std::vector<bool>& gone) {
+void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& entries, std::size_t p,
+              const std::vector<bool>& gone) {
   PageMeta& page = m->pages[p];
   std::vector<PendingEntry> left;
   std::vector<std::uint32_t> indexes;
@@ -156,6 +157,41 @@ TEST_CASE("dropped and replaced pages read as if their entries had never been", 
       REQUIRE(i == model.size());
       for (it->seek_to_last(); it->valid(); it->prev()) require_same(**table, it->entry(), model[--i]);
       REQUIRE(i == 0);
+    }
+  }
+}
+
+TEST_CASE("delete fences are in memory and never narrower than their pages", "[table][drops]") {
+  Bench bench;
+  Random random(90);
+  for (const bool stamps : {true, false}) {
+    Recipe recipe;
+    recipe.keys = 2000;
+    recipe.stamps = stamps;
+    recipe.expiries = stamps;
+    std::vector<Owned> entries = random_entries(random, recipe);
+    // The first table spans all delete keys (coarse steps), as random_entries() puts in a few at the limit.
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = 8;
+    auto table = bench.table(options, entries);
+    auto m = table->load_metadata();
+    REQUIRE(m.is_ok());
+    for (std::uint32_t p = 0; p < table->page_count(); ++p) {
+      const PageFence fence = table->page_fence(p);
+      const PageMeta& page = m->pages[p];
+      REQUIRE(fence.entries == page.entries);
+      REQUIRE(fence.flags == page.flags);
+      REQUIRE(fence.stored_bytes == page.length);
+      REQUIRE(m->tiles[fence.tile].first_page <= p);
+      REQUIRE(p < m->tiles[fence.tile].first_page + m->tiles[fence.tile].pages);
+      REQUIRE((fence.min_seq == page.min_seq && fence.max_seq == page.max_seq));
+      REQUIRE((fence.min_delete_key <= fence.max_delete_key) == page.has_delete_keys());
+      if (page.has_delete_keys()) {
+        REQUIRE(fence.min_delete_key <= page.min_delete_key);
+        REQUIRE(fence.max_delete_key >= page.max_delete_key);
+      }
+      REQUIRE((fence.min_expiry <= fence.max_expiry) == (page.max_expiry != 0));
+      if (page.max_expiry != 0) REQUIRE((fence.min_expiry == page.min_expiry && fence.max_expiry == page.max_expiry));
     }
   }
 }

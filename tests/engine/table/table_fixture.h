@@ -36,17 +36,17 @@ struct Owned {
 };
 
 inline bool same_fields(const Entry& a, const Entry& b) {
-  return a.key == b.key && a.seq == b.seq && a.kind == b.kind && a.first == b.first && a.delete_key == b.delete_key && a.expiry == b.expiry &&
-         a.debt == b.debt;
+  return a.key == b.key && a.seq == b.seq && a.kind == b.kind && a.first == b.first && a.delete_key == b.delete_key &&
+         a.expiry == b.expiry && a.debt == b.debt;
 }
 
 /// What random entries look like.
 struct Recipe {
   std::size_t keys = 300;
-  bool awkward_keys = true;          ///< empty, 0x00, 0xff, long common prefixes
-  std::uint32_t long_keys = 0;       ///< so many keys of 64 KiB
-  std::uint32_t versions = 3;        ///< up to so many per key
-  std::uint32_t tombstone_in = 5;    ///< one in so many entries is one; 0 = none
+  bool awkward_keys = true;        ///< empty, 0x00, 0xff, long common prefixes
+  std::uint32_t long_keys = 0;     ///< so many keys of 64 KiB
+  std::uint32_t versions = 3;      ///< up to so many per key
+  std::uint32_t tombstone_in = 5;  ///< one in so many entries is one; 0 = none
   std::uint32_t large_values = 0;
   std::size_t value_bytes = 100;
   bool stamps = true, expiries = true, debts = true;
@@ -67,11 +67,16 @@ inline std::string random_value(Random& random, std::size_t n) {
 inline std::string random_key(Random& random, const Recipe& recipe) {
   if (!recipe.awkward_keys) return "user:" + std::to_string(1'000'000'000 + random.uniform(900'000'000));
   switch (random.uniform(6)) {
-    case 0: return random_bytes(random, random.uniform(4));
-    case 1: return std::string(1 + random.uniform(12), '\0') + random_bytes(random, random.uniform(3));
-    case 2: return std::string(1 + random.uniform(12), '\xff') + random_bytes(random, random.uniform(3));
-    case 3: return "a common beginning of many keys:" + std::to_string(random.uniform(100'000));
-    default: return "k" + std::to_string(random.uniform(1'000'000));
+    case 0:
+      return random_bytes(random, random.uniform(4));
+    case 1:
+      return std::string(1 + random.uniform(12), '\0') + random_bytes(random, random.uniform(3));
+    case 2:
+      return std::string(1 + random.uniform(12), '\xff') + random_bytes(random, random.uniform(3));
+    case 3:
+      return "a common beginning of many keys:" + std::to_string(random.uniform(100'000));
+    default:
+      return "k" + std::to_string(random.uniform(1'000'000));
   }
 }
 
@@ -91,7 +96,8 @@ inline std::vector<Owned> random_entries(Random& random, const Recipe& recipe) {
       const bool tombstone = recipe.tombstone_in != 0 && random.one_in(recipe.tombstone_in);
       o.fields.kind = tombstone ? EntryKind::kTombstone : random.one_in(10) ? EntryKind::kHeader : EntryKind::kValue;
       o.fields.first = seq == *seqs.rbegin() && random.one_in(2);
-      if (tombstone || (recipe.stamps && !random.one_in(4))) o.fields.delete_key = random.one_in(50) ? kMaxDeleteKey : random.uniform(1'000'000);
+      if (tombstone || (recipe.stamps && !random.one_in(4)))
+        o.fields.delete_key = random.one_in(50) ? kMaxDeleteKey : random.uniform(1'000'000);
       if (recipe.expiries && !tombstone && random.one_in(8)) o.fields.expiry = 1'700'000'000'000 + random.uniform(1'000'000);
       if (recipe.debts && random.one_in(16)) o.fields.debt = 1'600'000'000'000 + random.uniform(1'000'000);
       if (!tombstone) o.value = random_value(random, random.uniform(2 * recipe.value_bytes + 1));
@@ -134,9 +140,12 @@ struct Bench {
   static TableFiles files_of(const BuiltTable& b) {
     return {b.data_file, b.metadata_file, b.data_bytes, b.metadata_bytes, b.data_checksum, b.metadata_checksum};
   }
-  Result<std::shared_ptr<TableReader>> open(const BuiltTable& built) { return TableReader::open(reader_options(), files_of(built)); }
+  Result<std::shared_ptr<TableReader>> open(const BuiltTable& built) {
+    return TableReader::open(reader_options(), files_of(built));
+  }
 
-  BuiltTable build(const TableBuilderOptions& options, const std::vector<Owned>& entries, const std::vector<RangeTombstone>& ranges = {}) {
+  BuiltTable build(const TableBuilderOptions& options, const std::vector<Owned>& entries,
+                   const std::vector<RangeTombstone>& ranges = {}) {
     TableBuilder builder(options);
     for (const RangeTombstone& t : ranges) builder.add_range_tombstone(t);
     for (const Owned& o : entries) {
