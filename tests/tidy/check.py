@@ -149,10 +149,14 @@ GLOBAL_WHERE = ("engine/io", "engine/base", "server/net", "server/admin")
 EXCEPTIONS = {
     ("engine/db/log_queue.", "threads"): "the log thread is a form of its own: without it, whoever commits turns the queue by hand",
     ("server/command/offload.", "threads"): "the real form of the interface Offload",
-    ("server/main.cc", "files"): "umask, resource limits and the working directory are set before the engine exists",
-    ("server/server.cc", "threads"): "starts the event loops",
-    ("server/server.cc", "sockets"): "owns the listeners' address list",
-    ("server/config.cc", "files"): "reads and rewrites the YAML before, and apart from, any data directory",
+    ("server/main.", "files"): "umask and the working directory are set before the engine exists",
+    ("server/server.", "threads"): "starts the engine's recovery beside the loops",
+    ("server/server.", "sockets"): "asio's timers and signals",
+    ("server/server.", "clocks and sleeping"): "the real form of ServerControl: where commands get the time from",
+    ("server/server.", "randomness"): "the real form of ServerControl: where commands get their seeds from",
+    ("server/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
+    ("server/config.", "files"): "reads the YAML, which lies apart from any data directory",
+    ("server/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
 
 
