@@ -50,7 +50,7 @@ Status DbImpl::flush(DatabaseId database) {
 void DbImpl::schedule_flush(const TreePtr& tree) {
   {
     MutexLock lock(state_mutex_);
-    if (tree->flush_queued || tree->frozen.empty() || closing_) return;
+    if (tree->flush_queued || tree->frozen.empty() || closing_ || !background_error_.is_ok()) return;
     tree->flush_queued = true;
   }
   submit(Priority::kHigh, [this, tree] { run_flush(tree); });
@@ -72,9 +72,10 @@ void DbImpl::run_flush(const TreePtr& tree) {
     progress_.notify_all();
   }
   update_pressure();
+  purge_obsolete();
+  if (!status.is_ok()) return;  // heal() tries again
   schedule_flush(tree);
   schedule_compactions(tree);
-  purge_obsolete();
 }
 
 // Readers and compactions go on while the tables are built: only the edit and its install need the manifest.
@@ -122,6 +123,9 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
   if (edit.trees.empty()) return Status::ok();
   if (!log_failed) TRY(log_->wait_synced(relies_on));
   edit.last_seq = log_failed ? visible_seq_.load() : relies_on;
+  // Segments before it may come back when a crash undoes their removal; they must not be taken for the log. After a failure the log
+  // begins anew in a segment that has a larger number than this fresh one.
+  edit.oldest_log = log_failed ? versions_->new_file() : log_->oldest_needed(oldest_unflushed());
   MutexLock manifest(manifest_mutex_);
   std::erase_if(edit.trees, [&](const TreeEdit& e) { return versions_->tree(e.tree) == nullptr; });  // dropped meanwhile
   std::erase_if(flushed, [&](const auto& f) { return versions_->tree(f.first->id) == nullptr; });

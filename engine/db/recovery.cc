@@ -164,6 +164,10 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
     FileKind kind{};
     FileNum file = kNoFile;
     if (!parse_file_name(name, &kind, &file) || kind != FileKind::kLog) continue;
+    if (file < versions_->oldest_log()) {
+      TRY(fs_.unlink(join_path(settings_.dir, name)));
+      continue;
+    }
     files.push_back(file);
     auto size = fs_.file_size(join_path(settings_.dir, name));
     if (size.is_ok()) total += *size;

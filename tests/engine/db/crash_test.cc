@@ -41,7 +41,7 @@ void some_work(Harness& h, ModelDriver& driver, int operations) {
 }  // namespace
 
 TEST_CASE("power loss: what was synced survives, and what survives is a prefix") {
-  const int seeds = rounds_from_env("EBBTIDE_CRASH_SEEDS", 300);
+  const int seeds = rounds_from_env("EBBTIDE_CRASH_SEEDS", 2000);
   for (int s = 0; s < seeds; ++s) {
     const auto seed = static_cast<std::uint64_t>(s);
     INFO("seed " << seed);
@@ -63,22 +63,25 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
 TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, and is a prefix") {
   // One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; crash before its k-th
   // mutating operation, for every k.
-  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_CRASH_STEP", 7));
+  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_CRASH_STEP", 1));
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool more = true;
     for (std::uint64_t k = 1; more; k += step) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
+      std::unique_ptr<MemoryFileSystem> left;
+      SeqNum promised = 0;
       Harness h(crash_settings(FsyncMode::kAlways));
       h.open();
       ModelDriver driver(h, 42, 120);
-      std::unique_ptr<MemoryFileSystem> left;
-      SeqNum promised = 0;
+      bool armed = true;
       h.faults->before_nth(k, kMutatingOps, [&] {
+        if (!armed) return;
         left = h.files->crash_clone(k, mode);
         promised = h.db->durable_seq();
       });
       for (int i = 0; i < 12 && left == nullptr; ++i) some_work(h, driver, 30);
       more = left != nullptr;
+      armed = false;
       if (!more) break;
       h.abandon(std::move(left));
       h.open();
@@ -97,16 +100,20 @@ TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, an
 TEST_CASE("a crash during recovery: the next one does it again") {
   for (std::uint64_t k = 1; k < 60; k += 3) {
     INFO("second crash before operation " << k);
+    std::unique_ptr<MemoryFileSystem> left;
     Harness h(crash_settings(FsyncMode::kAlways));
     h.open();
     ModelDriver driver(h, 7, 120);
     some_work(h, driver, 200);
     const SeqNum promised = driver.durable();
     h.crash(CrashMode::kRandom, k);
-    std::unique_ptr<MemoryFileSystem> left;
-    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k, CrashMode::kRandom); });
+    bool armed = true;
+    h.faults->before_nth(k, kMutatingOps, [&] {
+      if (armed) left = h.files->crash_clone(k, CrashMode::kRandom);
+    });
     h.open();
     h.settle();
+    armed = false;
     if (left == nullptr) left = h.files->crash_clone(k, CrashMode::kRandom);
     h.abandon(std::move(left));
     h.open();
@@ -115,7 +122,7 @@ TEST_CASE("a crash during recovery: the next one does it again") {
 }
 
 TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, no abort, and a clean reopening") {
-  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_FAULT_STEP", 5));
+  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_FAULT_STEP", 1));
   for (const bool sticky : {false, true}) {
     for (std::uint64_t n = 1; n <= 300; n += step) {
       INFO("fault at " << n << (sticky ? ", sticky" : ", once"));

@@ -137,7 +137,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 
 TEST_CASE("model: random operations give a map's answers under every option set") {
   const char* env = std::getenv("EBBTIDE_MODEL_ROUNDS");
-  const int rounds = env != nullptr ? std::atoi(env) : 2;
+  const int rounds = env != nullptr ? std::atoi(env) : 12;
   for (const OptionSet& set : kOptionSets) {
     Reached reached;
     for (int round = 0; round < rounds; ++round) {
