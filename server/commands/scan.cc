@@ -33,11 +33,20 @@ struct ScanOptions {
   std::optional<Bytes> type;
 };
 
+/// Redis reads cursors with strtoul: nothing at all is 0, a sign is allowed.
+Result<std::uint64_t> parse_cursor(Bytes text) {
+  if (text.empty()) return std::uint64_t{0};
+  const bool negative = text.front() == '-';
+  if (negative || text.front() == '+') text.remove_prefix(1);
+  const auto number = parse_unsigned(text);
+  if (!number) return reply_error("ERR invalid cursor");
+  return negative ? 0 - *number : *number;
+}
+
 Result<ScanOptions> parse_scan(const Ctx& ctx) {
   ScanOptions options;
-  const auto cursor_number = parse_unsigned(ctx.arg(1));
-  if (!cursor_number) return reply_error("ERR invalid cursor");
-  options.cursor = *cursor_number;
+  TRY_ASSIGN(number, parse_cursor(ctx.arg(1)));
+  options.cursor = number;
   for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
     Bytes value;
     if (cursor.take_option("COUNT", &value)) {
@@ -133,15 +142,18 @@ Status keys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// A place between two keys: their common prefix, then random bytes no greater than the last key's at the first of them.
-std::string random_place(Bytes first, Bytes last, std::uint64_t random) {
+/// A place between two keys: their common prefix, then random bytes, the first of them between the keys' own. nullopt, as likely as
+/// each such byte, stands for the place before both.
+std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
   std::string place(first.substr(0, common));
   const unsigned low = common < first.size() ? static_cast<unsigned char>(first[common]) : 0;
   const unsigned high = common < last.size() ? static_cast<unsigned char>(last[common]) : low;
-  place.push_back(static_cast<char>(low + random % (high - low + 1)));
-  for (random /= 256; random != 0; random >>= 8) place.push_back(static_cast<char>(random));
+  const unsigned choice = static_cast<unsigned>(random % (high - low + 2));
+  if (choice > high - low) return std::nullopt;
+  place.push_back(static_cast<char>(low + choice));
+  for (random /= 257; random != 0; random >>= 8) place.push_back(static_cast<char>(random));
   return place;
 }
 
@@ -163,7 +175,7 @@ Status randomkey(Ctx& ctx) {
     ctx.reply.null();
     return Status::ok();
   }
-  walk->seek(random_place(first, last, ctx.random));
+  walk->seek(random_place(first, last, ctx.random).value_or(first));
   TRY(walk->status());
   std::string buffer;
   TRY_ASSIGN(key, unescape_key(walk->valid() ? walk->key() : Bytes(last), &buffer));

@@ -27,7 +27,7 @@ Status config_get(Ctx& ctx) {
 }
 
 Status config_set(Ctx& ctx) {
-  if (ctx.argc() % 2 == 1) return wrong_arity(ctx.command);
+  if (ctx.argc() % 2 == 1) return syntax_error();
   std::vector<std::pair<Bytes, Bytes>> items;
   for (std::size_t i = 2; i < ctx.argc(); i += 2) items.emplace_back(ctx.arg(i), ctx.arg(i + 1));
   TRY(ctx.env.control->config_set(items));

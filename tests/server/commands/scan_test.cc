@@ -1,0 +1,140 @@
+#include <catch2/catch.hpp>
+#include <random>
+#include <set>
+#include <string>
+
+#include "commands/families.h"
+#include "server/command/harness.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+struct Page {
+  std::string cursor;
+  std::vector<std::string> keys;
+};
+
+/// One SCAN call with these options.
+Page scan(CommandHarness& server, const std::string& cursor, std::vector<std::string> options = {}) {
+  std::vector<std::string> argv{"SCAN", cursor};
+  argv.insert(argv.end(), options.begin(), options.end());
+  const std::string resp = server.raw(argv);
+  INFO(resp);
+  REQUIRE(resp.starts_with("*2\r\n$"));
+  Page page;
+  Bytes rest = Bytes(resp).substr(4);
+  take_line(&rest);
+  page.cursor = take_line(&rest);
+  const std::size_t n = std::stoul(take_line(&rest).substr(1));
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t size = std::stoul(take_line(&rest).substr(1));
+    page.keys.emplace_back(rest.substr(0, size));
+    rest.remove_prefix(size + 2);
+  }
+  return page;
+}
+
+std::vector<std::string> scan_all(CommandHarness& server, const std::vector<std::string>& options, int* calls = nullptr) {
+  std::vector<std::string> keys;
+  Page page{"0", {}};
+  do {
+    page = scan(server, page.cursor, options);
+    keys.insert(keys.end(), page.keys.begin(), page.keys.end());
+    if (calls != nullptr) ++*calls;
+  } while (page.cursor != "0");
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("a whole scan returns every key once, in calls of COUNT keys") {
+  CommandHarness server(command_families());
+  std::set<std::string> expected;
+  for (int i = 0; i < 137; ++i) {
+    const std::string key = "key:" + std::to_string(i) + (i % 3 == 0 ? std::string("\0x", 2) : "");
+    server.raw({"SET", key, "v"});
+    expected.insert(key);
+    if (i == 60) REQUIRE(server("TREE.FLUSH") == "OK");
+  }
+  int calls = 0;
+  const auto keys = scan_all(server, {}, &calls);
+  CHECK(std::set<std::string>(keys.begin(), keys.end()) == expected);
+  CHECK(keys.size() == expected.size());
+  CHECK(calls == 14);
+  CHECK(scan_all(server, {"COUNT", "1000"}, &calls).size() == 137);
+  CHECK(calls == 15);
+  CHECK(scan_all(server, {"MATCH", "key:1?"}) == std::vector<std::string>{"key:10", "key:11", "key:13", "key:14", "key:16", "key:17", "key:19"});
+  CHECK(scan_all(server, {"MATCH", "nothing*"}).empty());
+  CHECK(scan_all(server, {"TYPE", "string"}).size() == 137);
+  CHECK(scan_all(server, {"TYPE", "hash"}).empty());
+}
+
+TEST_CASE("keys that stay are returned whatever is written meanwhile") {
+  CommandHarness server(command_families());
+  std::mt19937 random(5);
+  for (int i = 0; i < 200; ++i) server.raw({"SET", "stay:" + std::to_string(i), "v"});
+  std::set<std::string> seen;
+  Page page{"0", {}};
+  do {
+    page = scan(server, page.cursor, {"COUNT", "7"});
+    seen.insert(page.keys.begin(), page.keys.end());
+    for (int i = 0; i < 5; ++i) {
+      server.raw({"SET", "come:" + std::to_string(random() % 100), "v"});
+      server.raw({"DEL", "come:" + std::to_string(random() % 100)});
+      server.raw({"SET", "stay:" + std::to_string(random() % 200), "w"});
+    }
+    if (random() % 10 == 0) REQUIRE(server("TREE.FLUSH") == "OK");
+  } while (page.cursor != "0");
+  for (int i = 0; i < 200; ++i) CHECK(seen.contains("stay:" + std::to_string(i)));
+}
+
+TEST_CASE("a MATCH with a literal beginning reads that range only, in one call") {
+  CommandHarness server(command_families());
+  for (int i = 0; i < 500; ++i) server.raw({"SET", "a:" + std::to_string(i), "v"});
+  server.raw({"SET", "b:1", "v"});
+  const Page page = scan(server, "0", {"MATCH", "b:*"});
+  CHECK(page.cursor == "0");
+  CHECK(page.keys == std::vector<std::string>{"b:1"});
+}
+
+TEST_CASE("cursors: repeated, foreign, of another database, after a restart") {
+  CommandHarness server(command_families());
+  for (int i = 0; i < 50; ++i) server.raw({"SET", "k" + std::to_string(i), "v"});
+  const Page first = scan(server, "0");
+  const Page second = scan(server, first.cursor);
+  CHECK(scan(server, first.cursor).keys == second.keys);
+  CHECK(std::stoull(first.cursor) < (std::uint64_t{1} << 53));
+  const std::string unknown = "(error) ERR unknown cursor";
+  CHECK(server("SCAN 12345").starts_with(unknown));
+  CHECK(server("SCAN 18446744073709551615").starts_with(unknown));
+  server("SELECT 1");
+  CHECK(server("SCAN " + first.cursor).starts_with(unknown));
+}
+
+TEST_CASE("the cursor table is bounded, and drops used cursors first") {
+  ScanCursors cursors(1, 4, 1000);
+  const std::uint64_t slow = cursors.add(0, "slow");
+  std::uint64_t fast = cursors.add(0, "fast");
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(cursors.find(0, fast) == "fast");
+    fast = cursors.add(0, "fast");
+  }
+  CHECK(cursors.find(0, slow) == "slow");
+  CHECK(cursors.size() <= 4);
+  CHECK_FALSE(cursors.find(1, fast).has_value());
+  const std::uint64_t big = cursors.add(0, std::string(5000, 'x'));
+  CHECK(cursors.size() == 1);
+  CHECK(cursors.find(0, big).has_value());
+  CHECK_FALSE(ScanCursors(2).find(0, fast).has_value());
+}
+
+TEST_CASE("a random key is one of the keys, and any can come") {
+  CommandHarness server(command_families());
+  CHECK(server("RANDOMKEY") == "(nil)");
+  server("MSET a 1 b 2 c 3 zz 4");
+  std::set<std::string> seen;
+  for (int i = 0; i < 300; ++i) seen.insert(server("RANDOMKEY"));
+  CHECK(seen == std::set<std::string>{"\"a\"", "\"b\"", "\"c\"", "\"zz\""});
+}

@@ -1,0 +1,55 @@
+// The transcripts (tests/transcripts/*.txt): commands and their replies, in order.
+//
+//   run [client=N]         each line of the input is a command; the answer has a line for each reply
+//   pipeline [client=N]    the same, handed in at once
+//   advance ms=N           time passes
+//   flush | settle | reopen
+//   password is=TEXT       as CONFIG SET requirepass
+//
+// A file whose name starts with redis_ says what Redis says too: tests/contract/test_differential.py holds it against redis-server.
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "commands/families.h"
+#include "server/command/harness.h"
+#include "support/datadriven.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+TEST_CASE("transcripts") {
+  std::unique_ptr<CommandHarness> server;
+  const auto start = [&server](const std::string&) {
+    server.reset();
+    server = std::make_unique<CommandHarness>(command_families());
+  };
+  const auto run = [&server](const DataCase& test) -> std::string {
+    const int client = std::stoi(test.arg("client", "1"));
+    std::vector<std::vector<std::string>> commands;
+    std::istringstream lines(test.input);
+    for (std::string line; std::getline(lines, line);) commands.push_back(split_line(line));
+    std::string out;
+    if (test.command == "run") {
+      for (const auto& command : commands) {
+        const std::string reply = show(server->raw(command, client));
+        if (!reply.empty()) out += reply + "\n";
+      }
+    } else if (test.command == "pipeline") {
+      out = show(server->raw_pipeline(commands, client)) + "\n";
+    } else if (test.command == "advance") {
+      server->advance(std::stoull(test.arg("ms")));
+    } else if (test.command == "flush") {
+      REQUIRE((*server)("TREE.FLUSH") == "OK");
+    } else if (test.command == "settle") {
+      server->settle();
+    } else if (test.command == "reopen") {
+      server->reopen();
+    } else if (test.command == "password") {
+      server->control.password = test.arg("is");
+    } else {
+      FAIL(test.where << ": unknown directive " << test.command);
+    }
+    return out;
+  };
+  run_datadriven_dir(std::string(EBBTIDE_TEST_DIR) + "/../../transcripts", start, run);
+}
