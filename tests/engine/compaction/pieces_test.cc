@@ -1,0 +1,274 @@
+// The pure pieces of a compaction: finality, groups and cuts, output splitting, delete-only plans, the job registry.
+#include <catch2/catch.hpp>
+
+#include "../iter/entries.h"
+#include "compaction/delete_only.h"
+#include "compaction/job_registry.h"
+#include "compaction/output_splitter.h"
+#include "compaction/parallel.h"
+#include "compaction/subranges.h"
+
+namespace ebbtide {
+namespace {
+
+FileMetaPtr make_file(FileNum num, const std::string& first, const std::string& last, std::uint64_t bytes = 100, SeqNum seq = 1) {
+  auto meta = std::make_shared<FileMeta>();
+  meta->data_file = num;
+  meta->metadata_file = num + 1000;
+  meta->data_bytes = bytes;
+  for (const std::string& key : {first, last}) {
+    Entry entry;
+    entry.key = key;
+    entry.seq = seq;
+    meta->stats.add_entry(entry);
+  }
+  return meta;
+}
+
+InputFile input(const FileMetaPtr& file, std::size_t run = 0) { return {run, run + 1, file, range_of(file->stats)}; }
+
+TEST_CASE("finality: a key, a range and the pieces of a range agree") {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    Random random(seed);
+    std::vector<KeyRange> below;
+    const auto key = [&] { return std::string(1, static_cast<char>('a' + random.uniform(12))); };
+    for (std::uint64_t n = random.uniform(5); n > 0; --n) {
+      KeyRange range{key(), random.one_in(6) ? std::string() : key()};
+      if (!is_empty(range)) below.push_back(range);
+    }
+    const Finality finality(below);
+    const auto expected = [&](Bytes k) {
+      return std::none_of(below.begin(), below.end(), [&](const KeyRange& r) { return r.contains(k); });
+    };
+    KeyRange range{key(), random.one_in(4) ? std::string() : key()};
+    if (is_empty(range)) continue;
+    const auto pieces = finality.pieces(range);
+    bool all_final = true;
+    std::size_t cursor = 0;
+    for (char c = 'a'; c <= 'n'; ++c) {
+      const std::string k(1, c);
+      REQUIRE(finality.is_final(k, &cursor) == expected(k));
+      if (!range.contains(k)) continue;
+      all_final = all_final && expected(k);
+      const auto piece = std::find_if(pieces.begin(), pieces.end(), [&](const auto& p) { return p.first.contains(k); });
+      REQUIRE(piece != pieces.end());
+      REQUIRE(piece->second == expected(k));
+    }
+    REQUIRE(finality.is_final(range) == all_final);
+    REQUIRE(pieces.front().first.start == range.start);
+    REQUIRE(pieces.back().first.end == range.end);
+    for (std::size_t i = 1; i < pieces.size(); ++i) REQUIRE(pieces[i - 1].first.end == pieces[i].first.start);
+  }
+}
+
+TEST_CASE("groups compare with the upper bound of all before, not of the last") {
+  const auto groups =
+      overlapping_groups({input(make_file(1, "a", "m")), input(make_file(2, "b", "c"), 1), input(make_file(3, "k", "p"), 1),
+                          input(make_file(4, "q", "r")), input(make_file(5, "r", "s"), 1), input(make_file(6, "t", "t"))});
+  REQUIRE(groups.size() == 3);
+  REQUIRE(groups[0].files.size() == 3);
+  REQUIRE(groups[0].range.start == "a");
+  REQUIRE(groups[0].range.end == std::string("p\0", 2));
+  REQUIRE(groups[0].bytes == 300);
+  REQUIRE(groups[1].files.size() == 2);  // r is in both
+  REQUIRE(groups[2].files.size() == 1);
+}
+
+TEST_CASE("cuts split the bytes evenly and leave no gap") {
+  const auto groups =
+      overlapping_groups({input(make_file(1, "k000", "k999", 1000)), input(make_file(2, "k000", "k499", 3000), 1)});
+  const auto even = [](const FileMeta& file, const KeyRange&, std::size_t count) {
+    std::vector<std::string> keys;
+    const std::size_t span = file.data_file == 1 ? 1000 : 500;
+    for (std::size_t i = 1; i <= count; ++i) {
+      std::string digits = std::to_string(1000 + i * span / (count + 1));
+      keys.push_back("k" + digits.substr(1));
+    }
+    return keys;
+  };
+  for (const std::size_t parts : {1, 2, 4, 7}) {
+    const auto ranges = cut_evenly(groups[0], parts, even);
+    REQUIRE(ranges.size() == parts);
+    REQUIRE(ranges.front().start == groups[0].range.start);
+    REQUIRE(ranges.back().end == groups[0].range.end);
+    for (std::size_t i = 1; i < ranges.size(); ++i) {
+      REQUIRE(ranges[i].start == ranges[i - 1].end);
+      REQUIRE(ranges[i - 1].start < ranges[i].start);
+    }
+  }
+  // Seven eighths of the bytes lie in the first half of the keys.
+  const auto halves = cut_evenly(groups[0], 2, even);
+  REQUIRE(halves[1].start > "k230");
+  REQUIRE(halves[1].start < "k340");
+  REQUIRE(cut_evenly(groups[0], 4, [](const FileMeta&, const KeyRange&, std::size_t) {
+            return std::vector<std::string>();
+          }).size() == 1);
+}
+
+TEST_CASE("range tombstones are cut where files are, and every file has what covers it") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    SeqNum last = 0;
+    std::vector<RangeTombstone> all =
+        testing::random_sources(random, {.sources = 1, .versions = 0, .range_tombstones = 6}, &last)[0].tombstones;
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
+    OutputSplitter splitter({1000, 0}, all, {});
+    std::vector<std::string> cuts;
+    for (int i = 0; i < 3; ++i) cuts.push_back(testing::random_key(random, 30));
+    std::sort(cuts.begin(), cuts.end());
+    std::vector<std::vector<RangeTombstone>> files;
+    for (const std::string& cut : cuts) files.push_back(splitter.close_before(cut));
+    files.push_back(splitter.close_last());
+    for (int i = 0; i < 40; ++i) {
+      const std::string key = testing::random_key(random, 30);
+      const auto file = static_cast<std::size_t>(std::upper_bound(cuts.begin(), cuts.end(), key) - cuts.begin());
+      for (std::size_t f = 0; f < files.size(); ++f) {
+        for (const RangeTombstone& t : all) {
+          const bool there =
+              std::any_of(files[f].begin(), files[f].end(), [&](const auto& p) { return p.seq == t.seq && p.covers(key); });
+          REQUIRE(there == (f == file && t.covers(key)));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a file closes at its size, or when it meets too much of the run below") {
+  OutputSplitter splitter({800, 500}, {}, {{"c", 300}, {"e", 300}, {"", 300}});
+  REQUIRE_FALSE(splitter.should_close("a", 799));
+  REQUIRE(splitter.should_close("a", 800));
+  REQUIRE_FALSE(splitter.should_close("d", 400));
+  REQUIRE(splitter.should_close("e", 400));
+  REQUIRE_FALSE(splitter.should_close("e", 99));  // too small for that
+  (void)splitter.close_before("e");
+  REQUIRE_FALSE(splitter.should_close("f", 400));
+}
+
+struct DropTree {
+  Version version;
+  std::map<FileNum, SharedTombstones> sets;
+  DeleteOnlyInput input;
+
+  DropTree() {
+    input.version = &version;
+    input.visible_seq = 1000;
+    input.tombstones = [this](const FileMeta& file) { return sets.at(file.data_file); };
+  }
+  void add(RunId run, FileMetaPtr file) {
+    if (version.runs.empty() || version.runs.back().id != run) version.runs.push_back({run, 0, {}});
+    version.runs.back().files.push_back(std::move(file));
+  }
+  void add_tombstones(RunId run, FileNum num, const std::vector<RangeTombstone>& tombstones) {
+    auto meta = std::make_shared<FileMeta>();
+    meta->data_file = num;
+    meta->metadata_file = num + 1000;
+    for (const RangeTombstone& t : tombstones) meta->stats.add_range_tombstone(t);
+    sets[num] = std::make_shared<FragmentedRangeTombstones>(std::span(tombstones));
+    add(run, meta);
+  }
+  [[nodiscard]] std::vector<FileNum> dropped() const {
+    std::vector<FileNum> out;
+    for (const PlanInput& in : inputs_of(plan_delete_only(input))) out.insert(out.end(), in.files.begin(), in.files.end());
+    return out;
+  }
+};
+
+TEST_CASE("delete-only plans take what is wholly covered, in any run") {
+  DropTree tree;
+  tree.add_tombstones(1, 10, {{"c", "h", 100, 5}});
+  tree.add_tombstones(2, 20, {{"h", "m", 90, 5}});
+  tree.add(3, make_file(30, "a", "c", 100, 50));
+  tree.add(3, make_file(31, "d", "g", 100, 50));
+  tree.add(3, make_file(32, "g1", "l", 100, 50));  // covered by two runs together
+  tree.add(3, make_file(33, "l1", "m", 100, 50));  // m is not
+  tree.add(4, make_file(40, "e", "f", 100, 20));
+  REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
+
+  SECTION("not what a view needs") {
+    tree.input.view_seqs = {60};
+    REQUIRE(tree.dropped().empty());
+    tree.input.view_seqs = {30};  // sees file 40 alone
+    REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32});
+    tree.input.view_seqs = {10, 100};
+    REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
+  }
+  SECTION("not before readers see the tombstone") {
+    tree.input.visible_seq = 95;
+    REQUIRE(tree.dropped().empty());
+  }
+  SECTION("not what a job has") {
+    tree.input.busy = [](FileNum file) { return file == 31; };
+    REQUIRE(tree.dropped() == std::vector<FileNum>{32, 40});
+  }
+}
+
+TEST_CASE("a covered file with older debts than the tombstone's goes only when nothing older is left") {
+  DropTree tree;
+  tree.add_tombstones(1, 10, {{"a", "z", 100, 500}});
+  auto owing = std::make_shared<FileMeta>(*make_file(20, "c", "d", 100, 50));
+  owing->stats.oldest_tombstone = 400;
+  tree.add(2, owing);
+  REQUIRE(tree.dropped() == std::vector<FileNum>{20});
+  tree.add(3, make_file(30, "c1", "zz", 100, 20));  // stays: zz is not covered
+  REQUIRE(tree.dropped().empty());
+  tree.version.runs.back().files = {make_file(31, "c1", "c2", 100, 20)};  // goes along
+  REQUIRE(tree.dropped() == std::vector<FileNum>{20, 31});
+}
+
+TEST_CASE("newer versions than the tombstone keep their file") {
+  DropTree tree;
+  tree.add_tombstones(1, 10, {{"a", "z", 100, 5}});
+  tree.add(2, make_file(20, "c", "d", 100, 100));
+  REQUIRE(tree.dropped().empty());
+}
+
+TEST_CASE("the registry lets jobs run side by side that are not in each other's way") {
+  Version version;
+  version.next_run = 10;
+  version.runs = {{1, 1, {make_file(1, "a", "c"), make_file(2, "f", "h"), make_file(3, "m", "p")}},
+                  {2, 2, {make_file(4, "b", "d"), make_file(5, "n", "q")}},
+                  {3, 3, {}}};
+  const auto merge = [](std::vector<PlanInput> inputs, PlanTarget target) {
+    Plan plan;
+    plan.action = Merge{std::move(inputs), target};
+    return plan;
+  };
+  JobRegistry registry;
+  const auto first = registry.start(merge({{1, {1}}, {2, {4}}}, {2, 2}), version);
+  REQUIRE(first);
+  REQUIRE(registry.is_busy(4));
+  REQUIRE_FALSE(registry.is_busy(5));
+  REQUIRE(registry.start(merge({{1, {3}}, {2, {5}}}, {2, 2}), version));
+  REQUIRE_FALSE(registry.start(merge({{2, {4}}}, {3, 3}), version));   // has an input of the first
+  REQUIRE_FALSE(registry.start(merge({{1, {99}}}, {2, 2}), version));  // does not fit
+  REQUIRE(registry.running() == 2);
+  REQUIRE_FALSE(first->abort->load());
+
+  Plan urgent = merge({{2, {4}}}, {3, 3});
+  urgent.urgent = true;
+  REQUIRE_FALSE(registry.start(urgent, version));
+  REQUIRE(first->abort->load());
+  registry.finish(first->id);
+  REQUIRE(registry.start(urgent, version));
+  registry.abort_all();
+}
+
+TEST_CASE("parts run once each, whoever runs them, with no pool, a busy one or a dead one") {
+  std::vector<std::atomic<int>> ran(50);
+  const auto part = [&](std::size_t i) { ++ran[i]; };
+  run_parts(nullptr, ran.size(), part);
+  ManualPool manual;  // nobody turns it
+  run_parts(&manual, ran.size(), part);
+  {
+    ThreadPool pool(3, "test", 0);
+    run_parts(&pool, ran.size(), part);
+    run_parts(&pool, 0, part);
+  }
+  for (const auto& n : ran) REQUIRE(n == 3);
+  manual.run_all();  // what it had queued finds nothing left
+  for (const auto& n : ran) REQUIRE(n == 3);
+}
+
+}  // namespace
+}  // namespace ebbtide
