@@ -1,0 +1,56 @@
+// What ebbtide-inspect finds in the files of a data directory. Read-only, and safe on files that are damaged or hostile: what
+// cannot be read is reported, and the rest goes on.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "tools/inspect_json.h"
+#include "version/manifest.h"
+#include "version/version_state.h"
+
+namespace ebbtide {
+
+/// The same findings twice: for people, and for programs.
+struct Inspection {
+  std::string text;
+  JsonObject json;
+  std::vector<std::string> errors;  ///< damage; each names file and place
+
+  void error(const Status& status) { errors.push_back(status.to_string()); }
+};
+
+/// `path`: a MANIFEST-NNNNNN, or a data directory, whose current one is taken. Its edits, one by one.
+Inspection inspect_manifest(FileSystem& fs, const std::string& path);
+/// The trees of a data directory: runs and files, in the notation of tree/text.h.
+Inspection inspect_tree(FileSystem& fs, const std::string& dir);
+/// `path`: one segment, or a data directory with all of them. Their batches and operations; values only if `values`.
+Inspection inspect_wal(FileSystem& fs, const std::string& path, bool values);
+/// `path`: one of the two files of a table. Its properties, tiles and pages.
+Inspection inspect_table(FileSystem& fs, const std::string& path);
+/// Every file of a data directory against its checksums and against the manifest. Leftovers are told, not counted as damage.
+Inspection inspect_verify(FileSystem& fs, const std::string& dir);
+
+/// A path as directory and name ("." for a bare name).
+struct SplitPath {
+  std::string dir, name;
+};
+SplitPath split_path(const std::string& path);
+
+/// The manifest that is current in `dir`, read whole.
+struct LoadedManifest {
+  FileNum file = kNoFile;
+  VersionState state;
+  ManifestEnd end;
+};
+Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir);
+
+/// Walks the segments of a directory (or one) into `out`: see inspect_wal.
+void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool last, bool values, Inspection* out,
+                  JsonArray* segments);
+/// Numbers of the files of one kind in `dir`, ascending.
+Result<std::vector<FileNum>> files_of_kind(FileSystem& fs, const std::string& dir, int kind);
+
+}  // namespace ebbtide

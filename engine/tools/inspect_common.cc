@@ -1,0 +1,57 @@
+#include <algorithm>
+
+#include "io/file_names.h"
+#include "tools/inspect.h"
+
+namespace ebbtide {
+
+std::string json_string(Bytes bytes) {
+  static const char kHex[] = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+    } else {
+      out += {'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out + "\"";
+}
+
+SplitPath split_path(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return {parent_path(path), slash == std::string::npos ? path : path.substr(slash + 1)};
+}
+
+Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir) {
+  LoadedManifest loaded;
+  TRY_ASSIGN(file, read_current(fs, dir));
+  loaded.file = file;
+  const auto on_record = [&loaded](Bytes payload, std::uint64_t) -> Status {
+    TRY_ASSIGN(edit, VersionEdit::decode(payload));
+    TRY_ASSIGN(next, apply(loaded.state, edit));
+    loaded.state = std::move(next);
+    return Status::ok();
+  };
+  TRY_ASSIGN(end, read_manifest(fs, dir, file, on_record));
+  loaded.end = end;
+  return loaded;
+}
+
+Result<std::vector<FileNum>> files_of_kind(FileSystem& fs, const std::string& dir, int kind) {
+  TRY_ASSIGN(names, fs.list(dir));
+  std::vector<FileNum> numbers;
+  for (const std::string& name : names) {
+    FileKind found{};
+    FileNum file = kNoFile;
+    if (parse_file_name(name, &found, &file) && static_cast<int>(found) == kind) numbers.push_back(file);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,147 @@
+#include "io/file_names.h"
+#include "table/metadata.h"
+#include "tools/inspect.h"
+#include "tree/text.h"
+
+namespace ebbtide {
+namespace {
+
+/// The metadata file of the table that `path` belongs to: itself, or the one in the same directory that describes the data file.
+Result<FileNum> find_metadata(FileSystem& fs, const SplitPath& split) {
+  FileKind kind{};
+  FileNum file = kNoFile;
+  if (!parse_file_name(split.name, &kind, &file) || (kind != FileKind::kData && kind != FileKind::kMetadata)) {
+    return Status::invalid_argument(split.name + " is no file of a table (NNNNNN.data or NNNNNN.meta)");
+  }
+  if (kind == FileKind::kMetadata) return file;
+  TRY_ASSIGN(numbers, files_of_kind(fs, split.dir, static_cast<int>(FileKind::kMetadata)));
+  // A page drop writes a newer metadata file for the same data: the newest counts.
+  for (std::size_t i = numbers.size(); i-- > 0;) {
+    const std::string path = join_path(split.dir, metadata_file_name(numbers[i]));
+    const auto bytes = read_file(fs, path);
+    if (!bytes.is_ok()) continue;
+    const auto metadata = TableMetadata::decode(*bytes, numbers[i], path);
+    if (metadata.is_ok() && metadata->data_file == file) return numbers[i];
+  }
+  return Status::not_found("no metadata file in " + split.dir + " describes " + split.name);
+}
+
+std::string page_flags(std::uint32_t flags) {
+  static constexpr std::pair<std::uint32_t, const char*> kNames[] = {
+      {kPagePlainOnly, "plain"},   {kPageHasTombstones, "tombstones"}, {kPageHasUnstamped, "unstamped"},
+      {kPageHasLarge, "large"},    {kPageHasDebts, "debts"},           {kPageAllFirst, "first"},
+      {kPageReplaced, "replaced"}, {kPageDropped, "dropped"},          {kPageTombstones, "tombstone_page"}};
+  std::string out;
+  for (const auto& [bit, name] : kNames) {
+    if ((flags & bit) != 0) out += (out.empty() ? "" : ",") + std::string(name);
+  }
+  return out.empty() ? "-" : out;
+}
+
+const char* compression_name(Compression compression) {
+  switch (compression) {
+    case Compression::kNone:
+      return "none";
+    case Compression::kLz4:
+      return "lz4";
+    case Compression::kZstd:
+      return "zstd";
+  }
+  return "unknown";
+}
+
+void describe_properties(const TableMetadata& table, Inspection* out) {
+  const TableStats& s = table.stats;
+  JsonObject json;
+  const auto both = [&](const char* name, const auto& value) {
+    json.add(name, value);
+    if constexpr (std::is_convertible_v<decltype(value), std::uint64_t>) {
+      out->text += std::string(name) + " " + std::to_string(value) + "\n";
+    } else {
+      out->text += std::string(name) + " " + std::string(value) + "\n";
+    }
+  };
+  both("data_bytes", table.data_bytes);
+  both("entries", s.entries);
+  both("tombstones", s.tombstones);
+  both("range_tombstones", s.range_tombstones);
+  both("debts", s.debts);
+  both("large_values", s.large_values);
+  both("unstamped", s.unstamped);
+  both("key_bytes", s.key_bytes);
+  both("value_bytes", s.value_bytes);
+  both("smallest", key_to_text(s.smallest));
+  both("largest", s.unbounded ? std::string("*") : (s.largest_exclusive ? "<" : "") + key_to_text(s.largest));
+  both("min_seq", s.min_seq);
+  both("max_seq", s.max_seq);
+  both("applied_seq", s.applied_seq);
+  both("min_expiry", s.min_expiry);
+  both("max_expiry", s.max_expiry);
+  both("oldest_obligation", s.oldest_obligation());
+  both("page_size", std::uint64_t{table.page_size});
+  both("pages_per_tile", std::uint64_t{table.pages_per_tile});
+  both("compression", std::string(compression_name(table.compression)));
+  both("tiles", std::uint64_t{table.tiles.size()});
+  both("pages", std::uint64_t{table.pages.size()});
+  out->json.add("properties", json);
+}
+
+void describe_pages(const TableMetadata& table, Inspection* out) {
+  JsonArray tiles;
+  for (std::size_t t = 0; t < table.tiles.size(); ++t) {
+    const TileMeta& tile = table.tiles[t];
+    const std::string separator = t < table.separators.size() ? key_to_text(table.separators[t]) : "";
+    out->text += "tile " + std::to_string(t) + " separator " + separator + "\n";
+    JsonArray pages;
+    for (std::size_t p = tile.first_page; p < std::size_t{tile.first_page} + tile.pages && p < table.pages.size(); ++p) {
+      const PageMeta& page = table.pages[p];
+      out->text += "  page " + std::to_string(p) + " at " + std::to_string(page.offset) + " length " +
+                   std::to_string(page.length) + ", " + std::to_string(page.entries) + " entries, seq " +
+                   std::to_string(page.min_seq) + ".." + std::to_string(page.max_seq);
+      JsonObject json;
+      json.add("page", p).add("offset", page.offset).add("length", page.length).add("entries", page.entries);
+      if (page.has_delete_keys()) {
+        out->text += ", D " + std::to_string(page.min_delete_key) + ".." + std::to_string(page.max_delete_key);
+        json.add("min_delete_key", page.min_delete_key).add("max_delete_key", page.max_delete_key);
+      }
+      out->text += ", " + page_flags(page.flags) + "\n";
+      pages.add(json.add("flags", page_flags(page.flags)).str());
+    }
+    tiles.add(JsonObject().add("separator", separator).add("pages", pages).str());
+  }
+  out->json.add("tiles", tiles);
+  JsonArray ranges;
+  for (const RangeTombstone& range : table.range_tombstones) {
+    const std::string end = range.end.empty() ? "*" : key_to_text(range.end);
+    out->text += "range tombstone " + key_to_text(range.start) + ".." + end + " seq " + std::to_string(range.seq) + " birth " +
+                 std::to_string(range.birth) + "\n";
+    ranges.add(JsonObject()
+                   .add("start", key_to_text(range.start))
+                   .add("end", end)
+                   .add("seq", range.seq)
+                   .add("birth", range.birth)
+                   .str());
+  }
+  out->json.add("range_tombstones", ranges);
+}
+
+}  // namespace
+
+Inspection inspect_table(FileSystem& fs, const std::string& path) {
+  Inspection out;
+  const SplitPath split = split_path(path);
+  const auto number = find_metadata(fs, split);
+  if (!number.is_ok()) return out.error(number.status()), out;
+  const std::string metadata_path = join_path(split.dir, metadata_file_name(*number));
+  const auto bytes = read_file(fs, metadata_path);
+  if (!bytes.is_ok()) return out.error(bytes.status()), out;
+  const auto table = TableMetadata::decode(*bytes, *number, metadata_path);
+  if (!table.is_ok()) return out.error(table.status()), out;
+  out.text += "data file " + data_file_name(table->data_file) + "\nmetadata file " + metadata_file_name(*number) + "\n";
+  out.json.add("data_file", data_file_name(table->data_file)).add("metadata_file", metadata_file_name(*number));
+  describe_properties(*table, &out);
+  describe_pages(*table, &out);
+  return out;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,131 @@
+#include <engine/write_batch.h>
+#include "io/file_names.h"
+#include "tools/inspect.h"
+#include "tree/text.h"
+#include "wal/log_reader.h"
+
+namespace ebbtide {
+namespace {
+
+const char* op_name(OpKind kind) {
+  switch (kind) {
+    case OpKind::kPut:
+      return "put";
+    case OpKind::kTombstone:
+      return "tombstone";
+    case OpKind::kHeader:
+      return "header";
+    case OpKind::kRangeTombstone:
+      return "range_tombstone";
+    case OpKind::kSecondaryDelete:
+      return "secondary_delete";
+    case OpKind::kCreateTree:
+      return "create_tree";
+    case OpKind::kFlushDatabase:
+      return "flush_database";
+    case OpKind::kSwapDatabases:
+      return "swap_databases";
+  }
+  return "unknown";
+}
+
+/// One operation: " put tree 3 \"k\" = 12 bytes stamp 7".
+std::string describe_op(const WriteBatch::Op& op, bool values, JsonObject* json) {
+  std::string text = std::string(op_name(op.kind)) + " tree " + std::to_string(op.tree);
+  json->add("op", op_name(op.kind)).add("tree", op.tree);
+  switch (op.kind) {
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      text += " " + key_to_text(op.key) + " = " + (values ? key_to_text(op.value) : std::to_string(op.value.size()) + " bytes");
+      json->add("key", key_to_text(op.key)).add("value_bytes", op.value.size());
+      if (values) json->add("value", key_to_text(op.value));
+      if (op.stamp != kNoStamp) text += " stamp " + std::to_string(op.stamp), json->add("stamp", op.stamp);
+      if (op.expiry != 0) text += " expiry " + std::to_string(op.expiry), json->add("expiry", op.expiry);
+      break;
+    case OpKind::kTombstone:
+      text += " " + key_to_text(op.key);
+      json->add("key", key_to_text(op.key));
+      break;
+    case OpKind::kRangeTombstone:
+      text += " " + key_to_text(op.key) + ".." + (op.end.empty() ? "*" : key_to_text(op.end));
+      json->add("start", key_to_text(op.key)).add("end", op.end.empty() ? "*" : key_to_text(op.end));
+      break;
+    default:
+      text += " " + std::to_string(op.lo) + " " + std::to_string(op.hi);
+      json->add("lo", op.lo).add("hi", op.hi);
+  }
+  return text;
+}
+
+Status describe_batch(std::string payload, std::uint64_t offset, bool values, Inspection* out, JsonArray* records) {
+  const std::uint64_t bytes = payload.size();
+  const auto batch = WriteBatch::parse(std::move(payload));
+  if (!batch.is_ok()) return batch.status().with_context("record at " + std::to_string(offset));
+  const SeqNum first = batch->first_seq();
+  out->text += "# record at " + std::to_string(offset) + ", " + std::to_string(bytes) + " bytes, seq " + std::to_string(first) +
+               ", " + std::to_string(batch->count()) + " operations, time " + std::to_string(batch->time()) + "\n";
+  JsonArray ops;
+  std::size_t cursor = 0;
+  SeqNum seq = first;
+  for (WriteBatch::Op op; batch->next_op(&cursor, &op); ++seq) {
+    JsonObject json;
+    json.add("seq", seq);
+    out->text += std::to_string(seq) + " " + describe_op(op, values, &json) + "\n";
+    ops.add(json.str());
+  }
+  records->add(JsonObject()
+                   .add("offset", offset)
+                   .add("bytes", bytes)
+                   .add("first_seq", first)
+                   .add("time", batch->time())
+                   .add("ops", ops)
+                   .str());
+  return Status::ok();
+}
+
+}  // namespace
+
+void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool last, bool values, Inspection* out,
+                  JsonArray* segments) {
+  const std::string name = log_file_name(file);
+  out->text += "# " + name + "\n";
+  JsonArray records;
+  JsonObject json;
+  json.add("file", name);
+  const auto end = read_log(fs, dir, file, [&](std::string payload, std::uint64_t offset) {
+    // A batch that does not parse is told, and the next one is read: its checksum was right.
+    if (Status status = describe_batch(std::move(payload), offset, values, out, &records); !status.is_ok())
+      out->error(status.with_context(name));
+    return Status::ok();
+  });
+  json.add("records", records);
+  if (!end.is_ok()) {
+    out->error(end.status().with_context(name));
+  } else {
+    json.add("valid_bytes", end->valid_bytes).add("end", end->clean ? "clean" : end->what);
+    if (!end->clean) {
+      if (end->valid_after || !last) out->errors.push_back("corruption: " + end->what);
+      out->text += "# " + std::string(end->valid_after || !last ? "damage: " : "torn tail: ") + end->what + "\n";
+    }
+  }
+  segments->add(json.str());
+}
+
+Inspection inspect_wal(FileSystem& fs, const std::string& path, bool values) {
+  Inspection out;
+  JsonArray segments;
+  const SplitPath split = split_path(path);
+  FileKind kind{};
+  FileNum file = kNoFile;
+  if (parse_file_name(split.name, &kind, &file) && kind == FileKind::kLog) {
+    walk_segment(fs, split.dir, file, true, values, &out, &segments);
+  } else {
+    const auto numbers = files_of_kind(fs, path, static_cast<int>(FileKind::kLog));
+    if (!numbers.is_ok()) return out.error(numbers.status()), out;
+    for (const FileNum number : *numbers) walk_segment(fs, path, number, number == numbers->back(), values, &out, &segments);
+  }
+  out.json.add("segments", segments);
+  return out;
+}
+
+}  // namespace ebbtide
