@@ -1,0 +1,190 @@
+"""What no client may do to the others: passwords, limits, clients that never read or only dribble."""
+
+import socket
+import time
+
+import pytest
+
+from conftest import receive_all, receive_exactly, wait_until
+
+
+def test_password(fresh):
+    fresh.start("server.password=secret")
+    with fresh.socket() as s:
+        s.sendall(b"GET a\r\nnonsense\r\n")
+        expected = b"-NOAUTH Authentication required.\r\n" * 2
+        assert receive_exactly(s, len(expected)) == expected
+        s.sendall(b"AUTH wrong\r\n")
+        expected = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+        assert receive_exactly(s, len(expected)) == expected
+        s.sendall(b"AUTH secret\r\nSET a b\r\n")
+        assert receive_exactly(s, 10) == b"+OK\r\n+OK\r\n"
+    with fresh.socket() as s:
+        s.sendall(b"*11\r\n")
+        assert receive_all(s) == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
+    with fresh.socket() as s:
+        s.sendall(b"*2\r\n$3\r\nGET\r\n$16385\r\n")
+        assert receive_all(s) == b"-ERR Protocol error: unauthenticated bulk length\r\n"
+    # AUTH at the front of a pipeline counts for what follows it.
+    with fresh.socket() as s:
+        s.sendall(b"AUTH secret\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000\r\n" + b"x" * 20000 + b"\r\n")
+        assert receive_exactly(s, 10) == b"+OK\r\n+OK\r\n"
+    client = fresh.client(password="secret")
+    client.config_set("requirepass", "")
+    assert fresh.client().get("a") == b"b"
+
+
+def test_unauthenticated_clients(fresh):
+    fresh.start("server.password=secret", "limits.authentication_timeout=1s", "limits.unauthenticated_clients=5")
+    strangers = [fresh.socket() for _ in range(5)]
+    with fresh.socket() as s:
+        assert receive_all(s).startswith(b"-ERR max number of unauthenticated clients")
+    for s in strangers:
+        assert receive_all(s) == b""  # after a second
+    assert fresh.client(password="secret").ping()
+
+
+def test_max_clients(fresh):
+    fresh.start("server.max_clients=3")
+    clients = [fresh.socket() for _ in range(3)]
+    for s in clients:
+        s.sendall(b"PING\r\n")
+        assert receive_exactly(s, 7) == b"+PONG\r\n"
+    with fresh.socket() as s:
+        assert receive_all(s) == b"-ERR max number of clients reached\r\n"
+    clients[0].close()
+
+    def admitted():
+        with fresh.socket() as s:
+            s.sendall(b"PING\r\n")
+            return s.recv(100) == b"+PONG\r\n"
+
+    wait_until(admitted, 10, "a place is free again")
+
+
+def own_address():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return probe.getsockname()[0]
+        except OSError:
+            return None
+
+
+def test_protected_mode(fresh):
+    address = own_address()
+    if address is None or address.startswith("127."):
+        pytest.skip("no address but loopback")
+    fresh.start(bind="*")
+    with socket.create_connection((address, fresh.port), timeout=10) as s:
+        assert receive_all(s).startswith(b"-DENIED ")
+    fresh.client().config_set("protected-mode", "no")
+    with socket.create_connection((address, fresh.port), timeout=10) as s:
+        s.sendall(b"PING\r\n")
+        assert receive_exactly(s, 7) == b"+PONG\r\n"
+
+
+def test_idle_timeout(fresh):
+    fresh.start("limits.timeout=1s")
+    with fresh.socket() as s:
+        s.sendall(b"PING\r\n")
+        assert receive_exactly(s, 7) == b"+PONG\r\n"
+        assert receive_all(s) == b""
+
+
+def test_clients_that_never_read(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.set("k", "v" * 100)
+    before = fresh.resident_bytes()
+    sockets = []
+    command = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" * 1000
+    for _ in range(10):
+        s = fresh.socket()
+        s.setblocking(False)
+        sockets.append(s)
+    end = time.monotonic() + 5
+    sent = 0
+    while time.monotonic() < end:
+        progress = False
+        for s in sockets:
+            try:
+                sent += s.send(command)
+                progress = True
+            except BlockingIOError:
+                pass
+        if not progress:
+            time.sleep(0.05)
+            assert client.get("k") == b"v" * 100
+    assert fresh.resident_bytes() - before < 16 << 20
+    for s in sockets:
+        s.close()
+    assert client.ping()
+
+
+def test_sockets_that_dribble(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.ping()
+    before = fresh.resident_bytes()
+    sockets = [fresh.socket() for _ in range(1000)]
+    for s in sockets:
+        s.sendall(b"*1048576\r\n")
+    for _ in range(3):
+        for s in sockets:
+            s.sendall(b"$1\r\na\r\n")
+    assert client.ping()
+    assert fresh.resident_bytes() - before < 64 << 20
+    for s in sockets:
+        s.close()
+
+
+def test_announced_bulk_costs_nothing(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.ping()
+    before = fresh.resident_bytes()
+    sockets = [fresh.socket() for _ in range(20)]
+    for s in sockets:
+        s.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc")
+    assert client.ping()
+    assert fresh.resident_bytes() - before < 32 << 20
+    for s in sockets:
+        s.close()
+
+
+def test_a_file_limit_of_64(fresh, monkeypatch):
+    import resource
+    import subprocess
+
+    original = subprocess.Popen
+
+    def limited(*args, **kwargs):
+        return original(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)), **kwargs)
+
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    # Root may raise the limit again; then max_clients bounds the server just as well.
+    fresh.start("server.max_clients=20")
+    client = fresh.client()
+    assert client.set("a", "b")
+    crowd = []
+    for _ in range(200):
+        try:
+            crowd.append(fresh.socket())
+        except OSError:
+            break
+    assert client.get("a") == b"b"
+    for s in crowd:
+        s.close()
+
+
+def test_output_limit(fresh):
+    fresh.start("limits.client_output_buffer_limit.hard=1MiB", "limits.client_output_buffer_limit.soft=0B")
+    client = fresh.client()
+    client.mset({f"k{i}": "v" * 10_000 for i in range(2000)})
+    with fresh.socket() as s:
+        keys = b"".join(b"$%d\r\nk%d\r\n" % (len(f"k{i}"), i) for i in range(2000))
+        s.sendall(b"*2001\r\n$4\r\nMGET\r\n" + keys)
+        assert len(receive_all(s)) < 20_000_000
+    assert client.info("stats").get("client_output_buffer_limit_disconnections", 1) >= 1
+    assert client.ping()

@@ -1,0 +1,124 @@
+"""The table of network input, pipelines and large values, over plain sockets."""
+
+import pytest
+
+from conftest import receive_all, receive_exactly
+
+
+def resp(*args):
+    out = b"*%d\r\n" % len(args)
+    for arg in args:
+        arg = arg if isinstance(arg, bytes) else str(arg).encode()
+        out += b"$%d\r\n%s\r\n" % (len(arg), arg)
+    return out
+
+
+@pytest.mark.parametrize("data", [b"\r\n", b"*0\r\n", b"*-1\r\n", b"*-10\r\n"])
+def test_nothing_and_usable(server, data):
+    with server.socket() as s:
+        s.sendall(data + b"PING\r\n")
+        assert receive_exactly(s, 7) == b"+PONG\r\n"
+        s.sendall(resp("PING"))
+        assert receive_exactly(s, 7) == b"+PONG\r\n"
+
+
+LONG = b"1" * (64 * 1024 + 1)
+
+
+@pytest.mark.parametrize(
+    "data,error",
+    [
+        (b"*2147483648\r\n", "invalid multibulk length"),
+        (b"*abc\r\n", "invalid multibulk length"),
+        (b"*+3\r\n", "invalid multibulk length"),
+        (b"*01\r\n", "invalid multibulk length"),
+        (b"*1048577\r\n", "invalid multibulk length"),
+        (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        (b"*1\r\n$blabla\r\n", "invalid bulk length"),
+        (b"*1\r\n$536870913\r\n", "invalid bulk length"),
+        (b"*1\r\nfoo", "expected '$', got 'f'"),
+        (b"*2\r\n$3\r\nGETxx$1\r\na\r\n", "expected CRLF after bulk"),
+        (LONG, "too big inline request"),
+        (b"*" + LONG, "too big mbulk count string"),
+        (b"*1\r\n$" + LONG, "too big bulk count string"),
+        (b'set """k""" v\r\n', "unbalanced quotes in request"),
+    ],
+)
+def test_errors(server, data, error):
+    with server.socket() as s:
+        s.sendall(b"PING\r\n" + data)
+        assert receive_all(s) == b"+PONG\r\n-ERR Protocol error: " + error.encode() + b"\r\n"
+
+
+@pytest.mark.parametrize("data", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\x00\x01", resp("host:", "x")])
+def test_silent_close(server, data):
+    with server.socket() as s:
+        s.sendall(data)
+        assert receive_all(s) == b""
+
+
+def test_unknown_command(server):
+    with server.socket() as s:
+        s.sendall(b"nonsense a b\r\n")
+        assert s.recv(1000).startswith(b"-ERR unknown command 'nonsense'")
+
+
+def test_inline_with_quotes(server):
+    with server.socket() as s:
+        s.sendall(b"set inline \"a b\\x41\"\r\nget inline\r\n")
+        assert receive_exactly(s, 15) == b"+OK\r\n$4\r\na bA\r\n"
+
+
+def test_byte_by_byte(server):
+    with server.socket() as s:
+        for byte in resp("SET", "slow", "value") + resp("GET", "slow"):
+            s.sendall(bytes([byte]))
+        assert receive_exactly(s, 16) == b"+OK\r\n$5\r\nvalue\r\n"
+
+
+def test_long_pipeline(server):
+    n = 50_000
+    with server.socket() as s:
+        s.settimeout(60)
+        import threading
+
+        data = b"".join(resp("SET", f"p{i}", i) + resp("GET", f"p{i}") for i in range(n))
+        writer = threading.Thread(target=s.sendall, args=(data,))
+        writer.start()
+        expected = b"".join(b"+OK\r\n$%d\r\n%d\r\n" % (len(str(i)), i) for i in range(n))
+        assert receive_exactly(s, len(expected)) == expected
+        writer.join()
+
+
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1 << 20, 20_000_000])
+def test_large_values(server, size):
+    client = server.client()
+    value = (b"0123456789abcdef" * (size // 16 + 1))[:size]
+    assert client.set("large", value)
+    assert client.get("large") == value
+    with client.pipeline(transaction=False) as pipe:
+        for _ in range(3):
+            pipe.get("large")
+        assert pipe.execute() == [value] * 3
+    client.delete("large")
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_both_protocols(server, protocol):
+    client = server.client(protocol=protocol)
+    assert client.set("k", "v")
+    assert client.get("k") == b"v"
+    assert client.get("absent") is None
+    assert client.config_get("maxclients") == {"maxclients": "10000"}
+
+
+def test_hundreds_of_clients(server):
+    sockets = [server.socket() for _ in range(300)]
+    for i, s in enumerate(sockets):
+        s.sendall(resp("SET", f"many{i}", i) + resp("GET", f"many{i}"))
+    for i, s in enumerate(sockets):
+        text = str(i).encode()
+        expected = b"+OK\r\n$%d\r\n%s\r\n" % (len(text), text)
+        assert receive_exactly(s, len(expected)) == expected
+    for s in sockets:
+        s.close()

@@ -1,0 +1,254 @@
+"""Life of the server: start, restart, loading, signals, configuration, metrics, clients."""
+
+import re
+import signal
+import stat
+import subprocess
+import threading
+
+import pytest
+import redis
+
+from conftest import BINARY, receive_all, receive_exactly, wait_until
+
+
+def test_restart_keeps_everything(fresh):
+    fresh.start()
+    client = fresh.client()
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(2000):
+            pipe.set(f"key{i}", f"value{i}")
+        pipe.execute()
+    client.delete("key7")
+    big = b"x" * 3_000_000
+    client.set("big", big)
+    assert fresh.stop() == 0, fresh.log()
+    fresh.start()
+    client = fresh.client()
+    assert client.get("key0") == b"value0"
+    assert client.get("key1999") == b"value1999"
+    assert client.get("key7") is None
+    assert client.get("big") == big
+    assert client.dbsize() == 2000
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
+def test_kill_loses_nothing_acknowledged(fresh, fsync):
+    fresh.start(f"storage.fsync={fsync}")
+    client = fresh.client()
+    acknowledged = 0
+    stop = threading.Event()
+
+    def write():
+        nonlocal acknowledged
+        try:
+            i = 0
+            while not stop.is_set():
+                client.set(f"k{i}", i)
+                acknowledged = i + 1
+                i += 1
+        except redis.exceptions.RedisError:
+            pass
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    wait_until(lambda: acknowledged > 300, 60, "some writes")
+    fresh.process.kill()
+    stop.set()
+    writer.join()
+    fresh.process.wait()
+    fresh.start()
+    client = fresh.client()
+    for i in range(acknowledged):
+        assert client.get(f"k{i}") == str(i).encode(), (i, acknowledged)
+
+
+def test_sigterm_with_clients_and_pipelines(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.set("before", "x")
+    idle = [fresh.socket() for _ in range(20)]
+    assert fresh.stop(signal.SIGTERM) == 0
+    for s in idle:
+        assert receive_all(s) == b""
+    assert "stopping: SIGTERM" in fresh.log()
+    fresh.start()
+    assert fresh.client().get("before") == b"x"
+
+
+def test_shutdown_command(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.set("a", "b")
+    with fresh.socket() as s:
+        s.sendall(b"SHUTDOWN\r\n")
+        assert receive_all(s) == b""
+    assert fresh.process.wait(30) == 0
+
+
+def test_loading_replies(fresh):
+    """While a long log is replayed, clients read -LOADING, health says alive and readiness says no."""
+    fresh.start("storage.fsync=no", "storage.memtable_size=64MiB")
+    client = fresh.client()
+    value = b"v" * 100
+    for _ in range(60):
+        with client.pipeline(transaction=False) as pipe:
+            for i in range(5000):
+                pipe.set(f"loading{i}", value)
+            pipe.execute()
+    fresh.process.kill()
+    fresh.process.wait()
+    fresh.start(metrics=True, wait=False)
+    seen = None
+
+    def ask():
+        nonlocal seen
+        try:
+            fresh.client().get("loading1")
+            return True
+        except redis.exceptions.BusyLoadingError as error:
+            seen = str(error)
+            assert fresh.get("/healthz")[0] == 200
+            return False
+        except redis.exceptions.ConnectionError:
+            return False
+
+    wait_until(ask, 60, "loaded")
+    fresh.wait_ready()
+    assert fresh.client().get("loading4999") == value
+    if seen is None:
+        pytest.skip("the log was replayed before the first question")
+    assert "loading" in seen.lower()
+
+
+def test_second_server_on_the_same_directory(fresh):
+    fresh.start()
+    other = subprocess.run(
+        [str(BINARY), "--port", "0", "--dir", str(fresh.dir / "data"), "--set", "metrics.port=0"],
+        capture_output=True, text=True, timeout=60,
+    )
+    assert other.returncode == 1
+    assert "cannot be opened" in other.stdout
+    assert fresh.client().ping()
+
+
+def test_port_taken(fresh):
+    fresh.start()
+    other = subprocess.run(
+        [str(BINARY), "--port", str(fresh.port), "--dir", str(fresh.dir / "other"), "--set", "metrics.port=0"],
+        capture_output=True, text=True, timeout=60,
+    )
+    assert other.returncode == 1
+    assert "cannot listen on 127.0.0.1" in other.stdout
+
+
+def test_private_files(fresh):
+    fresh.start()
+    fresh.client().set("a", "b")
+    data = fresh.dir / "data"
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    for path in data.rglob("*"):
+        if path.is_file():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+
+
+def test_command_line():
+    def run(*args, environment=None):
+        return subprocess.run([str(BINARY), *args], capture_output=True, text=True, timeout=60, env=environment)
+
+    assert run("--version").stdout.startswith("ebbtide-server ")
+    assert "--config" in run("--help").stdout
+    check = run("--check")
+    assert (check.returncode, check.stdout) == (0, "the configuration is valid\n")
+    wrong = run("--check", "--set", "server.prot=1")
+    assert wrong.returncode == 2
+    assert wrong.stderr == "command line: server.prot: no such key; did you mean server.port?\n"
+    wrong = run("--check", environment={"EBBTIDE_STORAGE__FSYNC": "x"})
+    assert "environment EBBTIDE_STORAGE__FSYNC: storage.fsync: 'x' is not allowed; allowed: always, everysec, no" in wrong.stderr
+    assert run("--check", "--config", "/does/not/exist").returncode == 2
+
+
+def test_config_get_set_rewrite(fresh):
+    config = fresh.dir / "server.yaml"
+    config.write_text("# mine\nserver:\n  max_clients: 500  # enough\n")
+    fresh.start(config=config)
+    client = fresh.client()
+    assert client.config_get("maxclients") == {"maxclients": "500"}
+    assert client.config_get("server.max_clients") == {"server.max_clients": "500"}
+    assert client.config_get("save", "appendonly") == {"save": "", "appendonly": "yes"}
+    assert client.config_set("maxclients", 600)
+    assert client.config_set("limits.timeout", "90s")
+    assert client.config_get("timeout") == {"timeout": "90"}
+    with pytest.raises(redis.ResponseError, match="Unknown option or number of arguments for CONFIG SET - 'nonsense'"):
+        client.config_set("nonsense", 1)
+    with pytest.raises(redis.ResponseError, match="possibly related to argument 'databases'.*immutable"):
+        client.config_set("databases", 5)
+    with pytest.raises(redis.ResponseError, match="possibly related to argument 'appendfsync'.*always, everysec, no"):
+        client.config_set("appendfsync", "sometimes")
+    assert client.config_set("appendfsync", "no")
+    assert client.config_rewrite()
+    text = config.read_text()
+    assert text.startswith("# mine\nserver:\n")
+    assert "  max_clients: 600  # enough\n" in text
+    assert "timeout: 90s" in text
+    assert "fsync: no" in text
+    fresh.stop()
+    fresh.start(config=config)
+    assert fresh.client().config_get("maxclients") == {"maxclients": "600"}
+
+
+def test_rewrite_without_a_file(fresh):
+    fresh.start()
+    with pytest.raises(redis.ResponseError, match="The server is running without a config file"):
+        fresh.client().config_rewrite()
+
+
+def test_metrics(server):
+    client = server.client()
+    for i in range(50):
+        client.set(f"m{i}", "x")
+        client.get(f"m{i}")
+    assert server.get("/healthz") == (200, "ok\n")
+    assert server.get("/ready") == (200, "ok\n")
+    assert server.get("/nonsense")[0] == 404
+    status, text = server.get("/metrics")
+    assert status == 200
+
+    def value(line):
+        return float(re.search(rf"^{re.escape(line)} (\S+)$", text, re.M).group(1))
+
+    assert value('ebbtide_commands_total{cmd="get"}') >= 50
+    assert value("ebbtide_connected_clients") >= 1
+    assert value('ebbtide_net_bytes_total{direction="in"}') > 1000
+    assert value("ebbtide_engine_writes_total") >= 50
+    assert value("ebbtide_pass_seconds_count") >= 100
+    assert value("ebbtide_loading") == 0
+
+
+def test_log_rotation(fresh):
+    log = fresh.dir / "server.log"
+    fresh.start(f"log.file={log}", wait=False)
+    wait_until(lambda: log.exists() and "ready to accept" in log.read_text(), 60, "the log file")
+    moved = fresh.dir / "server.log.1"
+    log.rename(moved)
+    fresh.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: log.exists() and "opened anew" in log.read_text(), 20, "the new log file")
+    assert fresh.client().ping()
+
+
+def test_client_list_and_kill(server):
+    a = server.client(client_name="alpha")
+    a.ping()
+    b = server.client(client_name="beta")
+    b.ping()
+    names = {c["name"] for c in b.client_list()}
+    assert {"alpha", "beta"} <= names
+    victim = next(c for c in b.client_list() if c["name"] == "alpha")
+    assert b.client_kill_filter(_id=victim["id"]) == 1
+    wait_until(lambda: "alpha" not in {c["name"] for c in b.client_list()}, 10, "alpha is gone")
+    with server.socket() as s:
+        s.sendall(b"CLIENT ID\r\n")
+        own = s.recv(100)[1:-2]
+        s.sendall(b"CLIENT KILL ID %s SKIPME no\r\nPING\r\n" % own)
+        assert receive_exactly(s, 4) == b":1\r\n"
+        assert receive_all(s) == b""

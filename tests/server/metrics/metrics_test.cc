@@ -1,0 +1,100 @@
+// The text of a scrape.
+#include <catch2/catch.hpp>
+
+#include <set>
+#include <sstream>
+
+#include "metrics/metrics.h"
+
+using namespace ebbtide;
+
+namespace {
+
+bool has_line(const std::string& text, const std::string& line) { return ("\n" + text).find("\n" + line + "\n") != std::string::npos; }
+
+MetricsSnapshot sample() {
+  MetricsSnapshot s;
+  s.version = "9.9";
+  s.commands = {{"get", 10, 2'000'000'000, 1, 2}, {"config|get", 3, 0, 0, 0}};
+  s.passes.bounds = {0.001, 0.01};
+  s.passes.buckets = {5, 3, 2};
+  s.passes.sum_seconds = 0.5;
+  s.clients = 7;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("service metrics while the database is being opened") {
+  MetricsSnapshot s = sample();
+  s.loading = true;
+  const std::string text = metrics_text(s);
+  CHECK(has_line(text, "ebbtide_info{version=\"9.9\"} 1"));
+  CHECK(has_line(text, "ebbtide_loading 1"));
+  CHECK(has_line(text, "ebbtide_commands_total{cmd=\"get\"} 10"));
+  CHECK(has_line(text, "ebbtide_command_seconds_total{cmd=\"get\"} 2"));
+  CHECK(has_line(text, "ebbtide_commands_failed_total{cmd=\"get\",how=\"rejected\"} 1"));
+  CHECK(has_line(text, "ebbtide_connected_clients 7"));
+  CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"0.001\"} 5"));
+  CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"0.01\"} 8"));
+  CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"+Inf\"} 10"));
+  CHECK(has_line(text, "ebbtide_pass_seconds_count 10"));
+  CHECK(text.find("ebbtide_wal") == std::string::npos);
+}
+
+TEST_CASE("engine metrics, by level") {
+  MetricsSnapshot s = sample();
+  Stats stats;
+  stats.user_bytes_written = 100;
+  stats.wal_bytes_written = 110;
+  stats.flush_bytes_written = 90;
+  stats.compaction_bytes_written = 200;
+  stats.stall_micros_runs = 2'500'000;
+  s.engine = stats;
+  s.now_ms = 100'000;
+  TreeInfo tree;
+  tree.database = 3;
+  RunInfo a, b;
+  a.level = b.level = 1;
+  a.files = 2;
+  b.files = 3;
+  a.entries = 100;
+  a.filter_bits = 1000;
+  a.tombstones = 4;
+  a.oldest_tombstone_birth = 90'000;
+  b.oldest_tombstone_birth = 95'000;
+  tree.runs = {a, b};
+  s.trees = {tree};
+  const std::string text = metrics_text(s);
+  CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
+  CHECK(has_line(text, "ebbtide_write_stall_seconds_total{reason=\"runs\"} 2.5"));
+  CHECK(has_line(text, "ebbtide_level_runs{db=\"3\",level=\"1\"} 2"));
+  CHECK(has_line(text, "ebbtide_level_files{db=\"3\",level=\"1\"} 5"));
+  CHECK(has_line(text, "ebbtide_filter_bits_per_key{db=\"3\",level=\"1\"} 10"));
+  CHECK(has_line(text, "ebbtide_tombstones{db=\"3\",level=\"1\",kind=\"point\"} 4"));
+  CHECK(has_line(text, "ebbtide_oldest_tombstone_age_seconds{db=\"3\",level=\"1\"} 10"));
+}
+
+TEST_CASE("every family has help, a type, the prefix, and appears once; counters end in _total") {
+  MetricsSnapshot s = sample();
+  s.engine = Stats{};
+  std::istringstream lines(metrics_text(s));
+  std::set<std::string> families;
+  std::string line;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string hash, what, name, type;
+    words >> hash >> what >> name >> type;
+    if (hash != "#") {
+      CHECK(line.rfind("ebbtide_", 0) == 0);
+      continue;
+    }
+    CHECK(name.rfind("ebbtide_", 0) == 0);
+    if (what != "TYPE") continue;
+    INFO(name);
+    CHECK(families.insert(name).second);
+    const bool total = name.size() > 6 && name.substr(name.size() - 6) == "_total";
+    CHECK(total == (type == "counter"));
+  }
+  CHECK(families.size() > 40);
+}

@@ -1,0 +1,403 @@
+// One event loop over socket pairs, with a sink that the test controls. Reads block until the loop has answered; the receive timeout
+// only ends a failing test.
+#include <catch2/catch.hpp>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "net/event_loop.h"
+#include "resp/reply.h"
+
+using namespace ebbtide;
+
+namespace {
+
+// ECHO x, WAIT n (resumed by the test), BIG n, SEE seq, CLOSE; everything else +OK.
+class TestSink final : public CommandSink {
+ public:
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::uint64_t> waiting;   // clients whose WAIT waits
+    std::vector<std::uint64_t> closed;
+    std::set<std::uint64_t> released;
+    std::size_t largest_pass = 0;
+    std::vector<std::uint32_t> attempts;
+  };
+  explicit TestSink(Shared* shared) : shared_(shared) {}
+
+  void run_pass(std::span<PendingCommand> commands) override {
+    std::lock_guard lock(shared_->mutex);
+    shared_->largest_pass = std::max(shared_->largest_pass, commands.size());
+    for (PendingCommand& command : commands) {
+      if (command.client->may_run()) run(command);
+    }
+  }
+  void client_closed(Client& client, PendingCommand*) override {
+    std::lock_guard lock(shared_->mutex);
+    shared_->closed.push_back(client.id);
+    shared_->changed.notify_all();
+  }
+
+ private:
+  void run(PendingCommand& command) {
+    Client& client = *command.client;
+    Reply reply(&client.out, client.protocol);
+    const Bytes name = command.args[0];
+    if (name == "WAIT" && shared_->released.count(client.id) == 0) {
+      shared_->attempts.push_back(command.attempt);
+      command.state = PendingCommand::State::kWaiting;
+      client.waiting = true;
+      shared_->waiting.push_back(client.id);
+      shared_->changed.notify_all();
+      return;
+    }
+    command.state = PendingCommand::State::kDone;
+    if (name == "ECHO") {
+      reply.bulk(command.args[1]);
+    } else if (name == "BIG") {
+      const auto value = std::make_shared<const std::string>(std::stoul(std::string(command.args[1])), 'x');
+      reply.bulk_shared(value, *value);
+    } else if (name == "SEE") {
+      client.seen_seq = std::stoull(std::string(command.args[1]));
+      reply.simple("SEEN");
+    } else if (name == "CLOSE") {
+      reply.simple("BYE");
+      client.close_after_reply = true;
+    } else if (name == "AUTH") {
+      client.authenticated = true;
+      reply.ok();
+    } else {
+      reply.ok();
+    }
+  }
+  Shared* shared_;
+};
+
+struct TestGate final : ReplyGate {
+  void end_of_pass() override {}
+  std::uint64_t durable_seq() const override { return durable; }
+  bool failed() const override { return broken; }
+  std::atomic<std::uint64_t> durable{0};
+  std::atomic<bool> broken{false};
+};
+
+struct Harness {
+  explicit Harness(NetSettings s = {}) : settings(s) {
+    env.unix_ms = [this] { return now_ms.load(); };
+    env.mono_ns = [this] { return static_cast<std::uint64_t>(now_ms.load()) * 1'000'000; };
+    env.log = [](NetLog, const std::string&) {};
+    loop = std::make_unique<EventLoop>(0, settings, &shared, &env);
+    REQUIRE(loop->start(std::make_unique<TestSink>(&sink)).empty());
+    loop->set_sink(std::make_unique<TestSink>(&sink), &gate);
+  }
+  ~Harness() {
+    loop.reset();
+    for (const int fd : fds) ::close(fd);
+  }
+
+  int connect(bool stranger = false) {
+    int pair[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    const timeval limit{20, 0};
+    REQUIRE(::setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
+    shared.clients.fetch_add(1);
+    if (stranger) shared.strangers.fetch_add(1);
+    loop->adopt(pair[1], "peer", "local", stranger);
+    fds.push_back(pair[0]);
+    return pair[0];
+  }
+  static void send(int fd, const std::string& text) {
+    std::size_t sent = 0;
+    while (sent < text.size()) {
+      const ssize_t n = ::send(fd, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      REQUIRE(n > 0);
+      sent += static_cast<std::size_t>(n);
+    }
+  }
+  static std::string receive(int fd, std::size_t bytes) {
+    std::string text(bytes, '\0');
+    std::size_t got = 0;
+    while (got < bytes) {
+      const ssize_t n = ::recv(fd, text.data() + got, bytes - got, 0);
+      if (n <= 0) break;
+      got += static_cast<std::size_t>(n);
+    }
+    text.resize(got);
+    return text;
+  }
+  static void expect(int fd, const std::string& reply) { CHECK(receive(fd, reply.size()) == reply); }
+  static void expect_end(int fd) {
+    char c;
+    CHECK(::recv(fd, &c, 1, 0) <= 0);
+  }
+  void wait_for_waiting(std::size_t n) {
+    std::unique_lock lock(sink.mutex);
+    REQUIRE(sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return sink.waiting.size() >= n; }));
+  }
+  // Everything posted before has been done, and a whole round after it.
+  void settle() {
+    for (int i = 0; i < 2; ++i) {
+      std::mutex mutex;
+      std::condition_variable changed;
+      bool done = false;
+      loop->post([&] {
+        std::lock_guard lock(mutex);
+        done = true;
+        changed.notify_all();
+      });
+      std::unique_lock lock(mutex);
+      REQUIRE(changed.wait_for(lock, std::chrono::seconds(20), [&] { return done; }));
+    }
+  }
+
+  NetSettings settings;
+  std::atomic<std::int64_t> now_ms{1'000'000};
+  NetEnv env;
+  NetShared shared;
+  TestSink::Shared sink;
+  TestGate gate;
+  std::vector<int> fds;
+  std::unique_ptr<EventLoop> loop;
+};
+
+std::string bulk(const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
+std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk(text); }
+
+}  // namespace
+
+TEST_CASE("a pipeline is one pass, answered in order") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, echo("a") + echo("b") + "PING\r\n" + echo("c"));
+  h.expect(fd, bulk("a") + bulk("b") + "+OK\r\n" + bulk("c"));
+  CHECK(h.sink.largest_pass == 4);
+}
+
+TEST_CASE("big arguments and big replies") {
+  Harness h;
+  const int fd = h.connect();
+  const std::string big(5'000'000, 'v');
+  std::thread writer([&] { Harness::send(fd, echo(big) + echo("after") + "BIG 3000000\r\n"); });
+  h.expect(fd, bulk(big) + bulk("after") + bulk(std::string(3'000'000, 'x')));
+  writer.join();
+}
+
+TEST_CASE("a command that waits holds up its own client only, in order") {
+  Harness h;
+  const int slow = h.connect(), quick = h.connect();
+  h.send(slow, echo("first") + "WAIT\r\n" + echo("last"));
+  h.expect(slow, bulk("first"));
+  h.wait_for_waiting(1);
+  h.send(quick, echo("quick"));
+  h.expect(quick, bulk("quick"));
+  h.send(slow, echo("later still"));
+  std::uint64_t id = 0;
+  {
+    std::lock_guard lock(h.sink.mutex);
+    id = h.sink.waiting[0];
+    CHECK(h.sink.attempts == std::vector<std::uint32_t>{0});
+  }
+  h.loop->resume(id);  // not ready yet: it waits again
+  h.wait_for_waiting(2);
+  {
+    std::lock_guard lock(h.sink.mutex);
+    CHECK(h.sink.attempts == std::vector<std::uint32_t>{0, 1});
+    h.sink.released.insert(id);
+  }
+  h.loop->resume(id);
+  h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
+}
+
+TEST_CASE("resume of nobody, or of somebody who does not wait, is nothing") {
+  Harness h;
+  const int fd = h.connect();
+  h.loop->resume(999);
+  h.send(fd, echo("x"));
+  h.expect(fd, bulk("x"));
+  h.loop->resume(1);
+  h.send(fd, echo("y"));
+  h.expect(fd, bulk("y"));
+}
+
+TEST_CASE("replies wait for the log, earlier ones do not") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, echo("free"));
+  h.expect(fd, bulk("free"));
+  h.send(fd, "SEE 10\r\n");
+  h.settle();
+  char c;
+  CHECK(::recv(fd, &c, 1, MSG_DONTWAIT) < 0);
+  h.send(fd, "SEE 20\r\n");
+  h.settle();
+  h.gate.durable = 10;
+  h.loop->notify_durable();
+  h.expect(fd, "+SEEN\r\n");
+  h.settle();
+  CHECK(::recv(fd, &c, 1, MSG_DONTWAIT) < 0);
+  h.gate.durable = 25;
+  h.loop->notify_durable();
+  h.expect(fd, "+SEEN\r\n");
+}
+
+TEST_CASE("replies whose outcome is unknown say so") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, "SEE 10\r\n");
+  h.settle();
+  h.gate.broken = true;
+  h.now_ms += 5'000;
+  h.loop->notify_durable();
+  const std::string reply = h.receive(fd, 1000);
+  CHECK(reply.substr(0, 9) == "-UNKNOWN ");
+  h.expect_end(fd);
+}
+
+TEST_CASE("protocol errors come after the replies before them, then the end") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, echo("a") + "*1\r\nfoo");
+  h.expect(fd, bulk("a") + "-ERR Protocol error: expected '$', got 'f'\r\n");
+  h.expect_end(fd);
+}
+
+TEST_CASE("a client that speaks HTTP or TLS gets nothing") {
+  Harness h;
+  const int http = h.connect(), tls = h.connect();
+  h.send(http, "POST / HTTP/1.1\r\nHost: x\r\n\r\n");
+  h.expect_end(http);
+  h.send(tls, std::string("\x16\x03\x01\x00", 4));
+  h.expect_end(tls);
+  CHECK(h.loop->counters().security_closes.get() == 1);
+}
+
+TEST_CASE("close after the reply: later commands are not run") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, echo("a") + "CLOSE\r\n" + echo("never"));
+  h.expect(fd, bulk("a") + "+BYE\r\n");
+  h.expect_end(fd);
+}
+
+TEST_CASE("strangers: commands one by one, limits lifted by AUTH") {
+  Harness h;
+  const int fd = h.connect(true);
+  h.send(fd, "AUTH x\r\n" + echo(std::string(20'000, 'y')));
+  h.expect(fd, "+OK\r\n" + bulk(std::string(20'000, 'y')));
+  CHECK(h.shared.strangers == 0);
+  const int other = h.connect(true);
+  h.send(other, "*11\r\n");
+  h.expect(other, "-ERR Protocol error: unauthenticated multibulk length\r\n");
+  h.expect_end(other);
+  h.settle();
+  CHECK(h.shared.strangers == 0);
+}
+
+TEST_CASE("a client that does not read is not read from") {
+  Harness h;
+  const int fd = h.connect();
+  // The peer never reads: output piles up to the high water mark, then input stays in the kernel.
+  const std::string commands = [] {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += echo(std::string(1000, 'z'));
+    return text;
+  }();
+  std::size_t sent = 0;
+  int full = 0;
+  while (full < 50 && sent < (std::size_t{64} << 20)) {
+    const ssize_t n = ::send(fd, commands.data() + sent % commands.size(), commands.size() - sent % commands.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n > 0) {
+      sent += static_cast<std::size_t>(n);
+      full = 0;
+    } else {
+      ++full;
+      h.settle();
+    }
+  }
+  CHECK(sent < (std::size_t{8} << 20));
+  // And once it reads, it gets all of it.
+  const std::size_t whole = sent / echo(std::string(1000, 'z')).size();
+  std::string expected;
+  for (std::size_t i = 0; i < whole; ++i) expected += bulk(std::string(1000, 'z'));
+  CHECK((h.receive(fd, expected.size()) == expected));
+}
+
+TEST_CASE("output limits") {
+  NetSettings settings;
+  settings.output_buffer_hard_bytes = 100'000;
+  Harness h(settings);
+  const int fd = h.connect();
+  std::string commands;
+  for (int i = 0; i < 10; ++i) commands += echo(std::string(60'000, 'z'));
+  h.send(fd, commands);
+  // What the kernel did not take is over the limit; the rest of the stream ends early.
+  const std::string all = h.receive(fd, 10'000'000);
+  CHECK(all.size() < 10 * bulk(std::string(60'000, 'z')).size());
+  CHECK(h.loop->counters().output_limit_closes.get() == 1);
+}
+
+TEST_CASE("idle clients and those who do not authenticate are closed") {
+  NetSettings settings;
+  settings.idle_timeout_ms = 30'000;
+  Harness h(settings);
+  const int idle = h.connect(), stranger = h.connect(true);
+  h.settle();
+  h.now_ms += 11'000;
+  for (int i = 0; i < 5; ++i) {
+    h.now_ms += 200;
+    h.settle();
+  }
+  h.expect_end(stranger);
+  CHECK(h.loop->counters().auth_timeout_closes.get() == 1);
+  h.now_ms += 30'000;
+  for (int i = 0; i < 5; ++i) {
+    h.now_ms += 200;
+    h.settle();
+  }
+  h.expect_end(idle);
+  CHECK(h.loop->counters().idle_closes.get() == 1);
+  CHECK(h.shared.clients == 0);
+}
+
+TEST_CASE("half a close: what was sent is answered") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, echo("bye"));
+  REQUIRE(::shutdown(fd, SHUT_WR) == 0);
+  h.expect(fd, bulk("bye"));
+  h.expect_end(fd);
+}
+
+TEST_CASE("a client that goes while its command waits is forgotten") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, "WAIT\r\n");
+  h.wait_for_waiting(1);
+  ::close(fd);
+  h.fds.clear();
+  std::unique_lock lock(h.sink.mutex);
+  REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.closed.size() == 1; }));
+}
+
+TEST_CASE("many clients, many rounds, then a stop in the middle") {
+  Harness h;
+  std::vector<int> fds;
+  for (int i = 0; i < 200; ++i) fds.push_back(h.connect());
+  for (int round = 0; round < 20; ++round) {
+    for (std::size_t i = 0; i < fds.size(); ++i) h.send(fds[i], echo(std::to_string(round * 1000 + i)));
+    for (std::size_t i = 0; i < fds.size(); ++i) h.expect(fds[i], bulk(std::to_string(round * 1000 + i)));
+  }
+  for (const int fd : fds) h.send(fd, "WAIT\r\n");
+  h.wait_for_waiting(200);
+  h.loop->stop();
+  CHECK(h.shared.clients == 0);
+  CHECK(h.sink.closed.size() == 200);
+}
