@@ -1,0 +1,39 @@
+#include "base/checksum.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/hash.h"
+
+using namespace ebbtide;
+
+TEST_CASE("a checksum says what the bytes are and where they belong") {
+  const std::string data(1000, 'x');
+  const std::uint64_t sum = block_checksum(data, 7, 4096);
+  CHECK(sum == block_checksum(data, 7, 4096));
+  CHECK(sum != block_checksum(data, 8, 4096));
+  CHECK(sum != block_checksum(data, 7, 8192));
+  std::string flipped = data;
+  flipped[500] ^= 1;
+  CHECK(sum != block_checksum(flipped, 7, 4096));
+  BlockChecksummer pieces(7, 4096);
+  pieces.update(Bytes(data).substr(0, 1));
+  pieces.update(Bytes(data).substr(1, 700));
+  pieces.update({});
+  pieces.update(Bytes(data).substr(701));
+  CHECK(pieces.digest() == sum);
+}
+
+// Filters and checksums on disk depend on these values: they may never change.
+TEST_CASE("hashes are what they always were") {
+  CHECK(hash_key("") == 0x2d06800538d394c2ull);
+  CHECK(hash_key("ebbtide") == hash_bytes("ebbtide", 0));
+  CHECK(hash_bytes("ebbtide", 1) != hash_bytes("ebbtide", 2));
+}
+
+TEST_CASE("prefix_successor is the end of the range of a prefix") {
+  CHECK(prefix_successor("a") == "b");
+  CHECK(prefix_successor("a\xff") == "b");
+  CHECK(prefix_successor("\xff\xff").empty());
+  CHECK(prefix_successor("").empty());
+  CHECK(prefix_successor(Bytes("a\0", 2)) == "a\x01");
+}

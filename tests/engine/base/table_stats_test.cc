@@ -1,0 +1,75 @@
+#include "base/table_stats.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+namespace {
+Entry value(Bytes key, SeqNum seq, DeleteKey stamp = kNoStamp, Millis expiry = 0) {
+  Entry e;
+  e.key = key;
+  e.seq = seq;
+  e.delete_key = stamp;
+  e.expiry = expiry;
+  e.value = "v";
+  return e;
+}
+Entry tombstone(Bytes key, SeqNum seq, Millis birth) {
+  Entry e = value(key, seq, birth);
+  e.kind = EntryKind::kTombstone;
+  e.value = {};
+  return e;
+}
+}  // namespace
+
+TEST_CASE("stats count what was added") {
+  TableStats s;
+  s.add_entry(value("b", 5, 100, 900));
+  s.add_entry(value("c", 9));
+  s.add_entry(tombstone("d", 3, 70));
+  s.add_range_tombstone({"a", "c", 20, 60});
+  CHECK(s.entries == 3);
+  CHECK(s.tombstones == 1);
+  CHECK(s.range_tombstones == 1);
+  CHECK(s.min_seq == 3);
+  CHECK(s.max_seq == 20);
+  CHECK(s.min_delete_key == 100);  // a tombstone's birth is no stamp
+  CHECK(s.max_delete_key == 100);
+  CHECK(s.unstamped == 1);
+  CHECK(s.min_expiry == 900);
+  CHECK(s.oldest_obligation() == 60);
+  CHECK(s.smallest == "a");
+  CHECK(s.largest == "d");
+  CHECK_FALSE(s.largest_exclusive);
+  Bytes in;
+  std::string bytes;
+  s.encode(&bytes);
+  in = bytes;
+  auto back = TableStats::decode(&in);
+  REQUIRE(back.is_ok());
+  CHECK(*back == s);
+  for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+    Bytes shorter = Bytes(bytes).substr(0, cut);
+    CHECK_FALSE(TableStats::decode(&shorter).is_ok());
+  }
+}
+
+TEST_CASE("bounds: an exclusive end, a key at that end, and no end at all") {
+  TableStats s;
+  s.add_range_tombstone({"b", "f", 1, 1});
+  CHECK(s.largest_exclusive);
+  CHECK(s.ends_before("f"));
+  CHECK_FALSE(s.ends_before("e"));
+  CHECK_FALSE(s.overlaps({"f", ""}));
+  CHECK(s.overlaps({"ezz", "f"}));
+  CHECK_FALSE(s.overlaps({"a", "b"}));
+  s.add_entry(value("f", 2));
+  CHECK_FALSE(s.largest_exclusive);
+  CHECK_FALSE(s.ends_before("f"));
+  CHECK(s.ends_before("g"));
+  s.add_range_tombstone({"c", "", 3, 1});
+  CHECK(s.unbounded);
+  CHECK_FALSE(s.ends_before("zzz"));
+  CHECK(s.overlaps({"zzz", ""}));
+  CHECK_FALSE(TableStats().overlaps({"", ""}));
+}

@@ -1,0 +1,124 @@
+#include <catch2/catch.hpp>
+#include <engine/write_batch.h>
+
+#include "base/random.h"
+
+using namespace ebbtide;
+
+namespace {
+
+std::string payload(const WriteBatch& batch) {
+  std::vector<Bytes> pieces;
+  batch.append_payload(&pieces);
+  std::string out;
+  for (Bytes piece : pieces) out.append(piece);
+  return out;
+}
+
+WriteBatch sample() {
+  WriteBatch batch;
+  batch.put(3, "plain", "value");
+  batch.put(3, "all", "v", {77, 1234567});
+  batch.put_shared(0, "large", std::make_shared<const std::string>(kLargeValueBytes + 5, 'L'), {kNoStamp, 99});
+  batch.del(1, "gone");
+  batch.put(1, "", "");
+  batch.delete_range(2, "a", "");
+  batch.flush_database(4);
+  batch.swap_databases(5, 6);
+  batch.create_tree(7, 70);
+  batch.set_header(100, 5000, 42);
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE("a batch is read back as it was written, values that it only refers to included") {
+  const WriteBatch batch = sample();
+  const std::string bytes = payload(batch);
+  CHECK(bytes.size() == batch.payload_bytes());
+  auto parsed = WriteBatch::parse(bytes);
+  REQUIRE(parsed.is_ok());
+  CHECK(parsed->first_seq() == 100);
+  CHECK(parsed->last_seq() == 108);
+  CHECK(parsed->time() == 5000);
+  CHECK(parsed->replication_id() == 42);
+  std::size_t a = 0, b = 0;
+  WriteBatch::Op left, right;
+  int count = 0;
+  while (batch.next_op(&a, &left)) {
+    REQUIRE(parsed->next_op(&b, &right));
+    CHECK(left.kind == right.kind);
+    CHECK(left.tree == right.tree);
+    CHECK(left.key == right.key);
+    CHECK(left.end == right.end);
+    CHECK(left.value == right.value);
+    CHECK(left.stamp == right.stamp);
+    CHECK(left.expiry == right.expiry);
+    CHECK(left.lo == right.lo);
+    CHECK(left.hi == right.hi);
+    CHECK((left.shared != nullptr) == (left.value.size() > kLargeValueBytes));
+    CHECK(right.shared == nullptr);
+    ++count;
+  }
+  CHECK_FALSE(parsed->next_op(&b, &right));
+  CHECK(count == 9);
+}
+
+TEST_CASE("an empty range adds nothing, and only what reads as nothing is empty") {
+  WriteBatch batch;
+  batch.delete_range(0, "b", "b");
+  batch.delete_range(0, "c", "b");
+  CHECK(batch.empty());
+  batch.delete_range(0, "b", "");
+  CHECK(batch.count() == 1);
+  batch.clear();
+  CHECK(batch.empty());
+  CHECK(payload(batch) == payload(WriteBatch()));
+}
+
+TEST_CASE("trees are filled in where the operation is") {
+  WriteBatch batch;
+  batch.put(1, "k", "v");
+  batch.flush_database(2);
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  REQUIRE(batch.next_op(&cursor, &op));
+  batch.set_op_tree(0, 11);
+  const std::size_t second = cursor;
+  REQUIRE(batch.next_op(&cursor, &op));
+  batch.set_op_tree(second, 22, 21);
+  cursor = 0;
+  REQUIRE(batch.next_op(&cursor, &op));
+  CHECK(op.tree == 11);
+  CHECK(op.value == "v");
+  REQUIRE(batch.next_op(&cursor, &op));
+  CHECK(op.tree == 22);
+  CHECK(op.lo == 2);
+  CHECK(op.hi == 21);
+}
+
+TEST_CASE("the earliest expiry that was relied on counts") {
+  WriteBatch batch;
+  CHECK(batch.relied_expiry() == 0);
+  batch.rely_on_expiry(0);
+  batch.rely_on_expiry(50);
+  batch.rely_on_expiry(70);
+  batch.rely_on_expiry(30);
+  CHECK(batch.relied_expiry() == 30);
+}
+
+TEST_CASE("bytes that are no batch are refused, whatever they are") {
+  const std::string good = payload(sample());
+  for (std::size_t cut = 0; cut < 200; ++cut) CHECK_FALSE(WriteBatch::parse(good.substr(0, cut)).is_ok());
+  Random random(5);
+  for (int i = 0; i < 20000; ++i) {
+    std::string bad = good.substr(0, 400);
+    for (int flips = 0; flips < 3; ++flips) bad[random.uniform(bad.size())] = static_cast<char>(random.next());
+    auto parsed = WriteBatch::parse(bad);
+    if (!parsed.is_ok()) continue;
+    std::size_t cursor = 0;
+    WriteBatch::Op op;
+    while (parsed->next_op(&cursor, &op)) {
+    }
+  }
+}
