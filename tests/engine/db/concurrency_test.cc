@@ -1,0 +1,181 @@
+// The engine with its own threads, on real files: many writers and readers at once, flushes and compactions underneath.
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <engine/db.h>
+
+#include "base/random.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct TempDir {
+  TempDir() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ebbtide-test-XXXXXX").string();
+    REQUIRE(mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~TempDir() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+Settings settings_in(const std::string& dir, FsyncMode fsync) {
+  Settings s;
+  s.dir = dir + "/data";
+  s.fsync = fsync;
+  s.memory_budget = 64 << 20;
+  s.memtable_size = 128 << 10;
+  s.wal_segment_size = 512 << 10;
+  s.background_threads = 2;
+  s.tree.file_size = 256 << 10;
+  s.tree.pages_per_tile = 2;
+  return s;
+}
+
+std::string key_of(std::uint64_t i) { return "key" + std::to_string(100000 + i); }
+
+// The value of a key names it, and counts up: a reader can tell a wrong value and a step back.
+std::string value_of(std::uint64_t key, std::uint64_t count) { return std::to_string(key) + ":" + std::to_string(count) + std::string(80, '.'); }
+
+}  // namespace
+
+TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees a wrong value or a step back") {
+  const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, fsync), {});
+  INFO(opened.status().to_string());
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  constexpr std::uint64_t kKeys = 400, kWriters = 2;
+  const std::uint64_t rounds = fsync == FsyncMode::kAlways ? 1500 : 12'000;
+  std::vector<std::atomic<std::uint64_t>> committed(kKeys);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      Random random(w);
+      for (std::uint64_t i = 0; i < rounds; ++i) {
+        const std::uint64_t k = random.uniform(kKeys / kWriters) * kWriters + w;  // each key has one writer
+        const std::uint64_t count = committed[k].load() + 1;
+        WriteBatch batch;
+        batch.put(0, key_of(k), value_of(k, count));
+        if (!db->commit(batch).is_ok()) ++wrong;
+        committed[k].store(count);
+        if (i % 8 == 0) db->write_log();
+      }
+      db->write_log();
+    });
+  }
+  std::vector<std::thread> readers;
+  readers.emplace_back([&] {
+    Random random(99);
+    while (!stop) {
+      const std::uint64_t k = random.uniform(kKeys);
+      const std::uint64_t least = committed[k].load();
+      const std::string key = key_of(k);
+      PassGuard guard(*db);
+      const ReadView view = db->view(0, db->now(), ReadMode::kBlocking, nullptr);
+      Found found;
+      const Status status = view.get({key, hash_key(key)}, &found);
+      if (status.is_not_found() && least == 0) continue;
+      if (!status.is_ok()) {
+        ++wrong;
+        continue;
+      }
+      const std::string text(found.value);
+      const std::size_t colon = text.find(':');
+      if (std::stoull(text) != k || std::stoull(text.substr(colon + 1)) < least) ++wrong;
+    }
+  });
+  readers.emplace_back([&] {
+    while (!stop) {
+      auto it = db->iterate(db->lease(0), {});
+      std::string last;
+      for (it->seek_to_first(); it->valid(); it->next()) {
+        if (!last.empty() && it->key() <= Bytes(last)) ++wrong;
+        last.assign(it->key());
+        if (std::stoull(std::string(it->value())) + 100000 != std::stoull(last.substr(3))) ++wrong;
+      }
+      if (!it->status().is_ok()) ++wrong;
+    }
+  });
+  for (std::thread& t : threads) t.join();
+  CHECK(db->flush(0).is_ok());
+  CHECK(db->compact(0, {}).is_ok());
+  stop = true;
+  for (std::thread& t : readers) t.join();
+  CHECK(wrong == 0);
+  CHECK(db->wait_synced(db->visible_seq()).is_ok());
+  CHECK(db->stats().flushes > 0);
+  const auto report = db->verify(0);
+  REQUIRE(report.is_ok());
+  CHECK(report->errors.empty());
+  REQUIRE(db->close().is_ok());
+  db.reset();
+
+  auto again = Db::open(settings_in(dir.path, fsync), {});
+  REQUIRE(again.is_ok());
+  for (std::uint64_t k = 0; k < kKeys; ++k) {
+    const std::string key = key_of(k);
+    Found found;
+    const Status status = (*again)->lease(0).get({key, hash_key(key)}, &found);
+    if (committed[k] == 0) {
+      CHECK(status.is_not_found());
+    } else {
+      REQUIRE(status.is_ok());
+      CHECK(found.value == value_of(k, committed[k]));
+    }
+  }
+}
+
+TEST_CASE("databases that are flushed and swapped while others write and read them") {
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 2; ++w) {
+    threads.emplace_back([&, w] {
+      Random random(static_cast<std::uint64_t>(w));
+      for (int i = 0; i < 3000; ++i) {
+        WriteBatch batch;
+        const auto database = static_cast<DatabaseId>(random.uniform(3));
+        if (random.one_in(200)) {
+          batch.flush_database(database);
+        } else if (random.one_in(200)) {
+          batch.swap_databases(database, static_cast<DatabaseId>(random.uniform(3)));
+        } else {
+          batch.put(database, key_of(random.uniform(1000)), std::string(200, 'x'));
+        }
+        if (!db->commit(batch).is_ok()) ++wrong;
+        db->write_log();
+      }
+    });
+  }
+  std::thread reader([&] {
+    Random random(7);
+    while (!stop) {
+      const std::string key = key_of(random.uniform(1000));
+      PassGuard guard(*db);
+      Found found;
+      const Status status =
+          db->view(static_cast<DatabaseId>(random.uniform(3)), db->now(), ReadMode::kBlocking, nullptr).get({key, hash_key(key)}, &found);
+      if (!status.is_ok() && !status.is_not_found()) ++wrong;
+      if (status.is_ok() && found.value.size() != 200) ++wrong;
+    }
+  });
+  for (std::thread& t : threads) t.join();
+  stop = true;
+  reader.join();
+  CHECK(wrong == 0);
+  CHECK(db->close().is_ok());
+}
