@@ -5,6 +5,10 @@
 #include <cstring>
 #include <limits>
 
+#if defined(__SSE4_2__)
+#include <nmmintrin.h>
+#endif
+
 #include "base/invariant.h"
 
 namespace ebbtide {
@@ -14,8 +18,24 @@ namespace {
 // SSE has) order as bytes do.
 inline std::int64_t number_of(Bytes stripped) {
   std::uint64_t word = 0;
-  std::memcpy(&word, stripped.data(), std::min<std::size_t>(stripped.size(), 8));
+  if (!stripped.empty()) std::memcpy(&word, stripped.data(), std::min<std::size_t>(stripped.size(), 8));
   return static_cast<std::int64_t>(__builtin_bswap64(word) ^ (std::uint64_t{1} << 63));
+}
+
+// How many of a node's 16 numbers are <= number; they ascend. Counting all of them costs no branch.
+inline std::uint32_t count_up_to(const std::int64_t* numbers, std::int64_t number) {
+  std::uint32_t count = 0;
+#if defined(__SSE4_2__)
+  const __m128i wanted = _mm_set1_epi64x(number);
+  __m128i greater = _mm_setzero_si128();  // each lane counts down
+  for (int i = 0; i < 16; i += 2) {
+    greater = _mm_add_epi64(greater, _mm_cmpgt_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers + i)), wanted));
+  }
+  count = static_cast<std::uint32_t>(16 + _mm_extract_epi64(greater, 0) + _mm_extract_epi64(greater, 1));
+#else
+  for (int i = 0; i < 16; ++i) count += numbers[i] <= number ? 1 : 0;
+#endif
+  return count;
 }
 
 }  // namespace
@@ -58,9 +78,7 @@ std::uint32_t Fences::find_number(std::int64_t number) const {
   std::uint32_t group = 0;
   for (std::size_t level = levels_.size(); level-- > 0;) {
     const std::int64_t* const numbers = levels_[level].data() + std::size_t{group} * kFanout;
-    std::uint32_t below = 0;
-    for (std::uint32_t i = 0; i < kFanout; ++i) below += numbers[i] <= number ? 1 : 0;
-    group = group * kFanout + below - 1;
+    group = group * kFanout + count_up_to(numbers, number) - 1;
     // Padding equals the largest number: do not step behind the level's end.
     const auto groups = static_cast<std::uint32_t>(level > 0 ? levels_[level - 1].size() / kFanout : ends_.size());
     if (group >= groups) group = groups - 1;
@@ -99,9 +117,7 @@ void Fences::prefetch(Bytes key) const {
   std::uint32_t group = 0;
   for (std::size_t level = levels_.size(); level-- > 1;) {
     const std::int64_t* const numbers = levels_[level].data() + std::size_t{group} * kFanout;
-    std::uint32_t below = 0;
-    for (std::uint32_t i = 0; i < kFanout; ++i) below += numbers[i] <= number ? 1 : 0;
-    group = group * kFanout + below - 1;
+    group = group * kFanout + count_up_to(numbers, number) - 1;
     const auto groups = static_cast<std::uint32_t>(levels_[level - 1].size() / kFanout);
     if (group >= groups) group = groups - 1;
   }

@@ -110,7 +110,7 @@ void PageView::read_fields(const char* p, std::uint8_t flags, std::uint32_t i, c
 
 bool PageView::get(const LookupKey& key, SeqNum view_seq, const void* table, Entry* entry, bool* seen) const {
   const Bytes common = prefix();
-  if (key.key.size() < common.size() || std::memcmp(key.key.data(), common.data(), common.size()) != 0) return false;
+  if (!key.key.starts_with(common)) return false;
   const Bytes wanted = key.key.substr(common.size());
   const std::uint64_t min_seq = load_fixed<std::uint64_t>(begin_ + 8);
   const char* const tags = begin_ + kPageHeaderBytes;
@@ -121,7 +121,7 @@ bool PageView::get(const LookupKey& key, SeqNum view_seq, const void* table, Ent
       const char* p = entry_at(i);
       const auto flags = static_cast<std::uint8_t>(*p++);
       const std::uint64_t bytes = take_varint(&p);
-      if (bytes != wanted.size() || std::memcmp(p, wanted.data(), bytes) != 0) continue;
+      if (Bytes(p, bytes) != wanted) continue;
       p += bytes;
       *seen = true;
       const char* q = p;
