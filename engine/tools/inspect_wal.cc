@@ -1,4 +1,5 @@
 #include <engine/write_batch.h>
+#include "base/coding.h"
 #include "io/file_names.h"
 #include "tools/inspect.h"
 #include "tree/text.h"
@@ -57,29 +58,40 @@ std::string describe_op(const WriteBatch::Op& op, bool values, JsonObject* json)
   return text;
 }
 
-Status describe_batch(std::string payload, std::uint64_t offset, bool values, Inspection* out, JsonArray* records) {
-  const std::uint64_t bytes = payload.size();
-  const auto batch = WriteBatch::parse(std::move(payload));
-  if (!batch.is_ok()) return batch.status().with_context("record at " + std::to_string(offset));
-  const SeqNum first = batch->first_seq();
-  out->text += "# record at " + std::to_string(offset) + ", " + std::to_string(bytes) + " bytes, seq " + std::to_string(first) +
-               ", " + std::to_string(batch->count()) + " operations, time " + std::to_string(batch->time()) + "\n";
+Status describe_batch(Bytes payload, bool values, Inspection* out, JsonArray* batches) {
+  TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+  const SeqNum first = batch.first_seq();
+  out->text += "batch seq " + std::to_string(first) + ", " + std::to_string(batch.count()) + " operations, time " +
+               std::to_string(batch.time()) + "\n";
   JsonArray ops;
   std::size_t cursor = 0;
   SeqNum seq = first;
-  for (WriteBatch::Op op; batch->next_op(&cursor, &op); ++seq) {
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op); ++seq) {
     JsonObject json;
     json.add("seq", seq);
-    out->text += std::to_string(seq) + " " + describe_op(op, values, &json) + "\n";
+    out->text += "  " + std::to_string(seq) + " " + describe_op(op, values, &json) + "\n";
     ops.add(json.str());
   }
-  records->add(JsonObject()
-                   .add("offset", offset)
-                   .add("bytes", bytes)
-                   .add("first_seq", first)
-                   .add("time", batch->time())
-                   .add("ops", ops)
-                   .str());
+  batches->add(JsonObject().add("first_seq", first).add("time", batch.time()).add("ops", ops).str());
+  return Status::ok();
+}
+
+/// A record is a group: what one write to the log took along, each batch behind its length.
+Status describe_record(Bytes group, std::uint64_t offset, bool values, Inspection* out, JsonArray* records) {
+  const std::string where = "record at " + std::to_string(offset);
+  out->text += "# " + where + ", " + std::to_string(group.size()) + " bytes\n";
+  JsonObject json;
+  json.add("offset", offset).add("bytes", group.size());
+  JsonArray batches;
+  while (!group.empty()) {
+    std::uint32_t length = 0;
+    if (!get_u32(&group, &length) || length > group.size()) return Status::corruption(where + ": malformed group of batches");
+    if (Status status = describe_batch(group.substr(0, length), values, out, &batches); !status.is_ok()) {
+      return status.with_context(where);
+    }
+    group.remove_prefix(length);
+  }
+  records->add(json.add("batches", batches).str());
   return Status::ok();
 }
 
@@ -94,7 +106,7 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
   json.add("file", name);
   const auto end = read_log(fs, dir, file, [&](std::string payload, std::uint64_t offset) {
     // A batch that does not parse is told, and the next one is read: its checksum was right.
-    if (Status status = describe_batch(std::move(payload), offset, values, out, &records); !status.is_ok())
+    if (Status status = describe_record(payload, offset, values, out, &records); !status.is_ok())
       out->error(status.with_context(name));
     return Status::ok();
   });

@@ -1,0 +1,184 @@
+// ebbtide-inspect on a data directory that is whole, then on the same one with every file damaged, and on garbage.
+#include <engine/db.h>
+#include <catch2/catch.hpp>
+
+#include "base/background_pool.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "io/file_names.h"
+#include "io/memory_fs.h"
+#include "tools/inspect.h"
+
+namespace ebbtide {
+namespace {
+
+const std::string kDir = "db";
+
+/// A data directory with two tables, a segment with records, and a manifest.
+std::unique_ptr<MemoryFileSystem> sample() {
+  auto fs = std::make_unique<MemoryFileSystem>();
+  SimulatedClock clock;
+  ManualPool pool;
+  Settings settings;
+  settings.dir = kDir;
+  settings.databases = 2;
+  Components components;
+  components.fs = fs.get();
+  components.clock = &clock;
+  components.background = &pool;
+  auto db = Db::open(settings, components);
+  if (!db.is_ok()) FAIL(db.status().to_string());
+  const auto write = [&](DatabaseId database, int from, int to) {
+    for (int i = from; i < to; ++i) {
+      WriteBatch batch;
+      batch.put(database, "key" + std::to_string(1000 + i), "value" + std::to_string(i));
+      if (i % 5 == 0) batch.del(database, "key" + std::to_string(1000 + i));
+      if (i == from) batch.delete_range(database, "x", "y");
+      REQUIRE((*db)->commit(batch).is_ok());
+    }
+    (*db)->write_log();
+  };
+  write(0, 0, 300);
+  const auto flush = [&](DatabaseId database) {
+    if (const Status status = (*db)->flush(database); !status.is_ok()) FAIL(status.to_string());
+  };
+  flush(0);
+  write(1, 0, 50);
+  flush(1);
+  write(0, 300, 320);
+  REQUIRE((*db)->close().is_ok());
+  return fs;
+}
+
+std::vector<std::string> files_of(FileSystem& fs, FileKind kind) {
+  std::vector<std::string> paths;
+  const auto numbers = files_of_kind(fs, kDir, static_cast<int>(kind));
+  REQUIRE(numbers.is_ok());
+  for (const FileNum number : *numbers) {
+    const std::string name = kind == FileKind::kData       ? data_file_name(number)
+                             : kind == FileKind::kMetadata ? metadata_file_name(number)
+                             : kind == FileKind::kLog      ? log_file_name(number)
+                                                           : manifest_file_name(number);
+    paths.push_back(join_path(kDir, name));
+  }
+  return paths;
+}
+
+void write_file(FileSystem& fs, const std::string& path, Bytes content) {
+  if (fs.exists(path)) REQUIRE(fs.unlink(path).is_ok());
+  auto file = fs.create(path);
+  REQUIRE(file.is_ok());
+  REQUIRE((*file)->append(content).is_ok());
+}
+
+void run_all(FileSystem& fs, const std::string& path) {
+  (void)inspect_manifest(fs, path);
+  (void)inspect_wal(fs, path, true);
+  (void)inspect_table(fs, path);
+}
+
+TEST_CASE("a whole data directory", "[tools]") {
+  const auto fs = sample();
+  const Inspection verify = inspect_verify(*fs, kDir);
+  INFO(verify.text);
+  for (const std::string& error : verify.errors) FAIL_CHECK(error);
+  CHECK(verify.text.find(" tables, ") != std::string::npos);
+  const Inspection tree = inspect_tree(*fs, kDir);
+  CHECK(tree.errors.empty());
+  CHECK(tree.text.find("of database 0") != std::string::npos);
+  CHECK(tree.text.find("of database 1") != std::string::npos);
+  CHECK(tree.text.find("[key1001..key1299 ") != std::string::npos);
+  const Inspection manifest = inspect_manifest(*fs, kDir);
+  CHECK(manifest.errors.empty());
+  CHECK(manifest.text.find("create, stamp write_time") != std::string::npos);
+  const Inspection wal = inspect_wal(*fs, kDir, false);
+  CHECK(wal.errors.empty());
+  CHECK(wal.text.find("key1310 = 8 bytes") != std::string::npos);
+  CHECK(wal.text.find("value310") == std::string::npos);
+  CHECK(inspect_wal(*fs, kDir, true).text.find("key1310 = value310") != std::string::npos);
+  REQUIRE(!files_of(*fs, FileKind::kData).empty());
+  for (const FileKind kind : {FileKind::kData, FileKind::kMetadata}) {
+    for (const std::string& path : files_of(*fs, kind)) {
+      const Inspection table = inspect_table(*fs, path);
+      for (const std::string& error : table.errors) FAIL_CHECK(error);
+      CHECK(table.text.find("smallest key1001\n") != std::string::npos);
+      CHECK(table.json.str().find("\"pages_per_tile\":1") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("verify finds a flipped bit anywhere in a table", "[tools]") {
+  const auto fs = sample();
+  Random random(5);
+  for (const FileKind kind : {FileKind::kData, FileKind::kMetadata}) {
+    for (const std::string& path : files_of(*fs, kind)) {
+      const std::string good = *read_file(*fs, path);
+      for (std::size_t at = random.uniform(16); at < good.size(); at += 16) {
+        std::string bad = good;
+        bad[at] = static_cast<char>(bad[at] ^ (1 << random.uniform(8)));
+        write_file(*fs, path, bad);
+        INFO(path << " byte " << at);
+        const Inspection verify = inspect_verify(*fs, kDir);
+        REQUIRE(!verify.errors.empty());
+        CHECK(verify.errors[0].find(path.substr(kDir.size() + 1)) != std::string::npos);
+        (void)inspect_table(*fs, path);
+      }
+      write_file(*fs, path, Bytes(good).substr(0, good.size() / 2));
+      CHECK(!inspect_verify(*fs, kDir).errors.empty());
+      REQUIRE(fs->unlink(path).is_ok());
+      CHECK(!inspect_verify(*fs, kDir).errors.empty());
+      write_file(*fs, path, good);
+    }
+  }
+  CHECK(inspect_verify(*fs, kDir).errors.empty());
+}
+
+TEST_CASE("tables exchanged for each other are found", "[tools]") {
+  const auto fs = sample();
+  const auto tables = files_of(*fs, FileKind::kData);
+  REQUIRE(tables.size() >= 2);
+  const std::string a = *read_file(*fs, tables[0]), b = *read_file(*fs, tables[1]);
+  write_file(*fs, tables[0], b);
+  write_file(*fs, tables[1], a);
+  CHECK(inspect_verify(*fs, kDir).errors.size() >= 2);
+}
+
+TEST_CASE("damaged and hostile files are reported, not crashed on", "[tools]") {
+  const auto fs = sample();
+  Random random(11);
+  std::vector<std::string> paths;
+  for (const FileKind kind : {FileKind::kData, FileKind::kMetadata, FileKind::kLog, FileKind::kManifest}) {
+    for (const std::string& path : files_of(*fs, kind)) paths.push_back(path);
+  }
+  for (const std::string& path : paths) {
+    const std::string good = *read_file(*fs, path);
+    for (int i = 0; i < 60; ++i) {
+      std::string bad = good.substr(0, random.one_in(3) ? random.uniform(good.size() + 1) : good.size());
+      for (auto n = random.uniform(6); n > 0 && !bad.empty(); --n)
+        bad[random.uniform(bad.size())] = static_cast<char>(random.uniform(256));
+      if (random.one_in(10)) {
+        for (char& c : bad) c = static_cast<char>(random.uniform(256));
+      }
+      write_file(*fs, path, bad);
+      run_all(*fs, path);
+      (void)inspect_verify(*fs, kDir);
+    }
+    write_file(*fs, path, good);
+  }
+  for (const char* path : {"nowhere", "db/nothing.data", "db/999999.wal", "", "/"}) {
+    run_all(*fs, path);
+    CHECK(!inspect_tree(*fs, path).errors.empty());
+    CHECK(!inspect_verify(*fs, path).errors.empty());
+  }
+}
+
+TEST_CASE("strings of any bytes are valid JSON", "[tools]") {
+  CHECK(json_string(Bytes("a\"\\\n\0\xff", 6)) == "\"a\\\"\\\\\\u000a\\u0000\\u00ff\"");
+  JsonArray array;
+  array.add("1");
+  array.add("2");
+  CHECK(JsonObject().add("n", std::uint64_t{7}).add("s", "x").add("a", array).str() == "{\"n\":7,\"s\":\"x\",\"a\":[1,2]}");
+}
+
+}  // namespace
+}  // namespace ebbtide
