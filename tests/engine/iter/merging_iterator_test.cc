@@ -96,6 +96,22 @@ TEST_CASE("an error of a child ends the merge and goes away with the next seek")
   REQUIRE(it.entry().key == "d");
 }
 
+TEST_CASE("keys whose cached bytes equal those of a walk at its end still come first") {
+  const std::string high(10, '\xff'), low(10, '\0');
+  std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
+  for (const bool reversed : {false, true}) {
+    std::vector<std::unique_ptr<InternalIterator>> children;
+    for (const auto* entries : reversed ? std::vector{&none, &b, &a} : std::vector{&a, &b, &none})
+      children.push_back(walk(*entries));
+    MergingIterator it(std::move(children));
+    std::size_t seen = 0;
+    for (it.seek_to_first(); it.valid(); it.next()) ++seen;
+    REQUIRE(seen == 3);
+    for (it.seek_to_last(); it.valid(); it.prev()) --seen;
+    REQUIRE(seen == 0);
+  }
+}
+
 TEST_CASE("the child that has the current entry is known") {
   std::vector<Owned> a = {{.key = "k", .seq = 9}}, b = {{.key = "k", .seq = 4}}, c = {{.key = "k", .seq = 6}};
   std::vector<std::unique_ptr<InternalIterator>> children;
