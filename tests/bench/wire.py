@@ -54,11 +54,8 @@ class Redis:
     def __init__(self):
         self.port = free_port()
         self.home = tempfile.mkdtemp(prefix="redis-bench-")
-        program = shutil.which("redis-server") or os.path.join(self.home, "redis-server")
-        if not os.path.exists(program):  # Debian's redis-tools has the program under another name
-            os.symlink("/usr/bin/redis-check-rdb", program)
         self.process = subprocess.Popen(
-            [program, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.home, "--appendonly", "yes",
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.home, "--appendonly", "yes",
              "--appendfsync", "everysec", "--save", "", "--daemonize", "no", "--logfile", os.path.join(self.home, "log")]
         )  # fmt: skip
         while b"PONG" not in subprocess.run(["redis-cli", "-p", str(self.port), "ping"], capture_output=True, check=False).stdout:

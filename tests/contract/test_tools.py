@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import subprocess
 
 import pytest
@@ -44,9 +45,11 @@ def test_redis_cli_stat_and_info_parse(server):
 
 def test_command_docs_describe_our_own_commands(server):
     """What redis-cli makes its hints of."""
-    docs = server.client().execute_command("COMMAND", "DOCS", "delrange", "set")
-    flat = repr(docs).lower()
-    assert "delrange" in flat and "summary" in flat and "arguments" in flat
+    docs = server.cli("-3", "--json", "COMMAND", "DOCS", "delrange", "delprefix", "tree.info")
+    described = json.loads(docs)
+    assert set(described) == {"delrange", "delprefix", "tree.info"}
+    assert all(docs["summary"] for docs in described.values())
+    assert [argument["name"] for argument in described["delrange"]["arguments"]] == ["start", "end"]
 
 
 @pytest.mark.parametrize("pipeline", [1, 16])
