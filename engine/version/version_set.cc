@@ -22,7 +22,7 @@ struct VersionSet::Impl {
   const std::string dir;
   VersionState state;
   std::atomic<FileNum> next_file{1};
-  TreeId next_tree = 1;
+  std::atomic<TreeId> next_tree{1};
   FileNum manifest = kNoFile;  ///< what CURRENT names, as far as is known
   std::uint64_t manifest_bytes = 0;
   std::uint64_t snapshot_bytes = 0;
@@ -53,7 +53,7 @@ struct VersionSet::Impl {
   Status roll() {
     const FileNum file = next_file.fetch_add(1);
     state.next_file = std::max(state.next_file, next_file.load());
-    state.next_tree = std::max(state.next_tree, next_tree);
+    state.next_tree = std::max(state.next_tree, next_tree.load());
     std::string payload;
     snapshot(state).encode(&payload);
     writer.reset();
@@ -127,7 +127,7 @@ Status VersionSet::commit(VersionEdit edit) {
   Impl& self = *impl_;
   if (!self.bad.is_ok()) return self.bad.with_context("the manifest failed before");
   edit.next_file = std::max(edit.next_file.value_or(0), self.next_file.load());
-  edit.next_tree = std::max(edit.next_tree.value_or(0), self.next_tree);
+  edit.next_tree = std::max(edit.next_tree.value_or(0), self.next_tree.load());
   for (TreeEdit& tree : edit.trees) {
     if (const auto at = self.state.trees.find(tree.tree); at != self.state.trees.end()) renumber_added_runs(*at->second, &tree);
   }
@@ -170,8 +170,8 @@ const Status& VersionSet::status() const { return impl_->bad; }
 const std::string& VersionSet::torn_tail() const { return impl_->torn_tail; }
 
 FileNum VersionSet::new_file() { return impl_->next_file.fetch_add(1); }
-TreeId VersionSet::new_tree() { return impl_->next_tree++; }
+TreeId VersionSet::new_tree() { return impl_->next_tree.fetch_add(1); }
 void VersionSet::mark_file_used(FileNum file) { impl_->mark_used(file); }
-void VersionSet::mark_tree_used(TreeId tree) { impl_->next_tree = std::max(impl_->next_tree, tree + 1); }
+void VersionSet::mark_tree_used(TreeId tree) { if (tree >= impl_->next_tree.load()) impl_->next_tree.store(tree + 1); }
 
 }  // namespace ebbtide

@@ -21,7 +21,7 @@
 
 namespace ebbtide {
 
-/// Not thread-safe but for new_file(): the owner serialises. (commit() does I/O: hold no lock that readers need.)
+/// Not thread-safe but for new_file() and new_tree(): the owner serialises. (commit() does I/O: hold no lock that readers need.)
 class VersionSet {
  public:
   /// Creates the first manifest in a directory without one (what a crashed create left is no hindrance). kExists: there is a
@@ -53,7 +53,7 @@ class VersionSet {
   [[nodiscard]] const Status& status() const;
   /// What open() found behind the last whole record of the manifest, "" if nothing.
   [[nodiscard]] const std::string& torn_tail() const;
-  /// A file or tree number never given out before. new_file is thread-safe. They become durable with the next commit.
+  /// A file or tree number never given out before. Both are thread-safe. They become durable with the next commit.
   FileNum new_file();
   TreeId new_tree();
   /// For recovery: numbers up to and including these are taken.
