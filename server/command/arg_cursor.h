@@ -1,7 +1,10 @@
 // Reading a command's arguments one after another, with Redis's errors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include <engine/result.h>
 
@@ -15,6 +18,9 @@ Status syntax_error();
 Status not_an_integer();
 /// An error reply; the text starts with its code.
 inline Status reply_error(std::string text) { return Status::invalid_argument(std::move(text)); }
+
+/// A user's text as Redis puts it into an error: up to the first zero byte, at most `max` bytes.
+inline Bytes shown(Bytes text, std::size_t max = 128) { return text.substr(0, std::min(text.find('\0'), max)); }
 
 /// An int64, or not_an_integer().
 Result<std::int64_t> integer_argument(Bytes text);

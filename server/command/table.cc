@@ -65,19 +65,19 @@ const Command* CommandTable::find_full(Bytes name) const {
 
 Status unknown_command(const Args& args) {
   constexpr std::size_t kShown = 128;
-  std::string shown;
-  for (std::size_t i = 1; i < args.size() && shown.size() < kShown; ++i) {
-    shown += '\'';
-    shown += args[i].substr(0, kShown - shown.size());
-    shown += "' ";
+  std::string list;
+  for (std::size_t i = 1; i < args.size() && list.size() < kShown; ++i) {
+    list += '\'';
+    list += shown(args[i], kShown - list.size());
+    list += "' ";
   }
-  return reply_error("ERR unknown command '" + std::string(args[0].substr(0, kShown)) + "', with args beginning with: " + shown);
+  return reply_error("ERR unknown command '" + std::string(shown(args[0])) + "', with args beginning with: " + list);
 }
 
 Status unknown_subcommand(const Command& container, Bytes name) {
   std::string upper(container.spec->name);
   std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-  return reply_error("ERR unknown subcommand '" + std::string(name.substr(0, 128)) + "'. Try " + upper + " HELP.");
+  return reply_error("ERR unknown subcommand '" + std::string(shown(name)) + "'. Try " + upper + " HELP.");
 }
 
 Status wrong_arity(const Command& command) {

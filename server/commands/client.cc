@@ -36,7 +36,7 @@ Status client_setinfo(Ctx& ctx) {
   } else if (equal_ignoring_case(ctx.arg(2), "lib-ver")) {
     TRY(set_text(ctx.arg(3), "lib-ver", &ctx.session.library_version));
   } else {
-    return reply_error("ERR Unrecognized option '" + std::string(ctx.arg(2)) + "'");
+    return reply_error("ERR Unrecognized option '" + std::string(shown(ctx.arg(2))) + "'");
   }
   ctx.reply.ok();
   return Status::ok();
@@ -59,7 +59,7 @@ Result<std::string> client_type(Bytes name) {
     if (equal_ignoring_case(name, known)) return std::string(known);
   }
   if (equal_ignoring_case(name, "slave")) return std::string("replica");
-  return reply_error("ERR Unknown client type '" + std::string(name) + "'");
+  return reply_error("ERR Unknown client type '" + std::string(shown(name)) + "'");
 }
 
 Status client_list(Ctx& ctx) {
@@ -97,7 +97,7 @@ Result<ClientFilter> parse_kill_filter(const Ctx& ctx) {
     } else if (cursor.take_option("LADDR", &value)) {
       filter.laddr = std::string(value);
     } else if (cursor.take_option("USER", &value)) {
-      if (value != "default") return reply_error("ERR No such user '" + std::string(value) + "'");
+      if (value != "default") return reply_error("ERR No such user '" + std::string(shown(value)) + "'");
       filter.user = std::string(value);
     } else if (cursor.take_option("SKIPME", &value)) {
       if (!equal_ignoring_case(value, "yes") && !equal_ignoring_case(value, "no")) return syntax_error();

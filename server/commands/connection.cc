@@ -92,7 +92,7 @@ Result<HelloOptions> parse_hello(const Ctx& ctx) {
         return reply_error("ERR Client names cannot contain spaces, newlines or special characters.");
       }
     } else {
-      return reply_error("ERR Syntax error in HELLO option '" + std::string(option) + "'");
+      return reply_error("ERR Syntax error in HELLO option '" + std::string(shown(option)) + "'");
     }
   }
   return options;

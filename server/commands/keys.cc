@@ -106,7 +106,7 @@ Result<ExpireConditions> parse_conditions(const Ctx& ctx) {
     } else if (cursor.take_word("LT")) {
       conditions.lt = true;
     } else {
-      return reply_error("ERR Unsupported option " + std::string(cursor.peek()));
+      return reply_error("ERR Unsupported option " + std::string(shown(cursor.peek())));
     }
   }
   if (conditions.nx && (conditions.xx || conditions.gt || conditions.lt)) {

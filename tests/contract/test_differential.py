@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(REDIS is None, reason="redis-server is not insta
 
 # Where the answers differ and should. Each entry: (text in our reply or in Redis's, why).
 REVIEWED = [
-    # Redis has commands that are not here yet.
-    ("unknown command", "not every command exists here"),
+    ("unknown command", "Redis has commands that are not here yet"),
+    ("'command|getkeys' command", "Redis 7.0 wants a command with an argument, 7.2 any command"),
 ]
 
 
@@ -206,6 +206,8 @@ def test_transcript_says_what_redis_says(path, redis_port):
 EDGES = ["0", "1", "-1", "2147483647", "2147483648", "-2147483648", "-2147483649", "4294967296", "-4294967296",
          "9223372036854775807", "-9223372036854775808", "9223372036854775808", "99999999999999999999", "", "1e400", "nan", "inf",
          "-inf", "01", "+1", " 1", "1 ", "0x10", "1.5", "-0", "abc", "1e3", "3.0e-2"]  # fmt: skip
+# A key that lives for a second or a millisecond may be gone on one server and not yet on the other.
+TIMES = [edge for edge in EDGES if edge != "1"]
 KEYS = ["k1", "k2", "k3", b"nul\x00key", "", "user:1", "user:2"]
 VALUES = ["v", "", "10", "-7", "3.25", "hello world", b"\x00\xff\r\n", "9223372036854775807", "x" * 300]
 
@@ -213,25 +215,26 @@ VALUES = ["v", "", "10", "-7", "3.25", "hello world", b"\x00\xff\r\n", "92233720
 def random_command(rng):
     key, value, edge = (lambda: rng.choice(KEYS)), (lambda: rng.choice(VALUES)), (lambda: rng.choice(EDGES))
     small = lambda: rng.choice(["0", "1", "2", "-1", "-2", "5", "100"])  # noqa: E731
-    # Far from now, so that what is left of it reads the same on both servers.
-    far = lambda: rng.choice(["100000", "200000"])  # noqa: E731
+    # Far from now, so that what is left of it reads the same on both servers, and far from each other, so that GT and LT agree.
+    far = lambda: str(rng.randint(100_000, 900_000))  # noqa: E731
+    when = lambda: rng.choice(TIMES)  # noqa: E731
     number = lambda: edge() if rng.random() < 0.5 else small()  # noqa: E731
     forms = [
         lambda: ["SET", key(), value()],
         lambda: ["SET", key(), value(), *rng.sample(["NX", "XX", "GET", "KEEPTTL", "EX", far(), "PERSIST", "bogus"], rng.randint(1, 3))],
-        lambda: ["SET", key(), value(), rng.choice(["EX", "EXAT", "PXAT", "ex"]), rng.choice([edge(), far() + "00000000"])],
+        lambda: ["SET", key(), value(), rng.choice(["EX", "EXAT", "PXAT", "ex"]), rng.choice([when(), far() + "00000000"])],
         lambda: ["GET", key()],
-        lambda: ["GETEX", key(), *rng.choice([[], ["PERSIST"], ["EX", far()], ["EXAT", edge()], ["PX"], ["NX"]])],
+        lambda: ["GETEX", key(), *rng.choice([[], ["PERSIST"], ["EX", far()], ["EXAT", when()], ["PX"], ["NX"]])],
         lambda: [rng.choice(["GETDEL", "STRLEN", "TYPE", "PERSIST", "EXPIRETIME", "INCR", "DECR", "TTL"]), key()],
         lambda: [rng.choice(["GETSET", "SETNX", "APPEND"]), key(), value()],
-        lambda: [rng.choice(["SETEX", "PSETEX"]), key(), rng.choice([edge(), far()]), value()],
+        lambda: [rng.choice(["SETEX", "PSETEX"]), key(), rng.choice([when(), far()]), value()],
         lambda: ["MSET", *[x for _ in range(rng.randint(1, 3)) for x in (key(), value())], *rng.choice([[], [key()]])],
         lambda: ["MSETNX", *[x for _ in range(rng.randint(1, 3)) for x in (key(), value())]],
         lambda: [rng.choice(["MGET", "DEL", "UNLINK", "EXISTS", "TOUCH"]), *[key() for _ in range(rng.randint(1, 4))]],
         lambda: [rng.choice(["INCRBY", "DECRBY", "INCRBYFLOAT"]), key(), number()],
         lambda: [rng.choice(["GETRANGE", "SUBSTR"]), key(), number(), number()],
         lambda: ["SETRANGE", key(), rng.choice(["-1", "0", "3", "", "9223372036854775807", "abc"]), value()],
-        lambda: [rng.choice(["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"]), key(), rng.choice([edge(), far()]),
+        lambda: [rng.choice(["EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"]), key(), rng.choice([when(), far()]),
                  *rng.choice([[], ["NX"], ["XX"], ["GT"], ["LT"], ["NX", "XX"], ["GT", "LT"], ["XX", "GT"], ["zz"]])],  # fmt: skip
         lambda: ["SELECT", rng.choice(["0", "1", "0", "0", edge()])],
         lambda: ["DBSIZE"],
@@ -268,7 +271,14 @@ def test_random_sequences(seed, redis_port, our_port):
     for _ in range(COMMANDS_PER_SEED):
         command = random_command(rng)
         history.append(command)
-        mine, expected = comparable(command, ours.call(*command)), comparable(command, theirs.call(*command))
+        if command[0] == "DBSIZE":
+            # Redis counts keys that have expired until it meets them.
+            for link in (ours, theirs):
+                link.call("EXISTS", *KEYS)
+        try:
+            mine, expected = comparable(command, ours.call(*command)), comparable(command, theirs.call(*command))
+        except TimeoutError:
+            raise AssertionError(f"seed {seed}, command {len(history)}: {command} was never answered") from None
         if mine != expected and not any(text in mine or text in expected for text, _ in REVIEWED):
             raise AssertionError(
                 f"seed {seed}, command {len(history)}: {command}\n  here:  {mine}\n  redis: {expected}\n"

@@ -297,6 +297,7 @@ TEST_CASE("strangers: commands one by one, limits lifted by AUTH") {
   h.send(other, "*11\r\n");
   h.expect(other, "-ERR Protocol error: unauthenticated multibulk length\r\n");
   h.expect_end(other);
+  REQUIRE(::shutdown(other, SHUT_RDWR) == 0);  // until then it lingers, and counts
   h.settle();
   CHECK(h.shared.strangers == 0);
 }
@@ -337,9 +338,14 @@ TEST_CASE("output limits") {
   const int fd = h.connect();
   std::string commands;
   for (int i = 0; i < 10; ++i) commands += echo(std::string(60'000, 'z'));
-  h.send(fd, commands);
+  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });  // cut short by the close
   // What the kernel did not take is over the limit; the rest of the stream ends early.
+  {
+    std::unique_lock lock(h.sink.mutex);  // nothing is read before, so that output piles up
+    REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return !h.sink.closed.empty(); }));
+  }
   const std::string all = h.receive(fd, 10'000'000);
+  writer.join();
   CHECK(all.size() < 10 * bulk(std::string(60'000, 'z')).size());
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
 }
