@@ -257,6 +257,8 @@ Status DbImpl::commit_database_changes(bool log_failed) {
     databases_seq_committed_ = seq;
     for (const TreePtr& tree : dropped) std::erase(dropped_trees_, tree);
   }
+  // A writer that was given a memtable of a dropped tree may still be putting its operation in.
+  while (visible_seq_.load(std::memory_order_acquire) < seq) std::this_thread::yield();
   for (TreePtr& tree : dropped) retire_tree(std::move(tree));
   return Status::ok();
 }
