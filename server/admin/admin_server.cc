@@ -20,6 +20,10 @@ AdminServer::~AdminServer() { stop(); }
 std::string AdminServer::start(const std::string& address, std::uint16_t port) {
   httplib::Server& http = impl_->http;
   http.new_task_queue = [] { return new httplib::ThreadPool(2); };
+  http.set_socket_options([](socket_t socket) {  // the library's default, SO_REUSEPORT, would let two servers share a port
+    const int yes = 1;
+    (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
   http.set_keep_alive_max_count(1);  // with two threads, idle connections must not hold one
   http.set_read_timeout(5);
   http.set_write_timeout(5);

@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 ROOT = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("EBBTIDE_SERVER", ROOT / "build/release/bin/ebbtide-server"))
 
 
-def wait_until(condition, seconds=20.0, what="condition"):
+def wait_until(condition, seconds=20.0, what="condition", interval=0.02):
     """Polls `condition` until it is true, and returns its value."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         value = condition()
         if value:
             return value
-        time.sleep(0.02)
+        time.sleep(interval)
     raise AssertionError(f"not within {seconds} s: {what}")
 
 
@@ -72,7 +74,8 @@ class Server:
         return self.log_path.read_text()
 
     def client(self, **options):
-        return redis.Redis(port=self.port, socket_timeout=30, **options)
+        # No retries: they would hide a reply that got lost.
+        return redis.Redis(port=self.port, socket_timeout=30, retry=Retry(NoBackoff(), 0), **options)
 
     def socket(self):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=30)
