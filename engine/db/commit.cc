@@ -111,11 +111,7 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
         trees_[fresh->id] = fresh;
         batch.set_op_tree(before, fresh->id, old == nullptr ? kNoTree : old->id);
         map_database(database, fresh);
-        if (old != nullptr) {
-          old->dropped = true;
-          trees_.erase(old->id);
-          dropped_trees_.push_back(std::move(old));
-        }
+        if (old != nullptr) drop_tree(std::move(old));
       } else if (op.kind == OpKind::kSwapDatabases) {
         const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
         TreePtr tree_a = database_trees_.at(a), tree_b = database_trees_.at(b);
@@ -191,6 +187,13 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   MutexLock lock(state_mutex_);
   publish_view(*tree, std::move(view));
   return tree;
+}
+
+void DbImpl::drop_tree(TreePtr tree) {
+  tree->dropped = true;
+  tree->jobs.abort_all();
+  trees_.erase(tree->id);
+  dropped_trees_.push_back(std::move(tree));
 }
 
 void DbImpl::map_database(DatabaseId database, TreePtr tree) {

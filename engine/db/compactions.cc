@@ -8,22 +8,6 @@
 #include "io/file_names.h"
 
 namespace ebbtide {
-namespace {
-
-std::vector<FileNum> files_of(const Plan& plan) {
-  std::vector<FileNum> files;
-  const auto add_all = [&](const std::vector<PlanInput>& inputs) {
-    for (const PlanInput& input : inputs) files.insert(files.end(), input.files.begin(), input.files.end());
-  };
-  if (const auto* merge = std::get_if<Merge>(&plan.action)) add_all(merge->inputs);
-  if (const auto* slice = std::get_if<Slice>(&plan.action)) add_all(slice->inputs);
-  if (const auto* move = std::get_if<Move>(&plan.action)) files = move->files;
-  if (const auto* rewrite = std::get_if<Rewrite>(&plan.action)) files = {rewrite->file};
-  if (const auto* drop = std::get_if<Drop>(&plan.action)) add_all(drop->inputs);
-  return files;
-}
-
-}  // namespace
 
 // A pool of the caller's may turn after the database is gone.
 void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
@@ -34,36 +18,34 @@ void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
 
 void DbImpl::schedule_compactions(const TreePtr& tree) {
   for (;;) {
-    Plan plan;
+    std::optional<RunningJob> job;
     {
       MutexLock lock(state_mutex_);
       if (closing_ || tree->dropped || tree->view_owner == nullptr || compactions_paused_ > 0) return;
-      if (!background_error_.is_ok() && !disk_full_) return;
-      if (tree->compactions >= static_cast<int>(pool_->width())) return;
+      if (!background_error_.is_ok() || tree->jobs.running() >= pool_->width()) return;
       const Version& version = *tree->view_owner->tables->version;
-      const TreeShape shape = version.shape(settings_.memtable_size, tree->settings.file_size, tree->settings.delete_deadline, time_.now(),
-                                            [&](FileNum file) { return tree->busy.count(file) != 0; });
-      plan = next_drop(*tree);
-      if (plan.empty()) plan = tree->policy->next(shape, {time_.now(), tree->settings.file_choice});
-      if (plan.empty()) return;
-      for (FileNum file : files_of(plan)) {
-        const bool fresh = tree->busy.insert(file).second;
-        ASSERT_MSG(fresh, "a plan takes a file that a running job has");
+      const Millis now = time_.now();
+      Plan plan = next_drop(*tree);
+      if (plan.empty()) {
+        TreeShape shape = version.shape(settings_.memtable_size, tree->settings.file_size, tree->settings.delete_deadline, now,
+                                        [](FileNum) { return false; });
+        plan = tree->jobs.next(*tree->policy, {now, tree->settings.file_choice}, std::move(shape));
       }
-      ++tree->compactions;
+      if (plan.empty()) return;
+      job = tree->jobs.start(plan, version);
+      if (!job) return;  // a running job is in its way; its end asks again
     }
-    submit(Priority::kLow, [this, tree, plan = std::move(plan)] { run_plan(tree, plan); });
+    submit(Priority::kLow, [this, tree, job = std::move(*job)] { run_job(tree, job); });
   }
 }
 
-void DbImpl::run_plan(const TreePtr& tree, const Plan& plan) {
+void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   running_ += 1;
-  const Status status = closing_ || tree->dropped ? Status::aborted("") : execute_plan(tree, plan);
+  const Status status = closing_ || tree->dropped ? Status::aborted("") : execute_job(tree, job);
   running_ -= 1;
+  tree->jobs.finish(job.id);
   {
     MutexLock lock(state_mutex_);
-    for (FileNum file : files_of(plan)) tree->busy.erase(file);
-    --tree->compactions;
     progress_.notify_all();
   }
   update_pressure();
@@ -77,7 +59,7 @@ void DbImpl::run_plan(const TreePtr& tree, const Plan& plan) {
   }
 }
 
-Status DbImpl::execute_plan(const TreePtr& tree, const Plan& plan) {
+Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   VersionPtr version;
   CompactionContext context;
   {
@@ -90,12 +72,12 @@ Status DbImpl::execute_plan(const TreePtr& tree, const Plan& plan) {
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
   std::map<FileNum, std::shared_ptr<TableReader>> opened;
-  TRY_ASSIGN(result, execute(plan, *version, context, compaction_env(tree, &opened)));
+  TRY_ASSIGN(result, execute(job.plan, *version, context, compaction_env(tree, job.abort.get(), &opened)));
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;
   moves_ += result.files_moved;
-  if (std::holds_alternative<Drop>(plan.action)) dropped_files_ += result.edit.removed_files.size();
+  if (std::holds_alternative<Drop>(job.plan.action)) dropped_files_ += result.edit.removed_files.size();
 
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
@@ -107,7 +89,6 @@ Status DbImpl::execute_plan(const TreePtr& tree, const Plan& plan) {
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
-  renumber_runs(*current, &result.edit);
   VersionEdit edit;
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));
@@ -168,7 +149,8 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
   return std::shared_ptr<const TablesView>(std::move(view));
 }
 
-CompactionEnv DbImpl::compaction_env(const TreePtr& tree, std::map<FileNum, std::shared_ptr<TableReader>>* opened) {
+CompactionEnv DbImpl::compaction_env(const TreePtr& tree, const std::atomic<bool>* abort,
+                                     std::map<FileNum, std::shared_ptr<TableReader>>* opened) {
   CompactionEnv env;
   env.fs = &fs_;
   env.dir = settings_.dir;
@@ -198,7 +180,7 @@ CompactionEnv DbImpl::compaction_env(const TreePtr& tree, std::map<FileNum, std:
     (*opened)[meta.metadata_file] = reader;
     return reader;
   };
-  env.abort = &tree->dropped;
+  env.abort = abort;
   return env;
 }
 
@@ -229,8 +211,7 @@ Status DbImpl::compact(DatabaseId database, const KeyRange& range) {
 }
 
 Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* done) {
-  Plan plan;
-  bool busy = false;
+  std::optional<RunningJob> job;
   {
     MutexLock lock(state_mutex_);
     if (tree->dropped || tree->view_owner == nullptr) {
@@ -239,43 +220,32 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
     }
     const Version& version = *tree->view_owner->tables->version;
     const TreeShape shape =
-        version.shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [&](FileNum f) { return tree->busy.count(f) != 0; });
-    plan = plan_full_merge(shape, range, &busy);
-    if (!busy) {
-      if (plan.empty()) {
-        *done = true;
-        return Status::ok();
-      }
-      for (FileNum file : files_of(plan)) tree->busy.insert(file);
-      ++tree->compactions;
+        version.shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [&](FileNum f) { return tree->jobs.is_busy(f); });
+    bool busy = false;
+    const Plan plan = plan_full_merge(shape, range, &busy);
+    if (!busy && plan.empty()) {
+      *done = true;
+      return Status::ok();
+    }
+    if (!busy) job = tree->jobs.start(plan, version);
+    if (!job) {
+      // A running job is in the way: wait for any progress, then look again.
+      if (!background_error_.is_ok()) return background_error_;
+      if (closing_) return Status::aborted("the database is closing");
+      if (threads_) progress_.wait_for_ms(state_mutex_, 50);
     }
   }
-  if (busy) {
-    // A running job has some of it: wait for any progress, then look again.
-    MutexLock lock(state_mutex_);
-    if (!background_error_.is_ok()) return background_error_;
-    if (closing_) return Status::aborted("the database is closing");
-    if (threads_) {
-      progress_.wait_for_ms(state_mutex_, 50);
-    } else {
-      state_mutex_.unlock();
-      const bool ran = pool_->run_one();
-      state_mutex_.lock();
-      if (!ran) return Status::aborted("background work is stuck");
-    }
-    return Status::ok();
-  }
-  const Status status = execute_plan(tree, plan);
+  if (!job) return threads_ || pool_->run_one() ? Status::ok() : Status::aborted("background work is stuck");
+  const Status status = execute_job(tree, *job);
+  tree->jobs.finish(job->id);
   {
     MutexLock lock(state_mutex_);
-    for (FileNum file : files_of(plan)) tree->busy.erase(file);
-    --tree->compactions;
     progress_.notify_all();
   }
   update_pressure();
   purge_obsolete();
-  if (tree->dropped) return Status::ok();
-  return status;
+  // Jobs may abort each other; then the range is looked at again.
+  return tree->dropped || status.code() == Code::kAborted ? Status::ok() : status;
 }
 
 }  // namespace ebbtide

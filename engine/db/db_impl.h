@@ -9,7 +9,7 @@
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
 //   commit_mutex_    the short critical section of a commit: next_seq_, databases, active memtables
-//   state_mutex_     trees' views, frozen memtables, busy files; never held across I/O
+//   state_mutex_     trees' views and frozen memtables; never held across I/O
 // A tree's view is read without any lock, under the epoch.
 #pragma once
 
@@ -29,6 +29,7 @@
 #include "base/mutex.h"
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
+#include "compaction/job_registry.h"
 #include "db/counters.h"
 #include "db/engine_time.h"
 #include "db/log_queue.h"
@@ -62,9 +63,9 @@ struct Tree {
   std::vector<FrozenMemTable> frozen;  ///< oldest first
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
-  std::set<FileNum> busy;              ///< inputs of running jobs
-  int compactions = 0;
   bool flush_queued = false;
+
+  JobRegistry jobs;                    ///< own synchronization
 };
 using TreePtr = std::shared_ptr<Tree>;
 
@@ -134,7 +135,6 @@ struct DbImpl {
   void schedule_flush(const TreePtr& tree);
   void run_flush(const TreePtr& tree);
   Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
-  static void renumber_runs(const Version& version, TreeEdit* edit);
   void schedule_database_changes();
   Status commit_database_changes(bool log_failed) REQUIRES(manifest_mutex_);
   Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
@@ -144,8 +144,9 @@ struct DbImpl {
   // compactions.cc
   void submit(Priority priority, BackgroundPool::Task task);
   void schedule_compactions(const TreePtr& tree);
-  void run_plan(const TreePtr& tree, const Plan& plan);
-  Status execute_plan(const TreePtr& tree, const Plan& plan);
+  void run_job(const TreePtr& tree, const RunningJob& job);
+  Status execute_job(const TreePtr& tree, const RunningJob& job);
+  void drop_tree(TreePtr tree) REQUIRES(commit_mutex_);
   Status install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) REQUIRES(manifest_mutex_);
   static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
   [[nodiscard]] Plan next_drop(const Tree& tree) const REQUIRES(state_mutex_);
@@ -153,7 +154,8 @@ struct DbImpl {
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
                                                              const std::map<FileNum, std::shared_ptr<TableReader>>& opened);
-  CompactionEnv compaction_env(const TreePtr& tree, std::map<FileNum, std::shared_ptr<TableReader>>* opened);
+  CompactionEnv compaction_env(const TreePtr& tree, const std::atomic<bool>* abort,
+                               std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   void purge_obsolete();
   void retire_tree(TreePtr tree);

@@ -111,7 +111,7 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
       iterators.push_back(it->memtable->new_iterator());
       inputs.push_back({iterators.back().get(), it->memtable->range_tombstones()});
     }
-    TRY_ASSIGN(result, flush_to_run(inputs, *version, context, compaction_env(tree, &opened)));
+    TRY_ASSIGN(result, flush_to_run(inputs, *version, context, compaction_env(tree, &tree->dropped, &opened)));
     result.edit.tree = tree->id;
     result.edit.flushed_seq = frozen.back().last_seq;
     relies_on = std::max(relies_on, frozen.back().last_seq);
@@ -129,11 +129,6 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
   MutexLock manifest(manifest_mutex_);
   std::erase_if(edit.trees, [&](const TreeEdit& e) { return versions_->tree(e.tree) == nullptr; });  // dropped meanwhile
   std::erase_if(flushed, [&](const auto& f) { return versions_->tree(f.first->id) == nullptr; });
-  for (TreeEdit& e : edit.trees) {
-    const Version& version = *versions_->tree(e.tree);
-    renumber_runs(version, &e);
-    for (TreeEdit::AddedRun& run : e.added_runs) run.before = version.runs.empty() ? 0 : version.runs.front().id;
-  }
   TRY(commit_edit(std::move(edit)));
   for (auto& [tree, count] : flushed) {
     {
@@ -157,19 +152,6 @@ Status DbImpl::commit_edit(VersionEdit edit) {
   Status status = versions_->commit(std::move(edit));
   if (!status.is_ok()) return status.with_context("manifest");
   return status;
-}
-
-// Jobs that ran side by side may have taken the same id for a run that they begin: who installs second takes the next one.
-void DbImpl::renumber_runs(const Version& version, TreeEdit* edit) {
-  RunId next = version.next_run;
-  for (TreeEdit::AddedRun& run : edit->added_runs) {
-    const RunId old = run.id;
-    run.id = next++;
-    for (auto& [id, file] : edit->added_files) {
-      if (id == old) id = run.id;
-    }
-  }
-  if (!edit->added_runs.empty()) edit->next_run = next;
 }
 
 // The smallest seq that only the log has; everything before is in tables or in the manifest.

@@ -75,7 +75,7 @@ Plan DbImpl::next_drop(const Tree& tree) const {
   input.version = tables.version.get();
   input.visible_seq = visible_seq_.load(std::memory_order_acquire);
   input.tombstones = [&](const FileMeta& file) { return ranged.at(file.data_file)->range_tombstones(); };
-  input.busy = [&](FileNum file) { return tree.busy.count(file) != 0; };
+  input.busy = [&](FileNum file) { return tree.jobs.is_busy(file); };
   return plan_delete_only(input);
 }
 

@@ -249,9 +249,7 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
         continue;
       }
       if (TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr; old != nullptr) {
-        old->dropped = true;
-        trees_.erase(old->id);
-        dropped_trees_.push_back(std::move(old));
+        drop_tree(std::move(old));
       }
       TreePtr fresh = make_tree(op.tree, a, tree_settings_[a].stamp);
       trees_[op.tree] = fresh;
@@ -317,7 +315,10 @@ Status DbImpl::close() {
       MutexLock lock(commit_mutex_);
       for (const auto& [id, tree] : trees_) trees.push_back(tree);
     }
-    for (const TreePtr& tree : trees) tree->dropped = true;
+    for (const TreePtr& tree : trees) {
+      tree->dropped = true;
+      tree->jobs.abort_all();
+    }
     status = log_->close();
   }
   own_pool_.reset();
