@@ -1,5 +1,5 @@
 // MANIFEST-NNNNNN: a log of records, each an encoded VersionEdit, the first a snapshot of the whole state; and CURRENT, which
-// names it. engine/docs/formats_manifest.md has the grammar.
+// names it. engine/docs/formats.md has the grammar.
 //
 // A record counts once it is synced. After that sync a *seal* is appended: a few bytes that say "all before me was durable". They
 // need no sync of their own, and they are what tells damage from a crash. Bytes that are no record, and no seal after them, are

@@ -1,5 +1,5 @@
 // Encoding: a sequence of fields, each tag, length, payload. A reader that meets a tag it does not know refuses the edit, unless
-// the tag says that it may be skipped. engine/docs/formats_manifest.md has the grammar.
+// the tag says that it may be skipped. engine/docs/formats.md has the grammar.
 #include "version/version_edit.h"
 
 #include <functional>

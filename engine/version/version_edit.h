@@ -49,7 +49,7 @@ struct VersionEdit {
   std::optional<SeqNum> last_seq;     ///< the seq that this edit relies on: the WAL must be synced past it first
   std::optional<Millis> time_mark;    ///< high-water mark of engine time
 
-  /// engine/docs/formats_manifest.md has the grammar.
+  /// engine/docs/formats.md has the grammar.
   void encode(std::string* out) const;
   /// kCorruption: names the byte. kUnsupported: a field that only a newer version knows and that may not be skipped.
   static Result<VersionEdit> decode(Bytes in);
