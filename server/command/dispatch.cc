@@ -52,8 +52,8 @@ Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey
     const Bytes user_key = args[static_cast<std::size_t>(i)];
     const Bytes key = escape_key(user_key, &buffer);
     if (key.size() > kMaxKeyBytes) {
-      return reply_error("ERR a key of " + std::to_string(user_key.size()) + " bytes is too long: " + std::to_string(kMaxKeyBytes) +
-                         " bytes are allowed, zero bytes counting twice");
+      return reply_error("ERR a key of " + std::to_string(user_key.size()) +
+                         " bytes is too long: " + std::to_string(kMaxKeyBytes) + " bytes are allowed, zero bytes counting twice");
     }
     if (key.data() == buffer.data()) ++*escaped_used;
     keys->push_back({key, hash_key(key)});
@@ -67,11 +67,16 @@ std::string error_reply(const Status& status) {
   switch (status.code()) {
     case Code::kInvalidArgument:
       return starts_with_code(status.message()) ? std::string(status.message()) : "ERR " + std::string(status.message());
-    case Code::kNoSpace: return "MISCONF Writes are refused, no space is left: " + std::string(status.message());
-    case Code::kReadOnly: return "MISCONF Writes are refused: " + std::string(status.message());
-    case Code::kOutOfMemory: return "OOM command not allowed when used memory > 'memory_budget'.";
-    case Code::kRevoked: return "ERR the read took so long that its view was taken back; try again";
-    default: return "ERR " + status.to_string();
+    case Code::kNoSpace:
+      return "MISCONF Writes are refused, no space is left: " + std::string(status.message());
+    case Code::kReadOnly:
+      return "MISCONF Writes are refused: " + std::string(status.message());
+    case Code::kOutOfMemory:
+      return "OOM command not allowed when used memory > 'memory_budget'.";
+    case Code::kRevoked:
+      return "ERR the read took so long that its view was taken back; try again";
+    default:
+      return "ERR " + status.to_string();
   }
 }
 
@@ -269,8 +274,9 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
       spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
     }
     const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
-    Ctx ctx{env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, misses_.get()),
-            batch_, reply,             session};
+    Ctx ctx{
+        env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, misses_.get()), batch_, reply,
+        session};
     ctx.client = &client;
     ctx.client_id = client.id;
     ctx.now = now_;

@@ -35,8 +35,8 @@
 
 namespace ebbtide {
 
-/// The error reply for a Status that a handler or a commit returned, without '-'. kInvalidArgument messages that start with a code
-/// in capitals ("WRONGTYPE ...") are sent as they are.
+/// The error reply for a Status that a handler or a commit returned, without '-'. kInvalidArgument messages that start with a
+/// code in capitals ("WRONGTYPE ...") are sent as they are.
 std::string error_reply(const Status& status);
 
 /// One per event loop; used on its thread only.
@@ -95,9 +95,9 @@ class Dispatcher final : public CommandSink {
   WriteBatch batch_;
   std::shared_ptr<MissSet> misses_;
 
-  Millis now_ = 0;                   ///< engine time, refreshed when the monotonic clock has moved a millisecond
-  std::uint64_t nanos_ = 0;          ///< the monotonic clock at the end of the latest command
-  std::uint64_t now_nanos_ = 0;      ///< the monotonic clock when now_ was read
+  Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
+  std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command
+  std::uint64_t now_nanos_ = 0;  ///< the monotonic clock when now_ was read
 };
 
 }  // namespace ebbtide

@@ -17,13 +17,13 @@ namespace ebbtide {
 
 /// What INFO and HELLO print that dispatch and the engine do not know. Sizes in bytes, times in seconds.
 struct ServerInfo {
-  std::string version;          ///< of this server, "0.1.0"
-  std::string run_id;           ///< 40 hex digits, new at each start
+  std::string version;  ///< of this server, "0.1.0"
+  std::string run_id;   ///< 40 hex digits, new at each start
   std::string executable;
   std::string config_file;
-  std::string os;               ///< as uname: "Linux 6.1.0 x86_64"
-  std::string compiler;         ///< "12.2.0"
-  std::string multiplexing;     ///< "epoll"
+  std::string os;            ///< as uname: "Linux 6.1.0 x86_64"
+  std::string compiler;      ///< "12.2.0"
+  std::string multiplexing;  ///< "epoll"
   std::uint64_t process_id = 0;
   std::uint16_t port = 0;
   std::uint64_t start_unix_micros = 0;
@@ -32,8 +32,8 @@ struct ServerInfo {
   std::uint64_t max_clients = 0;
   // clients
   std::uint64_t connected_clients = 0;
-  std::uint64_t blocked_clients = 0;       ///< in a blocking command; not those that wait for the disk
-  std::uint64_t waiting_clients = 0;       ///< that wait for the disk or an offload thread
+  std::uint64_t blocked_clients = 0;  ///< in a blocking command; not those that wait for the disk
+  std::uint64_t waiting_clients = 0;  ///< that wait for the disk or an offload thread
   std::uint64_t max_input_buffer = 0, max_output_buffer = 0;
   // stats
   std::uint64_t connections_received = 0, connections_rejected = 0;
@@ -79,8 +79,8 @@ class ServerControl {
   /// (Redis's name if the pattern met that one). Appends.
   virtual void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const = 0;
   /// All or none. On error the message is the whole reply after '-', as Redis words it:
-  /// "ERR Unknown option or number of arguments for CONFIG SET - 'x'", "ERR CONFIG SET failed (possibly related to argument 'x') - why".
-  /// From offload threads only: may wait.
+  /// "ERR Unknown option or number of arguments for CONFIG SET - 'x'", "ERR CONFIG SET failed (possibly related to argument 'x')
+  /// - why". From offload threads only: may wait.
   virtual Status config_set(std::span<const std::pair<Bytes, Bytes>> items) = 0;
   /// The same convention: "ERR The server is running without a config file". From offload threads only: writes a file.
   virtual Status config_rewrite() = 0;
@@ -100,7 +100,8 @@ class ServerControl {
   /// One line per client as describe_client (session.h) makes it, newline at each end, ordered by id. From offload threads only:
   /// may wait for other loops.
   [[nodiscard]] virtual std::string client_list(const ClientFilter& filter) = 0;
-  /// Closes the clients that match and tells how many; a client that kills itself is closed after its reply. From offload threads only.
+  /// Closes the clients that match and tells how many; a client that kills itself is closed after its reply. From offload threads
+  /// only.
   virtual std::uint64_t kill_clients(const ClientFilter& filter, std::uint64_t self_id) = 0;
 };
 

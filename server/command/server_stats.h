@@ -31,8 +31,8 @@ struct CommandCounts {
 };
 
 struct TotalCounts {
-  std::uint64_t commands = 0;        ///< calls of any command
-  std::uint64_t errors = 0;          ///< error replies
+  std::uint64_t commands = 0;  ///< calls of any command
+  std::uint64_t errors = 0;    ///< error replies
   std::uint64_t keyspace_hits = 0, keyspace_misses = 0;
   std::uint64_t passes = 0;
   std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, counted once a round

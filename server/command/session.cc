@@ -20,7 +20,9 @@ void reset_session(Client& client) {
 
 std::string describe_client(Client& client, std::int64_t now_ms) {
   const Session& session = session_of(client);
-  const auto seconds_since = [now_ms](std::int64_t then) { return std::to_string(std::max<std::int64_t>(0, now_ms - then) / 1000); };
+  const auto seconds_since = [now_ms](std::int64_t then) {
+    return std::to_string(std::max<std::int64_t>(0, now_ms - then) / 1000);
+  };
   std::string flags;
   if (client.close_after_reply) flags += 'c';
   if (client.close_now) flags += 'A';

@@ -24,7 +24,7 @@ struct Session {
   const Command* last_command = nullptr;  ///< the latest one that was run, for CLIENT LIST
   std::string name;
   std::string library_name, library_version;
-  std::uint64_t commands = 0;             ///< run so far
+  std::uint64_t commands = 0;  ///< run so far
 };
 
 /// How a session hangs on its client.
@@ -34,7 +34,8 @@ struct SessionState final : ClientState {
 
 /// The client's session, made on first use. Loop thread only.
 inline Session& session_of(Client& client) {
-  if (client.state == nullptr) [[unlikely]] client.state = std::make_unique<SessionState>();
+  if (client.state == nullptr) [[unlikely]]
+    client.state = std::make_unique<SessionState>();
   return static_cast<SessionState&>(*client.state).session;
 }
 

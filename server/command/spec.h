@@ -24,26 +24,26 @@ using Handler = Status (*)(Ctx&);
 enum CommandFlags : std::uint32_t {
   kWrite = 1u << 0,
   kReadOnly = 1u << 1,
-  kDenyOom = 1u << 2,           ///< refused when the memory budget is spent
+  kDenyOom = 1u << 2,  ///< refused when the memory budget is spent
   kAdmin = 1u << 3,
   kPubSub = 1u << 4,
   kNoScript = 1u << 5,
   kBlocking = 1u << 6,
-  kLoading = 1u << 7,           ///< allowed while the database is being opened
+  kLoading = 1u << 7,  ///< allowed while the database is being opened
   kStale = 1u << 8,
   kSkipSlowlog = 1u << 9,
   kFast = 1u << 10,
-  kNoAuth = 1u << 11,           ///< allowed before AUTH
+  kNoAuth = 1u << 11,  ///< allowed before AUTH
   kNoMulti = 1u << 12,
   kMovableKeys = 1u << 13,
   kAllowBusy = 1u << 14,
   kNoAsyncLoading = 1u << 15,
-  kSentinel = 1u << 16,         ///< printed only: Redis's own table has it
+  kSentinel = 1u << 16,  ///< printed only: Redis's own table has it
   // Not printed:
-  kDangerous = 1u << 24,        ///< @dangerous without being @admin
-  kOffload = 1u << 25,          ///< may read for long: runs on an offload thread with a leased view, its connection waits
-  kLockAll = 1u << 26,          ///< no key command may be between its read and its write while this one runs
-  kReplySynced = 1u << 27,      ///< the reply leaves after the log is synced past the batch, in every fsync mode
+  kDangerous = 1u << 24,    ///< @dangerous without being @admin
+  kOffload = 1u << 25,      ///< may read for long: runs on an offload thread with a leased view, its connection waits
+  kLockAll = 1u << 26,      ///< no key command may be between its read and its write while this one runs
+  kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
 };
 
 /// Where the keys are among the arguments (argument 0 is the name). first = 0: none. last = 0: the same as first; negative:
@@ -51,7 +51,15 @@ enum CommandFlags : std::uint32_t {
 struct KeySpec {
   /// What is done to the keys, as COMMAND INFO prints it.
   enum Access : std::uint16_t {
-    kRo = 1, kRw = 2, kOw = 4, kRm = 8, kAccess = 16, kInsert = 32, kUpdate = 64, kDelete = 128, kVariableFlags = 256,
+    kRo = 1,
+    kRw = 2,
+    kOw = 4,
+    kRm = 8,
+    kAccess = 16,
+    kInsert = 32,
+    kUpdate = 64,
+    kDelete = 128,
+    kVariableFlags = 256,
   };
   int first = 0;
   int last = 0;
@@ -85,19 +93,19 @@ struct ArgDoc {
 };
 
 struct CommandSpec {
-  std::string_view name;                 ///< lower case; of a subcommand, only its second word
+  std::string_view name;  ///< lower case; of a subcommand, only its second word
   int arity = 0;
   KeySpec keys = {};
   std::uint32_t flags = 0;
-  Handler run = nullptr;                 ///< null for a container that means nothing without a subcommand
+  Handler run = nullptr;  ///< null for a container that means nothing without a subcommand
   std::string_view since = {};
   std::string_view complexity = {};
   std::string_view summary = {};
   Group group = Group::kGeneric;
   std::span<const ArgDoc> arguments = {};
   std::span<const CommandSpec> subcommands = {};
-  std::string_view container = {};       ///< name of the container, of a subcommand
-  std::string_view extra_acl = {};       ///< categories that do not follow from flags and group, e.g. "@connection"
+  std::string_view container = {};  ///< name of the container, of a subcommand
+  std::string_view extra_acl = {};  ///< categories that do not follow from flags and group, e.g. "@connection"
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {

@@ -76,7 +76,8 @@ Status unknown_command(const Args& args) {
 
 Status unknown_subcommand(const Command& container, Bytes name) {
   std::string upper(container.spec->name);
-  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  std::transform(upper.begin(), upper.end(), upper.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return reply_error("ERR unknown subcommand '" + std::string(shown(name)) + "'. Try " + upper + " HELP.");
 }
 
@@ -86,11 +87,16 @@ Status wrong_arity(const Command& command) {
 
 std::string_view group_name(Group group) {
   switch (group) {
-    case Group::kConnection: return "connection";
-    case Group::kString: return "string";
-    case Group::kGeneric: return "generic";
-    case Group::kServer: return "server";
-    case Group::kExtension: return "ebbtide";
+    case Group::kConnection:
+      return "connection";
+    case Group::kString:
+      return "string";
+    case Group::kGeneric:
+      return "generic";
+    case Group::kServer:
+      return "server";
+    case Group::kExtension:
+      return "ebbtide";
   }
   return "";
 }

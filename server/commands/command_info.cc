@@ -20,11 +20,23 @@ struct FlagName {
 };
 
 constexpr FlagName kFlagNames[] = {
-    {kWrite, "write"},     {kReadOnly, "readonly"}, {kDenyOom, "denyoom"},   {kAdmin, "admin"},
-    {kPubSub, "pubsub"},   {kNoScript, "noscript"}, {kBlocking, "blocking"}, {kLoading, "loading"},
-    {kStale, "stale"},     {kSkipSlowlog, "skip_slowlog"}, {kFast, "fast"},  {kNoAuth, "no_auth"},
-    {kSentinel, "only_sentinel"}, {kNoAsyncLoading, "no_async_loading"}, {kNoMulti, "no_multi"},
-    {kMovableKeys, "movablekeys"}, {kAllowBusy, "allow_busy"},
+    {kWrite, "write"},
+    {kReadOnly, "readonly"},
+    {kDenyOom, "denyoom"},
+    {kAdmin, "admin"},
+    {kPubSub, "pubsub"},
+    {kNoScript, "noscript"},
+    {kBlocking, "blocking"},
+    {kLoading, "loading"},
+    {kStale, "stale"},
+    {kSkipSlowlog, "skip_slowlog"},
+    {kFast, "fast"},
+    {kNoAuth, "no_auth"},
+    {kSentinel, "only_sentinel"},
+    {kNoAsyncLoading, "no_async_loading"},
+    {kNoMulti, "no_multi"},
+    {kMovableKeys, "movablekeys"},
+    {kAllowBusy, "allow_busy"},
 };
 
 constexpr FlagName kAccessNames[] = {
@@ -34,7 +46,8 @@ constexpr FlagName kAccessNames[] = {
 };
 
 void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> names) {
-  const auto count = std::count_if(names.begin(), names.end(), [flags](const FlagName& name) { return (flags & name.flag) != 0; });
+  const auto count =
+      std::count_if(names.begin(), names.end(), [flags](const FlagName& name) { return (flags & name.flag) != 0; });
   reply.set(static_cast<std::size_t>(count));
   for (const FlagName& name : names) {
     if ((flags & name.flag) != 0) reply.simple(name.name);
@@ -115,15 +128,24 @@ Status command_count(Ctx& ctx) {
 
 constexpr Bytes type_name(ArgDoc::Type type) {
   switch (type) {
-    case ArgDoc::Type::kString: return "string";
-    case ArgDoc::Type::kInteger: return "integer";
-    case ArgDoc::Type::kDouble: return "double";
-    case ArgDoc::Type::kKey: return "key";
-    case ArgDoc::Type::kPattern: return "pattern";
-    case ArgDoc::Type::kUnixTime: return "unix-time";
-    case ArgDoc::Type::kPureToken: return "pure-token";
-    case ArgDoc::Type::kOneOf: return "oneof";
-    case ArgDoc::Type::kBlock: return "block";
+    case ArgDoc::Type::kString:
+      return "string";
+    case ArgDoc::Type::kInteger:
+      return "integer";
+    case ArgDoc::Type::kDouble:
+      return "double";
+    case ArgDoc::Type::kKey:
+      return "key";
+    case ArgDoc::Type::kPattern:
+      return "pattern";
+    case ArgDoc::Type::kUnixTime:
+      return "unix-time";
+    case ArgDoc::Type::kPureToken:
+      return "pure-token";
+    case ArgDoc::Type::kOneOf:
+      return "oneof";
+    case ArgDoc::Type::kBlock:
+      return "block";
   }
   return "";
 }
@@ -204,7 +226,8 @@ using Filter = bool (*)(const Command& command, Bytes argument);
 
 bool in_category(const Command& command, Bytes category) {
   const auto categories = acl_categories(*command.spec);
-  return std::any_of(categories.begin(), categories.end(), [category](Bytes c) { return equal_ignoring_case(c.substr(1), category); });
+  return std::any_of(categories.begin(), categories.end(),
+                     [category](Bytes c) { return equal_ignoring_case(c.substr(1), category); });
 }
 
 Status command_list(Ctx& ctx) {
@@ -279,36 +302,92 @@ constexpr Bytes kCommand = "command";
 constexpr Bytes kAcl = "@connection";
 
 constexpr CommandSpec kSubcommands[] = {
-    {.name = "count", .arity = exactly(2), .flags = kFlags, .run = command_count, .since = "2.8.13", .complexity = "O(1)",
-     .summary = "Returns a count of commands.", .group = Group::kServer, .container = kCommand, .extra_acl = kAcl},
-    {.name = "info", .arity = at_least(2), .flags = kFlags, .run = command_info, .since = "2.8.13",
-     .complexity = "O(N) where N is the number of commands to look up",
-     .summary = "Returns information about one, multiple or all commands.", .group = Group::kServer,
-     .arguments = kCommandInfoArguments, .container = kCommand, .extra_acl = kAcl},
-    {.name = "docs", .arity = at_least(2), .flags = kFlags, .run = command_docs, .since = "7.0.0",
-     .complexity = "O(N) where N is the number of commands to look up",
-     .summary = "Returns documentary information about one, multiple or all commands.", .group = Group::kServer,
-     .arguments = kCommandDocsArguments, .container = kCommand, .extra_acl = kAcl},
-    {.name = "list", .arity = at_least(2), .flags = kFlags, .run = command_list, .since = "7.0.0",
-     .complexity = "O(N) where N is the total number of commands", .summary = "Returns a list of command names.",
-     .group = Group::kServer, .arguments = kCommandListArguments, .container = kCommand, .extra_acl = kAcl},
-    {.name = "getkeys", .arity = at_least(3), .flags = kFlags, .run = command_getkeys, .since = "2.8.13",
-     .complexity = "O(N) where N is the number of arguments to the command",
-     .summary = "Extracts the key names from an arbitrary command.", .group = Group::kServer, .container = kCommand,
+    {.name = "count",
+     .arity = exactly(2),
+     .flags = kFlags,
+     .run = command_count,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Returns a count of commands.",
+     .group = Group::kServer,
+     .container = kCommand,
      .extra_acl = kAcl},
-    {.name = "getkeysandflags", .arity = at_least(3), .flags = kFlags, .run = command_getkeysandflags, .since = "7.0.0",
-     .complexity = "O(N) where N is the number of arguments to the command",
-     .summary = "Extracts the key names and access flags for an arbitrary command.", .group = Group::kServer, .container = kCommand,
+    {.name = "info",
+     .arity = at_least(2),
+     .flags = kFlags,
+     .run = command_info,
+     .since = "2.8.13",
+     .complexity = "O(N) where N is the number of commands to look up",
+     .summary = "Returns information about one, multiple or all commands.",
+     .group = Group::kServer,
+     .arguments = kCommandInfoArguments,
+     .container = kCommand,
      .extra_acl = kAcl},
-    {.name = "help", .arity = exactly(2), .flags = kFlags, .run = container_help, .since = "5.0.0", .complexity = "O(1)",
-     .summary = "Returns helpful text about the different subcommands.", .group = Group::kServer, .container = kCommand,
+    {.name = "docs",
+     .arity = at_least(2),
+     .flags = kFlags,
+     .run = command_docs,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of commands to look up",
+     .summary = "Returns documentary information about one, multiple or all commands.",
+     .group = Group::kServer,
+     .arguments = kCommandDocsArguments,
+     .container = kCommand,
+     .extra_acl = kAcl},
+    {.name = "list",
+     .arity = at_least(2),
+     .flags = kFlags,
+     .run = command_list,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the total number of commands",
+     .summary = "Returns a list of command names.",
+     .group = Group::kServer,
+     .arguments = kCommandListArguments,
+     .container = kCommand,
+     .extra_acl = kAcl},
+    {.name = "getkeys",
+     .arity = at_least(3),
+     .flags = kFlags,
+     .run = command_getkeys,
+     .since = "2.8.13",
+     .complexity = "O(N) where N is the number of arguments to the command",
+     .summary = "Extracts the key names from an arbitrary command.",
+     .group = Group::kServer,
+     .container = kCommand,
+     .extra_acl = kAcl},
+    {.name = "getkeysandflags",
+     .arity = at_least(3),
+     .flags = kFlags,
+     .run = command_getkeysandflags,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of arguments to the command",
+     .summary = "Extracts the key names and access flags for an arbitrary command.",
+     .group = Group::kServer,
+     .container = kCommand,
+     .extra_acl = kAcl},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kFlags,
+     .run = container_help,
+     .since = "5.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .group = Group::kServer,
+     .container = kCommand,
      .extra_acl = kAcl},
 };
 
 constexpr CommandSpec kCommands[] = {
-    {.name = kCommand, .arity = at_least(1), .flags = kFlags, .run = command_all, .since = "2.8.13",
-     .complexity = "O(N) where N is the total number of commands", .summary = "Returns detailed information about all commands.",
-     .group = Group::kServer, .subcommands = kSubcommands, .extra_acl = kAcl},
+    {.name = kCommand,
+     .arity = at_least(1),
+     .flags = kFlags,
+     .run = command_all,
+     .since = "2.8.13",
+     .complexity = "O(N) where N is the total number of commands",
+     .summary = "Returns detailed information about all commands.",
+     .group = Group::kServer,
+     .subcommands = kSubcommands,
+     .extra_acl = kAcl},
 };
 
 }  // namespace

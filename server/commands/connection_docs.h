@@ -19,7 +19,11 @@ constexpr ArgDoc kHelloArgumentsArgumentsUsernamePassword[] = {
 };
 constexpr ArgDoc kHelloArgumentsArguments[] = {
     {.name = "protover", .type = Type::kInteger},
-    {.name = "username_password", .type = Type::kBlock, .token = "AUTH", .flags = ArgDoc::kOptional, .arguments = kHelloArgumentsArgumentsUsernamePassword},
+    {.name = "username_password",
+     .type = Type::kBlock,
+     .token = "AUTH",
+     .flags = ArgDoc::kOptional,
+     .arguments = kHelloArgumentsArgumentsUsernamePassword},
     {.name = "clientname", .type = Type::kString, .token = "SETNAME", .flags = ArgDoc::kOptional},
 };
 constexpr ArgDoc kHelloArguments[] = {
@@ -45,8 +49,18 @@ constexpr ArgDoc kClientListArgumentsId[] = {
     {.name = "client-id", .type = Type::kInteger, .flags = ArgDoc::kMultiple},
 };
 constexpr ArgDoc kClientListArguments[] = {
-    {.name = "normal_master_replica_pubsub", .type = Type::kOneOf, .token = "TYPE", .flags = ArgDoc::kOptional, .since = "5.0.0", .arguments = kClientListArgumentsNormalMasterReplicaPubsub},
-    {.name = "id", .type = Type::kBlock, .token = "ID", .flags = ArgDoc::kOptional, .since = "6.2.0", .arguments = kClientListArgumentsId},
+    {.name = "normal_master_replica_pubsub",
+     .type = Type::kOneOf,
+     .token = "TYPE",
+     .flags = ArgDoc::kOptional,
+     .since = "5.0.0",
+     .arguments = kClientListArgumentsNormalMasterReplicaPubsub},
+    {.name = "id",
+     .type = Type::kBlock,
+     .token = "ID",
+     .flags = ArgDoc::kOptional,
+     .since = "6.2.0",
+     .arguments = kClientListArgumentsId},
 };
 constexpr ArgDoc kClientNoEvictArgumentsEnabled[] = {
     {.name = "on", .type = Type::kPureToken, .token = "ON"},
@@ -72,7 +86,12 @@ constexpr ArgDoc kClientKillArgumentsFilterNewFormatNormalMasterSlavePubsub[] = 
 };
 constexpr ArgDoc kClientKillArgumentsFilterNewFormat[] = {
     {.name = "client-id", .type = Type::kInteger, .token = "ID", .flags = ArgDoc::kOptional, .since = "2.8.12"},
-    {.name = "normal_master_slave_pubsub", .type = Type::kOneOf, .token = "TYPE", .flags = ArgDoc::kOptional, .since = "2.8.12", .arguments = kClientKillArgumentsFilterNewFormatNormalMasterSlavePubsub},
+    {.name = "normal_master_slave_pubsub",
+     .type = Type::kOneOf,
+     .token = "TYPE",
+     .flags = ArgDoc::kOptional,
+     .since = "2.8.12",
+     .arguments = kClientKillArgumentsFilterNewFormatNormalMasterSlavePubsub},
     {.name = "username", .type = Type::kString, .token = "USER", .flags = ArgDoc::kOptional},
     {.name = "ip:port", .type = Type::kString, .token = "ADDR", .flags = ArgDoc::kOptional},
     {.name = "ip:port", .type = Type::kString, .token = "LADDR", .flags = ArgDoc::kOptional, .since = "6.2.0"},

@@ -20,12 +20,14 @@ std::span<const std::span<const CommandSpec>> command_families() {
 Status container_help(Ctx& ctx) {
   const Command& container = *ctx.env.table->find(ctx.command.spec->container);
   std::string name(container.spec->name);
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   ctx.reply.array(1 + 2 * container.spec->subcommands.size());
   ctx.reply.simple(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
   for (const CommandSpec& sub : container.spec->subcommands) {
     std::string word(sub.name);
-    std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
     ctx.reply.simple(word);
     ctx.reply.simple("    " + std::string(sub.summary));
   }

@@ -1,8 +1,8 @@
 // INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and a section of our own.
 //
-// What has no meaning here is printed as Redis prints it when the feature is unused, where tools expect the field; the rest is left
-// out. The numbers of keys under Keyspace are the engine's estimates (entries less tombstones; `keyspace_keys_exact:0` says so);
-// DBSIZE counts.
+// What has no meaning here is printed as Redis prints it when the feature is unused, where tools expect the field; the rest is
+// left out. The numbers of keys under Keyspace are the engine's estimates (entries less tombstones; `keyspace_keys_exact:0` says
+// so); DBSIZE counts.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -165,7 +165,8 @@ void info_stats(const Facts& facts, InfoText& out) {
   out.section("Stats");
   out.field("total_connections_received", server.connections_received);
   out.field("total_commands_processed", totals.commands);
-  out.field("instantaneous_ops_per_sec", static_cast<std::uint64_t>(facts.env.stats->commands_per_second(facts.env.control->mono_nanos())));
+  out.field("instantaneous_ops_per_sec",
+            static_cast<std::uint64_t>(facts.env.stats->commands_per_second(facts.env.control->mono_nanos())));
   out.field("total_net_input_bytes", server.net_input_bytes);
   out.field("total_net_output_bytes", server.net_output_bytes);
   out.field("rejected_connections", server.connections_rejected);
@@ -222,15 +223,16 @@ void info_commandstats(const Facts& facts, InfoText& out) {
     const double micros = static_cast<double>(count.nanos) / 1000;
     const double per_call = count.calls == 0 ? 0 : micros / static_cast<double>(count.calls);
     out.field("cmdstat_" + command.full_name,
-              "calls=" + std::to_string(count.calls) + ",usec=" + std::to_string(count.nanos / 1000) + ",usec_per_call=" +
-                  InfoText::decimal(per_call, 2) + ",rejected_calls=" + std::to_string(count.rejected) +
+              "calls=" + std::to_string(count.calls) + ",usec=" + std::to_string(count.nanos / 1000) +
+                  ",usec_per_call=" + InfoText::decimal(per_call, 2) + ",rejected_calls=" + std::to_string(count.rejected) +
                   ",failed_calls=" + std::to_string(count.failed));
   }
 }
 
 void info_errorstats(const Facts& facts, InfoText& out) {
   out.section("Errorstats");
-  for (const auto& [code, count] : facts.env.stats->errors_by_code()) out.field("errorstat_" + code, "count=" + std::to_string(count));
+  for (const auto& [code, count] : facts.env.stats->errors_by_code())
+    out.field("errorstat_" + code, "count=" + std::to_string(count));
 }
 
 void info_cluster(const Facts&, InfoText& out) {
@@ -291,10 +293,18 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"server", info_server, true},           {"clients", info_clients, true},         {"memory", info_memory, true},
-    {"persistence", info_persistence, true}, {"stats", info_stats, true},             {"replication", info_replication, true},
-    {"cpu", info_cpu, true},                 {"modules", info_modules, true},         {"commandstats", info_commandstats, false},
-    {"errorstats", info_errorstats, true},   {"cluster", info_cluster, true},         {"keyspace", info_keyspace, true},
+    {"server", info_server, true},
+    {"clients", info_clients, true},
+    {"memory", info_memory, true},
+    {"persistence", info_persistence, true},
+    {"stats", info_stats, true},
+    {"replication", info_replication, true},
+    {"cpu", info_cpu, true},
+    {"modules", info_modules, true},
+    {"commandstats", info_commandstats, false},
+    {"errorstats", info_errorstats, true},
+    {"cluster", info_cluster, true},
+    {"keyspace", info_keyspace, true},
     {"ebbtide", info_ebbtide, true},
 };
 
@@ -314,8 +324,14 @@ Status info(Ctx& ctx) {
 }
 
 constexpr CommandSpec kInfo[] = {
-    {.name = "info", .arity = at_least(1), .flags = kLoading | kStale | kDangerous | kOffload, .run = info, .since = "1.0.0",
-     .complexity = "O(1)", .summary = "Returns information and statistics about the server.", .group = Group::kServer,
+    {.name = "info",
+     .arity = at_least(1),
+     .flags = kLoading | kStale | kDangerous | kOffload,
+     .run = info,
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns information and statistics about the server.",
+     .group = Group::kServer,
      .arguments = kInfoArguments},
 };
 

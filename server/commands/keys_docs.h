@@ -31,7 +31,11 @@ constexpr ArgDoc kExpireArgumentsCondition[] = {
 constexpr ArgDoc kExpireArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "seconds", .type = Type::kInteger},
-    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kExpireArgumentsCondition},
+    {.name = "condition",
+     .type = Type::kOneOf,
+     .flags = ArgDoc::kOptional,
+     .since = "7.0.0",
+     .arguments = kExpireArgumentsCondition},
 };
 constexpr ArgDoc kPexpireArgumentsCondition[] = {
     {.name = "nx", .type = Type::kPureToken, .token = "NX"},
@@ -42,7 +46,11 @@ constexpr ArgDoc kPexpireArgumentsCondition[] = {
 constexpr ArgDoc kPexpireArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "milliseconds", .type = Type::kInteger},
-    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kPexpireArgumentsCondition},
+    {.name = "condition",
+     .type = Type::kOneOf,
+     .flags = ArgDoc::kOptional,
+     .since = "7.0.0",
+     .arguments = kPexpireArgumentsCondition},
 };
 constexpr ArgDoc kExpireatArgumentsCondition[] = {
     {.name = "nx", .type = Type::kPureToken, .token = "NX"},
@@ -53,7 +61,11 @@ constexpr ArgDoc kExpireatArgumentsCondition[] = {
 constexpr ArgDoc kExpireatArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "unix-time-seconds", .type = Type::kUnixTime},
-    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kExpireatArgumentsCondition},
+    {.name = "condition",
+     .type = Type::kOneOf,
+     .flags = ArgDoc::kOptional,
+     .since = "7.0.0",
+     .arguments = kExpireatArgumentsCondition},
 };
 constexpr ArgDoc kPexpireatArgumentsCondition[] = {
     {.name = "nx", .type = Type::kPureToken, .token = "NX"},
@@ -64,7 +76,11 @@ constexpr ArgDoc kPexpireatArgumentsCondition[] = {
 constexpr ArgDoc kPexpireatArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "unix-time-milliseconds", .type = Type::kUnixTime},
-    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "7.0.0", .arguments = kPexpireatArgumentsCondition},
+    {.name = "condition",
+     .type = Type::kOneOf,
+     .flags = ArgDoc::kOptional,
+     .since = "7.0.0",
+     .arguments = kPexpireatArgumentsCondition},
 };
 constexpr ArgDoc kTtlArguments[] = {
     {.name = "key", .type = Type::kKey},

@@ -99,7 +99,8 @@ Status scan(Ctx& ctx) {
   if (options.cursor != 0) {
     const auto resume = ctx.env.cursors->find(ctx.session.database, options.cursor);
     if (!resume) {
-      return reply_error("ERR unknown cursor: it is not one of this database's, too old, or from before a restart. Start again with 0");
+      return reply_error(
+          "ERR unknown cursor: it is not one of this database's, too old, or from before a restart. Start again with 0");
     }
     start = std::max(start, *resume);
   }
@@ -142,8 +143,8 @@ Status keys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// A place between two keys: their common prefix, then random bytes, the first of them between the keys' own. nullopt, as likely as
-/// each such byte, stands for the place before both.
+/// A place between two keys: their common prefix, then random bytes, the first of them between the keys' own. nullopt, as likely
+/// as each such byte, stands for the place before both.
 std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t random) {
   std::size_t common = 0;
   while (common < first.size() && common < last.size() && first[common] == last[common]) ++common;
@@ -201,17 +202,38 @@ Status dbsize(Ctx& ctx) {
 }
 
 constexpr CommandSpec kScan[] = {
-    {.name = "scan", .arity = at_least(2), .flags = kReadOnly | kOffload, .run = scan, .since = "2.8.0",
-     .complexity = "O(COUNT) for every call, O(N) for a complete iteration.", .summary = "Iterates over the key names in the database.",
+    {.name = "scan",
+     .arity = at_least(2),
+     .flags = kReadOnly | kOffload,
+     .run = scan,
+     .since = "2.8.0",
+     .complexity = "O(COUNT) for every call, O(N) for a complete iteration.",
+     .summary = "Iterates over the key names in the database.",
      .arguments = kScanArguments},
-    {.name = "keys", .arity = exactly(2), .flags = kReadOnly | kDangerous | kOffload, .run = keys, .since = "1.0.0",
+    {.name = "keys",
+     .arity = exactly(2),
+     .flags = kReadOnly | kDangerous | kOffload,
+     .run = keys,
+     .since = "1.0.0",
      .complexity = "O(N) with N being the number of keys that share the literal beginning of the pattern.",
-     .summary = "Returns all key names that match a pattern.", .arguments = kKeysArguments},
-    {.name = "randomkey", .arity = exactly(1), .flags = kReadOnly | kOffload, .run = randomkey, .since = "1.0.0", .complexity = "O(1)",
+     .summary = "Returns all key names that match a pattern.",
+     .arguments = kKeysArguments},
+    {.name = "randomkey",
+     .arity = exactly(1),
+     .flags = kReadOnly | kOffload,
+     .run = randomkey,
+     .since = "1.0.0",
+     .complexity = "O(1)",
      .summary = "Returns a random key name from the database."},
-    {.name = "dbsize", .arity = exactly(1), .flags = kReadOnly | kFast | kOffload, .run = dbsize, .since = "1.0.0",
+    {.name = "dbsize",
+     .arity = exactly(1),
+     .flags = kReadOnly | kFast | kOffload,
+     .run = dbsize,
+     .since = "1.0.0",
      .complexity = "O(N), exact, up to a million entries; beyond that O(1), an estimate.",
-     .summary = "Returns the number of keys in the database.", .group = Group::kServer, .extra_acl = "@keyspace"},
+     .summary = "Returns the number of keys in the database.",
+     .group = Group::kServer,
+     .extra_acl = "@keyspace"},
 };
 
 }  // namespace

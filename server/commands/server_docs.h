@@ -53,7 +53,11 @@ constexpr ArgDoc kCommandListArgumentsFilterby[] = {
     {.name = "pattern", .type = Type::kPattern, .token = "PATTERN"},
 };
 constexpr ArgDoc kCommandListArguments[] = {
-    {.name = "filterby", .type = Type::kOneOf, .token = "FILTERBY", .flags = ArgDoc::kOptional, .arguments = kCommandListArgumentsFilterby},
+    {.name = "filterby",
+     .type = Type::kOneOf,
+     .token = "FILTERBY",
+     .flags = ArgDoc::kOptional,
+     .arguments = kCommandListArgumentsFilterby},
 };
 constexpr ArgDoc kShutdownArgumentsNosaveSave[] = {
     {.name = "nosave", .type = Type::kPureToken, .token = "NOSAVE"},

@@ -24,7 +24,11 @@ constexpr ArgDoc kSetArgumentsExpiration[] = {
 constexpr ArgDoc kSetArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "value", .type = Type::kString},
-    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .since = "2.6.12", .arguments = kSetArgumentsCondition},
+    {.name = "condition",
+     .type = Type::kOneOf,
+     .flags = ArgDoc::kOptional,
+     .since = "2.6.12",
+     .arguments = kSetArgumentsCondition},
     {.name = "get", .type = Type::kPureToken, .token = "GET", .flags = ArgDoc::kOptional, .since = "6.2.0"},
     {.name = "expiration", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .arguments = kSetArgumentsExpiration},
 };

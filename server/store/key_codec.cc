@@ -23,7 +23,8 @@ void append_escaped(Bytes key, std::string* out) {
 }  // namespace
 
 Bytes escape_key(Bytes key, std::string* buffer) {
-  if (key.empty() || std::memchr(key.data(), 0, key.size()) == nullptr) [[likely]] return key;
+  if (key.empty() || std::memchr(key.data(), 0, key.size()) == nullptr) [[likely]]
+    return key;
   buffer->clear();
   append_escaped(key, buffer);
   return *buffer;
@@ -38,7 +39,8 @@ std::string escaped_key(Bytes key) {
 
 Result<Bytes> unescape_key(Bytes engine_key, std::string* buffer) {
   const std::size_t first = engine_key.find('\0');
-  if (first == Bytes::npos) [[likely]] return engine_key;
+  if (first == Bytes::npos) [[likely]]
+    return engine_key;
   buffer->clear();
   for (std::size_t i = 0; i < engine_key.size(); ++i) {
     buffer->push_back(engine_key[i]);

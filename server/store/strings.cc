@@ -6,17 +6,14 @@
 
 namespace ebbtide {
 
-Status wrong_type() {
-  return Status::invalid_argument("WRONGTYPE Operation against a key holding the wrong kind of value");
-}
+Status wrong_type() { return Status::invalid_argument("WRONGTYPE Operation against a key holding the wrong kind of value"); }
 
-Status string_too_long() {
-  return Status::invalid_argument("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
-}
+Status string_too_long() { return Status::invalid_argument("ERR string exceeds maximum allowed size (proto-max-bulk-len)"); }
 
 Status Strings::find(const LookupKey& key, std::optional<Found>* found) const {
   Status status = view_.get(key, &found->emplace());
-  if (status.is_ok()) [[likely]] return status;
+  if (status.is_ok()) [[likely]]
+    return status;
   found->reset();
   return status.is_not_found() ? Status::ok() : status;
 }
@@ -29,7 +26,8 @@ Status Strings::get_any(const LookupKey& key, std::optional<Found>* found) {
 
 Status Strings::get(const LookupKey& key, std::optional<Found>* found) {
   TRY(get_any(key, found));
-  if (found->has_value() && (*found)->kind != EntryKind::kValue) [[unlikely]] return wrong_type();
+  if (found->has_value() && (*found)->kind != EntryKind::kValue) [[unlikely]]
+    return wrong_type();
   return Status::ok();
 }
 
@@ -41,7 +39,8 @@ Status Strings::get_any_for_update(const LookupKey& key, std::optional<Found>* f
 
 Status Strings::get_for_update(const LookupKey& key, std::optional<Found>* found) {
   TRY(get_any_for_update(key, found));
-  if (found->has_value() && (*found)->kind != EntryKind::kValue) [[unlikely]] return wrong_type();
+  if (found->has_value() && (*found)->kind != EntryKind::kValue) [[unlikely]]
+    return wrong_type();
   return Status::ok();
 }
 

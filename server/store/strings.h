@@ -1,8 +1,8 @@
 // Redis strings on the engine: one main entry of kind kValue a key.
 //
 // Reads go to the view, writes to the batch; neither is remembered here, so a read after a write of the same command sees the old
-// value. Replacing a value clears its stamp and, unless asked otherwise, its expiry; modifying it keeps both (DELETES.md, "D,
-// exactly"). An expiry on which a write relies is noted in the batch, so that the commit fails with kRetry once it has passed.
+// value. Replacing a value clears its stamp and, unless asked otherwise, its expiry; modifying it keeps both.
+// An expiry on which a write relies is noted in the batch, so that the commit fails with kRetry once it has passed.
 #pragma once
 
 #include <optional>
@@ -29,8 +29,8 @@ class Strings {
  public:
   Strings(const ReadView& view, WriteBatch& batch, ReadCounts& counts) : view_(view), batch_(batch), counts_(counts) {}
 
-  /// The string at `key`, or nullopt. WRONGTYPE, kNotResident, or an error of the engine's. The value is valid as long as the view
-  /// (and, if set, Found::pin). For commands that only read: no expiry is noted, hits and misses are counted.
+  /// The string at `key`, or nullopt. WRONGTYPE, kNotResident, or an error of the engine's. The value is valid as long as the
+  /// view (and, if set, Found::pin). For commands that only read: no expiry is noted, hits and misses are counted.
   Status get(const LookupKey& key, std::optional<Found>* found);
   /// As get, any type of entry.
   Status get_any(const LookupKey& key, std::optional<Found>* found);

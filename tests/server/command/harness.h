@@ -60,7 +60,9 @@ class FakeControl final : public ServerControl {
   }
   Status config_rewrite() override { return Status::invalid_argument("ERR The server is running without a config file"); }
   bool password_required() const override { return !password.empty(); }
-  bool check_password(Bytes user, Bytes given) const override { return user == "default" && (password.empty() || password == given); }
+  bool check_password(Bytes user, Bytes given) const override {
+    return user == "default" && (password.empty() || password == given);
+  }
   void count_auth_failure() override { ++auth_failures; }
   ServerInfo info() const override {
     ServerInfo info;
@@ -112,7 +114,8 @@ class FakeLoop final : public ClientLoop {
 
 /// The arguments of a line, as redis-cli and inline commands quote them.
 std::vector<std::string> split_line(Bytes line);
-/// A reply for people: OK, (integer) 1, "bulk", (nil), (error) ERR ..., [a, b], {k: v}. Several replies one after another, a line each.
+/// A reply for people: OK, (integer) 1, "bulk", (nil), (error) ERR ..., [a, b], {k: v}. Several replies one after another, a line
+/// each.
 std::string show(Bytes resp);
 
 class CommandHarness {
@@ -320,12 +323,18 @@ inline std::string show_one(Bytes* resp) {
     return out + close;
   };
   switch (line[0]) {
-    case '+': return rest;
-    case '-': return "(error) " + rest;
-    case ':': return "(integer) " + rest;
-    case ',': return "(double) " + rest;
-    case '#': return rest == "t" ? "(true)" : "(false)";
-    case '_': return "(nil)";
+    case '+':
+      return rest;
+    case '-':
+      return "(error) " + rest;
+    case ':':
+      return "(integer) " + rest;
+    case ',':
+      return "(double) " + rest;
+    case '#':
+      return rest == "t" ? "(true)" : "(false)";
+    case '_':
+      return "(nil)";
     case '$':
     case '=': {
       if (rest == "-1") return "(nil)";
@@ -335,10 +344,15 @@ inline std::string show_one(Bytes* resp) {
       resp->remove_prefix(n + 2);
       return line[0] == '=' ? "(verbatim) " + quoted(value) : quoted(value);
     }
-    case '*': return rest == "-1" ? "(nil)" : list(std::stoul(rest), "[", "]", false);
-    case '~': return list(std::stoul(rest), "<", ">", false);
-    case '%': return list(std::stoul(rest), "{", "}", true);
-    default: FAIL("not a reply: " << line); return "";
+    case '*':
+      return rest == "-1" ? "(nil)" : list(std::stoul(rest), "[", "]", false);
+    case '~':
+      return list(std::stoul(rest), "<", ">", false);
+    case '%':
+      return list(std::stoul(rest), "{", "}", true);
+    default:
+      FAIL("not a reply: " << line);
+      return "";
   }
 }
 

@@ -23,7 +23,8 @@ constexpr CommandSpec kProbes[] = {
 };
 
 std::span<const std::span<const CommandSpec>> families() {
-  static const std::array all = {string_commands(), counter_commands(), key_commands(), scan_commands(), std::span<const CommandSpec>(kProbes)};
+  static const std::array all = {string_commands(), counter_commands(), key_commands(), scan_commands(),
+                                 std::span<const CommandSpec>(kProbes)};
   return all;
 }
 
@@ -172,7 +173,8 @@ TEST_CASE("calls, failures, rejections, hits and misses are counted") {
 TEST_CASE("keys over the limit are refused, zero bytes counting twice") {
   CommandHarness server(families());
   CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes, 'k'), "v"})) == "OK");
-  CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes + 1, 'k'), "v"})).starts_with("(error) ERR a key of 1048577 bytes is too long"));
+  CHECK(show(server.raw({"SET", std::string(kMaxKeyBytes + 1, 'k'), "v"}))
+            .starts_with("(error) ERR a key of 1048577 bytes is too long"));
   CHECK(show(server.raw({"GET", std::string(kMaxKeyBytes / 2 + 1, '\0')})).starts_with("(error) ERR a key of"));
 }
 

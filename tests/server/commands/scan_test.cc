@@ -65,7 +65,8 @@ TEST_CASE("a whole scan returns every key once, in calls of COUNT keys") {
   CHECK(calls == 14);
   CHECK(scan_all(server, {"COUNT", "1000"}, &calls).size() == 137);
   CHECK(calls == 15);
-  CHECK(scan_all(server, {"MATCH", "key:1?"}) == std::vector<std::string>{"key:10", "key:11", "key:13", "key:14", "key:16", "key:17", "key:19"});
+  CHECK(scan_all(server, {"MATCH", "key:1?"}) ==
+        std::vector<std::string>{"key:10", "key:11", "key:13", "key:14", "key:16", "key:17", "key:19"});
   CHECK(scan_all(server, {"MATCH", "nothing*"}).empty());
   CHECK(scan_all(server, {"TYPE", "string"}).size() == 137);
   CHECK(scan_all(server, {"TYPE", "hash"}).empty());

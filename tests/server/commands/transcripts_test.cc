@@ -6,7 +6,8 @@
 //   flush | settle | reopen
 //   password is=TEXT       as CONFIG SET requirepass
 //
-// A file whose name starts with redis_ says what Redis says too: tests/contract/test_differential.py holds it against redis-server.
+// A file whose name starts with redis_ says what Redis says too: tests/contract/test_differential.py holds it against
+// redis-server.
 #include <catch2/catch.hpp>
 #include <sstream>
 

@@ -26,7 +26,9 @@ TEST_CASE("escaping changes zero bytes only") {
   const std::string plain = "user:1";
   CHECK(escape_key(plain, &buffer).data() == plain.data());
   CHECK(escape_key("", &buffer).empty());
-  CHECK(escape_key(Bytes("a\0b", 3), &buffer) == Bytes("a\0\xff" "b", 4));
+  CHECK(escape_key(Bytes("a\0b", 3), &buffer) == Bytes("a\0\xff"
+                                                       "b",
+                                                       4));
   CHECK(escape_key(Bytes("\0\0", 2), &buffer) == Bytes("\0\xff\0\xff", 4));
   CHECK(escape_key(Bytes("\xff\x01", 2), &buffer) == Bytes("\xff\x01", 2));
 }

@@ -12,8 +12,8 @@ TEST_CASE("integers are read as strictly as Redis does") {
   CHECK(parse_integer("-1") == -1);
   CHECK(parse_integer("9223372036854775807") == std::numeric_limits<std::int64_t>::max());
   CHECK(parse_integer("-9223372036854775808") == std::numeric_limits<std::int64_t>::min());
-  for (const Bytes text : {"", "-", "-0", "+1", " 1", "1 ", "01", "-01", "1e400", "nan", "inf", "0x1", "1.0", "9223372036854775808",
-                           "-9223372036854775809", "99999999999999999999999"}) {
+  for (const Bytes text : {"", "-", "-0", "+1", " 1", "1 ", "01", "-01", "1e400", "nan", "inf", "0x1", "1.0",
+                           "9223372036854775808", "-9223372036854775809", "99999999999999999999999"}) {
     INFO(text);
     CHECK_FALSE(parse_integer(text).has_value());
   }
