@@ -97,7 +97,9 @@ void LogQueue::become_writer() {
   writing_ = true;
 }
 
+// A sync lets the mutex go, and whoever ended a pass meanwhile has left its batches to the writer: nobody else would write them.
 void LogQueue::done_writing() {
+  if (bad_.is_ok()) (void)write_groups();
   writing_ = false;
   moved_.notify_all();
 }
@@ -208,7 +210,7 @@ void LogQueue::run() {
     if (bad_.is_ok()) {
       const bool full = segments_.back().bytes >= options_.segment_bytes;
       const bool unsynced = synced_seq() < logged_seq();
-      if (sync_wanted_ || (always && !pending_.empty())) {
+      if (sync_wanted_ || (always && (unsynced || !pending_.empty()))) {
         become_writer();
         sync_wanted_ = false;
         (void)write_groups();
@@ -250,7 +252,8 @@ void LogQueue::run() {
       mutex_.lock();
       if (moved) continue;
     }
-    if (!stop_ && !sync_wanted_ && !(always && !pending_.empty() && bad_.is_ok())) wake_.wait_for_ms(mutex_, kTickMs);
+    const bool more = always && bad_.is_ok() && (!pending_.empty() || synced_seq() < logged_seq());
+    if (!stop_ && !sync_wanted_ && !more) wake_.wait_for_ms(mutex_, kTickMs);
   }
   mutex_.unlock();
 }

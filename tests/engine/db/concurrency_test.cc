@@ -179,3 +179,29 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
   CHECK(wrong == 0);
   CHECK(db->close().is_ok());
 }
+
+// A batch that came while a sync had the log was left behind until the next write: its client waited for ever.
+TEST_CASE("what is committed while the log thread syncs for somebody is written without a further write") {
+  const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, fsync), {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  std::atomic<bool> stop{false};
+  // Somebody asks for syncs all the time, as range deletes and flushes do.
+  std::thread syncer([&] {
+    while (!stop) {
+      if (!db->wait_synced(db->visible_seq()).is_ok()) return;
+    }
+  });
+  for (int i = 0; i < 500; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(static_cast<std::uint64_t>(i)), "v");
+    REQUIRE(db->commit(batch).is_ok());
+    db->write_log();
+    // One client, which waits for each reply: nobody writes after it. A lost wake-up hangs here.
+    while (db->durable_seq() < batch.last_seq()) std::this_thread::yield();
+  }
+  stop = true;
+  syncer.join();
+}
