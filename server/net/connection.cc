@@ -57,8 +57,12 @@ std::uint64_t Connection::send_limit(std::uint64_t durable_seq) const {
   return out.end();
 }
 
-Connection::Io Connection::send(std::uint64_t durable_seq, LoopCounters& counters) {
+void Connection::open_gates(std::uint64_t durable_seq) {
   while (!gates.empty() && gates.front().seq <= durable_seq) gates.pop_front();
+}
+
+Connection::Io Connection::send(std::uint64_t durable_seq, LoopCounters& counters) {
+  open_gates(durable_seq);
   const std::uint64_t limit = gates.empty() ? out.end() : gates.front().from;
   std::size_t sent = 0;
   while (out.begin() < limit && sent < kSendPerRound) {
@@ -124,7 +128,7 @@ void Connection::close_gate(std::uint64_t durable_seq, std::int64_t now_ms) {
 }
 
 void Connection::give_up_gated(std::uint64_t durable_seq) {
-  while (!gates.empty() && gates.front().seq <= durable_seq) gates.pop_front();
+  open_gates(durable_seq);
   if (gates.empty()) return;
   // Everything before the gate is on its way or may go; what lies behind it is not known to be true.
   out.drop_from(gates.front().from);

@@ -37,6 +37,8 @@ class Connection final : public Client {
   void take_back(std::span<PendingCommand> part);
   /// Replies appended since the last call depend on seen_seq.
   void close_gate(std::uint64_t durable_seq, std::int64_t now_ms);
+  /// Forgets the gates that the log has reached, whether or not the socket takes what lies behind them.
+  void open_gates(std::uint64_t durable_seq);
   /// Replaces the replies whose outcome is unknown by one error and closes after it.
   void give_up_gated(std::uint64_t durable_seq);
 

@@ -370,6 +370,7 @@ void EventLoop::settle_failure(Connection& c) {
 
 void EventLoop::flush(Connection& c) {
   const std::uint64_t durable = gate_ == nullptr ? ~std::uint64_t{0} : gate_->durable_seq();
+  c.open_gates(durable);
   if (c.writable && !c.out.empty()) {
     const Connection::Io io = c.send(durable, counters_);
     if (io == Connection::Io::kError) return close(c);

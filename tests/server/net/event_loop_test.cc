@@ -251,6 +251,22 @@ TEST_CASE("replies wait for the log, earlier ones do not") {
   h.expect(fd, "+SEEN\r\n");
 }
 
+TEST_CASE("the log moves while the socket is full: the reply goes once there is room") {
+  Harness h;
+  const int fd = h.connect();
+  constexpr std::size_t kBig = 900'000;  // more than the socket takes, less than what stops the client's commands
+  h.send(fd, "BIG " + std::to_string(kBig) + "\r\n");
+  h.settle();
+  h.send(fd, "SEE 10\r\n");
+  h.settle();
+  h.gate.durable = 10;
+  h.loop->notify_durable();
+  h.settle();
+  const std::string big = bulk(std::string(kBig, 'x'));
+  CHECK(h.receive(fd, big.size()) == big);
+  h.expect(fd, "+SEEN\r\n");
+}
+
 TEST_CASE("replies whose outcome is unknown say so") {
   Harness h;
   const int fd = h.connect();
