@@ -139,13 +139,20 @@ struct Dispatcher::Job {
   }
 };
 
+/// What a command lacked, and has fetched. Belongs to the fetcher threads while `busy`.
+struct Dispatcher::Fetched {
+  MissSet set;
+  std::uint32_t rounds = 0;
+  std::atomic<bool> busy{false};
+};
+
 struct Dispatcher::Waiting final : Continuation {
-  std::vector<std::shared_ptr<MissSet>> fetched;  ///< one a round; their pins last until the command is done
-  std::shared_ptr<Job> job;                       ///< set once it runs or waits off the loop
+  std::shared_ptr<Fetched> fetched;  ///< one set for all tries: a later one finds what the earlier ones fetched
+  std::shared_ptr<Job> job;          ///< set once it runs or waits off the loop
 };
 
 Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
-    : env_(env), counters_(env.stats->add_dispatcher()), random_state_(seed), misses_(std::make_shared<MissSet>()) {
+    : env_(env), counters_(env.stats->add_dispatcher()), random_state_(seed), misses_(std::make_shared<Fetched>()) {
   prepared_.reserve(kWindow);
 }
 
@@ -240,6 +247,11 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
+  if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
+    pending.state = PendingCommand::State::kWaiting;  // resumed by somebody else
+    client.waiting = true;
+    return;
+  }
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (command->spec->has(kReplySynced)) return run_synced(pending, prepared);
 
@@ -250,7 +262,7 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
     reply.rollback(mark);
     waiting = static_cast<Waiting*>(pending.continuation.get());
     const bool may_leave = !command->spec->has(kWrite);
-    if (may_leave && waiting != nullptr && waiting->fetched.size() >= kFetchRounds) return start_offload(pending, prepared);
+    if (may_leave && waiting != nullptr && waiting->fetched->rounds >= kFetchRounds) return start_offload(pending, prepared);
     if (!fetch_pages(pending)) return;
     status = run_and_commit(pending, prepared, reply);
   }
@@ -263,7 +275,8 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
   const CommandSpec& spec = *prepared.command->spec;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-  const bool block = waiting != nullptr && waiting->fetched.size() >= kWriteRounds;
+  const bool block = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
+  MissSet& misses = misses_of(pending);
   const std::uint64_t random = next_random();
   const Reply::Mark mark = reply.mark();
   for (int i = 0; i < kMaxRetries; ++i) {
@@ -275,7 +288,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     }
     const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
     Ctx ctx{
-        env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, misses_.get()), batch_, reply,
+        env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, &misses), batch_, reply,
         session};
     ctx.client = &client;
     ctx.client_id = client.id;
@@ -295,25 +308,37 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     }
     if (status.code() != Code::kRetry) return status;
     reply.rollback(mark);
-    misses_->clear();
+    misses.pages.clear();
     counters_->retries.add(1);
     now_ = env_.db->now();
   }
   return Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
 }
 
+MissSet& Dispatcher::misses_of(const PendingCommand& pending) {
+  const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
+  return waiting != nullptr && waiting->fetched != nullptr ? waiting->fetched->set : misses_->set;
+}
+
 bool Dispatcher::fetch_pages(PendingCommand& pending) {
   Client& client = *pending.client;
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
-  std::shared_ptr<MissSet> misses = std::exchange(misses_, std::make_shared<MissSet>());
-  waiting.fetched.push_back(misses);
+  if (waiting.fetched == nullptr) waiting.fetched = std::exchange(misses_, std::make_shared<Fetched>());
+  std::shared_ptr<Fetched> fetched = waiting.fetched;
+  ++fetched->rounds;
   // Before the fetch, which may be over, and resume, before this function is.
+  fetched->busy.store(true, std::memory_order_relaxed);
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
-  MissSet* set = misses.get();
+  MissSet* set = &fetched->set;
   // The callback keeps the set, also when the client goes meanwhile.
-  if (env_.db->fetch(set, [misses = std::move(misses), loop = client.loop, id = client.id] { loop->resume(id); })) {
+  auto done = [fetched, loop = client.loop, id = client.id] {
+    fetched->busy.store(false, std::memory_order_release);
+    loop->resume(id);
+  };
+  if (env_.db->fetch(set, std::move(done))) {
+    fetched->busy.store(false, std::memory_order_relaxed);
     pending.state = PendingCommand::State::kNotRun;
     client.waiting = false;
     return true;
@@ -338,7 +363,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   static_cast<Waiting&>(*pending.continuation).job = job;
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
-  misses_->clear();
+  misses_of(pending).clear();
   counters_->offloaded.add(1);
   env_.offload->submit([job = std::move(job)] { job->run(); });
 }
@@ -415,7 +440,7 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
                         const Reply::Mark& mark) {
   if (!status.is_ok()) [[unlikely]] {
     reply.rollback(mark);
-    misses_->clear();
+    misses_of(pending).clear();
     send_error(reply, status);
     counters_->failed(command.index);
   }

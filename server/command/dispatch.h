@@ -12,9 +12,9 @@
 //
 // Waiting, three kinds, all through PendingCommand::continuation and ClientLoop::resume:
 //   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
-//     runs again, on the same loop, with the fetched pages pinned until it is done. A reader that still misses after kFetchRounds
-//     goes to an offload thread with a leased view. A writer goes on fetching (each round adds pins) and after kWriteRounds reads
-//     on the loop: it must not run elsewhere, since with one loop nothing is locked.
+//     runs again, on the same loop, with the fetched pages pinned and the fetched large values at hand until it is done. A reader
+//     that still misses after kFetchRounds goes to an offload thread with a leased view. A writer goes on fetching (each round adds
+//     to its set) and after kWriteRounds reads on the loop: it must not run elsewhere, since with one loop nothing is locked.
 //   * kOffload commands run on an offload thread at once, on copies of arguments and session.
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
 #pragma once
@@ -60,6 +60,7 @@ class Dispatcher final : public CommandSink {
     std::uint32_t first_key = 0, keys = 0;
   };
   struct Job;
+  struct Fetched;
   struct Waiting;
 
   void run_window(std::span<PendingCommand> commands);
@@ -74,6 +75,8 @@ class Dispatcher final : public CommandSink {
   Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
   /// True if everything was at hand: run again at once. False: the command waits.
   bool fetch_pages(PendingCommand& pending);
+  /// The set that a run of this command reads with: its own from the first fetch on.
+  MissSet& misses_of(const PendingCommand& pending);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
   void run_synced(PendingCommand& pending, const Prepared& prepared);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
@@ -93,7 +96,7 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;  ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  std::shared_ptr<MissSet> misses_;
+  std::shared_ptr<Fetched> misses_;  ///< of commands that have fetched nothing yet
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command

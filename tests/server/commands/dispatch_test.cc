@@ -63,6 +63,22 @@ TEST_CASE("a writer that misses stays on its loop and reads blocking in the end"
   CHECK(server("GET k") == "\"" + std::to_string(runs) + "\"");
 }
 
+TEST_CASE("a large value on disk is fetched once and then found, by readers and writers") {
+  CommandHarness server(families());
+  const std::string value(200'000, 'v');
+  for (const char* key : {"a", "b", "c"}) CHECK(show(server.raw({"SET", key, value})) == "OK");
+  REQUIRE(server.db->flush(0).is_ok());
+  server.settle();
+  CHECK(show(server.raw({"GET", "a"})) == "\"" + value + "\"");
+  CHECK(server.stats.totals().offloaded == 0);
+  const std::uint64_t before = server.db->stats().fetches;
+  CHECK(show(server.raw({"APPEND", "b", "xy"})) == "(integer) 200002");
+  CHECK(server.db->stats().fetches <= before + 2);  // the page, the value
+  CHECK(show(server.raw({"MGET", "a", "c", "none"})) == "[\"" + value + "\", \"" + value + "\", (nil)]");
+  CHECK(show(server.raw({"GETDEL", "c"})) == "\"" + value + "\"");
+  CHECK(server.stats.totals().offloaded == 0);
+}
+
 TEST_CASE("a write whose expiry passed before its commit runs again") {
   CommandHarness server(families());
   server("SET k 5 PX 100");
