@@ -1,0 +1,183 @@
+"""Reads and writes whose pages are on disk: a cache of one megabyte over files that bypass the system's page cache."""
+
+import random
+import socket
+import threading
+
+import pytest
+
+from conftest import receive_exactly
+from test_protocol import resp
+
+KEYS = 60_000
+COLD = ("storage.direct_io=true", "storage.block_cache=1MiB", "storage.memtable_size=1MiB")
+
+
+def value_of(i):
+    return b"%d:" % i + bytes([33 + i % 90]) * (i % 200)
+
+
+def large_of(i):
+    return (b"%08d" % i) * (9_000 + i * 1_000)  # over 64 KiB
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4])
+def cold(request, tmp_path_factory):
+    """A server whose data is nearly all on disk, with one, two and four event loops."""
+    from conftest import Server
+
+    server = Server(tmp_path_factory.mktemp("cold")).start(*COLD, f"server.threads={request.param}")
+    client = server.client()
+    for start in range(0, KEYS, 1000):
+        client.mset({f"k{i}": value_of(i) for i in range(start, start + 1000)})
+    for i in range(30):
+        client.set(f"large{i}", large_of(i))
+        client.set(f"n{i}", i)
+    client.execute_command("TREE.FLUSH")
+    client.execute_command("TREE.COMPACT")
+    yield server
+    assert server.stop() == 0, server.log()
+
+
+def waits(server):
+    return server.client().info("stats")["total_waits_for_disk"]
+
+
+def test_readers_wait_for_the_disk(cold):
+    client = cold.client()
+    before = waits(cold)
+    rng = random.Random(1)
+    for _ in range(300):
+        i = rng.randrange(KEYS)
+        assert client.get(f"k{i}") == value_of(i)
+    wanted = rng.sample(range(KEYS), 5000)
+    keys = [f"k{i}" for i in wanted] + ["absent"]
+    assert client.mget(keys) == [value_of(i) for i in wanted] + [None]
+    assert client.exists(*keys) == len(wanted)
+    assert waits(cold) > before + 100
+
+
+def test_large_values(cold):
+    client = cold.client()
+    for i in range(30):
+        assert client.get(f"large{i}") == large_of(i)
+    assert client.mget([f"large{i}" for i in range(30)]) == [large_of(i) for i in range(30)]
+    assert client.getrange("large3", 8, 15) == b"00000003"
+    assert client.append("large29", "xyz") == len(large_of(29)) + 3
+    assert client.get("large29") == large_of(29) + b"xyz"
+    client.set("large29", large_of(29))
+
+
+def test_writers_wait_for_the_disk(cold):
+    client = cold.client()
+    for i in range(30):
+        assert client.incr(f"n{i}") == i + 1
+        assert client.set(f"k{i}", "no", nx=True) is None
+        assert client.set(f"new{i}", "yes", nx=True)
+        assert client.getset(f"k{5000 + i}", value_of(5000 + i)) == value_of(5000 + i)
+        assert client.msetnx({f"k{9000 + i}": "x", f"other{i}": "y"}) == 0
+    client.delete(*[f"new{i}" for i in range(30)], *[f"n{i}" for i in range(30)])
+    client.mset({f"n{i}": i for i in range(30)})
+    client.execute_command("TREE.FLUSH")
+
+
+def test_pipelines_stay_in_order(cold):
+    def work(seed):
+        rng = random.Random(seed)
+        with cold.socket() as s:
+            for _ in range(5):
+                data, expected = b"", b""
+                for j in range(500):
+                    i = rng.randrange(KEYS)
+                    choice = rng.randrange(4)
+                    if choice == 0:
+                        data += resp("ECHO", j)
+                        expected += b"$%d\r\n%d\r\n" % (len(str(j)), j)
+                    elif choice == 1:
+                        key = f"own{seed}-{j}"
+                        data += resp("SET", key, j) + resp("INCR", key) + resp("DEL", key)
+                        expected += b"+OK\r\n:%d\r\n:1\r\n" % (j + 1)
+                    else:
+                        data += resp("GET", f"k{i}")
+                        expected += b"$%d\r\n%s\r\n" % (len(value_of(i)), value_of(i))
+                writer = threading.Thread(target=s.sendall, args=(data,))
+                writer.start()
+                got = receive_exactly(s, len(expected))
+                writer.join()
+                if got != expected:
+                    failures.append(seed)
+
+    failures = []
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_clients_that_go_while_they_wait(cold):
+    rng = random.Random(3)
+    for _ in range(100):
+        s = cold.socket()
+        keys = [f"k{rng.randrange(KEYS)}" for _ in range(50)]
+        s.sendall(resp("MGET", *keys) + resp("DBSIZE") + resp("INCR", "gone") + resp("GET", "large7"))
+        if rng.random() < 0.5:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
+        s.close()
+    assert cold.client().ping()
+    cold.client().delete("gone")
+
+
+def test_clients_killed_while_they_wait(cold):
+    admin = cold.client()
+    for _ in range(20):
+        with cold.socket() as s:
+            s.sendall(resp("CLIENT", "ID"))
+            answer = s.recv(100)
+            s.sendall(resp("KEYS", "*1*") + resp("GET", "k77"))
+            admin.execute_command("CLIENT", "KILL", "ID", int(answer[1:]))
+    assert admin.get("k77") == value_of(77)
+
+
+def test_no_update_is_lost(cold):
+    counters = [f"count{i}" for i in range(5)]
+    cold.client().mset({c: 0 for c in counters})
+    cold.client().execute_command("TREE.FLUSH")
+
+    def work(seed):
+        rng = random.Random(seed)
+        client = cold.client()
+        for _ in range(10):
+            with client.pipeline(transaction=False) as pipe:
+                for _ in range(100):
+                    chosen = rng.choice(counters)
+                    pipe.incr(chosen)
+                    pipe.get(f"k{rng.randrange(KEYS)}")
+                pipe.execute()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(12)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sum(int(v) for v in cold.client().mget(counters)) == 12 * 10 * 100
+    cold.client().delete(*counters)
+
+
+def test_stopping_while_commands_wait(fresh):
+    fresh.start(*COLD, "server.threads=2")
+    client = fresh.client()
+    for start in range(0, 20_000, 1000):
+        client.mset({f"k{i}": value_of(i) for i in range(start, start + 1000)})
+    client.execute_command("TREE.FLUSH")
+    sockets = []
+    for i in range(50):
+        s = fresh.socket()
+        s.sendall(resp("MGET", *[f"k{(i * 397 + j * 31) % 20_000}" for j in range(500)]) + resp("KEYS", "*") + resp("INCR", "n"))
+        sockets.append(s)
+    assert fresh.stop() == 0, fresh.log()
+    for s in sockets:
+        s.close()
+    fresh.start(*COLD)
+    assert fresh.client().get("k19999") == value_of(19_999)
