@@ -20,7 +20,8 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
       table->reader->verify(&report.errors, &report.pages, &report.entries);
       if (!(table->reader->stats() == table->meta->stats)) {
-        report.errors.push_back("table " + std::to_string(table->meta->data_file) + ": its properties differ from the manifest's");
+        report.errors.push_back("table " + std::to_string(table->meta->data_file) +
+                                ": its properties differ from the manifest's");
       }
       if (closing_) return Status::aborted("the database is closing");
     }

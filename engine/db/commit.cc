@@ -2,14 +2,19 @@
 //
 // Invariants:
 //   * Log order is seq order: enqueue() happens in the critical section.
-//   * A frozen memtable is complete once visible_seq reaches its last seq: who was given a memtable in the critical section inserts
+//   * A frozen memtable is complete once visible_seq reaches its last seq: who was given a memtable in the critical section
+//   inserts
 //     before it publishes, and publishing is in seq order.
 //   * A view of (tree view, visible_seq) read in this order and re-checked has every operation up to its seq: a new memtable is
 //     published before any operation is sequenced into it.
+//   * The mapping of databases is there twice: database_trees_ as the next batch sees it, databases_ as readers do. The second
+//   one
+//     changes in the same step as visible_seq, so that nobody sees half a batch, or a FLUSHDB that visible_seq does not cover
+//     yet.
 #include <thread>
 
-#include "base/invariant.h"
 #include "base/hash.h"
+#include "base/invariant.h"
 #include "db/db_impl.h"
 
 namespace ebbtide {
@@ -23,7 +28,8 @@ struct DbImpl::Inserts {
   };
   std::vector<Target> more;
   Target first{kNoTree, nullptr, StampMode::kWriteTime};
-  SeqNum previous = 0;  // what visible_seq must be before this batch shows
+  std::vector<std::pair<DatabaseId, Tree*>> remapped;  // for readers, when the batch shows
+  SeqNum previous = 0;                                 // what visible_seq must be before this batch shows
 
   void add(const Target& t) {
     if (first.memtable == nullptr) {
@@ -57,7 +63,7 @@ Status DbImpl::commit(WriteBatch& batch) {
     if (target != nullptr) insert_operation(*target->memtable, op, seq, batch.time(), target->stamp);
     ++seq;
   }
-  publish(inserts.previous, batch.last_seq());
+  publish(inserts, batch.last_seq());
   ThreadCounters& mine = counters_.mine();
   ThreadCounters::add(mine.commits, 1);
   ThreadCounters::add(mine.operations, batch.count());
@@ -75,82 +81,79 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
   last_time_ = time;
   inserts->previous = next_seq_ - 1;
 
-  // Trees first: creating one takes a seq of its own, before the batch's.
-  std::size_t cursor = 0, before = 0;
-  WriteBatch::Op op;
+  // Trees first: creating one takes a seq of its own, before the batch's. Changes of the mapping take effect in the batch's
+  // order.
+  bool mapping_changes = false;
   DatabaseId last_database = ~DatabaseId{0};
-  Tree* tree = nullptr;
-  std::vector<DatabaseId> flushed;
-  const bool simple = [&] {
-    while (batch.next_op(&cursor, &op)) {
-      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) return false;
-      if (op.tree != last_database) {
-        last_database = op.tree;
-        if (last_database >= settings_.databases) return false;
-        tree = tree_for_write(last_database, time);
-      }
-      batch.set_op_tree(before, tree->id);
-      if (inserts->find(tree->id) == nullptr) {
-        if (tree->active->memory_bytes() >= settings_.memtable_size) freeze(*tree);
-        inserts->add({tree->id, tree->active, tree->stamp});
-      }
-      before = cursor;
+  TreeId last_tree = kNoTree;
+  std::size_t cursor = 0, at = 0;
+  WriteBatch::Op op;
+  for (; batch.next_op(&cursor, &op); at = cursor) {
+    if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
+      change_mapping(batch, at, op, inserts);
+      mapping_changes = true;
+      last_database = ~DatabaseId{0};
+    } else if (op.tree == last_database) {
+      batch.set_op_tree(at, last_tree);
+    } else {
+      last_database = op.tree;
+      last_tree = place_operation(batch, at, op, time, inserts);
     }
-    return true;
-  }();
-  ASSERT_MSG(simple || before == 0 || op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases,
-             "a batch names a database that there is not");
-
-  if (!simple) {
-    // Mapping changes take effect in the batch's order: go on from the first of them, operation by operation.
-    do {
-      if (op.kind == OpKind::kFlushDatabase) {
-        const auto database = static_cast<DatabaseId>(op.lo);
-        TreePtr old = database_trees_.at(database);
-        TreePtr fresh = make_tree(versions_->new_tree(), database, tree_settings_[database].stamp);
-        trees_[fresh->id] = fresh;
-        batch.set_op_tree(before, fresh->id, old == nullptr ? kNoTree : old->id);
-        map_database(database, fresh);
-        if (old != nullptr) drop_tree(std::move(old));
-      } else if (op.kind == OpKind::kSwapDatabases) {
-        const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
-        TreePtr tree_a = database_trees_.at(a), tree_b = database_trees_.at(b);
-        map_database(a, tree_b);
-        map_database(b, tree_a);
-      } else {
-        tree = tree_for_write(op.tree, time);
-        batch.set_op_tree(before, tree->id);
-        if (inserts->find(tree->id) == nullptr) {
-          if (tree->active->memory_bytes() >= settings_.memtable_size) freeze(*tree);
-          inserts->add({tree->id, tree->active, tree->stamp});
-        }
-      }
-      before = cursor;
-    } while (batch.next_op(&cursor, &op));
   }
-
   batch.set_header(next_seq_, time, 0);
   next_seq_ += batch.count();
-  if (!simple) {
+  if (mapping_changes) {
     databases_seq_ = batch.last_seq();
     schedule_database_changes();
   }
-  const auto touch = [&](TreeId id) {
-    auto it = trees_.find(id);
-    if (it == trees_.end()) return;  // flushed later in the same batch
-    Tree& t = *it->second;
-    if (t.active_first_seq == 0) t.active_first_seq = batch.first_seq();
-    t.active_last_seq = batch.last_seq();
-  };
-  if (inserts->first.memtable != nullptr) touch(inserts->first.tree);
-  for (const Inserts::Target& t : inserts->more) touch(t.tree);
+  if (inserts->first.memtable != nullptr) mark_active(inserts->first.tree, batch);
+  for (const Inserts::Target& t : inserts->more) mark_active(t.tree, batch);
   log_->enqueue(batch);
   return Status::ok();
 }
 
-Tree* DbImpl::tree_for_write(DatabaseId database, Millis time) {
-  Tree* tree = databases_[database].load(std::memory_order_relaxed);
-  if (tree != nullptr) return tree;
+// Finds the operation's tree, which is made if its database has none, and sees to it that the tree's memtable is among the
+// inserts.
+TreeId DbImpl::place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts) {
+  ASSERT_MSG(op.tree < settings_.databases, "a batch names a database that there is not");
+  Tree* tree = tree_for_write(op.tree, time, inserts);
+  batch.set_op_tree(at, tree->id);
+  if (inserts->find(tree->id) == nullptr) {
+    if (tree->active->memory_bytes() >= settings_.memtable_size) freeze(*tree);
+    inserts->add({tree->id, tree->active, tree->stamp});
+  }
+  return tree->id;
+}
+
+void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Inserts* inserts) {
+  const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
+  ASSERT_MSG(a < settings_.databases && (op.kind == OpKind::kFlushDatabase || b < settings_.databases),
+             "a batch names a database that there is not");
+  if (op.kind == OpKind::kFlushDatabase) {
+    TreePtr old = database_trees_[a];
+    TreePtr fresh = make_tree(versions_->new_tree(), a, tree_settings_[a].stamp);
+    trees_[fresh->id] = fresh;
+    batch.set_op_tree(at, fresh->id, old == nullptr ? kNoTree : old->id);
+    inserts->remapped.emplace_back(a, fresh.get());
+    database_trees_[a] = std::move(fresh);
+    if (old != nullptr) drop_tree(std::move(old));
+  } else {
+    std::swap(database_trees_[a], database_trees_[b]);
+    inserts->remapped.emplace_back(a, database_trees_[a].get());
+    inserts->remapped.emplace_back(b, database_trees_[b].get());
+  }
+}
+
+void DbImpl::mark_active(TreeId id, const WriteBatch& batch) {
+  auto it = trees_.find(id);
+  if (it == trees_.end()) return;  // flushed later in the same batch
+  Tree& tree = *it->second;
+  if (tree.active_first_seq == 0) tree.active_first_seq = batch.first_seq();
+  tree.active_last_seq = batch.last_seq();
+}
+
+Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts) {
+  if (Tree* tree = database_trees_[database].get(); tree != nullptr) return tree;
   TreePtr fresh = make_tree(versions_->new_tree(), database, tree_settings_[database].stamp);
   trees_[fresh->id] = fresh;
   WriteBatch create;
@@ -158,7 +161,8 @@ Tree* DbImpl::tree_for_write(DatabaseId database, Millis time) {
   create.set_header(next_seq_, time, 0);
   ++next_seq_;
   databases_seq_ = create.last_seq();
-  map_database(database, fresh);
+  inserts->remapped.emplace_back(database, fresh.get());
+  database_trees_[database] = fresh;
   log_->enqueue(create);
   schedule_database_changes();
   return fresh.get();
@@ -235,9 +239,15 @@ void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqN
     entry.value = op.value;
     entry.shared = op.shared;
     switch (stamp) {
-      case StampMode::kWriteTime: entry.delete_key = time; break;
-      case StampMode::kExpireTime: entry.delete_key = op.expiry == 0 ? kNoStamp : op.expiry; break;
-      case StampMode::kExplicit: entry.delete_key = op.stamp; break;
+      case StampMode::kWriteTime:
+        entry.delete_key = time;
+        break;
+      case StampMode::kExpireTime:
+        entry.delete_key = op.expiry == 0 ? kNoStamp : op.expiry;
+        break;
+      case StampMode::kExplicit:
+        entry.delete_key = op.stamp;
+        break;
     }
     SharedValue copy;
     if (op.value.size() > kLargeValueBytes && op.shared == nullptr) {  // read back from the log
@@ -253,12 +263,23 @@ void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqN
   memtable.insert({op.key, hash_key(op.key)}, entry);
 }
 
-void DbImpl::publish(SeqNum previous, SeqNum last) {
+void DbImpl::publish(const Inserts& inserts, SeqNum last) {
   // In seq order. Whoever is before us is between its critical section and here, so the wait is short.
-  for (int spins = 0; visible_seq_.load(std::memory_order_acquire) != previous;) {
+  for (int spins = 0; visible_seq_.load(std::memory_order_acquire) != inserts.previous;) {
     if (++spins > 64) std::this_thread::yield();
   }
+  if (inserts.remapped.empty()) {
+    visible_seq_.store(last, std::memory_order_release);
+    return;
+  }
+  // Whoever comes next in seq order may be here as soon as visible_seq has moved: one at a time.
+  std::uint64_t version = mapping_version_.load(std::memory_order_acquire);
+  for (; version % 2 != 0; version = mapping_version_.load(std::memory_order_acquire)) std::this_thread::yield();
+  mapping_version_.store(version + 1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const auto& [database, tree] : inserts.remapped) databases_[database].store(tree, std::memory_order_release);
   visible_seq_.store(last, std::memory_order_release);
+  mapping_version_.store(version + 2, std::memory_order_release);
 }
 
 }  // namespace ebbtide

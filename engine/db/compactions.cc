@@ -1,17 +1,25 @@
 // Plans become jobs, jobs become edits, edits become views.
 //
-// A job's inputs are marked busy from the moment its plan is chosen until its edit is installed or it failed; policies see the mark.
-// A new view takes over the open tables that stay and brings the new ones; tables that went are marked obsolete, and the last view
-// that holds one hands its files over for removal.
+// A job's inputs are marked busy from the moment its plan is chosen until its edit is installed or it failed; policies see the
+// mark. A new view takes over the open tables that stay and brings the new ones; tables that went are marked obsolete, and the
+// last view that holds one hands its files over for removal.
+//
+// A compaction that fails loses nothing and is tried again, ever more rarely: a full disk or a bad sector must not become a loop
+// that reads and writes at full speed for nothing.
 #include "base/invariant.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
+namespace {
+constexpr std::uint64_t kFirstRetryNs = 500'000'000;
+constexpr std::uint64_t kLastRetryNs = 4'000'000'000;  // within the 5 s in which a disk that has room again must be noticed
+}  // namespace
 
 // A pool of the caller's may turn after the database is gone.
 void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
-  pool_->submit(priority, [alive = alive_, task = std::move(task)] {
+  BackgroundPool* pool = priority == Priority::kHigh && flush_pool_ != nullptr ? flush_pool_.get() : pool_;
+  pool->submit(priority, [alive = alive_, task = std::move(task)] {
     if (*alive) task();
   });
 }
@@ -23,6 +31,7 @@ void DbImpl::schedule_compactions(const TreePtr& tree) {
       MutexLock lock(state_mutex_);
       if (closing_ || tree->dropped || tree->view_owner == nullptr || compactions_paused_ > 0) return;
       if (!background_error_.is_ok() || tree->jobs.running() >= pool_->width()) return;
+      if (!tree->compaction_error.is_ok() && clock_.mono_ns() < tree->compaction_retry_ns) return;
       const Version& version = *tree->view_owner->tables->version;
       const Millis now = time_.now();
       Plan plan = next_drop(*tree);
@@ -46,6 +55,7 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   tree->jobs.finish(job.id);
   {
     MutexLock lock(state_mutex_);
+    note_compaction(*tree, status);
     progress_.notify_all();
   }
   update_pressure();
@@ -53,10 +63,18 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   if (status.is_ok()) {
     schedule_compactions(tree);
   } else if (status.code() != Code::kAborted) {
-    // Writes go on: a compaction that fails loses nothing. It is tried again after the next flush or tick.
     say(Severity::kError, std::string("compaction failed: ") + status.to_string());
     if (status.code() == Code::kCorruption) background_failed(status, "compaction");
   }
+}
+
+void DbImpl::note_compaction(Tree& tree, const Status& status) {
+  if (status.code() == Code::kAborted) return;
+  tree.compaction_error = status;
+  tree.compaction_failures = status.is_ok() ? 0 : tree.compaction_failures + 1;
+  if (status.is_ok()) return;
+  const std::uint64_t wait = kFirstRetryNs << std::min(10u, tree.compaction_failures);
+  tree.compaction_retry_ns = clock_.mono_ns() + std::min(kLastRetryNs, wait);
 }
 
 Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
@@ -82,10 +100,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
   if (tree->dropped || current == nullptr) {
-    for (const FileMeta& output : result.outputs) {
-      (void)fs_.unlink(join_path(settings_.dir, data_file_name(output.data_file)));
-      (void)fs_.unlink(join_path(settings_.dir, metadata_file_name(output.metadata_file)));
-    }
+    unlink_tables(result.outputs);
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
@@ -93,6 +108,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));
   if (!committed.is_ok()) {
+    disown_tables(result.outputs);
     background_failed(committed, "compaction");
     return committed;
   }
@@ -112,13 +128,13 @@ Status DbImpl::install(const TreePtr& tree, const std::map<FileNum, std::shared_
 }
 
 Result<std::shared_ptr<TableReader>> DbImpl::open_table(const FileMeta& meta) {
-  return TableReader::open({&fs_, cache_.get(), settings_.dir, settings_.direct_io},
-                           {meta.data_file, meta.metadata_file, meta.data_bytes, meta.metadata_bytes, meta.data_checksum,
-                            meta.metadata_checksum});
+  return TableReader::open(
+      {&fs_, cache_.get(), settings_.dir, settings_.direct_io},
+      {meta.data_file, meta.metadata_file, meta.data_bytes, meta.metadata_bytes, meta.data_checksum, meta.metadata_checksum});
 }
 
-Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const VersionPtr& version, const TablesView* old,
-                                                                   const std::map<FileNum, std::shared_ptr<TableReader>>& opened) {
+Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(
+    const VersionPtr& version, const TablesView* old, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) {
   // By metadata file: a table whose metadata was replaced is another table to its readers.
   std::map<FileNum, OpenTablePtr> have;
   if (old != nullptr) {
@@ -184,6 +200,13 @@ CompactionEnv DbImpl::compaction_env(const TreePtr& tree, const std::atomic<bool
   return env;
 }
 
+std::vector<TreePtr> DbImpl::live_trees() {
+  MutexLock lock(commit_mutex_);
+  std::vector<TreePtr> trees;
+  for (const auto& [id, tree] : trees_) trees.push_back(tree);
+  return trees;
+}
+
 void DbImpl::purge_obsolete() {
   epoch_.collect();
   std::vector<TableFiles> files;
@@ -200,8 +223,9 @@ void DbImpl::purge_obsolete() {
   }
 }
 
-// By hand: flush, then merge all runs' files in the range into the oldest run's level, one plan at a time, until a single run has the
-// range. Whole files take part, so a little more than the range may be merged.
+// By hand: flush, then merge all runs' files in the range into the oldest run's level. One merge does it, once nothing is in its
+// way: everything that was there when it was asked for takes part. Whole files do, so a little more than the range may be merged;
+// their tombstones outside the range may have to stay, and what is flushed meanwhile is not waited for.
 Status DbImpl::compact(DatabaseId database, const KeyRange& range) {
   TreePtr tree = tree_of(database);
   if (tree == nullptr) return Status::ok();
@@ -244,6 +268,7 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
   }
   update_pressure();
   purge_obsolete();
+  *done = status.is_ok();
   // Jobs may abort each other; then the range is looked at again.
   return tree->dropped || status.code() == Code::kAborted ? Status::ok() : status;
 }

@@ -11,10 +11,16 @@ namespace ebbtide {
 
 struct alignas(64) ThreadCounters {
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
-  ReadCounters reads;  // plain; torn reads are impossible for aligned 64-bit words, and a scrape may lag
+  std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  /// What one read counted on its own stack.
+  void add(const ReadCounters& reads) {
+    if (reads.pages_read != 0) add(pages_read, reads.pages_read);
+    if (reads.filter_negatives != 0) add(filter_negatives, reads.filter_negatives);
+    if (reads.filter_false_positives != 0) add(filter_false_positives, reads.filter_false_positives);
   }
 };
 

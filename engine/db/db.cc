@@ -48,16 +48,14 @@ ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misse
   view.misses_ = misses;
   view.database_ = database;
   view.impl_ = impl_.get();
-  const Tree* tree = impl_->databases_[database].load(std::memory_order_acquire);
-  if (tree == nullptr) {
-    view.seq_ = visible_seq();
-    return view;
-  }
-  // The seq belongs to this tree view if no newer one came between (commit.cc).
+  // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read (commit.cc).
   for (;;) {
-    const TreeView* before = tree->view.load(std::memory_order_acquire);
+    const std::uint64_t mapping = impl_->mapping_version_.load(std::memory_order_acquire);
+    const Tree* tree = impl_->databases_[database].load(std::memory_order_acquire);
+    const TreeView* before = tree == nullptr ? nullptr : tree->view.load(std::memory_order_acquire);
     view.seq_ = visible_seq();
-    if (tree->view.load(std::memory_order_acquire) == before) {
+    const bool same_view = tree == nullptr || tree->view.load(std::memory_order_acquire) == before;
+    if (same_view && mapping % 2 == 0 && impl_->mapping_version_.load(std::memory_order_acquire) == mapping) {
       view.tree_ = before;
       return view;
     }
@@ -69,16 +67,22 @@ ReadView Db::lease(DatabaseId database) const {
   view.now_ = impl_->time_.now();
   view.database_ = database;
   view.impl_ = impl_.get();
+  EpochGuard guard(impl_->epoch_);
   for (;;) {
-    TreePtr tree = impl_->tree_of(database);
-    if (tree == nullptr) {
+    const std::uint64_t mapping = impl_->mapping_version_.load(std::memory_order_acquire);
+    const Tree* tree = impl_->databases_[database].load(std::memory_order_acquire);
+    std::shared_ptr<const TreeView> owner;
+    if (tree != nullptr) {
+      MutexLock lock(impl_->state_mutex_);
+      owner = tree->view_owner;  // null: dropped just now, its database has another
       view.seq_ = visible_seq();
-      return view;
+    } else {
+      view.seq_ = visible_seq();
     }
-    MutexLock lock(impl_->state_mutex_);
-    if (tree->view_owner == nullptr) continue;  // dropped just now: its database has another
-    view.seq_ = visible_seq();
-    view.lease_ = std::make_shared<Lease>(tree->view_owner, view.seq_, impl_->leases_);
+    if (mapping % 2 != 0 || impl_->mapping_version_.load(std::memory_order_acquire) != mapping) continue;
+    if (tree == nullptr) return view;
+    if (owner == nullptr) continue;
+    view.lease_ = std::make_shared<Lease>(std::move(owner), view.seq_, impl_->leases_);
     view.tree_ = view.lease_->view();
     return view;
   }
@@ -144,7 +148,7 @@ Status Db::set_memory_budget(std::uint64_t bytes) {
 void Db::pause_compactions() { impl_->compactions_paused_ += 1; }
 void Db::resume_compactions() {
   impl_->compactions_paused_ -= 1;
-  tick();
+  for (const TreePtr& tree : impl_->live_trees()) impl_->schedule_compactions(tree);
 }
 
 void Db::tick() { impl_->tick(); }

@@ -64,15 +64,38 @@ struct Tree {
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
   bool flush_queued = false;
+  Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
+  unsigned compaction_failures = 0;  ///< in a row
+  std::uint64_t compaction_retry_ns = 0;
 
-  JobRegistry jobs;                    ///< own synchronization
+  JobRegistry jobs;  ///< own synchronization
 };
 using TreePtr = std::shared_ptr<Tree>;
+
+/// Tables built by a flush, before their edit is committed.
+struct BuiltFlush {
+  struct Of {
+    TreePtr tree;
+    std::size_t memtables;  ///< how many of its oldest frozen ones
+    std::vector<FileMeta> outputs;
+  };
+  VersionEdit edit;
+  SeqNum relies_on = 0;
+  std::map<FileNum, std::shared_ptr<TableReader>> opened;
+  std::vector<Of> of;
+};
+
+/// Changes of the mapping of databases on their way to the manifest.
+struct DatabaseChanges {
+  SeqNum seq = 0;  ///< of the last operation on the mapping; 0 = nothing changed
+  std::vector<TreePtr> dropped;
+};
 
 /// What a leased view holds.
 class Lease {
  public:
-  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, std::atomic<std::uint64_t>& count) : view_(std::move(view)), seq_(seq), count_(count) {
+  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, std::atomic<std::uint64_t>& count)
+      : view_(std::move(view)), seq_(seq), count_(count) {
     count_.fetch_add(1, std::memory_order_relaxed);
   }
   ~Lease() { count_.fetch_sub(1, std::memory_order_relaxed); }
@@ -125,26 +148,38 @@ struct DbImpl {
   // commit.cc
   struct Inserts;
   Status sequence(WriteBatch& batch, Inserts* inserts) REQUIRES(commit_mutex_);
-  Tree* tree_for_write(DatabaseId database, Millis time) REQUIRES(commit_mutex_);
+  TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
+      REQUIRES(commit_mutex_);
+  void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Inserts* inserts) REQUIRES(commit_mutex_);
+  void mark_active(TreeId id, const WriteBatch& batch) REQUIRES(commit_mutex_);
+  Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
   TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
-  void publish(SeqNum previous, SeqNum last);
+  void publish(const Inserts& inserts, SeqNum last);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
   // flush.cc
   void schedule_flush(const TreePtr& tree);
   void run_flush(const TreePtr& tree);
   Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
+  Status build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
+  Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
+  void install_flush(const BuiltFlush& built) REQUIRES(manifest_mutex_);
+  void unlink_tables(const std::vector<FileMeta>& tables);
+  void disown_tables(const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
   void schedule_database_changes();
-  Status commit_database_changes(bool log_failed) REQUIRES(manifest_mutex_);
+  Status commit_database_changes() REQUIRES(manifest_mutex_);
+  DatabaseChanges collect_database_changes(VersionEdit* edit) REQUIRES(manifest_mutex_);
+  void finish_database_changes(DatabaseChanges changes) REQUIRES(manifest_mutex_);
   Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
-  void remove_old_segments(SeqNum needed);
-  SeqNum oldest_unflushed();
+  void remove_old_segments() REQUIRES(manifest_mutex_);
+  SeqNum oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes);
   Status wait_for(const std::function<bool()>& done);
   // compactions.cc
   void submit(Priority priority, BackgroundPool::Task task);
   void schedule_compactions(const TreePtr& tree);
   void run_job(const TreePtr& tree, const RunningJob& job);
+  void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
   void drop_tree(TreePtr tree) REQUIRES(commit_mutex_);
   Status install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) REQUIRES(manifest_mutex_);
@@ -158,20 +193,28 @@ struct DbImpl {
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   void purge_obsolete();
+  [[nodiscard]] std::vector<TreePtr> live_trees();
   void retire_tree(TreePtr tree);
   // write_stall.cc
   Status admit(const WriteBatch& batch);
+  Status stall(const WriteBatch& batch, std::uint32_t pressure);
   void update_pressure();
   void background_failed(const Status& status, const char* what);
   void heal();
+  Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
+  void advance_time_mark();
+  void look_at_disk(const std::vector<TreePtr>& trees);
+  void relieve_log();
+  void relieve_memory();
   void say(Severity severity, const std::string& text);
   // recovery.cc
   Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) NO_THREAD_SAFETY_ANALYSIS;
   Status replay_batch(WriteBatch& batch) REQUIRES(commit_mutex_);
   Status remove_leftovers();
   // read_path.cc
-  static Status finish_lookup(const ReadView& view, const Entry& entry, const FragmentedRangeTombstones::Cover* cover, Found* found,
-                              std::shared_ptr<const void> pin);
+  static Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
+  static Status finish_lookup(const ReadView& view, const Entry& entry, const FragmentedRangeTombstones::Cover* cover,
+                              Found* found, std::shared_ptr<const void> pin);
 
   [[nodiscard]] TreePtr tree_of(DatabaseId database) {
     MutexLock lock(commit_mutex_);
@@ -185,20 +228,25 @@ struct DbImpl {
   EventListener* const events_;
   const bool threads_;  ///< false: the caller's pool, no log thread, no fetchers
 
-  // --- own synchronization
+  // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
+  Mutex obsolete_mutex_;
+  std::vector<TableFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
+  ObsoleteSink obsolete_sink_;
   Epoch epoch_;
   EngineTime time_;
   Counters counters_;
   std::unique_ptr<BlockCache> cache_;
   std::unique_ptr<LogQueue> log_;
   std::unique_ptr<PageFetcher> fetcher_;
-  std::unique_ptr<ThreadPool> own_pool_;
+  std::unique_ptr<ThreadPool> own_pool_;    ///< compactions
+  std::unique_ptr<ThreadPool> flush_pool_;  ///< a thread for flushes and healing: they must not wait for a long merge to end
   BackgroundPool* pool_ = nullptr;
   const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
   std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
   std::atomic<SeqNum> visible_seq_{0};
-  std::array<std::atomic<Tree*>, 1024> databases_{};
+  std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
+  std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<std::uint64_t> memory_budget_{0};
   std::atomic<bool> closing_{false};
@@ -206,17 +254,20 @@ struct DbImpl {
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
+  Mutex tick_mutex_;  ///< before all others; one tick at a time
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
+  std::vector<TableFiles> disowned_
+      GUARDED_BY(manifest_mutex_);  ///< of edits that failed, and may be on disk until the next roll
 
   Mutex commit_mutex_;
   SeqNum next_seq_ GUARDED_BY(commit_mutex_) = 1;
   Millis last_time_ GUARDED_BY(commit_mutex_) = 0;
-  std::vector<TreePtr> database_trees_ GUARDED_BY(commit_mutex_);
+  std::vector<TreePtr> database_trees_ GUARDED_BY(commit_mutex_);      ///< as the next batch sees them
   std::vector<TreeSettings> tree_settings_ GUARDED_BY(commit_mutex_);  ///< by database, for trees to come
-  std::map<TreeId, TreePtr> trees_ GUARDED_BY(commit_mutex_);       ///< live ones
-  std::vector<TreePtr> dropped_trees_ GUARDED_BY(commit_mutex_);    ///< in the manifest still
-  SeqNum databases_seq_ GUARDED_BY(commit_mutex_) = 0;              ///< last operation on the mapping of databases
+  std::map<TreeId, TreePtr> trees_ GUARDED_BY(commit_mutex_);          ///< live ones
+  std::vector<TreePtr> dropped_trees_ GUARDED_BY(commit_mutex_);       ///< in the manifest still
+  SeqNum databases_seq_ GUARDED_BY(commit_mutex_) = 0;                 ///< last operation on the mapping of databases
   SeqNum databases_seq_committed_ GUARDED_BY(commit_mutex_) = 0;
 
   Mutex state_mutex_;
@@ -225,14 +276,11 @@ struct DbImpl {
   Status background_error_ GUARDED_BY(state_mutex_);
   std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;
 
-  Mutex obsolete_mutex_;
-  std::vector<TableFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
-  ObsoleteSink obsolete_sink_;
-
   // pressure (write_stall.cc); read on every commit, written rarely
   std::atomic<bool> read_only_{false};
   std::atomic<bool> disk_full_{false};
   std::atomic<bool> out_of_memory_{false};
+  std::atomic<bool> stuck_{false};                   ///< the stop is due to runs, and compactions of that tree fail
   std::atomic<std::uint32_t> slowdown_permille_{0};  ///< 0 = none, 1000 = stop
   std::atomic<StallReason> stall_reason_{StallReason::kNone};
   std::array<std::atomic<std::uint64_t>, 4> stall_micros_{};

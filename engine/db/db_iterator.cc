@@ -12,7 +12,9 @@ std::unique_ptr<InternalIterator> run_child(const RunView& run, const KeyRange& 
   RunFiles files;
   files.files = run.tables().size();
   files.stats = [&run](std::size_t i) -> const TableStats& { return run.tables()[i]->meta->stats; };
-  files.open = [&run, bounds, fill_cache, counters](std::size_t i) { return run.reader(i).new_iterator({bounds, fill_cache, counters}); };
+  files.open = [&run, bounds, fill_cache, counters](std::size_t i) {
+    return run.reader(i).new_iterator({bounds, fill_cache, counters});
+  };
   return std::make_unique<RunIterator>(std::move(files), bounds);
 }
 
@@ -40,12 +42,24 @@ class DbIterator final : public Iterator {
   DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, ReadCounters* counters)
       : lease_(std::move(lease)), walk_(make_walk(*lease_, now, options, counters)) {}
 
-  void seek_to_first() override { move([&] { walk_.seek_to_first(); }); }
-  void seek_to_last() override { move([&] { walk_.seek_to_last(); }); }
-  void seek(Bytes target) override { move([&] { walk_.seek(target); }); }
-  void seek_before(Bytes target) override { move([&] { walk_.seek_before(target); }); }
-  void next() override { move([&] { walk_.next(); }); }
-  void prev() override { move([&] { walk_.prev(); }); }
+  void seek_to_first() override {
+    move([&] { walk_.seek_to_first(); });
+  }
+  void seek_to_last() override {
+    move([&] { walk_.seek_to_last(); });
+  }
+  void seek(Bytes target) override {
+    move([&] { walk_.seek(target); });
+  }
+  void seek_before(Bytes target) override {
+    move([&] { walk_.seek_before(target); });
+  }
+  void next() override {
+    move([&] { walk_.next(); });
+  }
+  void prev() override {
+    move([&] { walk_.prev(); });
+  }
 
   [[nodiscard]] bool valid() const override { return status_.is_ok() && walk_.valid(); }
   [[nodiscard]] bool paused() const override { return status_.is_ok() && walk_.paused(); }

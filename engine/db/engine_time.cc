@@ -27,8 +27,8 @@ Millis EngineTime::tick() {
   }
   offset_.store(offset, std::memory_order_relaxed);
 
-  // The mark stays kLead ahead of the wall clock, not of a time that leads already: crash after crash, the lead never exceeds kLead.
-  // Only a lead that no restart explains (the wall clock was set back) takes the mark along.
+  // The mark stays kLead ahead of the wall clock, not of a time that leads already: crash after crash, the lead never exceeds
+  // kLead. Only a lead that no restart explains (the wall clock was set back) takes the mark along.
   const auto running = static_cast<Millis>(boot + offset), mark = mark_.load(std::memory_order_relaxed);
   const bool explained = static_cast<std::int64_t>(running) - wall <= static_cast<std::int64_t>(kLead);
   const Millis next = explained ? static_cast<Millis>(wall) + kLead : running + kLead;

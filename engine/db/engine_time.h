@@ -2,10 +2,10 @@
 //
 //   engine time = max(persisted high-water mark + boot clock since, wall clock)
 //
-// It never goes back, across restarts either: a mark is made durable ahead of it (kLead) and it never passes the mark, so that after
-// any crash the next start begins at or after every time that was ever given out. Such a start is up to kLead ahead of the wall
-// clock; then time runs at half speed until the wall clock has caught up, or restarts would add up.
-// A step of the wall clock forward by more than a day while running is not followed: it is more likely an error than the truth.
+// It never goes back, across restarts either: a mark is made durable ahead of it (kLead) and it never passes the mark, so that
+// after any crash the next start begins at or after every time that was ever given out. Such a start is up to kLead ahead of the
+// wall clock; then time runs at half speed until the wall clock has caught up, or restarts would add up. A step of the wall clock
+// forward by more than a day while running is not followed: it is more likely an error than the truth.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ class EngineTime {
 
   /// One clock call. Never decreases; never passes the mark. Thread-safe.
   [[nodiscard]] Millis now() const {
-    const auto running = static_cast<Millis>(static_cast<std::int64_t>(clock_.boot_ms()) + offset_.load(std::memory_order_relaxed));
+    const auto running =
+        static_cast<Millis>(static_cast<std::int64_t>(clock_.boot_ms()) + offset_.load(std::memory_order_relaxed));
     Millis t = std::min(running, mark_.load(std::memory_order_relaxed));
     Millis last = last_.load(std::memory_order_relaxed);
     while (t > last && !last_.compare_exchange_weak(last, t, std::memory_order_relaxed)) {
@@ -37,8 +38,8 @@ class EngineTime {
     return std::max(t, last);
   }
 
-  /// Compares with the wall clock; to be called a few times a second by one thread. Returns the mark that should be made durable now,
-  /// or 0 if the present one is far enough ahead.
+  /// Compares with the wall clock; to be called a few times a second by one thread. Returns the mark that should be made durable
+  /// now, or 0 if the present one is far enough ahead.
   [[nodiscard]] Millis tick();
   /// The mark is durable: time may run up to it.
   void set_mark(Millis mark) { mark_.store(mark, std::memory_order_relaxed); }

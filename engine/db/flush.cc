@@ -1,8 +1,16 @@
 // Memtables become tables; changes of the mapping of databases reach the manifest.
 //
-// No edit says more than the log has durably: before an edit is committed the log is synced past the highest seq that it relies on.
-// The one exception is the rebuild after the log failed: then every memtable of every tree is written out in a single edit, which
-// makes everything that was visible durable at once, and the log starts anew behind it.
+// No edit says more than the log has durably: before an edit is committed the log is synced past the highest seq that it relies
+// on. The one exception is the rebuild after the log failed: then every memtable of every tree, and the mapping of databases, are
+// written out in a single edit, which makes everything that was visible durable at once, and the log starts anew behind it.
+//
+// An edit names the oldest log segment that is needed after it. A segment is removed only when a durable edit says that it may
+// go: a crash can undo some removals and not others, and what comes back must not be taken for the log.
+//
+// Tables without a place: those whose edit was not even tried are unlinked at once; those whose edit failed may be named by the
+// manifest's torn end, and go after the next roll.
+#include <algorithm>
+#include <set>
 #include <thread>
 
 #include "db/db_impl.h"
@@ -80,72 +88,118 @@ void DbImpl::run_flush(const TreePtr& tree) {
 
 // Readers and compactions go on while the tables are built: only the edit and its install need the manifest.
 Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
-  VersionEdit edit;
-  SeqNum relies_on = 0;
-  std::map<FileNum, std::shared_ptr<TableReader>> opened;
-  std::vector<std::pair<TreePtr, std::size_t>> flushed;  // how many of the oldest frozen memtables
-  {
+  if (!log_failed) {
     MutexLock manifest(manifest_mutex_);
-    TRY(commit_database_changes(log_failed));
+    TRY(commit_database_changes());
   }
+  BuiltFlush built;
   const Millis now = time_.now();
+  Status status;
   for (const TreePtr& tree : trees) {
-    std::vector<FrozenMemTable> frozen;
-    CompactionContext context;
-    VersionPtr version;
-    {
-      MutexLock lock(state_mutex_);
-      if (tree->view_owner != nullptr) version = tree->view_owner->tables->version;
-      frozen = tree->frozen;
-      context.settings = tree->settings;
-    }
-    if (frozen.empty() || version == nullptr) continue;
-    // Whoever was given one of these memtables has put its operation in once it is visible.
-    while (visible_seq_.load(std::memory_order_acquire) < frozen.back().last_seq) std::this_thread::yield();
-    context.now = now;
-    context.stamp = tree->stamp;
-    context.visible_seq = visible_seq_.load(std::memory_order_acquire);
-    std::vector<std::unique_ptr<InternalIterator>> iterators;
-    std::vector<FlushInput> inputs;
-    for (auto it = frozen.rbegin(); it != frozen.rend(); ++it) {
-      iterators.push_back(it->memtable->new_iterator());
-      inputs.push_back({iterators.back().get(), it->memtable->range_tombstones()});
-    }
-    TRY_ASSIGN(result, flush_to_run(inputs, *version, context, compaction_env(tree, &tree->dropped, &opened)));
-    result.edit.tree = tree->id;
-    result.edit.flushed_seq = frozen.back().last_seq;
-    relies_on = std::max(relies_on, frozen.back().last_seq);
-    flush_bytes_ += result.bytes_written;
-    flushes_ += 1;
-    flushed.emplace_back(tree, frozen.size());
-    edit.trees.push_back(std::move(result.edit));
+    status = build_tables(tree, now, &built);
+    if (!status.is_ok()) break;
   }
-  if (edit.trees.empty()) return Status::ok();
-  if (!log_failed) TRY(log_->wait_synced(relies_on));
-  edit.last_seq = log_failed ? visible_seq_.load() : relies_on;
-  // Segments before it may come back when a crash undoes their removal; they must not be taken for the log. After a failure the log
-  // begins anew in a segment that has a larger number than this fresh one.
-  edit.oldest_log = log_failed ? versions_->new_file() : log_->oldest_needed(oldest_unflushed());
+  if (status.is_ok() && !log_failed) {
+    if (built.of.empty()) return Status::ok();
+    status = log_->wait_synced(built.relies_on);
+  }
+  if (!status.is_ok()) {
+    for (const BuiltFlush::Of& of : built.of) unlink_tables(of.outputs);
+    return status;
+  }
   MutexLock manifest(manifest_mutex_);
-  std::erase_if(edit.trees, [&](const TreeEdit& e) { return versions_->tree(e.tree) == nullptr; });  // dropped meanwhile
-  std::erase_if(flushed, [&](const auto& f) { return versions_->tree(f.first->id) == nullptr; });
-  TRY(commit_edit(std::move(edit)));
-  for (auto& [tree, count] : flushed) {
-    {
-      // The memtables go in the same step in which the tables come: no view has both or neither.
-      MutexLock lock(state_mutex_);
-      auto view = std::make_shared<TreeView>(*tree->view_owner);
-      tree->frozen.erase(tree->frozen.begin(), tree->frozen.begin() + static_cast<std::ptrdiff_t>(count));
-      view->memtables.resize(view->memtables.size() - count);
-      auto tables = make_tables_view(versions_->tree(tree->id), view->tables.get(), opened);
-      ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
-      view->tables = std::move(tables).value();
-      publish_view(*tree, std::move(view));
-      progress_.notify_all();
-    }
+  return commit_flush(&built, log_failed);
+}
+
+// The frozen memtables of one tree as tables, and what the manifest has to hear of them.
+Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) {
+  std::vector<FrozenMemTable> frozen;
+  CompactionContext context;
+  VersionPtr version;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree->view_owner != nullptr) version = tree->view_owner->tables->version;
+    frozen = tree->frozen;
+    context.settings = tree->settings;
   }
-  remove_old_segments(oldest_unflushed());
+  if (frozen.empty() || version == nullptr) return Status::ok();
+  // Whoever was given one of these memtables has put its operation in once it is visible.
+  while (visible_seq_.load(std::memory_order_acquire) < frozen.back().last_seq) std::this_thread::yield();
+  context.now = now;
+  context.stamp = tree->stamp;
+  context.visible_seq = visible_seq_.load(std::memory_order_acquire);
+  std::vector<std::unique_ptr<InternalIterator>> iterators;
+  std::vector<FlushInput> inputs;
+  for (auto it = frozen.rbegin(); it != frozen.rend(); ++it) {
+    iterators.push_back(it->memtable->new_iterator());
+    inputs.push_back({iterators.back().get(), it->memtable->range_tombstones()});
+  }
+  TRY_ASSIGN(result, flush_to_run(inputs, *version, context, compaction_env(tree, &tree->dropped, &built->opened)));
+  result.edit.tree = tree->id;
+  result.edit.flushed_seq = frozen.back().last_seq;
+  built->relies_on = std::max(built->relies_on, frozen.back().last_seq);
+  built->edit.trees.push_back(std::move(result.edit));
+  built->of.push_back({tree, frozen.size(), std::move(result.outputs)});
+  flush_bytes_ += result.bytes_written;
+  flushes_ += 1;
   return Status::ok();
+}
+
+Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
+  VersionEdit edit;
+  DatabaseChanges changes;
+  if (log_failed) changes = collect_database_changes(&edit);
+  // Trees that were dropped meanwhile: nobody will ever name their tables.
+  std::set<TreeId> created, dropped;
+  for (const TreeEdit& tree : edit.trees) (tree.create ? created : dropped).insert(tree.tree);
+  const auto gone = [&](TreeId id) {
+    return dropped.count(id) != 0 || (versions_->tree(id) == nullptr && created.count(id) == 0);
+  };
+  for (const BuiltFlush::Of& of : built->of) {
+    if (gone(of.tree->id)) unlink_tables(of.outputs);
+  }
+  std::erase_if(built->of, [&](const BuiltFlush::Of& of) { return gone(of.tree->id); });
+  for (TreeEdit& tree : built->edit.trees) {
+    if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
+  }
+  edit.last_seq = log_failed ? visible_seq_.load() : built->relies_on;
+  // After a failure the log begins anew in a segment that has a larger number than this fresh one.
+  edit.oldest_log = log_failed ? versions_->new_file() : log_->oldest_needed(oldest_needed(built, changes));
+  if (Status status = commit_edit(std::move(edit)); !status.is_ok()) {
+    for (const BuiltFlush::Of& of : built->of) disown_tables(of.outputs);
+    return status;
+  }
+  install_flush(*built);
+  finish_database_changes(std::move(changes));
+  remove_old_segments();
+  return Status::ok();
+}
+
+// The memtables go in the same step in which the tables come: no view has both or neither.
+void DbImpl::install_flush(const BuiltFlush& built) {
+  MutexLock lock(state_mutex_);
+  for (const BuiltFlush::Of& of : built.of) {
+    Tree& tree = *of.tree;
+    auto view = std::make_shared<TreeView>(*tree.view_owner);
+    tree.frozen.erase(tree.frozen.begin(), tree.frozen.begin() + static_cast<std::ptrdiff_t>(of.memtables));
+    view->memtables.resize(view->memtables.size() - of.memtables);
+    auto tables = make_tables_view(versions_->tree(tree.id), view->tables.get(), built.opened);
+    ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
+    view->tables = std::move(tables).value();
+    publish_view(tree, std::move(view));
+  }
+  progress_.notify_all();
+}
+
+void DbImpl::unlink_tables(const std::vector<FileMeta>& tables) {
+  for (const FileMeta& table : tables) {
+    (void)fs_.unlink(join_path(settings_.dir, data_file_name(table.data_file)));
+    (void)fs_.unlink(join_path(settings_.dir, metadata_file_name(table.metadata_file)));
+  }
+}
+
+void DbImpl::disown_tables(const std::vector<FileMeta>& tables) {
+  for (const FileMeta& table : tables) disowned_.push_back({table.data_file, table.metadata_file, 0, 0, 0, 0});
 }
 
 Status DbImpl::commit_edit(VersionEdit edit) {
@@ -154,21 +208,31 @@ Status DbImpl::commit_edit(VersionEdit edit) {
   return status;
 }
 
-// The smallest seq that only the log has; everything before is in tables or in the manifest.
-SeqNum DbImpl::oldest_unflushed() {
+// The smallest seq that only the log has once `built` and `changes` are committed; everything before is in tables or in the
+// manifest. A tree that was dropped counts for as long as a crash could take its dropping back.
+SeqNum DbImpl::oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes) {
   MutexLock commit(commit_mutex_);
   MutexLock lock(state_mutex_);
   SeqNum oldest = next_seq_;
-  if (databases_seq_committed_ < databases_seq_) oldest = databases_seq_committed_ + 1;
-  for (const auto& [id, tree] : trees_) {
-    if (!tree->frozen.empty()) oldest = std::min(oldest, tree->frozen.front().first_seq);
+  const SeqNum committed = std::max(databases_seq_committed_, changes.seq);
+  if (committed < databases_seq_) oldest = committed + 1;
+  const auto look_at = [&](const TreePtr& tree) {
+    std::size_t flushed = 0;
+    if (built != nullptr) {
+      for (const BuiltFlush::Of& of : built->of) flushed += of.tree == tree ? of.memtables : 0;
+    }
+    if (tree->frozen.size() > flushed) oldest = std::min(oldest, tree->frozen[flushed].first_seq);
     if (tree->active_first_seq != 0) oldest = std::min(oldest, tree->active_first_seq);
+  };
+  for (const auto& [id, tree] : trees_) look_at(tree);
+  for (const TreePtr& tree : dropped_trees_) {
+    if (std::find(changes.dropped.begin(), changes.dropped.end(), tree) == changes.dropped.end()) look_at(tree);
   }
   return oldest;
 }
 
-void DbImpl::remove_old_segments(SeqNum needed) {
-  for (FileNum file : log_->take_segments_before(needed)) {
+void DbImpl::remove_old_segments() {
+  for (FileNum file : log_->take_segments_below(versions_->oldest_log())) {
     const Status status = fs_.unlink(join_path(settings_.dir, log_file_name(file)));
     if (!status.is_ok()) say(Severity::kWarning, "cannot remove a log segment: " + status.to_string());
   }
@@ -188,7 +252,7 @@ void DbImpl::schedule_database_changes() {
         MutexLock lock(state_mutex_);
         database_changes_queued_ = false;
       }
-      if (!closing_) status = commit_database_changes(false);
+      if (!closing_) status = commit_database_changes();
     }
     if (!status.is_ok()) background_failed(status, "database change");
     {
@@ -199,50 +263,65 @@ void DbImpl::schedule_database_changes() {
   });
 }
 
-Status DbImpl::commit_database_changes(bool log_failed) {
+Status DbImpl::commit_database_changes() {
   VersionEdit edit;
-  std::vector<TreePtr> dropped;
-  SeqNum seq = 0;
-  {
-    MutexLock lock(commit_mutex_);
-    if (databases_seq_ == databases_seq_committed_) return Status::ok();
-    seq = databases_seq_;
-    dropped = dropped_trees_;
-    for (const auto& [id, tree] : trees_) {
-      if (versions_->tree(id) != nullptr) continue;
-      TreeEdit create;
-      create.tree = id;
-      create.create = true;
-      create.stamp = tree->stamp;
-      edit.trees.push_back(std::move(create));
-    }
-    for (const TreePtr& tree : dropped) {
-      if (versions_->tree(tree->id) == nullptr) continue;
-      TreeEdit drop;
-      drop.tree = tree->id;
-      drop.drop = true;
-      edit.trees.push_back(std::move(drop));
-    }
-    for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
-      const TreeId now = database_trees_[d] == nullptr ? kNoTree : database_trees_[d]->id;
-      auto it = versions_->databases().find(d);
-      if (now != (it == versions_->databases().end() ? kNoTree : it->second)) edit.databases.emplace_back(d, now);
-    }
-  }
+  DatabaseChanges changes = collect_database_changes(&edit);
+  if (changes.seq == 0) return Status::ok();
   // Dropping unlinks: it must not be done for an operation that a crash could still take back.
-  if (!log_failed) TRY(log_->wait_synced(seq));
-  edit.databases_seq = seq;
-  edit.last_seq = seq;
+  TRY(log_->wait_synced(changes.seq));
+  edit.oldest_log = log_->oldest_needed(oldest_needed(nullptr, changes));
   TRY(commit_edit(std::move(edit)));
+  finish_database_changes(std::move(changes));
+  remove_old_segments();
+  return Status::ok();
+}
+
+// What the manifest does not know yet of trees and of who has which: creations first, so that later parts of the edit may use
+// them.
+DatabaseChanges DbImpl::collect_database_changes(VersionEdit* edit) {
+  MutexLock lock(commit_mutex_);
+  DatabaseChanges changes;
+  if (databases_seq_ == databases_seq_committed_) return changes;
+  changes.seq = databases_seq_;
+  changes.dropped = dropped_trees_;
+  for (const auto& [id, tree] : trees_) {
+    if (versions_->tree(id) != nullptr) continue;
+    TreeEdit create;
+    create.tree = id;
+    create.create = true;
+    create.stamp = tree->stamp;
+    edit->trees.push_back(std::move(create));
+  }
+  for (const TreePtr& tree : changes.dropped) {
+    if (versions_->tree(tree->id) == nullptr) continue;
+    TreeEdit drop;
+    drop.tree = tree->id;
+    drop.drop = true;
+    edit->trees.push_back(std::move(drop));
+  }
+  for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
+    const TreeId now = database_trees_[d] == nullptr ? kNoTree : database_trees_[d]->id;
+    auto it = versions_->databases().find(d);
+    if (now != (it == versions_->databases().end() ? kNoTree : it->second)) edit->databases.emplace_back(d, now);
+  }
+  edit->databases_seq = edit->last_seq = changes.seq;
+  return changes;
+}
+
+void DbImpl::finish_database_changes(DatabaseChanges changes) {
+  if (changes.seq == 0) return;
   {
     MutexLock lock(commit_mutex_);
-    databases_seq_committed_ = seq;
-    for (const TreePtr& tree : dropped) std::erase(dropped_trees_, tree);
+    databases_seq_committed_ = changes.seq;
+    for (const TreePtr& tree : changes.dropped) std::erase(dropped_trees_, tree);
   }
-  // A writer that was given a memtable of a dropped tree may still be putting its operation in.
-  while (visible_seq_.load(std::memory_order_acquire) < seq) std::this_thread::yield();
-  for (TreePtr& tree : dropped) retire_tree(std::move(tree));
-  return Status::ok();
+  // A writer that was given a memtable of a dropped tree may still be putting its operation in, and readers may still be sent
+  // there.
+  while (visible_seq_.load(std::memory_order_acquire) < changes.seq ||
+         mapping_version_.load(std::memory_order_acquire) % 2 != 0) {
+    std::this_thread::yield();
+  }
+  for (TreePtr& tree : changes.dropped) retire_tree(std::move(tree));
 }
 
 // Its files go when the last reader lets go of them.

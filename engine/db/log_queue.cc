@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+
 #include "base/coding.h"
 #include "base/invariant.h"
 
@@ -68,28 +70,37 @@ void LogQueue::enqueue(const WriteBatch& batch) {
   batch.append_payload(&pieces);
   MutexLock lock(mutex_);
   if (!bad_.is_ok()) return;  // commit has refused, or its reply will: nothing may follow a hole
-  put_u32(&pending_.bytes, static_cast<std::uint32_t>(batch.payload_bytes()));
+  if (!pending_.empty() && pending_.bytes.size() + pending_.splice_bytes + batch.payload_bytes() > kMaxGroupBytes) {
+    full_groups_.push_back(std::move(pending_));
+    pending_ = {};
+  }
+  append_batch(&pending_, batch, pieces);
+  has_pending_.store(true, std::memory_order_relaxed);
+}
+
+// Shared values are not copied: the group notes where they belong.
+void LogQueue::append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces) {
+  put_u32(&group->bytes, static_cast<std::uint32_t>(batch.payload_bytes()));
+  group->last_seq = batch.last_seq();
   if (pieces.size() == 1) {
-    pending_.bytes.append(pieces[0]);
-  } else {
-    std::size_t cursor = 0;
-    WriteBatch::Op op;
-    std::vector<const SharedValue*> shared;
-    while (batch.next_op(&cursor, &op)) {
-      if (op.shared != nullptr) shared.push_back(op.shared);
-    }
-    for (std::size_t i = 0, next = 0; i < pieces.size(); ++i) {
-      if (next < shared.size() && pieces[i].data() == (*shared[next])->data()) {
-        pending_.splices.push_back({pending_.bytes.size(), *shared[next]});
-        pending_.splice_bytes += pieces[i].size();
-        ++next;
-      } else {
-        pending_.bytes.append(pieces[i]);
-      }
+    group->bytes.append(pieces[0]);
+    return;
+  }
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  std::vector<const SharedValue*> shared;
+  while (batch.next_op(&cursor, &op)) {
+    if (op.shared != nullptr) shared.push_back(op.shared);
+  }
+  for (std::size_t i = 0, next = 0; i < pieces.size(); ++i) {
+    if (next < shared.size() && pieces[i].data() == (*shared[next])->data()) {
+      group->splices.push_back({group->bytes.size(), *shared[next]});
+      group->splice_bytes += pieces[i].size();
+      ++next;
+    } else {
+      group->bytes.append(pieces[i]);
     }
   }
-  pending_.last_seq = batch.last_seq();
-  has_pending_.store(true, std::memory_order_relaxed);
 }
 
 void LogQueue::become_writer() {
@@ -106,18 +117,38 @@ void LogQueue::done_writing() {
 
 void LogQueue::fail(const Status& status) {
   if (bad_.is_ok()) bad_ = status.with_context("write-ahead log");
+  failed_.store(true, std::memory_order_release);
   moved_.notify_all();
 }
 
 void LogQueue::notify_listener() {
-  if (listener_) listener_();
+  if (listening_.load(std::memory_order_acquire)) listener_();
 }
 
-void LogQueue::set_listener(std::function<void()> listener) { listener_ = std::move(listener); }
+void LogQueue::set_listener(std::function<void()> listener) {
+  ASSERT_MSG(!listening_, "the listener is set once");
+  if (!listener) return;
+  listener_ = std::move(listener);
+  listening_.store(true, std::memory_order_release);
+}
+
+// Under `always` what was only written so far has to be synced, and waits for nobody's next write.
+void LogQueue::set_fsync(FsyncMode mode) {
+  {
+    MutexLock lock(mutex_);
+    fsync_.store(mode, std::memory_order_relaxed);
+  }
+  wake_.notify_one();
+}
 
 Status LogQueue::write_groups() {
-  while (bad_.is_ok() && !pending_.empty()) {
-    std::swap(pending_, in_flight_);
+  while (bad_.is_ok() && !queue_empty()) {
+    if (full_groups_.empty()) {
+      std::swap(pending_, in_flight_);
+    } else {
+      in_flight_ = std::move(full_groups_.front());
+      full_groups_.pop_front();
+    }
     has_pending_.store(false, std::memory_order_relaxed);
     LogRecord record;
     in_flight_.append_pieces(&record);
@@ -157,7 +188,7 @@ void LogQueue::sync_as_writer() {
 }
 
 void LogQueue::switch_segment() {
-  sync_as_writer();
+  if (synced_seq() < logged_seq()) sync_as_writer();
   if (!bad_.is_ok()) return;
   mutex_.unlock();
   (void)writer_->close();
@@ -171,7 +202,16 @@ void LogQueue::switch_segment() {
   segments_.push_back({writer_->file(), logged_seq(), 0});
 }
 
-bool LogQueue::sync_due() const { return options_.clock->mono_ns() - last_sync_ns_ >= kSecond; }
+bool LogQueue::wants_group_sync() const {
+  if (!bad_.is_ok()) return false;  // waiters see that
+  const bool something = synced_seq() < logged_seq() || !queue_empty();
+  return something && (sync_wanted_ > synced_seq() || fsync() == FsyncMode::kAlways);
+}
+
+bool LogQueue::wants_timed_sync() const {
+  return fsync() == FsyncMode::kEverySecond && synced_seq() < logged_seq() &&
+         options_.clock->mono_ns() - last_sync_ns_ >= kSecond;
+}
 
 void LogQueue::write() {
   if (options_.own_thread) {
@@ -188,12 +228,10 @@ void LogQueue::write() {
     if (bad_.is_ok()) (void)write_groups();
     if (!options_.own_thread && bad_.is_ok()) {
       const bool always = fsync() == FsyncMode::kAlways;
-      if (always || (fsync() == FsyncMode::kEverySecond && sync_due())) {
-        if (synced_seq() < logged_seq()) sync_as_writer();
-      }
-      if (bad_.is_ok() && segments_.back().bytes >= options_.segment_bytes) switch_segment();
+      if ((always && synced_seq() < logged_seq()) || wants_timed_sync()) sync_as_writer();
+      if (bad_.is_ok() && segment_full()) switch_segment();
     }
-    if (options_.own_thread && segments_.back().bytes >= options_.segment_bytes) wake_.notify_one();
+    if (options_.own_thread && segment_full()) wake_.notify_one();
     done_writing();
   }
   notify_listener();
@@ -204,58 +242,69 @@ void LogQueue::run() {
   std::uint64_t last_tick = 0;
   mutex_.lock();
   while (!stop_) {
-    const bool always = fsync() == FsyncMode::kAlways;
-    bool moved = false;
-    if (!bad_.is_ok()) sync_wanted_ = false;  // waiters see bad_
-    if (bad_.is_ok()) {
-      const bool full = segments_.back().bytes >= options_.segment_bytes;
-      const bool unsynced = synced_seq() < logged_seq();
-      if (sync_wanted_ || (always && (unsynced || !pending_.empty()))) {
-        become_writer();
-        sync_wanted_ = false;
-        (void)write_groups();
-        if (bad_.is_ok() && synced_seq() < logged_seq()) sync_as_writer();
-        done_writing();
-        moved = true;
-      } else if (full || (fsync() == FsyncMode::kEverySecond && unsynced && sync_due())) {
-        // The long part of the sync goes on beside appends; only a switch shuts them out, for the little that came since.
-        const SeqNum covered = logged_seq();
-        mutex_.unlock();
-        const Status status = writer_->sync();
-        mutex_.lock();
-        last_sync_ns_ = options_.clock->mono_ns();
-        if (!status.is_ok()) {
-          fail(status);
-        } else {
-          syncs_.fetch_add(1, std::memory_order_relaxed);
-          if (covered > synced_seq()) synced_seq_.store(covered, std::memory_order_release);
-          moved_.notify_all();
-          if (full) {
-            become_writer();
-            if (bad_.is_ok()) switch_segment();
-            if (bad_.is_ok()) (void)write_groups();
-            done_writing();
-          }
-        }
-        moved = true;
-      }
-    }
+    bool moved = work();
     const std::uint64_t now = options_.clock->mono_ns();
-    const bool tick = options_.on_tick && now - last_tick >= kTickMs * 1'000'000ull;
+    const bool tick = now - last_tick >= kTickMs * 1'000'000ull;
+    if (tick && !writing_ && bad_.is_ok() && !queue_empty()) {  // nobody ended a pass after these
+      writing_ = moved = true;
+      done_writing();
+    }
     if (tick || moved) {
       mutex_.unlock();
       if (moved) notify_listener();
       if (tick) {
         last_tick = now;
-        options_.on_tick();
+        if (options_.on_tick) options_.on_tick();
       }
       mutex_.lock();
-      if (moved) continue;
     }
-    const bool more = always && bad_.is_ok() && (!pending_.empty() || synced_seq() < logged_seq());
-    if (!stop_ && !sync_wanted_ && !more) wake_.wait_for_ms(mutex_, kTickMs);
+    if (!stop_ && !moved && !wants_group_sync()) wake_.wait_for_ms(mutex_, kTickMs);
   }
   mutex_.unlock();
+}
+
+bool LogQueue::work() {
+  if (!bad_.is_ok()) return false;
+  if (wants_group_sync()) {
+    write_and_sync();
+  } else if (segment_full() || wants_timed_sync()) {
+    sync_beside_appends();
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Somebody waits for the sync: what is queued goes along. A full segment ends here too, or under `always` it never would.
+void LogQueue::write_and_sync() {
+  become_writer();
+  (void)write_groups();
+  if (bad_.is_ok() && synced_seq() < logged_seq()) sync_as_writer();
+  if (bad_.is_ok() && segment_full()) switch_segment();
+  done_writing();
+}
+
+// Nobody waits for it. The long part of the sync goes on beside appends; only a switch shuts them out, for the little that came
+// since.
+void LogQueue::sync_beside_appends() {
+  const std::shared_ptr<LogWriter> writer = writer_;
+  const SeqNum covered = logged_seq();
+  mutex_.unlock();
+  const Status status = writer->sync();
+  mutex_.lock();
+  last_sync_ns_ = options_.clock->mono_ns();
+  if (writer != writer_) return;  // it failed otherwise, and the log has begun anew
+  if (!status.is_ok()) {
+    fail(status);
+    return;
+  }
+  syncs_.fetch_add(1, std::memory_order_relaxed);
+  if (covered > synced_seq()) synced_seq_.store(covered, std::memory_order_release);
+  moved_.notify_all();
+  if (!segment_full()) return;
+  become_writer();
+  if (bad_.is_ok() && segment_full()) switch_segment();
+  done_writing();
 }
 
 Status LogQueue::wait_durable(SeqNum seq) {
@@ -272,7 +321,7 @@ Status LogQueue::wait_synced(SeqNum seq) {
   MutexLock lock(mutex_);
   while (bad_.is_ok() && synced_seq() < seq) {
     if (options_.own_thread && !stop_) {
-      sync_wanted_ = true;
+      sync_wanted_ = std::max(sync_wanted_, seq);
       wake_.notify_one();
       moved_.wait(mutex_);
     } else {
@@ -288,6 +337,7 @@ Status LogQueue::wait_synced(SeqNum seq) {
 }
 
 Status LogQueue::status() const {
+  if (!failed()) return Status::ok();
   MutexLock lock(mutex_);
   return bad_;
 }
@@ -300,20 +350,24 @@ Status LogQueue::restart_after_failure(SeqNum last_seq) {
     become_writer();
     writer_ = std::move(fresh).value();
     pending_.clear();
+    full_groups_.clear();
+    has_pending_.store(false, std::memory_order_relaxed);
+    sync_wanted_ = 0;
     segments_.push_back({writer_->file(), last_seq, 0});
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
     bad_ = Status::ok();
+    failed_.store(false, std::memory_order_release);
     done_writing();
   }
   notify_listener();
   return Status::ok();
 }
 
-std::vector<FileNum> LogQueue::take_segments_before(SeqNum seq) {
+std::vector<FileNum> LogQueue::take_segments_below(FileNum oldest) {
   MutexLock lock(mutex_);
   std::vector<FileNum> files;
-  while (segments_.size() > 1 && segments_.front().last_seq < seq) {
+  while (segments_.size() > 1 && segments_.front().file < oldest) {
     files.push_back(segments_.front().file);
     segments_.pop_front();
   }

@@ -2,9 +2,11 @@
 //
 // What is queued between two writes is one record and one system call. Under `everysec` and `no`, whoever ends a pass writes the
 // queue, unless somebody is writing already (who then takes it along); the log thread only syncs and switches segments. Under
-// `always` the log thread writes and syncs, group after group. The record's payload is a sequence of (length u32, WriteBatch payload).
+// `always` the log thread writes and syncs, group after group. The record's payload is a sequence of (length u32, WriteBatch
+// payload).
 //
 // Segments: before a new one gets its first record the old one is synced, so that what survives a power loss is a prefix.
+// Groups: what is queued becomes one record, but no record is longer than kMaxGroupBytes unless a single batch is.
 // Failure: after a failed write or sync the log is bad. What was queued or unsynced has an unknown outcome; nothing more is
 // accepted until restart_after_failure(), which needs everything up to then to be safe in tables.
 //
@@ -70,18 +72,20 @@ class LogQueue {
   }
   Status wait_durable(SeqNum seq);
   Status wait_synced(SeqNum seq);
-  void set_fsync(FsyncMode mode) { fsync_.store(mode, std::memory_order_relaxed); }
+  void set_fsync(FsyncMode mode);
   [[nodiscard]] FsyncMode fsync() const { return fsync_.load(std::memory_order_relaxed); }
-  /// Called without locks whenever durable_seq() moved or the log failed.
+  /// Called without locks whenever durable_seq() moved or the log failed. Set once; calls may be under way by then.
   void set_listener(std::function<void()> listener);
 
+  /// One load.
+  [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Ok, or why the log is bad.
   [[nodiscard]] Status status() const;
   /// Everything up to last_seq is safe without the log: forget what is queued and go on in a new segment.
   Status restart_after_failure(SeqNum last_seq);
 
-  /// Forgets and returns the segments whose operations all have seqs below `seq`; the current one is never among them.
-  std::vector<FileNum> take_segments_before(SeqNum seq);
+  /// Forgets and returns the segments with smaller numbers than `oldest`; the current one is never among them.
+  std::vector<FileNum> take_segments_below(FileNum oldest);
   /// The file of the oldest segment that holds an operation of `seq` or later.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
   [[nodiscard]] std::uint64_t live_bytes() const;
@@ -105,36 +109,47 @@ class LogQueue {
     void append_pieces(std::vector<Bytes>* pieces) const;
   };
 
+  static constexpr std::size_t kMaxGroupBytes = std::size_t{256} << 20;
+
   void run();
-  Status write_groups() REQUIRES(mutex_);          // as the writer: until the queue is empty
-  void sync_as_writer() REQUIRES(mutex_);          // as the writer: then synced_seq == logged_seq
-  void switch_segment() REQUIRES(mutex_);          // as the writer
+  bool work() REQUIRES(mutex_);  // the log thread's share; true if there was some
+  void write_and_sync() REQUIRES(mutex_);
+  void sync_beside_appends() REQUIRES(mutex_);
+  bool wants_group_sync() const REQUIRES(mutex_);
+  bool wants_timed_sync() const REQUIRES(mutex_);
+  bool segment_full() const REQUIRES(mutex_) { return segments_.back().bytes >= options_.segment_bytes; }
+  bool queue_empty() const REQUIRES(mutex_) { return pending_.empty() && full_groups_.empty(); }
+  Status write_groups() REQUIRES(mutex_);  // as the writer: until the queue is empty
+  void sync_as_writer() REQUIRES(mutex_);  // as the writer: then synced_seq == logged_seq
+  void switch_segment() REQUIRES(mutex_);  // as the writer
   void become_writer() REQUIRES(mutex_);
   void done_writing() REQUIRES(mutex_);
+  void append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces) REQUIRES(mutex_);
   void fail(const Status& status) REQUIRES(mutex_);
   void notify_listener();
-  bool sync_due() const;
 
   LogQueueOptions options_;
   std::atomic<FsyncMode> fsync_;
   std::atomic<SeqNum> logged_seq_{0}, synced_seq_{0};
   std::atomic<std::uint64_t> writes_{0}, syncs_{0}, bytes_written_{0};
-  std::function<void()> listener_;
+  std::function<void()> listener_;  // constant once listening_ is set
+  std::atomic<bool> listening_{false}, failed_{false};
 
   mutable Mutex mutex_;
   CondVar wake_;   // the log thread
   CondVar moved_;  // logged_seq, synced_seq, writing_ or bad_ changed
   Group pending_ GUARDED_BY(mutex_);
-  bool writing_ GUARDED_BY(mutex_) = false;  // somebody uses writer_ and in_flight_
-  bool sync_wanted_ GUARDED_BY(mutex_) = false;
+  std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // older than pending_; rarely any
+  bool writing_ GUARDED_BY(mutex_) = false;           // somebody uses writer_ and in_flight_
+  SeqNum sync_wanted_ GUARDED_BY(mutex_) = 0;         // somebody waits until the log is synced past it
   bool stop_ GUARDED_BY(mutex_) = false;
   Status bad_ GUARDED_BY(mutex_);
   std::deque<Segment> segments_ GUARDED_BY(mutex_);  // the last one is being written
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_pending_{false};
 
-  // The writer's, whoever that is at the moment.
-  std::unique_ptr<LogWriter> writer_;
+  // The writer's, whoever that is at the moment. A sync beside appends holds the segment that it began with.
+  std::shared_ptr<LogWriter> writer_;
   Group in_flight_;
   std::thread thread_;
 };

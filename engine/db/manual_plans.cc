@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-// All files that meet the range, of all runs, merged into the oldest of these runs. Empty if at most one run has any and nothing in
-// them is owed. `busy`: a running job has one of them.
+// All files that meet the range, of all runs, merged into the oldest of these runs. Empty if at most one run has any and nothing
+// in them is owed. `busy`: a running job has one of them.
 Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy) {
   Merge merge;
   bool dirty = false;
@@ -34,7 +34,8 @@ Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool
         if (std::find(input->files.begin(), input->files.end(), file.num) != input->files.end()) continue;
         for (const PlanInput& other : merge.inputs) {
           for (const FileShape& have : shape.run(other.run)->files) {
-            if (std::find(other.files.begin(), other.files.end(), have.num) == other.files.end() || !have.overlaps(file)) continue;
+            if (std::find(other.files.begin(), other.files.end(), have.num) == other.files.end() || !have.overlaps(file))
+              continue;
             *busy |= file.busy;
             input->files.push_back(file.num);
             grown = true;

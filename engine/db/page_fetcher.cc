@@ -44,6 +44,12 @@ PageFetcher::PageFetcher(unsigned threads) {
   if (threads != 0) pool_ = std::make_unique<ThreadPool>(threads, "ebbtide-fetch", 0);
 }
 
+// The pool drops what has not started, and nobody would call `done`.
+PageFetcher::~PageFetcher() {
+  while (pool_ != nullptr && pool_->run_one()) {
+  }
+}
+
 bool PageFetcher::fetch(MissSet* misses, std::function<void()> done) {
   auto fetch = std::make_shared<Fetch>();
   fetch->misses = misses;

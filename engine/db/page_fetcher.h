@@ -10,6 +10,8 @@ namespace ebbtide {
 class PageFetcher {
  public:
   explicit PageFetcher(unsigned threads);
+  /// Every fetch that was begun is answered first.
+  ~PageFetcher();
 
   /// As Db::fetch.
   bool fetch(MissSet* misses, std::function<void()> done);

@@ -1,7 +1,7 @@
 // One get: newest to oldest, memtables then runs; the first version found decides, unless something newer covers it.
 //
-// Sources are in age order: for any one key, everything in a newer source has a larger seq than anything in an older one. So once a
-// range tombstone that covers the key was met, no older source can have a version that survives it, and the search ends.
+// Sources are in age order: for any one key, everything in a newer source has a larger seq than anything in an older one. So once
+// a range tombstone that covers the key was met, no older source can have a version that survives it, and the search ends.
 #include "base/hash.h"
 #include "db/db_impl.h"
 
@@ -43,7 +43,8 @@ Status read_large_value(const ReadView& view, const LargeValueRef& ref, Found* f
 
 Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cover* cover, Found* found,
                              std::shared_ptr<const void> pin) {
-  if (entry.is_tombstone() || entry.expired(view.now()) || (cover != nullptr && cover->seq > entry.seq)) return Status::not_found();
+  if (entry.is_tombstone() || entry.expired(view.now()) || (cover != nullptr && cover->seq > entry.seq))
+    return Status::not_found();
   found->kind = entry.kind;
   found->seq = entry.seq;
   found->expiry = entry.expiry;
@@ -73,27 +74,35 @@ Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
       return Status::not_found();
     }
   }
-  for (const RunView& run : tree->tables->runs) {
+  ReadCounters reads;
+  const Status status = get_from_tables(view, key, found, &reads);
+  counters.add(reads);
+  if (status.is_ok() || status.is_not_found()) count_hit(counters, status.is_ok());
+  return status;
+}
+
+Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads) {
+  for (const RunView& run : view.tree_->tables->runs) {
     const int i = run.find(key.key);
     if (i < 0) continue;
     const auto at = static_cast<std::size_t>(i);
     const TableReader& table = run.reader(at);
     const Cover* covered = run.has_range_tombstones(at) ? table.range_tombstones()->newest_cover(key.key, view.seq_) : nullptr;
+    Entry entry;
     std::shared_ptr<const void> pin;
     Status status;
-    switch (table.get(key, view.seq_, view.mode_ == ReadMode::kResident ? view.misses_ : nullptr, &entry, &pin, &counters.reads,
-                      &status)) {
+    switch (table.get(key, view.seq_, view.mode_ == ReadMode::kResident ? view.misses_ : nullptr, &entry, &pin, reads, &status)) {
       case Lookup::kFound:
-        status = finish_lookup(view, entry, covered, found, std::move(pin));
-        if (!status.is_not_resident()) count_hit(counters, status.is_ok());
+        return finish_lookup(view, entry, covered, found, std::move(pin));
+      case Lookup::kNotResident:
+        return Status::not_resident();
+      case Lookup::kError:
         return status;
-      case Lookup::kNotResident: return Status::not_resident();
-      case Lookup::kError: return status;
-      case Lookup::kAbsent: break;
+      case Lookup::kAbsent:
+        break;
     }
     if (covered != nullptr) break;
   }
-  count_hit(counters, false);
   return Status::not_found();
 }
 

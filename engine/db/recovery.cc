@@ -1,8 +1,8 @@
 // Open: lock, manifest, tables, log; and close.
 //
-// The log must continue without a gap: every operation has a seq, and each record begins where the one before ended. A torn end of a
-// segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows seqs that it
-// relies on: a log that ends before the last of them has lost something, and opening says so instead of going on without it.
+// The log must continue without a gap: every operation has a seq, and each record begins where the one before ended. A torn end
+// of a segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows seqs that
+// it relies on: a log that ends before the last of them has lost something, and opening says so instead of going on without it.
 #include <algorithm>
 
 #include "base/coding.h"
@@ -38,6 +38,7 @@ DbImpl::~DbImpl() {
   database_trees_.clear();
   trees_.clear();
   dropped_trees_.clear();
+  epoch_.collect();  // retired views hold tables, whose end needs the cache
 }
 
 Status DbImpl::open() {
@@ -68,8 +69,9 @@ Status DbImpl::open() {
 
   const Millis mark = versions_->time_mark();
   if (mark != 0 && clock_.wall_ms() > mark + EngineTime::kOpenRefused && !settings_.accept_clock) {
-    return Status::invalid_argument("the wall clock (" + std::to_string(clock_.wall_ms()) + " ms) is more than 30 days past the time at which " +
-                                    settings_.dir + " was last used (" + std::to_string(mark) +
+    return Status::invalid_argument("the wall clock (" + std::to_string(clock_.wall_ms()) +
+                                    " ms) is more than 30 days past the time at which " + settings_.dir + " was last used (" +
+                                    std::to_string(mark) +
                                     " ms): everything with an expiry would go. If the clock is right, start with --accept-clock");
   }
   time_.start(mark);
@@ -77,6 +79,7 @@ Status DbImpl::open() {
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
   if (threads_) {
     own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
+    flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
     pool_ = own_pool_.get();
   }
   fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0);
@@ -175,7 +178,7 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
   std::sort(files.begin(), files.end());
   SeqNum expected = 0;  // seq that the next record must begin with; 0 before the first
   SeqNum log_end = 0;
-  std::string torn;     // where an earlier segment ended badly
+  std::string torn;  // where an earlier segment ended badly
   for (FileNum file : files) {
     const std::string path = join_path(settings_.dir, log_file_name(file));
     auto end = read_log(fs_, settings_.dir, file, [&](std::string payload, std::uint64_t offset) -> Status {
@@ -239,8 +242,8 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
       databases_seq_ = seq;
       const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
       if (a >= database_trees_.size() || (op.kind == OpKind::kSwapDatabases && b >= database_trees_.size())) {
-        return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but the log names database " +
-                                        std::to_string(std::max(a, b)));
+        return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) +
+                                        ", but the log names database " + std::to_string(std::max(a, b)));
       }
       if (op.kind == OpKind::kSwapDatabases) {
         TreePtr tree_a = database_trees_[a], tree_b = database_trees_[b];
@@ -310,17 +313,13 @@ Status DbImpl::close() {
   }
   if (log_ != nullptr) {
     // Jobs see closing_ and dropped; what has not started never will.
-    std::vector<TreePtr> trees;
-    {
-      MutexLock lock(commit_mutex_);
-      for (const auto& [id, tree] : trees_) trees.push_back(tree);
-    }
-    for (const TreePtr& tree : trees) {
+    for (const TreePtr& tree : live_trees()) {
       tree->dropped = true;
       tree->jobs.abort_all();
     }
     status = log_->close();
   }
+  flush_pool_.reset();
   own_pool_.reset();
   fetcher_.reset();
   if (versions_ != nullptr && log_ != nullptr && status.is_ok() && !read_only_) {

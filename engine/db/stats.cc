@@ -13,9 +13,9 @@ Stats DbImpl::stats() {
     s.user_bytes_written += c.user_bytes.load(std::memory_order_relaxed);
     s.iterators += c.iterators.load(std::memory_order_relaxed);
     s.fetches += c.fetches.load(std::memory_order_relaxed);
-    s.pages_read += c.reads.pages_read;
-    s.filter_negatives += c.reads.filter_negatives;
-    s.filter_false_positives += c.reads.filter_false_positives;
+    s.pages_read += c.pages_read.load(std::memory_order_relaxed);
+    s.filter_negatives += c.filter_negatives.load(std::memory_order_relaxed);
+    s.filter_false_positives += c.filter_false_positives.load(std::memory_order_relaxed);
   }
   s.get_misses = s.gets - std::min(s.gets, s.get_hits);
   s.wal_bytes_written = log_->bytes_written();
@@ -44,11 +44,7 @@ Stats DbImpl::stats() {
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();
-  std::vector<TreePtr> trees;
-  {
-    MutexLock lock(commit_mutex_);
-    for (const auto& [id, tree] : trees_) trees.push_back(tree);
-  }
+  const std::vector<TreePtr> trees = live_trees();
   MutexLock lock(state_mutex_);
   s.read_only = !background_error_.is_ok();
   s.read_only_reason = background_error_.is_ok() ? "" : background_error_.to_string();

@@ -20,7 +20,8 @@ using ObsoleteSink = std::function<void(const TableFiles& files)>;
 
 /// An open table. When it is obsolete, the last view that lets go of it hands its files over.
 struct OpenTable {
-  OpenTable(FileMetaPtr m, std::shared_ptr<TableReader> r, const ObsoleteSink* s) : meta(std::move(m)), reader(std::move(r)), sink(s) {}
+  OpenTable(FileMetaPtr m, std::shared_ptr<TableReader> r, const ObsoleteSink* s)
+      : meta(std::move(m)), reader(std::move(r)), sink(s) {}
   ~OpenTable() {
     if (obsolete.load(std::memory_order_acquire)) (*sink)(reader->files());
   }
@@ -39,8 +40,8 @@ class RunView {
  public:
   RunView(const Run& run, std::vector<OpenTablePtr> tables);
 
-  /// Index of the table whose bounds contain `key`, or -1. Where a range tombstone's exclusive end meets the next file's start, the
-  /// next file.
+  /// Index of the table whose bounds contain `key`, or -1. Where a range tombstone's exclusive end meets the next file's start,
+  /// the next file.
   [[nodiscard]] int find(Bytes key) const;
   /// Index of the first table that ends at or after `key` (tables().size() if none).
   [[nodiscard]] std::size_t lower_bound(Bytes key) const;

@@ -4,8 +4,13 @@
 //   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes
 //   runs        of the youngest level, against the policy's two limits
 //   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
-// The slowdown is gradual: at pressure p of 1 a byte costs kSlowestNsPerByte, below it p times that; a thread sleeps whenever it has
-// saved up a millisecond. Refusals are about data that is added: deletes, range deletes and FLUSHDB go on when disk or memory is full.
+// The slowdown is gradual: at pressure p of 1 a byte costs kSlowestNsPerByte, below it p times that; a thread sleeps whenever it
+// has saved up a millisecond. Refusals are about data that is added: deletes, range deletes and FLUSHDB go on when disk or memory
+// is full, and a FLUSHDB is never held back. A stop that cannot end, because the compactions that should end it fail, refuses
+// instead of waiting.
+//
+// tick() is what goes by the clock. It runs on the log thread: it must never wait for the log to be synced, nor for somebody who
+// does, so it takes manifest_mutex_ by try_lock only.
 #include <algorithm>
 
 #include "db/db_impl.h"
@@ -15,8 +20,10 @@ namespace {
 
 constexpr std::uint64_t kSlowestNsPerByte = 200;  // 5 MB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
-constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
-constexpr std::uint64_t kReserveDivisor = 20;     // 5 % of the disk stays free
+constexpr std::uint64_t kLongestSleepMs = 100;                // of one batch
+constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record holds less than 2 GiB
+constexpr std::uint64_t kHealNs = 2'000'000'000;              // well inside the promised 5 s
+constexpr std::uint64_t kReserveDivisor = 20;                 // 5 % of the disk stays free
 
 bool adds_data(const WriteBatch& batch) {
   std::size_t cursor = 0;
@@ -27,9 +34,23 @@ bool adds_data(const WriteBatch& batch) {
   return false;
 }
 
+bool empties_database(const WriteBatch& batch) {
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  while (batch.next_op(&cursor, &op)) {
+    if (op.kind == OpKind::kFlushDatabase) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status DbImpl::admit(const WriteBatch& batch) {
+  if (batch.payload_bytes() > kMaxBatchBytes) {
+    return Status::invalid_argument("a batch of " + std::to_string(batch.payload_bytes()) + " bytes; at most " +
+                                    std::to_string(kMaxBatchBytes) + " can be written at once");
+  }
+  if (log_->failed()) return Status::read_only(log_->status().to_string());
   if (read_only_.load(std::memory_order_relaxed)) {
     MutexLock lock(state_mutex_);
     if (!background_error_.is_ok()) return Status::read_only(background_error_.to_string());
@@ -38,43 +59,46 @@ Status DbImpl::admit(const WriteBatch& batch) {
     if (disk_full_) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
     return Status::out_of_memory("storage.memory_budget is spent");
   }
-  std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
-  if (pressure == 0) return Status::ok();
-  const StallReason reason = stall_reason_.load(std::memory_order_relaxed);
-  auto& micros = stall_micros_[static_cast<std::size_t>(reason)];
+  const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
+  if (pressure == 0 || empties_database(batch)) return Status::ok();
+  auto& micros = stall_micros_[static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed))];
   const std::uint64_t began = clock_.mono_ns();
+  Status status = stall(batch, pressure);
+  micros.fetch_add((clock_.mono_ns() - began) / 1000, std::memory_order_relaxed);
+  return status;
+}
+
+Status DbImpl::stall(const WriteBatch& batch, std::uint32_t pressure) {
   if (pressure < 1000) {
     const std::uint64_t owed = batch.payload_bytes() * kSlowestNsPerByte * pressure / 1000;
-    if (delay_debt_ns_.fetch_add(owed, std::memory_order_relaxed) + owed >= kSleepNs) {
-      delay_debt_ns_.store(0, std::memory_order_relaxed);
-      MutexLock lock(state_mutex_);
-      if (threads_) progress_.wait_for_ms(state_mutex_, 1);
-    }
-  } else {
+    if (delay_debt_ns_.fetch_add(owed, std::memory_order_relaxed) + owed < kSleepNs) return Status::ok();
+    const std::uint64_t ms = std::min(delay_debt_ns_.exchange(0, std::memory_order_relaxed) / kSleepNs, kLongestSleepMs);
     MutexLock lock(state_mutex_);
-    while (slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && background_error_.is_ok() && !closing_) {
-      if (threads_) {
-        progress_.wait_for_ms(state_mutex_, 10);
-        continue;
-      }
-      state_mutex_.unlock();
-      const bool ran = pool_->run_one();
-      if (!ran) update_pressure();
-      state_mutex_.lock();
-      if (!ran) break;
-    }
-    if (!background_error_.is_ok()) return Status::read_only(background_error_.to_string());
+    if (threads_ && ms != 0 && background_error_.is_ok()) progress_.wait_for_ms(state_mutex_, static_cast<unsigned>(ms));
+    return Status::ok();
   }
-  micros.fetch_add((clock_.mono_ns() - began) / 1000, std::memory_order_relaxed);
+  MutexLock lock(state_mutex_);
+  while (slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && background_error_.is_ok() && !closing_ && !stuck_) {
+    if (threads_) {
+      progress_.wait_for_ms(state_mutex_, 10);
+      continue;
+    }
+    state_mutex_.unlock();
+    const bool ran = pool_->run_one();
+    if (!ran) update_pressure();
+    state_mutex_.lock();
+    if (!ran) break;
+  }
+  if (!background_error_.is_ok()) return Status::read_only(background_error_.to_string());
+  if (stuck_ && slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && adds_data(batch)) {
+    return Status::no_space("too many sorted runs, and compactions fail; the log says why");
+  }
   return Status::ok();
 }
 
 void DbImpl::update_pressure() {
-  std::vector<TreePtr> trees;
-  {
-    MutexLock lock(commit_mutex_);
-    for (const auto& [id, tree] : trees_) trees.push_back(tree);
-  }
+  const std::vector<TreePtr> trees = live_trees();
+  bool stuck = false;
   std::uint64_t memtable_bytes = 0, frozen_bytes = 0, table_memory = 0;
   double worst = 0;
   StallReason reason = StallReason::kNone;
@@ -97,6 +121,7 @@ void DbImpl::update_pressure() {
       const int slow = tree->policy->slowdown_runs(), stop = tree->policy->stop_runs();
       if (compactions_paused_ == 0 && level0 > slow) {
         raise(static_cast<double>(level0 - slow) / std::max(1, stop - slow), StallReason::kRuns);
+        stuck |= level0 >= stop && !tree->compaction_error.is_ok();
       }
       const TreeShape shape =
           version.shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [](FileNum) { return false; });
@@ -110,6 +135,7 @@ void DbImpl::update_pressure() {
   if (frozen_bytes > share / 2) {
     raise(static_cast<double>(frozen_bytes - share / 2) / (static_cast<double>(share) / 2), StallReason::kMemTable);
   }
+  stuck_.store(stuck, std::memory_order_relaxed);
   stall_reason_.store(reason, std::memory_order_relaxed);
   slowdown_permille_.store(static_cast<std::uint32_t>(std::min(1.0, worst) * 1000), std::memory_order_relaxed);
   const std::uint64_t fixed = memtable_bytes + table_memory;
@@ -141,30 +167,15 @@ void DbImpl::heal() {
     last_heal_ns_ = clock_.mono_ns();
   }
   submit(Priority::kHigh, [this] {
-    MutexLock flushing(flush_mutex_);
-    if (closing_) return;
-    Status status;
-    {
-      MutexLock manifest(manifest_mutex_);
-      status = versions_->roll();
-    }
-    const bool log_failed = !log_->status().is_ok();
     std::vector<TreePtr> trees;
-    SeqNum last_seq = 0;
-    if (status.is_ok()) {
-      MutexLock lock(commit_mutex_);
-      for (const auto& [id, tree] : trees_) trees.push_back(tree);
-      if (log_failed) {
-        for (const TreePtr& tree : trees) freeze(*tree);
+    {
+      MutexLock flushing(flush_mutex_);
+      {
+        MutexLock lock(state_mutex_);
+        if (closing_ || background_error_.is_ok()) return;  // an earlier try took long, and succeeded
       }
-      last_seq = next_seq_ - 1;
+      if (!try_to_heal(&trees).is_ok()) return;
     }
-    if (status.is_ok()) status = flush_trees(trees, log_failed);
-    if (status.is_ok() && log_failed) {
-      status = log_->restart_after_failure(last_seq);
-      if (status.is_ok()) remove_old_segments(oldest_unflushed());
-    }
-    if (!status.is_ok()) return;
     {
       MutexLock lock(state_mutex_);
       background_error_ = Status::ok();
@@ -172,65 +183,142 @@ void DbImpl::heal() {
       progress_.notify_all();
     }
     say(Severity::kInfo, "writes are accepted again");
-    for (const TreePtr& tree : trees) schedule_compactions(tree);
-  });
-}
-
-void DbImpl::tick() {
-  const Millis mark = time_.tick();
-  if (mark != 0 && manifest_mutex_.try_lock()) {
-    VersionEdit edit;
-    edit.time_mark = mark;
-    const Status status = closing_ ? Status::aborted("") : versions_->commit(std::move(edit));
-    manifest_mutex_.unlock();
-    if (status.is_ok()) {
-      time_.set_mark(mark);
-    } else if (!closing_) {
-      background_failed(status.with_context("manifest"), "engine time");
-    }
-  }
-  const Status log = log_->status();
-  if (!log.is_ok()) background_failed(log, "log");
-  heal();
-
-  auto space = fs_.disk_space(settings_.dir);
-  if (space.is_ok()) {
-    std::uint64_t used = log_->live_bytes();
-    std::vector<TreePtr> trees;
-    {
-      MutexLock lock(commit_mutex_);
-      for (const auto& [id, tree] : trees_) trees.push_back(tree);
-    }
-    {
-      MutexLock lock(state_mutex_);
-      for (const TreePtr& tree : trees) {
-        if (tree->view_owner == nullptr) continue;
-        for (const Run& run : tree->view_owner->tables->version->runs) {
-          for (const FileMetaPtr& file : run.files) used += file->data_bytes + file->metadata_bytes;
-        }
-      }
-    }
-    const bool full = settings_.max_disk_bytes != 0 ? used > settings_.max_disk_bytes
-                                                    : space->free_bytes < space->total_bytes / kReserveDivisor;
-    if (full != disk_full_.exchange(full)) {
-      say(full ? Severity::kError : Severity::kInfo, full ? "the disk is full: writes that add data are refused" : "the disk has room again");
-    }
-    // A tree that is rarely written to must not keep the whole log.
-    if (log_->live_bytes() > std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size)) {
-      MutexLock lock(commit_mutex_);
-      Tree* oldest = nullptr;
-      for (const auto& [id, tree] : trees_) {
-        if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq)) oldest = tree.get();
-      }
-      if (oldest != nullptr) freeze(*oldest);
-    }
+    update_pressure();
+    purge_obsolete();
     for (const TreePtr& tree : trees) {
       schedule_flush(tree);
       schedule_compactions(tree);
     }
+  });
+}
+
+// A new manifest, which says for sure what the state is; then what is in memory becomes tables; then, if it was the log, a new
+// log.
+Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
+  {
+    MutexLock manifest(manifest_mutex_);
+    TRY(versions_->roll());
+    MutexLock lock(obsolete_mutex_);
+    obsolete_.insert(obsolete_.end(), disowned_.begin(), disowned_.end());
+    disowned_.clear();
+  }
+  const bool log_failed = log_->failed();
+  SeqNum last_seq = 0;
+  {
+    // From here on nothing is committed: read_only_ was set before.
+    MutexLock lock(commit_mutex_);
+    for (const auto& [id, tree] : trees_) trees->push_back(tree);
+    if (log_failed) {
+      for (const TreePtr& tree : *trees) freeze(*tree);
+    }
+    last_seq = next_seq_ - 1;
+  }
+  TRY(flush_trees(*trees, log_failed));
+  if (!log_failed) return Status::ok();
+  TRY(log_->restart_after_failure(last_seq));
+  MutexLock manifest(manifest_mutex_);
+  remove_old_segments();
+  return Status::ok();
+}
+
+void DbImpl::tick() {
+  if (!tick_mutex_.try_lock()) return;
+  advance_time_mark();
+  if (log_->failed()) background_failed(log_->status(), "log");
+  heal();
+  const std::vector<TreePtr> trees = live_trees();
+  look_at_disk(trees);
+  relieve_log();
+  relieve_memory();
+  for (const TreePtr& tree : trees) {
+    schedule_flush(tree);
+    schedule_compactions(tree);
   }
   update_pressure();
+  // A lease that ended may have been the last to hold some tables.
   epoch_.collect();
+  bool obsolete = false;
+  {
+    MutexLock lock(obsolete_mutex_);
+    obsolete = !obsolete_.empty();
+  }
+  if (obsolete) submit(Priority::kHigh, [this] { purge_obsolete(); });
+  tick_mutex_.unlock();
+}
+
+void DbImpl::advance_time_mark() {
+  const Millis mark = time_.tick();
+  if (mark == 0 || !manifest_mutex_.try_lock()) return;
+  VersionEdit edit;
+  edit.time_mark = mark;
+  const Status status = closing_ ? Status::aborted("") : versions_->commit(std::move(edit));
+  manifest_mutex_.unlock();
+  if (status.is_ok()) {
+    time_.set_mark(mark);
+  } else if (!closing_) {
+    background_failed(status.with_context("manifest"), "engine time");
+  }
+}
+
+void DbImpl::look_at_disk(const std::vector<TreePtr>& trees) {
+  auto space = fs_.disk_space(settings_.dir);
+  if (!space.is_ok()) return;
+  std::uint64_t used = log_->live_bytes();
+  {
+    MutexLock lock(state_mutex_);
+    for (const TreePtr& tree : trees) {
+      if (tree->view_owner == nullptr) continue;
+      for (const Run& run : tree->view_owner->tables->version->runs) {
+        for (const FileMetaPtr& file : run.files) used += file->data_bytes + file->metadata_bytes;
+      }
+    }
+  }
+  const bool full =
+      settings_.max_disk_bytes != 0 ? used > settings_.max_disk_bytes : space->free_bytes < space->total_bytes / kReserveDivisor;
+  if (full != disk_full_.exchange(full)) {
+    say(full ? Severity::kError : Severity::kInfo,
+        full ? "the disk is full: writes that add data are refused" : "the disk has room again");
+  }
+}
+
+// A tree that is rarely written to must not keep the whole log.
+void DbImpl::relieve_log() {
+  if (log_->live_bytes() <= std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size)) return;
+  MutexLock lock(commit_mutex_);
+  Tree* oldest = nullptr;
+  SeqNum waiting = kMaxSeqNum;  // the oldest that is on its way to a table already: freezing more would free nothing before it
+  for (const auto& [id, tree] : trees_) {
+    if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq))
+      oldest = tree.get();
+    MutexLock state(state_mutex_);
+    if (!tree->frozen.empty()) waiting = std::min(waiting, tree->frozen.front().first_seq);
+  }
+  if (oldest != nullptr && oldest->active_first_seq < waiting) freeze(*oldest);
+}
+
+// Many trees with a memtable each may spend the budget though none of them is full. The largest are flushed early: above half of
+// the budget, until the active ones are at a quarter.
+void DbImpl::relieve_memory() {
+  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
+  MutexLock lock(commit_mutex_);
+  std::uint64_t all = 0, active = 0;
+  for (const auto& [id, tree] : trees_) {
+    MutexLock state(state_mutex_);
+    if (tree->view_owner == nullptr) continue;
+    for (const auto& memtable : tree->view_owner->memtables) all += memtable->memory_bytes();
+    active += tree->active->memory_bytes();
+  }
+  if (all <= budget / 2) return;
+  while (active > budget / 4) {
+    Tree* largest = nullptr;
+    for (const auto& [id, tree] : trees_) {
+      if (tree->active_first_seq == 0) continue;
+      if (largest == nullptr || tree->active->memory_bytes() > largest->active->memory_bytes()) largest = tree.get();
+    }
+    if (largest == nullptr) return;
+    active -= std::min<std::uint64_t>(active, largest->active->memory_bytes());
+    freeze(*largest);
+  }
 }
 
 void DbImpl::say(Severity severity, const std::string& text) {

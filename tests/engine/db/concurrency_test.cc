@@ -6,8 +6,8 @@
 
 #include <stdlib.h>
 
-#include <catch2/catch.hpp>
 #include <engine/db.h>
+#include <catch2/catch.hpp>
 
 #include "base/random.h"
 
@@ -41,7 +41,9 @@ Settings settings_in(const std::string& dir, FsyncMode fsync) {
 std::string key_of(std::uint64_t i) { return "key" + std::to_string(100000 + i); }
 
 // The value of a key names it, and counts up: a reader can tell a wrong value and a step back.
-std::string value_of(std::uint64_t key, std::uint64_t count) { return std::to_string(key) + ":" + std::to_string(count) + std::string(80, '.'); }
+std::string value_of(std::uint64_t key, std::uint64_t count) {
+  return std::to_string(key) + ":" + std::to_string(count) + std::string(80, '.');
+}
 
 }  // namespace
 
@@ -167,8 +169,8 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
       const std::string key = key_of(random.uniform(1000));
       PassGuard guard(*db);
       Found found;
-      const Status status =
-          db->view(static_cast<DatabaseId>(random.uniform(3)), db->now(), ReadMode::kBlocking, nullptr).get({key, hash_key(key)}, &found);
+      const Status status = db->view(static_cast<DatabaseId>(random.uniform(3)), db->now(), ReadMode::kBlocking, nullptr)
+                                .get({key, hash_key(key)}, &found);
       if (!status.is_ok() && !status.is_not_found()) ++wrong;
       if (status.is_ok() && found.value.size() != 200) ++wrong;
     }
@@ -204,4 +206,118 @@ TEST_CASE("what is committed while the log thread syncs for somebody is written 
   }
   stop = true;
   syncer.join();
+}
+
+TEST_CASE("a batch that empties and refills a database is seen whole or not at all, and never ahead of visible_seq") {
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  const auto fill = [&](int n) {
+    WriteBatch batch;
+    batch.flush_database(0);
+    for (int i = 0; i < 20; ++i) batch.put(0, key_of(static_cast<std::uint64_t>(i)), std::to_string(n));
+    batch.put(1, key_of(0), std::to_string(n));
+    return db->commit(batch).is_ok();
+  };
+  REQUIRE(fill(0));
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  const std::string key = key_of(19);
+  readers.emplace_back([&] {
+    while (!stop) {
+      PassGuard guard(*db);
+      Found found;
+      if (!db->view(0, db->now(), ReadMode::kBlocking, nullptr).get({key, hash_key(key)}, &found).is_ok()) ++wrong;
+    }
+  });
+  readers.emplace_back([&] {
+    while (!stop) {
+      Found found;
+      if (!db->lease(0).get({key, hash_key(key)}, &found).is_ok()) ++wrong;
+    }
+  });
+  for (int i = 1; i < 1500; ++i) {
+    if (!fill(i)) ++wrong;
+    db->write_log();
+  }
+  stop = true;
+  for (std::thread& t : readers) t.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("swapped databases: a reader of one name sees that name's history only") {
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  const auto put = [&](DatabaseId d, const char* value) {
+    WriteBatch batch;
+    batch.put(d, "k", value);
+    REQUIRE(db->commit(batch).is_ok());
+  };
+  // After each swap both databases say at once, in their own tree, whose they are; the swap and the words are one batch.
+  put(0, "zero");
+  put(1, "one");
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::thread reader([&] {
+    while (!stop) {
+      for (DatabaseId d = 0; d < 2; ++d) {
+        const char* mine = d == 0 ? "zero" : "one";
+        Found found;
+        {
+          PassGuard guard(*db);
+          const Status status = db->view(d, db->now(), ReadMode::kBlocking, nullptr).get({"k", hash_key("k")}, &found);
+          if (!status.is_ok() || found.value != mine) ++wrong;
+        }
+        const ReadView lease = db->lease(d);
+        if (!lease.get({"k", hash_key("k")}, &found).is_ok() || found.value != mine) ++wrong;
+      }
+    }
+  });
+  for (int i = 0; i < 3000; ++i) {
+    WriteBatch batch;
+    batch.swap_databases(0, 1);
+    batch.put(0, "k", "zero");
+    batch.put(1, "k", "one");
+    REQUIRE(db->commit(batch).is_ok());
+    db->write_log();
+  }
+  stop = true;
+  reader.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("close() answers every fetch that is still under way") {
+  TempDir dir;
+  Settings settings = settings_in(dir.path, FsyncMode::kNo);
+  settings.fetch_threads = 1;
+  settings.direct_io = true;
+  auto opened = Db::open(settings, {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(i), value_of(i, 0));
+    REQUIRE(db->commit(batch).is_ok());
+  }
+  db->write_log();
+  REQUIRE(db->flush(0).is_ok());
+  std::vector<MissSet> sets(400);
+  std::atomic<int> asked{0}, answered{0};
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::string key = key_of(i * 10);
+    Found found;
+    {
+      PassGuard guard(*db);
+      (void)db->view(0, db->now(), ReadMode::kResident, &sets[i]).get({key, hash_key(key)}, &found);
+    }
+    if (sets[i].empty()) continue;
+    if (!db->fetch(&sets[i], [&] { ++answered; })) ++asked;
+  }
+  REQUIRE(db->close().is_ok());
+  CHECK(answered == asked);
+  sets.clear();
 }

@@ -169,8 +169,7 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
       check();
       (void)h.db->close();
       h.drop();
-      h.files = h.files->crash_clone(n, CrashMode::kNothing);
-      h.faults = std::make_unique<FaultFileSystem>(*h.files);
+      h.use(h.files->crash_clone(n, CrashMode::kNothing));
       h.open();
       check();
     }

@@ -1,12 +1,14 @@
-// A database in which the test decides everything: files in memory that can lose power, time that moves when told, background work
-// that runs when told.
+// A database in which the test decides everything: files in memory that can lose power, time that moves when told, background
+// work that runs when told.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include <catch2/catch.hpp>
 #include <engine/db.h>
+#include <catch2/catch.hpp>
 
 #include "base/background_pool.h"
 #include "base/clock.h"
@@ -15,11 +17,26 @@
 
 namespace ebbtide {
 
-struct Harness {
-  explicit Harness(Settings s = small()) : settings(std::move(s)) {
-    files = std::make_unique<MemoryFileSystem>();
-    faults = std::make_unique<FaultFileSystem>(*files);
+/// Calls `on_call` before each call that reaches it; what the callback does on this file system is not seen again.
+class WatchedFileSystem final : public InterposedFileSystem {
+ public:
+  explicit WatchedFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
+  std::function<void(const FileCall&)> on_call;
+
+ private:
+  Status around(const FileCall& call, const Run& run) override {
+    if (on_call && !inside_) {
+      inside_ = true;
+      on_call(call);
+      inside_ = false;
+    }
+    return run(call.length);
   }
+  bool inside_ = false;
+};
+
+struct Harness {
+  explicit Harness(Settings s = small()) : settings(std::move(s)) { use(std::make_unique<MemoryFileSystem>()); }
   ~Harness() { db.reset(); }
 
   /// A few keys fill a memtable, a few memtables fill a level.
@@ -68,14 +85,26 @@ struct Harness {
   /// Goes on with what `left` holds.
   void abandon(std::unique_ptr<MemoryFileSystem> left) {
     drop();
-    files = std::move(left);
-    faults = std::make_unique<FaultFileSystem>(*files);
+    use(std::move(left));
     clock.reboot();
   }
   void drop() {
     db.reset();
     while (pool.run_one()) {
     }
+  }
+  void use(std::unique_ptr<MemoryFileSystem> base) {
+    files = std::move(base);
+    watch = std::make_unique<WatchedFileSystem>(*files);
+    faults = std::make_unique<FaultFileSystem>(*watch);
+  }
+  /// Paths in the directory that end in `suffix`, sorted.
+  [[nodiscard]] std::vector<std::string> paths(const std::string& suffix) const {
+    std::vector<std::string> out;
+    for (const std::string& path : files->tree()) {
+      if (path.ends_with(suffix)) out.push_back(path);
+    }
+    return out;
   }
   /// Everything that background work has to do.
   void settle() { pool.run_all(); }
@@ -127,7 +156,8 @@ struct Harness {
   SimulatedClock clock;
   ManualPool pool;
   std::unique_ptr<MemoryFileSystem> files;
-  std::unique_ptr<FaultFileSystem> faults;
+  std::unique_ptr<WatchedFileSystem> watch;  ///< over files
+  std::unique_ptr<FaultFileSystem> faults;   ///< over watch
   std::unique_ptr<Db> db;
 };
 

@@ -62,11 +62,21 @@ class Model {
   void apply(const Op& op) {
     Map& map = maps_[op.database];
     switch (op.kind) {
-      case Op::kPut: map[op.key] = op.value; break;
-      case Op::kDel: map.erase(op.key); break;
-      case Op::kRange: map.erase(map.lower_bound(op.key), op.end.empty() ? map.end() : map.lower_bound(op.end)); break;
-      case Op::kFlush: map.clear(); break;
-      case Op::kSwap: std::swap(maps_[op.database], maps_[op.other]); break;
+      case Op::kPut:
+        map[op.key] = op.value;
+        break;
+      case Op::kDel:
+        map.erase(op.key);
+        break;
+      case Op::kRange:
+        map.erase(map.lower_bound(op.key), op.end.empty() ? map.end() : map.lower_bound(op.end));
+        break;
+      case Op::kFlush:
+        map.clear();
+        break;
+      case Op::kSwap:
+        std::swap(maps_[op.database], maps_[op.other]);
+        break;
     }
   }
   std::vector<Map> maps_;
@@ -173,11 +183,16 @@ class ModelDriver {
     // Some keys share long prefixes, some are a prefix of another, some hold awkward bytes.
     const auto i = random_.uniform(static_cast<std::uint64_t>(keys_));
     switch (i % 7) {
-      case 0: return "k" + std::to_string(i / 7);
-      case 1: return std::string("k\0", 2) + std::to_string(i / 7);
-      case 2: return "k\xff" + std::to_string(i / 7);
-      case 3: return std::string(static_cast<std::size_t>(i % 50), 'a');
-      default: return "user:000000:" + std::to_string(i);
+      case 0:
+        return "k" + std::to_string(i / 7);
+      case 1:
+        return std::string("k\0", 2) + std::to_string(i / 7);
+      case 2:
+        return "k\xff" + std::to_string(i / 7);
+      case 3:
+        return std::string(static_cast<std::size_t>(i % 50), 'a');
+      default:
+        return "user:000000:" + std::to_string(i);
     }
   }
   KeyRange random_range() {

@@ -1,0 +1,171 @@
+// The queue between commits and the log, with its own thread: who writes what is left over, and what a failure leaves.
+#include "db/log_queue.h"
+
+#include <thread>
+
+#include <catch2/catch.hpp>
+
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+// A sync of a segment waits at a gate that the test opens.
+class GatedFileSystem final : public InterposedFileSystem {
+ public:
+  explicit GatedFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
+  std::function<void()> on_sync;  ///< set before use
+
+  void close_gate() {
+    MutexLock lock(mutex_);
+    open_ = false;
+  }
+  void open_gate() {
+    MutexLock lock(mutex_);
+    open_ = true;
+    moved_.notify_all();
+  }
+  void await_somebody() {
+    MutexLock lock(mutex_);
+    while (waiting_ == 0) moved_.wait(mutex_);
+  }
+
+ private:
+  Status around(const FileCall& call, const Run& run) override {
+    if (call.op == FileOp::kSync && call.path.ends_with(".wal")) {
+      if (on_sync) on_sync();
+      MutexLock lock(mutex_);
+      ++waiting_;
+      moved_.notify_all();
+      while (!open_) moved_.wait(mutex_);
+      --waiting_;
+    }
+    return run(call.length);
+  }
+  Mutex mutex_;
+  CondVar moved_;
+  bool open_ = true;
+  int waiting_ = 0;
+};
+
+struct Log {
+  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20) : gate(files), faults(gate) {
+    REQUIRE(files.create_dir("data").is_ok());
+    LogQueueOptions options;
+    options.fs = &faults;
+    options.dir = "data";
+    options.clock = &clock;
+    options.fsync = fsync;
+    options.segment_bytes = segment_bytes;
+    options.new_file = [this] { return ++last_file; };
+    queue = std::make_unique<LogQueue>(std::move(options));
+  }
+  ~Log() { gate.open_gate(); }
+  void start() { REQUIRE(queue->start({}, 0).is_ok()); }
+  SeqNum put() {
+    WriteBatch batch;
+    batch.put(0, "key", std::string(100, 'v'));
+    const SeqNum seq = ++last_seq;
+    batch.set_header(seq, 1, 0);
+    queue->enqueue(batch);
+    return seq;
+  }
+  MemoryFileSystem files;
+  GatedFileSystem gate;
+  FaultFileSystem faults;
+  SimulatedClock clock;
+  std::atomic<FileNum> last_file{0};
+  std::atomic<SeqNum> last_seq{0};
+  std::unique_ptr<LogQueue> queue;
+};
+
+// The thread that is waited for has nothing to wait for itself: only a fault lets this run to its end.
+template <typename Done>
+bool eventually(Done done) {
+  const std::uint64_t until = system_clock()->mono_ns() + 10'000'000'000ull;
+  while (!done()) {
+    if (system_clock()->mono_ns() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("what is queued while the log thread syncs for somebody is written, though no pass ends after it") {
+  Log log(FsyncMode::kEverySecond);
+  log.start();
+  const SeqNum first = log.put();
+  log.gate.close_gate();
+  std::thread waiter([&] { CHECK(log.queue->wait_synced(first).is_ok()); });
+  log.gate.await_somebody();
+  const SeqNum second = log.put();
+  log.queue->write();
+  CHECK(log.queue->logged_seq() == first);
+  log.gate.open_gate();
+  waiter.join();
+  CHECK(eventually([&] { return log.queue->logged_seq() == second; }));
+}
+
+TEST_CASE("under `always` segments are switched though there is always more to write") {
+  Log log(FsyncMode::kAlways, 4096);
+  constexpr SeqNum kBatches = 300;
+  log.gate.on_sync = [&] {
+    if (log.last_seq < kBatches) (void)log.put();  // somebody commits during each sync
+  };
+  log.start();
+  (void)log.put();
+  log.queue->write();
+  CHECK(eventually([&] { return log.queue->durable_seq() >= kBatches; }));
+  CHECK(log.queue->take_segments_below(log.queue->oldest_needed(kBatches + 1)).size() >= 5);
+}
+
+TEST_CASE("the log fails and starts anew while a sync of the old segment is still on its way") {
+  Log log(FsyncMode::kEverySecond);
+  log.start();
+  (void)log.put();
+  log.queue->write();
+  log.gate.close_gate();
+  log.clock.advance(1500);
+  log.gate.await_somebody();
+  FileFault fault;
+  fault.ops = ops_of(FileOp::kWrite);
+  fault.path_has = ".wal";
+  log.faults.inject(fault);
+  const SeqNum lost = log.put();
+  log.queue->write();
+  CHECK_FALSE(log.queue->status().is_ok());
+  std::thread healer([&] { CHECK(log.queue->restart_after_failure(lost).is_ok()); });
+  log.gate.open_gate();
+  healer.join();
+  CHECK(log.queue->status().is_ok());
+  const SeqNum next = log.put();
+  log.queue->write();
+  CHECK(log.queue->wait_synced(next).is_ok());
+  CHECK(log.queue->status().is_ok());
+}
+
+TEST_CASE("fsync turned to `always` makes durable what was only written") {
+  Log log(FsyncMode::kNo);
+  log.start();
+  const SeqNum seq = log.put();
+  log.queue->write();
+  CHECK(log.queue->durable_seq() == seq);
+  CHECK(log.queue->synced_seq() == 0);
+  log.queue->set_fsync(FsyncMode::kAlways);
+  CHECK(eventually([&] { return log.queue->durable_seq() == seq; }));
+}
+
+TEST_CASE("close() lets those go who wait for a sync") {
+  Log log(FsyncMode::kNo);
+  log.start();
+  const SeqNum seq = log.put();
+  log.gate.close_gate();
+  std::thread waiter([&] { CHECK(log.queue->wait_synced(seq).is_ok()); });
+  log.gate.await_somebody();
+  std::thread closer([&] { CHECK(log.queue->close().is_ok()); });
+  log.gate.open_gate();
+  closer.join();
+  waiter.join();
+}

@@ -1,0 +1,163 @@
+// Full memory, full disks, failing compactions, and what must go on all the same.
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+std::string key_of(int i) {
+  char buffer[16];
+  std::snprintf(buffer, sizeof buffer, "key%06d", i);
+  return buffer;
+}
+}  // namespace
+
+TEST_CASE("memtables of many databases are flushed before they spend the whole budget") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 64 << 20;
+  settings.memtable_size = 16 << 20;
+  settings.wal_segment_size = 64 << 20;
+  Harness h(settings);
+  h.open();
+  int refused = 0;
+  for (int i = 0; i < 80; ++i) {
+    for (DatabaseId d = 0; d < 16; ++d) {
+      WriteBatch batch;
+      batch.put(d, key_of(i), std::string(60'000, 'v'));
+      if (!h.db->commit(batch).is_ok()) ++refused;
+      h.db->write_log();
+    }
+    h.advance(100);
+    h.settle();
+  }
+  CHECK(refused == 0);
+  CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
+}
+
+TEST_CASE("a compaction that fails is tried again ever more rarely, and at last succeeds") {
+  Harness h;
+  h.open();
+  h.db->pause_compactions();
+  for (int run = 0; run < 6; ++run) {
+    for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "run" + std::to_string(run));
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  FileFault fault;
+  fault.ops = ops_of(FileOp::kCreate);
+  fault.path_has = ".data";
+  fault.sticky = true;
+  fault.code = Code::kNoSpace;
+  h.faults->inject(fault);
+  h.db->resume_compactions();
+  for (int i = 0; i < 300; ++i) {  // half a minute
+    h.advance(100);
+    h.settle();
+  }
+  CHECK(h.faults->failures() >= 2);
+  CHECK(h.faults->failures() <= 20);
+  CHECK(h.db->write_status().is_ok());
+  h.faults->clear_faults();
+  for (int i = 0; i < 100; ++i) {
+    h.advance(1000);
+    h.settle();
+  }
+  CHECK(h.db->stats().compactions > 0);
+  CHECK(h.get(0, key_of(5)) == "run5");
+}
+
+TEST_CASE("at the hard limit of runs with compactions that fail, data is refused, not awaited; deletes and FLUSHDB go on") {
+  Harness h;
+  h.open();
+  FileFault fault;
+  h.db->pause_compactions();
+  for (int run = 0; run < 80; ++run) {
+    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  fault.ops = ops_of(FileOp::kCreate);
+  fault.path_has = ".data";
+  fault.sticky = true;
+  fault.code = Code::kNoSpace;
+  h.faults->inject(fault);
+  h.db->resume_compactions();
+  h.advance(1000);
+  h.settle();
+  h.advance(1000);
+  REQUIRE(h.db->stats().write_stalled);
+  WriteBatch batch;
+  batch.put(0, "more", "data");
+  CHECK(h.db->commit(batch).code() == Code::kNoSpace);
+  h.del(0, key_of(3));
+  CHECK(h.get(0, key_of(3)) == "(absent)");
+  h.del_range(0, key_of(4), key_of(6));
+  batch.clear();
+  batch.flush_database(0);
+  h.write(batch);
+  CHECK(h.get(0, key_of(7)) == "(absent)");
+  h.faults->clear_faults();
+  h.settle();
+  h.advance(1000);
+  h.settle();
+  h.advance(1000);
+  h.put(0, "more", "data");
+  CHECK(h.get(0, "more") == "data");
+}
+
+TEST_CASE("files that a lease kept go soon after it is released, without another write") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
+  REQUIRE(h.db->flush(0).is_ok());
+  auto lease = std::make_unique<ReadView>(h.db->lease(0));
+  for (int i = 0; i < 100; ++i) h.del(0, key_of(i));
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.advance(1000);
+  h.settle();
+  CHECK(h.paths(".data").size() >= 1);
+  lease.reset();
+  h.advance(1000);
+  h.settle();
+  CHECK(h.paths(".data").empty());
+}
+
+TEST_CASE("compaction by hand of a range ends, though tombstones outside the range must stay") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "old");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  for (int i = 50; i < 60; ++i) h.put(0, key_of(i), "old");
+  h.del(0, key_of(5));
+  REQUIRE(h.db->flush(0).is_ok());
+  REQUIRE(h.db->compact(0, {key_of(40), key_of(70)}).is_ok());
+  CHECK(h.get(0, key_of(5)) == "(absent)");
+  CHECK(h.get(0, key_of(4)) == "old");
+  CHECK(h.get(0, key_of(55)) == "old");
+}
+
+TEST_CASE("a full disk: data is refused, deletes and FLUSHDB go on, and it ends by itself") {
+  Harness h;
+  h.settings.max_disk_bytes = 1 << 20;
+  h.open();
+  Status status;
+  int n = 0;
+  for (; n < 20'000 && status.is_ok(); ++n) {
+    WriteBatch batch;
+    batch.put(0, key_of(n), std::string(200, 'v'));
+    status = h.db->commit(batch);
+    h.db->write_log();
+    if (n % 100 == 0) h.settle();
+    if (n % 100 == 0) h.advance(100);
+  }
+  CHECK(status.code() == Code::kNoSpace);
+  h.del(0, key_of(1));
+  h.del_range(0, key_of(2), key_of(4));
+  CHECK(h.get(0, key_of(3)) == "(absent)");
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  for (int i = 0; i < 50; ++i) {
+    h.advance(100);
+    h.settle();
+  }
+  h.put(0, "again", "1");
+  CHECK(h.get(0, "again") == "1");
+}

@@ -1,0 +1,190 @@
+// States that a crash or a fault can leave between two steps of the engine, each met on purpose.
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+std::string read_all(MemoryFileSystem& fs, const std::string& path) {
+  auto file = fs.open(path);
+  REQUIRE(file.is_ok());
+  std::string bytes(*fs.file_size(path), '\0');
+  REQUIRE((*file)->read(0, bytes.size(), bytes.data()).is_ok());
+  return bytes;
+}
+
+void write_all(MemoryFileSystem& fs, const std::string& path, Bytes bytes) {
+  auto file = fs.create(path);
+  REQUIRE(file.is_ok());
+  REQUIRE((*file)->append(bytes).is_ok());
+  REQUIRE((*file)->close().is_ok());
+}
+
+bool ends_with(const std::string& text, const char* end) { return text.ends_with(end); }
+
+}  // namespace
+
+TEST_CASE("a removed log segment that a power loss brings back is not taken for the log") {
+  Settings settings = Harness::small();
+  settings.memtable_size = 4 << 20;
+  settings.wal_segment_size = 64 << 10;
+  Harness h(settings);
+  h.open();
+  // Two full segments and an empty one.
+  for (int i = 0; h.paths(".wal").size() < 3; ++i) h.put(0, "key" + std::to_string(i), std::string(1000, 'v'));
+  const std::string oldest = h.paths(".wal").front();
+  const std::string bytes = read_all(*h.files, oldest);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  REQUIRE(h.paths(".wal").size() == 1);
+  auto left = h.files->crash_clone(1, CrashMode::kNothing);
+  (void)left->unlink(oldest);
+  write_all(*left, oldest, bytes);
+  for (const std::string& path : left->tree()) {
+    if (ends_with(path, ".wal") && path != oldest && path != h.paths(".wal").front()) REQUIRE(left->unlink(path).is_ok());
+  }
+  h.abandon(std::move(left));
+  h.open();
+  CHECK(h.get(0, "key0") == std::string(1000, 'v'));
+}
+
+TEST_CASE("a FLUSHDB that a crash takes back has not taken the emptied tree's log along") {
+  Settings settings = Harness::small();
+  settings.memtable_size = 4 << 20;
+  settings.wal_segment_size = 64 << 10;
+  Harness h(settings);
+  h.open();
+  h.put(0, "kept", "1");
+  h.settle();
+  for (int i = 0; h.paths(".wal").size() < 3; ++i) h.put(1, "key" + std::to_string(i), std::string(1000, 'v'));
+  h.settle();
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.put(1, "last", "x");
+  // While the log is synced for the flush of database 1, somebody empties database 0; that is never synced.
+  bool done = false;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (done || call.op != FileOp::kSync || !ends_with(call.path, ".wal")) return;
+    done = true;
+    WriteBatch batch;
+    batch.flush_database(0);
+    REQUIRE(h.db->commit(batch).is_ok());
+  };
+  REQUIRE(h.db->flush(1).is_ok());
+  REQUIRE(done);
+  h.watch->on_call = nullptr;
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  CHECK(h.get(0, "kept") == "1");
+}
+
+TEST_CASE("a crash at any step of healing a failed log leaves a directory that opens, with a prefix") {
+  const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kEverything);
+  bool more = true;
+  for (std::uint64_t k = 1; more; ++k) {
+    INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
+    Harness h;
+    h.open();
+    h.put(0, "a", "1");
+    h.put(1, "b", "2");
+    REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+    h.settle();
+    FileFault fault;
+    fault.ops = ops_of(FileOp::kWrite);
+    fault.path_has = ".wal";
+    h.faults->inject(fault);
+    WriteBatch batch;
+    batch.put(0, "c", "3");
+    REQUIRE(h.db->commit(batch).is_ok());
+    batch.clear();
+    batch.flush_database(1);
+    REQUIRE(h.db->commit(batch).is_ok());
+    batch.clear();
+    batch.put(2, "d", "4");
+    REQUIRE(h.db->commit(batch).is_ok());
+    h.db->write_log();
+    CHECK_FALSE(h.db->write_status().is_ok());
+    std::unique_ptr<MemoryFileSystem> left;
+    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k, mode); });
+    for (int i = 0; i < 4; ++i) {
+      h.advance(2500);
+      h.settle();
+    }
+    REQUIRE(h.db->write_status().is_ok());
+    more = left != nullptr;
+    if (left == nullptr) left = h.files->crash_clone(k, mode);
+    h.abandon(std::move(left));
+    h.open();
+    CHECK(h.get(0, "a") == "1");
+    // All of it or a prefix: c, then the emptied database 1, then d.
+    const bool c = h.get(0, "c") == "3", emptied = h.get(1, "b") == "(absent)", d = h.get(2, "d") == "4";
+    CHECK((c || !emptied));
+    CHECK((emptied || !d));
+    CHECK((more || d));
+  }
+}
+
+TEST_CASE("tables that were flushed for a tree that was emptied meanwhile do not stay on disk") {
+  Harness h;
+  h.open();
+  h.put(0, "secret", "1");
+  h.settle();
+  bool done = false;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (done || call.op != FileOp::kSyncDir) return;
+    done = true;  // the tables are built, the edit is not committed yet
+    WriteBatch batch;
+    batch.flush_database(0);
+    h.write(batch);
+    h.settle();
+  };
+  (void)h.db->flush(0);
+  REQUIRE(done);
+  h.watch->on_call = nullptr;
+  h.settle();
+  h.advance(1000);
+  h.settle();
+  CHECK(h.get(0, "secret") == "(absent)");
+  CHECK(h.paths(".data").empty());
+}
+
+TEST_CASE("tables of an edit that the manifest refused go once it is sure that the edit never happened") {
+  Harness h;
+  h.open();
+  h.put(0, "k", "1");
+  h.settle();
+  FileFault fault;
+  fault.path_has = "MANIFEST";
+  fault.sticky = true;
+  h.faults->inject(fault);
+  CHECK_FALSE(h.db->flush(0).is_ok());
+  CHECK(h.paths(".data").size() == 1);  // the edit may be on disk
+  for (int i = 0; i < 5; ++i) {
+    h.advance(2500);
+    h.settle();
+  }
+  h.faults->clear_faults();
+  for (int i = 0; i < 3; ++i) {
+    h.advance(2500);
+    h.settle();
+  }
+  CHECK(h.db->write_status().is_ok());
+  CHECK(h.paths(".data").size() == 1);
+  CHECK(h.get(0, "k") == "1");
+  h.reopen();
+  CHECK(h.get(0, "k") == "1");
+}
+
+TEST_CASE("a log of an engine that only empties databases does not grow for ever") {
+  Settings settings = Harness::small();
+  settings.wal_segment_size = 64 << 10;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 20'000; ++i) {
+    WriteBatch batch;
+    batch.flush_database(0);
+    h.write(batch);
+    if (i % 100 == 0) h.settle();
+  }
+  h.settle();
+  CHECK(h.paths(".wal").size() <= 3);
+}
