@@ -123,6 +123,7 @@ NetSettings Server::net_settings(const Config& config) const {
   net.tcp_keepalive_ms = static_cast<std::int64_t>(config.tcp_keepalive_ms);
   net.query_buffer_bytes = config.client_query_buffer_limit;
   net.max_bulk_bytes = config.proto_max_bulk_len;
+  net.big_bulk_budget = resolved(config, memory_).memory_budget;
   net.output_buffer_hard_bytes = config.output_buffer_hard;
   net.output_buffer_soft_bytes = config.output_buffer_soft;
   net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);

@@ -356,6 +356,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   job->list.assign(job->storage.begin(), job->storage.end());
   job->session = session_of(client);
   job->protocol = client.protocol;
+  job->out.set_limit(client.out.limit());
   job->client_id = client.id;
   job->loop = client.loop;
   job->random = next_random();
@@ -415,6 +416,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   const Reply::Mark mark = reply.mark();
   client.seen_seq = std::max(client.seen_seq, job->seen_seq);
   if (job->status.is_ok()) append_all(job->out, client.out);
+  if (job->out.overflown()) client.out.overflow();
   if (job->counts.hits != 0) counters_->keyspace_hits.add(job->counts.hits);
   if (job->counts.misses != 0) counters_->keyspace_misses.add(job->counts.misses);
   nanos_ -= std::min(nanos_, job->nanos);  // its own time counts as the command's; what lay between does not

@@ -134,6 +134,7 @@ Status keys(Ctx& ctx) {
       if (is_element_key(walk->key())) continue;
       TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
       if (!glob_match(pattern, key)) continue;
+      if (ctx.reply.out().overflown()) break;  // nobody will read it
       ctx.reply.bulk(key);
       ++count;
     }

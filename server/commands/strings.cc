@@ -40,6 +40,7 @@ Status mget(Ctx& ctx) {
     resident &= !status.is_not_resident();
     if (!resident) continue;
     TRY(status);
+    if (ctx.reply.out().overflown()) break;  // nobody will read it
     if (found && found->kind != EntryKind::kValue) found.reset();
     reply_value(ctx.reply, found);
   }

@@ -69,6 +69,8 @@ class Connection final : public Client {
   std::int64_t linger_until_ms = 0;
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
+  std::size_t counted_big_bytes = 0;     ///< in NetShared::big_bulk_bytes
+  std::int64_t stranger_since_ms = 0;
   std::size_t slot = 0;                  ///< place in the loop's list of connections
 
   bool readable = false;      ///< the socket may have something: the last receive was not kBlocked

@@ -119,7 +119,10 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
 }
 
 void EventLoop::set_settings(const NetSettings& settings) {
-  post([this, settings] { settings_ = settings; });
+  post([this, settings] {
+    settings_ = settings;
+    for (const auto& c : connections_) set_output_limit(*c);
+  });
 }
 
 // --- the loop
@@ -212,7 +215,8 @@ void EventLoop::add_connection(int fd, std::string address, std::string local_ad
   c.loop = this;
   c.address = std::move(address);
   c.local_address = std::move(local_address);
-  c.created_ms = c.last_command_ms = now_ms_;
+  c.created_ms = c.last_command_ms = c.stranger_since_ms = now_ms_;
+  set_output_limit(c);
   c.authenticated = !stranger;
   c.counted_stranger = stranger;
   c.slot = connections_.size();
@@ -222,6 +226,11 @@ void EventLoop::add_connection(int fd, std::string address, std::string local_ad
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &c;
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) close(c);
+}
+
+// A single reply must not grow beyond the hard limit either; what may wait before commands stop being run comes on top.
+void EventLoop::set_output_limit(Connection& c) const {
+  c.out.set_limit(settings_.output_buffer_hard_bytes == 0 ? 0 : settings_.output_buffer_hard_bytes + c.output_high_water);
 }
 
 Client* EventLoop::find(std::uint64_t client_id) {
@@ -275,7 +284,22 @@ ParserLimits EventLoop::limits_for(const Connection& c) const {
 void EventLoop::receive(Connection& c) {
   const Connection::Io io = c.receive(limits_for(c), scratch_, counters_);
   if (io == Connection::Io::kError) return close(c);
+  if (c.parser.big_bytes() != c.counted_big_bytes) count_big_bulks(c, c.parser.big_bytes());
   if (io != Connection::Io::kBlocked) enqueue(c);
+}
+
+// Big bulks are received whatever the query buffer's limit; all clients together are bounded by the memory budget.
+void EventLoop::count_big_bulks(Connection& c, std::size_t bytes) {
+  const bool grew = bytes > c.counted_big_bytes;
+  const std::uint64_t all = shared_->big_bulk_bytes.fetch_add(bytes - c.counted_big_bytes) + bytes - c.counted_big_bytes;
+  c.counted_big_bytes = bytes;
+  if (!grew || settings_.big_bulk_budget == 0 || all <= settings_.big_bulk_budget || c.parser.big_missing() == 0) return;
+  counters_.big_bulk_closes.add(1);
+  c.parser.refuse_big("the values being received would not fit into storage.memory_budget");
+  Reply(&c.out, c.protocol).error("OOM " + c.parser.error());
+  c.error_sent = c.close_after_reply = true;
+  count_big_bulks(c, c.parser.big_bytes());
+  enqueue(c);
 }
 
 // Everything that is ready becomes one span.
@@ -322,11 +346,10 @@ void EventLoop::run_pass() {
 
 // After a pass, or after something was appended from outside: gate, send, decide what comes next.
 void EventLoop::settle(Connection& c) {
-  if (c.counted_stranger && c.authenticated) {
-    c.counted_stranger = false;
-    shared_->strangers.fetch_sub(1);
-  }
+  if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
+  if (c.out.overflown()) return close_overflown(c);
+  if (c.parser.big_bytes() != c.counted_big_bytes) count_big_bulks(c, c.parser.big_bytes());
   if (c.close_after_command && !c.waiting) c.close_after_reply = true;
   if (c.parser.failure() != RequestParser::Failure::kNone && !c.has_pending() && !c.error_sent && !c.close_after_reply) {
     settle_failure(c);
@@ -341,6 +364,13 @@ void EventLoop::settle(Connection& c) {
   // More to do without waiting for epoll?
   if (c.has_pending() ? c.may_run() : c.may_parse()) enqueue(c);
   if (c.may_read()) receive(c);
+}
+
+// AUTH makes a client known, RESET a stranger again, who has the whole time to authenticate.
+void EventLoop::count_stranger(Connection& c) {
+  c.counted_stranger = !c.authenticated;
+  c.stranger_since_ms = now_ms_;
+  c.authenticated ? shared_->strangers.fetch_sub(1) : shared_->strangers.fetch_add(1);
 }
 
 void EventLoop::settle_failure(Connection& c) {
@@ -419,7 +449,10 @@ void EventLoop::check_output_limits(Connection& c) {
   } else {
     c.soft_limit_since_ms = 0;
   }
-  if (!over) return;
+  if (over) close_overflown(c);
+}
+
+void EventLoop::close_overflown(Connection& c) {
   counters_.output_limit_closes.add(1);
   env_->log(NetLog::kWarning, "closed " + c.address + ": its output buffer reached limits.client_output_buffer_limit");
   close(c);
@@ -459,6 +492,7 @@ void EventLoop::close(Connection& c) {
   counters_.closed.add(1);
   by_id_.erase(c.id);
   if (c.counted_stranger) shared_->strangers.fetch_sub(1);
+  shared_->big_bulk_bytes.fetch_sub(c.counted_big_bytes);
   shared_->clients.fetch_sub(1);
   load_.fetch_sub(1);
   // The object stays until nobody in this round can refer to it.
@@ -508,7 +542,7 @@ void EventLoop::sweep_one(Connection& c) {
     if (now_ms_ >= c.linger_until_ms) close(c);
     return;
   }
-  if (!c.authenticated && settings_.auth_timeout_ms != 0 && now_ms_ - c.created_ms >= settings_.auth_timeout_ms) {
+  if (!c.authenticated && settings_.auth_timeout_ms != 0 && now_ms_ - c.stranger_since_ms >= settings_.auth_timeout_ms) {
     counters_.auth_timeout_closes.add(1);
     return close(c);
   }

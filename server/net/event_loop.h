@@ -86,6 +86,10 @@ class EventLoop final : public ClientLoop {
   void flush_gated();
   void enqueue(Connection& c);
   void check_output_limits(Connection& c);
+  void close_overflown(Connection& c);
+  void set_output_limit(Connection& c) const;
+  void count_big_bulks(Connection& c, std::size_t bytes);
+  void count_stranger(Connection& c);
   void finish_closing(Connection& c);
   void linger(Connection& c);
   void close(Connection& c);

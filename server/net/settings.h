@@ -17,6 +17,7 @@ struct NetSettings {
   std::int64_t tcp_keepalive_ms = 300'000;                            ///< 0 = off
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;         ///< unparsed input of a client, not counting one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
+  std::uint64_t big_bulk_budget = 0;                                  ///< of all clients, for big bulks being received; 0 = off
   std::uint64_t output_buffer_hard_bytes = std::uint64_t{256} << 20;  ///< 0 = off
   std::uint64_t output_buffer_soft_bytes = std::uint64_t{64} << 20;   ///< for output_buffer_soft_ms; 0 = off
   std::int64_t output_buffer_soft_ms = 60'000;
@@ -38,7 +39,7 @@ class NetCounter {
 /// What one loop counts. Written by its thread only.
 struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
-  NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes;
+  NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes, big_bulk_closes;
   // Passes by duration, upper bound 2^i microseconds; the last one holds the rest.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
@@ -49,6 +50,7 @@ struct LoopCounters {
 struct NetShared {
   std::atomic<std::uint64_t> next_client_id{1};
   std::atomic<std::uint64_t> clients{0}, strangers{0};
+  std::atomic<std::uint64_t> big_bulk_bytes{0};  ///< received of big bulks whose commands are not complete
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0}, accept_errors{0};
 };
 

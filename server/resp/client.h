@@ -80,7 +80,7 @@ class Client {
 
   /// Whether the sink may run a command of this client now.
   [[nodiscard]] bool may_run() const {
-    return !waiting && !close_after_reply && !close_now && out.size() < output_high_water;
+    return !waiting && !close_after_reply && !close_now && out.size() < output_high_water && !out.overflown();
   }
   /// Bytes of input held for this client.
   [[nodiscard]] virtual std::size_t query_bytes() const { return 0; }

@@ -34,7 +34,13 @@ void OutputBuffer::release(Chunk& chunk) {
   chunk.owner.reset();
 }
 
+void OutputBuffer::overflow() {
+  clear();
+  overflown_ = true;
+}
+
 void OutputBuffer::add_chunk(std::size_t room) {
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + std::max(kChunkBytes, room) > limit_bytes_) [[unlikely]] overflow();
   seal();
   Chunk chunk;
   chunk.capacity = std::max(kChunkBytes, room);
@@ -61,6 +67,7 @@ void OutputBuffer::append_slow(Bytes data) {
 
 void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) {
   if (data.empty()) return;
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) > limit_bytes_) [[unlikely]] overflow();
   seal();
   Chunk chunk;
   chunk.data = const_cast<char*>(data.data());  // only ever read
@@ -80,6 +87,7 @@ std::uint64_t OutputBuffer::open_hole() {
 }
 
 void OutputBuffer::fill_hole(std::uint64_t hole, Bytes header) {
+  if (overflown_) return;
   const std::size_t index = first_ + static_cast<std::size_t>(hole - chunks_[first_].number);
   Chunk& chunk = chunks_[index];
   const std::size_t size = chunk_size(index);
@@ -90,6 +98,7 @@ void OutputBuffer::fill_hole(std::uint64_t hole, Bytes header) {
 }
 
 void OutputBuffer::truncate(Mark mark) {
+  if (overflown_) return clear();
   seal();
   while (chunks_.size() > first_ && (end_ > mark.position || chunks_.back().number >= mark.next_chunk)) {
     Chunk& last = chunks_.back();

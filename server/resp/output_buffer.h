@@ -3,6 +3,9 @@
 // Replies are written into chunks of kChunkBytes taken from the thread's pool of blocks, so that an idle client holds none and a reply
 // allocates nothing. A large value is not copied: a chunk may refer to bytes that somebody else owns and keeps alive.
 //
+// With a limit set, a buffer that would hold more own memory drops everything, from then on keeps nothing for long, and says so in
+// overflown(): its client is to be closed. What was written is garbage then, but writing stays safe.
+//
 // Positions count bytes since the buffer was made, sent or not. They name how far a client may be sent (the reply gate) and how
 // far a handler's reply has to be taken back (truncate). `end() - begin()` bytes are waiting.
 //
@@ -46,6 +49,13 @@ class OutputBuffer {
   [[nodiscard]] bool empty() const { return end_ == begin_; }
   /// Bytes of memory held by own chunks; shared values do not count.
   [[nodiscard]] std::size_t memory() const { return memory_; }
+
+  /// At most about this much own memory; 0 = no limit.
+  void set_limit(std::size_t bytes) { limit_bytes_ = bytes; }
+  [[nodiscard]] std::size_t limit() const { return limit_bytes_; }
+  /// The limit was met: contents, marks and holes are gone, for good.
+  [[nodiscard]] bool overflown() const { return overflown_; }
+  void overflow();
 
   /// Room for `n` <= kChunkBytes - kHoleBytes contiguous bytes; write them and call advance(written).
   char* reserve(std::size_t n) {
@@ -115,6 +125,8 @@ class OutputBuffer {
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint64_t next_number_ = 0;
   std::size_t memory_ = 0;
+  std::size_t limit_bytes_ = 0;
+  bool overflown_ = false;
 };
 
 }  // namespace ebbtide

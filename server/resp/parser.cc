@@ -154,6 +154,11 @@ void RequestParser::release() {
   }
 }
 
+void RequestParser::refuse_big(std::string error) {
+  big_.reset();
+  fail(Failure::kProtocol, std::move(error));
+}
+
 RequestParser::Step RequestParser::fail(Failure failure, std::string error) {
   failure_ = failure;
   error_ = std::move(error);
@@ -167,7 +172,8 @@ std::size_t RequestParser::parse(const ParserLimits& limits, std::size_t max_com
       break;
     }
   }
-  if (failure_ == Failure::kNone && end_ - start_ > limits.max_query_buffer && commands_.empty()) {
+  const std::size_t free_of_charge = std::max(big_largest_, big_ ? big_->size() : 0);
+  if (failure_ == Failure::kNone && end_ - start_ + big_bytes() - free_of_charge > limits.max_query_buffer && commands_.empty()) {
     fail(Failure::kQueryBuffer, {});
   }
   return commands_.size();
@@ -202,6 +208,7 @@ RequestParser::Step RequestParser::finish_command() {
     return fail(Failure::kSecurity, {});
   }
   commands_.push_back(command);
+  big_done_ = big_largest_ = 0;
   first_arg_ = static_cast<std::uint32_t>(args_.size());
   first_shared_ = static_cast<std::uint32_t>(shared_.size());
   start_ = position_;
@@ -293,6 +300,8 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
   if (big) {
     shared_.push_back({args_.size() - first_arg_, big_});
     args_.push_back(*big_);
+    big_done_ += big_->size();
+    big_largest_ = std::max(big_largest_, big_->size());
     big_.reset();
   } else {
     args_.emplace_back(buffer_ + position_, size);

@@ -5,6 +5,7 @@
 //   * a command that is not complete keeps its finished arguments and goes on where it stopped;
 //   * a line without its end remembers how far it was searched;
 //   * a bulk of more than kBigBulk bytes is received into a string of its own, which the engine can share instead of copying.
+//     The largest one of a command is free; its others count towards the limit of the query buffer.
 // Memory follows what was received, never what was announced: a string grows eightfold at a time up to the announced length.
 //
 // Whether input comes whole or byte by byte makes no difference to the commands or to the error.
@@ -24,7 +25,7 @@ namespace ebbtide {
 struct ParserLimits {
   std::int64_t max_args = 1'048'576;
   std::int64_t max_bulk = std::int64_t{512} << 20;
-  std::size_t max_query_buffer = std::size_t{64} << 20;  ///< bytes buffered, not counting a big bulk
+  std::size_t max_query_buffer = std::size_t{64} << 20;  ///< bytes buffered, not counting one big bulk
   bool stranger = false;  ///< not authenticated: at most kStrangerArgs arguments of kStrangerBulk bytes
 };
 
@@ -65,13 +66,18 @@ class RequestParser {
   /// Whether parse() may give more without another received(): it stopped at max_commands, not for want of input.
   [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 
+  /// Drops the big bulk being received; nothing more is parsed.
+  void refuse_big(std::string error);
+
   /// Met after the commands that are ready; final.
   [[nodiscard]] Failure failure() const { return failure_; }
   /// "Protocol error: ..." without "-ERR ".
   [[nodiscard]] const std::string& error() const { return error_; }
 
-  /// Bytes held: buffer and big bulk.
-  [[nodiscard]] std::size_t memory() const { return capacity_ + (big_ ? big_->capacity() : 0) + args_.capacity() * sizeof(Bytes); }
+  /// Bytes held: buffer and big bulks.
+  [[nodiscard]] std::size_t memory() const { return capacity_ + big_bytes() + args_.capacity() * sizeof(Bytes); }
+  /// Bytes of big bulks of the command in the making.
+  [[nodiscard]] std::size_t big_bytes() const { return big_done_ + (big_ ? big_->size() : 0); }
   /// Bytes received and not yet done with.
   [[nodiscard]] std::size_t buffered() const { return end_ - start_; }
 
@@ -106,6 +112,7 @@ class RequestParser {
   std::uint32_t first_arg_ = 0, first_shared_ = 0;
   std::shared_ptr<std::string> big_;
   std::size_t big_length_ = 0;
+  std::size_t big_done_ = 0, big_largest_ = 0;  ///< of its big bulks that are complete: their sum, the largest
 
   std::vector<Bytes> args_;
   std::vector<SharedArg> shared_;

@@ -178,6 +178,48 @@ def test_a_file_limit_of_64(fresh, monkeypatch):
         s.close()
 
 
+def test_one_reply_of_many_gigabytes(fresh):
+    fresh.start("limits.client_output_buffer_limit.hard=8MiB", "limits.client_output_buffer_limit.soft=0B")
+    client = fresh.client()
+    client.set("k", "v" * 60_000)
+    before = fresh.resident_bytes()
+    with fresh.socket() as s:
+        s.sendall(b"*200001\r\n$4\r\nMGET\r\n" + b"$1\r\nk\r\n" * 200_000)  # 12 GB
+        assert receive_all(s) == b""
+    assert fresh.resident_bytes() - before < 64 << 20
+    assert client.ping()
+
+
+def test_a_command_of_many_big_arguments(fresh):
+    fresh.start("limits.client_query_buffer_limit=4MiB")
+    client = fresh.client()
+    client.ping()
+    before = fresh.resident_bytes()
+    argument = b"$1000000\r\n" + b"x" * 1_000_000 + b"\r\n"
+    with fresh.socket() as s:
+        with pytest.raises(OSError):
+            s.sendall(b"*1000001\r\n$4\r\nMSET\r\n")
+            for _ in range(500):
+                s.sendall(argument)
+    assert fresh.resident_bytes() - before < 32 << 20
+    assert client.set("k", b"x" * 20_000_000)  # one is free
+    assert client.strlen("k") == 20_000_000
+
+
+def test_slow_reader_under_fsync_always(fresh):
+    fresh.start("storage.fsync=always")
+    client = fresh.client()
+    client.set("big", b"x" * 900_000)
+    with fresh.socket() as s:
+        for _ in range(8):  # fills the socket
+            s.sendall(b"GET big\r\nSET a b\r\n")
+            client.ping()
+        for _ in range(20):
+            assert client.set("c", "d")
+        expected = (b"$900000\r\n" + b"x" * 900_000 + b"\r\n+OK\r\n") * 8
+        assert receive_exactly(s, len(expected)) == expected
+
+
 def test_output_limit(fresh):
     fresh.start("limits.client_output_buffer_limit.hard=1MiB", "limits.client_output_buffer_limit.soft=0B")
     client = fresh.client()

@@ -28,7 +28,7 @@ class TestSink final : public CommandSink {
     std::vector<std::uint64_t> waiting;   // clients whose WAIT waits
     std::vector<std::uint64_t> closed;
     std::set<std::uint64_t> released;
-    std::size_t largest_pass = 0;
+    std::size_t largest_pass = 0, largest_output = 0;
     std::vector<std::uint32_t> attempts;
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
@@ -74,6 +74,12 @@ class TestSink final : public CommandSink {
     } else if (name == "AUTH") {
       client.authenticated = true;
       reply.ok();
+    } else if (name == "RESET") {
+      client.authenticated = false;
+      reply.ok();
+    } else if (name == "MANY") {  // one long reply
+      for (int i = 0; i < 100'000; ++i) reply.bulk(std::string(1000, 'm'));
+      shared_->largest_output = std::max(shared_->largest_output, client.out.memory());
     } else {
       reply.ok();
     }
@@ -367,6 +373,53 @@ TEST_CASE("output limits") {
   writer.join();
   CHECK(all.size() < 10 * bulk(std::string(60'000, 'z')).size());
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
+}
+
+TEST_CASE("one reply over the output limit closes before it fills the memory") {
+  NetSettings settings;
+  settings.output_buffer_hard_bytes = 1 << 20;
+  Harness h(settings);
+  const int fd = h.connect();
+  h.send(fd, "MANY\r\n" + echo("never run"));
+  h.expect_end(fd);
+  std::lock_guard lock(h.sink.mutex);
+  CHECK(h.sink.largest_output < (3 << 20));
+  CHECK(h.loop->counters().output_limit_closes.get() == 1);
+}
+
+TEST_CASE("big values on their way in, of all clients, are bounded") {
+  NetSettings settings;
+  settings.big_bulk_budget = 3 << 20;
+  Harness h(settings);
+  const std::string head = "*2\r\n$4\r\nECHO\r\n$2000000\r\n", part(1'900'000, 'x');
+  const int first = h.connect(), second = h.connect();
+  h.send(first, head + part);
+  h.settle();
+  h.send(second, head);
+  (void)Harness::sends(second, part);
+  CHECK(h.receive(second, 1000).substr(0, 5) == "-OOM ");
+  h.send(first, std::string(100'000, 'x') + "\r\n");
+  CHECK(h.receive(first, 2'000'012).size() == 2'000'012);
+  h.settle();
+  CHECK(h.shared.big_bulk_bytes == 0);
+}
+
+TEST_CASE("who resets has the whole time to authenticate again") {
+  Harness h;
+  const int fd = h.connect(true);
+  h.send(fd, "AUTH\r\n");
+  h.expect(fd, "+OK\r\n");
+  CHECK(h.shared.strangers == 0);
+  h.now_ms += 60'000;
+  h.send(fd, "RESET\r\n");
+  h.expect(fd, "+OK\r\n");
+  for (int i = 0; i < 5; ++i) {
+    h.now_ms += 200;
+    h.settle();
+  }
+  h.send(fd, echo("still here"));
+  h.expect(fd, bulk("still here"));
+  CHECK(h.shared.strangers == 1);
 }
 
 TEST_CASE("idle clients and those who do not authenticate are closed") {

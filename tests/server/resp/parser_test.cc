@@ -241,6 +241,29 @@ TEST_CASE("more input than the limit without a whole command") {
   CHECK(parser.memory() < (4 << 20));
 }
 
+TEST_CASE("one big bulk of a command is free, its others count towards the limit") {
+  ParserLimits limits;
+  limits.max_query_buffer = 1 << 20;
+  const std::string big = "$100000\r\n" + std::string(100'000, 'x') + "\r\n";
+  RequestParser many;
+  many.feed("*1048576\r\n", limits);
+  int fed = 0;
+  for (; many.failure() == RequestParser::Failure::kNone && fed < 100; ++fed) {
+    many.feed(big, limits);
+    many.parse(limits, 10);
+  }
+  CHECK(many.failure() == RequestParser::Failure::kQueryBuffer);
+  CHECK(fed == 12);
+  CHECK(many.big_bytes() == 1'200'000);
+  RequestParser one;
+  one.feed("*4\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000000\r\n" + std::string(5'000'000, 'x') + "\r\n", limits);
+  CHECK(one.parse(limits, 10) == 0);
+  CHECK(one.failure() == RequestParser::Failure::kNone);
+  one.feed("$2\r\nNX\r\n", limits);
+  CHECK(one.parse(limits, 10) == 1);
+  CHECK(one.big_bytes() == 0);
+}
+
 TEST_CASE("at most so many commands at a time, the rest stays") {
   RequestParser parser;
   parser.feed("PING\r\nPING\r\nPING\r\n", {});

@@ -129,6 +129,30 @@ TEST_CASE("large values are referred to, not copied, and let go when sent") {
   CHECK(out.memory() == 0);
 }
 
+TEST_CASE("a reply over the limit is dropped, and writing on is safe") {
+  OutputBuffer out;
+  out.set_limit(100'000);
+  Reply reply(&out);
+  reply.bulk("before");
+  const auto mark = reply.mark();
+  const auto hole = reply.begin_array();
+  std::size_t most = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    reply.bulk(std::string(200, 'x'));
+    most = std::max(most, out.memory());
+  }
+  CHECK(most <= 100'000);
+  CHECK(out.overflown());
+  const auto owner = std::make_shared<const std::string>(1 << 20, 'x');
+  for (int i = 0; i < 10'000; ++i) reply.bulk_shared(owner, *owner);
+  CHECK(owner.use_count() < 3'000);
+  reply.bulk(std::string(1'000'000, 'x'));
+  reply.end_array(hole, 20'001);
+  reply.rollback(mark);
+  reply.error("ERR whatever");
+  CHECK(out.overflown());
+}
+
 TEST_CASE("pieces and consumption, at random") {
   std::mt19937 random(7);
   OutputBuffer out;
