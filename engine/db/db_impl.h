@@ -208,7 +208,14 @@ struct DbImpl {
   void relieve_memory();
   void say(Severity severity, const std::string& text);
   // recovery.cc
-  Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) NO_THREAD_SAFETY_ANALYSIS;
+  struct Replay;
+  Status open_manifest();
+  Status start_time();
+  Status open_trees(SeqNum* last_seq) REQUIRES(commit_mutex_);
+  Status start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq);
+  Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
+  Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
+  Status replay_record(Bytes group, const std::string& where, Replay* replay) REQUIRES(commit_mutex_);
   Status replay_batch(WriteBatch& batch) REQUIRES(commit_mutex_);
   Status remove_leftovers();
   // read_path.cc

@@ -47,14 +47,56 @@ Status DbImpl::open() {
   for (const auto& [database, tree] : settings_.overrides) {
     TRY(make_policy(tree.policy).status().with_context("databases." + std::to_string(database)));
   }
+  TRY(open_manifest());
+  TRY(start_time());
+  cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
+  if (threads_) {
+    own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
+    flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
+    pool_ = own_pool_.get();
+  }
+  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0);
+
+  SeqNum last_seq = versions_->last_seq();
+  std::vector<LogQueue::Segment> segments;
+  {
+    MutexLock lock(commit_mutex_);
+    TRY(open_trees(&last_seq));
+    TRY(replay_log(&segments, &last_seq));
+    next_seq_ = last_seq + 1;
+  }
+  visible_seq_ = last_seq;
+  TRY(remove_leftovers());
+
+  // The mark first: time must not stand still until the first tick.
+  VersionEdit edit;
+  edit.time_mark = std::max(versions_->time_mark(), time_.tick());
+  TRY(versions_->commit(std::move(edit)));
+  time_.set_mark(versions_->time_mark());
+  TRY(start_log(std::move(segments), last_seq));
+
+  update_pressure();
+  {
+    MutexLock lock(commit_mutex_);
+    if (databases_seq_ != databases_seq_committed_) schedule_database_changes();
+  }
+  for (const TreePtr& tree : live_trees()) {
+    schedule_flush(tree);
+    schedule_compactions(tree);
+  }
+  return Status::ok();
+}
+
+// The directory, its lock, and what the manifest says; a new manifest where there is nothing yet.
+Status DbImpl::open_manifest() {
   TRY(fs_.create_dir(settings_.dir));
   TRY(fs_.sync_dir(parent_path(settings_.dir)));
   TRY_ASSIGN(lock_file, fs_.lock(join_path(settings_.dir, std::string(kLockFileName))));
   file_lock_ = std::move(lock_file);
 
+  TRY_ASSIGN(names, fs_.list(settings_.dir));
   auto versions = VersionSet::open(fs_, settings_.dir);
   if (versions.status().is_not_found()) {
-    TRY_ASSIGN(names, fs_.list(settings_.dir));
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
@@ -66,7 +108,16 @@ Status DbImpl::open() {
   }
   if (!versions.is_ok()) return versions.status();
   versions_ = std::move(versions).value();
+  // What earlier runs left behind may have any number; none of theirs may be given out again.
+  for (const std::string& name : names) {
+    FileKind kind{};
+    FileNum file = kNoFile;
+    if (parse_file_name(name, &kind, &file) && file != kNoFile) versions_->mark_file_used(file);
+  }
+  return Status::ok();
+}
 
+Status DbImpl::start_time() {
   const Millis mark = versions_->time_mark();
   if (mark != 0 && clock_.wall_ms() > mark + EngineTime::kOpenRefused && !settings_.accept_clock) {
     return Status::invalid_argument("the wall clock (" + std::to_string(clock_.wall_ms()) +
@@ -75,65 +126,37 @@ Status DbImpl::open() {
                                     " ms): everything with an expiry would go. If the clock is right, start with --accept-clock");
   }
   time_.start(mark);
+  return Status::ok();
+}
 
-  cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
-  if (threads_) {
-    own_pool_ = std::make_unique<ThreadPool>(settings_.background_threads, "ebbtide-bg", 5);
-    flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
-    pool_ = own_pool_.get();
-  }
-  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0);
-
-  // What earlier runs left behind may have any number; none of theirs may be given out again.
-  TRY_ASSIGN(names, fs_.list(settings_.dir));
-  for (const std::string& name : names) {
-    FileKind kind{};
-    FileNum file = kNoFile;
-    if (parse_file_name(name, &kind, &file) && file != kNoFile) versions_->mark_file_used(file);
-  }
-
-  SeqNum last_seq = versions_->last_seq();
-  std::vector<LogQueue::Segment> segments;
-  {
-    MutexLock lock(commit_mutex_);
-    databases_seq_ = databases_seq_committed_ = versions_->databases_seq();
-    for (const auto& [id, version] : versions_->trees()) {
-      DatabaseId database = 0;
-      for (const auto& [d, t] : versions_->databases()) {
-        if (t == id) database = d;
-      }
-      TreePtr tree = make_tree(id, database, version->stamp);
-      MutexLock state(state_mutex_);
-      auto view = std::make_shared<TreeView>(*tree->view_owner);
-      TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}));
-      for (const Run& run : version->runs) {
-        for (const FileMetaPtr& file : run.files) last_seq = std::max(last_seq, file->stats.max_seq);
-      }
-      view->tables = std::move(tables);
-      publish_view(*tree, std::move(view));
-      trees_[id] = tree;
+// The trees of the manifest, their tables open, and who has which.
+Status DbImpl::open_trees(SeqNum* last_seq) {
+  databases_seq_ = databases_seq_committed_ = versions_->databases_seq();
+  for (const auto& [id, version] : versions_->trees()) {
+    DatabaseId database = 0;
+    for (const auto& [d, t] : versions_->databases()) {
+      if (t == id) database = d;
     }
-    for (const auto& [database, id] : versions_->databases()) {
-      if (database >= database_trees_.size()) {
-        if (id == kNoTree) continue;
-        return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but database " +
-                                        std::to_string(database) + " has data");
-      }
-      auto it = trees_.find(id);
-      map_database(database, it == trees_.end() ? nullptr : it->second);
+    if (database >= settings_.databases) {
+      return Status::invalid_argument("server.databases is " + std::to_string(settings_.databases) + ", but database " +
+                                      std::to_string(database) + " has data");
     }
-    TRY(replay_log(&segments, &last_seq));
-    next_seq_ = last_seq + 1;
+    TreePtr tree = make_tree(id, database, version->stamp);
+    MutexLock state(state_mutex_);
+    auto view = std::make_shared<TreeView>(*tree->view_owner);
+    TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}));
+    for (const Run& run : version->runs) {
+      for (const FileMetaPtr& file : run.files) *last_seq = std::max(*last_seq, file->stats.max_seq);
+    }
+    view->tables = std::move(tables);
+    publish_view(*tree, std::move(view));
+    trees_[id] = tree;
   }
-  visible_seq_ = last_seq;
-  TRY(remove_leftovers());
+  for (const auto& [database, id] : versions_->databases()) map_database(database, trees_.at(id));  // the manifest was checked
+  return Status::ok();
+}
 
-  // The mark first: time must not stand still until the first tick.
-  VersionEdit edit;
-  edit.time_mark = std::max(mark, time_.tick());
-  TRY(versions_->commit(std::move(edit)));
-  time_.set_mark(versions_->time_mark());
-
+Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq) {
   LogQueueOptions log;
   log.fs = &fs_;
   log.dir = settings_.dir;
@@ -144,25 +167,20 @@ Status DbImpl::open() {
   log.own_thread = threads_;
   log.on_tick = [this] { tick(); };
   log_ = std::make_unique<LogQueue>(std::move(log));
-  TRY(log_->start(std::move(segments), last_seq));
-  update_pressure();
-  std::vector<TreePtr> trees;
-  {
-    MutexLock lock(commit_mutex_);
-    for (const auto& [id, tree] : trees_) trees.push_back(tree);
-    if (databases_seq_ != databases_seq_committed_) schedule_database_changes();
-  }
-  for (const TreePtr& tree : trees) {
-    schedule_flush(tree);
-    schedule_compactions(tree);
-  }
-  return Status::ok();
+  return log_->start(std::move(segments), last_seq);
 }
+
+// What a replay of the log goes through.
+struct DbImpl::Replay {
+  SeqNum expected = 0;  // seq that the next batch must begin with; 0 before the first
+  std::string torn;     // where an earlier segment ended badly
+  std::uint64_t total = 0, done = 0;
+};
 
 Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
   TRY_ASSIGN(names, fs_.list(settings_.dir));
   std::vector<FileNum> files;
-  std::uint64_t total = 0, done = 0;
+  Replay replay;
   for (const std::string& name : names) {
     FileKind kind{};
     FileNum file = kNoFile;
@@ -173,59 +191,60 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
     }
     files.push_back(file);
     auto size = fs_.file_size(join_path(settings_.dir, name));
-    if (size.is_ok()) total += *size;
+    if (size.is_ok()) replay.total += *size;
   }
   std::sort(files.begin(), files.end());
-  SeqNum expected = 0;  // seq that the next record must begin with; 0 before the first
-  SeqNum log_end = 0;
-  std::string torn;  // where an earlier segment ended badly
-  for (FileNum file : files) {
-    const std::string path = join_path(settings_.dir, log_file_name(file));
-    auto end = read_log(fs_, settings_.dir, file, [&](std::string payload, std::uint64_t offset) -> Status {
-      const std::string where = path + ": record at " + std::to_string(offset);
-      Bytes group = payload;
-      while (!group.empty()) {
-        std::uint32_t length = 0;
-        if (!get_u32(&group, &length) || length > group.size()) return Status::corruption(where + ": malformed group of batches");
-        auto batch = WriteBatch::parse(std::string(group.substr(0, length)));
-        if (!batch.is_ok()) return batch.status().with_context(where);
-        group.remove_prefix(length);
-        const SeqNum first = batch->first_seq();
-        // A gap is fine only where everything in it is in tables: the log was begun anew behind a failure.
-        if (expected != 0 && first != expected && !(first > expected && first - 1 <= versions_->last_seq())) {
-          return Status::corruption(where + ": begins with operation " + std::to_string(first) + ", expected was " +
-                                    std::to_string(expected) + (torn.empty() ? "" : "; before it, " + torn));
-        }
-        if (batch->count() != 0) expected = batch->last_seq() + 1;
-        TRY(replay_batch(*batch));
-      }
-      done += payload.size();
-      if (events_ != nullptr) events_->on_recovery_progress(std::min(done, total), total);
-      return Status::ok();
-    });
-    if (!end.is_ok()) return end.status();
-    if (expected != 0) log_end = expected - 1;
-    if (!end->clean) {
-      if (end->valid_after) return Status::corruption(end->what + ", and what follows says that it was whole once");
-      // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
-      torn = end->what;
-      if (end->valid_bytes == 0) {  // its creation was cut short
-        TRY(fs_.unlink(path));
-        continue;
-      }
-      TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
-    }
-    segments->push_back({file, log_end, end->valid_bytes});
-    // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
-    TRY(fs_.sync_file(path));
-  }
+  for (FileNum file : files) TRY(replay_segment(file, &replay, segments));
+  const SeqNum log_end = replay.expected == 0 ? 0 : replay.expected - 1;
   // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them.
-  if (!files.empty() && log_end != 0 && log_end < versions_->last_seq()) {
+  if (log_end != 0 && log_end < versions_->last_seq()) {
     return Status::corruption(settings_.dir + ": the write-ahead log ends with operation " + std::to_string(log_end) +
                               ", the manifest relies on " + std::to_string(versions_->last_seq()) +
-                              (torn.empty() ? "" : "; " + torn));
+                              (replay.torn.empty() ? "" : "; " + replay.torn));
   }
   *last_seq = std::max(*last_seq, log_end);
+  return Status::ok();
+}
+
+Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) {
+  const std::string path = join_path(settings_.dir, log_file_name(file));
+  // The reader calls back at once, on this thread, under the lock that is held here.
+  const auto on_record = [&](std::string payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
+    return replay_record(payload, path + ": record at " + std::to_string(offset), replay);
+  };
+  auto end = read_log(fs_, settings_.dir, file, on_record);
+  if (!end.is_ok()) return end.status();
+  if (!end->clean) {
+    if (end->valid_after) return Status::corruption(end->what + ", and what follows says that it was whole once");
+    // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
+    replay->torn = end->what;
+    if (end->valid_bytes == 0) return fs_.unlink(path);  // its creation was cut short
+    TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
+  }
+  segments->push_back({file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes});
+  // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
+  return fs_.sync_file(path);
+}
+
+// One record: a group of (length, batch).
+Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* replay) {
+  replay->done += group.size();
+  while (!group.empty()) {
+    std::uint32_t length = 0;
+    if (!get_u32(&group, &length) || length > group.size()) return Status::corruption(where + ": malformed group of batches");
+    auto batch = WriteBatch::parse(std::string(group.substr(0, length)));
+    if (!batch.is_ok()) return batch.status().with_context(where);
+    group.remove_prefix(length);
+    const SeqNum first = batch->first_seq(), expected = replay->expected;
+    // A gap is fine only where everything in it is in tables: the log was begun anew behind a failure.
+    if (expected != 0 && first != expected && !(first > expected && first - 1 <= versions_->last_seq())) {
+      return Status::corruption(where + ": begins with operation " + std::to_string(first) + ", expected was " +
+                                std::to_string(expected) + (replay->torn.empty() ? "" : "; before it, " + replay->torn));
+    }
+    if (batch->count() != 0) replay->expected = batch->last_seq() + 1;
+    TRY(replay_batch(*batch));
+  }
+  if (events_ != nullptr) events_->on_recovery_progress(std::min(replay->done, replay->total), replay->total);
   return Status::ok();
 }
 
