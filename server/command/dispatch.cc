@@ -227,8 +227,9 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
     bool have_view = false;
     for (std::size_t i = 0; i < commands.size(); ++i) {
       const Prepared& prepared = prepared_[i];
-      // Whoever overwrites without looking reads nothing.
-      if (prepared.keys == 0 || (prepared.command->spec->keys.access & KeySpec::kOw) != 0) continue;
+      if (prepared.keys == 0) continue;
+      // Whoever overwrites without looking needs the memtable's bucket and nothing of the tables.
+      if (stage > 0 && prepared.command->spec->keys.blind(commands[i].args.size())) continue;
       const DatabaseId database = session_of(*commands[i].client).database;
       if (!have_view || view.database() != database) view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       have_view = true;

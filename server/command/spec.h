@@ -65,7 +65,12 @@ struct KeySpec {
   int last = 0;
   int step = 1;
   std::uint16_t access = 0;
+  int blind_argc = 0;  ///< with exactly so many arguments the keys are overwritten unseen, though `access` says kRw
 
+  /// Whether a command of `argc` arguments overwrites its keys without looking at them.
+  [[nodiscard]] constexpr bool blind(std::size_t argc) const {
+    return (access & kOw) != 0 || (blind_argc != 0 && argc == static_cast<std::size_t>(blind_argc));
+  }
   [[nodiscard]] constexpr int last_of(int argc) const {
     if (first == 0) return 0;
     return last == 0 ? first : last > 0 ? last : argc + last;
