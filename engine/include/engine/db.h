@@ -51,14 +51,15 @@ class Db {
   Db(const Db&) = delete;
   Db& operator=(const Db&) = delete;
 
-  /// Stops background work, writes and syncs the log. No other call may be running or follow. The memtables are not flushed:
-  /// the log has them.
+  /// Stops background work, writes and syncs the log. No other call may be running or follow; fetches under way
+  /// are answered first. The memtables are not flushed: the log has them.
   Status close();
 
   // --- writing
   /// Gives the batch its seqs, time and trees, makes it visible and queues it for the log. Returns when it is visible.
   /// An empty batch does nothing. kRetry: engine time passed batch.relied_expiry(); nothing was written. kOutOfMemory, kNoSpace
-  /// (only for batches that add data), kReadOnly: nothing was written. May wait while the write stall is on.
+  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB): nothing was written. May wait while the write
+  /// stall is on, unless the batch empties a database; kNoSpace if that stall cannot end because compactions fail.
   Status commit(WriteBatch& batch);
   /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
   /// fsync is `always` (then the log thread does). Call at the end of each pass.

@@ -59,7 +59,7 @@ struct Settings {
   std::uint64_t block_cache = 0;                          ///< bytes; 0 = what the budget leaves
   std::uint64_t max_disk_bytes = 0;                       ///< bytes the data directory may use; 0 = keep 5 % of the disk free
   bool direct_io = false;                                 ///< table reads bypass the page cache
-  std::uint32_t background_threads = 1;                   ///< flushes and compactions
+  std::uint32_t background_threads = 1;                   ///< compactions; flushes have a thread of their own
   std::uint32_t fetch_threads = 4;                        ///< readers of missing pages
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
   bool accept_clock = false;                              ///< open although the wall clock is far past the persisted mark
