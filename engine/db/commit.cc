@@ -39,6 +39,7 @@ struct DbImpl::Inserts {
     }
   }
   [[nodiscard]] const Target* find(TreeId tree) const {
+    if (tree == kNoTree) return nullptr;  // a swap goes into no tree
     if (first.tree == tree) return &first;
     for (const Target& t : more) {
       if (t.tree == tree) return &t;
