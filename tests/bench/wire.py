@@ -214,6 +214,7 @@ def main():
     loads = [load for load in LOADS if options.only in load[0]]
     if not loads:
         raise SystemExit(f"no load has '{options.only}' in its name; there are: {'; '.join(load[0] for load in LOADS)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers end and their directories go
     servers = [Redis()]
     try:
         servers.append(Ebbtide(dict(pair.split("=", 1) for pair in options.set)))
