@@ -41,7 +41,8 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
   if (node.IsMap()) {
     if (!name.empty() && !is_section(name)) {
       const ConfigKey* key = find_config_key(name);
-      return wrong(where, name, key != nullptr ? "a single value is expected; allowed: " + key->allowed : explain_unknown_key(name));
+      return wrong(where, name,
+                   key != nullptr ? "a single value is expected; allowed: " + key->allowed : explain_unknown_key(name));
     }
     std::set<std::string> seen;
     for (const auto& item : node) {
@@ -91,7 +92,8 @@ std::string name_from_environment(const std::string& variable) {
 int rank(const Assignment& a) {
   const int database = a.name.compare(0, 10, "databases.") == 0 ? 2 : 0;
   constexpr Bytes kPolicyName = ".policy.name";
-  const bool policy_name = a.name.size() > kPolicyName.size() && a.name.compare(a.name.size() - kPolicyName.size(), kPolicyName.size(), kPolicyName) == 0;
+  const bool policy_name = a.name.size() > kPolicyName.size() &&
+                           a.name.compare(a.name.size() - kPolicyName.size(), kPolicyName.size(), kPolicyName) == 0;
   return database + (policy_name ? 0 : 1);
 }
 

@@ -1,8 +1,9 @@
 // The configuration: what the YAML file, the environment and the command line say, as one value, and the table of its keys.
 //
-// One table (config_keys()) says of each key its type, range, meaning, Redis name, and how it is read from and written to a Config.
-// The loader, CONFIG GET, SET and REWRITE and the documentation check of config/ebbtide.yaml all go by it. A key is in the table
-// only if it works. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for one.
+// One table (config_keys()) says of each key its type, range, meaning, Redis name, and how it is read from and written to a
+// Config. The loader, CONFIG GET, SET and REWRITE and the documentation check of config/ebbtide.yaml all go by it. A key is in
+// the table only if it works. The keys of a tree exist twice: under `tree.` for every database, and under `databases.<n>.` for
+// one.
 //
 // Precedence: command line, then environment (EBBTIDE_A__B__C), then file, then default.
 #pragma once
@@ -46,9 +47,9 @@ struct Config {
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off
   std::string log_level = "info";
-  std::string log_file;               ///< "" = standard output
+  std::string log_file;  ///< "" = standard output
 
-  std::string file;                   ///< the file it was read from; "" = none
+  std::string file;  ///< the file it was read from; "" = none
 
   static Settings default_engine();
 };
@@ -57,12 +58,12 @@ enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuratio
 
 /// One key.
 struct ConfigKey {
-  std::string name;          ///< "storage.memtable_size"; of a tree key only what follows `tree.`
+  std::string name;  ///< "storage.memtable_size"; of a tree key only what follows `tree.`
   ConfigType type = ConfigType::kText;
-  std::string allowed;       ///< for people: "16KiB to 16GiB, or auto"
-  std::string doc;           ///< one sentence
-  bool changeable = false;   ///< by CONFIG SET, while running
-  std::string redis_name;    ///< "" = Redis has none
+  std::string allowed;      ///< for people: "16KiB to 16GiB, or auto"
+  std::string doc;          ///< one sentence
+  bool changeable = false;  ///< by CONFIG SET, while running
+  std::string redis_name;   ///< "" = Redis has none
   /// Canonical text, as it stands in the YAML.
   std::function<std::string(const Config&)> get;
   /// Sets from text. kInvalidArgument says what is allowed, without the key's name.
@@ -83,9 +84,9 @@ std::string explain_unknown_key(Bytes name);
 
 /// Where settings come from besides the file.
 struct ConfigSources {
-  std::string file;                                              ///< "" = none
-  std::vector<std::pair<std::string, std::string>> environment;  ///< as in `environ`: only EBBTIDE_* is looked at
-  std::vector<std::pair<std::string, std::string>> command_line; ///< dotted name, value; in order
+  std::string file;                                               ///< "" = none
+  std::vector<std::pair<std::string, std::string>> environment;   ///< as in `environ`: only EBBTIDE_* is looked at
+  std::vector<std::pair<std::string, std::string>> command_line;  ///< dotted name, value; in order
 };
 
 /// Reads and checks everything. Errors: "config/ebbtide.yaml:12: storage.fsync: 'sometimes' is not allowed; ...".

@@ -36,7 +36,8 @@ const T& read(const Field<T>& field, const Config& config) {
 }
 
 template <typename T>
-ConfigKey integer_key(std::string name, Field<T> field, std::uint64_t low, std::uint64_t high, std::string doc, bool zero_is_auto = false) {
+ConfigKey integer_key(std::string name, Field<T> field, std::uint64_t low, std::uint64_t high, std::string doc,
+                      bool zero_is_auto = false) {
   ConfigKey key;
   key.name = std::move(name);
   key.type = ConfigType::kInteger;
@@ -47,7 +48,8 @@ ConfigKey integer_key(std::string name, Field<T> field, std::uint64_t low, std::
     if (zero_is_auto && text == "auto") return field(c) = 0, Status::ok();
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) return not_allowed(text, allowed);
+    if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
+      return not_allowed(text, allowed);
     field(c) = static_cast<T>(value);
     return Status::ok();
   };
@@ -55,7 +57,8 @@ ConfigKey integer_key(std::string name, Field<T> field, std::uint64_t low, std::
 }
 
 template <typename T>
-ConfigKey size_key(std::string name, Field<T> field, std::uint64_t low, std::uint64_t high, std::string doc, Bytes zero_word = {}) {
+ConfigKey size_key(std::string name, Field<T> field, std::uint64_t low, std::uint64_t high, std::string doc,
+                   Bytes zero_word = {}) {
   ConfigKey key;
   key.name = std::move(name);
   key.type = ConfigType::kSize;
@@ -73,7 +76,9 @@ ConfigKey size_key(std::string name, Field<T> field, std::uint64_t low, std::uin
   };
   key.set = [=](Config& c, Bytes text) { return assign(c, text, parse_size(text)); };
   key.redis_get = [=](const Config& c) { return std::to_string(read(field, c)); };
-  key.redis_set = [=](Config& c, Bytes text) { return assign(c, text == "0" && !zero_word.empty() ? zero_word : text, parse_redis_memory(text)); };
+  key.redis_set = [=](Config& c, Bytes text) {
+    return assign(c, text == "0" && !zero_word.empty() ? zero_word : text, parse_redis_memory(text));
+  };
   return key;
 }
 
@@ -169,7 +174,8 @@ ConfigKey number_key(std::string name, Field<double> field, double low, double h
   key.set = [=, allowed = key.allowed](Config& c, Bytes text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high)) return not_allowed(text, allowed);
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= low && value <= high))
+      return not_allowed(text, allowed);
     field(c) = value;
     return Status::ok();
   };
@@ -253,8 +259,10 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
     return Status::ok();
   };
   keys->push_back(policy);
-  keys->push_back(size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB, "Size at which a table file is finished."));
-  keys->push_back(size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB, "Size of a page before compression."));
+  keys->push_back(
+      size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB, "Size at which a table file is finished."));
+  keys->push_back(
+      size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB, "Size of a page before compression."));
   keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64, "Pages of a delete tile."));
   keys->push_back(name_key<FileChoice>("file_choice", of(tree, &TreeSettings::file_choice),
                                        {{"round_robin", FileChoice::kRoundRobin},
@@ -265,7 +273,8 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(name_key<Partitioning>("partitioning", of(tree, &TreeSettings::partitioning), {{"size", Partitioning::kSize}},
                                          "How the output of a merge is cut into files."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
-                                             {{"uniform", FilterAllocation::kUniform}}, "How filter memory is spread over the levels."));
+                                             {{"uniform", FilterAllocation::kUniform}},
+                                             "How filter memory is spread over the levels."));
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
                              "Filter memory per key, in bits; 0 = no filters."));
   keys->push_back(fixed_duration_key("deletes.deadline", "Not offered by this version."));
@@ -287,7 +296,8 @@ class Table {
   Table() {
     add_server();
     add_storage();
-    add_tree_keys(&keys, "tree.", [](Config& c) -> TreeSettings& { return c.engine.tree; }, true);
+    add_tree_keys(
+        &keys, "tree.", [](Config& c) -> TreeSettings& { return c.engine.tree; }, true);
     add_limits();
     add_rest();
   }
@@ -306,18 +316,23 @@ class Table {
                  "Addresses to listen on. An address that the machine does not have is skipped if another one works."),
         "bind");
     add(integer_key("server.port", of(&Config::port), 0, 65535, "Port to listen on; 0 = any free one."), "port");
-    add(integer_key("server.threads", of(&Config::threads), 1, 64, "Event loops; auto goes by the cores and the cgroup's quota.", true),
+    add(integer_key("server.threads", of(&Config::threads), 1, 64, "Event loops; auto goes by the cores and the cgroup's quota.",
+                    true),
         "io-threads");
     add(integer_key("server.databases", of(&Settings::databases), 1, 1024, "Number of databases, for SELECT."), "databases");
-    add(integer_key("server.max_clients", of(&Config::max_clients), 1, 1'000'000, "Connections at the same time; the next one is refused."),
+    add(integer_key("server.max_clients", of(&Config::max_clients), 1, 1'000'000,
+                    "Connections at the same time; the next one is refused."),
         "maxclients", true);
-    add(integer_key("server.tcp_backlog", of(&Config::tcp_backlog), 1, 65535, "Connections that the kernel queues until they are accepted."),
+    add(integer_key("server.tcp_backlog", of(&Config::tcp_backlog), 1, 65535,
+                    "Connections that the kernel queues until they are accepted."),
         "tcp-backlog");
-    add(text_key("server.password", of(&Config::password), "any text; empty = none", "What AUTH and HELLO must give. Empty: no password."),
+    add(text_key("server.password", of(&Config::password), "any text; empty = none",
+                 "What AUTH and HELLO must give. Empty: no password."),
         "requirepass", true);
     add(bool_key("server.protected_mode", of(&Config::protected_mode), "Without a password, serve clients of this machine only."),
         "protected-mode", true);
-    add(bool_key("server.core_dumps", of(&Config::core_dumps), "Whether a crash may write a core file; it holds keys and values."));
+    add(bool_key("server.core_dumps", of(&Config::core_dumps),
+                 "Whether a crash may write a core file; it holds keys and values."));
   }
 
   void add_storage() {
@@ -331,17 +346,21 @@ class Table {
     add(name_key<Compression>("storage.compression_last_level", compression(&TreeSettings::compression_last_level), kCompressions,
                               "Of pages, on the last level."));
     add(size_key("storage.memory_budget", of(&Settings::memory_budget), 4 * kMiB, std::uint64_t{1} << 46,
-                 "Memory for memtables, cache, filters, indexes and large values; auto = half of the machine's or the cgroup's.", "auto"),
+                 "Memory for memtables, cache, filters, indexes and large values; auto = half of the machine's or the cgroup's.",
+                 "auto"),
         "maxmemory", true);
-    add(size_key("storage.memtable_size", of(&Settings::memtable_size), 16 * kKiB, 16 * kGiB, "Size at which a memtable is flushed."));
+    add(size_key("storage.memtable_size", of(&Settings::memtable_size), 16 * kKiB, 16 * kGiB,
+                 "Size at which a memtable is flushed."));
     add(size_key("storage.block_cache", of(&Settings::block_cache), kMiB, std::uint64_t{1} << 46,
                  "Memory for pages read from disk; auto = what the budget leaves.", "auto"));
     add(size_key("storage.max_disk_bytes", of(&Settings::max_disk_bytes), 16 * kMiB, std::uint64_t{1} << 50,
                  "Disk space for the data directory; auto = all but 5 % of the disk.", "auto"));
-    add(size_key("storage.wal_segment_size", of(&Settings::wal_segment_size), 64 * kKiB, 4 * kGiB, "Size at which a log file is finished."));
+    add(size_key("storage.wal_segment_size", of(&Settings::wal_segment_size), 64 * kKiB, 4 * kGiB,
+                 "Size at which a log file is finished."));
     add(bool_key("storage.direct_io", of(&Settings::direct_io), "Read tables past the system's page cache."));
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256, "Threads for flushes and merges."));
-    add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256, "Threads that read pages which a command lacks."));
+    add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
+                    "Threads that read pages which a command lacks."));
     add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
                  "Open the database although the clock is far ahead of where it was; expiries that it passes then fall due."));
   }
@@ -352,9 +371,11 @@ class Table {
   }
 
   void add_limits() {
-    add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000}, "Idle clients are closed after this; 0s = never."),
+    add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000},
+                     "Idle clients are closed after this; 0s = never."),
         "timeout", true);
-    add(duration_key("limits.tcp_keepalive", of(&Config::tcp_keepalive_ms), 86'400'000, "Idle time after which the kernel probes a peer; 0s = never."),
+    add(duration_key("limits.tcp_keepalive", of(&Config::tcp_keepalive_ms), 86'400'000,
+                     "Idle time after which the kernel probes a peer; 0s = never."),
         "tcp-keepalive", true);
     add(duration_key("limits.authentication_timeout", of(&Config::authentication_timeout_ms), 86'400'000,
                      "Clients that have not authenticated by then are closed; 0s = never."),
@@ -402,7 +423,8 @@ class Table {
       if (words[i] != "normal" && words[i] != "slave" && words[i] != "replica" && words[i] != "pubsub") {
         return Status::invalid_argument("Invalid client class specified in buffer limit configuration.");
       }
-      const auto hard = parse_redis_memory(words[i + 1]), soft = parse_redis_memory(words[i + 2]), time = parse_duration_ms(words[i + 3] + "s");
+      const auto hard = parse_redis_memory(words[i + 1]), soft = parse_redis_memory(words[i + 2]),
+                 time = parse_duration_ms(words[i + 3] + "s");
       if (!hard.is_ok() || !soft.is_ok() || !time.is_ok()) {
         return Status::invalid_argument("Error in hard, soft or soft_seconds setting in buffer limit configuration.");
       }
@@ -428,7 +450,9 @@ class Table {
     level.redis_set = [set = level.set](Config& c, Bytes text) {
       return set(c, text == "notice" ? "info" : text == "verbose" ? "debug" : text);
     };
-    add(text_key("log.file", of(&Config::log_file), "a path; empty = standard output", "Where the log goes. SIGHUP opens it anew."), "logfile");
+    add(text_key("log.file", of(&Config::log_file), "a path; empty = standard output",
+                 "Where the log goes. SIGHUP opens it anew."),
+        "logfile");
   }
 };
 
@@ -448,7 +472,8 @@ std::size_t distance(Bytes a, Bytes b) {  // Levenshtein's
 }
 
 bool parse_policy_parameter(Bytes name, std::string* parameter) {
-  if (name.substr(0, 7) != "policy." || name.size() == 7 || name == "policy.name" || name.find('.', 7) != Bytes::npos) return false;
+  if (name.substr(0, 7) != "policy." || name.size() == 7 || name == "policy.name" || name.find('.', 7) != Bytes::npos)
+    return false;
   *parameter = std::string(name.substr(7));
   return true;
 }

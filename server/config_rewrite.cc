@@ -25,8 +25,10 @@ std::vector<std::string> split(const std::string& name) {
 }
 
 std::string quoted(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") == std::string::npos &&
-                     text[0] != '-' && text[0] != '.' && text != "null" && text != "yes" && text != "no" && text != "true" && text != "false";
+  const bool plain =
+      !text.empty() &&
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") == std::string::npos &&
+      text[0] != '-' && text[0] != '.' && text != "null" && text != "yes" && text != "no" && text != "true" && text != "false";
   if (plain) return text;
   std::string out = "\"";
   for (const char c : text) {
@@ -110,7 +112,8 @@ class Editor {
     const std::size_t next = text_.find_first_not_of(' ', end);
     if (next != std::string::npos && text_[next] == ',') {
       end = text_.find_first_not_of(' ', next + 1);
-    } else if (const std::size_t comma = text_.find_last_not_of(' ', begin - 1); comma != std::string::npos && text_[comma] == ',') {
+    } else if (const std::size_t comma = text_.find_last_not_of(' ', begin - 1);
+               comma != std::string::npos && text_[comma] == ',') {
       begin = comma;
     }
     text_.erase(begin, end - begin);
@@ -165,7 +168,8 @@ class Editor {
     return end;
   }
 
-  // Whether a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then refuses.
+  // Whether a { or [ of the same line is open at `at`. Braces over several lines are not recognised: the final check then
+  // refuses.
   bool in_flow(std::size_t at) const {
     int open = 0;
     for (std::size_t i = text_.rfind('\n', at) + 1; i < at; ++i) {

@@ -12,11 +12,14 @@ struct Unit {
   std::uint64_t factor;
 };
 
-constexpr Unit kSizes[] = {{"TiB", std::uint64_t{1} << 40}, {"GiB", std::uint64_t{1} << 30}, {"MiB", std::uint64_t{1} << 20},
-                           {"KiB", std::uint64_t{1} << 10}, {"B", 1}};
+constexpr Unit kSizes[] = {{"TiB", std::uint64_t{1} << 40},
+                           {"GiB", std::uint64_t{1} << 30},
+                           {"MiB", std::uint64_t{1} << 20},
+                           {"KiB", std::uint64_t{1} << 10},
+                           {"B", 1}};
 constexpr Unit kTimes[] = {{"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1'000}, {"ms", 1}};
-constexpr Unit kRedisSizes[] = {{"", 1}, {"b", 1}, {"k", 1'000}, {"kb", 1 << 10}, {"m", 1'000'000}, {"mb", 1 << 20},
-                                {"g", 1'000'000'000}, {"gb", 1 << 30}};
+constexpr Unit kRedisSizes[] = {{"", 1},          {"b", 1},        {"k", 1'000},         {"kb", 1 << 10},
+                                {"m", 1'000'000}, {"mb", 1 << 20}, {"g", 1'000'000'000}, {"gb", 1 << 30}};
 
 bool equal_ignoring_case(Bytes a, Bytes b) {
   if (a.size() != b.size()) return false;

@@ -20,7 +20,8 @@ constexpr std::pair<const char*, const char*> kFacts[] = {
 
 std::string lower(Bytes text) {
   std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return out;
 }
 
@@ -92,7 +93,8 @@ Status LiveConfig::rewrite() {
   text << in.rdbuf();
   if (!in) return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be read");
   const auto rewritten = rewrite_config(text.str(), config_.file, config_);
-  if (!rewritten.is_ok()) return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
+  if (!rewritten.is_ok())
+    return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
   const std::string scratch = config_.file + ".new";
   std::ofstream out(scratch, std::ios::binary | std::ios::trunc);
   out << *rewritten;

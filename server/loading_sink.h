@@ -15,7 +15,8 @@ class LoadingSink final : public CommandSink {
       if (!client.may_run()) continue;
       Reply reply(&client.out, client.protocol);
       const Bytes name = command.args[0];
-      const bool quit = name.size() == 4 && (name[0] | 32) == 'q' && (name[1] | 32) == 'u' && (name[2] | 32) == 'i' && (name[3] | 32) == 't';
+      const bool quit =
+          name.size() == 4 && (name[0] | 32) == 'q' && (name[1] | 32) == 'u' && (name[2] | 32) == 'i' && (name[3] | 32) == 't';
       if (quit) {
         reply.ok();
         client.close_after_reply = true;

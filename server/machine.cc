@@ -27,7 +27,8 @@ unsigned quota_cores() {
   if (v2 >> quota >> period && period > 0) return static_cast<unsigned>((quota + period - 1) / period);
   std::istringstream v1_quota(first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
   std::istringstream v1_period(first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0) return static_cast<unsigned>((quota + period - 1) / period);
+  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0)
+    return static_cast<unsigned>((quota + period - 1) / period);
   return 0;
 }
 

@@ -66,7 +66,8 @@ Settings resolved(const Config& config, std::uint64_t memory) {
 // Takes the same time wherever the difference is.
 bool equal_secrets(Bytes a, Bytes b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\1' : b[i % b.size()]));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\1' : b[i % b.size()]));
   return difference == 0;
 }
 
@@ -150,7 +151,10 @@ Server::Server(Config config, std::string executable)
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.log = [this](NetLog level, const std::string& text) {
-    log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning : level == NetLog::kInfo ? ServerLog::Level::kInfo : ServerLog::Level::kDebug, text);
+    log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
+                : level == NetLog::kInfo  ? ServerLog::Level::kInfo
+                                          : ServerLog::Level::kDebug,
+                text);
   };
 }
 
@@ -212,7 +216,8 @@ bool Server::start_listening() {
 bool Server::start_admin() {
   const Config config = config_.get();
   if (config.metrics_port == 0) return true;
-  admin_ = std::make_unique<AdminServer>(AdminHandlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }});
+  admin_ =
+      std::make_unique<AdminServer>(AdminHandlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }});
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
   if (why.empty()) return true;
   log_->write(ServerLog::Level::kError, why);
@@ -222,12 +227,13 @@ bool Server::start_admin() {
 void Server::banner() const {
   const std::uint64_t budget = engine_settings_.memory_budget;
   const std::string cache = engine_settings_.block_cache == 0 ? "the rest" : format_size(engine_settings_.block_cache);
-  log_->write(ServerLog::Level::kInfo,
-              "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) + ", dir " + engine_settings_.dir + ", pid " +
-                  std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" + (loops_.size() == 1 ? "" : "s") +
-                  ", memory budget " + std::to_string(budget >> 20) + "MiB of " + std::to_string(memory_ >> 20) + "MiB (memtables of " +
-                  format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
-                  (admin_ == nullptr ? "" : ", metrics at port " + std::to_string(admin_->port())));
+  log_->write(ServerLog::Level::kInfo, "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) +
+                                           ", dir " + engine_settings_.dir + ", pid " + std::to_string(::getpid()) + ", " +
+                                           std::to_string(loops_.size()) + " event loop" + (loops_.size() == 1 ? "" : "s") +
+                                           ", memory budget " + std::to_string(budget >> 20) + "MiB of " +
+                                           std::to_string(memory_ >> 20) + "MiB (memtables of " +
+                                           format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
+                                           (admin_ == nullptr ? "" : ", metrics at port " + std::to_string(admin_->port())));
 }
 
 void Server::open_database() {
@@ -261,7 +267,8 @@ void Server::wait_for_signals() {
     if (error) return;
     if (signal == SIGHUP) {
       const std::string why = log_->reopen();
-      log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError, why.empty() ? "the log file was opened anew" : why);
+      log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
+                  why.empty() ? "the log file was opened anew" : why);
     } else if (stopping_) {
       std::_Exit(1);  // asked twice: the log has every acknowledged write
     } else {
@@ -310,7 +317,8 @@ Status Server::abort_shutdown() { return Status::not_found("no shutdown is under
 // --- what the engine tells
 
 void Server::on_message(Severity severity, const std::string& text) {
-  constexpr ServerLog::Level kLevels[] = {ServerLog::Level::kDebug, ServerLog::Level::kInfo, ServerLog::Level::kWarning, ServerLog::Level::kError};
+  constexpr ServerLog::Level kLevels[] = {ServerLog::Level::kDebug, ServerLog::Level::kInfo, ServerLog::Level::kWarning,
+                                          ServerLog::Level::kError};
   log_->write(kLevels[static_cast<int>(severity)], text);
 }
 
@@ -318,7 +326,8 @@ void Server::on_recovery_progress(std::uint64_t done, std::uint64_t total) {
   const std::uint64_t now_ms = unix_micros_now() / 1000;
   if (done < total && now_ms - recovery_logged_ms_ < 1'000) return;
   recovery_logged_ms_ = now_ms;
-  log_->write(ServerLog::Level::kInfo, "recovery: " + std::to_string(done >> 20) + " of " + std::to_string(total >> 20) + " MiB of the log replayed");
+  log_->write(ServerLog::Level::kInfo,
+              "recovery: " + std::to_string(done >> 20) + " of " + std::to_string(total >> 20) + " MiB of the log replayed");
 }
 
 void Server::end_of_pass() { ready_.load(std::memory_order_relaxed)->write_log(); }
@@ -340,18 +349,21 @@ Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
   if (db == nullptr) return Status::busy("the database is being opened");
   if (after.engine.fsync != before.engine.fsync) TRY(db->set_fsync(after.engine.fsync));
-  if (after.engine.memory_budget != before.engine.memory_budget) TRY(db->set_memory_budget(resolved(after, memory_).memory_budget));
+  if (after.engine.memory_budget != before.engine.memory_budget)
+    TRY(db->set_memory_budget(resolved(after, memory_).memory_budget));
   const auto tree_texts = [](const Config& c, DatabaseId database) {
     std::string text;
     for (const ConfigKey& key : config_keys()) {
       if (key.name.compare(0, 5, "tree.") != 0) continue;
       text += find_config_key("databases." + std::to_string(database) + key.name.substr(4))->get(c) + "\n";
     }
-    for (const auto& [name, value] : c.engine.tree_for(database).policy.parameters) text += name + "=" + std::to_string(value) + "\n";
+    for (const auto& [name, value] : c.engine.tree_for(database).policy.parameters)
+      text += name + "=" + std::to_string(value) + "\n";
     return text;
   };
   for (DatabaseId database = 0; database < after.engine.databases; ++database) {
-    if (tree_texts(before, database) != tree_texts(after, database)) TRY(db->set_tree_settings(database, after.engine.tree_for(database)));
+    if (tree_texts(before, database) != tree_texts(after, database))
+      TRY(db->set_tree_settings(database, after.engine.tree_for(database)));
   }
   if (after.password != before.password) {
     std::lock_guard lock(secret_mutex_);
@@ -494,7 +506,8 @@ void Server::add_net(MetricsSnapshot* s) const {
   s->authentication_failures = auth_failures_;
   MetricsSnapshot::Durations& passes = s->passes;
   passes.buckets.assign(LoopCounters::kPassBuckets, 0);
-  for (int i = 0; i + 1 < LoopCounters::kPassBuckets; ++i) passes.bounds.push_back(1.024e-6 * static_cast<double>(std::uint64_t{1} << i));
+  for (int i = 0; i + 1 < LoopCounters::kPassBuckets; ++i)
+    passes.bounds.push_back(1.024e-6 * static_cast<double>(std::uint64_t{1} << i));
   for (const auto& loop : loops_) {
     const LoopCounters& c = loop->counters();
     s->waiting_clients += loop->waiting();

@@ -1,7 +1,7 @@
 // The server as a whole: what is started, in which order, and how it ends.
 //
-// Start: log, sockets (clients are told -LOADING), HTTP port, then the database on a thread of its own; when it is open, each loop
-// gets its dispatcher. End (SIGTERM, SIGINT, SHUTDOWN): no new clients, loops finish their pass and close their connections,
+// Start: log, sockets (clients are told -LOADING), HTTP port, then the database on a thread of its own; when it is open, each
+// loop gets its dispatcher. End (SIGTERM, SIGINT, SHUTDOWN): no new clients, loops finish their pass and close their connections,
 // offload threads finish, the engine writes and syncs its log.
 #pragma once
 
@@ -97,9 +97,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::string executable_;
   std::string run_id_;
   std::uint64_t start_micros_ = 0;
-  std::uint64_t memory_ = 0;  ///< of the machine
+  std::uint64_t memory_ = 0;                      ///< of the machine
   std::uint64_t client_cap_ = ~std::uint64_t{0};  ///< what the limit of open files leaves
-  Settings engine_settings_;  ///< with `auto` resolved
+  Settings engine_settings_;                      ///< with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;
 
@@ -114,10 +114,10 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::atomic<std::uint64_t> auth_failures_{0};
   std::atomic<std::uint64_t> recovery_logged_ms_{0};
   mutable std::mutex secret_mutex_;
-  std::string password_;                       // guarded by secret_mutex_
+  std::string password_;  // guarded by secret_mutex_
   std::atomic<bool> password_required_{false};
   mutable std::mutex base_mutex_;
-  NetTotals base_;                             // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
+  NetTotals base_;  // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
 
   // The main thread; `db_` is published to the others through `ready_`.
   asio::io_context io_{1};

@@ -42,7 +42,8 @@ ServerLog::ServerLog(const std::string& level, const std::string& file) : sinks_
 ServerLog::~ServerLog() { logger_->flush(); }
 
 void ServerLog::write(Level level, const std::string& text) {
-  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
+  constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                                                   spdlog::level::err};
   logger_->log(kLevels[static_cast<int>(level)], "{}", text);
 }
 

@@ -23,9 +23,7 @@ BlockChecksummer::BlockChecksummer(FileNum file, std::uint64_t offset) : state_(
 
 BlockChecksummer::~BlockChecksummer() { XXH3_freeState(static_cast<XXH3_state_t*>(state_)); }
 
-void BlockChecksummer::update(Bytes piece) {
-  XXH3_64bits_update(static_cast<XXH3_state_t*>(state_), piece.data(), piece.size());
-}
+void BlockChecksummer::update(Bytes piece) { XXH3_64bits_update(static_cast<XXH3_state_t*>(state_), piece.data(), piece.size()); }
 
 std::uint64_t BlockChecksummer::digest() const { return XXH3_64bits_digest(static_cast<XXH3_state_t*>(state_)); }
 

@@ -14,10 +14,10 @@ namespace ebbtide {
 /// Where a value of more than kLargeValueBytes lies on disk: `blocks` blocks of its table's data file, from `offset` on.
 /// The reader that produced it can read it; a builder can copy its blocks without decoding them.
 struct LargeValueRef {
-  const void* table = nullptr;   ///< the TableReader that has it
-  std::uint64_t offset = 0;      ///< in the data file
+  const void* table = nullptr;  ///< the TableReader that has it
+  std::uint64_t offset = 0;     ///< in the data file
   std::uint64_t stored_bytes = 0;
-  std::uint64_t length = 0;      ///< of the value
+  std::uint64_t length = 0;  ///< of the value
 };
 
 /// Key, value and large are views; the iterator or page that filled them in says how long they last.
@@ -25,13 +25,13 @@ struct Entry {
   Bytes key;
   SeqNum seq = 0;
   EntryKind kind = EntryKind::kValue;
-  bool first = false;              ///< known to be the key's oldest version in the tree
-  DeleteKey delete_key = kNoStamp; ///< the stamp; for a tombstone its birth instead
-  Millis expiry = 0;               ///< absolute; 0 = never
-  Millis debt = 0;                 ///< oldest birth among the tombstones and dead versions that this one shadows; 0 = none
-  Bytes value;                     ///< empty if large is set
+  bool first = false;               ///< known to be the key's oldest version in the tree
+  DeleteKey delete_key = kNoStamp;  ///< the stamp; for a tombstone its birth instead
+  Millis expiry = 0;                ///< absolute; 0 = never
+  Millis debt = 0;                  ///< oldest birth among the tombstones and dead versions that this one shadows; 0 = none
+  Bytes value;                      ///< empty if large is set
   const std::shared_ptr<const std::string>* shared = nullptr;  ///< set if `value` lies in a shared buffer (memtable)
-  LargeValueRef large;             ///< large.table is null unless the value lies in blocks of its own
+  LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
   [[nodiscard]] bool is_large() const { return large.table != nullptr; }

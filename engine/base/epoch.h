@@ -41,9 +41,9 @@ class Epoch {
   Slot* slot();
   std::uint64_t oldest_active() const;
 
-  const std::uint64_t id_;                 ///< tells instances apart in the threads' slot caches
+  const std::uint64_t id_;  ///< tells instances apart in the threads' slot caches
   std::atomic<std::uint64_t> global_{2};
-  std::atomic<Slot*> slots_{nullptr};      ///< grows only; slots of ended threads are reused
+  std::atomic<Slot*> slots_{nullptr};  ///< grows only; slots of ended threads are reused
   mutable Mutex mutex_;
   std::vector<Retired> retired_ GUARDED_BY(mutex_);
 };

@@ -9,13 +9,15 @@ namespace ebbtide {
 }  // namespace ebbtide
 
 /// Guards data: what must hold or the engine stops before it does harm. Not for input from disk, network or user.
-#define ASSERT(condition)                                                                        \
-  do {                                                                                           \
-    if (!(condition)) [[unlikely]] ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, ""); \
+#define ASSERT(condition)                                              \
+  do {                                                                 \
+    if (!(condition)) [[unlikely]]                                     \
+      ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, ""); \
   } while (false)
-#define ASSERT_MSG(condition, message)                                                                \
-  do {                                                                                                \
-    if (!(condition)) [[unlikely]] ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, message); \
+#define ASSERT_MSG(condition, message)                                      \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]]                                          \
+      ::ebbtide::assertion_failed(__FILE__, __LINE__, #condition, message); \
   } while (false)
 
 /// Only in debug and sanitizer builds: on hot paths, where the check would cost more than the work.

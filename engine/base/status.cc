@@ -4,22 +4,38 @@ namespace ebbtide {
 
 const char* code_name(Code code) {
   switch (code) {
-    case Code::kOk: return "ok";
-    case Code::kNotFound: return "not found";
-    case Code::kNotResident: return "not resident";
-    case Code::kRetry: return "retry";
-    case Code::kInvalidArgument: return "invalid argument";
-    case Code::kCorruption: return "corruption";
-    case Code::kIoError: return "I/O error";
-    case Code::kNoSpace: return "no space";
-    case Code::kOutOfMemory: return "out of memory";
-    case Code::kReadOnly: return "read only";
-    case Code::kRevoked: return "revoked";
-    case Code::kBusy: return "busy";
-    case Code::kExists: return "exists";
-    case Code::kUnsupported: return "unsupported";
-    case Code::kAborted: return "aborted";
-    case Code::kUnknownOutcome: return "unknown outcome";
+    case Code::kOk:
+      return "ok";
+    case Code::kNotFound:
+      return "not found";
+    case Code::kNotResident:
+      return "not resident";
+    case Code::kRetry:
+      return "retry";
+    case Code::kInvalidArgument:
+      return "invalid argument";
+    case Code::kCorruption:
+      return "corruption";
+    case Code::kIoError:
+      return "I/O error";
+    case Code::kNoSpace:
+      return "no space";
+    case Code::kOutOfMemory:
+      return "out of memory";
+    case Code::kReadOnly:
+      return "read only";
+    case Code::kRevoked:
+      return "revoked";
+    case Code::kBusy:
+      return "busy";
+    case Code::kExists:
+      return "exists";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kAborted:
+      return "aborted";
+    case Code::kUnknownOutcome:
+      return "unknown outcome";
   }
   return "unknown code";
 }

@@ -87,8 +87,8 @@ bool TableStats::overlaps(const KeyRange& range) const {
 
 void TableStats::encode(std::string* out) const {
   std::string body;
-  for (const std::uint64_t v : {entries, tombstones, range_tombstones, debts, key_bytes, value_bytes, large_values, unstamped, min_seq,
-                                max_seq, min_delete_key, max_delete_key, min_expiry, max_expiry, oldest_tombstone,
+  for (const std::uint64_t v : {entries, tombstones, range_tombstones, debts, key_bytes, value_bytes, large_values, unstamped,
+                                min_seq, max_seq, min_delete_key, max_delete_key, min_expiry, max_expiry, oldest_tombstone,
                                 oldest_range_tombstone, oldest_debt, applied_seq}) {
     put_varint(&body, v);
   }
@@ -102,9 +102,10 @@ Result<TableStats> TableStats::decode(Bytes* in) {
   TableStats s;
   Bytes body;
   if (!get_bytes(in, &body)) return Status::corruption("table stats: too short");
-  for (std::uint64_t* v : {&s.entries, &s.tombstones, &s.range_tombstones, &s.debts, &s.key_bytes, &s.value_bytes, &s.large_values,
-                           &s.unstamped, &s.min_seq, &s.max_seq, &s.min_delete_key, &s.max_delete_key, &s.min_expiry, &s.max_expiry,
-                           &s.oldest_tombstone, &s.oldest_range_tombstone, &s.oldest_debt, &s.applied_seq}) {
+  for (std::uint64_t* v :
+       {&s.entries, &s.tombstones, &s.range_tombstones, &s.debts, &s.key_bytes, &s.value_bytes, &s.large_values, &s.unstamped,
+        &s.min_seq, &s.max_seq, &s.min_delete_key, &s.max_delete_key, &s.min_expiry, &s.max_expiry, &s.oldest_tombstone,
+        &s.oldest_range_tombstone, &s.oldest_debt, &s.applied_seq}) {
     if (!get_varint(&body, v)) return Status::corruption("table stats: too short");
   }
   std::uint64_t flags = 0;

@@ -12,23 +12,23 @@
 namespace ebbtide {
 
 struct TableStats {
-  std::uint64_t entries = 0;           ///< all versions, tombstones included, range tombstones not
-  std::uint64_t tombstones = 0;        ///< point tombstones
+  std::uint64_t entries = 0;     ///< all versions, tombstones included, range tombstones not
+  std::uint64_t tombstones = 0;  ///< point tombstones
   std::uint64_t range_tombstones = 0;
-  std::uint64_t debts = 0;             ///< entries with a debt
+  std::uint64_t debts = 0;                       ///< entries with a debt
   std::uint64_t key_bytes = 0, value_bytes = 0;  ///< before compression; large values count in value_bytes
   std::uint64_t large_values = 0;
-  std::string smallest, largest;       ///< bounds of point entries and range tombstones together, both inclusive keys ...
-  bool largest_exclusive = false;      ///< ... but if set, `largest` is the exclusive end of a range tombstone
-  bool unbounded = false;              ///< a range tombstone reaches past every key; `largest` is then empty
+  std::string smallest, largest;   ///< bounds of point entries and range tombstones together, both inclusive keys ...
+  bool largest_exclusive = false;  ///< ... but if set, `largest` is the exclusive end of a range tombstone
+  bool unbounded = false;          ///< a range tombstone reaches past every key; `largest` is then empty
   SeqNum min_seq = kMaxSeqNum, max_seq = 0;
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< over stamped entries that are no tombstones; min > max: none
-  std::uint64_t unstamped = 0;         ///< entries, not tombstones, without a stamp
-  Millis min_expiry = 0, max_expiry = 0;            ///< over entries that have one; 0 = none has
-  Millis oldest_tombstone = 0;         ///< births; 0 = none
+  std::uint64_t unstamped = 0;                              ///< entries, not tombstones, without a stamp
+  Millis min_expiry = 0, max_expiry = 0;                    ///< over entries that have one; 0 = none has
+  Millis oldest_tombstone = 0;                              ///< births; 0 = none
   Millis oldest_range_tombstone = 0;
   Millis oldest_debt = 0;
-  SeqNum applied_seq = 0;              ///< no entry here is covered by a secondary range delete up to this seq
+  SeqNum applied_seq = 0;  ///< no entry here is covered by a secondary range delete up to this seq
 
   void add_entry(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);

@@ -120,9 +120,12 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
       if ((shape->flags & WriteBatch::kHasStamp) != 0 && !get_u64(in, &op->stamp)) return false;
       if ((shape->flags & WriteBatch::kHasExpiry) != 0 && !get_u64(in, &op->expiry)) return false;
       return get_varint(in, &shape->value_length);
-    case OpKind::kTombstone: return get_bytes(in, &op->key);
-    case OpKind::kRangeTombstone: return get_bytes(in, &op->key) && get_bytes(in, &op->end);
-    case OpKind::kSecondaryDelete: return get_u64(in, &op->lo) && get_u64(in, &op->hi);
+    case OpKind::kTombstone:
+      return get_bytes(in, &op->key);
+    case OpKind::kRangeTombstone:
+      return get_bytes(in, &op->key) && get_bytes(in, &op->end);
+    case OpKind::kSecondaryDelete:
+      return get_u64(in, &op->lo) && get_u64(in, &op->hi);
     case OpKind::kFlushDatabase:
     case OpKind::kSwapDatabases:
       if (!get_u32(in, &a) || !get_u32(in, &b)) return false;
@@ -193,8 +196,8 @@ Result<WriteBatch> WriteBatch::parse(std::string payload) {
     const std::size_t at = batch.rep_.size() - in.size();
     Op op;
     Shape shape;
-    const bool good = decode_op(&in, &op, &shape) && (!has_value(op.kind) || shape.value_length <= in.size()) &&
-                      op.key.size() <= kMaxKeyBytes;
+    const bool good =
+        decode_op(&in, &op, &shape) && (!has_value(op.kind) || shape.value_length <= in.size()) && op.key.size() <= kMaxKeyBytes;
     if (!good) return Status::corruption("write batch: malformed operation at byte " + std::to_string(at));
     in.remove_prefix(shape.value_length);
     ++count;

@@ -22,18 +22,18 @@ namespace ebbtide {
 struct CompactionEnv {
   FileSystem* fs = nullptr;
   std::string dir;
-  BackgroundPool* pool = nullptr;                    ///< sub-merges; may be null: all on the calling thread
-  std::function<FileNum()> new_file;                 ///< thread-safe
+  BackgroundPool* pool = nullptr;     ///< sub-merges; may be null: all on the calling thread
+  std::function<FileNum()> new_file;  ///< thread-safe
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
-  std::function<void(std::uint64_t bytes)> throttle; ///< may be null; called as output is written
-  const std::atomic<bool>* abort = nullptr;          ///< set: give up soon with kAborted
+  std::function<void(std::uint64_t bytes)> throttle;                                ///< may be null; called as output is written
+  const std::atomic<bool>* abort = nullptr;                                         ///< set: give up soon with kAborted
   std::uint64_t sub_merge_bytes = std::uint64_t{16} << 20;  ///< a merge of twice as much is cut into parts of at least so much
 };
 
 /// What a merge must know of the moment it starts in.
 struct CompactionContext {
   Millis now = 0;
-  std::vector<SeqNum> view_seqs;   ///< seqs of open leased views, ascending: versions they see must stay
+  std::vector<SeqNum> view_seqs;  ///< seqs of open leased views, ascending: versions they see must stay
   TreeSettings settings;
   StampMode stamp = StampMode::kWriteTime;
   SeqNum visible_seq = 0;
@@ -47,7 +47,8 @@ struct CompactionResult {
 };
 
 /// Files it wrote are unlinked again if it fails.
-Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context, const CompactionEnv& env);
+Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
+                                 const CompactionEnv& env);
 
 /// Writes the entries of frozen memtables (newest first; one iterator and its range tombstones each) as files of one new run of
 /// level `level` in front of every other run. Same survivors, same builder.
@@ -55,7 +56,7 @@ struct FlushInput {
   InternalIterator* entries = nullptr;
   SharedTombstones range_tombstones;
 };
-Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version, const CompactionContext& context,
-                                      const CompactionEnv& env);
+Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
+                                      const CompactionContext& context, const CompactionEnv& env);
 
 }  // namespace ebbtide

@@ -1,7 +1,7 @@
 // A walk over versions: memtables, tables, runs and merges all speak this.
 //
-// Order: key ascending, seq descending within a key. Every version is shown, tombstones too; range tombstones are beside the walk,
-// not in it. Position is in the base class, so that looking at the current entry is no virtual call.
+// Order: key ascending, seq descending within a key. Every version is shown, tombstones too; range tombstones are beside the
+// walk, not in it. Position is in the base class, so that looking at the current entry is no virtual call.
 #pragma once
 
 #include <engine/status.h>

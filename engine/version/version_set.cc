@@ -172,6 +172,8 @@ const std::string& VersionSet::torn_tail() const { return impl_->torn_tail; }
 FileNum VersionSet::new_file() { return impl_->next_file.fetch_add(1); }
 TreeId VersionSet::new_tree() { return impl_->next_tree.fetch_add(1); }
 void VersionSet::mark_file_used(FileNum file) { impl_->mark_used(file); }
-void VersionSet::mark_tree_used(TreeId tree) { if (tree >= impl_->next_tree.load()) impl_->next_tree.store(tree + 1); }
+void VersionSet::mark_tree_used(TreeId tree) {
+  if (tree >= impl_->next_tree.load()) impl_->next_tree.store(tree + 1);
+}
 
 }  // namespace ebbtide

@@ -288,9 +288,8 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
       spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
     }
     const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
-    Ctx ctx{
-        env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, &misses), batch_, reply,
-        session};
+    Ctx ctx{env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, &misses), batch_, reply,
+            session};
     ctx.client = &client;
     ctx.client_id = client.id;
     ctx.now = now_;

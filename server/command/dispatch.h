@@ -13,8 +13,9 @@
 // Waiting, three kinds, all through PendingCommand::continuation and ClientLoop::resume:
 //   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
 //     runs again, on the same loop, with the fetched pages pinned and the fetched large values at hand until it is done. A reader
-//     that still misses after kFetchRounds goes to an offload thread with a leased view. A writer goes on fetching (each round adds
-//     to its set) and after kWriteRounds reads on the loop: it must not run elsewhere, since with one loop nothing is locked.
+//     that still misses after kFetchRounds goes to an offload thread with a leased view. A writer goes on fetching (each round
+//     adds to its set) and after kWriteRounds reads on the loop: it must not run elsewhere, since with one loop nothing is
+//     locked.
 //   * kOffload commands run on an offload thread at once, on copies of arguments and session.
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
 #pragma once

@@ -38,8 +38,12 @@ class Collector final : public prometheus::Collectable {
     (family.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
     family.metric.push_back(std::move(metric));
   }
-  void counter(const char* name, const char* help, double value) const { add(family(name, help, prometheus::MetricType::Counter), value); }
-  void gauge(const char* name, const char* help, double value) const { add(family(name, help, prometheus::MetricType::Gauge), value); }
+  void counter(const char* name, const char* help, double value) const {
+    add(family(name, help, prometheus::MetricType::Counter), value);
+  }
+  void gauge(const char* name, const char* help, double value) const {
+    add(family(name, help, prometheus::MetricType::Gauge), value);
+  }
   void counter(const char* name, const char* help, std::uint64_t value) const { counter(name, help, static_cast<double>(value)); }
   void gauge(const char* name, const char* help, std::uint64_t value) const { gauge(name, help, static_cast<double>(value)); }
   struct Labelled {
@@ -68,7 +72,8 @@ class Collector final : public prometheus::Collectable {
     }
     auto& time = family("command_seconds_total", "Time spent running commands.", kCounter);
     for (const auto& c : s_.commands) add(time, static_cast<double>(c.nanos) / 1e9, {{"cmd", c.name}});
-    histogram("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.", s_.passes);
+    histogram("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.",
+              s_.passes);
     counter("errors_total", "Error replies.", s_.errors);
     many("keyspace_lookups_total", "Look-ups of keys by commands that read.", kCounter,
          {{{{"result", "hit"}}, s_.keyspace_hits}, {{{"result", "miss"}}, s_.keyspace_misses}});
@@ -134,7 +139,8 @@ class Collector final : public prometheus::Collectable {
     counter("engine_writes_total", "Operations written.", e.writes);
     counter("engine_batches_total", "Batches committed.", e.batches);
     counter("engine_iterators_total", "Iterators opened.", e.iterators);
-    many("cache_lookups_total", "Look-ups in the page cache.", kCounter, {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
+    many("cache_lookups_total", "Look-ups in the page cache.", kCounter,
+         {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
     counter("pages_read_total", "Pages read from disk.", e.pages_read);
     counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
     many("filter_results_total", "Look-ups that a filter ended, and those that it let through for nothing.", kCounter,
@@ -148,9 +154,12 @@ class Collector final : public prometheus::Collectable {
     gauge("compactions_running", "Merges under way.", e.compactions_running);
     gauge("memory_budget_bytes", "The memory budget.", e.memory_budget);
     many("memory_bytes", "Memory by owner.", kGauge,
-         {{{{"owner", "memtable"}}, e.memtable_bytes}, {{{"owner", "cache"}}, e.cache_bytes}, {{{"owner", "tables"}}, e.table_bytes}});
+         {{{{"owner", "memtable"}}, e.memtable_bytes},
+          {{{"owner", "cache"}}, e.cache_bytes},
+          {{{"owner", "tables"}}, e.table_bytes}});
     gauge("cache_capacity_bytes", "Memory that the page cache may use.", e.cache_capacity);
-    many("disk_bytes", "Disk space by kind of file.", kGauge, {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
+    many("disk_bytes", "Disk space by kind of file.", kGauge,
+         {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
     gauge("snapshots", "Leased views.", e.snapshots);
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {
@@ -176,7 +185,8 @@ class Collector final : public prometheus::Collectable {
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
     auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
     auto& oldest = family("oldest_tombstone_age_seconds", "Age of the oldest tombstone.", kGauge);
-    auto& pending = family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
+    auto& pending =
+        family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
     auto& keys = family("estimated_keys", "Entries less tombstones.", kGauge);
     for (const TreeInfo& tree : s_.trees) {
       const std::string db = std::to_string(tree.database);
@@ -191,7 +201,8 @@ class Collector final : public prometheus::Collectable {
         l.range_tombstones += run.range_tombstones;
         l.filter_bits += run.filter_bits;
         if (run.oldest_tombstone_birth != 0) {
-          l.oldest_tombstone = l.oldest_tombstone == 0 ? run.oldest_tombstone_birth : std::min(l.oldest_tombstone, run.oldest_tombstone_birth);
+          l.oldest_tombstone =
+              l.oldest_tombstone == 0 ? run.oldest_tombstone_birth : std::min(l.oldest_tombstone, run.oldest_tombstone_birth);
         }
       }
       for (const auto& [number, l] : levels) {

@@ -20,7 +20,8 @@ struct MetricsSnapshot {
     std::string name;
     std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
   };
-  /// Durations: `buckets[i]` counts those of at most `bounds[i]` seconds that are in no earlier one, the last those above all bounds.
+  /// Durations: `buckets[i]` counts those of at most `bounds[i]` seconds that are in no earlier one, the last those above all
+  /// bounds.
   struct Durations {
     std::vector<double> bounds;
     std::vector<std::uint64_t> buckets;
@@ -34,7 +35,8 @@ struct MetricsSnapshot {
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
   std::uint64_t clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0, client_bytes = 0;
-  std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0, authentication_failures = 0;
+  std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0,
+                authentication_failures = 0;
   std::uint64_t net_in_bytes = 0, net_out_bytes = 0, net_reads = 0, net_writes = 0, net_waits = 0;
   std::uint64_t closed_query_limit = 0, closed_output_limit = 0, closed_idle = 0, closed_auth_timeout = 0, protocol_errors = 0;
   std::uint64_t resident_bytes = 0;

@@ -46,10 +46,12 @@ class Connection final : public Client {
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
   /// Whether more input may be read now.
   [[nodiscard]] bool may_read() const {
-    return readable && pending.empty() && !closing() && !end_of_input && out.size() < output_high_water &&
-           !parser.has_input() && parser.failure() == RequestParser::Failure::kNone;
+    return readable && pending.empty() && !closing() && !end_of_input && out.size() < output_high_water && !parser.has_input() &&
+           parser.failure() == RequestParser::Failure::kNone;
   }
-  [[nodiscard]] bool may_parse() const { return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input(); }
+  [[nodiscard]] bool may_parse() const {
+    return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input();
+  }
   [[nodiscard]] bool closing() const { return close_after_reply || close_now || dead || lingering; }
   [[nodiscard]] bool gated() const { return !gates.empty(); }
   /// Whether bytes may leave now.
@@ -69,20 +71,20 @@ class Connection final : public Client {
   std::int64_t linger_until_ms = 0;
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
-  std::size_t counted_big_bytes = 0;     ///< in NetShared::big_bulk_bytes
+  std::size_t counted_big_bytes = 0;  ///< in NetShared::big_bulk_bytes
   std::int64_t stranger_since_ms = 0;
-  std::size_t slot = 0;                  ///< place in the loop's list of connections
+  std::size_t slot = 0;  ///< place in the loop's list of connections
 
-  bool readable = false;      ///< the socket may have something: the last receive was not kBlocked
-  bool writable = true;       ///< the last send was not kBlocked
+  bool readable = false;  ///< the socket may have something: the last receive was not kBlocked
+  bool writable = true;   ///< the last send was not kBlocked
   bool end_of_input = false;
-  bool queued = false;        ///< is in the loop's list of connections with something to do
+  bool queued = false;  ///< is in the loop's list of connections with something to do
   bool in_gated_list = false;
-  bool resumed = false;       ///< its waiting command is to be handed in again
+  bool resumed = false;  ///< its waiting command is to be handed in again
   bool counted_stranger = false;
-  bool error_sent = false;    ///< the parser's failure has been dealt with
-  bool lingering = false;     ///< all is sent and our side shut down; reading away what the peer still sends
-  bool dead = false;          ///< closed; freed at the end of the round
+  bool error_sent = false;  ///< the parser's failure has been dealt with
+  bool lingering = false;   ///< all is sent and our side shut down; reading away what the peer still sends
+  bool dead = false;        ///< closed; freed at the end of the round
 };
 
 }  // namespace ebbtide

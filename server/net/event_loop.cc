@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kEvents = 512;
 constexpr std::size_t kScratchBytes = 256 << 10;
-constexpr std::int64_t kSweepMs = 100;           // a tenth of the connections each time
+constexpr std::int64_t kSweepMs = 100;  // a tenth of the connections each time
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;        // a log that has failed may have synced what it had a moment later
-constexpr std::int64_t kHalfClosedMs = 1'000;    // how long a command may wait for the disk after its client has gone
+constexpr std::int64_t kGiveUpMs = 1'000;      // a log that has failed may have synced what it had a moment later
+constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has gone
 
 }  // namespace
 
@@ -376,7 +376,8 @@ void EventLoop::count_stranger(Connection& c) {
 void EventLoop::settle_failure(Connection& c) {
   c.error_sent = true;
   switch (c.parser.failure()) {
-    case RequestParser::Failure::kNone: return;
+    case RequestParser::Failure::kNone:
+      return;
     case RequestParser::Failure::kProtocol:
       counters_.protocol_errors.add(1);
       Reply(&c.out, c.protocol).error("ERR " + c.parser.error());
@@ -386,11 +387,12 @@ void EventLoop::settle_failure(Connection& c) {
       counters_.security_closes.add(1);
       if (now_ms_ - security_logged_ms_ >= 60'000) {
         security_logged_ms_ = now_ms_;
-        env_->log(NetLog::kWarning, "possible cross-protocol attack: " + c.address +
-                                        " sent POST or Host: as a command; its connection was closed");
+        env_->log(NetLog::kWarning,
+                  "possible cross-protocol attack: " + c.address + " sent POST or Host: as a command; its connection was closed");
       }
       return close(c);
-    case RequestParser::Failure::kNotResp: return close(c);
+    case RequestParser::Failure::kNotResp:
+      return close(c);
     case RequestParser::Failure::kQueryBuffer:
       counters_.query_limit_closes.add(1);
       env_->log(NetLog::kWarning, "closed " + c.address + ": its query buffer reached limits.client_query_buffer_limit");
@@ -423,7 +425,8 @@ void EventLoop::flush_gated() {
   for (std::size_t i = 0; i < gated_.size(); ++i) {
     Connection& c = *gated_[i];
     if (c.dead) continue;
-    if (failed && c.gated() && c.gates.back().seq > durable && now_ms_ - c.gates.front().since_ms >= kGiveUpMs) c.give_up_gated(durable);
+    if (failed && c.gated() && c.gates.back().seq > durable && now_ms_ - c.gates.front().since_ms >= kGiveUpMs)
+      c.give_up_gated(durable);
     if (c.gated() && c.gates.front().seq > durable) {
       gated_[kept++] = &c;
       continue;

@@ -36,7 +36,8 @@ class EventLoop final : public ClientLoop {
 
   /// Empty, or why the loop could not be set up.
   std::string start(std::unique_ptr<CommandSink> sink);
-  /// Sends what can be sent at once, closes every connection, ends the thread and waits for it. Idempotent. The sink is destroyed.
+  /// Sends what can be sent at once, closes every connection, ends the thread and waits for it. Idempotent. The sink is
+  /// destroyed.
   void stop();
 
   /// From the next round on; null gate: nothing to wait for.
@@ -128,9 +129,9 @@ class EventLoop final : public ClientLoop {
 
   // Own synchronization.
   std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;       // guarded by mutex_
-  std::vector<std::uint64_t> resumes_;             // guarded by mutex_
-  bool accepting_tasks_ = true;                    // guarded by mutex_
+  std::vector<std::function<void()>> tasks_;  // guarded by mutex_
+  std::vector<std::uint64_t> resumes_;        // guarded by mutex_
+  bool accepting_tasks_ = true;               // guarded by mutex_
   std::atomic<bool> woken_{false}, stopping_{false}, gate_waited_{false};
   std::atomic<std::uint64_t> load_{0}, waiting_{0}, client_bytes_{0}, max_input_{0}, max_output_{0};
   LoopCounters counters_;

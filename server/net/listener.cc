@@ -20,11 +20,13 @@ const char kProtectedModeReply[] =
     "-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. "
     "In this mode connections are only accepted from the loopback interface. If you want to connect from external computers to "
     "Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET "
-    "protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however MAKE "
+    "protected-mode no' from the loopback interface by connecting to Redis from the same host the server is running, however "
+    "MAKE "
     "SURE Redis is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) "
     "Alternatively you can just disable the protected mode by editing the configuration file, and setting server.protected_mode "
     "to false, and then restarting the server. 3) If you started the server manually just for testing, restart it with the "
-    "'--set server.protected_mode=false' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one of "
+    "'--set server.protected_mode=false' option. 4) Setup a an authentication password for the default user. NOTE: You only need "
+    "to do one of "
     "the above things in order for the server to start accepting connections from the outside.\r\n";
 
 namespace {
@@ -75,7 +77,8 @@ struct Listener::Socket {
   asio::ip::tcp::acceptor acceptor;
 };
 
-Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env, std::vector<EventLoop*> loops)
+Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
+                   std::vector<EventLoop*> loops)
     : io_(io), settings_(settings), shared_(shared), env_(env), loops_(std::move(loops)) {
   spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
@@ -134,7 +137,8 @@ void Listener::accept_batch(Socket& socket) {
   for (int i = 0; i < kBatch; ++i) {
     sockaddr_storage peer{}, local{};
     socklen_t size = sizeof(peer);
-    const int fd = ::accept4(socket.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd =
+        ::accept4(socket.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
       if (errno == EINTR || errno == ECONNABORTED) continue;

@@ -21,11 +21,12 @@ namespace ebbtide {
 class Listener {
  public:
   /// Pointers outlive it.
-  Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env, std::vector<EventLoop*> loops);
+  Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
+           std::vector<EventLoop*> loops);
   ~Listener();
 
-  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port; port 0 takes a free one and all later calls take the same.
-  /// Empty, or what went wrong; `unavailable` tells that the machine has no such address (IPv6 switched off).
+  /// Listens on an address ("127.0.0.1", "::1", "0.0.0.0", "*") and port; port 0 takes a free one and all later calls take the
+  /// same. Empty, or what went wrong; `unavailable` tells that the machine has no such address (IPv6 switched off).
   std::string listen(const std::string& address, std::uint16_t port, bool* unavailable);
   /// Port of the first socket; 0 if there is none.
   [[nodiscard]] std::uint16_t port() const { return port_; }

@@ -11,18 +11,18 @@ namespace ebbtide {
 /// Limits of connections. A value: each loop has its copy, replaced as a whole when a setting changes.
 struct NetSettings {
   std::uint64_t max_clients = 10'000;
-  std::uint64_t max_strangers = 128;                                  ///< connections that have not authenticated, password set
-  std::int64_t auth_timeout_ms = 10'000;                              ///< 0 = off
-  std::int64_t idle_timeout_ms = 0;                                   ///< 0 = off
-  std::int64_t tcp_keepalive_ms = 300'000;                            ///< 0 = off
-  std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;         ///< unparsed input of a client, not counting one big bulk
+  std::uint64_t max_strangers = 128;                           ///< connections that have not authenticated, password set
+  std::int64_t auth_timeout_ms = 10'000;                       ///< 0 = off
+  std::int64_t idle_timeout_ms = 0;                            ///< 0 = off
+  std::int64_t tcp_keepalive_ms = 300'000;                     ///< 0 = off
+  std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, not counting one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
   std::uint64_t big_bulk_budget = 0;                                  ///< of all clients, for big bulks being received; 0 = off
   std::uint64_t output_buffer_hard_bytes = std::uint64_t{256} << 20;  ///< 0 = off
   std::uint64_t output_buffer_soft_bytes = std::uint64_t{64} << 20;   ///< for output_buffer_soft_ms; 0 = off
   std::int64_t output_buffer_soft_ms = 60'000;
-  bool password_required = false;                                     ///< new connections are strangers
-  bool protected_mode = true;                                         ///< without a password only loopback may connect
+  bool password_required = false;  ///< new connections are strangers
+  bool protected_mode = true;      ///< without a password only loopback may connect
   int tcp_backlog = 511;
 };
 
@@ -39,7 +39,8 @@ class NetCounter {
 /// What one loop counts. Written by its thread only.
 struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
-  NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes, big_bulk_closes;
+  NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes,
+      big_bulk_closes;
   // Passes by duration, upper bound 2^i microseconds; the last one holds the rest.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
@@ -58,9 +59,9 @@ enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };
 
 /// The world around the network, as functions: what it may not include. All callable from any thread.
 struct NetEnv {
-  std::function<std::int64_t()> unix_ms;                       ///< Unix time in ms
-  std::function<std::uint64_t()> mono_ns;                      ///< a monotonic clock
-  std::function<void(NetLog, const std::string&)> log;         ///< one sentence
+  std::function<std::int64_t()> unix_ms;                ///< Unix time in ms
+  std::function<std::uint64_t()> mono_ns;               ///< a monotonic clock
+  std::function<void(NetLog, const std::string&)> log;  ///< one sentence
 };
 
 /// The log behind the replies. All callable from any thread.

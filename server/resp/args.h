@@ -14,8 +14,8 @@ using Bytes = std::string_view;
 
 /// An argument that was received into a buffer of its own, so that it can be shared with the engine instead of copied.
 struct SharedArg {
-  std::size_t index;                           ///< which argument
-  std::shared_ptr<const std::string> value;    ///< its bytes
+  std::size_t index;                         ///< which argument
+  std::shared_ptr<const std::string> value;  ///< its bytes
 };
 
 /// The arguments of one command, the name first. At least one. Cheap to copy; views live until the command is done.

@@ -5,9 +5,9 @@
 // written, once, and sends each client what may leave: replies wait until the log has reached `seen_seq`.
 //
 // A command that cannot finish (its pages are on disk, its list is empty) is left kWaiting: it has written nothing, and the
-// client's later commands stay kNotRun. Nothing of the client's input moves meanwhile: its arguments stay where they are. Somebody
-// calls loop->resume(client id), from any thread, and the loop hands in the same command again, `attempt` one higher, with the rest.
-// Other clients go on.
+// client's later commands stay kNotRun. Nothing of the client's input moves meanwhile: its arguments stay where they are.
+// Somebody calls loop->resume(client id), from any thread, and the loop hands in the same command again, `attempt` one higher,
+// with the rest. Other clients go on.
 //
 // Threads: a Client and everything in it belongs to its loop's thread, but for what is marked otherwise.
 #pragma once
@@ -32,7 +32,8 @@ class ClientLoop {
   virtual ~ClientLoop() = default;
   /// Runs `task` on the loop's thread, soon. From any thread. Not called any more once the loop has stopped.
   virtual void post(std::function<void()> task) = 0;
-  /// The waiting command of this client is to be tried again. From any thread. Nothing happens if the client is gone or not waiting.
+  /// The waiting command of this client is to be tried again. From any thread. Nothing happens if the client is gone or not
+  /// waiting.
   virtual void resume(std::uint64_t client_id) = 0;
   /// The client with this id if it lives on this loop, else null. Loop thread only.
   virtual Client* find(std::uint64_t client_id) = 0;
@@ -56,21 +57,21 @@ class Client {
  public:
   virtual ~Client() = default;
 
-  std::uint64_t id = 0;             ///< never reused while the server runs
+  std::uint64_t id = 0;  ///< never reused while the server runs
   ClientLoop* loop = nullptr;
-  std::string address;              ///< "ip:port" of the peer
-  std::string local_address;        ///< "ip:port" it connected to
-  std::int64_t created_ms = 0;      ///< Unix time
-  std::int64_t last_command_ms = 0; ///< Unix time
-  int fd = -1;                      ///< for CLIENT LIST only
+  std::string address;               ///< "ip:port" of the peer
+  std::string local_address;         ///< "ip:port" it connected to
+  std::int64_t created_ms = 0;       ///< Unix time
+  std::int64_t last_command_ms = 0;  ///< Unix time
+  int fd = -1;                       ///< for CLIENT LIST only
 
-  OutputBuffer out;                 ///< replies are appended here
-  int protocol = 2;                 ///< 2 or 3; HELLO changes it
-  bool authenticated = true;        ///< while false the parser applies the limits for strangers
-  bool close_after_reply = false;   ///< close once everything in `out` has left; later commands are not run
-  bool close_after_command = false; ///< as close_after_reply, once the command that waits has replied
-  bool close_now = false;           ///< close without sending what is in `out`
-  bool waiting = false;             ///< its first command that is not done waits for resume()
+  OutputBuffer out;                  ///< replies are appended here
+  int protocol = 2;                  ///< 2 or 3; HELLO changes it
+  bool authenticated = true;         ///< while false the parser applies the limits for strangers
+  bool close_after_reply = false;    ///< close once everything in `out` has left; later commands are not run
+  bool close_after_command = false;  ///< as close_after_reply, once the command that waits has replied
+  bool close_now = false;            ///< close without sending what is in `out`
+  bool waiting = false;              ///< its first command that is not done waits for resume()
   /// The highest engine seq that a reply in `out` may depend on. The sink raises it; replies leave once the log has reached it.
   std::uint64_t seen_seq = 0;
   /// Bytes of `out` from which no further command of this client is run until some of it has been sent.
@@ -101,8 +102,8 @@ struct PendingCommand {
   Client* client = nullptr;
   Args args;
   State state = State::kNotRun;
-  std::uint32_t attempt = 0;        ///< how often it has been handed in before
-  std::int64_t deadline_ms = 0;     ///< set with kWaiting: Unix time at which it is handed in again whatever happens; 0 = never
+  std::uint32_t attempt = 0;     ///< how often it has been handed in before
+  std::int64_t deadline_ms = 0;  ///< set with kWaiting: Unix time at which it is handed in again whatever happens; 0 = never
   std::unique_ptr<Continuation> continuation;
 };
 

@@ -40,7 +40,8 @@ void OutputBuffer::overflow() {
 }
 
 void OutputBuffer::add_chunk(std::size_t room) {
-  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + std::max(kChunkBytes, room) > limit_bytes_) [[unlikely]] overflow();
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + std::max(kChunkBytes, room) > limit_bytes_) [[unlikely]]
+    overflow();
   seal();
   Chunk chunk;
   chunk.capacity = std::max(kChunkBytes, room);
@@ -67,7 +68,8 @@ void OutputBuffer::append_slow(Bytes data) {
 
 void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) {
   if (data.empty()) return;
-  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) > limit_bytes_) [[unlikely]] overflow();
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) > limit_bytes_) [[unlikely]]
+    overflow();
   seal();
   Chunk chunk;
   chunk.data = const_cast<char*>(data.data());  // only ever read

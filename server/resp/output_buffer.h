@@ -1,17 +1,17 @@
 // What is waiting to be sent to one client: a queue of chunks.
 //
-// Replies are written into chunks of kChunkBytes taken from the thread's pool of blocks, so that an idle client holds none and a reply
-// allocates nothing. A large value is not copied: a chunk may refer to bytes that somebody else owns and keeps alive.
+// Replies are written into chunks of kChunkBytes taken from the thread's pool of blocks, so that an idle client holds none and a
+// reply allocates nothing. A large value is not copied: a chunk may refer to bytes that somebody else owns and keeps alive.
 //
-// With a limit set, a buffer that would hold more own memory drops everything, from then on keeps nothing for long, and says so in
-// overflown(): its client is to be closed. What was written is garbage then, but writing stays safe.
+// With a limit set, a buffer that would hold more own memory drops everything, from then on keeps nothing for long, and says so
+// in overflown(): its client is to be closed. What was written is garbage then, but writing stays safe.
 //
 // Positions count bytes since the buffer was made, sent or not. They name how far a client may be sent (the reply gate) and how
 // far a handler's reply has to be taken back (truncate). `end() - begin()` bytes are waiting.
 //
-// A length that is known only at the end (an array whose elements are found on the way) gets a hole: a chunk of its own start with
-// kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later positions; so marks are
-// taken and given back in stack order.
+// A length that is known only at the end (an array whose elements are found on the way) gets a hole: a chunk of its own start
+// with kHoleBytes in front, into which the header is written later, right-aligned. Filling a hole moves later positions; so marks
+// are taken and given back in stack order.
 #pragma once
 
 #include <sys/uio.h>
@@ -59,7 +59,8 @@ class OutputBuffer {
 
   /// Room for `n` <= kChunkBytes - kHoleBytes contiguous bytes; write them and call advance(written).
   char* reserve(std::size_t n) {
-    if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]] add_chunk(n);
+    if (static_cast<std::size_t>(limit_ - cursor_) < n) [[unlikely]]
+      add_chunk(n);
     return cursor_;
   }
   void advance(std::size_t n) {
@@ -103,12 +104,12 @@ class OutputBuffer {
 
  private:
   struct Chunk {
-    char* data = nullptr;                ///< first byte waiting
-    std::size_t size = 0;                ///< bytes waiting; of the last chunk, cursor_ knows
-    char* block = nullptr;               ///< own memory, or null for a shared value
-    std::size_t capacity = 0;            ///< of `block`
-    std::shared_ptr<const void> owner;   ///< of a shared value
-    std::uint64_t number = 0;            ///< counts up; how a hole names its chunk
+    char* data = nullptr;               ///< first byte waiting
+    std::size_t size = 0;               ///< bytes waiting; of the last chunk, cursor_ knows
+    char* block = nullptr;              ///< own memory, or null for a shared value
+    std::size_t capacity = 0;           ///< of `block`
+    std::shared_ptr<const void> owner;  ///< of a shared value
+    std::uint64_t number = 0;           ///< counts up; how a hole names its chunk
   };
 
   void add_chunk(std::size_t room);
@@ -120,7 +121,7 @@ class OutputBuffer {
 
   std::vector<Chunk> chunks_;  ///< from first_ on; those before are done with
   std::size_t first_ = 0;
-  char* cursor_ = nullptr;     ///< next free byte of the last chunk, or null when that is shared or missing
+  char* cursor_ = nullptr;  ///< next free byte of the last chunk, or null when that is shared or missing
   char* limit_ = nullptr;
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint64_t next_number_ = 0;

@@ -87,7 +87,8 @@ void RequestParser::make_room(std::size_t n, const ParserLimits& limits) {
   std::size_t capacity = capacity_;
   if (kept + n > capacity || kept * 2 > capacity) {  // growing early keeps moves rare
     capacity = std::max(std::max(kBlockBytes, capacity * (capacity == 0 ? 1 : 2)), kept + n);
-    if (kept + n <= limits.max_query_buffer) capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
+    if (kept + n <= limits.max_query_buffer)
+      capacity = std::max(kept + n, std::min(capacity, limits.max_query_buffer + kBlockBytes));
     target = capacity == kBlockBytes ? take_block() : static_cast<char*>(::operator new(capacity));
   }
   const char* old = buffer_;
@@ -120,7 +121,8 @@ void RequestParser::received(std::size_t n) {
 void RequestParser::feed(Bytes data, const ParserLimits& limits) {
   starved_ = false;
   if (std::size_t n = std::min(big_missing(), data.size()); n > 0 && position_ == end_) {
-    if (big_->size() + n > big_->capacity()) big_->reserve(std::min(big_length_, std::max(big_->size() + n, big_->capacity() * 8)));
+    if (big_->size() + n > big_->capacity())
+      big_->reserve(std::min(big_length_, std::max(big_->size() + n, big_->capacity() * 8)));
     big_->append(data.substr(0, n));
     data.remove_prefix(n);
   }

@@ -58,8 +58,8 @@ class Db {
   // --- writing
   /// Gives the batch its seqs, time and trees, makes it visible and queues it for the log. Returns when it is visible.
   /// An empty batch does nothing. kRetry: engine time passed batch.relied_expiry(); nothing was written. kOutOfMemory, kNoSpace
-  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB): nothing was written. May wait while the write
-  /// stall is on, unless the batch empties a database; kNoSpace if that stall cannot end because compactions fail.
+  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB): nothing was written. May wait while the
+  /// write stall is on, unless the batch empties a database; kNoSpace if that stall cannot end because compactions fail.
   Status commit(WriteBatch& batch);
   /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
   /// fsync is `always` (then the log thread does). Call at the end of each pass.
@@ -86,9 +86,9 @@ class Db {
   [[nodiscard]] ReadView lease(DatabaseId database) const;
   /// An iterator over a leased view (a new one if `view` is a pass view: its seq may then be later).
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
-  /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the page
-  /// cache had it), and `done` will not be called: run again at once. False: fetcher threads read it and then call `done`, once,
-  /// from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
+  /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the
+  /// page cache had it), and `done` will not be called: run again at once. False: fetcher threads read it and then call `done`,
+  /// once, from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
   [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done);
 
   // --- by hand
@@ -108,9 +108,9 @@ class Db {
   void pause_compactions();
   void resume_compactions();
 
-  /// Housekeeping that goes by the clock: the mark of engine time, syncs that are due, healing after a full disk, memory limits. The
-  /// engine's own thread calls it several times a second; only an engine without threads (Components::background given) needs it
-  /// called, after its simulated clock moved.
+  /// Housekeeping that goes by the clock: the mark of engine time, syncs that are due, healing after a full disk, memory limits.
+  /// The engine's own thread calls it several times a second; only an engine without threads (Components::background given) needs
+  /// it called, after its simulated clock moved.
   void tick();
 
   // --- knowing

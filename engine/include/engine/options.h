@@ -43,9 +43,9 @@ struct TreeSettings {
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kUniform;
-  double filter_bits_per_key = 10;                    ///< 0 to 32; 0 = no filters
-  Millis delete_deadline = 0;                         ///< 0 = no promise
-  StampMode stamp = StampMode::kWriteTime;            ///< fixed for the life of a tree
+  double filter_bits_per_key = 10;          ///< 0 to 32; 0 = no filters
+  Millis delete_deadline = 0;               ///< 0 = no promise
+  StampMode stamp = StampMode::kWriteTime;  ///< fixed for the life of a tree
   Compression compression = Compression::kLz4;
   Compression compression_last_level = Compression::kZstd;
 };
@@ -62,9 +62,9 @@ struct Settings {
   std::uint32_t background_threads = 1;                   ///< compactions; flushes have a thread of their own
   std::uint32_t fetch_threads = 4;                        ///< readers of missing pages
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
-  bool accept_clock = false;                              ///< open although the wall clock is far past the persisted mark
-  TreeSettings tree;                                      ///< default of every database
-  std::map<DatabaseId, TreeSettings> overrides;           ///< by database, whole
+  bool accept_clock = false;                     ///< open although the wall clock is far past the persisted mark
+  TreeSettings tree;                             ///< default of every database
+  std::map<DatabaseId, TreeSettings> overrides;  ///< by database, whole
 
   [[nodiscard]] const TreeSettings& tree_for(DatabaseId database) const {
     auto it = overrides.find(database);
@@ -78,9 +78,9 @@ Status validate(const TreeSettings& settings);
 Status validate(const PolicySettings& settings);
 Status validate(const Settings& settings);
 
-/// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db. With a `background` pool given the engine
-/// starts no thread of its own: the log is written and synced, and pages are fetched, on the calling thread, and time-driven work
-/// waits for Db::tick(). So a test decides what happens when.
+/// The engine's seams. Null means "the real one"; none is owned; all must outlive the Db. With a `background` pool given the
+/// engine starts no thread of its own: the log is written and synced, and pages are fetched, on the calling thread, and
+/// time-driven work waits for Db::tick(). So a test decides what happens when.
 struct Components {
   FileSystem* fs = nullptr;
   Clock* clock = nullptr;

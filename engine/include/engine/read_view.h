@@ -22,8 +22,8 @@ namespace ebbtide {
 
 class Db;
 struct DbImpl;
-struct TreeView;       // db/tree_view.h: memtables and runs of one tree at one moment
-class Lease;           // db/snapshots.h
+struct TreeView;  // db/tree_view.h: memtables and runs of one tree at one moment
+class Lease;      // db/snapshots.h
 
 /// xxh3 of the key with a fixed seed, the one hash of the engine.
 std::uint64_t hash_key(Bytes key);
@@ -45,9 +45,9 @@ struct MissSet {
     std::uint64_t offset;
     std::shared_ptr<const std::string> value;
   };
-  std::vector<PageMiss> pages;                            ///< still to be fetched; Db::fetch empties it
-  std::vector<std::shared_ptr<const void>> keep_alive;    ///< tables of `pages`, and pinned pages after a fetch
-  std::vector<LargeValue> large;                          ///< large values that were fetched
+  std::vector<PageMiss> pages;                          ///< still to be fetched; Db::fetch empties it
+  std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
+  std::vector<LargeValue> large;                        ///< large values that were fetched
 
   [[nodiscard]] bool empty() const { return pages.empty(); }
   void clear() {
@@ -62,7 +62,8 @@ enum class ReadMode : std::uint8_t {
   kBlocking,  ///< read what is missing on this thread
 };
 
-/// The current entry of a key. `value` points into memory that is valid while the view is (pass view: until its PassGuard is left).
+/// The current entry of a key. `value` points into memory that is valid while the view is (pass view: until its PassGuard is
+/// left).
 struct Found {
   Bytes value;
   std::shared_ptr<const void> pin;  ///< set if the value lies in a buffer of its own (large values); keep it to keep `value`

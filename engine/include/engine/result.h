@@ -12,8 +12,8 @@ namespace ebbtide {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}               // NOLINT: implicit, so that `return value;` reads well
-  Result(Status error) : status_(std::move(error)) {}         // NOLINT: implicit, so that `return Status::...;` does too
+  Result(T value) : value_(std::move(value)) {}        // NOLINT: implicit, so that `return value;` reads well
+  Result(Status error) : status_(std::move(error)) {}  // NOLINT: implicit, so that `return Status::...;` does too
 
   [[nodiscard]] bool is_ok() const { return value_.has_value(); }
   [[nodiscard]] const Status& status() const { return status_; }
@@ -34,9 +34,10 @@ class [[nodiscard]] Result {
 
 #define EBBTIDE_CONCAT_(a, b) a##b
 #define EBBTIDE_CONCAT(a, b) EBBTIDE_CONCAT_(a, b)
-#define EBBTIDE_TRY_ASSIGN_(result, lhs, expr)         \
-  auto result = (expr);                                \
-  if (!result.is_ok()) [[unlikely]] return result.status(); \
+#define EBBTIDE_TRY_ASSIGN_(result, lhs, expr) \
+  auto result = (expr);                        \
+  if (!result.is_ok()) [[unlikely]]            \
+    return result.status();                    \
   auto lhs = std::move(result).value()
 
 /// Declares `lhs` from the value of `expr`, a Result; returns its Status from the calling function if it has none.

@@ -76,8 +76,8 @@ class [[nodiscard]] Status {
 }  // namespace ebbtide
 
 /// Returns from the calling function if `expr`, a Status, is not ok.
-#define TRY(expr)                                                        \
-  do {                                                                   \
+#define TRY(expr)                                                                  \
+  do {                                                                             \
     if (::ebbtide::Status try_status_ = (expr); !try_status_.is_ok()) [[unlikely]] \
-      return try_status_;                                                \
+      return try_status_;                                                          \
   } while (false)

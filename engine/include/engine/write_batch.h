@@ -65,7 +65,7 @@ class WriteBatch {
     const SharedValue* shared = nullptr;  ///< where `value` lies if the batch does not hold it itself
     DeleteKey stamp = kNoStamp;
     Millis expiry = 0;
-    std::uint64_t lo = 0, hi = 0;         ///< secondary delete: delete-key range; else database numbers or the old tree
+    std::uint64_t lo = 0, hi = 0;  ///< secondary delete: delete-key range; else database numbers or the old tree
   };
 
   WriteBatch();

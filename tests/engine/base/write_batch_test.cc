@@ -1,5 +1,5 @@
-#include <catch2/catch.hpp>
 #include <engine/write_batch.h>
+#include <catch2/catch.hpp>
 
 #include "base/random.h"
 

@@ -321,3 +321,47 @@ TEST_CASE("close() answers every fetch that is still under way") {
   CHECK(answered == asked);
   sets.clear();
 }
+
+TEST_CASE("a batch is seen whole or not at all, also when younger and smaller ones are inserted before it") {
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  constexpr std::uint64_t kKeys = 300;
+  const auto fill = [&](int n) {
+    WriteBatch batch;
+    for (std::uint64_t k = 0; k < kKeys; ++k) batch.put(0, key_of(k), std::to_string(n));
+    return db->commit(batch).is_ok();
+  };
+  REQUIRE(fill(0));
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> others;
+  others.emplace_back([&] {
+    while (!stop) {
+      WriteBatch batch;
+      batch.put(0, "small", "x");
+      if (!db->commit(batch).is_ok()) ++wrong;
+    }
+  });
+  const std::string first = key_of(0), last = key_of(kKeys - 1);
+  others.emplace_back([&] {
+    SeqNum seen = 0;
+    while (!stop) {
+      PassGuard guard(*db);
+      const ReadView view = db->view(0, db->now(), ReadMode::kBlocking, nullptr);
+      if (view.seq() < seen) ++wrong;
+      seen = view.seq();
+      Found a, b;
+      if (!view.get({first, hash_key(first)}, &a).is_ok() || !view.get({last, hash_key(last)}, &b).is_ok() || a.value != b.value)
+        ++wrong;
+    }
+  });
+  for (int i = 1; i < 1000; ++i) {
+    if (!fill(i)) ++wrong;
+    db->write_log();
+  }
+  stop = true;
+  for (std::thread& t : others) t.join();
+  CHECK(wrong == 0);
+}

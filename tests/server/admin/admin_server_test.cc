@@ -34,7 +34,8 @@ std::string ask(std::uint16_t port, const std::string& path) {
 
 TEST_CASE("metrics, health and readiness") {
   std::atomic<bool> ready{false};
-  AdminServer server({[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});
+  AdminServer server(
+      {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});
   REQUIRE(server.start("127.0.0.1", 0).empty());
   const std::string metrics = ask(server.port(), "/metrics");
   CHECK(metrics.find("HTTP/1.1 200") == 0);

@@ -54,7 +54,8 @@ TEST_CASE("texts of sizes and durations") {
   CHECK(*parse_size("64MiB") == 64u << 20);
   CHECK(*parse_size("0") == 0);
   CHECK(*parse_size("7B") == 7);
-  for (const char* bad : {"", "64", "64 MiB", "-1B", "64MB", "1.5GiB", "99999999999999999999B", "18446744073709551615KiB", "MiB"}) {
+  for (const char* bad :
+       {"", "64", "64 MiB", "-1B", "64MB", "1.5GiB", "99999999999999999999B", "18446744073709551615KiB", "MiB"}) {
     INFO(bad);
     CHECK_FALSE(parse_size(bad).is_ok());
   }
@@ -76,11 +77,14 @@ TEST_CASE("texts of sizes and durations") {
 }
 
 TEST_CASE("errors name file, line, key and what is allowed") {
-  CHECK(error_of("storage:\n  fsync: sometimes\n") == "f.yaml:2: storage.fsync: 'sometimes' is not allowed; allowed: always, everysec, no");
+  CHECK(error_of("storage:\n  fsync: sometimes\n") ==
+        "f.yaml:2: storage.fsync: 'sometimes' is not allowed; allowed: always, everysec, no");
   CHECK(error_of("server:\n\n  prot: 1\n") == "f.yaml:3: server.prot: no such key; did you mean server.port?");
   CHECK(error_of("storage: { memtable_size: 64 }") ==
-        "f.yaml:1: storage.memtable_size: '64' is not a size: a whole number with B, KiB, MiB, GiB or TiB; allowed: 16KiB to 16GiB");
-  CHECK(error_of("storage: { memtable_size: 1B }") == "f.yaml:1: storage.memtable_size: '1B' is not allowed; allowed: 16KiB to 16GiB");
+        "f.yaml:1: storage.memtable_size: '64' is not a size: a whole number with B, KiB, MiB, GiB or TiB; allowed: 16KiB to "
+        "16GiB");
+  CHECK(error_of("storage: { memtable_size: 1B }") ==
+        "f.yaml:1: storage.memtable_size: '1B' is not allowed; allowed: 16KiB to 16GiB");
   CHECK(error_of("server: { port: 65536 }") == "f.yaml:1: server.port: '65536' is not allowed; allowed: 0 to 65535");
   CHECK(error_of("server: { port: 1, port: 2 }") == "f.yaml:1: server.port: is given twice");
   CHECK(error_of("server: { port: [1] }") == "f.yaml:1: server.port: a single value is expected; allowed: 0 to 65535");
@@ -91,7 +95,8 @@ TEST_CASE("errors name file, line, key and what is allowed") {
   CHECK(error_of("a: {\n").find("f.yaml:") == 0);
   CHECK(error_of("server: { port: 1 }\n---\nserver: { port: 2 }\n") == "f.yaml: holds more than one document");
   CHECK(error_of("limits: { timeout: 30 }").find("'30' is not a duration") != std::string::npos);
-  CHECK(error_of("server: { protected_mode: yes }") == "f.yaml:1: server.protected_mode: 'yes' is not allowed; allowed: true, false");
+  CHECK(error_of("server: { protected_mode: yes }") ==
+        "f.yaml:1: server.protected_mode: 'yes' is not allowed; allowed: true, false");
   CHECK(error_of("server: { bind: [[a]] }").find("not a plain value") != std::string::npos);
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
 }
@@ -100,7 +105,8 @@ TEST_CASE("what this version does not do is an error that says so") {
   CHECK(error_of("tree: { deletes: { deadline: 24h } }") ==
         "f.yaml:1: tree.deletes.deadline: '24h' is not allowed; allowed: 0s: this version does not enforce delete deadlines");
   CHECK(error_of("tree: { deletes: { deadline: 0s } }") == "no error");
-  CHECK(error_of("databases: { 3: { deletes: { deadline: 30s } } }").find("does not enforce delete deadlines") != std::string::npos);
+  CHECK(error_of("databases: { 3: { deletes: { deadline: 30s } } }").find("does not enforce delete deadlines") !=
+        std::string::npos);
   CHECK(error_of("tree: { deletes: { stamp: explicit } }") ==
         "f.yaml:1: tree.deletes.stamp: 'explicit' is not allowed; allowed: write_time");
   CHECK(error_of("metrics: { console: true }").find("metrics.console: no such key") != std::string::npos);
@@ -108,14 +114,18 @@ TEST_CASE("what this version does not do is an error that says so") {
 
 TEST_CASE("the tree's rules") {
   CHECK(error_of("tree: { policy: { name: lsm } }").find("f.yaml:1: tree.policy.name: no policy \"lsm\"") == 0);
-  CHECK(error_of("tree: { policy: { size_ratio: 1 } }").find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
-  CHECK(error_of("tree: { policy: { name: leveling, level0_runs: 4 } }").find("no parameter \"level0_runs\"") != std::string::npos);
-  CHECK(error_of("databases: { 20: { pages_per_tile: 8 } }").find("databases.20: there are only 16 databases") != std::string::npos);
+  CHECK(error_of("tree: { policy: { size_ratio: 1 } }")
+            .find("f.yaml:1: tree.policy.size_ratio: policy one_leveling: size_ratio is 1") == 0);
+  CHECK(error_of("tree: { policy: { name: leveling, level0_runs: 4 } }").find("no parameter \"level0_runs\"") !=
+        std::string::npos);
+  CHECK(error_of("databases: { 20: { pages_per_tile: 8 } }").find("databases.20: there are only 16 databases") !=
+        std::string::npos);
   CHECK(error_of("databases: { 3: { pages_per_til: 8 } }") ==
         "f.yaml:1: databases.3.pages_per_til: no such key; did you mean databases.3.pages_per_tile?");
   CHECK(error_of("databases: { x: { pages_per_tile: 8 } }").find("databases.x") != std::string::npos);
 
-  const Config config = loaded("databases: { 3: { pages_per_tile: 8 } }\ntree: { page_size: 8KiB, policy: { level0_runs: 8 } }\n");
+  const Config config =
+      loaded("databases: { 3: { pages_per_tile: 8 } }\ntree: { page_size: 8KiB, policy: { level0_runs: 8 } }\n");
   CHECK(config.engine.overrides.at(3).pages_per_tile == 8);
   CHECK(config.engine.overrides.at(3).page_size == 8192);  // inherited, whatever the order
   CHECK(config.engine.overrides.at(3).policy.parameters.at("level0_runs") == 8);
@@ -132,7 +142,8 @@ TEST_CASE("values against each other") {
 
 TEST_CASE("command line beats environment beats file") {
   ConfigSources sources;
-  sources.environment = {{"EBBTIDE_SERVER__PORT", "2"}, {"EBBTIDE_STORAGE__MEMTABLE_SIZE", "2MiB"}, {"EBBTIDE_OTHER", "x"}, {"PATH", "y"}};
+  sources.environment = {
+      {"EBBTIDE_SERVER__PORT", "2"}, {"EBBTIDE_STORAGE__MEMTABLE_SIZE", "2MiB"}, {"EBBTIDE_OTHER", "x"}, {"PATH", "y"}};
   sources.command_line = {{"server.port", "3"}, {"server.bind", "1.2.3.4 ::1"}};
   const Config config = loaded("server: { port: 1, threads: 2, max_clients: 5 }\n", sources);
   CHECK(config.port == 3);
@@ -269,8 +280,8 @@ TEST_CASE("rewrite: the shipped file takes every key") {
 
 TEST_CASE("rewrite: another policy drops the parameters of the old one") {
   const auto to_leveling = [](Config& c) { set(c, "tree.policy.name", "leveling"); };
-  CHECK(rewritten("tree:\n  policy:\n    name: one_leveling\n    size_ratio: 8  # T\n    level0_runs: 4\n  page_size: 8KiB\n", to_leveling) ==
-        "tree:\n  policy:\n    name: leveling\n  page_size: 8KiB\n");
+  CHECK(rewritten("tree:\n  policy:\n    name: one_leveling\n    size_ratio: 8  # T\n    level0_runs: 4\n  page_size: 8KiB\n",
+                  to_leveling) == "tree:\n  policy:\n    name: leveling\n  page_size: 8KiB\n");
   CHECK(rewritten("tree: { policy: { name: one_leveling, size_ratio: 8, level0_runs: 4 }, page_size: 8KiB }\n", to_leveling) ==
         "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
 }

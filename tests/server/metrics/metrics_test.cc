@@ -10,7 +10,9 @@ using namespace ebbtide;
 
 namespace {
 
-bool has_line(const std::string& text, const std::string& line) { return ("\n" + text).find("\n" + line + "\n") != std::string::npos; }
+bool has_line(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
+}
 
 MetricsSnapshot sample() {
   MetricsSnapshot s;

@@ -1,5 +1,5 @@
-// One event loop over socket pairs, with a sink that the test controls. Reads block until the loop has answered; the receive timeout
-// only ends a failing test.
+// One event loop over socket pairs, with a sink that the test controls. Reads block until the loop has answered; the receive
+// timeout only ends a failing test.
 #include <catch2/catch.hpp>
 
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ class TestSink final : public CommandSink {
   struct Shared {
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<std::uint64_t> waiting;   // clients whose WAIT waits
+    std::vector<std::uint64_t> waiting;  // clients whose WAIT waits
     std::vector<std::uint64_t> closed;
     std::set<std::uint64_t> released;
     std::size_t largest_pass = 0, largest_output = 0;
@@ -339,7 +339,8 @@ TEST_CASE("a client that does not read is not read from") {
   std::size_t sent = 0;
   int full = 0;
   while (full < 50 && sent < (std::size_t{64} << 20)) {
-    const ssize_t n = ::send(fd, commands.data() + sent % commands.size(), commands.size() - sent % commands.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = ::send(fd, commands.data() + sent % commands.size(), commands.size() - sent % commands.size(),
+                             MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n > 0) {
       sent += static_cast<std::size_t>(n);
       full = 0;

@@ -74,7 +74,8 @@ Outcome run(const std::string& input, Next next, const ParserLimits& limits = {}
 }
 
 Outcome whole(const std::string& input, const ParserLimits& limits = {}) {
-  return run(input, [] { return std::size_t{1} << 30; }, limits, true);
+  return run(
+      input, [] { return std::size_t{1} << 30; }, limits, true);
 }
 
 std::string resp(const std::vector<std::string>& args) {
@@ -86,14 +87,17 @@ std::string resp(const std::vector<std::string>& args) {
 void same_however_split(const std::string& input, const ParserLimits& limits, unsigned seed) {
   const Outcome expected = whole(input, limits);
   if (input.size() < 300'000) {
-    CHECK(run(input, [] { return std::size_t{1}; }, limits) == expected);
-    CHECK(run(input, [] { return std::size_t{1}; }, limits, true) == expected);
+    CHECK(run(
+              input, [] { return std::size_t{1}; }, limits) == expected);
+    CHECK(run(
+              input, [] { return std::size_t{1}; }, limits, true) == expected);
   }
   for (unsigned i = 0; i < 6; ++i) {
     std::mt19937 random(seed + i);
     const std::size_t most = i < 2 ? 7 : i < 4 ? 100 : 70'000;
     INFO("seed " << seed + i);
-    CHECK(run(input, [&] { return 1 + random() % most; }, limits, i % 2 == 1) == expected);
+    CHECK(run(
+              input, [&] { return 1 + random() % most; }, limits, i % 2 == 1) == expected);
   }
 }
 
@@ -152,8 +156,7 @@ TEST_CASE("the table of network input") {
       INFO(line);
       CHECK(error(line) == "Protocol error: unbalanced quotes in request");
     }
-    CHECK(whole("set foo\"bar baz\" 'it\\'s' \"\"\r\n").commands[0] ==
-          std::vector<std::string>{"set", "foobar baz", "it's", ""});
+    CHECK(whole("set foo\"bar baz\" 'it\\'s' \"\"\r\n").commands[0] == std::vector<std::string>{"set", "foobar baz", "it's", ""});
   }
   SECTION("strangers") {
     ParserLimits limits;
@@ -185,11 +188,21 @@ TEST_CASE("splits change nothing: random streams") {
     std::string input;
     for (int i = 0; i < 30; ++i) {
       switch (random() % 12) {
-        case 0: input += "PING \"x\\x00y\" 'z'\r\n"; break;
-        case 1: input += "\r\n"; break;
-        case 2: input += "*0\r\n"; break;
-        case 3: input += resp({"SET", "big", std::string(60'000 + random() % 20'000, 'v'), "EX", "10"}); break;
-        case 4: input += resp(std::vector<std::string>(random() % 300 + 1, "arg")); break;
+        case 0:
+          input += "PING \"x\\x00y\" 'z'\r\n";
+          break;
+        case 1:
+          input += "\r\n";
+          break;
+        case 2:
+          input += "*0\r\n";
+          break;
+        case 3:
+          input += resp({"SET", "big", std::string(60'000 + random() % 20'000, 'v'), "EX", "10"});
+          break;
+        case 4:
+          input += resp(std::vector<std::string>(random() % 300 + 1, "arg"));
+          break;
         default: {
           std::vector<std::string> args(random() % 5 + 1);
           for (auto& arg : args) {

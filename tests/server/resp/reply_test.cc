@@ -36,20 +36,60 @@ TEST_CASE("replies") {
   golden([](Reply& r) { r.simple("PONG"); }, "+PONG\r\n", "+PONG\r\n");
   golden([](Reply& r) { r.ok(); }, "+OK\r\n", "+OK\r\n");
   golden([](Reply& r) { r.error("ERR a\r\nb"); }, "-ERR a  b\r\n", "-ERR a  b\r\n");
-  golden([](Reply& r) { r.integer(0); r.integer(-7); r.integer(std::numeric_limits<std::int64_t>::min()); },
-         ":0\r\n:-7\r\n:-9223372036854775808\r\n", ":0\r\n:-7\r\n:-9223372036854775808\r\n");
-  golden([](Reply& r) { r.bulk(""); r.bulk("abc"); r.bulk_integer(-12); }, "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n",
-         "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n");
-  golden([](Reply& r) { r.null(); r.null_array(); }, "$-1\r\n*-1\r\n", "_\r\n_\r\n");
-  golden([](Reply& r) { r.bulk_or_null(std::optional<Bytes>()); r.bulk_or_null(std::optional<std::string>("x")); },
-         "$-1\r\n$1\r\nx\r\n", "_\r\n$1\r\nx\r\n");
-  golden([](Reply& r) { r.array(12); r.map(2); r.set(3); r.push(2); }, "*12\r\n*4\r\n*3\r\n*2\r\n", "*12\r\n%2\r\n~3\r\n>2\r\n");
-  golden([](Reply& r) { r.double_(1.5); r.double_(-INFINITY); }, "$3\r\n1.5\r\n$4\r\n-inf\r\n", ",1.5\r\n,-inf\r\n");
-  golden([](Reply& r) { r.boolean(true); r.boolean(false); }, ":1\r\n:0\r\n", "#t\r\n#f\r\n");
+  golden(
+      [](Reply& r) {
+        r.integer(0);
+        r.integer(-7);
+        r.integer(std::numeric_limits<std::int64_t>::min());
+      },
+      ":0\r\n:-7\r\n:-9223372036854775808\r\n", ":0\r\n:-7\r\n:-9223372036854775808\r\n");
+  golden(
+      [](Reply& r) {
+        r.bulk("");
+        r.bulk("abc");
+        r.bulk_integer(-12);
+      },
+      "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n", "$0\r\n\r\n$3\r\nabc\r\n$3\r\n-12\r\n");
+  golden(
+      [](Reply& r) {
+        r.null();
+        r.null_array();
+      },
+      "$-1\r\n*-1\r\n", "_\r\n_\r\n");
+  golden(
+      [](Reply& r) {
+        r.bulk_or_null(std::optional<Bytes>());
+        r.bulk_or_null(std::optional<std::string>("x"));
+      },
+      "$-1\r\n$1\r\nx\r\n", "_\r\n$1\r\nx\r\n");
+  golden(
+      [](Reply& r) {
+        r.array(12);
+        r.map(2);
+        r.set(3);
+        r.push(2);
+      },
+      "*12\r\n*4\r\n*3\r\n*2\r\n", "*12\r\n%2\r\n~3\r\n>2\r\n");
+  golden(
+      [](Reply& r) {
+        r.double_(1.5);
+        r.double_(-INFINITY);
+      },
+      "$3\r\n1.5\r\n$4\r\n-inf\r\n", ",1.5\r\n,-inf\r\n");
+  golden(
+      [](Reply& r) {
+        r.boolean(true);
+        r.boolean(false);
+      },
+      ":1\r\n:0\r\n", "#t\r\n#f\r\n");
   golden([](Reply& r) { r.verbatim("txt", "hello"); }, "$5\r\nhello\r\n", "=9\r\ntxt:hello\r\n");
   golden([](Reply& r) { r.big_number("123456789012345678901234567890"); }, "$30\r\n123456789012345678901234567890\r\n",
          "(123456789012345678901234567890\r\n");
-  CHECK(written(3, [](Reply& r) { r.attribute(1); r.bulk("a"); r.bulk("b"); }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
+  CHECK(written(3, [](Reply& r) {
+          r.attribute(1);
+          r.bulk("a");
+          r.bulk("b");
+        }) == "|1\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
 TEST_CASE("doubles as Redis 7.2 prints them") {
