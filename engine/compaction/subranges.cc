@@ -1,5 +1,7 @@
 #include "compaction/subranges.h"
 
+#include <algorithm>
+
 namespace ebbtide {
 namespace {
 
@@ -26,16 +28,17 @@ std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files) {
 }
 
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points) {
-  std::vector<std::pair<std::string, double>> samples;  // key, bytes that lie before it since the file's sample before
+  std::vector<std::pair<std::string, double>> samples;  // key, bytes of the piece of its file that it lies in the middle of
   const std::size_t wanted = parts * kSamplesPerPart;
   double total = 0;
   for (const InputFile& file : group.files) {
     const auto bytes = static_cast<double>(file.meta->data_bytes);
-    const auto count = static_cast<std::size_t>(static_cast<double>(wanted) * bytes /
-                                                static_cast<double>(std::max<std::uint64_t>(group.bytes, 1)));
-    if (parts < 2 || count == 0) continue;
+    // At least one sample a file: a large merge has more files than samples are wanted.
+    const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(wanted) * bytes /
+                                                                         static_cast<double>(std::max<std::uint64_t>(group.bytes, 1))));
+    if (parts < 2) continue;
     const std::vector<std::string> keys = split_points(*file.meta, group.range, count);
-    for (const std::string& key : keys) samples.emplace_back(key, bytes / static_cast<double>(keys.size() + 1));
+    for (const std::string& key : keys) samples.emplace_back(key, bytes / static_cast<double>(keys.size()));
     total += bytes;
   }
   std::sort(samples.begin(), samples.end());

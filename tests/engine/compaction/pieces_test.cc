@@ -74,6 +74,21 @@ TEST_CASE("groups compare with the upper bound of all before, not of the last") 
   REQUIRE(groups[2].files.size() == 1);
 }
 
+TEST_CASE("a merge of more files than samples are wanted is cut all the same") {
+  // It was not: each file's share of the samples was rounded down to none, and large merges ran on one thread.
+  std::vector<InputFile> files = {input(make_file(1, "k000", "k999", 1000), 1)};
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    const std::string low = std::to_string(1000 + 2 * i).substr(1), high = std::to_string(1001 + 2 * i).substr(1);
+    files.push_back(input(make_file(2 + i, "k" + low, "k" + high, 1000)));
+  }
+  const auto groups = overlapping_groups(std::move(files));
+  REQUIRE(groups.size() == 1);
+  const auto ranges = cut_evenly(groups[0], 4, [](const FileMeta& file, const KeyRange&, std::size_t count) {
+    return std::vector<std::string>(std::min<std::size_t>(count, 1), file.stats.smallest + "x");
+  });
+  REQUIRE(ranges.size() == 4);
+}
+
 TEST_CASE("cuts split the bytes evenly and leave no gap") {
   const auto groups =
       overlapping_groups({input(make_file(1, "k000", "k999", 1000)), input(make_file(2, "k000", "k499", 3000), 1)});
