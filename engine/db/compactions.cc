@@ -78,19 +78,19 @@ void DbImpl::note_compaction(Tree& tree, const Status& status) {
 }
 
 Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
-  VersionPtr version;
+  std::shared_ptr<const TablesView> tables;
   CompactionContext context;
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr) return Status::aborted("");
-    version = tree->view_owner->tables->version;
+    tables = tree->view_owner->tables;
     context.settings = tree->settings;
   }
   context.now = time_.now();
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
   std::map<FileNum, std::shared_ptr<TableReader>> opened;
-  TRY_ASSIGN(result, execute(job.plan, *version, context, compaction_env(tree, job.abort.get(), &opened)));
+  TRY_ASSIGN(result, execute(job.plan, *tables->version, context, compaction_env(tables, job.abort.get(), &opened)));
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;
@@ -165,7 +165,9 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(
   return std::shared_ptr<const TablesView>(std::move(view));
 }
 
-CompactionEnv DbImpl::compaction_env(const TreePtr& tree, const std::atomic<bool>* abort,
+// `tables` is the view that the job's version belongs to: while the job holds it, none of its files is unlinked, whatever other
+// jobs replace meanwhile. A version without its tables names files that may be gone.
+CompactionEnv DbImpl::compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                                      std::map<FileNum, std::shared_ptr<TableReader>>* opened) {
   CompactionEnv env;
   env.fs = &fs_;
@@ -174,11 +176,6 @@ CompactionEnv DbImpl::compaction_env(const TreePtr& tree, const std::atomic<bool
   env.new_file = [this] { return versions_->new_file(); };
   // Inputs are open already; outputs are kept for the view that will have them.
   auto mutex = std::make_shared<Mutex>();
-  std::shared_ptr<const TablesView> tables;
-  {
-    MutexLock lock(state_mutex_);
-    if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
-  }
   env.open_table = [this, opened, mutex, tables](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
     if (tables != nullptr) {
       for (const RunView& run : tables->runs) {

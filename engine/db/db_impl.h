@@ -189,7 +189,7 @@ struct DbImpl {
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
                                                              const std::map<FileNum, std::shared_ptr<TableReader>>& opened);
-  CompactionEnv compaction_env(const TreePtr& tree, const std::atomic<bool>* abort,
+  CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   void purge_obsolete();

@@ -115,14 +115,14 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
 Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) {
   std::vector<FrozenMemTable> frozen;
   CompactionContext context;
-  VersionPtr version;
+  std::shared_ptr<const TablesView> tables;
   {
     MutexLock lock(state_mutex_);
-    if (tree->view_owner != nullptr) version = tree->view_owner->tables->version;
+    if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
     frozen = tree->frozen;
     context.settings = tree->settings;
   }
-  if (frozen.empty() || version == nullptr) return Status::ok();
+  if (frozen.empty() || tables == nullptr) return Status::ok();
   // Whoever was given one of these memtables has put its operation in once it is visible.
   while (visible_seq_.load(std::memory_order_acquire) < frozen.back().last_seq) std::this_thread::yield();
   context.now = now;
@@ -134,7 +134,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
     iterators.push_back(it->memtable->new_iterator());
     inputs.push_back({iterators.back().get(), it->memtable->range_tombstones()});
   }
-  TRY_ASSIGN(result, flush_to_run(inputs, *version, context, compaction_env(tree, &tree->dropped, &built->opened)));
+  TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
   result.edit.tree = tree->id;
   result.edit.flushed_seq = frozen.back().last_seq;
   built->relies_on = std::max(built->relies_on, frozen.back().last_seq);

@@ -322,6 +322,7 @@ TEST_CASE("close() answers every fetch that is still under way") {
   sets.clear();
 }
 
+// On the way it met a flush that opened tables which a compaction had replaced and unlinked: the commits were refused.
 TEST_CASE("a batch is seen whole or not at all, also when younger and smaller ones are inserted before it") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
@@ -353,8 +354,8 @@ TEST_CASE("a batch is seen whole or not at all, also when younger and smaller on
       if (view.seq() < seen) ++wrong;
       seen = view.seq();
       Found a, b;
-      if (!view.get({first, hash_key(first)}, &a).is_ok() || !view.get({last, hash_key(last)}, &b).is_ok() || a.value != b.value)
-        ++wrong;
+      if (!view.get({first, hash_key(first)}, &a).is_ok() || !view.get({last, hash_key(last)}, &b).is_ok()) ++wrong;
+      if (a.value != b.value) ++wrong;
     }
   });
   for (int i = 1; i < 1000; ++i) {
