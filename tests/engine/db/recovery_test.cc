@@ -189,3 +189,40 @@ TEST_CASE("a log of an engine that only empties databases does not grow for ever
   h.settle();
   CHECK(h.paths(".wal").size() <= 3);
 }
+
+TEST_CASE("after a failed log was healed nothing counts as durable before it is in the new log") {
+  Harness h;
+  h.open();
+  h.put(0, "a", "1");
+  FileFault fault;
+  fault.ops = ops_of(FileOp::kWrite);
+  fault.path_has = ".wal";
+  h.faults->inject(fault);
+  WriteBatch batch;
+  batch.put(0, "b", "2");
+  REQUIRE(h.db->commit(batch).is_ok());
+  h.db->write_log();
+  for (int i = 0; i < 4; ++i) {
+    h.advance(2500);
+    h.settle();
+  }
+  REQUIRE(h.db->write_status().is_ok());
+  CHECK(h.db->durable_seq() == batch.last_seq());
+  batch.clear();
+  batch.put(0, "c", "3");
+  REQUIRE(h.db->commit(batch).is_ok());
+  CHECK(h.db->durable_seq() < batch.last_seq());
+  h.db->write_log();
+  CHECK(h.db->durable_seq() == batch.last_seq());
+}
+
+TEST_CASE("engine time does not go back over a crash, though the wall clock was set back before it") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 60; ++i) h.advance(1000);
+  const Millis last = h.db->now();
+  h.clock.set_wall(h.clock.wall_ms() - 3'600'000);
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  CHECK(h.db->now() >= last);
+}
