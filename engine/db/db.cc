@@ -152,6 +152,7 @@ void Db::resume_compactions() {
 }
 
 void Db::tick() { impl_->tick(); }
+MemoryAccount& Db::memory() const { return *impl_->memory_; }
 Stats Db::stats() const { return impl_->stats(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }
 const Settings& Db::settings() const { return impl_->settings_; }

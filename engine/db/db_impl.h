@@ -256,6 +256,7 @@ struct DbImpl {
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<std::uint64_t> memory_budget_{0};
+  const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};

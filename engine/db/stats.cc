@@ -35,6 +35,9 @@ Stats DbImpl::stats() {
   s.cache_bytes = cache_->usage();
   s.cache_capacity = cache_->capacity();
   s.memory_budget = memory_budget_;
+  s.connection_bytes = memory_->charged(MemoryAccount::Kind::kConnections);
+  s.large_value_bytes = memory_->charged(MemoryAccount::Kind::kLargeValues);
+  s.pinned_page_bytes = memory_->charged(MemoryAccount::Kind::kPages);
   s.stall_micros_memtable = stall_micros_[static_cast<std::size_t>(StallReason::kMemTable)];
   s.stall_micros_runs = stall_micros_[static_cast<std::size_t>(StallReason::kRuns)];
   s.stall_micros_pending_bytes = stall_micros_[static_cast<std::size_t>(StallReason::kPendingBytes)];

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <engine/iterator.h>
+#include <engine/memory_account.h>
 #include <engine/options.h>
 #include <engine/read_view.h>
 #include <engine/result.h>
@@ -114,6 +115,9 @@ class Db {
   void tick();
 
   // --- knowing
+  /// The part of the memory budget that others than the engine charge too. What is charged may be released after the Db is gone
+  /// only through pins that the engine gave out; everybody else releases before.
+  [[nodiscard]] MemoryAccount& memory() const;
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
   [[nodiscard]] const Settings& settings() const;

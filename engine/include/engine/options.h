@@ -54,7 +54,7 @@ struct Settings {
   std::string dir = "./data";
   FsyncMode fsync = FsyncMode::kEverySecond;
   std::uint32_t databases = 16;
-  std::uint64_t memory_budget = std::uint64_t{1} << 30;   ///< bytes for memtables, cache, filters, indexes, large values
+  std::uint64_t memory_budget = std::uint64_t{1} << 30;   ///< bytes for memtables, cache, filters, indexes, MemoryAccount
   std::uint64_t memtable_size = std::uint64_t{64} << 20;  ///< bytes at which a memtable is frozen
   std::uint64_t block_cache = 0;                          ///< bytes; 0 = what the budget leaves
   std::uint64_t max_disk_bytes = 0;                       ///< bytes the data directory may use; 0 = keep 5 % of the disk free

@@ -43,6 +43,7 @@ struct Stats {
   bool write_stalled = false;
   // memory, bytes now
   std::uint64_t memory_budget = 0, memtable_bytes = 0, cache_bytes = 0, cache_capacity = 0, table_bytes = 0;
+  std::uint64_t connection_bytes = 0, large_value_bytes = 0, pinned_page_bytes = 0;  ///< MemoryAccount, by kind
   // disk, bytes now
   std::uint64_t wal_live_bytes = 0, table_live_bytes = 0;
   std::uint64_t compactions_running = 0;

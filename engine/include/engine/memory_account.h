@@ -1,0 +1,73 @@
+// What is charged to the memory budget beside memtables, cache and open tables: the buffers of connections, large values that
+// somebody reads or sends, and pages that a command holds until it is done.
+//
+// The budget is one: memtables + cache + filters and indexes + this account <= Settings::memory_budget. The engine sets the
+// account's limit from what the others leave, several times a second; when it is short, memtables are flushed early, the cache
+// shrinks to its least size, and then writes that add data are refused (Code::kOutOfMemory) until there is room again.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace ebbtide {
+
+/// Thread-safe; a charge is two atomic additions. Whoever charges releases the same number of bytes under the same kind: once, and
+/// also when it fails later.
+class MemoryAccount {
+ public:
+  enum class Kind : std::uint8_t {
+    kConnections,  ///< query and output buffers; charged by whoever owns the connections
+    kLargeValues,  ///< values above kLargeValueBytes on their way in or out. What a read found is charged by the engine itself,
+                   ///< for as long as its pin lives; a value that is being received, by whoever receives it
+    kPages,        ///< pages that a MissSet keeps for its command; charged by the engine
+  };
+  static constexpr std::size_t kKinds = 3;
+
+  /// Takes `bytes` if the limit, or the kind's floor, has room for all of them; else takes nothing and says false: answer OOM.
+  [[nodiscard]] bool try_charge(Kind kind, std::uint64_t bytes) {
+    const std::uint64_t all = total_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    const std::uint64_t own = of(kind).fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (all <= limit_.load(std::memory_order_relaxed) || own <= floor_.load(std::memory_order_relaxed)) return true;
+    release(kind, bytes);
+    return false;
+  }
+  /// Takes `bytes` in any case: for what is there already, such as the buffers of a connection.
+  void charge(Kind kind, std::uint64_t bytes) {
+    total_.fetch_add(bytes, std::memory_order_relaxed);
+    of(kind).fetch_add(bytes, std::memory_order_relaxed);
+  }
+  void release(Kind kind, std::uint64_t bytes) {
+    of(kind).fetch_sub(bytes, std::memory_order_relaxed);
+    total_.fetch_sub(bytes, std::memory_order_relaxed);
+  }
+
+  /// Bytes charged now.
+  [[nodiscard]] std::uint64_t charged(Kind kind) const { return kinds_[index(kind)].load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t charged() const { return total_.load(std::memory_order_relaxed); }
+  /// Bytes that could be charged now without going over the limit.
+  [[nodiscard]] std::uint64_t room() const {
+    const std::uint64_t limit = limit_.load(std::memory_order_relaxed), all = charged();
+    return limit > all ? limit - all : 0;
+  }
+
+  /// Engine only. `limit`: bytes that all kinds together may have; `floor`: bytes that each kind may have in any case, so that
+  /// a spent budget never stops reads altogether.
+  void set_limit(std::uint64_t limit, std::uint64_t floor) {
+    limit_.store(limit, std::memory_order_relaxed);
+    floor_.store(floor, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr std::size_t index(Kind kind) { return static_cast<std::size_t>(kind); }
+  std::atomic<std::uint64_t>& of(Kind kind) { return kinds_[index(kind)]; }
+
+  std::atomic<std::uint64_t> total_{0};
+  std::array<std::atomic<std::uint64_t>, kKinds> kinds_{};
+  std::atomic<std::uint64_t> limit_{std::numeric_limits<std::uint64_t>::max()};
+  std::atomic<std::uint64_t> floor_{0};
+};
+
+}  // namespace ebbtide
