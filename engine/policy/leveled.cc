@@ -144,6 +144,10 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   return make_plan(std::move(inputs), target, Reason::kSize);
 }
 
+std::string too_many_runs(int level, int runs, int limit) {
+  return "level " + std::to_string(level) + " has " + std::to_string(runs) + " runs; at most " + std::to_string(limit);
+}
+
 bool contains(const KeyRange& outer, const KeyRange& inner) {
   return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
 }
@@ -243,6 +247,22 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
     if (arriving > 0) debt += arriving * (1 + bytes_at(level + 1) / size);
   }
   return saturating(debt);
+}
+
+std::string LeveledPolicy::check(const TreeShape& shape) const {
+  const std::vector<Level> levels = levels_of(shape);
+  // The runs of level 0 go down once there are as many as its limit, so that at rest there are fewer.
+  if (levels[0].count() >= vectors_.run_limit(0)) return too_many_runs(0, levels[0].count(), vectors_.run_limit(0) - 1);
+  for (std::size_t level = 1; level < levels.size(); ++level) {
+    const int limit = vectors_.run_limit(static_cast<int>(level));
+    if (levels[level].count() > limit) return too_many_runs(static_cast<int>(level), levels[level].count(), limit);
+    const double capacity = capacity_bytes(shape, static_cast<int>(level));
+    if (static_cast<double>(levels[level].bytes) > capacity) {
+      return "level " + std::to_string(level) + " has " + std::to_string(levels[level].bytes) + " bytes; at most " +
+             std::to_string(saturating(capacity));
+    }
+  }
+  return "";
 }
 
 double LeveledPolicy::capacity_bytes(const TreeShape& shape, int level) const {

@@ -50,6 +50,7 @@ class LeveledPolicy final : public Policy {
   [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
   [[nodiscard]] int slowdown_runs() const override;
   [[nodiscard]] int stop_runs() const override;
+  [[nodiscard]] std::string check(const TreeShape& shape) const override;
 
  private:
   const std::string name_;
@@ -57,8 +58,9 @@ class LeveledPolicy final : public Policy {
 };
 
 /// Whether a file may change to `target` of the tree without being read: not if it has tombstones, debts, covered or expired
-/// entries that a rewrite could drop there (DELETES 2). They could stay needed only if something older than the target lies under
-/// each of its keys; where those keys are is not known, so that takes one older file that spans it whole.
+/// entries that a rewrite could drop there: a move would carry deleted data past the place where it ends. They could stay needed
+/// only if something older than the target lies under each of its keys; where those keys are is not known, so that takes one
+/// older file that spans it whole.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

@@ -17,6 +17,13 @@ struct PolicyContext {
   FileChoice file_choice = FileChoice::kLeastOverlap;
 };
 
+/// When a policy wants to be asked.
+enum class Cadence : std::uint8_t {
+  kAlways,        ///< after every change of the shape, until it asks for nothing
+  kOncePerFlush,  ///< one decision a flush, taken with the flushed run in the shape
+  kWithFlush,     ///< as kOncePerFlush, and flush and merge are one step: what is flushed is written into the merge's output only
+};
+
 /// Stateless and immutable; thread-safe.
 class Policy {
  public:
@@ -33,9 +40,26 @@ class Policy {
   /// Number of runs of level 0, empty ones not counted, at which writes slow down, and at which they stop.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
+  /// Why a tree at rest is out of the policy's bounds (runs of a level, capacities, depth of a stack), naming level, figure and
+  /// bound; "" if it is not. While something runs or is asked for, bounds may be passed: check_bounds() knows.
+  [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
+
+  [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
+  /// What TreeShape::levels should be from now on: whoever changes the shape stores it with the change. Only Garnering has a
+  /// persisted number of levels; the others leave it.
+  [[nodiscard]] virtual int levels(const TreeShape& shape) const { return shape.levels; }
+  /// What TreeShape::flushes should be from now on, asked after a plan is done; only static stacks ever set it back.
+  [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 
-/// By name, parameters checked: kInvalidArgument names the policy or parameter, the value and what is allowed.
+/// For whoever changes a tree, after each edit: "", or why the shape is out of the policy's bounds although no job runs and the
+/// policy asks for none.
+std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
+
+/// The policies that the engine runs, by name, parameters checked: kInvalidArgument names the policy or parameter, the value and
+/// what is allowed.
 Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings);
+/// All policies, those included that are simulated only.
+Result<std::shared_ptr<const Policy>> make_any_policy(const PolicySettings& settings);
 
 }  // namespace ebbtide

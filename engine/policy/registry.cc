@@ -2,15 +2,39 @@
 
 #include <charconv>
 #include <cmath>
+#include <utility>
+#include <vector>
 
+#include "base/invariant.h"
+#include "policy/garnering.h"
+#include "policy/klsm.h"
 #include "policy/leveled.h"
+#include "policy/stack.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr PolicyParameter kOneLeveling[] = {{"size_ratio", 2, 32, 6, false}, {"level0_runs", 1, 64, 4, true}};
 constexpr PolicyParameter kLeveling[] = {{"size_ratio", 2, 32, 10, false}};
-constexpr PolicyInfo kPolicies[] = {{"one_leveling", kOneLeveling}, {"leveling", kLeveling}};
+constexpr PolicyParameter kTiering[] = {{"size_ratio", 2, 32, 4, true}};
+constexpr PolicyParameter kKLsm[] = {{"size_ratio", 2, 32, 6, true}, {"runs", 1, 31, 2, true},   {"runs_0", 0, 31, 0, true},
+                                     {"runs_1", 0, 31, 0, true},     {"runs_2", 0, 31, 0, true}, {"runs_3", 0, 31, 0, true},
+                                     {"runs_4", 0, 31, 0, true},     {"runs_5", 0, 31, 0, true}, {"runs_6", 0, 31, 0, true},
+                                     {"runs_7", 0, 31, 0, true}};
+constexpr PolicyParameter kGarnering[] = {
+    {"size_ratio", 2, 32, 2, false}, {"scaling_ratio", 0.25, 1, 0.8, false}, {"level0_runs", 1, 64, 4, true}};
+constexpr PolicyParameter kDepth[] = {{"k", 1, 64, 4, true}};
+constexpr PolicyParameter kGroups[] = {
+    {"k", 1, 64, 4, true}, {"lambda", 1, 10, 1.2, false}, {"min_merge", 2, 8, 3, true}, {"max_merge", 8, 64, 10, true}};
+constexpr PolicyParameter kConcurrent[] = {
+    {"k", 1, 64, 30, true}, {"lambda", 1, 10, 1.2, false}, {"min_merge", 2, 8, 3, true}, {"max_merge", 8, 64, 10, true}};
+
+constexpr PolicyInfo kPolicies[] = {
+    {"one_leveling", kOneLeveling, true}, {"leveling", kLeveling, true},  {"tiering", kTiering, true},
+    {"lazy_leveling", kTiering, true},    {"klsm", kKLsm, true},          {"garnering", kGarnering, false},
+    {"bigtable", kDepth, false},          {"constant", kDepth, false},    {"exploring", kGroups, false},
+    {"concurrent", kConcurrent, false},   {"min_latency", kDepth, false}, {"binomial", kDepth, false},
+};
 
 std::string number_text(double value) {
   char buffer[32];
@@ -58,24 +82,110 @@ Status check_parameters(const PolicyInfo& policy, const PolicySettings& settings
   return Status::ok();
 }
 
-double value_of(const PolicyInfo& policy, const PolicySettings& settings, const char* name) {
-  const auto set = settings.parameters.find(name);
-  return set != settings.parameters.end() ? set->second : find_parameter(policy, name)->fallback;
+/// The parameters of one policy, with defaults for those left out.
+class Values {
+ public:
+  Values(const PolicyInfo& policy, const PolicySettings& settings) : policy_(policy), settings_(settings) {}
+  [[nodiscard]] double number(const std::string& name) const {
+    const auto set = settings_.parameters.find(name);
+    return set != settings_.parameters.end() ? set->second : find_parameter(policy_, name)->fallback;
+  }
+  [[nodiscard]] int whole(const std::string& name) const { return static_cast<int>(number(name)); }
+
+ private:
+  const PolicyInfo& policy_;
+  const PolicySettings& settings_;
+};
+
+using PolicyPtr = std::shared_ptr<const Policy>;
+
+PolicyPtr make_klsm(const std::string& name, const Values& values) {
+  const int size_ratio = values.whole("size_ratio");
+  if (name != "klsm") {  // tiering, and lazy leveling: the same but for its last level
+    return std::make_shared<KLsmPolicy>(name, klsm_vectors(size_ratio, {size_ratio - 1}), name == "lazy_leveling" ? 1 : 0);
+  }
+  std::vector<int> runs;
+  for (const char* level : {"runs_0", "runs_1", "runs_2", "runs_3", "runs_4", "runs_5", "runs_6", "runs_7"}) {
+    const int limit = values.whole(level);
+    runs.push_back(limit == 0 ? values.whole("runs") : limit);
+  }
+  runs.push_back(values.whole("runs"));
+  return std::make_shared<KLsmPolicy>(name, klsm_vectors(size_ratio, std::move(runs)), 0);
+}
+
+PolicyPtr make_stack(const std::string& name, const Values& values) {
+  constexpr std::pair<const char*, StackRule> kRules[] = {
+      {"bigtable", StackRule::kBigtable},     {"constant", StackRule::kConstant},      {"exploring", StackRule::kExploring},
+      {"concurrent", StackRule::kConcurrent}, {"min_latency", StackRule::kMinLatency}, {"binomial", StackRule::kBinomial}};
+  StackParameters parameters;
+  parameters.k = values.whole("k");
+  for (const auto& [rule_name, rule] : kRules) {
+    if (name != rule_name) continue;
+    if (rule == StackRule::kExploring || rule == StackRule::kConcurrent) {
+      parameters.lambda = values.number("lambda");
+      parameters.min_merge = values.whole("min_merge");
+      parameters.max_merge = values.whole("max_merge");
+    }
+    return std::make_shared<StackPolicy>(name, rule, parameters);
+  }
+  return nullptr;
+}
+
+PolicyPtr make(const std::string& name, const Values& values) {
+  if (name == "leveling") return std::make_shared<LeveledPolicy>(name, leveling_vectors(values.number("size_ratio"), 1));
+  if (name == "one_leveling") {
+    return std::make_shared<LeveledPolicy>(name, leveling_vectors(values.number("size_ratio"), values.whole("level0_runs")));
+  }
+  if (name == "tiering" || name == "lazy_leveling" || name == "klsm") return make_klsm(name, values);
+  if (name == "garnering") {
+    const GarneringParameters parameters{values.number("size_ratio"), values.number("scaling_ratio"),
+                                         values.whole("level0_runs")};
+    return std::make_shared<GarneringPolicy>(name, parameters);
+  }
+  return make_stack(name, values);
 }
 
 }  // namespace
 
 std::span<const PolicyInfo> all_policies() { return kPolicies; }
 
-Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings) {
+std::string engine_policy_names() {
+  std::string out;
+  for (const PolicyInfo& policy : kPolicies) {
+    if (policy.in_engine) out += (out.empty() ? "" : ", ") + std::string(policy.name);
+  }
+  return out;
+}
+
+Result<PolicyPtr> make_any_policy(const PolicySettings& settings) {
   const PolicyInfo* policy = find_policy(settings.name);
   if (policy == nullptr) {
     return Status::invalid_argument("no policy \"" + settings.name + "\"; allowed: " + names_text(all_policies()));
   }
   TRY(check_parameters(*policy, settings));
-  const double size_ratio = value_of(*policy, settings, "size_ratio");
-  const int level0_runs = settings.name == "one_leveling" ? static_cast<int>(value_of(*policy, settings, "level0_runs")) : 1;
-  return std::shared_ptr<const Policy>(std::make_shared<LeveledPolicy>(settings.name, leveling_vectors(size_ratio, level0_runs)));
+  PolicyPtr made = make(settings.name, Values(*policy, settings));
+  ASSERT(made != nullptr);
+  return made;
+}
+
+Result<PolicyPtr> make_policy(const PolicySettings& settings) {
+  const PolicyInfo* policy = find_policy(settings.name);
+  if (policy == nullptr || !policy->in_engine) {
+    return Status::invalid_argument(
+        (policy == nullptr ? "no policy \"" + settings.name + "\"" : "policy \"" + settings.name + "\" is simulated only") +
+        "; allowed: " + engine_policy_names());
+  }
+  return make_any_policy(settings);
+}
+
+std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context) {
+  for (const RunShape& run : shape.runs) {
+    for (const FileShape& file : run.files) {
+      if (file.busy) return "";
+    }
+  }
+  if (!policy.next(shape, context).empty() || policy.levels(shape) != shape.levels) return "";
+  return policy.check(shape);
 }
 
 }  // namespace ebbtide

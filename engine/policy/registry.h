@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "policy/policy.h"
 
@@ -17,7 +18,11 @@ struct PolicyParameter {
 struct PolicyInfo {
   const char* name;
   std::span<const PolicyParameter> parameters;
+  bool in_engine;  ///< make_policy() makes it; the others are simulated only
 };
+
+/// What a YAML file may name, as text: "one_leveling, leveling, ...".
+std::string engine_policy_names();
 
 /// All there are, in the order of the documentation.
 std::span<const PolicyInfo> all_policies();
