@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "policy/leveled.h"
 #include "policy/registry.h"
@@ -31,14 +32,20 @@ FileChoice choice_of(const std::string& name) {
 }
 
 /// policy name=... [parameter=...]   makes the policy of the cases that follow; answers the error if it is refused
+/// engine name=... [parameter=...]   as policy, but only what the engine runs
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
-/// debt, capacity                    as the methods; capacity of levels 0 to 4
+/// debt, check, levels, flushes      as the methods
+/// capacity                          of levels 0 to 4
+/// drive flushes=...                 from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
+///                                   newest first, "|" between levels. Flushes are even and all overlap.
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
-    if (data.command == "policy") return make(data);
+    if (data.command == "policy") return make(make_any_policy(settings_of(data)));
+    if (data.command == "engine") return make(make_policy(settings_of(data)));
     REQUIRE(policy_ != nullptr);
+    if (data.command == "drive") return drive(data.arg("flushes"));
     Result<TreeShape> parsed = parse_shape(data.input);
     if (!parsed.is_ok()) return parsed.status().to_string();
     TreeShape shape = *parsed;
@@ -47,6 +54,9 @@ class Runner {
     if (data.command == "next") return to_text(policy_->next(shape, context));
     if (data.command == "all") return all(shape, context);
     if (data.command == "debt") return bytes_to_text(policy_->debt_bytes(shape));
+    if (data.command == "check") return check_bounds(*policy_, shape, context) + ".";
+    if (data.command == "levels") return std::to_string(policy_->levels(shape));
+    if (data.command == "flushes") return std::to_string(policy_->flushes(shape));
     REQUIRE(data.command == "capacity");
     std::string out;
     for (int level = 0; level < 5; ++level) {
@@ -57,8 +67,7 @@ class Runner {
   }
 
  private:
-  std::string make(const test::DataCase& data) {
-    auto made = make_policy(settings_of(data));
+  std::string make(const Result<std::shared_ptr<const Policy>>& made) {
     if (!made.is_ok()) return made.status().to_string();
     policy_ = *made;
     return policy_->name() + ": slowdown at " + std::to_string(policy_->slowdown_runs()) + " runs, stop at " +
@@ -72,6 +81,49 @@ class Runner {
       if (plan.empty()) return out;
       mark_busy(&shape, plan, true);
     }
+  }
+  [[nodiscard]] std::string drive(const std::string& at) const {
+    std::istringstream list(at);
+    std::string out, item;
+    TreeShape shape;
+    shape.memtable_bytes = shape.file_bytes = 1;
+    for (FileNum file = 0; std::getline(list, item, ',');) {
+      const std::uint64_t until = std::stoull(item);
+      while (shape.flushes < until) {
+        FileShape flushed = unit_file(++file, 1);
+        shape.runs.insert(shape.runs.begin(), RunShape{next_run_id(shape), 0, {flushed}});
+        ++shape.flushes;
+        for (bool more = true; more; more = policy_->cadence() == Cadence::kAlways) {
+          shape.levels = policy_->levels(shape);
+          const Plan plan = policy_->next(shape, {});
+          if (plan.empty()) break;
+          std::uint64_t bytes = 0;
+          for (const PlanInput& input : inputs_of(plan)) bytes += shape.run(input.run)->bytes();
+          const bool moved = std::holds_alternative<Move>(plan.action);
+          shape = *apply(shape, plan, moved ? std::vector<PlanOutput>{} : std::vector<PlanOutput>{{0, unit_file(++file, bytes)}});
+        }
+        CHECK(check_bounds(*policy_, shape, {}) == "");
+      }
+      out += item + ":" + runs_text(shape) + "\n";
+    }
+    return out;
+  }
+  static FileShape unit_file(FileNum num, std::uint64_t bytes) {
+    FileShape file;
+    file.num = num;
+    file.smallest = "a", file.largest = "z";
+    file.bytes = bytes;
+    return file;
+  }
+  static std::string runs_text(const TreeShape& shape) {
+    std::string out;
+    int level = 0;
+    for (const RunShape& run : shape.runs) {
+      if (run.files.empty()) continue;
+      for (; level < run.level; ++level) out += " |";
+      out += " " + std::to_string(run.bytes());
+    }
+    return out;
   }
   std::shared_ptr<const Policy> policy_;
 };
@@ -109,15 +161,15 @@ TEST_CASE("the table in policies.md is the registry's", "[policy]") {
 TEST_CASE("parameters at both ends of their range are taken, past them refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
-      for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());
+      for (const double good : {p.min, p.max}) CHECK(make_any_policy({policy.name, {{p.name, good}}}).is_ok());
       for (const double bad :
            {p.min - 1, p.max + 1, std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
-        const auto made = make_policy({policy.name, {{p.name, bad}}});
+        const auto made = make_any_policy({policy.name, {{p.name, bad}}});
         REQUIRE(!made.is_ok());
         CHECK(made.status().code() == Code::kInvalidArgument);
         CHECK(made.status().to_string().find(p.name) != std::string::npos);
       }
-      CHECK(make_policy({policy.name, {{p.name, p.min + 0.5}}}).is_ok() == !p.whole);
+      CHECK(make_any_policy({policy.name, {{p.name, p.min + 0.5}}}).is_ok() == !p.whole);
     }
   }
 }

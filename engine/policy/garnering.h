@@ -1,0 +1,52 @@
+// Garnering (Zhao et al., Autumn, section 3): leveling whose level sizes depend on how many levels there are. The ratio of the
+// last level to the one above is T, and grows by 1/c a level upwards (Eq. 4), so that
+//
+//   C_i = T^i / c^((2L - 1 - i) i / 2) B,  i = 1 .. L                                                      (Eq. 5)
+//
+// with fewer levels than leveling (O(sqrt(log n))) and small levels that grow with L. L is persisted (TreeShape::levels):
+//   * delayed last-level compaction: a last level that is full makes L one larger, which makes every level larger, and compacts
+//     nothing; so nothing ever goes below level L;
+//   * L shrinks when all data would fill at most half of the last level of a tree with one level less. The half is hysteresis: a
+//     tree at the border would else rewrite its last level for ever. What then lies below level L merges with level L.
+// The tiered first level (section 3.2) is extra, as level 0 of one_leveling: its runs merge down by count.
+// B is the memtable, or more where level 0 alone would be larger than C_1 of leveling: max(1, level0_runs / T) memtables.
+#pragma once
+
+#include <string>
+
+#include "policy/leveled.h"
+
+namespace ebbtide {
+
+struct GarneringParameters {
+  double size_ratio = 2;     ///< T, of the last two levels
+  double scaling_ratio = 1;  ///< c, in (0, 1]; 1 is leveling
+  int level0_runs = 1;
+};
+
+/// Capacity of level `level` >= 1 of a tree with `levels` >= 1 levels, in memtables: Eq. 5. Level `levels` + 1 and deeper have
+/// that of level `levels`.
+double garnering_capacity(const GarneringParameters& parameters, int levels, int level);
+
+class GarneringPolicy final : public Policy {
+ public:
+  GarneringPolicy(std::string name, const GarneringParameters& parameters);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Plan next(const TreeShape& shape, const PolicyContext& context) const override;
+  [[nodiscard]] std::uint64_t debt_bytes(const TreeShape& shape) const override;
+  [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
+  [[nodiscard]] int slowdown_runs() const override;
+  [[nodiscard]] int stop_runs() const override;
+  [[nodiscard]] std::string check(const TreeShape& shape) const override;
+  [[nodiscard]] int levels(const TreeShape& shape) const override;
+
+ private:
+  [[nodiscard]] LeveledPolicy leveling_for(const TreeShape& shape) const;
+  [[nodiscard]] bool last_is_full(const TreeShape& shape) const;
+
+  const std::string name_;
+  const GarneringParameters parameters_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,62 @@
+// K-LSM (Endure, section 4): every level holds up to K_i runs and goes down as a whole. Tiering is K_i = T - 1, lazy leveling is
+// tiering with one run on the last level (Dostoevsky's), and any other vector is allowed.
+//
+// The unit of level i is what one merge of the level above brings: size_ratio^i memtables (a flush, for level 0). In units, level
+// i holds at most T - 1; a run of it is full at q = ceil((T - 1) / K_i). So
+//   * a flush opens a run of level 0, and merges into the newest one while that stays within q units;
+//   * what comes down from a level merges into the newest run of the next one under the same condition, else it opens a run
+//   there;
+//   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
+// Endure's level i is level i - 1 here: its level 1 is where memtables are flushed to.
+//
+// Units are counted by bytes, at least one a run, rounded to the nearest whole: nothing but the shape is needed to know them, and
+// a run that updates and deletes have made small takes more before it is full.
+//
+// What jobs that run at the same time may rely on:
+//   1. a plan takes whole runs of which no file is busy;
+//   2. a level's runs go down together: while any of them is busy no other job takes runs of that level, so that one job at a
+//   time
+//      brings something to the next level;
+//   3. runs that are on their way down count as gone: what arrives meanwhile opens a run in front of them;
+//   4. nothing is brought to a level that is due and can still go down itself.
+#pragma once
+
+#include <string>
+
+#include "policy/leveled.h"
+
+namespace ebbtide {
+
+class KLsmPolicy final : public Policy {
+ public:
+  /// `vectors`: run_limits are the K_i >= 1, capacities one level's T - 1 memtables, size_ratio T (whole, at least 2).
+  /// `last_runs`: what counts instead of K_i on the last level that has files; 0 = nothing does.
+  KLsmPolicy(std::string name, LevelVectors vectors, int last_runs);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Plan next(const TreeShape& shape, const PolicyContext& context) const override;
+  [[nodiscard]] std::uint64_t debt_bytes(const TreeShape& shape) const override;
+  [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
+  [[nodiscard]] int slowdown_runs() const override;
+  [[nodiscard]] int stop_runs() const override;
+  [[nodiscard]] std::string check(const TreeShape& shape) const override;
+
+ private:
+  struct Level;
+  struct Step;
+  [[nodiscard]] std::vector<Level> levels_of(const TreeShape& shape) const;
+  [[nodiscard]] std::uint64_t units(const TreeShape& shape, std::uint64_t bytes, int level) const;
+  [[nodiscard]] int run_limit(int level, int last_level) const;
+  [[nodiscard]] static Step due_step(const Level& level, std::uint64_t ratio);
+  [[nodiscard]] Plan merge_down(const TreeShape& shape, const std::vector<Level>& levels, std::size_t at,
+                                const PolicyContext& context) const;
+
+  const std::string name_;
+  const LevelVectors vectors_;
+  const int last_runs_;
+};
+
+/// K_i = runs[i], the last one for all deeper levels; at least one value. More than T - 1 runs are never reached.
+LevelVectors klsm_vectors(int size_ratio, std::vector<int> runs);
+
+}  // namespace ebbtide

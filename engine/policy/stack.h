@@ -1,0 +1,71 @@
+// Stack-based policies (Mao's thesis, sections 3.2 and 4.2): the runs are one stack, newest on top; a merge takes some that lie
+// together and leaves one in their place.
+//
+//   bigtable      more than k runs: merge the flush with as few runs below it as make every run larger than all newer ones
+//   together constant      more than k runs: merge all exploring     of the groups of C to D neighbours whose largest run is at
+//   most lambda times the others together: the longest, or,
+//                 with more than k runs, the one of the smallest average; none and more than k runs: the C neighbours of least
+//                 size
+//   concurrent    the longest group of C to D runs, from the newest on, whose oldest is at most lambda times the others together;
+//                 with more than k runs, the D newest whatever their sizes
+//   min_latency, binomial   what stack_schedule.h says of the number of the flush
+//
+// All runs of a stack lie on level 0, since a level per run would have every flush rename all of them; the order of the runs is
+// what counts. Runs that another policy left on deeper levels take part as they lie.
+//
+// A merge goes into the oldest run that takes part, so run ids, order and places stay. One merge runs at a time, but for
+// `concurrent`, which may merge what lies above the runs that are busy.
+//
+// Eager policies (all but exploring and concurrent) write what is flushed only as part of the merge, if there is one (the thesis'
+// model); see Cadence::kWithFlush. Asked without that, they decide the same on the stack with the flushed run on top.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "policy/policy.h"
+
+namespace ebbtide {
+
+enum class StackRule : std::uint8_t { kBigtable, kConstant, kExploring, kConcurrent, kMinLatency, kBinomial };
+
+struct StackParameters {
+  int k = 4;           ///< most runs at rest
+  double lambda = 1;   ///< exploring, concurrent: the size ratio that neighbours may have
+  int min_merge = 2;   ///< C: fewest runs of a merge
+  int max_merge = 64;  ///< D: most runs of a merge, at least C
+};
+
+/// The runs to merge, as [first, last] in `sizes`; none = leave the stack as it is. `sizes` newest first, the flush included;
+/// `flushes` is its number, from 1. At least two runs are merged.
+std::optional<std::pair<std::size_t, std::size_t>> choose_merge(StackRule rule, const StackParameters& parameters,
+                                                                std::span<const std::uint64_t> sizes, std::uint64_t flushes);
+
+class StackPolicy final : public Policy {
+ public:
+  StackPolicy(std::string name, StackRule rule, const StackParameters& parameters);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] Plan next(const TreeShape& shape, const PolicyContext& context) const override;
+  [[nodiscard]] std::uint64_t debt_bytes(const TreeShape& shape) const override;
+  /// A stack has no levels to fill: k memtables, whatever the level.
+  [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
+  [[nodiscard]] int slowdown_runs() const override;
+  [[nodiscard]] int stop_runs() const override;
+  [[nodiscard]] std::string check(const TreeShape& shape) const override;
+  [[nodiscard]] Cadence cadence() const override;
+  /// Static schedules: once everything is one run and that is at most half of what t flushes wrote, t becomes that run's size in
+  /// flushes (updates and deletes made the past cheaper than the schedule thinks; thesis, section 3.4.4).
+  [[nodiscard]] std::uint64_t flushes(const TreeShape& shape) const override;
+
+ private:
+  [[nodiscard]] bool is_static() const { return rule_ == StackRule::kMinLatency || rule_ == StackRule::kBinomial; }
+
+  const std::string name_;
+  const StackRule rule_;
+  const StackParameters parameters_;
+};
+
+}  // namespace ebbtide
