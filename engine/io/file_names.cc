@@ -25,7 +25,8 @@ bool parse_number(Bytes text, FileNum* file) {
   FileNum value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value == kNoFile || Bytes(digits(value)) != text) return false;
+  if (error != std::errc() || stop != end || value == kNoFile || value > kMaxFileNum || Bytes(digits(value)) != text)
+    return false;
   *file = value;
   return true;
 }
@@ -47,6 +48,8 @@ bool parse_file_name(Bytes name, FileKind* kind, FileNum* file) {
     *kind = FileKind::kCurrent;
   } else if (name == kLockFileName) {
     *kind = FileKind::kLock;
+  } else if (name == kReserveFileName) {
+    *kind = FileKind::kReserve;
   } else if (name.size() > kTemporarySuffix.size() && name.ends_with(kTemporarySuffix)) {
     *kind = FileKind::kTemporary;
   } else if (parse_numbered(name, kDataSuffix, &number)) {

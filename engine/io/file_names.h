@@ -3,10 +3,12 @@
 //   NNNNNN.data      data of a table            NNNNNN.wal        write-ahead log segment
 //   NNNNNN.meta      metadata of a table        MANIFEST-NNNNNN   log of version edits
 //   CURRENT          name of the manifest       LOCK              held by the process that has the directory open
+//   RESERVE          space kept back for a full disk, with nothing in it
 //   *.tmp            half-made; deleted at open
 //
 // NNNNNN is a file number in decimal, at least six digits, zero-padded to six, no longer than it must be: each number has
-// exactly one spelling, so that a parsed name can always be built again from its parts.
+// exactly one spelling, so that a parsed name can always be built again from its parts. A number past kMaxFileNum is none:
+// counting on from it would end soon.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +18,14 @@
 
 namespace ebbtide {
 
-enum class FileKind : std::uint8_t { kData, kMetadata, kLog, kManifest, kCurrent, kLock, kTemporary };
+enum class FileKind : std::uint8_t { kData, kMetadata, kLog, kManifest, kCurrent, kLock, kReserve, kTemporary };
+
+/// The largest file number that is ever accepted, from a name or from a manifest: at a million a second, 146,000 years.
+inline constexpr FileNum kMaxFileNum = (FileNum{1} << 62) - 1;
 
 inline constexpr Bytes kCurrentFileName = "CURRENT";
 inline constexpr Bytes kLockFileName = "LOCK";
+inline constexpr Bytes kReserveFileName = "RESERVE";
 inline constexpr Bytes kTemporarySuffix = ".tmp";
 
 /// Names without a directory. `file` is not kNoFile.
@@ -28,8 +34,8 @@ std::string metadata_file_name(FileNum file);
 std::string log_file_name(FileNum file);
 std::string manifest_file_name(FileNum file);
 
-/// True if `name` (without a directory) is one of the above; then `kind` is set, and `file` too: kNoFile for CURRENT, LOCK and
-/// *.tmp. False, with nothing set, for every other name: such a file is not ours.
+/// True if `name` (without a directory) is one of the above; then `kind` is set, and `file` too: kNoFile for CURRENT, LOCK,
+/// RESERVE and *.tmp. False, with nothing set, for every other name: such a file is not ours.
 bool parse_file_name(Bytes name, FileKind* kind, FileNum* file);
 
 /// "dir/name"; just `name` if `dir` is empty.

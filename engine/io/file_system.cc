@@ -1,6 +1,10 @@
 // What is built on the seam alone, the same for every form of it.
 #include "io/file_system.h"
 
+#include <algorithm>
+
+#include "base/coding.h"
+#include "base/random.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -14,10 +18,36 @@ Status write_and_sync(FileSystem& fs, const std::string& path, Bytes content) {
   return file->close();
 }
 
+/// Writes bytes that no file system can store in less room, as some can zeros.
+Status write_incompressible(FileSystem& fs, const std::string& path, std::uint64_t bytes) {
+  constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
+  TRY_ASSIGN(file, fs.create(path));
+  Random random(bytes);
+  std::string piece(kPieceBytes, '\0');
+  for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, bytes - done)));
+    for (std::size_t at = 0; at + 8 <= piece.size(); at += 8) store_fixed(piece.data() + at, random.next());
+    TRY(file->append(piece));
+  }
+  TRY(file->sync());
+  return file->close();
+}
+
 }  // namespace
 
-Result<std::string> read_file(FileSystem& fs, const std::string& path) {
+Status FileSystem::allocate(const std::string& path, std::uint64_t bytes) {
+  if (exists(path)) return Status::exists("allocate " + path + ": File exists");
+  Status status = write_incompressible(*this, path, bytes);
+  if (!status.is_ok()) (void)unlink(path);
+  return status;
+}
+
+Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint64_t max_bytes) {
   TRY_ASSIGN(file, fs.open(path));
+  if (file->size() > max_bytes) {
+    return Status::corruption("read " + path + ": has " + std::to_string(file->size()) + " bytes; at most " +
+                              std::to_string(max_bytes) + " are expected");
+  }
   std::string content(file->size(), '\0');
   TRY(file->read(0, content.size(), content.data()));
   return content;

@@ -91,6 +91,10 @@ class FileSystem {
   /// Bytes that the file occupies on disk.
   virtual Result<std::uint64_t> allocated_bytes(const std::string& path) = 0;
   virtual Result<DiskSpace> disk_space(const std::string& dir) = 0;
+  /// A new file of `bytes` bytes that occupies all of them, so that as many come free when it is unlinked; synced, its name not.
+  /// What it holds means nothing. kExists as create(); after any error there is no such file, if that works. May take as long as
+  /// writing.
+  virtual Status allocate(const std::string& path, std::uint64_t bytes);
   /// Held until destroyed, or the process ends. kBusy, naming the path, if another process (or object) holds it.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
 };
@@ -98,8 +102,10 @@ class FileSystem {
 /// The real one. Lives for ever.
 FileSystem* posix_file_system();
 
-/// Whole file into a string.
-Result<std::string> read_file(FileSystem& fs, const std::string& path);
+/// What no file that is read whole comes near: metadata of the largest tables has a few dozen MiB.
+inline constexpr std::uint64_t kMaxWholeFileBytes = std::uint64_t{1} << 30;
+/// Whole file into a string. kCorruption, before anything is allocated, if it has more than `max_bytes`.
+Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint64_t max_bytes = kMaxWholeFileBytes);
 /// Writes to dir/name.tmp, syncs, renames over dir/name, syncs the directory: old or new content after a crash, never a mix.
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content);
 

@@ -166,6 +166,10 @@ Result<std::uint64_t> InterposedFileSystem::file_size(const std::string& path) {
 Result<std::uint64_t> InterposedFileSystem::allocated_bytes(const std::string& path) {
   return answer<std::uint64_t>({.op = FileOp::kStat, .path = path}, [&] { return base_.allocated_bytes(path); });
 }
+Status InterposedFileSystem::allocate(const std::string& path, std::uint64_t bytes) {
+  return around({.op = FileOp::kCreate, .path = path, .length = bytes},
+                [&](std::uint64_t) { return base_.allocate(path, bytes); });
+}
 Result<std::unique_ptr<FileLock>> InterposedFileSystem::lock(const std::string& path) {
   return answer<std::unique_ptr<FileLock>>({.op = FileOp::kLock, .path = path}, [&] { return base_.lock(path); });
 }

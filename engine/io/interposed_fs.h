@@ -12,7 +12,8 @@
 
 namespace ebbtide {
 
-/// What a call does. sync_file() is kSync as a file's sync() is; kStat is file_size() and allocated_bytes().
+/// What a call does. allocate() is one kCreate; sync_file() is kSync as a file's sync() is; kStat is file_size() and
+/// allocated_bytes().
 enum class FileOp : std::uint8_t {
   kCreate,
   kWrite,
@@ -81,6 +82,7 @@ class InterposedFileSystem : public FileSystem {
   Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) final;
   Result<std::uint64_t> allocated_bytes(const std::string& path) final;
   Result<DiskSpace> disk_space(const std::string& dir) final;
+  Status allocate(const std::string& path, std::uint64_t bytes) final;
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;
 
  protected:

@@ -211,7 +211,7 @@ class PosixFileSystem final : public FileSystem {
 
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override {
     if (options.direct) {
-      auto direct = open_fd("open", path, O_RDONLY | O_DIRECT);
+      auto direct = open_fd("open", path, O_RDONLY | O_DIRECT | O_NONBLOCK);
       if (direct.is_ok()) {
         TRY_ASSIGN(size, size_of("open", path, direct->get()));
         return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, size));
@@ -219,7 +219,7 @@ class PosixFileSystem final : public FileSystem {
       if (direct.status().is_not_found()) return direct.status();
       // Not every file system knows O_DIRECT; buffered reads give the same bytes.
     }
-    TRY_ASSIGN(fd, open_fd("open", path, O_RDONLY));
+    TRY_ASSIGN(fd, open_fd("open", path, O_RDONLY | O_NONBLOCK));  // or a pipe of that name would wait for a writer
     TRY_ASSIGN(size, size_of("open", path, fd.get()));
     return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, size));
   }
@@ -316,6 +316,13 @@ class PosixFileSystem final : public FileSystem {
     return DiskSpace{.total_bytes = info.f_blocks * info.f_frsize, .free_bytes = info.f_bavail * info.f_frsize};
   }
 
+  Status allocate(const std::string& path, std::uint64_t bytes) override {
+    Status status = allocate_blocks(path, bytes);
+    if (status.is_ok() || status.code() == Code::kExists) return status;
+    (void)::unlink(path.c_str());
+    return status.code() == Code::kUnsupported ? FileSystem::allocate(path, bytes) : status;
+  }
+
   /// flock belongs to the open file, not to the process: a second lock() in this process is refused like any other.
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     TRY_ASSIGN(fd, open_fd("lock", path, O_RDWR | O_CREAT, 0600));
@@ -325,10 +332,22 @@ class PosixFileSystem final : public FileSystem {
   }
 
  private:
+  static Status allocate_blocks(const std::string& path, std::uint64_t bytes) {
+    TRY_ASSIGN(fd, open_fd("allocate", path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    int result = 0;
+    do {
+      result = bytes == 0 ? 0 : ::fallocate(fd.get(), 0, 0, static_cast<off_t>(bytes));
+    } while (result != 0 && errno == EINTR);
+    if (result != 0) return errno_status("allocate", path, errno);
+    if (::fsync(fd.get()) != 0) return errno_status("sync", path, errno);
+    return Status::ok();
+  }
+
   static Result<std::uint64_t> size_of(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
     if (S_ISDIR(info.st_mode)) return errno_status(operation, path, EISDIR);
+    if (!S_ISREG(info.st_mode)) return Status::io_error(std::string(operation) + " " + path + ": no regular file");
     return static_cast<std::uint64_t>(info.st_size);
   }
 };

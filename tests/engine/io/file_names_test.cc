@@ -39,8 +39,8 @@ TEST_CASE("numbers are padded to six digits and grow beyond") {
 
 TEST_CASE("every name round-trips through its parts") {
   Random random(1);
-  std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, ~FileNum{0}};
-  for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(63)) / 2);
+  std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, kMaxFileNum};
+  for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(62)) / 4);
   for (const FileNum file : numbers) {
     require_round_trip(data_file_name(file), FileKind::kData, file);
     require_round_trip(metadata_file_name(file), FileKind::kMetadata, file);
@@ -50,6 +50,7 @@ TEST_CASE("every name round-trips through its parts") {
   }
   require_round_trip("CURRENT", FileKind::kCurrent, kNoFile);
   require_round_trip("LOCK", FileKind::kLock, kNoFile);
+  require_round_trip("RESERVE", FileKind::kReserve, kNoFile);
   require_round_trip("CURRENT.tmp", FileKind::kTemporary, kNoFile);
 }
 

@@ -193,6 +193,26 @@ TEMPLATE_TEST_CASE("truncate cuts, and extends with zeros", "", PosixRoom, Memor
   REQUIRE(value_of(read_file(fs, room.path("f"))).empty());
 }
 
+TEMPLATE_TEST_CASE("an allocated file occupies what it was given", "", PosixRoom, MemoryRoom) {
+  TestType room;
+  require_ok(room.fs().allocate(room.path("f"), 300'000));
+  REQUIRE(value_of(room.fs().file_size(room.path("f"))) == 300'000);
+  REQUIRE(value_of(room.fs().allocated_bytes(room.path("f"))) >= 300'000);
+  REQUIRE(room.fs().allocate(room.path("f"), 1).code() == Code::kExists);
+  REQUIRE(value_of(room.fs().file_size(room.path("f"))) == 300'000);
+  require_ok(room.fs().allocate(room.path("empty"), 0));
+  REQUIRE(value_of(room.fs().file_size(room.path("empty"))) == 0);
+}
+
+TEMPLATE_TEST_CASE("a file that is too large to be read whole is refused before it takes memory", "", PosixRoom, MemoryRoom) {
+  TestType room;
+  write_file(room.fs(), room.path("f"), "0123456789");
+  REQUIRE(value_of(read_file(room.fs(), room.path("f"), 10)) == "0123456789");
+  const Status status = read_file(room.fs(), room.path("f"), 9).status();
+  REQUIRE(status.code() == Code::kCorruption);
+  REQUIRE(status.to_string().find(room.path("f") + ": has 10 bytes; at most 9") != std::string::npos);
+}
+
 TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();

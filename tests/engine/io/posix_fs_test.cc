@@ -56,6 +56,21 @@ TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-e
   REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
+TEST_CASE("a pipe under the name of a file is refused, not waited for") {
+  PosixRoom room;
+  REQUIRE(::mkfifo(room.path("000001.wal").c_str(), 0600) == 0);
+  const Status status = room.fs().open(room.path("000001.wal")).status();
+  REQUIRE(status.code() == Code::kIoError);
+  REQUIRE(status.to_string().find("000001.wal: no regular file") != std::string::npos);
+}
+
+TEST_CASE("a sparse file of a terabyte is refused whole, and costs nothing") {
+  PosixRoom room;
+  write_file(room.fs(), room.path("f"), "x");
+  if (!room.fs().truncate(room.path("f"), std::uint64_t{1} << 40).is_ok()) return;  // the file system has no files so large
+  REQUIRE(read_file(room.fs(), room.path("f")).status().code() == Code::kCorruption);
+}
+
 TEST_CASE("whatever part of a gathered write is taken, exactly the rest is left") {
   const std::string pieces[] = {"abc", "d", "efgh"};
   for (std::size_t written = 0; written <= 8; ++written) {
