@@ -1,43 +1,20 @@
 // One walk from the header to the first thing that is not a whole record, then a search for marks in what is left.
 //
-// Nothing that is read is believed before its checksum holds. Lengths are bounded by the file's size, so a flipped one allocates
-// no more than that.
+// Nothing that is read is believed before its checksum holds. Lengths are bounded by the file's size, and a long record is
+// checked before it gets memory, so a flipped length in a sparse file allocates next to nothing.
 #include "wal/log_reader.h"
 
 #include <algorithm>
 
 #include "base/checksum.h"
 #include "base/coding.h"
+#include "io/chunked_reader.h"
 #include "io/file_names.h"
 #include "wal/log_format.h"
 
 namespace ebbtide {
 
 namespace {
-
-/// Reads forward through a file in chunks; what is larger than a chunk goes straight to its destination.
-class ChunkedReader {
- public:
-  explicit ChunkedReader(const RandomAccessFile& file) : file_(file) {}
-
-  /// `length` bytes at `offset`, which lie inside the file.
-  Status read(std::uint64_t offset, std::size_t length, char* out) {
-    if (length > kChunkBytes) return file_.read(offset, length, out);
-    if (offset < start_ || offset + length > start_ + chunk_.size()) {
-      start_ = offset;
-      chunk_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.size() - offset)));
-      TRY(file_.read(start_, chunk_.size(), chunk_.data()));
-    }
-    std::copy_n(chunk_.data() + (offset - start_), length, out);
-    return Status::ok();
-  }
-
- private:
-  static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-  const RandomAccessFile& file_;
-  std::uint64_t start_ = 0;
-  std::string chunk_;
-};
 
 class SegmentReader {
  public:
@@ -107,12 +84,20 @@ class SegmentReader {
       return fault_at(offset,
                       std::to_string(length) + " bytes, but the file ends after " + std::to_string(left - kLogRecordHeaderBytes));
     }
-    payload->resize(static_cast<std::size_t>(length));
-    TRY(reader_.read(offset + kLogRecordHeaderBytes, payload->size(), payload->data()));
+    const std::uint64_t at = offset + kLogRecordHeaderBytes;
+    const auto stored = load_fixed<std::uint64_t>(header + sizeof(field));
     BlockChecksummer checksum(number_, offset);
     checksum.update(Bytes(header, sizeof(field)));
-    checksum.update(*payload);
-    if (checksum.digest() != load_fixed<std::uint64_t>(header + sizeof(field))) return fault_at(offset, "checksum mismatch");
+    if (length > kBelievedBytes) {
+      TRY(reader_.add_to(&checksum, at, length));
+      if (checksum.digest() != stored) return fault_at(offset, "checksum mismatch");
+    }
+    payload->resize(static_cast<std::size_t>(length));
+    TRY(reader_.read(at, payload->size(), payload->data()));
+    if (length <= kBelievedBytes) {
+      checksum.update(*payload);
+      if (checksum.digest() != stored) return fault_at(offset, "checksum mismatch");
+    }
     return Found{.whole = true, .mark = mark};
   }
 

@@ -330,6 +330,68 @@ TEST_CASE("a newer version is refused, naming both; a bad header is damage only 
   REQUIRE(empty.end.valid_bytes == kHeader);
 }
 
+/// Sees how much is asked for at once.
+class ReadWatch final : public InterposedFileSystem {
+ public:
+  explicit ReadWatch(FileSystem& base) : InterposedFileSystem(base) {}
+  std::uint64_t largest = 0;
+
+ private:
+  Status around(const FileCall& call, const Run& run) override {
+    if (call.op == FileOp::kRead) largest = std::max(largest, call.length);
+    return run(call.length);
+  }
+};
+
+TEST_CASE("a made-up length of a record takes no memory before its checksum was found right") {
+  MemoryRoom room;
+  std::uint64_t whole = 0;
+  {
+    auto writer = value_of(LogWriter::create(room.fs(), room.dir(), 7));
+    const LogRecord record{Bytes("first")};
+    require_ok(writer->append(std::span<const LogRecord>(&record, 1)));
+    whole = writer->size();
+  }
+  const std::string path = room.path("000007.wal");
+  std::string bytes = value_of(read_file(room.fs(), path));
+  put_u32(&bytes, 60u << 20);
+  put_u64(&bytes, 7);
+  require_ok(room.fs().unlink(path));
+  write_file(room.fs(), path, bytes);
+  require_ok(room.fs().truncate(path, std::uint64_t{64} << 20));
+  ReadWatch fs(room.fs());
+  const LogEnd end = value_of(read_log(fs, room.dir(), 7, [](std::string, std::uint64_t) { return Status::ok(); }));
+  REQUIRE(!end.clean);
+  REQUIRE(end.valid_bytes == whole);
+  REQUIRE(fs.largest <= (std::uint64_t{1} << 20));
+}
+
+TEST_CASE("a record longer than any chunk comes back whole, and damage to it is seen") {
+  MemoryRoom room;
+  std::string large(std::size_t{20} << 20, 'x');
+  for (std::size_t i = 0; i < large.size(); i += 1000) large[i] = static_cast<char>(i / 1000);
+  {
+    auto writer = value_of(LogWriter::create(room.fs(), room.dir(), 7));
+    const LogRecord record{Bytes(large)};
+    require_ok(writer->append(std::span<const LogRecord>(&record, 1)));
+  }
+  std::string found;
+  const auto keep = [&](std::string payload, std::uint64_t) {
+    found = std::move(payload);
+    return Status::ok();
+  };
+  REQUIRE(value_of(read_log(room.fs(), room.dir(), 7, keep)).clean);
+  REQUIRE(found == large);
+  const std::string path = room.path("000007.wal");
+  std::string bytes = value_of(read_file(room.fs(), path));
+  bytes[bytes.size() / 2] ^= 1;
+  require_ok(room.fs().unlink(path));
+  write_file(room.fs(), path, bytes);
+  const LogEnd end = value_of(read_log(room.fs(), room.dir(), 7, keep));
+  REQUIRE(!end.clean);
+  REQUIRE(end.valid_bytes == 32);
+}
+
 TEST_CASE("an error of the device is neither a torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
