@@ -112,6 +112,10 @@ Result<TableStats> TableStats::decode(Bytes* in) {
   if (!get_varint(&body, &flags) || !get_string(&body, &s.smallest) || !get_string(&body, &s.largest)) {
     return Status::corruption("table stats: too short");
   }
+  if (std::max({s.min_seq, s.max_seq, s.applied_seq}) > kMaxSeqNum) {
+    return Status::corruption("table stats: sequence number " + std::to_string(std::max({s.min_seq, s.max_seq, s.applied_seq})) +
+                              " is past the largest there is");
+  }
   s.largest_exclusive = (flags & kExclusive) != 0;
   s.unbounded = (flags & kUnbounded) != 0;
   return s;
