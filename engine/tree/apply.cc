@@ -12,11 +12,13 @@ RunShape* find_run(TreeShape* shape, RunId id) {
   return nullptr;
 }
 
-FileShape* find_file(RunShape* run, FileNum num) {
-  for (FileShape& file : run->files) {
-    if (file.num == num) return &file;
-  }
-  return nullptr;
+/// The numbers in ascending order, to search in: a merge may have thousands of inputs in a run of tens of thousands.
+std::vector<FileNum> sorted(std::vector<FileNum> files) {
+  std::sort(files.begin(), files.end());
+  return files;
+}
+bool has(const std::vector<FileNum>& sorted_files, FileNum num) {
+  return std::binary_search(sorted_files.begin(), sorted_files.end(), num);
 }
 
 /// Takes the inputs out of the shape and hands them back.
@@ -25,14 +27,22 @@ Result<std::vector<FileShape>> take_inputs(TreeShape* shape, const std::vector<P
   for (const PlanInput& input : inputs) {
     RunShape* run = find_run(shape, input.run);
     if (run == nullptr) return Status::invalid_argument("run " + std::to_string(input.run) + " is not in the tree");
-    for (FileNum num : input.files) {
-      FileShape* file = find_file(run, num);
-      if (file == nullptr) {
+    const std::vector<FileNum> wanted = sorted(input.files);
+    std::vector<FileShape> stay;
+    std::vector<FileNum> found;
+    for (FileShape& file : run->files) {
+      const bool is_input = has(wanted, file.num);
+      if (is_input) found.push_back(file.num);
+      (is_input ? taken : stay).push_back(std::move(file));
+    }
+    run->files = std::move(stay);
+    found = sorted(std::move(found));
+    for (FileNum num : wanted) {
+      if (!has(found, num)) {
         return Status::invalid_argument("file " + std::to_string(num) + " is not in run " + std::to_string(input.run));
       }
-      taken.push_back(std::move(*file));
-      run->files.erase(run->files.begin() + (file - run->files.data()));
     }
+    if (found.size() != wanted.size()) return Status::invalid_argument("a plan names a file twice");
   }
   return taken;
 }
@@ -119,8 +129,10 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan) {
 void mark_busy(TreeShape* shape, const Plan& plan, bool busy) {
   for (const PlanInput& input : inputs_of(plan)) {
     RunShape* run = find_run(shape, input.run);
-    for (FileNum num : input.files) {
-      if (FileShape* file = run == nullptr ? nullptr : find_file(run, num)) file->busy = busy;
+    if (run == nullptr) continue;
+    const std::vector<FileNum> inputs = sorted(input.files);
+    for (FileShape& file : run->files) {
+      if (has(inputs, file.num)) file.busy = busy;
     }
   }
 }
@@ -132,10 +144,12 @@ std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, 
   const RunShape* source = shape.run(inputs.front().run);
   if (source == nullptr || source->level == 0 || source->level >= target->level) return std::nullopt;
   std::optional<std::string> end;
+  const std::vector<FileNum> taken = sorted(inputs.front().files);
+  const FileShape* last = nullptr;
   for (const FileShape& file : source->files) {
-    const auto& files = inputs.front().files;
-    if (std::find(files.begin(), files.end(), file.num) != files.end()) end = file.range().end;
+    if (has(taken, file.num)) last = &file;
   }
+  if (last != nullptr) end = last->range().end;
   if (!end) return std::nullopt;
   return std::pair{source->level, std::move(*end)};
 }

@@ -245,6 +245,17 @@ TEST_CASE("the notation and the effect of plans are as written down", "[tree]") 
       [&](const test::DataCase& data) { return runner.run(data); });
 }
 
+TEST_CASE("a plan that names a file twice, or one that is elsewhere, is refused", "[tree]") {
+  const auto shape = parse_shape("L0 r2: 5[a..c 1K] 6[d..f 1K]\nL1 r1: 4[a..z 1K]\n");
+  REQUIRE(shape.is_ok());
+  for (const char* text :
+       {"drop r2{5 5} (dropped)", "drop r2{4} (dropped)", "move r2{6 7} -> r1 L1 (size)", "drop r3{5} (dropped)"}) {
+    const auto plan = parse_plan(text);
+    REQUIRE(plan.is_ok());
+    CHECK(apply(*shape, *plan, {}).status().code() == Code::kInvalidArgument);
+  }
+}
+
 TEST_CASE("marking a plan busy and free again changes its files alone", "[tree]") {
   const TreeShape before = *parse_shape("L0 r3: 5[a..b 1] 6[c..d 1]\nL1 r1: 1[a..b 1] 2[c..d 1]\n");
   const Plan plan = *parse_plan("merge r3{5} r1{1} -> r1 L1 (size)");
