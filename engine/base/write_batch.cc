@@ -190,6 +190,10 @@ Result<WriteBatch> WriteBatch::parse(std::string payload) {
   WriteBatch batch;
   batch.rep_ = std::move(payload);
   batch.count_ = load_fixed<std::uint32_t>(batch.rep_.data() + kCountAt);
+  if (batch.first_seq() > kMaxSeqNum - batch.count_) {
+    return Status::corruption("write batch: sequence number " + std::to_string(batch.first_seq()) +
+                              " is past the largest there is");
+  }
   Bytes in = Bytes(batch.rep_).substr(kHeaderBytes);
   std::uint32_t count = 0;
   while (!in.empty()) {
