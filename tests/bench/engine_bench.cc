@@ -10,6 +10,9 @@
 // file.
 //
 // "span 16" looks up sixteen keys at once: Ebbtide with its staged prefetch, RocksDB with MultiGet.
+//
+// "Cold" reads come after the others, on the same database, opened anew with a cache of a twentieth of the data and past the
+// system's page cache: nearly each one waits for the drive. Indexes and filters of both engines stay in memory.
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
@@ -44,6 +47,7 @@ struct Parameters {
   std::uint64_t entries = 10'000'000;
   std::uint64_t reads = 2'000'000;
   std::uint64_t scans = 200'000;
+  std::uint64_t cold_reads = 100'000;
   unsigned rounds = 3;
   unsigned background = 2;
   std::size_t value_bytes = 100;
@@ -54,7 +58,12 @@ struct Parameters {
   std::string engine = "both";
   std::string only;
 
-  [[nodiscard]] std::uint64_t cache_bytes() const { return 2 * entries * (16 + value_bytes) + (std::uint64_t{256} << 20); }
+  [[nodiscard]] std::uint64_t data_bytes() const { return entries * (16 + value_bytes); }
+  /// Room for all of the data and its indexes, or, of a cold database, for a twentieth.
+  [[nodiscard]] std::uint64_t cache_bytes(bool cold) const {
+    if (cold) return std::max(data_bytes() / 20, std::uint64_t{8} << 20);
+    return 2 * data_bytes() + (std::uint64_t{256} << 20);
+  }
 };
 
 constexpr std::size_t kSpan = 16;
@@ -109,13 +118,14 @@ class Engine {
 
 class Ebbtide final : public Engine {
  public:
-  Ebbtide(const Parameters& p, const std::string& dir) {
+  Ebbtide(const Parameters& p, const std::string& dir, bool cold) {
     Settings settings;
     settings.dir = dir;
     settings.fsync = FsyncMode::kNo;
     settings.memtable_size = p.memtable_bytes;
-    settings.block_cache = p.cache_bytes();
-    settings.memory_budget = p.cache_bytes() + 8 * p.memtable_bytes + p.entries * 8;
+    settings.block_cache = p.cache_bytes(cold);
+    settings.memory_budget = p.cache_bytes(cold) + 8 * p.memtable_bytes + p.entries * 8;
+    settings.direct_io = cold;
     settings.background_threads = p.background;
     settings.tree.policy.name = p.policy;
     settings.tree.pages_per_tile = p.pages_per_tile;
@@ -190,10 +200,10 @@ class Ebbtide final : public Engine {
 
 class RocksDb final : public Engine {
  public:
-  RocksDb(const Parameters& p, const std::string& dir) {
+  RocksDb(const Parameters& p, const std::string& dir, bool cold) {
     rocksdb::BlockBasedTableOptions table;
     table.block_size = 4096;
-    table.block_cache = rocksdb::NewLRUCache(p.cache_bytes());
+    table.block_cache = rocksdb::NewLRUCache(p.cache_bytes(cold));
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
     rocksdb::Options options;
     options.create_if_missing = true;
@@ -201,6 +211,7 @@ class RocksDb final : public Engine {
     options.max_background_jobs = static_cast<int>(p.background);
     options.compression = rocksdb::kNoCompression;
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+    options.use_direct_reads = cold;
     rocksdb::DB* db = nullptr;
     check(rocksdb::DB::Open(options, dir, &db));
     db_.reset(db);
@@ -302,9 +313,14 @@ class Round {
       : p_(p), values_(values), results_(results), name_(std::move(engine)), number_(number) {}
 
   void run() {
-    if (wanted("load random") || wanted("read") || wanted("seek"))
-      with_database("random", [&](Engine& engine) { random_order(engine); });
-    if (wanted("load in order")) with_database("ordered", [&](Engine& engine) { load(engine, "load in order", in_order()); });
+    if (wanted("load random") || wanted("read") || wanted("seek") || wanted("cold")) {
+      with_database("random", [&](const std::string& dir) {
+        random_order(*open(dir, false));
+        if (wanted("cold")) cold(*open(dir, true));
+      });
+    }
+    if (wanted("load in order"))
+      with_database("ordered", [&](const std::string& dir) { load(*open(dir, false), "load in order", in_order()); });
   }
 
  private:
@@ -312,19 +328,15 @@ class Round {
     return p_.only.empty() || load.find(p_.only) != std::string::npos || p_.only.find(load) != std::string::npos;
   }
 
-  void with_database(const std::string& suffix, const std::function<void(Engine&)>& work) {
+  [[nodiscard]] std::unique_ptr<Engine> open(const std::string& dir, bool cold) const {
+    if (name_ == "rocksdb") return std::make_unique<RocksDb>(p_, dir, cold);
+    return std::make_unique<Ebbtide>(p_, dir, cold);
+  }
+  void with_database(const std::string& suffix, const std::function<void(const std::string& dir)>& work) {
     const std::string dir = p_.dir + "/" + name_ + "-" + suffix;
     std::filesystem::remove_all(dir);
     std::filesystem::create_directories(p_.dir);
-    {
-      std::unique_ptr<Engine> engine;
-      if (name_ == "rocksdb") {
-        engine = std::make_unique<RocksDb>(p_, dir);
-      } else {
-        engine = std::make_unique<Ebbtide>(p_, dir);
-      }
-      work(*engine);
-    }
+    work(dir);
     std::filesystem::remove_all(dir);
   }
 
@@ -355,29 +367,40 @@ class Round {
     for (std::uint64_t i = 0; i < p_.entries; i += 8) {  // every page of the last run comes into the cache
       if (!engine.get(Key(2 * i).view())) die(name_ + " has lost key " + std::to_string(2 * i));
     }
-    gets(engine, "read hit", 0);
-    gets(engine, "read miss", 1);
-    spans(engine, "read hit, span 16", 0);
-    spans(engine, "read miss, span 16", 1);
-    Random random(23);
-    const Stopwatch watch;
-    for (std::uint64_t i = 0; i < p_.scans; ++i) engine.scan(Key(2 * random.uniform(p_.entries)).view());
-    results_.add("seek and 10 next", name_, watch.stop(p_.scans));
+    gets(engine, "read hit", 0, p_.reads);
+    gets(engine, "read miss", 1, p_.reads);
+    spans(engine, "read hit, span 16", 0, p_.reads);
+    spans(engine, "read miss, span 16", 1, p_.reads);
+    seeks(engine, "seek and 10 next", p_.scans);
   }
 
-  void gets(Engine& engine, const std::string& load, std::uint64_t odd) {
+  void cold(Engine& engine) {
+    progress("cold reads");
+    gets(engine, "cold read hit", 0, p_.cold_reads);
+    gets(engine, "cold read miss", 1, p_.cold_reads);
+    spans(engine, "cold read hit, span 16", 0, p_.cold_reads);
+    seeks(engine, "cold seek and 10 next", p_.cold_reads);
+  }
+
+  void seeks(Engine& engine, const std::string& load, std::uint64_t count) {
+    Random random(23);
+    const Stopwatch watch;
+    for (std::uint64_t i = 0; i < count; ++i) engine.scan(Key(2 * random.uniform(p_.entries)).view());
+    results_.add(load, name_, watch.stop(count));
+  }
+
+  void gets(Engine& engine, const std::string& load, std::uint64_t odd, std::uint64_t count) {
     Random random(19 + odd);
     std::uint64_t hits = 0;
     const Stopwatch watch;
-    for (std::uint64_t i = 0; i < p_.reads; ++i) hits += engine.get(Key(2 * random.uniform(p_.entries) + odd).view());
-    results_.add(load, name_, watch.stop(p_.reads));
-    if (hits != (odd ? 0 : p_.reads))
-      die(name_ + ": " + load + " found " + std::to_string(hits) + " of " + std::to_string(p_.reads));
+    for (std::uint64_t i = 0; i < count; ++i) hits += engine.get(Key(2 * random.uniform(p_.entries) + odd).view());
+    results_.add(load, name_, watch.stop(count));
+    if (hits != (odd ? 0 : count)) die(name_ + ": " + load + " found " + std::to_string(hits) + " of " + std::to_string(count));
   }
-  void spans(Engine& engine, const std::string& load, std::uint64_t odd) {
+  void spans(Engine& engine, const std::string& load, std::uint64_t odd, std::uint64_t reads) {
     Random random(29 + odd);
     std::uint64_t hits = 0;
-    const std::uint64_t count = p_.reads / kSpan * kSpan;
+    const std::uint64_t count = reads / kSpan * kSpan;
     std::vector<Key> keys(kSpan, Key(0));
     const Stopwatch watch;
     for (std::uint64_t i = 0; i < count; i += kSpan) {
@@ -433,16 +456,36 @@ void show(Results& results, const std::vector<std::string>& engines) {
       "rounds.\n");
 }
 
+/// Ends the program rather than have it pushed out of memory, or fill the disk, an hour later.
+void check_room(const Parameters& p) {
+  const auto memory =
+      static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGE_SIZE));
+  const std::uint64_t wanted_memory = p.cache_bytes(false) + 8 * p.memtable_bytes + 16 * p.entries;
+  if (wanted_memory > memory / 10 * 9)
+    die(std::to_string(p.entries) + " entries need about " + std::to_string(wanted_memory >> 20) +
+        " MiB of memory, as both caches hold all data; this machine has " + std::to_string(memory >> 20) + " MiB");
+  std::filesystem::create_directories(p.dir);
+  const std::uint64_t free = std::filesystem::space(p.dir).available;
+  const std::uint64_t wanted_disk =
+      4 * p.data_bytes() + 16 * p.memtable_bytes;  // one database at a time, twice over while it merges, and its log
+  if (wanted_disk > free)
+    die(std::to_string(p.entries) + " entries need about " + std::to_string(wanted_disk >> 20) + " MiB of disk; " + p.dir +
+        " has " + std::to_string(free >> 20) + " MiB free");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Parameters p;
+  bool quick = false;
   CLI::App app{"Ebbtide's engine beside RocksDB"};
+  app.add_flag("--quick", quick, "a million entries, half a million reads, one round");
   app.add_option("--entries", p.entries, "keys in each database")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}))
       ->capture_default_str();
   app.add_option("--reads", p.reads, "lookups per load")->capture_default_str();
   app.add_option("--scans", p.scans, "seeks")->capture_default_str();
+  app.add_option("--cold-reads", p.cold_reads, "lookups, and seeks, per cold load")->capture_default_str();
   app.add_option("--rounds", p.rounds)->check(CLI::Range(1, 100))->capture_default_str();
   app.add_option("--background", p.background, "background threads of each engine")->capture_default_str();
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable of each engine")->capture_default_str();
@@ -453,7 +496,23 @@ int main(int argc, char** argv) {
   app.add_option("--dir", p.dir,
                  "where the databases go while it runs; default: a folder of its own under the system's temporary one");
   CLI11_PARSE(app, argc, argv);
-  if (p.dir.empty()) p.dir = std::filesystem::temp_directory_path() / ("ebbtide-bench-" + std::to_string(::getpid()));
+  if (quick) {
+    const auto shorten = [&app](const char* option, auto& value, std::uint64_t shorter) {
+      if (app.count(option) == 0) value = static_cast<std::remove_reference_t<decltype(value)>>(shorter);
+    };
+    shorten("--entries", p.entries, 1'000'000);
+    shorten("--reads", p.reads, 500'000);
+    shorten("--scans", p.scans, 50'000);
+    shorten("--cold-reads", p.cold_reads, 20'000);
+    shorten("--rounds", p.rounds, 1);
+  }
+  if (p.dir.empty()) {
+    const char* where = std::getenv("EBBTIDE_BENCH_DIR");
+    const std::filesystem::path folder = where != nullptr ? std::filesystem::path(where) : std::filesystem::temp_directory_path();
+    p.dir = folder / ("ebbtide-bench-" + std::to_string(::getpid()));
+  }
+
+  check_room(p);
 
   std::vector<std::string> engines = {"rocksdb", "ebbtide"};
   if (p.engine != "both") engines = {p.engine};

@@ -1,234 +1,213 @@
 """Ebbtide beside Debian's redis-server, over a socket, with redis-benchmark.
 
-Both servers run at once, each with data of its own, and take turns: a round runs every load on one server, then on the other, and
-the next round begins with the other one. What is shown is the median over the rounds. redis-server keeps an append-only file,
-synced every second, and no snapshots, which is what `fsync: everysec` promises; all else is as Debian delivers it.
+All servers run at once, each with data of its own, and take turns: a round runs every load on one server, then on the next, and
+every round begins with another one. Between two loads a server comes to rest. What is shown is the median over the rounds.
+redis-server keeps an append-only file, synced every second, and no snapshots, which is what `fsync: everysec` promises; all else is
+as Debian delivers it. Ebbtide runs on the shipped YAML.
 
-Loads: 1 million keys of 100-byte values, written in key order before the first round; then SET and GET of random keys of those
-and GET of absent ones, 50 clients, pipeline 1 and 16.
+Loads: 1 million keys of 100-byte values, written in random order before the first round; then SET and GET of random keys of those and
+GET of absent ones, 50 clients, pipeline 1 and 16; and SET with a sync before each reply on both (fewer requests: a disk does some
+thousand syncs a second).
 
-CPU time per command is the server process's own, all its threads and what it forked, from /proc. System calls are counted in runs
-of their own under strace, since that slows a server down many times over.
+CPU time per command is the server process's own, all its threads and what it forked, from /proc, with that of the flushes, merges and
+rewrites that the load has caused, waited for after its end. System calls are counted in runs of their own under strace, since that slows
+a server down many times over. A figure for SETs means something only if flushes and merges have run meanwhile: their number is shown.
 """
 
 import argparse
-import csv
-import io
-import os
-import shutil
 import signal
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-import report
-from support.server import Server, free_port
+from common import load, plots, proc, redis_benchmark, report, servers
 
-TICKS = os.sysconf("SC_CLK_TCK")
-VALUE_BYTES = 100
-# name, arguments of redis-benchmark, pipeline
-LOADS = [
-    (f"{what}, pipeline {pipeline}", arguments, pipeline)
-    for pipeline in (1, 16)
-    for what, arguments in (
-        ("SET", ["-t", "set"]),
-        ("GET", ["-t", "get"]),
-        ("GET absent", ["GET", "absent:__rand_int__"]),
-    )
-]
+WHATS = {"SET": ["-t", "set"], "GET": ["-t", "get"], "GET absent": ["GET", "key:__rand_int__-absent"]}
+COUNTED = ("flushes", "compactions", "flush_bytes_written", "compaction_bytes_written", "wal_syncs")
 
 
-def progress(text):
-    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+class Load:
+    def __init__(self, what, pipeline, fsync="everysec"):
+        self.what, self.pipeline, self.fsync = what, pipeline, fsync
+        self.name = f"{what}, pipeline {pipeline}" + (", fsync always" if fsync == "always" else "")
+        self.arguments = WHATS[what]
+
+    def requests(self, options):
+        return options.always_requests if self.fsync == "always" else options.requests
 
 
-class Redis:
-    """Debian's redis-server with an append-only file, on a free port and a directory of its own."""
-
-    name = "redis"
-
-    def __init__(self):
-        self.port = free_port()
-        self.home = tempfile.mkdtemp(prefix="redis-bench-")
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.home, "--appendonly", "yes",
-             "--appendfsync", "everysec", "--save", "", "--daemonize", "no", "--logfile", os.path.join(self.home, "log")]
-        )  # fmt: skip
-        while b"PONG" not in subprocess.run(["redis-cli", "-p", str(self.port), "ping"], capture_output=True, check=False).stdout:
-            if self.process.poll() is not None:
-                raise SystemExit(f"redis-server did not start; its log is {self.home}/log")
-            time.sleep(0.05)
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    def close(self):
-        self.process.terminate()
-        self.process.wait()
-        shutil.rmtree(self.home, ignore_errors=True)
+LOADS = [Load(what, pipeline) for pipeline in (1, 16) for what in WHATS] + [Load("SET", pipeline, "always") for pipeline in (1, 16)]
 
 
-class Ebbtide:
-    name = "ebbtide"
-
-    def __init__(self, settings):
-        self.server = Server(settings=settings).start()
-        self.port = self.server.port
-
-    @property
-    def pid(self):
-        return self.server.pid
-
-    def close(self):
-        self.server.close()
-
-
-def cpu_seconds(pid):
-    """User and system time of a process, all threads, with that of its children that have ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return sum(int(field) for field in fields[11:15]) / TICKS
-
-
-def fill(server, keys):
-    """SETs key:000000000000 and on, in order, as redis-benchmark names them."""
-    value = "x" * VALUE_BYTES
-    with subprocess.Popen(["redis-cli", "-p", str(server.port), "--pipe"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cli:
-        for start in range(0, keys, 10_000):
-            block = "".join(
-                f"*3\r\n$3\r\nSET\r\n$16\r\nkey:{number:012d}\r\n${VALUE_BYTES}\r\n{value}\r\n" for number in range(start, min(keys, start + 10_000))
-            )
-            cli.stdin.write(block.encode())
-        cli.stdin.close()
-        said = cli.stdout.read()
-    if b"errors: 0," not in said:
-        raise SystemExit(f"filling {server.name}: {said.decode(errors='replace')}")
-
-
-def redis_benchmark(server, arguments, pipeline, requests, keys):
-    """One run: {throughput, p50_ms, p99_ms}."""
-    done = subprocess.run(
-        ["redis-benchmark", "-p", str(server.port), "-c", "50", "-P", str(pipeline), "-n", str(requests), "-r", str(keys),
-         "-d", str(VALUE_BYTES), "--csv", *arguments], capture_output=True, text=True, check=False
-    )  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    if done.returncode or len(rows) != 1:
-        raise SystemExit(f"redis-benchmark against {server.name}: {done.stdout}{done.stderr}")
-    return {"throughput": float(rows[0]["rps"]), "p50_ms": float(rows[0]["p50_latency_ms"]), "p99_ms": float(rows[0]["p99_latency_ms"])}
-
-
-def measure(server, arguments, pipeline, requests, keys):
-    before = cpu_seconds(server.pid)
-    result = redis_benchmark(server, arguments, pipeline, requests, keys)
-    result["cpu_us"] = (cpu_seconds(server.pid) - before) / requests * 1e6
+def measure(server, load_, options):
+    """One run of one load on one server, its consequences included."""
+    requests = load_.requests(options)
+    before, cpu = server.counters(), server.cpu_seconds()
+    if load_.fsync == "always":
+        server.set_fsync("always")
+    try:
+        result = redis_benchmark.run(
+            server, load_.name, load_.arguments, load_.pipeline, requests, options.keys, options.clients, options.benchmark_threads
+        )
+    finally:
+        if load_.fsync == "always":
+            server.set_fsync("everysec")
+    result["cpu_us_meanwhile"] = (server.cpu_seconds() - cpu) / requests * 1e6
+    result["settle_seconds"] = server.settle()
+    result["cpu_us"] = (server.cpu_seconds() - cpu) / requests * 1e6
+    after = server.counters()
+    result.update({name: after[name] - before[name] for name in COUNTED if name in after})
     return result
 
 
-def count_system_calls(server, arguments, pipeline, requests, keys):
-    """{name of the call: calls per command}, or None where strace may not attach."""
-    with tempfile.NamedTemporaryFile("r", prefix="strace-") as output:
-        strace = subprocess.Popen(["strace", "-f", "-c", "-U", "name,calls", "-o", output.name, "-p", str(server.pid)],
-                                  stderr=subprocess.PIPE, text=True)  # fmt: skip
-        said = strace.stderr.readline()
-        if "attached" not in said:
-            strace.wait()
-            progress(f"no count of system calls: {said.strip()}")
-            return None
-        try:
-            redis_benchmark(server, arguments, pipeline, requests, keys)
-        finally:
-            strace.send_signal(signal.SIGINT)
-            strace.wait()
-        calls = {}
-        for line in output:
-            words = line.split()
-            if len(words) == 2 and words[1].isdigit() and words[0] != "total":
-                calls[words[0]] = int(words[1]) / requests
-        return calls
+def count_system_calls(server, load_, options):
+    """{name of the call: calls per command}; empty where strace may not attach."""
+    requests = min(load_.requests(options), options.strace_requests)
+    if load_.fsync == "always":
+        server.set_fsync("always")
+    with proc.counted_system_calls(server.pid) as calls:
+        redis_benchmark.run(server, load_.name, load_.arguments, load_.pipeline, requests, options.keys, options.clients)
+    if load_.fsync == "always":
+        server.set_fsync("everysec")
+    return {name: count / requests for name, count in sorted(calls.items(), key=lambda pair: -pair[1])}
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="./dev bench wire", description=__doc__.split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a smoke test: 100,000 keys, short runs, one round")
-    parser.add_argument("--rounds", type=int, help="default 5")
+    parser = argparse.ArgumentParser(prog="./dev bench wire", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a smoke test: 100,000 keys, 50,000 requests a point, one round")
+    parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--keys", type=int, help="default 1,000,000")
-    parser.add_argument("--requests", type=int, help="at pipeline 1; four times as many at 16; default 500,000")
+    parser.add_argument("--requests", type=int, help="of each point; default 5,000,000")
+    parser.add_argument("--always-requests", type=int, help="of each point with fsync always; default a fiftieth of --requests")
+    parser.add_argument("--clients", type=int, default=50, help="connections; default 50")
+    parser.add_argument("--threads", type=report.count_list, default=[0], metavar="N,N",
+                        help="event loops of Ebbtide: one server for each number, for instance 1,2,4; default: one server with the shipped setting")  # fmt: skip
+    parser.add_argument("--benchmark-threads", type=int, default=1, help="threads of redis-benchmark; with several event loops, one may not keep up")
+    parser.add_argument("--memtable-size", help="of Ebbtide, for instance 16MiB, so that a short run has flushes and merges; default: as shipped")
     parser.add_argument("--only", default="", help="loads whose name has this in it, for instance 'GET, pipeline 16'")
+    parser.add_argument("--no-strace", action="store_true", help="do not count system calls")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/wire.json"))
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/wire.json"), help="where the figures go; plots beside it")
     options = parser.parse_args()
     options.keys = options.keys or (100_000 if options.quick else 1_000_000)
-    options.requests = options.requests or (50_000 if options.quick else 500_000)
-    options.rounds = options.rounds or (1 if options.quick else 5)
+    options.requests = options.requests or (50_000 if options.quick else 5_000_000)
+    options.always_requests = options.always_requests or max(1000, options.requests // 50)
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    options.strace_requests = 10_000 if options.quick else 50_000
+    options.loads = [one for one in LOADS if options.only in one.name]
+    if not options.loads:
+        parser.error(f"no load has '{options.only}' in its name; there are: {'; '.join(one.name for one in LOADS)}")
     return options
 
 
-def median_of(runs):
-    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+def contestants(options):
+    """Starts them one by one; the caller closes what has been yielded."""
+    yield servers.Redis()
+    settings = servers.pairs_of(options.set)
+    if options.memtable_size:
+        settings["storage.memtable_size"] = options.memtable_size
+    for threads in options.threads:
+        own = {**settings, "server.threads": threads} if threads else settings
+        yield servers.Ebbtide(own, f"ebbtide, {threads} loops" if threads else "ebbtide")
 
 
-def run_all(servers, loads, options):
-    runs = {load[0]: {server.name: [] for server in servers} for load in loads}
+def run_all(running, options):
+    runs = {one.name: {server.name: [] for server in running} for one in options.loads}
     for number in range(options.rounds):
-        for server in servers if number % 2 == 0 else servers[::-1]:
-            progress(f"round {number + 1} of {options.rounds}: {server.name}")
-            for name, arguments, pipeline in loads:
-                requests = options.requests * (4 if pipeline > 1 else 1)
-                runs[name][server.name].append(measure(server, arguments, pipeline, requests, options.keys))
-    calls = {name: {} for name in runs}
-    for name, arguments, pipeline in loads:
-        for server in servers:
-            progress(f"system calls: {name}, {server.name}")
-            calls[name][server.name] = count_system_calls(server, arguments, pipeline, min(options.requests, 50_000), options.keys)
-    return runs, calls
+        first = number % len(running)
+        for server in running[first:] + running[:first]:
+            report.progress(f"round {number + 1} of {options.rounds}: {server.name}")
+            for one in options.loads:
+                runs[one.name][server.name].append(measure(server, one, options))
+    return runs
 
 
-def show(loads, runs, calls):
-    """Prints the table and returns the figures behind it."""
-    figures, rows = [], []
-    for name, _, pipeline in loads:
-        medians = {server: median_of(taken) for server, taken in runs[name].items()}
-        redis, ebbtide = medians["redis"], medians["ebbtide"]
-        totals = {server: sum(counted.values()) if counted else None for server, counted in calls[name].items()}
-        figures.append({
-            "load": name, "pipeline": pipeline, "ratio": ebbtide["throughput"] / redis["throughput"],
-            "cpu_ratio": ebbtide["cpu_us"] / redis["cpu_us"] if redis["cpu_us"] else None,
-            "median": medians, "rounds": runs[name], "system_calls_per_command": totals, "system_calls": calls[name],
-        })  # fmt: skip
-        rows.append([
-            name, f"{redis['throughput']:,.0f}", f"{ebbtide['throughput']:,.0f}", f"{figures[-1]['ratio']:.2f}",
-            f"{redis['p99_ms']:.2f}", f"{ebbtide['p99_ms']:.2f}", f"{redis['cpu_us']:.2f}", f"{ebbtide['cpu_us']:.2f}",
-            *(f"{totals[server]:.2f}" if totals[server] is not None else "-" for server in ("redis", "ebbtide")),
-        ])  # fmt: skip
-    print(report.table(rows, ["load", "redis /s", "ebbtide /s", "ratio", "p99 ms", "p99 ms", "cpu us", "cpu us", "calls", "calls"]))
-    print("\nPairs are redis, ebbtide. cpu us and calls: the server's CPU time and system calls per command. Medians over the rounds.")
-    return figures
+def figure_of(load_, runs, calls):
+    medians = {server: report.median_of(taken) for server, taken in runs.items()}
+    redis = medians["redis"]
+    ratios = {
+        server: {
+            "throughput": median["throughput"] / redis["throughput"],
+            "cpu": median["cpu_us"] / redis["cpu_us"] if redis["cpu_us"] else None,
+        }
+        for server, median in medians.items()
+        if server != "redis"
+    }
+    return {
+        "load": load_.name, "pipeline": load_.pipeline, "fsync": load_.fsync, "ratio_to_redis": ratios, "median": medians, "rounds": runs,
+        "system_calls_per_command": {server: sum(counted.values()) if counted else None for server, counted in calls.items()},
+        "system_calls": calls,
+    }  # fmt: skip
+
+
+def show(figures, names):
+    rows = []
+    for figure in figures:
+        for name in names:
+            median = figure["median"][name]
+            ratio = figure["ratio_to_redis"].get(name, {})
+            rows.append([
+                figure["load"] if name == names[0] else "", name, f"{median['throughput']:,.0f}", report.cell(ratio.get("throughput")),
+                report.cell(median["p50_ms"]), report.cell(median["p99_ms"]), report.cell(median["cpu_us"]), report.cell(ratio.get("cpu")),
+                report.cell(figure["system_calls_per_command"].get(name)), report.cell(median.get("flushes"), ",.0f"),
+                report.cell(median.get("compactions"), ",.0f"),
+            ])  # fmt: skip
+    print(report.table(rows, ["load", "server", "requests/s", "ratio", "p50 ms", "p99 ms", "cpu us", "ratio", "calls", "flushes", "merges"]))
+    print(
+        "\nRatios: to redis. cpu us and calls: the server's CPU time (with flushes and merges that the load left behind) and system calls "
+        "per command. Medians over the rounds."
+    )
+
+
+def check_background(result, figures, names, options):
+    """Whether the timed runs held enough flushes and merges to mean something."""
+    for name in names[1:]:
+        for what, least in (("flushes", 10), ("compactions", 3)):
+            total = sum(run[what] for figure in figures for run in figure["rounds"][name])
+            result.target(f"{what} of {name} in the timed runs", total, least, at_most=False)
+    if not all(target["met"] for target in result.content["targets"]):
+        print(f"Too few: take more --requests (now {options.requests:,}) or a smaller --memtable-size.")
+
+
+def plot(figures, names, path):
+    ticks = {number: figure["load"].replace(", pipeline ", "\nP").replace(", fsync always", "\nalways") for number, figure in enumerate(figures)}
+
+    def lines(value):
+        return {name: [(number, figure["median"][name][value]) for number, figure in enumerate(figures)] for name in names}
+
+    plots.draw(path, "Over a socket", "load", [
+        plots.Panel("requests/s", lines("throughput"), log_y=True, ticks=ticks),
+        plots.Panel("CPU us per command", lines("cpu_us"), ticks=ticks),
+        plots.Panel("p99 ms", lines("p99_ms"), log_y=True, ticks=ticks),
+    ])  # fmt: skip
 
 
 def main():
     options = parse_arguments()
-    loads = [load for load in LOADS if options.only in load[0]]
-    if not loads:
-        raise SystemExit(f"no load has '{options.only}' in its name; there are: {'; '.join(load[0] for load in LOADS)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers end and their directories go
-    servers = [Redis()]
+    settings = {name: value for name, value in vars(options).items() if name not in ("loads", "json")}
+    result = report.Result("wire", options.json, {**settings, "value_bytes": redis_benchmark.VALUE_BYTES},
+                           redis=report.first_line("redis-server", "--version"))  # fmt: skip
+    servers.need_disk(20 * 200 * options.keys + 500 * options.requests)
+    running = []
     try:
-        servers.append(Ebbtide(dict(pair.split("=", 1) for pair in options.set)))
-        for server in servers:
-            progress(f"filling {server.name} with {options.keys:,} keys")
-            fill(server, options.keys)
-        runs, calls = run_all(servers, loads, options)
+        for server in contestants(options):
+            running.append(server)
+            load.fill(server, options.keys, redis_benchmark.VALUE_BYTES)
+        runs = run_all(running, options)
+        for one in options.loads:
+            calls = {}
+            for server in () if options.no_strace else running:
+                report.progress(f"system calls: {one.name}, {server.name}")
+                calls[server.name] = count_system_calls(server, one, options)
+            result.add(**figure_of(one, runs[one.name], calls))
     finally:
-        for server in servers:
+        for server in running:
             server.close()
-    figures = show(loads, runs, calls)
-    settings = {"keys": options.keys, "requests": options.requests, "rounds": options.rounds, "clients": 50, "value_bytes": VALUE_BYTES, "set": options.set}
-    report.write_json(options.json, "wire", figures, versions=report.versions(redis=report.first_line("redis-cli", "--version")), settings=settings)
-    print(f"written to {options.json}")
+    names = [server.name for server in running]
+    show(result.figures, names)
+    if any(one.what == "SET" for one in options.loads):
+        check_background(result, result.figures, names, options)
+    plot(result.figures, names, result.path.with_suffix(""))
+    result.finish()
 
 
 if __name__ == "__main__":

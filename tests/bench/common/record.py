@@ -8,26 +8,29 @@ A line of the form `figure: {...}` is a figure, as JSON, and is kept but not sho
 import json
 import subprocess
 import sys
+from pathlib import Path
 
-import report
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import report
 
 
 def main():
     name, path, *command = sys.argv[1:]
-    lines, figures = [], []
+    sys.argv = [sys.argv[0], *command[1:]]
+    result = report.Result(name, path, {}, rocksdb=report.package_version("librocksdb-dev"))
+    lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             if line.startswith("figure: "):
-                figures.append(json.loads(line.removeprefix("figure: ")))
+                result.figures.append(json.loads(line.removeprefix("figure: ")))
                 continue
             sys.stdout.write(line)
             sys.stdout.flush()
             lines.append(line.rstrip("\n"))
-    sys.argv = [sys.argv[0], *command[1:]]
-    rocksdb = report.first_line("dpkg-query", "-W", "-f=${Version}", "librocksdb-dev")
-    report.write_json(path, name, figures, versions=report.versions(rocksdb=rocksdb), printed=lines)
+    result.save(printed=lines)
     if process.returncode == 0:
-        print(f"\nwritten to {path}")
+        print()
+        result.finish()
     return process.returncode
 
 

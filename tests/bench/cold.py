@@ -1,0 +1,145 @@
+"""GETs from the disk: data ten times the memory budget, beside what the drive itself can do.
+
+Ebbtide gets a small budget (256 MiB) and ten times as much data, of bytes that do not compress, and reads tables past the system's page
+cache (storage.direct_io), so that what its own cache lacks comes from the drive. Then GETs of random keys, as many at a time as there are
+connections, against fio with as many 4 KiB random reads at a time, past the page cache, over the very same files; the two take turns.
+
+Shown are GETs per second, their latency, how many pages and bytes were read for one, and the ratio of GETs per second to the drive's reads
+per second. And once more latency at half of that rate, by an open-loop load (from the intended start of each request).
+
+The system's page cache can be limited too, by a memory cgroup that you have made: --cgroup /sys/fs/cgroup/NAME. A server reads as many
+pages at a time as it has fetch threads (storage.fetch_threads, shipped: 4): more connections than that wait for each other.
+"""
+
+import argparse
+import signal
+import sys
+
+from common import fio, load, plots, proc, report, servers
+
+ENTRY_OVERHEAD = 16  # the key
+COUNTED = ("gets", "pages_read", "cache_hits", "cache_misses", "filter_negatives", "filter_false_positives")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench cold", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a budget of 64 MiB, 640 MiB of data, 3 s a point, one round")
+    parser.add_argument("--budget", type=report.size, help="storage.memory_budget; default 256MiB")
+    parser.add_argument("--times", type=float, default=10, help="how many times the budget there is of keys and values; default 10")
+    parser.add_argument("--depths", type=report.count_list, default=[1, 4, 16], metavar="N,N", help="requests at a time; default 1,4,16")
+    parser.add_argument("--seconds", type=int, help="of each point; default 15")
+    parser.add_argument("--rounds", type=int, help="default 3")
+    parser.add_argument("--value-bytes", type=int, default=100)
+    parser.add_argument("--fio-engine", default="libaio", help="default libaio; psync reads one at a time whatever the depth")
+    parser.add_argument("--cgroup", help="folder of a memory cgroup that the server is put into; its limit is yours to set")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, for instance storage.fetch_threads=16")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/cold.json"), help="where the figures go; a plot beside it")
+    options = parser.parse_args()
+    options.budget = options.budget or (64 << 20 if options.quick else 256 << 20)
+    options.seconds = options.seconds or (3 if options.quick else 15)
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    options.keys = int(options.budget * options.times / (options.value_bytes + ENTRY_OVERHEAD))
+    return options
+
+
+def start(options):
+    settings = {"storage.memory_budget": f"{options.budget}B", "storage.direct_io": "true"}
+    if options.quick:
+        settings["storage.memtable_size"] = "8MiB"  # a quarter of so small a budget
+    server = servers.Ebbtide({**settings, **servers.pairs_of(options.set)})
+    if options.cgroup:
+        group = proc.MemoryCgroup(options.cgroup)
+        group.take(server.pid)
+        report.progress(f"the server is in {options.cgroup}, limit {report.human(group.limit) if group.limit else 'none'}")
+    else:
+        report.progress("no memory cgroup: what keeps the page cache out is direct I/O alone")
+    return server
+
+
+def gets(server, depth, options, seed):
+    """Closed loop: `depth` GETs at a time."""
+    before, cpu, read = server.counters(), server.cpu_seconds(), proc.disk_read_bytes(server.pid)
+    seen = load.run(
+        server, f"GET, {depth} at a time", rate=0, connections=depth, depth=1, gets=1, seconds=options.seconds, warmup=min(2, options.seconds / 3),
+        keys=options.keys, value_bytes=options.value_bytes, verify=True, seed=seed
+    )  # fmt: skip
+    after = server.counters()
+    done = max(1, after["gets"] - before["gets"])
+    bytes_read = None if read is None else (proc.disk_read_bytes(server.pid) - read) / done
+    return {
+        "rate": seen["rate"], **{name: seen["get"][name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us")},
+        "misses": seen["misses"], "pages_per_get": (after["pages_read"] - before["pages_read"]) / done, "disk_bytes_per_get": bytes_read,
+        "cpu_us": (server.cpu_seconds() - cpu) / done * 1e6, "counters": {name: after[name] - before[name] for name in COUNTED},
+    }  # fmt: skip
+
+
+def paced(server, rate, options, seed):
+    """Open loop at a rate that the server can serve."""
+    seen = load.run(server, f"GET at {rate:,.0f}/s", rate=round(rate), connections=50, gets=1, seconds=options.seconds, warmup=1,
+                    keys=options.keys, value_bytes=options.value_bytes, verify=True, seed=seed)  # fmt: skip
+    return {"rate": seen["rate"], "lag_p999_us": seen["lag"]["p999_us"], "curve": seen["get"]["curve"],
+            **{name: seen["get"][name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us")}}  # fmt: skip
+
+
+def run_all(server, options, result):
+    files = sorted(server.data.glob("**/*.data"))
+    rounds = {depth: {"drive": [], "ebbtide": [], "paced": []} for depth in options.depths}
+    for number in range(options.rounds):
+        for depth in options.depths:
+            report.progress(f"round {number + 1} of {options.rounds}: {depth} at a time")
+            taken = rounds[depth]
+            drive = lambda taken=taken, depth=depth: taken["drive"].append(fio.random_reads(files, depth, options.seconds, engine=options.fio_engine))  # noqa: E731
+            if number % 2 == 0:
+                drive()
+            taken["ebbtide"].append(gets(server, depth, options, seed=10 * number + depth))
+            taken["paced"].append(paced(server, taken["ebbtide"][-1]["rate"] / 2, options, seed=1000 + 10 * number + depth))
+            if number % 2 == 1:
+                drive()
+    for depth, taken in rounds.items():
+        median = {name: report.median_of(runs) for name, runs in taken.items()}
+        ratio = median["ebbtide"]["rate"] / median["drive"]["iops"]
+        pages = median["ebbtide"]["pages_per_get"] * ratio
+        result.add(depth=depth, ratio=ratio, ratio_of_pages=pages, median=median, rounds=taken)
+
+
+def show(figures):
+    rows = []
+    for figure in figures:
+        drive, ebbtide, paced_ = figure["median"]["drive"], figure["median"]["ebbtide"], figure["median"]["paced"]
+        milli = lambda run: [report.cell(run[name] / 1000 if name in run else None) for name in ("p50_us", "p99_us", "p999_us")]  # noqa: E731
+        rows.append([f"{figure['depth']} at a time", "drive", f"{drive['iops']:,.0f}", "", *milli(drive), "", "", ""])
+        rows.append(["", "GET", f"{ebbtide['rate']:,.0f}", f"{figure['ratio']:.2f}", *milli(ebbtide), f"{ebbtide['pages_per_get']:.2f}",
+                     report.cell(ebbtide["disk_bytes_per_get"], ",.0f"), f"{ebbtide['cpu_us']:.1f}"])  # fmt: skip
+        rows.append(["", "GET, half the rate", f"{paced_['rate']:,.0f}", "", *milli(paced_), "", "", ""])
+    print(report.table(rows, ["", "what", "per second", "ratio", "p50 ms", "p99 ms", "p99.9 ms", "pages/GET", "bytes/GET", "cpu us"]))
+    print("\nratio: GETs per second to the drive's own 4 KiB random reads per second. Half the rate: open loop, from the intended start.")
+
+
+def main():
+    options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    servers.need_disk(3 * options.budget * options.times)
+    result = report.Result("cold", options.json, vars(options), fio=report.first_line("fio", "--version"))
+    with start(options) as server:
+        load.fill(server, options.keys, options.value_bytes)
+        shape = server.counters()
+        result.save(data={"keys": options.keys, "table_bytes": shape["table_live_bytes"], "memory": proc.memory(server.pid)})
+        print(f"{options.keys:,} keys, {report.human(shape['table_live_bytes'])} of tables, budget {report.human(options.budget)}")
+        run_all(server, options, result)
+        result.save(memory_after=proc.memory(server.pid), budget=options.budget)
+    show(result.figures)
+    for figure in result.figures:
+        result.target(f"GETs to reads of the drive, {figure['depth']} at a time", figure["ratio"], 0.7, at_most=False)
+    figures = result.figures
+    plots.draw(result.path.with_suffix(""), "GETs from the disk", "requests at a time", [
+        plots.Panel("per second", {"drive, 4 KiB reads": [(one["depth"], one["median"]["drive"]["iops"]) for one in figures],
+                                   "GET": [(one["depth"], one["median"]["ebbtide"]["rate"]) for one in figures]}, log_x=True, log_y=True),
+        plots.Panel("p99 ms", {"drive, 4 KiB reads": [(one["depth"], one["median"]["drive"].get("p99_us", 0) / 1000) for one in figures],
+                               "GET": [(one["depth"], one["median"]["ebbtide"]["p99_us"] / 1000) for one in figures]}, log_y=True,
+                    ticks={one["depth"]: str(one["depth"]) for one in figures}),
+    ])  # fmt: skip
+    result.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,6 @@
+"""What the benchmarks share. Importing it makes tests/support importable too."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -1,0 +1,136 @@
+"""The parts of the benchmarks that read what others print, and those that a wrong figure could come from."""
+
+import argparse
+import io
+import json
+import math
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import growth
+from common import fio, load, plots, proc, redis_benchmark, report, resp
+
+CSV = '''"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
+"SET","108695.65","0.242","0.088","0.239","0.359","0.423","1.231"
+'''
+FIO = {"jobs": [{"read": {"iops": 51234.5, "clat_ns": {"percentile": {"50.000000": 70000, "99.000000": 180000, "99.900000": 900000}}}}]}
+STRACE = """syscall                calls
+------------ --------- ----------------
+sendto                    50000
+recvfrom                  50001
+epoll_wait                 1203
+------------ --------- ----------------
+total                    101204
+"""
+
+
+class ReadsWhatProgramsPrint(unittest.TestCase):
+    def test_redis_benchmark(self):
+        self.assertEqual(redis_benchmark.parse(CSV), {"throughput": 108695.65, "p50_ms": 0.239, "p99_ms": 0.423, "max_ms": 1.231})
+        for text in ("", "WARNING: Could not fetch server CONFIG\n", CSV + '"GET","1","1","1","1","1","1","1"\n'):
+            with self.assertRaises(ValueError):
+                redis_benchmark.parse(text)
+
+    def test_fio(self):
+        seen = fio.parse("fio: warning\n" + json.dumps(FIO))
+        self.assertEqual(seen, {"iops": 51234.5, "p50_us": 70, "p99_us": 180, "p999_us": 900})
+
+    def test_strace(self):
+        self.assertEqual(proc.parse_strace_counts(STRACE), {"sendto": 50000, "recvfrom": 50001, "epoll_wait": 1203})
+
+    def test_info(self):
+        info = resp.parse_info("# Server\r\nredis_version:7.2.0\r\nport:6379\r\n\r\n# CPU\r\nused:1.50\r\nexecutable:/a:b\r\n")
+        self.assertEqual(info, {"redis_version": "7.2.0", "port": 6379, "used": 1.5, "executable": "/a:b"})
+
+    def test_proc_stat(self):
+        # The name may hold blanks and brackets; utime, stime and the children's are fields 14 to 17.
+        fields = ["S", *map(str, range(4, 14)), "100", "20", "3", "4", *map(str, range(18, 53))]
+        self.assertEqual(proc.stat_cpu_seconds("7 (a) b (c)) " + " ".join(fields)), (120 / proc.TICKS, 7 / proc.TICKS))
+
+    def test_proc_status(self):
+        text = "Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t5\nread_bytes: 4096\nSigQ:\t0/9\n"
+        self.assertEqual(proc.numbers_of(text), {"VmRSS": 2048 << 10, "Threads": 5, "read_bytes": 4096})
+
+    def test_own_memory(self):
+        seen = proc.memory("self")
+        self.assertGreaterEqual(seen["peak"], seen["anonymous"])
+
+
+class SpeaksTheProtocol(unittest.TestCase):
+    def test_replies(self):
+        stream = io.BytesIO(b"+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n-ERR no\r\n")
+        self.assertEqual([resp.read_reply(stream) for _ in range(5)], ["OK", "he\r\no", None, 42, [1, [""]]])
+        with self.assertRaisesRegex(resp.ReplyError, "ERR no"):
+            resp.read_reply(stream)
+        with self.assertRaises(ConnectionError):
+            resp.read_reply(stream)
+
+
+class Computes(unittest.TestCase):
+    def test_sizes(self):
+        self.assertEqual([report.size(text) for text in ("64MiB", "2.5GiB", "7B", "10")], [64 << 20, 5 << 29, 7, 10])
+        for text in ("64MB", "-1MiB", "", "x"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                report.size(text)
+        self.assertEqual([report.human(count) for count in (0, 1023, 1536, 500 << 20, 3 << 50)], ["0 B", "1023 B", "1.5 KiB", "500 MiB", "3072 TiB"])
+
+    def test_counts(self):
+        self.assertEqual(report.count_list("1,10k,2.5M,1_000"), [1, 10_000, 2_500_000, 1000])
+        for text in ("", "0", "1,,2", "1.5", "-3", "k"):
+            with self.assertRaises(argparse.ArgumentTypeError):
+                report.count_list(text)
+
+    def test_medians(self):
+        runs = [{"a": 1, "b": None, "c": "x", "d": True}, {"a": 3, "b": 5, "c": "y", "d": False}, {"a": 8, "b": 7, "c": "z", "d": True}]
+        self.assertEqual(report.median_of(runs), {"a": 3, "b": 6, "c": "z", "d": True})
+
+    def test_slope(self):
+        self.assertAlmostEqual(growth.slope([(0, 1), (1, 3), (2, 5)]), 2)
+        self.assertIsNone(growth.slope([(1, 3), (1, 5)]))
+        figures = [
+            {"load": "GET", "server": "ebbtide", "loops": loops, "keys": keys, "median": {"cpu_us": 2 + 0.5 * math.log10(keys / 1000) + 0.25 * math.log2(loops)}}
+            for loops in (1, 2, 4)
+            for keys in (1000, 10_000, 100_000)
+        ]
+        found = growth.slopes(figures)
+        self.assertEqual(len(found), 6)
+        for one in found:
+            self.assertAlmostEqual(one["us_per_step"], 0.5 if one["by"] == "keys" else 0.25)
+        self.assertAlmostEqual(found[0]["relative"], 0.25)
+
+    def test_load_arguments(self):
+        line = load.arguments_of(7, value_bytes=100, set=True, absent=False, seed=None)
+        self.assertEqual(line[1:], ["--port", "7", "--value-bytes", "100", "--set"])
+
+
+class Shows(unittest.TestCase):
+    def test_table(self):
+        self.assertEqual(report.table([["a", "1"], ["bcd", 22]], ["x", "n"]), "x     n\n---  --\na     1\nbcd  22")
+
+    def test_bars(self):
+        self.assertEqual(plots.bars([0, 1, 4, 8, None], 8), "▁▁▄█ ")
+        self.assertEqual(len(plots.bars(range(1000), 999)), math.ceil(1000 / math.ceil(1000 / plots.TEXT_WIDTH)))
+        self.assertEqual(plots.bars([1] * 71 + [9] + [1] * 72, 9).count("█"), 1)
+
+    def test_targets_and_file(self):
+        with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
+            result = report.Result("try", Path(folder) / "a" / "try.json", {"n": 1})
+            result.target("good", 4, 5, unit="ms")
+            result.target("bad", 0.6, 0.7, at_most=False)
+            result.target("missing", None, 1)
+            result.add(x=1)
+            half = json.loads(result.path.read_text())
+            result.finish()
+            whole = json.loads(result.path.read_text())
+        self.assertEqual([half["finished"], whole["finished"], whole["figures"]], [False, True, [{"x": 1}]])
+        self.assertEqual([target["met"] for target in whole["targets"]], [True, False, False])
+        self.assertIn("MISSED  bad: 0.6 (at least 0.7)", said.getvalue())
+        self.assertIn("met     good: 4 ms (at most 5 ms)", said.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,43 @@
+"""fio, for what the drive itself can do."""
+
+import json
+import subprocess
+import tempfile
+
+from common import report
+
+PERCENTILES = {"50.000000": "p50_us", "90.000000": "p90_us", "99.000000": "p99_us", "99.900000": "p999_us"}
+
+
+def parse(text):
+    """{iops, p50_us, ...} of the JSON of one job of reads. fio may print warnings before it."""
+    read = json.loads(text[text.index("{") :])["jobs"][0]["read"]
+    latency = read["clat_ns"].get("percentile", {})
+    return {"iops": read["iops"], **{name: latency[key] / 1000 for key, name in PERCENTILES.items() if key in latency}}
+
+
+def random_reads(files, depth, seconds, block="4k", engine="libaio"):
+    """Random reads of `block` bytes past the page cache, `depth` at a time, over files that exist."""
+    if not files:
+        raise SystemExit("fio: there are no files to read")
+    with tempfile.NamedTemporaryFile("w", prefix="fio-", suffix=".job") as job:
+        job.write(
+            f"[reads]\nrw=randread\nbs={block}\ndirect=1\nioengine={engine}\niodepth={depth}\ntime_based=1\nruntime={seconds}\nrandrepeat=0\n"
+            f"norandommap=1\nfile_service_type=random\nallow_file_create=0\nfilename={':'.join(str(file) for file in files)}\n"
+        )
+        job.flush()
+        process = subprocess.Popen(["fio", "--readonly", "--output-format=json", job.name], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        ticker = report.Ticker(f"fio, {block} random reads, {depth} at a time")
+        while True:
+            try:
+                out, err = process.communicate(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                ticker.tick(f"of {seconds} s")
+            except BaseException:
+                process.kill()
+                raise
+    ticker.done()
+    if process.returncode:
+        raise SystemExit(f"fio ended with status {process.returncode}: {err or out[:500]}")
+    return parse(out)

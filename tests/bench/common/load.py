@@ -1,0 +1,69 @@
+"""bench_load, our own load generator, run from Python."""
+
+import json
+import os
+import subprocess
+
+from common import report
+from support.server import binary
+
+
+def program():
+    return os.environ.get("EBBTIDE_BENCH_LOAD") or str(binary("bench_load"))
+
+
+def arguments_of(port, **options):
+    """Command line of bench_load: `value_bytes=100` becomes --value-bytes 100, True a flag, False and None nothing."""
+    line = [program(), "--port", str(port)]
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        line.append("--" + name.replace("_", "-"))
+        if value is not True:
+            line.append(str(value))
+    return line
+
+
+def run(server, what, on_interval=None, **options):
+    """One run of bench_load against a server: its summary, with the time line under "intervals".
+
+    on_interval(interval) is called as each one ends. Errors in replies end the program: no figure of theirs would mean anything.
+    """
+    ticker = report.Ticker(f"{server.name}, {what}")
+    intervals, summary = [], None
+    command = arguments_of(server.port, **options)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout:
+                entry = json.loads(line)
+                if "summary" in entry:
+                    summary = entry["summary"]
+                    continue
+                intervals.append(entry["interval"])
+                done = sum(interval["done"] for interval in intervals)
+                ticker.tick(f"{done:,} requests, p99 {intervals[-1]['p99_us'] / 1000:.2f} ms")
+                if on_interval:
+                    on_interval(intervals[-1])
+        except BaseException:
+            process.kill()
+            raise
+    ticker.done()
+    if process.returncode or summary is None:
+        raise SystemExit(f"bench_load against {server.name} ended with status {process.returncode}; the reason stands above")
+    if summary["errors"] or summary["wrong"]:
+        raise SystemExit(
+            f"{server.name}, {what}: {summary['errors']} error replies ({summary['first_error']}), {summary['wrong']} wrong values; {' '.join(command)}"
+        )
+    return {**summary, "intervals": intervals}
+
+
+def fill(server, keys, value_bytes=100, order="shuffled", compressible=0.0, first_key=0, on_interval=None):
+    """SETs each key once, as fast as the server takes it; waits until the server has come to rest. The load's summary."""
+    done = run(
+        server, f"filling with {keys:,} keys", on_interval=on_interval, set=True, rate=0, connections=16, depth=64, order=order, keys=keys,
+        first_key=first_key, requests=keys, value_bytes=value_bytes, compressible=compressible
+    )  # fmt: skip
+    if done["answered"] != keys:
+        raise SystemExit(f"{server.name}: {done['answered']} of {keys} SETs were answered while filling")
+    server.settle()
+    return done

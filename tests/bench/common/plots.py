@@ -1,0 +1,97 @@
+"""Plots: as PNG and SVG by matplotlib where Debian's python3-matplotlib is installed, else as text."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+BARS = " ▁▂▃▄▅▆▇█"
+TEXT_WIDTH = 72
+
+
+@dataclass
+class Panel:
+    """One of the plots above each other: lines by name, each a list of (x, y); y = None is a gap.
+
+    limit is drawn as a dashed line. ticks, {x: text}, replaces the numbers below the axis.
+    """
+
+    label: str
+    lines: dict = field(default_factory=dict)
+    log_x: bool = False
+    log_y: bool = False
+    limit: float = None
+    ticks: dict = None
+
+
+def draw(path, title, x_label, panels):
+    """Writes PATH.png and PATH.svg, or PATH.txt, and says so; PATH has no suffix. Returns the paths written."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        import matplotlib
+    except ImportError:
+        text = f"{title}\n" + "\n".join(text_panel(panel, x_label) for panel in panels)
+        written = path.with_suffix(".txt")
+        written.write_text(text + "\n")
+        print(f"\n{text}\nplot written to {written} (as a picture with python3-matplotlib)")
+        return [str(written)]
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(len(panels), 1, figsize=(10, 1 + 2.8 * len(panels)), sharex=True, squeeze=False)
+    for panel, axis in zip(panels, axes[:, 0]):
+        draw_panel(panel, axis)
+    axes[-1, 0].set_xlabel(x_label)
+    figure.suptitle(title)
+    figure.tight_layout()
+    written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for name in written:
+        figure.savefig(name, dpi=110)
+    plt.close(figure)
+    print(f"plot written to {written[0]} and {written[1].name}")
+    return [str(name) for name in written]
+
+
+def draw_panel(panel, axis):
+    for name, points in panel.lines.items():
+        marker = "o" if len(points) <= 40 else None
+        axis.plot([x for x, _ in points], [math.nan if y is None else y for _, y in points], label=name, marker=marker, markersize=3, linewidth=1.2)
+    if panel.log_x:
+        axis.set_xscale("log")
+    if panel.log_y:
+        axis.set_yscale("log")
+    if panel.limit is not None:
+        axis.axhline(panel.limit, linestyle="--", color="grey", linewidth=1)
+    if panel.ticks:
+        axis.set_xticks(list(panel.ticks), labels=list(panel.ticks.values()))
+        axis.minorticks_off()
+    axis.set_ylabel(panel.label)
+    axis.grid(True, alpha=0.3)
+    if panel.lines:
+        axis.legend(fontsize="small")
+
+
+def text_panel(panel, x_label):
+    """A line of bars per curve, with its lowest and highest value."""
+    width = max((len(name) for name in panel.lines), default=0)
+    rows = [f"  {panel.label}, by {x_label}" + (f" (limit {panel.limit:g})" if panel.limit is not None else "")]
+    known = [y for points in panel.lines.values() for _, y in points if y is not None]
+    for name, points in panel.lines.items():
+        ys = [y for _, y in points]
+        own = [y for y in ys if y is not None]
+        span = f"{min(own):,.4g} .. {max(own):,.4g}" if own else "nothing"
+        rows.append(f"    {name.ljust(width)}  {bars(ys, max(known, default=0))}  {span}")
+    return "\n".join(rows)
+
+
+def bars(values, top):
+    """Values as bars of eight heights; where there are more than fit, the highest of those that fall together."""
+    per_bar = max(1, math.ceil(len(values) / TEXT_WIDTH))
+    text = ""
+    for start in range(0, len(values), per_bar):
+        group = [value for value in values[start : start + per_bar] if value is not None]
+        if not group or top <= 0:
+            text += BARS[0]
+        else:
+            text += BARS[max(1, min(8, math.ceil(max(group) / top * 8)))]
+    return text

@@ -1,0 +1,181 @@
+"""The servers that are compared: started, filled, asked, left to come to rest, and stopped."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from common import proc, report, resp
+from support.server import Server, free_port
+
+START_TIMEOUT = 600
+
+
+def data_folder(prefix):
+    """A new folder for a server's data. EBBTIDE_BENCH_DIR says where: the disk under it is the one that is measured."""
+    where = os.environ.get("EBBTIDE_BENCH_DIR")
+    if where:
+        Path(where).mkdir(parents=True, exist_ok=True)
+    return tempfile.mkdtemp(prefix=prefix, dir=where)
+
+
+def need_disk(wanted_bytes, where=None):
+    """Ends the program if there is not that much room (and a tenth more) where data goes."""
+    where = where or os.environ.get("EBBTIDE_BENCH_DIR") or tempfile.gettempdir()
+    free = shutil.disk_usage(where).free
+    if free < wanted_bytes * 1.1:
+        raise SystemExit(
+            f"{where} has {report.human(free)} free, this needs about {report.human(wanted_bytes)}: take smaller sizes, "
+            "or another disk by EBBTIDE_BENCH_DIR"
+        )
+
+
+class Contestant:
+    """A running server: .name, .port, .pid, and what both kinds can do."""
+
+    name = ""
+
+    def client(self):
+        return resp.Client(self.port)
+
+    def info(self, *sections):
+        with self.client() as client:
+            return client.info(*sections)
+
+    def cpu_seconds(self):
+        return proc.cpu_seconds(self.pid)
+
+    def call(self, *arguments):
+        with self.client() as client:
+            return client.call(*arguments)
+
+    def set_fsync(self, mode):
+        self.call("CONFIG", "SET", "appendfsync", mode)
+
+    def settle(self, limit=1800):
+        """Until no work is left that earlier commands have caused; how long that took, in seconds."""
+        begin = time.monotonic()
+        ticker = report.Ticker(f"{self.name} comes to rest")
+        quiet_since = None
+        with self.client() as client:
+            while time.monotonic() - begin < limit:
+                busy = self.busy(client)
+                now = time.monotonic()
+                if busy:
+                    quiet_since = None
+                    ticker.tick(busy)
+                else:
+                    quiet_since = quiet_since or now
+                    if now - quiet_since > 0.3:
+                        ticker.done()
+                        return quiet_since - begin
+                time.sleep(0.05)
+        raise SystemExit(f"{self.name} was still busy after {limit} s: {busy}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Redis(Contestant):
+    """Debian's redis-server with an append-only file, synced every second, and no snapshots: what `fsync: everysec` promises."""
+
+    name = "redis"
+
+    def __init__(self):
+        self.port = free_port()
+        self.home = data_folder("redis-bench-")
+        log = os.path.join(self.home, "log")
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.home, "--appendonly", "yes",
+             "--appendfsync", "everysec", "--save", "", "--daemonize", "no", "--logfile", log]
+        )  # fmt: skip
+        for _ in range(1200):
+            try:
+                if self.call("PING") == "PONG":
+                    return
+            except (OSError, resp.ReplyError):
+                pass
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        said = Path(log).read_text(errors="replace")[-2000:] if os.path.exists(log) else ""
+        self.close()
+        raise SystemExit(f"redis-server did not start: {said}")
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def busy(self, client):
+        info = client.info("persistence")
+        return "rewrites its file" if info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"] else ""
+
+    def counters(self):
+        return {}
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+class Ebbtide(Contestant):
+    """Our server with the shipped YAML and `settings` on top, in a folder of its own."""
+
+    def __init__(self, settings=None, name="ebbtide", directory=None):
+        self.name = name
+        self.owned = None if directory else data_folder("ebbtide-bench-")
+        self.server = Server(settings=settings, directory=directory or self.owned)
+        try:
+            self.server.start(timeout=START_TIMEOUT)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self):
+        return self.server.pid
+
+    @property
+    def port(self):
+        return self.server.port
+
+    @property
+    def data(self):
+        return self.server.data
+
+    def busy(self, client):
+        tree = client.pairs("TREE.INFO")
+        running = client.info("ebbtide")["compactions_running"]
+        if running or tree["frozen-memtables"]:
+            return f"{tree['frozen-memtables']} memtables to flush, {running} merges, {report.human(tree['pending-compaction-bytes'])} to go"
+        return ""
+
+    def counters(self):
+        """What the engine has done so far."""
+        return self.info("ebbtide")
+
+    def restart(self, settings=None, timeout=START_TIMEOUT):
+        """Stops it cleanly and starts it again, with other settings if any are given."""
+        self.server.stop(timeout)
+        if settings is not None:
+            self.server.settings = {"metrics.port": 0, **settings}
+        self.server.start(timeout)
+
+    def close(self):
+        self.server.close()
+        if self.owned:
+            shutil.rmtree(self.owned, ignore_errors=True)
+
+
+def pairs_of(words):
+    """{"a.b": "c"} of ["a.b=c"], the form of --set."""
+    bad = [word for word in words if "=" not in word]
+    if bad:
+        raise SystemExit(f"--set {bad[0]}: a setting is given as KEY=VALUE, for instance storage.fsync=always")
+    return dict(word.split("=", 1) for word in words)

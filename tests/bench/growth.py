@@ -1,0 +1,162 @@
+"""What an operation costs as the data grows, and as event loops are added.
+
+For each number of keys a server is filled in random order and comes to rest; then SET and GET of random keys and GET of absent ones, 50
+clients, pipeline 1 and 16, run on it with each number of event loops (it is stopped and started in between, and its cache warmed). The cost is
+the server's CPU time per command, with the flushes and merges that the load has caused. Printed are the slopes: how much a command costs more
+for ten times the keys, and for twice the loops.
+
+redis-server does the same where its data fits into memory (about 200 bytes a key of 100-byte values, and its fork): larger sizes are left out
+for it, and this says so. Servers take turns; a size is measured on all of them before the next one is filled.
+"""
+
+import argparse
+import math
+import os
+import signal
+import sys
+
+from common import load, plots, redis_benchmark, report, servers
+from wire import COUNTED, LOADS
+
+REDIS_BYTES_PER_KEY = 220
+POINTS = [one for one in LOADS if one.fsync != "always"]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(prog="./dev bench growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="sizes 10k,100k, loops 1,2, 20,000 requests a point, one round")
+    parser.add_argument("--sizes", type=report.count_list, metavar="N,N", help="numbers of keys; default 1M,10M,100M (100M: 25 GB of disk)")
+    parser.add_argument("--threads", type=report.count_list, metavar="N,N", help="event loops; default 1,2,4")
+    parser.add_argument("--requests", type=int, help="of each point; default 1,000,000")
+    parser.add_argument("--rounds", type=int, help="default 3")
+    parser.add_argument("--order", choices=["shuffled", "sequential"], default="shuffled", help="of the fill; sequential is faster and leaves less to merge")
+    parser.add_argument("--no-redis", action="store_true", help="Ebbtide only")
+    parser.add_argument("--only", default="", help="points whose name has this in it, for instance 'GET, pipeline 16'")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/growth.json"), help="where the figures go; a plot beside it")
+    options = parser.parse_args()
+    options.sizes = sorted(options.sizes or ([10_000, 100_000] if options.quick else [1_000_000, 10_000_000, 100_000_000]))
+    options.threads = sorted(options.threads or ([1, 2] if options.quick else [1, 2, 4]))
+    options.requests = options.requests or (20_000 if options.quick else 1_000_000)
+    options.rounds = options.rounds or (1 if options.quick else 3)
+    options.points = [one for one in POINTS if options.only in one.name]
+    if not options.points:
+        parser.error(f"no point has '{options.only}' in its name; there are: {'; '.join(one.name for one in POINTS)}")
+    return options
+
+
+def measure(server, point, keys, options, threads):
+    before, cpu = server.counters(), server.cpu_seconds()
+    seen = redis_benchmark.run(server, point.name, point.arguments, point.pipeline, options.requests, keys, threads=max(1, min(threads, (os.cpu_count() or 2) // 2)))
+    seen["settle_seconds"] = server.settle()
+    seen["cpu_us"] = (server.cpu_seconds() - cpu) / options.requests * 1e6
+    after = server.counters()
+    return {**seen, **{name: after[name] - before[name] for name in COUNTED if name in after}}
+
+
+def warm(server, keys, options):
+    """Reads about as much as a point will, so that the first point is not the one that fills the cache."""
+    redis_benchmark.run(server, "warming", ["-t", "get"], 16, min(keys, options.requests), keys)
+
+
+def measure_size(running, keys, options):
+    """{(server, loops, point): runs}; `running` are a redis-server or none, and ours."""
+    taken = {}
+    for number in range(options.rounds):
+        turns = [(server, threads) for server in running for threads in (options.threads if isinstance(server, servers.Ebbtide) else [1])]
+        for server, threads in turns if number % 2 == 0 else turns[::-1]:
+            report.progress(f"{keys:,} keys, round {number + 1} of {options.rounds}: {server.name}" + (f", {threads} loops" if server.name != "redis" else ""))
+            if isinstance(server, servers.Ebbtide):
+                server.restart({**servers.pairs_of(options.set), "server.threads": threads})
+                server.settle()
+            warm(server, keys, options)
+            for point in options.points:
+                taken.setdefault((server.name, threads, point.name), []).append(measure(server, point, keys, options, threads))
+    return taken
+
+
+def fits_redis(keys):
+    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return keys * REDIS_BYTES_PER_KEY * 1.5 < pages
+
+
+def run_size(keys, options, result):
+    running = []
+    try:
+        if not options.no_redis and fits_redis(keys):
+            running.append(servers.Redis())
+        elif not options.no_redis:
+            report.progress(f"redis-server is left out at {keys:,} keys: about {report.human(keys * REDIS_BYTES_PER_KEY)} do not fit into memory")
+        running.append(servers.Ebbtide(servers.pairs_of(options.set)))
+        for server in running:
+            load.fill(server, keys, redis_benchmark.VALUE_BYTES, order=options.order)
+        for (name, threads, point), runs in measure_size(running, keys, options).items():
+            result.add(server=name, loops=threads, keys=keys, load=point, median=report.median_of(runs), rounds=runs)
+    finally:
+        for server in running:
+            server.close()
+
+
+def slope(points):
+    """Of the straight line nearest to (x, y) by least squares; None for fewer than two different x."""
+    count = len(points)
+    if len({x for x, _ in points}) < 2:
+        return None
+    mean_x, mean_y = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
+
+
+def slopes(figures):
+    """[{load, server, by, slope, at_least, relative}]: by keys for each number of loops, by loops for each number of keys."""
+    found = []
+    for by, fixed, base in (("keys", "loops", 10), ("loops", "keys", 2)):
+        for group in dict.fromkeys((one["load"], one["server"], one[fixed]) for one in figures):
+            points = [(math.log(one[by], base), one["median"]["cpu_us"]) for one in figures if (one["load"], one["server"], one[fixed]) == group]
+            rise = slope(points)
+            if rise is not None:
+                lowest = min(points)[1]
+                found.append({"load": group[0], "server": group[1], "by": by, fixed: group[2], "us_per_step": rise, "at_least": lowest,
+                              "relative": rise / lowest if lowest else None})  # fmt: skip
+    return found
+
+
+def show(figures, found, options):
+    rows = [[f"{one['load']}", one["server"], f"{one['keys']:,}", one["loops"], f"{one['median']['throughput']:,.0f}",
+             f"{one['median']['p99_ms']:.2f}", f"{one['median']['cpu_us']:.2f}"]
+            for one in sorted(figures, key=lambda one: (one["load"], one["server"], one["keys"], one["loops"]))]  # fmt: skip
+    print(report.table(rows, ["load", "server", "keys", "loops", "requests/s", "p99 ms", "cpu us"]))
+    for by, step, fixed in (("keys", "ten times the keys", "loops"), ("loops", "twice the loops", "keys")):
+        rows = [[one["load"], one["server"], f"{one[fixed]:,} {fixed}", f"{one['us_per_step']:+.2f}", report.cell(one["relative"], "+.0%")]
+                for one in found if one["by"] == by]  # fmt: skip
+        if rows:
+            print(f"\nCPU time per command, more for {step}:\n" + report.table(rows, ["load", "server", "at", "us", "of the first"]))
+
+
+def plot(figures, path):
+    panels = []
+    for point in dict.fromkeys(one["load"] for one in figures):
+        panel = plots.Panel(f"{point}: us", log_x=True)
+        for one in figures:
+            if one["load"] == point:
+                name = "redis" if one["server"] == "redis" else f"{one['server']}, {one['loops']} loops"
+                panel.lines.setdefault(name, []).append((one["keys"], one["median"]["cpu_us"]))
+        panels.append(panel)
+    plots.draw(path, "CPU time per command", "keys", panels)
+
+
+def main():
+    options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    settings = {name: value for name, value in vars(options).items() if name not in ("points", "json")}
+    result = report.Result("growth", options.json, settings, redis=report.first_line("redis-server", "--version"))
+    servers.need_disk(250 * max(options.sizes) + 500 * options.requests)
+    for keys in options.sizes:
+        run_size(keys, options, result)
+    found = slopes(result.figures)
+    show(result.figures, found, options)
+    plot(result.figures, result.path.with_suffix(""))
+    result.finish(slopes=found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+// When requests are meant to start, and for which keys: what an open-loop generator follows, whatever the server does.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/random.h"
+
+namespace ebbtide::bench {
+
+/// Times of arrival at a fixed mean rate: equally far apart, or a Poisson process (exponential gaps). The next one does not
+/// depend on when anybody asks, so a stall of server or generator takes no request out of the schedule.
+class Arrivals {
+ public:
+  /// Nanoseconds from `begin_ns`; per_second > 0.
+  Arrivals(double per_second, bool poisson, std::int64_t begin_ns, std::uint64_t seed)
+      : gap_ns_(1e9 / per_second), poisson_(poisson), begin_ns_(begin_ns), random_(seed) {
+    pop();
+  }
+  /// The next arrival.
+  [[nodiscard]] std::int64_t next_ns() const { return begin_ns_ + static_cast<std::int64_t>(offset_ns_); }
+  void pop() {
+    // 1 - fraction is in (0, 1]: the logarithm is finite.
+    offset_ns_ += poisson_ ? -std::log(1.0 - random_.fraction()) * gap_ns_ : gap_ns_;
+  }
+
+ private:
+  double gap_ns_;
+  bool poisson_;
+  std::int64_t begin_ns_;
+  double offset_ns_ = 0;
+  Random random_;
+};
+
+/// A permutation of [0, n) that is not kept anywhere: four rounds of a Feistel network over the next even power of two, walked
+/// until the result is below n (cycle walking; Black and Rogaway 2002). For fills in an order that looks random and writes each
+/// key once.
+class Shuffle {
+ public:
+  Shuffle(std::uint64_t n, std::uint64_t seed) : n_(n) {
+    while ((std::uint64_t{1} << (2 * half_bits_)) < n) ++half_bits_;
+    Random random(seed);
+    for (std::uint64_t& key : keys_) key = random.next();
+  }
+  /// i < n; the result too.
+  [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const {
+    do i = once(i);
+    while (i >= n_);
+    return i;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t once(std::uint64_t x) const {
+    const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+    std::uint64_t left = x >> half_bits_, right = x & mask;
+    for (const std::uint64_t key : keys_) {
+      std::uint64_t mixed = (right ^ key) * 0x9e3779b97f4a7c15u;
+      mixed ^= mixed >> 29;
+      mixed *= 0xbf58476d1ce4e5b9u;
+      const std::uint64_t next = left ^ ((mixed >> 31) & mask);
+      left = right;
+      right = next;
+    }
+    return (left << half_bits_) | right;
+  }
+  std::uint64_t n_;
+  unsigned half_bits_ = 1;
+  std::uint64_t keys_[4];
+};
+
+}  // namespace ebbtide::bench

@@ -1,0 +1,81 @@
+// A histogram of durations with logarithmic buckets, in the manner of HdrHistogram (Tene): every power of two is cut into 128
+// equal parts, so that a value is known to better than 0.8 % whatever its size, and recording is an increment.
+//
+// Values below 128 have a bucket each. A value of b bits (b > 7) keeps its highest eight bits: the bucket's number is made of the
+// length and of the seven bits after the leading one, which makes buckets adjacent across powers of two.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
+namespace ebbtide::bench {
+
+/// Not thread-safe: one per thread, merged when somebody asks. Units are the caller's; nanoseconds here.
+class Histogram {
+ public:
+  static constexpr unsigned kPartBits = 7;
+  static constexpr std::uint64_t kParts = std::uint64_t{1} << kPartBits;
+  static constexpr std::size_t kBuckets = (64 - kPartBits + 1) * kParts;
+
+  /// The bucket of a value.
+  static constexpr std::size_t bucket_of(std::uint64_t value) {
+    if (value < kParts) return value;
+    const unsigned shift = static_cast<unsigned>(std::bit_width(value)) - 1 - kPartBits;
+    return (std::size_t{shift} + 1) * kParts + ((value >> shift) - kParts);
+  }
+  /// The largest value that falls into a bucket.
+  static constexpr std::uint64_t highest_in(std::size_t bucket) {
+    if (bucket < kParts) return bucket;
+    const unsigned shift = static_cast<unsigned>(bucket / kParts) - 1;
+    // Adding the width of a bucket before taking one off would overflow in the last one.
+    return ((kParts + bucket % kParts) << shift) + ((std::uint64_t{1} << shift) - 1);
+  }
+
+  void record(std::uint64_t value) {
+    ++counts_[bucket_of(value)];
+    ++count_;
+    sum_ += static_cast<double>(value);
+    max_ = std::max(max_, value);
+    min_ = std::min(min_, value);
+  }
+  void merge(const Histogram& other) {
+    for (std::size_t i = 0; i < kBuckets; ++i) counts_[i] += other.counts_[i];
+    count_ += other.count_;
+    sum_ += other.sum_;
+    max_ = std::max(max_, other.max_);
+    min_ = std::min(min_, other.min_);
+  }
+  void clear() { *this = Histogram(); }
+
+  [[nodiscard]] std::uint64_t count() const { return count_; }
+  [[nodiscard]] std::uint64_t max() const { return max_; }  ///< exact; 0 if empty
+  [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
+  [[nodiscard]] double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
+  /// A value that at least the fraction `q` of all recorded ones do not exceed, at most 0.8 % too large and never above max();
+  /// 0 if empty. 0 <= q <= 1.
+  [[nodiscard]] std::uint64_t quantile(double q) const {
+    if (count_ == 0) return 0;
+    const double exact = q * static_cast<double>(count_);
+    auto rank = static_cast<std::uint64_t>(exact);
+    if (static_cast<double>(rank) < exact) ++rank;
+    rank = std::clamp<std::uint64_t>(rank, 1, count_);
+    std::uint64_t seen = 0;
+    for (std::size_t i = 0; i < kBuckets; ++i) {
+      seen += counts_[i];
+      if (seen >= rank) return std::min(highest_in(i), max_);
+    }
+    return max_;
+  }
+  /// How many values fell into a bucket.
+  [[nodiscard]] std::uint64_t at(std::size_t bucket) const { return counts_[bucket]; }
+
+ private:
+  std::array<std::uint64_t, kBuckets> counts_{};
+  std::uint64_t count_ = 0, max_ = 0, min_ = std::numeric_limits<std::uint64_t>::max();
+  double sum_ = 0;
+};
+
+}  // namespace ebbtide::bench
