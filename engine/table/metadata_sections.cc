@@ -253,7 +253,8 @@ Status decode_page_table(const SectionReader& sections, TableMetadata* m) {
     if (!read_page(&in, base_seq, base_delete_key, end, &page)) return sections.corruption(section, "malformed");
     const bool dropped_whole = page.dropped() == (page.entries == 0);
     if ((page.flags & ~kPageFlagsMask) != 0 || !dropped_whole || page.offset % m->unit != 0 || page.length % m->unit != 0 ||
-        page.length < kBlockTrailerBytes || page.length > m->data_bytes || page.offset > m->data_bytes - page.length) {
+        page.length < kBlockTrailerBytes || page.length > padded_block_bytes(kMaxBlockBytes, m->unit) ||
+        page.length > m->data_bytes || page.offset > m->data_bytes - page.length) {
       return sections.corruption(section, "a page is out of range");
     }
     end = page.offset + page.length;
@@ -312,8 +313,12 @@ void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leav
 
 namespace {
 
-// Tiles [*tile, *tile + tiles) from one leaf.
-bool read_leaf(Bytes in, std::uint32_t tiles, Bytes first_separator, std::size_t* tile, std::uint64_t* page, TableMetadata* m) {
+// What Fences can index. Shared beginnings are stored once a leaf, so that a small file can claim to have more.
+constexpr std::uint64_t kMaxSeparatorBytes = 0xffffffffu;
+
+// Tiles [*tile, *tile + tiles) from one leaf; *bytes counts the separators' bytes behind the table's prefix.
+bool read_leaf(Bytes in, std::uint32_t tiles, Bytes first_separator, std::size_t* tile, std::uint64_t* page, std::uint64_t* bytes,
+               TableMetadata* m) {
   std::string separator;
   for (std::uint32_t i = 0; i < tiles; ++i, ++*tile) {
     if (*tile >= m->tiles.size()) return false;
@@ -326,6 +331,8 @@ bool read_leaf(Bytes in, std::uint32_t tiles, Bytes first_separator, std::size_t
     }
     separator.resize(shared);
     separator.append(suffix);
+    *bytes += separator.size() - std::min(separator.size(), m->key_prefix.size());
+    if (separator.size() > kMaxKeyBytes || *bytes > kMaxSeparatorBytes) return false;
     if (i == 0 && separator != first_separator) return false;
     m->separators.push_back(separator);
     t.first_page = static_cast<std::uint32_t>(*page);
@@ -356,7 +363,7 @@ Status decode_fences(const SectionReader& sections, TableMetadata* m) {
   TRY_ASSIGN(top, sections.need(SectionType::kFenceTop));
   TRY_ASSIGN(leaves, sections.need(SectionType::kFenceLeaves));
   Bytes in = top.content;
-  std::uint64_t count = 0, next = 0, page = 0;
+  std::uint64_t count = 0, next = 0, page = 0, bytes = 0;
   std::size_t tile = 0;
   if (!get_varint(&in, &count)) return sections.corruption(top, "malformed");
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -372,7 +379,7 @@ Status decode_fences(const SectionReader& sections, TableMetadata* m) {
     if (block_checksum(content, sections.place(0).file, leaves.offset + leaf.offset) != leaf.checksum) {
       return sections.corruption(leaves, "checksum mismatch of leaf " + std::to_string(i));
     }
-    if (!read_leaf(content, leaf.tiles, separator, &tile, &page, m)) return sections.corruption(leaves, "malformed");
+    if (!read_leaf(content, leaf.tiles, separator, &tile, &page, &bytes, m)) return sections.corruption(leaves, "malformed");
   }
   if (!in.empty() || next != leaves.content.size() || tile != m->tiles.size() || page != m->pages.size()) {
     return sections.corruption(top, "does not fit tiles and pages");
@@ -475,6 +482,12 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
   if (entries != m.stats.entries) return sections.place(0).corruption("pages and properties disagree on the number of entries");
   if (m.range_tombstones.size() != m.stats.range_tombstones) {
     return sections.place(0).corruption("range tombstones and properties disagree on their number");
+  }
+  // A kind of page that has no filter slice is taken not to occur: were one to be missing, keys would be hidden.
+  const bool filtered = m.filter_kind != FilterKind::kNone;
+  for (const PageMeta& page : m.pages) {
+    const auto& slices = (page.flags & kPageTombstones) != 0 ? m.tombstone_filter_slices : m.filter_slices;
+    if (filtered && !page.dropped() && slices.empty()) return sections.place(0).corruption("pages without a filter slice");
   }
   for (const TileMeta& tile : m.tiles) {
     // Only the last page of a tile can be the one of its tombstones, and only if h > 1; the others must have a filter column

@@ -40,13 +40,19 @@ inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t 
   return mask;
 }
 
-const char* check_entry(Bytes entry, std::uint64_t data_bytes) {
+// What check_entry() reads of an entry for the check of its place among the others.
+struct Placed {
+  Bytes suffix;
+  SeqNum seq = 0;
+};
+
+const char* check_entry(Bytes entry, SeqNum min_seq, std::uint64_t prefix_bytes, std::uint64_t data_bytes, Placed* placed) {
   std::uint8_t flags = 0;
   std::uint64_t skipped = 0;
-  Bytes suffix;
   if (!get_u8(&entry, &flags) || (flags & 0x80) != 0 || (flags & 3) == 0) return "entry flags";
-  if (!get_bytes(&entry, &suffix) || suffix.size() > kMaxKeyBytes) return "entry key";
-  if (!get_varint(&entry, &skipped)) return "entry seq";
+  if (!get_bytes(&entry, &placed->suffix) || placed->suffix.size() + prefix_bytes > kMaxKeyBytes) return "entry key";
+  if (!get_varint(&entry, &placed->seq) || placed->seq > kMaxSeqNum - min_seq) return "entry seq";
+  placed->seq += min_seq;
   if ((flags & kEntryHasDeleteKey) != 0 && !get_varint(&entry, &skipped)) return "entry delete key";
   if ((flags & kEntryHasExpiry) != 0 && !get_varint(&entry, &skipped)) return "entry expiry";
   if ((flags & kEntryHasDebt) != 0 && !get_varint(&entry, &skipped)) return "entry debt";
@@ -69,6 +75,8 @@ const char* check_page(Bytes page, std::uint64_t data_bytes) {
   const std::uint64_t count = load_fixed<std::uint32_t>(page.data());
   const auto flags = load_fixed<std::uint32_t>(page.data() + 4);
   const std::uint64_t prefix = load_fixed<std::uint32_t>(page.data() + 24);
+  const auto min_seq = load_fixed<std::uint64_t>(page.data() + 8);
+  if (min_seq > kMaxSeqNum) return "smallest seq";
   if (flags > kPageWideOffsets || load_fixed<std::uint32_t>(page.data() + 28) != 0) return "page flags";
   const std::uint64_t width = (flags & kPageWideOffsets) != 0 ? 4 : 2;
   const std::uint64_t first = kPageHeaderBytes + count * (1 + width) + prefix;
@@ -78,10 +86,15 @@ const char* check_page(Bytes page, std::uint64_t data_bytes) {
     return width == 4 ? load_fixed<std::uint32_t>(offsets + i * 4) : load_fixed<std::uint16_t>(offsets + i * 2);
   };
   if (offset_of(0) != first) return "first entry's offset";
+  Placed before;
   for (std::uint64_t i = 0, begin = first; i < count; ++i) {
     const std::uint64_t end = i + 1 < count ? offset_of(i + 1) : page.size();
     if (end <= begin || end > page.size()) return "offsets out of order";
-    if (const char* why = check_entry(page.substr(begin, end - begin), data_bytes); why != nullptr) return why;
+    Placed placed;
+    if (const char* why = check_entry(page.substr(begin, end - begin), min_seq, prefix, data_bytes, &placed); why != nullptr)
+      return why;
+    if (i > 0 && !version_before(before.suffix, before.seq, placed.suffix, placed.seq)) return "entries out of order";
+    before = placed;
     begin = end;
   }
   return nullptr;

@@ -28,8 +28,8 @@ inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHas
 
 inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 
-/// Why `page` is no page, or null: lengths, offsets and every entry's grammar. `data_bytes` bounds the references to large
-/// values.
+/// Why `page` is no page, or null: lengths, offsets, every entry's grammar, and the order of entries. `data_bytes` bounds the
+/// references to large values.
 const char* check_page(Bytes page, std::uint64_t data_bytes);
 
 /// Reads a checked page. Views into it last as long as the page's bytes. Trivially copyable.

@@ -23,7 +23,7 @@ constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 // So that no page, whatever falls together in it, comes near kMaxBlockBytes.
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
-// h > 1: how much fuller than page_size a page is made, at most, because it compresses (DELETES 5: measured after compression).
+// h > 1: how much fuller than page_size a page is made, at most, because it compresses: its size counts after compression.
 constexpr std::uint64_t kMaxPageGrowth = 8;
 
 std::size_t common_bytes(Bytes a, Bytes b) {
@@ -115,10 +115,14 @@ struct TableBuilder::Impl {
   [[nodiscard]] std::uint64_t tile_limit() const { return std::min(page_target * options.pages_per_tile, kMaxTileBytes); }
 
   Status add(const Entry& entry) {
-    ASSERT(entry.key.size() <= kMaxKeyBytes && entry.value_length() <= kMaxValueBytes && entry.seq <= kMaxSeqNum);
+    // Entries of a merge come from disk: pages are checked one by one, so what is wrong between pages shows first here.
+    if (entry.key.size() > kMaxKeyBytes || entry.value_length() > kMaxValueBytes || entry.seq > kMaxSeqNum)
+      return Status::corruption(data_path + ": an entry to be written here is longer or newer than any may be");
     TRY(begin());
-    const bool same_key = has_last && Bytes(last_key) == entry.key;
-    ASSERT_MSG(!has_last || (same_key ? entry.seq < last_seq : Bytes(last_key) < entry.key), "entries must come in order");
+    const int order = has_last ? Bytes(last_key).compare(entry.key) : -1;
+    const bool same_key = order == 0;
+    if (same_key ? entry.seq >= last_seq : order > 0)
+      return Status::corruption(data_path + ": the entries to be written here come out of order");
     if (!same_key) hash = hash_key(entry.key);
     Entry copy = entry;
     if (entry.is_large() || entry.value.size() > kLargeValueBytes) {

@@ -48,8 +48,9 @@ class TableBuilder {
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// In order; a version of a key that the previous entry has too must have a smaller seq. An entry with `large` set is copied
-  /// from its table without being decoded; one with a value above kLargeValueBytes is written as blocks of its own.
+  /// In order; a version of a key that the previous entry has too must have a smaller seq; kCorruption otherwise, as entries of
+  /// a merge come from files. An entry with `large` set is copied from its table without being decoded; one with a value above
+  /// kLargeValueBytes is written as blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
   /// Bytes of the data file so far, the tile in progress included (before compression): what splits outputs.

@@ -58,7 +58,8 @@ class TableIterator final : public InternalIterator {
     if (r_.tiles.empty()) return;
     first_tile_ = options_.bounds.start.empty() ? 0 : r_.first_tile(options_.bounds.start);
     start_tile_ = options_.bounds.start.empty() ? 0 : r_.fences.find(options_.bounds.start);
-    last_tile_ = options_.bounds.end.empty() ? r_.fences.size() - 1 : r_.fences.find(options_.bounds.end);
+    // The first that can hold the bound itself: if that key's versions fill several tiles, all later ones are past the bound.
+    last_tile_ = options_.bounds.end.empty() ? r_.fences.size() - 1 : r_.first_tile(options_.bounds.end);
     empty_ = !options_.bounds.end.empty() && options_.bounds.end <= options_.bounds.start;
   }
 

@@ -2,6 +2,8 @@
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "engine/table/table_fixture.h"
+#include "table/page.h"
+#include "table/page_builder.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;
@@ -257,4 +259,78 @@ TEST_CASE("hostile pages and large values never crash", "[table][damage][propert
       }
     }
   }
+}
+
+TEST_CASE("a page whose entries are out of order or out of range is refused", "[table][damage][page]") {
+  const auto refused = [](std::vector<std::pair<std::string, SeqNum>> keys) {
+    std::vector<PendingEntry> entries;
+    std::vector<std::uint32_t> indexes;
+    for (const auto& [key, seq] : keys) {
+      PendingEntry& pending = entries.emplace_back();
+      pending.entry.key = key;
+      pending.entry.seq = seq;
+      pending.entry.kind = EntryKind::kValue;
+      pending.hash = hash_key(key);
+      indexes.push_back(static_cast<std::uint32_t>(indexes.size()));
+    }
+    std::string page;
+    build_page(entries, indexes, &page);
+    const char* const why = check_page(page, 0);
+    return std::string(why == nullptr ? "" : why);
+  };
+  REQUIRE(refused({{"a", 1}, {"b", 2}, {"b", 1}, {"c", 1}}).empty());
+  REQUIRE(refused({{"a", 1}, {"c", 1}, {"b", 1}}) == "entries out of order");
+  REQUIRE(refused({{"a", 1}, {"a", 2}}) == "entries out of order");
+  REQUIRE(refused({{"a", 1}, {"a", 1}}) == "entries out of order");
+  REQUIRE(refused({{"a", kMaxSeqNum}}).empty());
+  REQUIRE(refused({{"a", kMaxSeqNum + 1}}) == "entry seq");
+  REQUIRE(refused({{"a", 5}, {"b", kMaxSeqNum + 1}}) == "entry seq");
+  const std::string longest(kMaxKeyBytes, 'x');
+  REQUIRE(refused({{longest, 1}}).empty());
+  REQUIRE(refused({{longest, 1}, {longest + "y", 1}}) == "entry key");
+}
+
+// A merge's entries come from files: what is wrong with them ends the merge, not the process.
+TEST_CASE("a builder refuses entries that no sound table has", "[table][damage]") {
+  const auto add = [](const std::vector<std::pair<std::string, SeqNum>>& keys) {
+    Bench bench;
+    TableBuilder builder(bench.builder_options());
+    Status status;
+    for (const auto& [key, seq] : keys) {
+      Entry entry;
+      entry.key = key;
+      entry.seq = seq;
+      entry.kind = EntryKind::kValue;
+      status = builder.add(entry);
+    }
+    if (!status.is_ok()) REQUIRE(builder.finish().status().code() == status.code());
+    return status;
+  };
+  REQUIRE(add({{"a", 1}, {"b", 1}}).is_ok());
+  REQUIRE(add({{"b", 1}, {"a", 1}}).code() == Code::kCorruption);
+  REQUIRE(add({{"a", 1}, {"a", 1}}).code() == Code::kCorruption);
+  REQUIRE(add({{"a", 1}, {"a", 2}}).code() == Code::kCorruption);
+  REQUIRE(add({{"a", kMaxSeqNum + 1}}).code() == Code::kCorruption);
+  REQUIRE(add({{std::string(kMaxKeyBytes + 1, 'x'), 1}}).code() == Code::kCorruption);
+}
+
+TEST_CASE("metadata that would hide keys or ask for endless memory is refused", "[table][damage]") {
+  Bench bench;
+  Random random(61);
+  const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));
+  const std::string path = join_path(bench.dir, metadata_file_name(built.metadata_file));
+  auto decoded = TableMetadata::decode(content_of(bench, path), built.metadata_file, path);
+  REQUIRE(decoded.is_ok());
+  const auto decode_again = [&](TableMetadata m) {
+    std::uint64_t checksum = 0;
+    const std::string bytes = m.encode(built.metadata_file, &checksum);
+    return TableMetadata::decode(bytes, built.metadata_file, path).status();
+  };
+  REQUIRE(decode_again(decoded.value()).is_ok());
+  TableMetadata unfiltered = decoded.value();
+  unfiltered.filter_slices.clear();
+  REQUIRE(decode_again(unfiltered).code() == Code::kCorruption);
+  TableMetadata long_separator = decoded.value();
+  long_separator.separators.back().append(kMaxKeyBytes, 'x');
+  REQUIRE(decode_again(long_separator).code() == Code::kCorruption);
 }

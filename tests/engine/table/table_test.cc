@@ -241,6 +241,15 @@ TEST_CASE("all versions of a key lie in one tile unless they outgrow it", "[tabl
       REQUIRE(seen == 8000);
       for (it->seek_to_last(); it->valid(); it->prev()) --seen;
       REQUIRE(seen == 0);
+      // The key whose versions fill several tiles is the bound: none of them lies before it.
+      bounded.bounds = {"", "b"};
+      it = table->new_iterator(bounded);
+      for (it->seek_to_first(); it->valid(); it->next()) ++seen;
+      REQUIRE(seen == 50);
+      for (it->seek_to_last(); it->valid(); it->prev()) --seen;
+      REQUIRE(seen == 0);
+      it->seek("b");
+      REQUIRE(!it->valid());
     }
   }
 }
