@@ -51,6 +51,21 @@ struct DbImpl::Inserts {
 Status DbImpl::commit(WriteBatch& batch) {
   if (batch.empty()) return Status::ok();
   TRY(admit(batch));
+  return commit_admitted(batch);
+}
+
+Status DbImpl::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
+  *wait_ms = 0;
+  if (batch.empty()) return Status::ok();
+  TRY(refuse(batch));
+  if (slowdown_permille_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+    *wait_ms = wait_asked(batch, waited);
+    if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
+  }
+  return commit_admitted(batch);
+}
+
+Status DbImpl::commit_admitted(WriteBatch& batch) {
   Inserts inserts;
   {
     MutexLock lock(commit_mutex_);

@@ -152,6 +152,10 @@ void Db::resume_compactions() {
 }
 
 void Db::tick() { impl_->tick(); }
+Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
+  return impl_->try_commit(batch, waited, wait_ms);
+}
+bool Db::writes_stopped() const { return impl_->slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && !impl_->stuck_; }
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 Stats Db::stats() const { return impl_->stats(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }

@@ -128,6 +128,8 @@ struct DbImpl {
 
   // commit.cc
   Status commit(WriteBatch& batch);
+  Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
+  Status commit_admitted(WriteBatch& batch);
 
   // read_path.cc
   Status get(const ReadView& view, const LookupKey& key, Found* found);
@@ -197,6 +199,8 @@ struct DbImpl {
   void retire_tree(TreePtr tree);
   // write_stall.cc
   Status admit(const WriteBatch& batch);
+  Status refuse(const WriteBatch& batch);
+  std::uint32_t wait_asked(const WriteBatch& batch, bool waited);
   Status stall(const WriteBatch& batch, std::uint32_t pressure);
   void update_pressure();
   void background_failed(const Status& status, const char* what);
@@ -293,6 +297,7 @@ struct DbImpl {
   std::atomic<StallReason> stall_reason_{StallReason::kNone};
   std::array<std::atomic<std::uint64_t>, 4> stall_micros_{};
   std::atomic<std::uint64_t> delay_debt_ns_{0};
+  std::atomic<std::uint64_t> next_slot_ns_{0};  ///< try_commit's slowdown: when what was let in so far is paid for
 };
 
 }  // namespace ebbtide

@@ -21,6 +21,7 @@ namespace {
 constexpr std::uint64_t kSlowestNsPerByte = 200;  // 5 MB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;                // of one batch
+constexpr std::uint64_t kStopPollMs = 10;                     // when a batch that may not sleep is to ask again
 constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record holds less than 2 GiB
 constexpr std::uint64_t kHealNs = 2'000'000'000;              // well inside the promised 5 s
 constexpr std::uint64_t kReserveDivisor = 20;                 // 5 % of the disk stays free
@@ -45,7 +46,8 @@ bool empties_database(const WriteBatch& batch) {
 
 }  // namespace
 
-Status DbImpl::admit(const WriteBatch& batch) {
+// What is refused whatever the pressure, and what a stop that cannot end refuses.
+Status DbImpl::refuse(const WriteBatch& batch) {
   if (batch.payload_bytes() > kMaxBatchBytes) {
     return Status::invalid_argument("a batch of " + std::to_string(batch.payload_bytes()) + " bytes; at most " +
                                     std::to_string(kMaxBatchBytes) + " can be written at once");
@@ -59,6 +61,14 @@ Status DbImpl::admit(const WriteBatch& batch) {
     if (disk_full_) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
     return Status::out_of_memory("storage.memory_budget is spent");
   }
+  if (stuck_.load(std::memory_order_relaxed) && slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && adds_data(batch)) {
+    return Status::no_space("too many sorted runs, and compactions fail; the log says why");
+  }
+  return Status::ok();
+}
+
+Status DbImpl::admit(const WriteBatch& batch) {
+  TRY(refuse(batch));
   const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
   if (pressure == 0 || empties_database(batch)) return Status::ok();
   auto& micros = stall_micros_[static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed))];
@@ -66,6 +76,32 @@ Status DbImpl::admit(const WriteBatch& batch) {
   Status status = stall(batch, pressure);
   micros.fetch_add((clock_.mono_ns() - began) / 1000, std::memory_order_relaxed);
   return status;
+}
+
+// For those who do not sleep here. Under a slowdown each batch gets the next free slot of a line that moves at the slowed rate, so
+// that however many clients wait, all together write no faster; the line is never longer than the longest wait.
+std::uint32_t DbImpl::wait_asked(const WriteBatch& batch, bool waited) {
+  const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
+  if (pressure == 0 || empties_database(batch)) return 0;
+  std::uint64_t ms = 0;
+  if (pressure >= 1000) {
+    if (stuck_.load(std::memory_order_relaxed)) return 0;  // what adds data was refused
+    ms = kStopPollMs;
+  } else if (!waited) {
+    const std::uint64_t now = clock_.mono_ns();
+    const std::uint64_t price = batch.payload_bytes() * kSlowestNsPerByte * pressure / 1000;
+    const std::uint64_t latest = now + kLongestSleepMs * kSleepNs;
+    std::uint64_t slot = next_slot_ns_.load(std::memory_order_relaxed), end = 0;
+    do {
+      end = std::min(std::max(slot, now) + price, latest);
+    } while (!next_slot_ns_.compare_exchange_weak(slot, end, std::memory_order_relaxed));
+    ms = (end - now) / kSleepNs;
+  }
+  if (ms != 0) {
+    auto& micros = stall_micros_[static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed))];
+    micros.fetch_add(ms * 1000, std::memory_order_relaxed);
+  }
+  return static_cast<std::uint32_t>(ms);
 }
 
 Status DbImpl::stall(const WriteBatch& batch, std::uint32_t pressure) {

@@ -62,6 +62,12 @@ class Db {
   /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB): nothing was written. May wait while the
   /// write stall is on, unless the batch empties a database; kNoSpace if that stall cannot end because compactions fail.
   Status commit(WriteBatch& batch);
+  /// As commit, for threads that must not wait: while the write stall holds the batch back nothing is written, the answer is kBusy
+  /// and `*wait_ms`, else 0, says after how many ms to try again. What a slowdown asks for is asked once a batch: `waited` says
+  /// that this one has waited, as long as it was told.
+  Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
+  /// Whether the write stall stops writes now. One load.
+  [[nodiscard]] bool writes_stopped() const;
   /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
   /// fsync is `always` (then the log thread does). Call at the end of each pass.
   void write_log();
