@@ -1,4 +1,4 @@
-// Engine time: what births, expiries and deadlines are measured in (DELETES, 1.5).
+// Engine time: what births, expiries and deadlines are measured in.
 //
 //   engine time = max(persisted high-water mark + boot clock since, wall clock)
 //
