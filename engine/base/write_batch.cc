@@ -12,6 +12,7 @@ constexpr std::size_t kTimeAt = 8, kReplicationAt = 16, kCountAt = 24;
 constexpr std::size_t kOpHeaderBytes = 6;  // kind, flags, tree
 
 bool has_value(OpKind kind) { return kind == OpKind::kPut || kind == OpKind::kHeader; }
+bool makes_tree(OpKind kind) { return kind == OpKind::kCreateTree || kind == OpKind::kFlushDatabase; }
 
 }  // namespace
 
@@ -21,7 +22,8 @@ void WriteBatch::clear() {
   rep_.assign(kHeaderBytes, '\0');
   shared_.clear();
   shared_bytes_ = 0;
-  count_ = 0;
+  count_ = flushes_ = 0;
+  longest_key_ = 0;
   relied_expiry_ = 0;
 }
 
@@ -32,6 +34,11 @@ void WriteBatch::begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree) {
   store_fixed<std::uint32_t>(rep_.data() + kCountAt, ++count_);
 }
 
+void WriteBatch::put_key(Bytes key) {
+  longest_key_ = std::max(longest_key_, key.size());
+  put_bytes(&rep_, key);
+}
+
 void WriteBatch::put(DatabaseId database, Bytes key, Bytes value, const PutOptions& options) {
   if (value.size() > kLargeValueBytes) {
     put_shared(database, key, std::make_shared<const std::string>(value), options);
@@ -39,7 +46,7 @@ void WriteBatch::put(DatabaseId database, Bytes key, Bytes value, const PutOptio
   }
   const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
   begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
-  put_bytes(&rep_, key);
+  put_key(key);
   if (stamped) put_u64(&rep_, options.stamp);
   if (expires) put_u64(&rep_, options.expiry);
   put_bytes(&rep_, value);
@@ -52,7 +59,7 @@ void WriteBatch::put_shared(DatabaseId database, Bytes key, SharedValue value, c
   }
   const bool stamped = options.stamp != kNoStamp, expires = options.expiry != 0;
   begin_op(OpKind::kPut, static_cast<std::uint8_t>((stamped ? kHasStamp : 0) | (expires ? kHasExpiry : 0)), database);
-  put_bytes(&rep_, key);
+  put_key(key);
   if (stamped) put_u64(&rep_, options.stamp);
   if (expires) put_u64(&rep_, options.expiry);
   put_varint(&rep_, value->size());
@@ -62,17 +69,18 @@ void WriteBatch::put_shared(DatabaseId database, Bytes key, SharedValue value, c
 
 void WriteBatch::del(DatabaseId database, Bytes key) {
   begin_op(OpKind::kTombstone, 0, database);
-  put_bytes(&rep_, key);
+  put_key(key);
 }
 
 void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end) {
   if (!end.empty() && start >= end) return;
   begin_op(OpKind::kRangeTombstone, 0, database);
-  put_bytes(&rep_, start);
-  put_bytes(&rep_, end);
+  put_key(start);
+  put_key(end);
 }
 
 void WriteBatch::flush_database(DatabaseId database) {
+  ++flushes_;
   begin_op(OpKind::kFlushDatabase, 0, database);
   put_u32(&rep_, database);
   put_u32(&rep_, kNoTree);
@@ -84,8 +92,8 @@ void WriteBatch::swap_databases(DatabaseId a, DatabaseId b) {
   put_u32(&rep_, b);
 }
 
-void WriteBatch::create_tree(DatabaseId database, TreeId tree) {
-  begin_op(OpKind::kCreateTree, 0, tree);
+void WriteBatch::create_tree(DatabaseId database, TreeId tree, StampMode mode) {
+  begin_op(OpKind::kCreateTree, static_cast<std::uint8_t>(mode), tree);
   put_u32(&rep_, database);
 }
 
@@ -112,7 +120,12 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
   std::uint32_t a = 0, b = 0;
   if (!get_u8(in, &kind) || !get_u8(in, &shape->flags) || !get_u32(in, &op->tree)) return false;
   op->kind = static_cast<OpKind>(kind);
-  if (shape->flags != 0 && !has_value(op->kind)) return false;
+  if (makes_tree(op->kind)) {
+    if (shape->flags > static_cast<std::uint8_t>(kLastStampMode)) return false;
+    op->mode = static_cast<StampMode>(shape->flags);
+  } else if (shape->flags != 0 && !has_value(op->kind)) {
+    return false;
+  }
   switch (op->kind) {
     case OpKind::kPut:
     case OpKind::kHeader:
@@ -168,11 +181,18 @@ bool WriteBatch::next_op(std::size_t* cursor, Op* op) const {
   return true;
 }
 
-void WriteBatch::set_op_tree(std::size_t op_cursor_before, TreeId tree, TreeId old_tree) {
+void WriteBatch::set_op_tree(std::size_t op_cursor_before, TreeId tree) {
   const std::size_t at = op_cursor_before == 0 ? kHeaderBytes : op_cursor_before;
   ASSERT(at + kOpHeaderBytes <= rep_.size());
   store_fixed(rep_.data() + at + 2, tree);
-  if (static_cast<OpKind>(rep_[at]) == OpKind::kFlushDatabase) store_fixed(rep_.data() + at + kOpHeaderBytes + 4, old_tree);
+}
+
+void WriteBatch::set_flush_trees(std::size_t op_cursor_before, TreeId tree, StampMode mode, TreeId old_tree) {
+  const std::size_t at = op_cursor_before == 0 ? kHeaderBytes : op_cursor_before;
+  ASSERT(at + kOpHeaderBytes + 8 <= rep_.size() && static_cast<OpKind>(rep_[at]) == OpKind::kFlushDatabase);
+  store_fixed(rep_.data() + at + 1, static_cast<std::uint8_t>(mode));
+  store_fixed(rep_.data() + at + 2, tree);
+  store_fixed(rep_.data() + at + kOpHeaderBytes + 4, old_tree);
 }
 
 void WriteBatch::append_payload(std::vector<Bytes>* pieces) const {
@@ -203,6 +223,8 @@ Result<WriteBatch> WriteBatch::parse(std::string payload) {
     const bool good =
         decode_op(&in, &op, &shape) && (!has_value(op.kind) || shape.value_length <= in.size()) && op.key.size() <= kMaxKeyBytes;
     if (!good) return Status::corruption("write batch: malformed operation at byte " + std::to_string(at));
+    batch.longest_key_ = std::max({batch.longest_key_, op.key.size(), op.end.size()});
+    batch.flushes_ += op.kind == OpKind::kFlushDatabase ? 1 : 0;
     in.remove_prefix(shape.value_length);
     ++count;
   }

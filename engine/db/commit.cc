@@ -149,7 +149,7 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
     TreePtr old = database_trees_[a];
     TreePtr fresh = make_tree(versions_->new_tree(), a, tree_settings_[a].stamp);
     trees_[fresh->id] = fresh;
-    batch.set_op_tree(at, fresh->id, old == nullptr ? kNoTree : old->id);
+    batch.set_flush_trees(at, fresh->id, fresh->stamp, old == nullptr ? kNoTree : old->id);
     inserts->remapped.emplace_back(a, fresh.get());
     database_trees_[a] = std::move(fresh);
     if (old != nullptr) drop_tree(std::move(old));
@@ -173,7 +173,7 @@ Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts)
   TreePtr fresh = make_tree(versions_->new_tree(), database, tree_settings_[database].stamp);
   trees_[fresh->id] = fresh;
   WriteBatch create;
-  create.create_tree(database, fresh->id);
+  create.create_tree(database, fresh->id, fresh->stamp);
   create.set_header(next_seq_, time, 0);
   ++next_seq_;
   databases_seq_ = create.last_seq();

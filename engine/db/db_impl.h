@@ -216,6 +216,7 @@ struct DbImpl {
   Status open_manifest();
   Status start_time();
   Status open_trees(SeqNum* last_seq) REQUIRES(commit_mutex_);
+  void compare_stamp_modes() REQUIRES(commit_mutex_);
   Status start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq);
   Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
   Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);

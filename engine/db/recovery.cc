@@ -12,6 +12,21 @@
 #include "wal/log_reader.h"
 
 namespace ebbtide {
+namespace {
+
+const char* mode_name(StampMode mode) {
+  switch (mode) {
+    case StampMode::kWriteTime:
+      return "write_time";
+    case StampMode::kExpireTime:
+      return "expire_time";
+    case StampMode::kExplicit:
+      return "explicit";
+  }
+  return "unknown";
+}
+
+}  // namespace
 
 DbImpl::DbImpl(const Settings& settings, const Components& components)
     : settings_(settings),
@@ -64,6 +79,7 @@ Status DbImpl::open() {
     TRY(open_trees(&last_seq));
     TRY(replay_log(&segments, &last_seq));
     next_seq_ = last_seq + 1;
+    compare_stamp_modes();
   }
   visible_seq_ = last_seq;
   TRY(remove_leftovers());
@@ -154,6 +170,17 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
   }
   for (const auto& [database, id] : versions_->databases()) map_database(database, trees_.at(id));  // the manifest was checked
   return Status::ok();
+}
+
+// A tree's mode is fixed when it is made: what its values have as D could not be made anew.
+void DbImpl::compare_stamp_modes() {
+  for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
+    const TreePtr& tree = database_trees_[d];
+    if (tree == nullptr || tree->stamp == tree_settings_[d].stamp) continue;
+    say(Severity::kWarning, "database " + std::to_string(d) + " was made with the stamp mode " + mode_name(tree->stamp) +
+                                " and keeps it; the configured mode " + mode_name(tree_settings_[d].stamp) +
+                                " takes effect when the database is flushed");
+  }
 }
 
 Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq) {
@@ -273,7 +300,7 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
       if (TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr; old != nullptr) {
         drop_tree(std::move(old));
       }
-      TreePtr fresh = make_tree(op.tree, a, tree_settings_[a].stamp);
+      TreePtr fresh = make_tree(op.tree, a, op.mode);
       trees_[op.tree] = fresh;
       map_database(a, std::move(fresh));
       continue;

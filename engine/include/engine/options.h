@@ -22,8 +22,6 @@ class EventListener;   // events.h
 enum class FsyncMode : std::uint8_t { kAlways, kEverySecond, kNo };
 /// Numbers are part of the file formats.
 enum class Compression : std::uint8_t { kNone = 0, kLz4 = 1, kZstd = 2 };
-/// Numbers are part of the file formats.
-enum class StampMode : std::uint8_t { kWriteTime = 0, kExpireTime = 1, kExplicit = 2 };
 enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombstones, kOldest };
 enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
 enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };

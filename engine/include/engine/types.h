@@ -28,7 +28,8 @@ using DatabaseId = std::uint32_t;
 /// Identity of a sorted run inside its tree; it survives merges into the run. 0 is no run.
 using RunId = std::uint64_t;
 
-/// Milliseconds of engine time (Unix epoch; see DELETES, engine time). 0 is "none" wherever a time is optional.
+/// Milliseconds of engine time: Unix time that never goes back, over restarts either (engine/docs/decisions/0002-engine-time.md).
+/// 0 is "none" wherever a time is optional.
 using Millis = std::uint64_t;
 
 /// The delete key D: a 63-bit unsigned number that an entry may carry beside its sort key. Users see it as the stamp.
@@ -43,6 +44,14 @@ enum class EntryKind : std::uint8_t {
   kValue = 2,      ///< a plain value
   kHeader = 3,     ///< the header of a collection, whose elements lie under the same key
 };
+
+/// Where the delete key of a tree's values comes from. Fixed for the life of a tree. The numbers are part of the file formats.
+enum class StampMode : std::uint8_t {
+  kWriteTime = 0,   ///< engine time of the write
+  kExpireTime = 1,  ///< the expiry; none without one
+  kExplicit = 2,    ///< what the write says; none if it says nothing
+};
+inline constexpr StampMode kLastStampMode = StampMode::kExplicit;
 
 /// A range of keys, `start` included, `end` not. An empty `end` means "no upper bound".
 struct KeyRange {

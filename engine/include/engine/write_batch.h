@@ -7,7 +7,7 @@
 //
 // Layout of the payload (little endian; engine/docs/formats.md has the grammar):
 //   header : first_seq u64, time u64, replication_id u64, count u32, reserved u32     (kHeaderBytes)
-//   op     : op kind u8, flags u8, tree u32, then by kind
+//   op     : op kind u8, flags u8, tree u32, then by kind    (flags: what a put carries; of flush and create, the stamp mode)
 //            put/header : key (varint length, bytes), [stamp u64], [expiry u64], value (varint length, bytes)
 //            tombstone  : key
 //            range      : start, end ("" = no upper bound)
@@ -66,6 +66,7 @@ class WriteBatch {
     DeleteKey stamp = kNoStamp;
     Millis expiry = 0;
     std::uint64_t lo = 0, hi = 0;  ///< secondary delete: delete-key range; else database numbers or the old tree
+    StampMode mode{};              ///< flush, create: of the new tree
   };
 
   WriteBatch();
@@ -85,7 +86,7 @@ class WriteBatch {
   void flush_database(DatabaseId database);
   void swap_databases(DatabaseId a, DatabaseId b);
   /// Engine internal: a tree's first write is preceded by this.
-  void create_tree(DatabaseId database, TreeId tree);
+  void create_tree(DatabaseId database, TreeId tree, StampMode mode);
 
   /// The commit fails with kRetry if engine time has reached `expiry` by then: call for each expiry that the handler took as
   /// not yet passed.
@@ -98,6 +99,10 @@ class WriteBatch {
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// Bytes of the WAL payload, shared values included.
   [[nodiscard]] std::size_t payload_bytes() const { return rep_.size() + shared_bytes_; }
+  /// Of the longest key, or end of a range, among the operations.
+  [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
+  /// Number of operations that empty a database.
+  [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
 
   // --- set by commit, or read from the log
   [[nodiscard]] SeqNum first_seq() const;
@@ -109,8 +114,10 @@ class WriteBatch {
 
   /// Walks the operations. `cursor` starts at 0; false at the end. The batch must be well formed (built here or parsed).
   bool next_op(std::size_t* cursor, Op* op) const;
-  /// Replaces the tree (and, for a flush, the old tree) of the operation that next_op just returned, in place.
-  void set_op_tree(std::size_t op_cursor_before, TreeId tree, TreeId old_tree = kNoTree);
+  /// Replaces the tree of the operation that next_op just returned, in place.
+  void set_op_tree(std::size_t op_cursor_before, TreeId tree);
+  /// The same of a flush: its new tree, that tree's stamp mode, and the old tree.
+  void set_flush_trees(std::size_t op_cursor_before, TreeId tree, StampMode mode, TreeId old_tree);
 
   /// Appends the payload as pieces in order; they point into the batch.
   void append_payload(std::vector<Bytes>* pieces) const;
@@ -123,11 +130,13 @@ class WriteBatch {
     SharedValue value;
   };
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
+  void put_key(Bytes key);
 
   std::string rep_;  ///< header and operations, without the shared values' bytes
   std::vector<Shared> shared_;
   std::size_t shared_bytes_ = 0;
-  std::uint32_t count_ = 0;
+  std::uint32_t count_ = 0, flushes_ = 0;
+  std::size_t longest_key_ = 0;
   Millis relied_expiry_ = 0;
 };
 

@@ -25,7 +25,7 @@ WriteBatch sample() {
   batch.delete_range(2, "a", "");
   batch.flush_database(4);
   batch.swap_databases(5, 6);
-  batch.create_tree(7, 70);
+  batch.create_tree(7, 70, StampMode::kExpireTime);
   batch.set_header(100, 5000, 42);
   return batch;
 }
@@ -56,6 +56,7 @@ TEST_CASE("a batch is read back as it was written, values that it only refers to
     CHECK(left.expiry == right.expiry);
     CHECK(left.lo == right.lo);
     CHECK(left.hi == right.hi);
+    CHECK(left.mode == right.mode);
     CHECK((left.shared != nullptr) == (left.value.size() > kLargeValueBytes));
     CHECK(right.shared == nullptr);
     ++count;
@@ -86,7 +87,7 @@ TEST_CASE("trees are filled in where the operation is") {
   batch.set_op_tree(0, 11);
   const std::size_t second = cursor;
   REQUIRE(batch.next_op(&cursor, &op));
-  batch.set_op_tree(second, 22, 21);
+  batch.set_flush_trees(second, 22, StampMode::kExplicit, 21);
   cursor = 0;
   REQUIRE(batch.next_op(&cursor, &op));
   CHECK(op.tree == 11);
@@ -95,6 +96,7 @@ TEST_CASE("trees are filled in where the operation is") {
   CHECK(op.tree == 22);
   CHECK(op.lo == 2);
   CHECK(op.hi == 21);
+  CHECK(op.mode == StampMode::kExplicit);
 }
 
 TEST_CASE("the earliest expiry that was relied on counts") {

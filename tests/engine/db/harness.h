@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <engine/db.h>
+#include <engine/events.h>
 #include <catch2/catch.hpp>
 
 #include "base/background_pool.h"
@@ -35,6 +36,21 @@ class WatchedFileSystem final : public InterposedFileSystem {
   bool inside_ = false;
 };
 
+/// Keeps what the engine says.
+class Listener final : public EventListener {
+ public:
+  void on_message(Severity severity, const std::string& text) override {
+    if (severity >= Severity::kWarning) warnings.push_back(text);
+  }
+  [[nodiscard]] bool heard(const std::string& part) const {
+    for (const std::string& text : warnings) {
+      if (text.find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+  std::vector<std::string> warnings;
+};
+
 struct Harness {
   explicit Harness(Settings s = small()) : settings(std::move(s)) { use(std::make_unique<MemoryFileSystem>()); }
   ~Harness() { db.reset(); }
@@ -58,6 +74,7 @@ struct Harness {
     components.fs = faults.get();
     components.clock = &clock;
     components.background = &pool;
+    components.events = &events;
     components.seed = 1;
     auto opened = Db::open(settings, components);
     if (!opened.is_ok()) return opened.status();
@@ -152,7 +169,15 @@ struct Harness {
     }
   }
 
+  /// The stamp of a key that is there; kNoStamp if it has none.
+  DeleteKey stamp(DatabaseId d, Bytes key) {
+    Found found;
+    REQUIRE(db->lease(d).get({key, hash_key(key)}, &found).is_ok());
+    return found.stamp;
+  }
+
   Settings settings;
+  Listener events;
   SimulatedClock clock;
   ManualPool pool;
   std::unique_ptr<MemoryFileSystem> files;

@@ -1,0 +1,66 @@
+// Which settings a tree has: the stamp mode that it was made with, and all else from the number of its database.
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+Settings with_stamp(StampMode mode) {
+  Settings s = Harness::small();
+  s.tree.stamp = mode;
+  return s;
+}
+
+SeqNum put_stamped(Harness& h, DatabaseId d, Bytes key, DeleteKey stamp) {
+  WriteBatch batch;
+  batch.put(d, key, "v", {stamp, 0});
+  return h.write(batch);
+}
+
+SeqNum flush_database(Harness& h, DatabaseId d) {
+  WriteBatch batch;
+  batch.flush_database(d);
+  return h.write(batch);
+}
+
+}  // namespace
+
+TEST_CASE("the stamp mode of a tree is the one it was made with, also if only the log knows of the tree") {
+  Harness h(with_stamp(StampMode::kExplicit));
+  h.open();
+  put_stamped(h, 0, "k", 77);
+  put_stamped(h, 1, "k", 1);
+  flush_database(h, 1);
+  put_stamped(h, 1, "k", 78);
+  SECTION("the manifest has not heard of it") {}
+  SECTION("the manifest has") { h.settle(); }
+  SECTION("its values are in tables") {
+    REQUIRE(h.db->flush(0).is_ok());
+    REQUIRE(h.db->flush(1).is_ok());
+  }
+  h.settings.tree.stamp = StampMode::kWriteTime;
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(h.stamp(0, "k") == 77);
+  CHECK(h.stamp(1, "k") == 78);
+  CHECK(h.events.heard("database 0 was made with the stamp mode explicit"));
+  put_stamped(h, 0, "later", 79);
+  CHECK(h.stamp(0, "later") == 79);
+  // A database that is emptied takes the configured mode, for good.
+  flush_database(h, 0);
+  put_stamped(h, 0, "k", 80);
+  CHECK(h.stamp(0, "k") == h.db->now());
+  h.settings.tree.stamp = StampMode::kExplicit;
+  const Millis written = h.db->now();
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(h.stamp(0, "k") == written);
+}
+
+TEST_CASE("an open whose configuration agrees with the trees says nothing of stamp modes") {
+  Harness h(with_stamp(StampMode::kExplicit));
+  h.open();
+  put_stamped(h, 0, "k", 77);
+  h.reopen();
+  CHECK(h.events.warnings.empty());
+}
