@@ -155,6 +155,9 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
     if (old != nullptr) drop_tree(std::move(old));
   } else {
     std::swap(database_trees_[a], database_trees_[b]);
+    for (const DatabaseId d : {a, b}) {
+      if (database_trees_[d] != nullptr) adopt_settings(*database_trees_[d], d);
+    }
     inserts->remapped.emplace_back(a, database_trees_[a].get());
     inserts->remapped.emplace_back(b, database_trees_[b].get());
   }
@@ -188,11 +191,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   auto tree = std::make_shared<Tree>();
   tree->id = id;
   tree->stamp = stamp;
-  tree->settings = tree_settings_[database];
-  tree->settings.stamp = stamp;
-  auto policy = make_policy(tree->settings.policy);
-  ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");
-  tree->policy = std::move(policy).value();
+  adopt_settings(*tree, database);
   auto view = std::make_shared<TreeView>();
   view->tree = id;
   view->stamp = stamp;
@@ -207,6 +206,17 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   MutexLock lock(state_mutex_);
   publish_view(*tree, std::move(view));
   return tree;
+}
+
+// Settings belong to the number of a database: a tree that comes to another number by SWAPDB takes that number's, as it would at
+// the next start. Only the stamp mode stays with the tree.
+void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
+  auto policy = make_policy(tree_settings_[database].policy);
+  ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");
+  MutexLock lock(state_mutex_);
+  tree.settings = tree_settings_[database];
+  tree.settings.stamp = tree.stamp;
+  tree.policy = std::move(policy).value();
 }
 
 void DbImpl::drop_tree(TreePtr tree) {

@@ -118,16 +118,12 @@ Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {
 
 Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) {
   TRY(validate(settings));
-  TRY_ASSIGN(policy, make_policy(settings.policy));
+  TRY(make_policy(settings.policy).status());
   if (database >= impl_->settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
   MutexLock commit_lock(impl_->commit_mutex_);
   impl_->tree_settings_[database] = settings;
   const TreePtr tree = impl_->database_trees_[database];
-  if (tree == nullptr) return Status::ok();
-  MutexLock lock(impl_->state_mutex_);
-  tree->settings = settings;
-  tree->settings.stamp = tree->stamp;
-  tree->policy = std::move(policy);
+  if (tree != nullptr) impl_->adopt_settings(*tree, database);
   return Status::ok();
 }
 

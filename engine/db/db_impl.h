@@ -184,6 +184,7 @@ struct DbImpl {
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
   void drop_tree(TreePtr tree) REQUIRES(commit_mutex_);
+  void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
   Status install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) REQUIRES(manifest_mutex_);
   static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
   [[nodiscard]] Plan next_drop(const Tree& tree) const REQUIRES(state_mutex_);
@@ -277,7 +278,7 @@ struct DbImpl {
   SeqNum next_seq_ GUARDED_BY(commit_mutex_) = 1;
   Millis last_time_ GUARDED_BY(commit_mutex_) = 0;
   std::vector<TreePtr> database_trees_ GUARDED_BY(commit_mutex_);      ///< as the next batch sees them
-  std::vector<TreeSettings> tree_settings_ GUARDED_BY(commit_mutex_);  ///< by database, for trees to come
+  std::vector<TreeSettings> tree_settings_ GUARDED_BY(commit_mutex_);  ///< by database: of whichever tree it has
   std::map<TreeId, TreePtr> trees_ GUARDED_BY(commit_mutex_);          ///< live ones
   std::vector<TreePtr> dropped_trees_ GUARDED_BY(commit_mutex_);       ///< in the manifest still
   SeqNum databases_seq_ GUARDED_BY(commit_mutex_) = 0;                 ///< last operation on the mapping of databases

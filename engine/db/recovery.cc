@@ -295,6 +295,9 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
         TreePtr tree_a = database_trees_[a], tree_b = database_trees_[b];
         map_database(a, tree_b);
         map_database(b, tree_a);
+        for (const DatabaseId d : {a, b}) {
+          if (database_trees_[d] != nullptr) adopt_settings(*database_trees_[d], d);
+        }
         continue;
       }
       if (TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr; old != nullptr) {

@@ -107,7 +107,8 @@ class Db {
   Result<VerifyReport> verify(DatabaseId database);
   /// Number of keys in a range, by walking it.
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
-  /// New settings for a database's tree, from the next job on. The stamp mode of a tree that exists stays as it is.
+  /// New settings for a database's tree, from the next job on. They belong to the number: SWAPDB changes which tree has them. The
+  /// stamp mode of a tree that exists stays as it is, wherever it goes; the database's next tree takes the new one.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
   Status set_fsync(FsyncMode mode);
   Status set_memory_budget(std::uint64_t bytes);

@@ -64,3 +64,52 @@ TEST_CASE("an open whose configuration agrees with the trees says nothing of sta
   h.reopen();
   CHECK(h.events.warnings.empty());
 }
+
+TEST_CASE("settings belong to the number of a database: SWAPDB gives them to the other tree at once, and a restart agrees") {
+  Settings settings = Harness::small();
+  settings.overrides[1] = settings.tree;
+  settings.overrides[1].policy.name = "leveling";
+  settings.overrides[1].stamp = StampMode::kExplicit;
+  Harness h(settings);
+  h.open();
+  h.put(0, "zero", "v");
+  put_stamped(h, 1, "one", 77);
+  h.settle();
+  WriteBatch batch;
+  batch.swap_databases(0, 1);
+  h.write(batch);
+  const auto expect = [&] {
+    CHECK(h.get(0, "one") == "v");
+    CHECK(h.db->tree_info(0)->policy == "one_leveling");
+    CHECK(h.db->tree_info(1)->policy == "leveling");
+    CHECK(h.stamp(0, "one") == 77);  // the mode went along with the tree
+  };
+  expect();
+  SECTION("killed before the manifest heard of the swap") {
+    h.crash(CrashMode::kEverything, 1);
+    h.open();
+  }
+  SECTION("restarted") {
+    h.settle();
+    h.reopen();
+  }
+  expect();
+  put_stamped(h, 0, "more", 78);
+  CHECK(h.stamp(0, "more") == 78);
+}
+
+TEST_CASE("a database that has no tree yet takes part in a swap of settings like any other") {
+  Settings settings = Harness::small();
+  settings.overrides[1] = settings.tree;
+  settings.overrides[1].policy.name = "leveling";
+  Harness h(settings);
+  h.open();
+  h.put(1, "k", "v");
+  CHECK(h.db->tree_info(1)->policy == "leveling");
+  WriteBatch batch;
+  batch.swap_databases(1, 0);
+  h.write(batch);
+  CHECK(h.db->tree_info(0)->policy == "one_leveling");
+  CHECK(h.db->tree_info(1)->policy == "leveling");
+  CHECK(h.get(0, "k") == "v");
+}
