@@ -25,26 +25,43 @@ void DbImpl::submit(Priority priority, BackgroundPool::Task task) {
 }
 
 void DbImpl::schedule_compactions(const TreePtr& tree) {
+  while (std::optional<RunningJob> job = next_job(tree)) {
+    submit(Priority::kLow, [this, tree, job = std::move(*job)] { run_job(tree, job); });
+  }
+}
+
+bool DbImpl::may_compact(const Tree& tree) const {
+  if (closing_ || tree.dropped || tree.view_owner == nullptr || compactions_paused_ > 0) return false;
+  if (!background_error_.is_ok() || tree.jobs.running() >= pool_->width()) return false;
+  return tree.compaction_error.is_ok() || clock_.mono_ns() >= tree.compaction_retry_ns;
+}
+
+// The plan is made without a lock, of tables that stay as they are, and holds only if the tree still has them.
+std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
   for (;;) {
-    std::optional<RunningJob> job;
+    std::shared_ptr<const TablesView> tables;
+    std::shared_ptr<const Policy> policy;
+    TreeSettings settings;
     {
       MutexLock lock(state_mutex_);
-      if (closing_ || tree->dropped || tree->view_owner == nullptr || compactions_paused_ > 0) return;
-      if (!background_error_.is_ok() || tree->jobs.running() >= pool_->width()) return;
-      if (!tree->compaction_error.is_ok() && clock_.mono_ns() < tree->compaction_retry_ns) return;
-      const Version& version = *tree->view_owner->tables->version;
-      const Millis now = time_.now();
-      Plan plan = next_drop(*tree);
-      if (plan.empty()) {
-        TreeShape shape = version.shape(settings_.memtable_size, tree->settings.file_size, tree->settings.delete_deadline, now,
-                                        [](FileNum) { return false; });
-        plan = tree->jobs.next(*tree->policy, {now, tree->settings.file_choice}, std::move(shape));
-      }
-      if (plan.empty()) return;
-      job = tree->jobs.start(plan, version);
-      if (!job) return;  // a running job is in its way; its end asks again
+      if (!may_compact(*tree)) return std::nullopt;
+      tables = tree->view_owner->tables;
+      if (tables->runs.empty()) return std::nullopt;
+      policy = tree->policy;
+      settings = tree->settings;
     }
-    submit(Priority::kLow, [this, tree, job = std::move(*job)] { run_job(tree, job); });
+    const Millis now = time_.now();
+    Plan plan = next_drop(*tree, *tables);
+    if (plan.empty()) {
+      TreeShape shape = tables->version->shape(settings_.memtable_size, settings.file_size, settings.delete_deadline, now,
+                                               [](FileNum) { return false; });
+      plan = tree->jobs.next(*policy, {now, settings.file_choice}, std::move(shape));
+    }
+    if (plan.empty()) return std::nullopt;
+    MutexLock lock(state_mutex_);
+    if (!may_compact(*tree)) return std::nullopt;
+    if (tree->view_owner->tables != tables) continue;
+    return tree->jobs.start(plan, *tables->version);  // nothing if a running job is in its way; its end asks again
   }
 }
 
@@ -112,18 +129,27 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     background_failed(committed, "compaction");
     return committed;
   }
-  return install(tree, opened);
+  return install(*tree, opened, 0);
 }
 
-Status DbImpl::install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) {
-  MutexLock lock(state_mutex_);
-  if (tree->view_owner == nullptr) return Status::aborted("");
-  auto view = std::make_shared<TreeView>(*tree->view_owner);
-  const std::shared_ptr<const TablesView> old = view->tables;
-  auto tables = make_tables_view(versions_->tree(tree->id), old.get(), opened);
+// The tree's tables as the manifest has them now, and its oldest memtables gone, in one step. Only who holds manifest_mutex_
+// changes the tables of a view, so they are put together before the lock.
+Status DbImpl::install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed) {
+  std::shared_ptr<const TablesView> old;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.view_owner == nullptr) return Status::aborted("");
+    old = tree.view_owner->tables;
+  }
+  auto tables = make_tables_view(versions_->tree(tree.id), old.get(), opened);
   ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
+  MutexLock lock(state_mutex_);
+  auto view = std::make_shared<TreeView>(*tree.view_owner);
   view->tables = std::move(tables).value();
-  publish_view(*tree, std::move(view));
+  view->memtables.resize(view->memtables.size() - flushed);
+  tree.frozen.erase(tree.frozen.begin(), tree.frozen.begin() + static_cast<std::ptrdiff_t>(flushed));
+  publish_view(tree, std::move(view));
+  progress_.notify_all();
   return Status::ok();
 }
 
@@ -158,7 +184,9 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(
         tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), &obsolete_sink_));
       }
       view->memory_bytes += tables.back()->reader->memory_bytes();
+      view->file_bytes += file->data_bytes + file->metadata_bytes;
     }
+    if (run.level == version->runs.front().level) ++view->newest_level_runs;
     view->runs.emplace_back(run, std::move(tables));
   }
   for (const auto& [file, table] : have) table->obsolete.store(true, std::memory_order_release);

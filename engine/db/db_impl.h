@@ -6,6 +6,7 @@
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
 //
 // Locks, in the order they may nest:
+//   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
 //   commit_mutex_    the short critical section of a commit: next_seq_, databases, active memtables
@@ -69,8 +70,28 @@ struct Tree {
   std::uint64_t compaction_retry_ns = 0;
 
   JobRegistry jobs;  ///< own synchronization
+
+  /// What compactions owe, and of what that was computed: it is computed anew only when that changes.
+  struct Debt {
+    VersionPtr version;
+    std::shared_ptr<const Policy> policy;
+    std::uint64_t file_size = 0;
+    std::uint64_t debt_bytes = 0, data_bytes = 0;
+  };
+  Debt debt;  ///< guarded by pressure_mutex_
 };
 using TreePtr = std::shared_ptr<Tree>;
+
+/// What pressure and statistics need of a tree, as of one moment.
+struct TreeLoad {
+  TreePtr tree;
+  std::shared_ptr<const TreeView> view;
+  std::shared_ptr<const Policy> policy;
+  std::uint64_t file_size = 0;
+  bool compactions_fail = false;
+  [[nodiscard]] std::uint64_t memtable_bytes() const;
+  [[nodiscard]] std::uint64_t frozen_bytes() const;  ///< of memtables that wait to be flushed
+};
 
 /// Tables built by a flush, before their edit is committed.
 struct BuiltFlush {
@@ -166,7 +187,6 @@ struct DbImpl {
   Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
   Status build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
-  void install_flush(const BuiltFlush& built) REQUIRES(manifest_mutex_);
   void unlink_tables(const std::vector<FileMeta>& tables);
   void disown_tables(const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
   void schedule_database_changes();
@@ -180,14 +200,17 @@ struct DbImpl {
   // compactions.cc
   void submit(Priority priority, BackgroundPool::Task task);
   void schedule_compactions(const TreePtr& tree);
+  [[nodiscard]] bool may_compact(const Tree& tree) const REQUIRES(state_mutex_);
+  std::optional<RunningJob> next_job(const TreePtr& tree);
   void run_job(const TreePtr& tree, const RunningJob& job);
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
   void drop_tree(TreePtr tree) REQUIRES(commit_mutex_);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
-  Status install(const TreePtr& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) REQUIRES(manifest_mutex_);
+  Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
+      REQUIRES(manifest_mutex_);
   static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
-  [[nodiscard]] Plan next_drop(const Tree& tree) const REQUIRES(state_mutex_);
+  [[nodiscard]] Plan next_drop(const Tree& tree, const TablesView& tables) const;
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
@@ -204,11 +227,14 @@ struct DbImpl {
   std::uint32_t wait_asked(const WriteBatch& batch, bool waited);
   Status stall(const WriteBatch& batch, std::uint32_t pressure);
   void update_pressure();
+  [[nodiscard]] std::vector<TreeLoad> tree_loads();
+  const Tree::Debt& debt_of(const TreeLoad& load) REQUIRES(pressure_mutex_);
+  void divide_memory(std::uint64_t memtables, std::uint64_t tables) REQUIRES(pressure_mutex_);
   void background_failed(const Status& status, const char* what);
   void heal();
   Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
   void advance_time_mark();
-  void look_at_disk(const std::vector<TreePtr>& trees);
+  void look_at_disk(const std::vector<TreeLoad>& loads);
   void relieve_log();
   void relieve_memory();
   void say(Severity severity, const std::string& text);
@@ -268,7 +294,8 @@ struct DbImpl {
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
-  Mutex tick_mutex_;  ///< before all others; one tick at a time
+  Mutex tick_mutex_;      ///< before all others; one tick at a time
+  Mutex pressure_mutex_;  ///< or an older measurement could replace a newer one
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
   std::vector<TableFiles> disowned_

@@ -169,26 +169,14 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     for (const BuiltFlush::Of& of : built->of) disown_tables(of.outputs);
     return status;
   }
-  install_flush(*built);
+  // The memtables go in the same step in which the tables come: no view has both or neither.
+  for (const BuiltFlush::Of& of : built->of) {
+    const Status installed = install(*of.tree, built->opened, of.memtables);
+    ASSERT_MSG(installed.is_ok(), "a tree that the manifest has");
+  }
   finish_database_changes(std::move(changes));
   remove_old_segments();
   return Status::ok();
-}
-
-// The memtables go in the same step in which the tables come: no view has both or neither.
-void DbImpl::install_flush(const BuiltFlush& built) {
-  MutexLock lock(state_mutex_);
-  for (const BuiltFlush::Of& of : built.of) {
-    Tree& tree = *of.tree;
-    auto view = std::make_shared<TreeView>(*tree.view_owner);
-    tree.frozen.erase(tree.frozen.begin(), tree.frozen.begin() + static_cast<std::ptrdiff_t>(of.memtables));
-    view->memtables.resize(view->memtables.size() - of.memtables);
-    auto tables = make_tables_view(versions_->tree(tree.id), view->tables.get(), built.opened);
-    ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
-    view->tables = std::move(tables).value();
-    publish_view(tree, std::move(view));
-  }
-  progress_.notify_all();
 }
 
 void DbImpl::unlink_tables(const std::vector<FileMeta>& tables) {

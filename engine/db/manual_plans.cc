@@ -63,8 +63,7 @@ Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool
   return plan;
 }
 
-Plan DbImpl::next_drop(const Tree& tree) const {
-  const TablesView& tables = *tree.view_owner->tables;
+Plan DbImpl::next_drop(const Tree& tree, const TablesView& tables) const {
   std::map<FileNum, const TableReader*> ranged;  // the tables that have range tombstones
   for (const RunView& run : tables.runs) {
     for (std::size_t i = 0; i < run.tables().size(); ++i) {

@@ -47,18 +47,14 @@ Stats DbImpl::stats() {
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();
-  const std::vector<TreePtr> trees = live_trees();
+  for (const TreeLoad& load : tree_loads()) {
+    s.memtable_bytes += load.memtable_bytes();
+    s.table_bytes += load.view->tables->memory_bytes;
+    s.table_live_bytes += load.view->tables->file_bytes;
+  }
   MutexLock lock(state_mutex_);
   s.read_only = !background_error_.is_ok();
   s.read_only_reason = background_error_.is_ok() ? "" : background_error_.to_string();
-  for (const TreePtr& tree : trees) {
-    if (tree->view_owner == nullptr) continue;
-    for (const auto& memtable : tree->view_owner->memtables) s.memtable_bytes += memtable->memory_bytes();
-    s.table_bytes += tree->view_owner->tables->memory_bytes;
-    for (const Run& run : tree->view_owner->tables->version->runs) {
-      for (const FileMetaPtr& file : run.files) s.table_live_bytes += file->data_bytes + file->metadata_bytes;
-    }
-  }
   return s;
 }
 
@@ -70,11 +66,19 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     info.policy = settings_.tree_for(database).policy.name;
     return info;
   }
-  MutexLock lock(state_mutex_);
-  if (tree->view_owner == nullptr) return info;
+  std::shared_ptr<const TreeView> owner;
+  std::shared_ptr<const Policy> policy;
+  std::uint64_t file_size = 0;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree->view_owner == nullptr) return info;
+    owner = tree->view_owner;
+    policy = tree->policy;
+    file_size = tree->settings.file_size;
+  }
   info.tree = tree->id;
-  info.policy = tree->policy->name();
-  const TreeView& view = *tree->view_owner;
+  info.policy = policy->name();
+  const TreeView& view = *owner;
   std::uint64_t entries = 0, tombstones = 0;
   for (const auto& memtable : view.memtables) {
     info.memtable_bytes += memtable->memory_bytes();
@@ -105,8 +109,8 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
   const TreeShape shape =
-      view.tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [](FileNum) { return false; });
-  info.pending_compaction_bytes = tree->policy->debt_bytes(shape);
+      view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  info.pending_compaction_bytes = policy->debt_bytes(shape);
   return info;
 }
 

@@ -132,8 +132,41 @@ Status DbImpl::stall(const WriteBatch& batch, std::uint32_t pressure) {
   return Status::ok();
 }
 
-void DbImpl::update_pressure() {
+std::uint64_t TreeLoad::memtable_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& memtable : view->memtables) bytes += memtable->memory_bytes();
+  return bytes;
+}
+
+std::uint64_t TreeLoad::frozen_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 1; i < view->memtables.size(); ++i) bytes += view->memtables[i]->memory_bytes();
+  return bytes;
+}
+
+std::vector<TreeLoad> DbImpl::tree_loads() {
+  std::vector<TreeLoad> loads;
   const std::vector<TreePtr> trees = live_trees();
+  MutexLock lock(state_mutex_);
+  for (const TreePtr& tree : trees) {
+    if (tree->view_owner == nullptr) continue;
+    loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, !tree->compaction_error.is_ok()});
+  }
+  return loads;
+}
+
+// Ten times a second, of each tree: nearly always there is nothing to compute.
+const Tree::Debt& DbImpl::debt_of(const TreeLoad& load) {
+  Tree::Debt& debt = load.tree->debt;
+  const VersionPtr& version = load.view->tables->version;
+  if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size) return debt;
+  const TreeShape shape = version->shape(settings_.memtable_size, load.file_size, 0, 0, [](FileNum) { return false; });
+  debt = {version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes()};
+  return debt;
+}
+
+void DbImpl::update_pressure() {
+  MutexLock measuring(pressure_mutex_);
   bool stuck = false;
   std::uint64_t memtable_bytes = 0, frozen_bytes = 0, table_memory = 0;
   double worst = 0;
@@ -144,27 +177,22 @@ void DbImpl::update_pressure() {
       reason = why;
     }
   };
-  {
-    MutexLock lock(state_mutex_);
-    for (const TreePtr& tree : trees) {
-      if (tree->view_owner == nullptr) continue;
-      for (const auto& memtable : tree->view_owner->memtables) memtable_bytes += memtable->memory_bytes();
-      for (const FrozenMemTable& f : tree->frozen) frozen_bytes += f.memtable->memory_bytes();
-      table_memory += tree->view_owner->tables->memory_bytes;
-      const Version& version = *tree->view_owner->tables->version;
-      int level0 = 0;
-      for (const Run& run : version.runs) level0 += run.level == (version.runs.front().level) && !run.files.empty() ? 1 : 0;
-      const int slow = tree->policy->slowdown_runs(), stop = tree->policy->stop_runs();
-      if (compactions_paused_ == 0 && level0 > slow) {
-        raise(static_cast<double>(level0 - slow) / std::max(1, stop - slow), StallReason::kRuns);
-        stuck |= level0 >= stop && !tree->compaction_error.is_ok();
-      }
-      const TreeShape shape =
-          version.shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [](FileNum) { return false; });
-      const auto debt = static_cast<double>(tree->policy->debt_bytes(shape));
-      const double soft = std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(shape.bytes()));
-      if (compactions_paused_ == 0 && debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
+  for (const TreeLoad& load : tree_loads()) {
+    memtable_bytes += load.memtable_bytes();
+    frozen_bytes += load.frozen_bytes();
+    table_memory += load.view->tables->memory_bytes;
+    if (compactions_paused_ != 0) continue;
+    const int runs = load.view->tables->newest_level_runs;
+    const int slow = load.policy->slowdown_runs(), stop = load.policy->stop_runs();
+    if (runs > slow) {
+      raise(static_cast<double>(runs - slow) / std::max(1, stop - slow), StallReason::kRuns);
+      stuck |= runs >= stop && load.compactions_fail;
     }
+    const Tree::Debt& owed = debt_of(load);
+    const auto debt = static_cast<double>(owed.debt_bytes);
+    const double soft =
+        std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes));
+    if (debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
   }
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
   const std::uint64_t share = std::max(2 * settings_.memtable_size, std::min(budget / 3, 8 * settings_.memtable_size));
@@ -174,7 +202,12 @@ void DbImpl::update_pressure() {
   stuck_.store(stuck, std::memory_order_relaxed);
   stall_reason_.store(reason, std::memory_order_relaxed);
   slowdown_permille_.store(static_cast<std::uint32_t>(std::min(1.0, worst) * 1000), std::memory_order_relaxed);
-  const std::uint64_t fixed = memtable_bytes + table_memory;
+  divide_memory(memtable_bytes, table_memory);
+}
+
+void DbImpl::divide_memory(std::uint64_t memtables, std::uint64_t tables) {
+  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
+  const std::uint64_t fixed = memtables + tables;
   const std::uint64_t floor = std::min<std::uint64_t>(budget / 16, 8 << 20);
   const std::uint64_t left = budget > fixed + floor ? budget - fixed : floor;
   cache_->set_capacity(settings_.block_cache != 0 ? std::min(settings_.block_cache, left) : left);
@@ -262,13 +295,13 @@ void DbImpl::tick() {
   advance_time_mark();
   if (log_->failed()) background_failed(log_->status(), "log");
   heal();
-  const std::vector<TreePtr> trees = live_trees();
-  look_at_disk(trees);
+  const std::vector<TreeLoad> loads = tree_loads();
+  look_at_disk(loads);
   relieve_log();
   relieve_memory();
-  for (const TreePtr& tree : trees) {
-    schedule_flush(tree);
-    schedule_compactions(tree);
+  for (const TreeLoad& load : loads) {
+    schedule_flush(load.tree);
+    schedule_compactions(load.tree);
   }
   update_pressure();
   // A lease that ended may have been the last to hold some tables.
@@ -296,19 +329,11 @@ void DbImpl::advance_time_mark() {
   }
 }
 
-void DbImpl::look_at_disk(const std::vector<TreePtr>& trees) {
+void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
   auto space = fs_.disk_space(settings_.dir);
   if (!space.is_ok()) return;
   std::uint64_t used = log_->live_bytes();
-  {
-    MutexLock lock(state_mutex_);
-    for (const TreePtr& tree : trees) {
-      if (tree->view_owner == nullptr) continue;
-      for (const Run& run : tree->view_owner->tables->version->runs) {
-        for (const FileMetaPtr& file : run.files) used += file->data_bytes + file->metadata_bytes;
-      }
-    }
-  }
+  for (const TreeLoad& load : loads) used += load.view->tables->file_bytes;
   const bool full =
       settings_.max_disk_bytes != 0 ? used > settings_.max_disk_bytes : space->free_bytes < space->total_bytes / kReserveDivisor;
   if (full != disk_full_.exchange(full)) {

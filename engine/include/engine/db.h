@@ -107,6 +107,8 @@ class Db {
   Result<VerifyReport> verify(DatabaseId database);
   /// Number of keys in a range, by walking it.
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
+  /// An estimate of that from what is in memory: no I/O, time in the number of tables and the size of the memtables.
+  [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
   /// New settings for a database's tree, from the next job on. They belong to the number: SWAPDB changes which tree has them. The
   /// stamp mode of a tree that exists stays as it is, wherever it goes; the database's next tree takes the new one.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
