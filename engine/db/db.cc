@@ -116,6 +116,25 @@ Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {
   return keys;
 }
 
+Status Db::reconfigure(const Settings& settings) {
+  TRY(check_settings(settings));
+  if (settings.databases != impl_->settings_.databases) {
+    return Status::invalid_argument("server.databases cannot change while running: it is " +
+                                    std::to_string(impl_->settings_.databases));
+  }
+  impl_->log_->set_fsync(settings.fsync);
+  impl_->memory_budget_ = settings.memory_budget;
+  {
+    MutexLock lock(impl_->commit_mutex_);
+    for (DatabaseId d = 0; d < settings.databases; ++d) {
+      impl_->tree_settings_[d] = settings.tree_for(d);
+      if (impl_->database_trees_[d] != nullptr) impl_->adopt_settings(*impl_->database_trees_[d], d);
+    }
+  }
+  impl_->update_pressure();
+  return Status::ok();
+}
+
 Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) {
   TRY(validate(settings));
   TRY(make_policy(settings.policy).status());

@@ -139,6 +139,9 @@ class Lease {
 /// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
 enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes };
 
+/// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
+Status check_settings(const Settings& settings);
+
 struct DbImpl {
   DbImpl(const Settings& settings, const Components& components);
   ~DbImpl();

@@ -28,6 +28,15 @@ const char* mode_name(StampMode mode) {
 
 }  // namespace
 
+Status check_settings(const Settings& settings) {
+  TRY(validate(settings));
+  TRY(make_policy(settings.tree.policy).status());
+  for (const auto& [database, tree] : settings.overrides) {
+    TRY(make_policy(tree.policy).status().with_context("databases." + std::to_string(database)));
+  }
+  return Status::ok();
+}
+
 DbImpl::DbImpl(const Settings& settings, const Components& components)
     : settings_(settings),
       fs_(components.fs != nullptr ? *components.fs : *posix_file_system()),
@@ -57,11 +66,7 @@ DbImpl::~DbImpl() {
 }
 
 Status DbImpl::open() {
-  TRY(validate(settings_));
-  TRY(make_policy(settings_.tree.policy).status());
-  for (const auto& [database, tree] : settings_.overrides) {
-    TRY(make_policy(tree.policy).status().with_context("databases." + std::to_string(database)));
-  }
+  TRY(check_settings(settings_));
   TRY(open_manifest());
   TRY(start_time());
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);

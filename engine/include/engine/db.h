@@ -112,6 +112,10 @@ class Db {
   /// New settings for a database's tree, from the next job on. They belong to the number: SWAPDB changes which tree has them. The
   /// stamp mode of a tree that exists stays as it is, wherever it goes; the database's next tree takes the new one.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);
+  /// All that may change while running, in one step: fsync, memory budget, and the trees' settings of every database number.
+  /// Everything is checked first: kInvalidArgument names what is wrong, and then nothing has changed. What cannot change while
+  /// running is checked, too, but not taken over.
+  Status reconfigure(const Settings& settings);
   Status set_fsync(FsyncMode mode);
   Status set_memory_budget(std::uint64_t bytes);
   /// Stops compactions (flushes go on); nests.

@@ -113,3 +113,39 @@ TEST_CASE("a database that has no tree yet takes part in a swap of settings like
   CHECK(h.db->tree_info(1)->policy == "leveling");
   CHECK(h.get(0, "k") == "v");
 }
+
+TEST_CASE("new settings are taken over all at once or not at all") {
+  Harness h;
+  h.open();
+  h.put(0, "k", "v");
+  h.put(5, "k", "v");
+  Settings changed = h.settings;
+  changed.fsync = FsyncMode::kAlways;
+  changed.memory_budget = 128 << 20;
+  changed.tree.policy.name = "leveling";
+  changed.overrides[5] = changed.tree;
+  SECTION("a merge policy that there is not") { changed.overrides[5].policy.name = "no_such_policy"; }
+  SECTION("a page size out of range") { changed.overrides[5].page_size = 1; }
+  SECTION("another number of databases") { changed.databases = 17; }
+  const Status refused = h.db->reconfigure(changed);
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK(h.db->stats().memory_budget == h.settings.memory_budget);
+  CHECK(h.db->tree_info(0)->policy == "one_leveling");
+  SeqNum seq = h.put(0, "k", "w");
+  CHECK(h.db->durable_seq() == seq);  // as written: not every write waits for a sync
+  CHECK(h.db->stats().synced_seq < seq);
+
+  changed = h.settings;
+  changed.fsync = FsyncMode::kAlways;
+  changed.memory_budget = 128 << 20;
+  changed.overrides[5] = changed.tree;
+  changed.overrides[5].policy.name = "leveling";
+  REQUIRE(h.db->reconfigure(changed).is_ok());
+  CHECK(h.db->stats().memory_budget == changed.memory_budget);
+  CHECK(h.db->tree_info(0)->policy == "one_leveling");
+  CHECK(h.db->tree_info(5)->policy == "leveling");
+  seq = h.put(0, "k", "x");
+  CHECK(h.db->stats().synced_seq == seq);
+  h.put(6, "k", "v");
+  CHECK(h.db->tree_info(6)->policy == "one_leveling");
+}
