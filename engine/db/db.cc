@@ -91,9 +91,11 @@ ReadView Db::lease(DatabaseId database) const {
 std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOptions& options) const {
   ThreadCounters& mine = impl_->counters_.mine();
   ThreadCounters::add(mine.iterators, 1);
-  if (view.lease_ != nullptr || !view.has_tree()) return new_db_iterator(view.lease_, view.now(), options, nullptr);
+  if (view.lease_ != nullptr || !view.has_tree()) {
+    return new_db_iterator(view.lease_, view.now(), options, nullptr, impl_->large_values_);
+  }
   const ReadView leased = lease(view.database());
-  return new_db_iterator(leased.lease_, view.now(), options, nullptr);
+  return new_db_iterator(leased.lease_, view.now(), options, nullptr, impl_->large_values_);
 }
 
 bool Db::fetch(MissSet* misses, std::function<void()> done) {

@@ -33,6 +33,7 @@
 #include "compaction/job_registry.h"
 #include "db/counters.h"
 #include "db/engine_time.h"
+#include "db/large_values.h"
 #include "db/log_queue.h"
 #include "db/page_fetcher.h"
 #include "db/tree_view.h"
@@ -233,6 +234,8 @@ struct DbImpl {
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   const Tree::Debt& debt_of(const TreeLoad& load) REQUIRES(pressure_mutex_);
   void divide_memory(std::uint64_t memtables, std::uint64_t tables) REQUIRES(pressure_mutex_);
+  void fit_cache();
+  void large_value_charged();
   void background_failed(const Status& status, const char* what);
   void heal();
   Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
@@ -268,7 +271,8 @@ struct DbImpl {
   FileSystem& fs_;
   Clock& clock_;
   EventListener* const events_;
-  const bool threads_;  ///< false: the caller's pool, no log thread, no fetchers
+  const bool threads_;                      ///< false: the caller's pool, no log thread, no fetchers
+  std::uint64_t empty_memtable_bytes_ = 0;  ///< set by open()
 
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
   Mutex obsolete_mutex_;
@@ -279,6 +283,7 @@ struct DbImpl {
   Counters counters_;
   std::unique_ptr<BlockCache> cache_;
   std::unique_ptr<LogQueue> log_;
+  std::shared_ptr<LargeValues> large_values_;  ///< iterators hold it, too
   std::unique_ptr<PageFetcher> fetcher_;
   std::unique_ptr<ThreadPool> own_pool_;    ///< compactions
   std::unique_ptr<ThreadPool> flush_pool_;  ///< a thread for flushes and healing: they must not wait for a long merge to end
@@ -291,6 +296,8 @@ struct DbImpl {
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<std::uint64_t> memory_budget_{0};
+  std::atomic<std::uint64_t> fixed_memory_{0}, table_memory_{0};  ///< memtables and open tables; the latter alone
+  std::atomic<std::uint64_t> account_fitted_{0};                  ///< of memory_, when the cache was last fitted to it
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};

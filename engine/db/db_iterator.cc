@@ -39,8 +39,9 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
 
 class DbIterator final : public Iterator {
  public:
-  DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, ReadCounters* counters)
-      : lease_(std::move(lease)), walk_(make_walk(*lease_, now, options, counters)) {}
+  DbIterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options, ReadCounters* counters,
+             std::shared_ptr<LargeValues> values)
+      : lease_(std::move(lease)), values_(std::move(values)), walk_(make_walk(*lease_, now, options, counters)) {}
 
   void seek_to_first() override {
     move([&] { walk_.seek_to_first(); });
@@ -69,7 +70,7 @@ class DbIterator final : public Iterator {
     const Entry& entry = walk_.entry();
     if (!entry.is_large()) return entry.value;
     if (large_ == nullptr) {
-      auto value = static_cast<const TableReader*>(entry.large.table)->read_large(entry.large);
+      auto value = values_->read(*static_cast<const TableReader*>(entry.large.table), entry.large);
       if (!value.is_ok()) {
         status_ = value.status();
         return {};
@@ -104,6 +105,7 @@ class DbIterator final : public Iterator {
   }
 
   const std::shared_ptr<Lease> lease_;
+  const std::shared_ptr<LargeValues> values_;
   VisibleIterator walk_;
   Status status_;
   std::shared_ptr<const std::string> large_;
@@ -132,9 +134,9 @@ class EmptyIterator final : public Iterator {
 }  // namespace
 
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
-                                          ReadCounters* counters) {
+                                          ReadCounters* counters, std::shared_ptr<LargeValues> values) {
   if (lease == nullptr) return std::make_unique<EmptyIterator>();
-  return std::make_unique<DbIterator>(std::move(lease), now, options, counters);
+  return std::make_unique<DbIterator>(std::move(lease), now, options, counters, std::move(values));
 }
 
 }  // namespace ebbtide

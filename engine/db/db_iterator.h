@@ -8,6 +8,6 @@ namespace ebbtide {
 
 /// The iterator keeps its lease. A null lease (a database without a tree) is empty. `counters` may be null, else outlives it.
 std::unique_ptr<Iterator> new_db_iterator(std::shared_ptr<Lease> lease, Millis now, const IteratorOptions& options,
-                                          ReadCounters* counters);
+                                          ReadCounters* counters, std::shared_ptr<LargeValues> values);
 
 }  // namespace ebbtide

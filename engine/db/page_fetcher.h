@@ -3,13 +3,16 @@
 
 #include <engine/read_view.h>
 #include "base/background_pool.h"
+#include "db/large_values.h"
 
 namespace ebbtide {
 
 /// Thread-safe. With no threads, everything is read on the calling thread.
 class PageFetcher {
  public:
-  explicit PageFetcher(unsigned threads);
+  /// What is fetched is charged to `account`, pages for as long as their set keeps them; what it has no room for is not fetched,
+  /// and the set says so (MissSet::refused).
+  PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, LargeValues& large);
   /// Every fetch that was begun is answered first.
   ~PageFetcher();
 
@@ -17,6 +20,8 @@ class PageFetcher {
   bool fetch(MissSet* misses, std::function<void()> done);
 
  private:
+  const std::shared_ptr<MemoryAccount> account_;
+  LargeValues& large_;
   std::unique_ptr<ThreadPool> pool_;
 };
 

@@ -15,8 +15,10 @@ void count_hit(ThreadCounters& counters, bool hit) {
   if (hit) ThreadCounters::add(counters.get_hits, 1);
 }
 
+Status no_room() { return Status::out_of_memory("storage.memory_budget has no room for what the command has to read"); }
+
 // A large value lies beside the pages: from an earlier fetch, or read here, or to be fetched.
-Status read_large_value(const ReadView& view, const LargeValueRef& ref, Found* found) {
+Status read_large_value(const ReadView& view, const LargeValueRef& ref, LargeValues& values, Found* found) {
   const auto* table = static_cast<const TableReader*>(ref.table);
   MissSet* misses = view.misses();
   if (misses != nullptr) {
@@ -29,11 +31,12 @@ Status read_large_value(const ReadView& view, const LargeValueRef& ref, Found* f
     }
   }
   if (view.mode() == ReadMode::kResident && misses != nullptr) {
+    if (misses->refused) return no_room();
     misses->pages.push_back({table, 0, ref.offset, ref.stored_bytes, ref.length});
     misses->keep_alive.push_back(table->shared_from_this());
     return Status::not_resident();
   }
-  TRY_ASSIGN(value, table->read_large(ref));
+  TRY_ASSIGN(value, values.read(*table, ref));
   found->value = *value;
   found->pin = std::move(value);
   return Status::ok();
@@ -49,7 +52,7 @@ Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cov
   found->seq = entry.seq;
   found->expiry = entry.expiry;
   found->stamp = entry.delete_key;
-  if (entry.is_large()) return read_large_value(view, entry.large, found);
+  if (entry.is_large()) return read_large_value(view, entry.large, *view.impl_->large_values_, found);
   found->value = entry.value;
   found->pin = entry.shared != nullptr ? std::shared_ptr<const void>(*entry.shared) : std::move(pin);
   return Status::ok();
@@ -95,7 +98,7 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
       case Lookup::kFound:
         return finish_lookup(view, entry, covered, found, std::move(pin));
       case Lookup::kNotResident:
-        return Status::not_resident();
+        return view.misses_->refused ? no_room() : Status::not_resident();
       case Lookup::kError:
         return status;
       case Lookup::kAbsent:

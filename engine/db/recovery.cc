@@ -67,6 +67,7 @@ DbImpl::~DbImpl() {
 
 Status DbImpl::open() {
   TRY(check_settings(settings_));
+  empty_memtable_bytes_ = MemTable(settings_.memtable_size).memory_bytes();
   TRY(open_manifest());
   TRY(start_time());
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
@@ -75,7 +76,8 @@ Status DbImpl::open() {
     flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
     pool_ = own_pool_.get();
   }
-  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0);
+  large_values_ = std::make_shared<LargeValues>(memory_, [this] { large_value_charged(); });
+  fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *large_values_);
 
   SeqNum last_seq = versions_->last_seq();
   std::vector<LogQueue::Segment> segments;

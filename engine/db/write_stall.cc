@@ -26,6 +26,9 @@ constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record ho
 constexpr std::uint64_t kHealNs = 2'000'000'000;              // well inside the promised 5 s
 constexpr std::uint64_t kReserveDivisor = 20;                 // 5 % of the disk stays free
 
+// What the cache keeps, and what each kind of charge may have, however short memory is.
+std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
+
 bool adds_data(const WriteBatch& batch) {
   std::size_t cursor = 0;
   WriteBatch::Op op;
@@ -205,13 +208,31 @@ void DbImpl::update_pressure() {
   divide_memory(memtable_bytes, table_memory);
 }
 
+// One budget: memtables, open tables, what is charged to the account, and what is left for the cache. When it is short, memtables
+// are flushed early (relieve_memory), the cache shrinks to its floor, the account takes no more, and last writes are refused.
 void DbImpl::divide_memory(std::uint64_t memtables, std::uint64_t tables) {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
-  const std::uint64_t fixed = memtables + tables;
-  const std::uint64_t floor = std::min<std::uint64_t>(budget / 16, 8 << 20);
-  const std::uint64_t left = budget > fixed + floor ? budget - fixed : floor;
+  const std::uint64_t fixed = memtables + tables, floor = memory_floor(budget);
+  fixed_memory_.store(fixed, std::memory_order_relaxed);
+  table_memory_.store(tables, std::memory_order_relaxed);
+  memory_->set_limit(budget > fixed + floor ? budget - fixed - floor : 0, floor);
+  fit_cache();
+  out_of_memory_.store(fixed + memory_->charged() > budget + budget / 10, std::memory_order_relaxed);
+}
+
+void DbImpl::fit_cache() {
+  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed), floor = memory_floor(budget);
+  const std::uint64_t charged = memory_->charged();
+  const std::uint64_t used = fixed_memory_.load(std::memory_order_relaxed) + charged;
+  const std::uint64_t left = budget > used + floor ? budget - used : floor;
+  account_fitted_.store(charged, std::memory_order_relaxed);
   cache_->set_capacity(settings_.block_cache != 0 ? std::min(settings_.block_cache, left) : left);
-  out_of_memory_.store(fixed > budget + budget / 10, std::memory_order_relaxed);
+}
+
+// Large values come faster than ticks: the cache makes room as soon as a thirty-second of the budget went to them.
+void DbImpl::large_value_charged() {
+  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
+  if (memory_->charged() > account_fitted_.load(std::memory_order_relaxed) + budget / 32) fit_cache();
 }
 
 void DbImpl::background_failed(const Status& status, const char* what) {
@@ -357,10 +378,14 @@ void DbImpl::relieve_log() {
   if (oldest != nullptr && oldest->active_first_seq < waiting) freeze(*oldest);
 }
 
-// Many trees with a memtable each may spend the budget though none of them is full. The largest are flushed early: above half of
-// the budget, until the active ones are at a quarter.
+// Many trees with a memtable each may spend the budget though none of them is full, or others may need what they have. Above half
+// of the budget, or above what the others leave, the largest are flushed early, until the active ones are at half of that.
 void DbImpl::relieve_memory() {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
+  const std::uint64_t others = table_memory_.load(std::memory_order_relaxed) + memory_->charged();
+  const std::uint64_t left = budget > others ? budget - others : 0, ceiling = std::min(budget / 2, left);
+  // For the others' sake only what gives something back: an empty memtable has its index and a block of its arena.
+  const std::uint64_t least = ceiling < budget / 2 ? 2 * empty_memtable_bytes_ : 0;
   MutexLock lock(commit_mutex_);
   std::uint64_t all = 0, active = 0;
   for (const auto& [id, tree] : trees_) {
@@ -369,14 +394,14 @@ void DbImpl::relieve_memory() {
     for (const auto& memtable : tree->view_owner->memtables) all += memtable->memory_bytes();
     active += tree->active->memory_bytes();
   }
-  if (all <= budget / 2) return;
-  while (active > budget / 4) {
+  if (all <= ceiling) return;
+  while (active > ceiling / 2) {
     Tree* largest = nullptr;
     for (const auto& [id, tree] : trees_) {
       if (tree->active_first_seq == 0) continue;
       if (largest == nullptr || tree->active->memory_bytes() > largest->active->memory_bytes()) largest = tree.get();
     }
-    if (largest == nullptr) return;
+    if (largest == nullptr || largest->active->memory_bytes() < least) return;
     active -= std::min<std::uint64_t>(active, largest->active->memory_bytes());
     freeze(*largest);
   }

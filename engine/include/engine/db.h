@@ -95,7 +95,8 @@ class Db {
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the
   /// page cache had it), and `done` will not be called: run again at once. False: fetcher threads read it and then call `done`,
-  /// once, from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
+  /// once, from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet. What is fetched is charged to
+  /// memory() until the set is cleared and, for large values, the last pin is gone; without room there it is not fetched.
   [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done);
 
   // --- by hand

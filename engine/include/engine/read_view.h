@@ -48,12 +48,14 @@ struct MissSet {
   std::vector<PageMiss> pages;                          ///< still to be fetched; Db::fetch empties it
   std::vector<std::shared_ptr<const void>> keep_alive;  ///< tables of `pages`, and pinned pages after a fetch
   std::vector<LargeValue> large;                        ///< large values that were fetched
+  bool refused = false;  ///< the memory budget had no room for all that was fetched: reads that still lack something answer OOM
 
   [[nodiscard]] bool empty() const { return pages.empty(); }
   void clear() {
     pages.clear();
     keep_alive.clear();
     large.clear();
+    refused = false;
   }
 };
 
@@ -78,7 +80,8 @@ class ReadView {
   ReadView() = default;
 
   /// The current entry of `key`: ok and `found` filled in, kNotFound (absent, deleted or expired), kNotResident (only with
-  /// ReadMode::kResident; misses added), kRevoked, kCorruption, kIoError. Safe from the view's thread only.
+  /// ReadMode::kResident; misses added), kOutOfMemory (the memory budget has no room for what it needs), kRevoked, kCorruption,
+  /// kIoError. Safe from the view's thread only.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
   /// Starts the loads that get() will need; `stage` 0, 1, 2 in turn over a span of keys, so that their cache misses overlap.

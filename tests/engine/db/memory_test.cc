@@ -1,0 +1,185 @@
+// The memory budget: what large values, pinned pages and connections take of it, and who has to give way.
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::size_t kBig = std::size_t{4} << 20;
+
+std::string key_of(int i) { return "key" + std::to_string(1000 + i); }
+
+// `count` values of 4 MiB, in tables.
+void put_big(Harness& h, int count) {
+  for (int i = 0; i < count; ++i) {
+    WriteBatch batch;
+    batch.put_shared(0, key_of(i), std::make_shared<const std::string>(kBig, static_cast<char>('a' + i % 26)), {});
+    h.write(batch);
+    REQUIRE(h.db->flush(0).is_ok());
+    h.settle();
+  }
+  h.advance(100);
+}
+
+// As MGET does: all keys at once, fetch, again, until there is an answer for all or an error.
+Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found) {
+  for (int round = 0; round < 5; ++round) {
+    PassGuard guard(*h.db);
+    const ReadView view = h.db->view(0, h.db->now(), ReadMode::kResident, misses);
+    found->assign(static_cast<std::size_t>(count), Found{});
+    bool missing = false;
+    for (int i = 0; i < count; ++i) {
+      const std::string key = key_of(i);
+      const Status status = view.get({key, hash_key(key)}, &(*found)[static_cast<std::size_t>(i)]);
+      if (status.is_not_resident()) {
+        missing = true;
+      } else if (!status.is_ok()) {
+        return status;
+      }
+    }
+    if (!missing) return Status::ok();
+    REQUIRE(h.db->fetch(misses, [] {}));
+  }
+  return Status::aborted("no end of rounds");
+}
+
+}  // namespace
+
+TEST_CASE("a get of many large values holds no more than the budget, and answers out of memory") {
+  Harness h;
+  h.open();
+  put_big(h, 40);
+  MissSet misses;
+  std::vector<Found> found;
+  CHECK(get_all(h, 40, &misses, &found).code() == Code::kOutOfMemory);
+  CHECK(h.db->stats().large_value_bytes <= h.settings.memory_budget);
+  CHECK(h.db->stats().large_value_bytes >= 4 * kBig);
+  found.clear();
+  misses.clear();
+  CHECK(h.db->stats().large_value_bytes == 0);
+  CHECK(h.db->stats().pinned_page_bytes == 0);
+  // What fits is read, and counted as long as somebody has it: the set, the pin, or both.
+  REQUIRE(get_all(h, 8, &misses, &found).is_ok());
+  for (int i = 0; i < 8; ++i) CHECK(found[static_cast<std::size_t>(i)].value == std::string(kBig, static_cast<char>('a' + i)));
+  CHECK(h.db->stats().large_value_bytes == 8 * kBig);
+  misses.clear();
+  CHECK(h.db->stats().large_value_bytes == 8 * kBig);
+  found.resize(3);
+  CHECK(h.db->stats().large_value_bytes == 3 * kBig);
+  found.clear();
+  CHECK(h.db->stats().large_value_bytes == 0);
+}
+
+TEST_CASE("a large value counts once, however many hold it, and what was given out may outlive the database") {
+  Harness h;
+  h.open();
+  put_big(h, 1);
+  std::vector<MissSet> sets(20);
+  std::vector<std::vector<Found>> found(20);
+  for (std::size_t i = 0; i < sets.size(); ++i) REQUIRE(get_all(h, 1, &sets[i], &found[i]).is_ok());
+  CHECK(h.db->stats().large_value_bytes == kBig);
+  auto it = h.db->iterate(h.db->lease(0), {});
+  it->seek_to_first();
+  CHECK(it->value().size() == kBig);
+  CHECK(h.db->stats().large_value_bytes == kBig);
+  it.reset();
+  sets.clear();
+  CHECK(h.db->stats().large_value_bytes == kBig);
+  h.drop();
+  CHECK(found[7][0].value == std::string(kBig, 'a'));
+}
+
+TEST_CASE("iterators and leased views are refused a large value for which there is no room") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 32 << 20;  // of which a sixteenth is free for large values in any case
+  Harness h(settings);
+  h.open();
+  put_big(h, 1);
+  const std::uint64_t all = h.settings.memory_budget;
+  h.db->memory().charge(MemoryAccount::Kind::kConnections, all);
+  auto it = h.db->iterate(h.db->lease(0), {});
+  it->seek_to_first();
+  REQUIRE(it->valid());
+  CHECK(it->value().empty());
+  CHECK(it->status().code() == Code::kOutOfMemory);
+  Found found;
+  CHECK(h.db->lease(0).get({key_of(0), hash_key(key_of(0))}, &found).code() == Code::kOutOfMemory);
+  h.db->memory().release(MemoryAccount::Kind::kConnections, all);
+  CHECK(h.db->lease(0).get({key_of(0), hash_key(key_of(0))}, &found).is_ok());
+}
+
+TEST_CASE("pages that one command pins are bounded; with the budget spent, a few can still be read") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 8 << 20;
+  settings.tree.page_size = 16 << 10;
+  Harness h(settings);
+  h.open();
+  constexpr int kKeys = 1200;
+  for (int i = 0; i < kKeys; ++i) {
+    h.put(0, key_of(i), std::string(14'000, 'v'));
+    if (i % 4 == 3) h.settle();
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  h.advance(100);
+  MissSet misses;
+  std::vector<Found> found;
+  CHECK(get_all(h, kKeys, &misses, &found).code() == Code::kOutOfMemory);
+  CHECK(h.db->stats().pinned_page_bytes <= settings.memory_budget);
+  CHECK(h.db->stats().pinned_page_bytes > settings.memory_budget / 4);
+  misses.clear();
+  CHECK(h.db->stats().pinned_page_bytes == 0);
+  h.db->memory().charge(MemoryAccount::Kind::kConnections, settings.memory_budget);
+  h.advance(100);
+  REQUIRE(get_all(h, 10, &misses, &found).is_ok());
+  CHECK(found[9].value.size() == 14'000);
+  misses.clear();
+  h.db->memory().release(MemoryAccount::Kind::kConnections, settings.memory_budget);
+}
+
+TEST_CASE("connections that take the budget: memtables are flushed early, the cache shrinks, then writes are refused") {
+  Settings settings = Harness::small();
+  settings.memtable_size = 4 << 20;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 300; ++i) h.put(0, key_of(i), std::string(5000, 'v'));
+  h.advance(100);
+  const Stats before = h.db->stats();
+  CHECK(before.memtable_bytes > 1'500'000);
+  CHECK(before.cache_capacity > settings.memory_budget / 2);
+  MemoryAccount& account = h.db->memory();
+  const std::uint64_t most = settings.memory_budget - (1 << 20);
+  account.charge(MemoryAccount::Kind::kConnections, most);
+  h.advance(100);
+  h.settle();
+  h.advance(100);
+  Stats now = h.db->stats();
+  CHECK(now.memtable_bytes < before.memtable_bytes / 2);
+  CHECK(now.cache_capacity < settings.memory_budget / 8);
+  CHECK(now.flushes > before.flushes);
+  h.put(0, "still", "accepted");
+  // More than that: data is refused, deletes go on.
+  account.charge(MemoryAccount::Kind::kConnections, 10 << 20);
+  h.advance(100);
+  WriteBatch batch;
+  batch.put(0, "k", "v");
+  CHECK(h.db->commit(batch).code() == Code::kOutOfMemory);
+  h.del(0, "still");
+  CHECK(h.get(0, "still") == "(absent)");
+  CHECK(h.get(0, key_of(7)).size() == 5000);
+  account.release(MemoryAccount::Kind::kConnections, most + (10 << 20));
+  h.advance(100);
+  h.put(0, "k", "v");
+  CHECK(h.db->stats().cache_capacity > settings.memory_budget / 2);
+}
+
+TEST_CASE("the cache makes room for large values at once, not at the next tick") {
+  Harness h;
+  h.open();
+  put_big(h, 8);
+  const std::uint64_t before = h.db->stats().cache_capacity;
+  MissSet misses;
+  std::vector<Found> found;
+  REQUIRE(get_all(h, 8, &misses, &found).is_ok());
+  CHECK(h.db->stats().cache_capacity <= before - 7 * kBig);
+}
