@@ -233,7 +233,7 @@ void DbImpl::map_database(DatabaseId database, TreePtr tree) {
 
 // The new memtable is published before anything is sequenced into it.
 void DbImpl::freeze(Tree& tree) {
-  if (tree.active_first_seq == 0) return;
+  if (tree.active_first_seq == 0 || tree.dropped) return;  // what was dropped may have no view any more
   auto fresh = std::make_shared<MemTable>(settings_.memtable_size);
   {
     MutexLock lock(state_mutex_);

@@ -44,11 +44,12 @@ Status DbImpl::wait_for(const std::function<bool()>& done) {
 }
 
 Status DbImpl::flush(DatabaseId database) {
-  TreePtr tree = tree_of(database);
-  if (tree == nullptr) return Status::ok();
+  TreePtr tree;
   SeqNum up_to = 0;
   {
     MutexLock lock(commit_mutex_);
+    if (database < database_trees_.size()) tree = database_trees_[database];
+    if (tree == nullptr) return Status::ok();
     freeze(*tree);
     up_to = next_seq_ - 1;
   }

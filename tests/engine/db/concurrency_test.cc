@@ -182,6 +182,35 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
   CHECK(db->close().is_ok());
 }
 
+// freeze() followed a pointer that the dropped tree no longer had.
+TEST_CASE("databases that are flushed and compacted by hand while others empty and fill them") {
+  TempDir dir;
+  auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> others;
+  for (int t = 0; t < 2; ++t) {
+    others.emplace_back([&] {
+      while (!stop) {
+        if (!db->flush(0).is_ok() || !db->compact(0, {}).is_ok()) ++wrong;
+      }
+    });
+  }
+  for (int i = 0; i < 1000; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(static_cast<std::uint64_t>(i)), "v");
+    if (i % 3 == 0) batch.flush_database(0);
+    batch.put(0, "after", "v");
+    if (!db->commit(batch).is_ok()) ++wrong;
+    db->write_log();
+  }
+  stop = true;
+  for (std::thread& t : others) t.join();
+  CHECK(wrong == 0);
+}
+
 // A batch that came while a sync had the log was left behind until the next write: its client waited for ever.
 TEST_CASE("what is committed while the log thread syncs for somebody is written without a further write") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
