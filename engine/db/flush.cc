@@ -163,9 +163,19 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
   for (TreeEdit& tree : built->edit.trees) {
     if (!gone(tree.tree)) edit.trees.push_back(std::move(tree));
   }
-  edit.last_seq = log_failed ? visible_seq_.load() : built->relies_on;
-  // After a failure the log begins anew in a segment that has a larger number than this fresh one.
-  edit.oldest_log = log_failed ? versions_->new_file() : log_->oldest_needed(oldest_needed(built, changes));
+  if (log_failed) {
+    // The edit has everything: nothing before the segment in which the log will begin anew is needed.
+    auto fresh = log_->prepare_restart();
+    if (!fresh.is_ok()) {
+      for (const BuiltFlush::Of& of : built->of) unlink_tables(of.outputs);
+      return fresh.status();
+    }
+    edit.oldest_log = *fresh;
+    edit.last_seq = visible_seq_.load();
+  } else {
+    edit.oldest_log = log_->oldest_needed(oldest_needed(built, changes));
+    edit.last_seq = built->relies_on;
+  }
   if (Status status = commit_edit(std::move(edit)); !status.is_ok()) {
     for (const BuiltFlush::Of& of : built->of) disown_tables(of.outputs);
     return status;

@@ -342,13 +342,23 @@ Status LogQueue::status() const {
   return bad_;
 }
 
-Status LogQueue::restart_after_failure(SeqNum last_seq) {
-  auto fresh = LogWriter::create(*options_.fs, options_.dir, options_.new_file());
-  if (!fresh.is_ok()) return fresh.status();
+Result<FileNum> LogQueue::prepare_restart() {
+  {
+    MutexLock lock(mutex_);
+    if (prepared_ != nullptr) return prepared_->file();
+  }
+  TRY_ASSIGN(fresh, LogWriter::create(*options_.fs, options_.dir, options_.new_file()));
+  MutexLock lock(mutex_);
+  prepared_ = std::move(fresh);
+  return prepared_->file();
+}
+
+void LogQueue::restart_after_failure(SeqNum last_seq) {
   {
     MutexLock lock(mutex_);
     become_writer();
-    writer_ = std::move(fresh).value();
+    ASSERT_MSG(prepared_ != nullptr, "the segment to go on in has been prepared");
+    writer_ = std::move(prepared_);
     pending_.clear();
     full_groups_.clear();
     has_pending_.store(false, std::memory_order_relaxed);
@@ -361,7 +371,6 @@ Status LogQueue::restart_after_failure(SeqNum last_seq) {
     done_writing();
   }
   notify_listener();
-  return Status::ok();
 }
 
 std::vector<FileNum> LogQueue::take_segments_below(FileNum oldest) {

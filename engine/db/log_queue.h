@@ -81,8 +81,11 @@ class LogQueue {
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Ok, or why the log is bad.
   [[nodiscard]] Status status() const;
-  /// Everything up to last_seq is safe without the log: forget what is queued and go on in a new segment.
-  Status restart_after_failure(SeqNum last_seq);
+  /// Begins the segment in which a failed log will go on, unless that was done before, and names it: so that an edit can say, before
+  /// the log goes on, that nothing older than this segment is needed.
+  Result<FileNum> prepare_restart();
+  /// Everything up to last_seq is safe without the log: forget what is queued and go on in the prepared segment.
+  void restart_after_failure(SeqNum last_seq);
 
   /// Forgets and returns the segments with smaller numbers than `oldest`; the current one is never among them.
   std::vector<FileNum> take_segments_below(FileNum oldest);
@@ -144,6 +147,7 @@ class LogQueue {
   SeqNum sync_wanted_ GUARDED_BY(mutex_) = 0;         // somebody waits until the log is synced past it
   bool stop_ GUARDED_BY(mutex_) = false;
   Status bad_ GUARDED_BY(mutex_);
+  std::shared_ptr<LogWriter> prepared_ GUARDED_BY(mutex_);
   std::deque<Segment> segments_ GUARDED_BY(mutex_);  // the last one is being written
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_pending_{false};

@@ -1,8 +1,9 @@
 // Open: lock, manifest, tables, log; and close.
 //
 // The log must continue without a gap: every operation has a seq, and each record begins where the one before ended. A torn end
-// of a segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows seqs that
-// it relies on: a log that ends before the last of them has lost something, and opening says so instead of going on without it.
+// of a segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows the oldest
+// segment that is needed, and seqs that it relies on: a log that begins later, or ends before the last of them, has lost something,
+// and opening says so instead of going on without it.
 #include <algorithm>
 
 #include "base/coding.h"
@@ -228,6 +229,10 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
     if (size.is_ok()) replay.total += *size;
   }
   std::sort(files.begin(), files.end());
+  if (const FileNum oldest = versions_->oldest_log(); oldest != kNoFile && (files.empty() || files.front() != oldest)) {
+    return Status::corruption(join_path(settings_.dir, log_file_name(oldest)) +
+                              " is missing: the write-ahead log begins there, as the manifest says");
+  }
   for (FileNum file : files) TRY(replay_segment(file, &replay, segments));
   const SeqNum log_end = replay.expected == 0 ? 0 : replay.expected - 1;
   // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them.
@@ -270,10 +275,13 @@ Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* repl
     if (!batch.is_ok()) return batch.status().with_context(where);
     group.remove_prefix(length);
     const SeqNum first = batch->first_seq(), expected = replay->expected;
-    // A gap is fine only where everything in it is in tables: the log was begun anew behind a failure.
-    if (expected != 0 && first != expected && !(first > expected && first - 1 <= versions_->last_seq())) {
+    // Before the first record everything is in tables, and the manifest relied on it when it put it there.
+    const bool follows = expected != 0 ? first == expected : first <= versions_->last_seq() + 1;
+    if (!follows) {
       return Status::corruption(where + ": begins with operation " + std::to_string(first) + ", expected was " +
-                                std::to_string(expected) + (replay->torn.empty() ? "" : "; before it, " + replay->torn));
+                                (expected != 0 ? "" : "at most ") +
+                                std::to_string(expected != 0 ? expected : versions_->last_seq() + 1) +
+                                (replay->torn.empty() ? "" : "; before it, " + replay->torn));
     }
     if (batch->count() != 0) replay->expected = batch->last_seq() + 1;
     TRY(replay_batch(*batch));

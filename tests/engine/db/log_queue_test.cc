@@ -136,7 +136,10 @@ TEST_CASE("the log fails and starts anew while a sync of the old segment is stil
   const SeqNum lost = log.put();
   log.queue->write();
   CHECK_FALSE(log.queue->status().is_ok());
-  std::thread healer([&] { CHECK(log.queue->restart_after_failure(lost).is_ok()); });
+  std::thread healer([&] {
+    CHECK(log.queue->prepare_restart().is_ok());
+    log.queue->restart_after_failure(lost);
+  });
   log.gate.open_gate();
   healer.join();
   CHECK(log.queue->status().is_ok());
