@@ -538,7 +538,9 @@ MetricsSnapshot Server::snapshot() const {
   for (const Command& command : table_.all()) {
     if (command.spec->run == nullptr) continue;
     const CommandCounts& c = counts[command.index];
-    s.commands.push_back({command.full_name, c.calls, c.nanos, c.rejected, c.failed});
+    MetricsSnapshot::Durations times{{}, {c.buckets.begin(), c.buckets.end()}, static_cast<double>(c.nanos) / 1e9};
+    for (const std::uint64_t bound : kCallBounds) times.bounds.push_back(static_cast<double>(bound) / 1e9);
+    s.commands.push_back({command.full_name, c.calls, c.rejected, c.failed, std::move(times)});
   }
   const TotalCounts totals = stats_.totals();
   s.errors = totals.errors;

@@ -10,6 +10,20 @@ constexpr std::uint64_t kRateWindowNanos = 100'000'000;
 
 }  // namespace
 
+double CommandCounts::quantile_nanos(double q) const {
+  const double wanted = q * static_cast<double>(calls);
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < kCallBounds.size(); ++i) {
+    if (buckets[i] > 0 && static_cast<double>(below + buckets[i]) >= wanted) {
+      const double start = i == 0 ? 0 : static_cast<double>(kCallBounds[i - 1]);
+      const double part = (wanted - static_cast<double>(below)) / static_cast<double>(buckets[i]);
+      return start + part * (static_cast<double>(kCallBounds[i]) - start);
+    }
+    below += buckets[i];
+  }
+  return calls == 0 ? 0 : static_cast<double>(kCallBounds.back());
+}
+
 DispatchCounters* ServerStats::add_dispatcher() {
   std::lock_guard lock(mutex_);
   blocks_.push_back(std::make_unique<DispatchCounters>(commands_));
@@ -21,7 +35,11 @@ std::vector<CommandCounts> ServerStats::sum_commands() const {
   for (const auto& block : blocks_) {
     for (std::size_t i = 0; i < commands_; ++i) {
       const auto& counters = block->commands_[i];
-      sums[i].calls += counters.calls.get();
+      for (std::size_t b = 0; b < kCallBuckets; ++b) {
+        const std::uint64_t calls = counters.buckets[b].get();
+        sums[i].buckets[b] += calls;
+        sums[i].calls += calls;
+      }
       sums[i].nanos += counters.nanos.get();
       sums[i].rejected += counters.rejected.get();
       sums[i].failed += counters.failed.get();
@@ -33,7 +51,9 @@ std::vector<CommandCounts> ServerStats::sum_commands() const {
 TotalCounts ServerStats::sum_totals() const {
   TotalCounts sum;
   for (const auto& block : blocks_) {
-    for (std::size_t i = 0; i < commands_; ++i) sum.commands += block->commands_[i].calls.get();
+    for (std::size_t i = 0; i < commands_; ++i) {
+      for (const Counter& bucket : block->commands_[i].buckets) sum.commands += bucket.get();
+    }
     sum.errors += block->errors.get();
     sum.keyspace_hits += block->keyspace_hits.get();
     sum.keyspace_misses += block->keyspace_misses.get();
@@ -50,6 +70,7 @@ std::vector<CommandCounts> ServerStats::commands() const {
   std::vector<CommandCounts> counts = sum_commands();
   for (std::size_t i = 0; i < commands_; ++i) {
     counts[i].calls -= base_commands_[i].calls;
+    for (std::size_t b = 0; b < kCallBuckets; ++b) counts[i].buckets[b] -= base_commands_[i].buckets[b];
     counts[i].nanos -= base_commands_[i].nanos;
     counts[i].rejected -= base_commands_[i].rejected;
     counts[i].failed -= base_commands_[i].failed;

@@ -2,10 +2,19 @@
 //
 // Each dispatcher writes a block of its own (single writer, relaxed atomics, no shared line); readers sum the blocks. A reset
 // remembers the sums of that moment and subtracts them from then on, so that writers need not know.
+//
+// Whose time is it? The clock is read once a command, when it ends, and what has passed since the reading before is that
+// command's. So the first command of a pass also carries reading, looking up and prefetching for the whole window, and a command
+// carries what ran before it without ending: one that was refused, and one that then waited for pages. The time of waiting
+// itself, for pages, for another thread or for a sync, is nobody's: these are times of work. They add up to the time of the
+// passes.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,8 +35,58 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
+/// Bounds of the buckets that a call's time falls into, in nanoseconds: the first one whose bound is not below it, or the one
+/// more after the last. Close together where commands that find their data in memory end (one takes about a microsecond), wide
+/// beyond.
+inline constexpr std::array<std::uint64_t, 15> kCallBounds = {1'000,      2'500,      5'000,       10'000,        25'000,
+                                                              50'000,     100'000,    250'000,     1'000'000,     2'500'000,
+                                                              10'000'000, 50'000'000, 250'000'000, 1'000'000'000, 10'000'000'000};
+inline constexpr std::size_t kCallBuckets = kCallBounds.size() + 1;
+
+namespace call_buckets {
+
+/// kCallBounds, and what no time exceeds.
+constexpr auto padded_bounds() {
+  std::array<std::uint64_t, kCallBuckets> bounds{};
+  for (std::size_t i = 0; i < kCallBounds.size(); ++i) bounds[i] = kCallBounds[i];
+  bounds.back() = std::numeric_limits<std::uint64_t>::max();
+  return bounds;
+}
+inline constexpr auto kBounds = padded_bounds();
+
+/// By a time's bit width: the bucket of the shortest such time.
+constexpr auto buckets_by_width() {
+  std::array<std::uint8_t, 65> buckets{};
+  for (std::size_t width = 1; width < buckets.size(); ++width) {
+    while (kBounds[buckets[width]] < std::uint64_t{1} << (width - 1)) ++buckets[width];
+  }
+  return buckets;
+}
+inline constexpr auto kByWidth = buckets_by_width();
+
+constexpr bool one_bound_a_width() {
+  for (std::size_t i = 1; i < kBounds.size(); ++i) {
+    if (std::bit_width(kBounds[i]) == std::bit_width(kBounds[i - 1])) return false;
+  }
+  return true;
+}
+static_assert(one_bound_a_width(), "bucket_of compares once");
+
+}  // namespace call_buckets
+
+/// The bucket of a call that took `nanos`.
+constexpr std::size_t bucket_of(std::uint64_t nanos) {
+  const std::size_t first = call_buckets::kByWidth[static_cast<std::size_t>(std::bit_width(nanos))];
+  return first + static_cast<std::size_t>(nanos > call_buckets::kBounds[first]);
+}
+
 struct CommandCounts {
   std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
+  std::array<std::uint64_t, kCallBuckets> buckets{};  ///< calls by their time
+
+  /// The time that a share `q`, 0 to 1, of the calls took at most, in nanoseconds, as Prometheus's histogram_quantile estimates
+  /// it: evenly spread within a bucket, and the last bound for what lies beyond it. 0 without calls.
+  [[nodiscard]] double quantile_nanos(double q) const;
 };
 
 struct TotalCounts {
@@ -46,8 +105,9 @@ class DispatchCounters {
   explicit DispatchCounters(std::size_t commands) : commands_(std::make_unique<PerCommand[]>(commands)), size_(commands) {}
 
   void call(std::size_t command, std::uint64_t nanos) {
-    commands_[command].calls.add(1);
-    commands_[command].nanos.add(nanos);
+    PerCommand& counters = commands_[command];
+    counters.nanos.add(nanos);
+    counters.buckets[bucket_of(nanos)].add(1);
   }
   void rejected(std::size_t command) { commands_[command].rejected.add(1); }
   void failed(std::size_t command) { commands_[command].failed.add(1); }
@@ -56,8 +116,11 @@ class DispatchCounters {
 
  private:
   friend class ServerStats;
-  struct PerCommand {
-    Counter calls, nanos, rejected, failed;
+  // The number of calls is the sum of the buckets. A call that found its data in memory writes to one cache line.
+  struct alignas(64) PerCommand {
+    Counter nanos;
+    std::array<Counter, kCallBuckets> buckets;
+    Counter rejected, failed;
   };
   std::unique_ptr<PerCommand[]> commands_;
   std::size_t size_;

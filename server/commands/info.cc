@@ -235,6 +235,18 @@ void info_errorstats(const Facts& facts, InfoText& out) {
     out.field("errorstat_" + code, "count=" + std::to_string(count));
 }
 
+void info_latencystats(const Facts& facts, InfoText& out) {
+  out.section("Latencystats");
+  const std::vector<CommandCounts> counts = facts.env.stats->commands();
+  for (const Command& command : facts.env.table->all()) {
+    const CommandCounts& count = counts[command.index];
+    if (count.calls == 0) continue;
+    const auto micros = [&count](double q) { return InfoText::decimal(count.quantile_nanos(q) / 1000, 3); };
+    out.field("latency_percentiles_usec_" + command.full_name,
+              "p50=" + micros(0.5) + ",p99=" + micros(0.99) + ",p99.9=" + micros(0.999));
+  }
+}
+
 void info_cluster(const Facts&, InfoText& out) {
   out.section("Cluster");
   out.field("cluster_enabled", "0");
@@ -303,6 +315,7 @@ constexpr Section kSections[] = {
     {"modules", info_modules, true},
     {"commandstats", info_commandstats, false},
     {"errorstats", info_errorstats, true},
+    {"latencystats", info_latencystats, false},
     {"cluster", info_cluster, true},
     {"keyspace", info_keyspace, true},
     {"ebbtide", info_ebbtide, true},

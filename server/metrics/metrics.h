@@ -16,16 +16,17 @@ namespace ebbtide {
 
 /// Everything that is shown, at one moment.
 struct MetricsSnapshot {
-  struct Command {
-    std::string name;
-    std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
-  };
   /// Durations: `buckets[i]` counts those of at most `bounds[i]` seconds that are in no earlier one, the last those above all
   /// bounds.
   struct Durations {
     std::vector<double> bounds;
     std::vector<std::uint64_t> buckets;
     double sum_seconds = 0;
+  };
+  struct Command {
+    std::string name;
+    std::uint64_t calls = 0, rejected = 0, failed = 0;
+    Durations times;  ///< as many as calls
   };
   // service
   std::string version;

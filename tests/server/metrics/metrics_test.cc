@@ -17,7 +17,7 @@ bool has_line(const std::string& text, const std::string& line) {
 MetricsSnapshot sample() {
   MetricsSnapshot s;
   s.version = "9.9";
-  s.commands = {{"get", 10, 2'000'000'000, 1, 2}, {"config|get", 3, 0, 0, 0}};
+  s.commands = {{"get", 10, 1, 2, {{0.001, 0.01}, {7, 2, 1}, 2}}, {"config|get", 0, 0, 0, {{0.001, 0.01}, {0, 0, 0}, 0}}};
   s.passes.bounds = {0.001, 0.01};
   s.passes.buckets = {5, 3, 2};
   s.passes.sum_seconds = 0.5;
@@ -34,7 +34,14 @@ TEST_CASE("service metrics while the database is being opened") {
   CHECK(has_line(text, "ebbtide_info{version=\"9.9\"} 1"));
   CHECK(has_line(text, "ebbtide_loading 1"));
   CHECK(has_line(text, "ebbtide_commands_total{cmd=\"get\"} 10"));
-  CHECK(has_line(text, "ebbtide_command_seconds_total{cmd=\"get\"} 2"));
+  CHECK(has_line(text, "ebbtide_commands_total{cmd=\"config|get\"} 0"));
+  CHECK(has_line(text, "# TYPE ebbtide_command_seconds histogram"));
+  CHECK(has_line(text, "ebbtide_command_seconds_bucket{cmd=\"get\",le=\"0.001\"} 7"));
+  CHECK(has_line(text, "ebbtide_command_seconds_bucket{cmd=\"get\",le=\"0.01\"} 9"));
+  CHECK(has_line(text, "ebbtide_command_seconds_bucket{cmd=\"get\",le=\"+Inf\"} 10"));
+  CHECK(has_line(text, "ebbtide_command_seconds_count{cmd=\"get\"} 10"));
+  CHECK(has_line(text, "ebbtide_command_seconds_sum{cmd=\"get\"} 2"));
+  CHECK(text.find("ebbtide_command_seconds_count{cmd=\"config|get\"}") == std::string::npos);
   CHECK(has_line(text, "ebbtide_commands_failed_total{cmd=\"get\",how=\"rejected\"} 1"));
   CHECK(has_line(text, "ebbtide_connected_clients 7"));
   CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"0.001\"} 5"));
