@@ -2,6 +2,8 @@
 
 #include <httplib.h>
 
+#include <cerrno>
+#include <cstring>
 #include <thread>
 
 namespace ebbtide {
@@ -37,8 +39,17 @@ std::string AdminServer::start(const std::string& address, std::uint16_t port) {
     if (!why.empty()) response.status = 503;
     response.set_content((why.empty() ? "ok" : why) + "\n", "text/plain");
   });
+  http.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    if (response.status == 404) response.set_content("not found; there are /metrics, /healthz and /ready\n", "text/plain");
+  });
+  errno = 0;
   impl_->port = port == 0 ? http.bind_to_any_port(address) : (http.bind_to_port(address, port) ? port : -1);
-  if (impl_->port <= 0) return "metrics: cannot listen on " + address + ":" + std::to_string(port);
+  if (impl_->port <= 0) {
+    // What the library does after a refused bind() leaves errno as it was; a name that does not resolve sets none.
+    const std::string why = errno == 0 ? "no such address" : std::strerror(errno);
+    return "metrics: cannot listen on " + address + ":" + std::to_string(port) + ": " + why +
+           ". metrics.port takes another port, or 0 for none";
+  }
   impl_->thread = std::thread([this] { impl_->http.listen_after_bind(); });
   while (!http.is_running()) std::this_thread::yield();  // else stop() could come too early to be heard
   return {};

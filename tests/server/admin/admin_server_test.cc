@@ -47,9 +47,12 @@ TEST_CASE("metrics, health and readiness") {
   CHECK(opening.find("opening\n") != std::string::npos);
   ready = true;
   CHECK(ask(server.port(), "/ready").find("HTTP/1.1 200") == 0);
-  CHECK(ask(server.port(), "/other").find("HTTP/1.1 404") == 0);
+  const std::string other = ask(server.port(), "/other");
+  CHECK(other.find("HTTP/1.1 404") == 0);
+  CHECK(other.find("there are /metrics, /healthz and /ready\n") != std::string::npos);
   AdminServer second({nullptr, nullptr});
   const std::string why = second.start("127.0.0.1", server.port());
-  CHECK(why == "metrics: cannot listen on 127.0.0.1:" + std::to_string(server.port()));
+  CHECK(why == "metrics: cannot listen on 127.0.0.1:" + std::to_string(server.port()) +
+                   ": Address already in use. metrics.port takes another port, or 0 for none");
   server.stop();
 }
