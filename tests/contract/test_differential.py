@@ -2,8 +2,8 @@
 
 Two sources of commands: the transcripts whose name starts with redis_ (tests/transcripts/; the unit tests hold this server to the
 replies in them, this test holds them against Redis), and random sequences over a few keys with arguments that like to be at the
-edge. A sequence that differs is printed with its seed, shortened to the command that differs. Without redis-server on the machine
-the tests are skipped.
+edge. A sequence that differs is printed with its seed, shortened to the command that differs. ./dev test puts redis-server on the
+path; without it the tests fail.
 
     EBBTIDE_DIFF_SEEDS=1000 pytest tests/contract/test_differential.py
 """
@@ -13,12 +13,12 @@ import random
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from support.server import Server, binary, free_port
+from support.server import Server, binary, free_port, wait_until
+from support.sockets import encode
 
 TRANSCRIPTS = Path(__file__).resolve().parents[1] / "transcripts"
 REDIS = shutil.which("redis-server")
@@ -43,11 +43,7 @@ class Link:
         self.socket.close()
 
     def call(self, *arguments):
-        parts = [b"*%d\r\n" % len(arguments)]
-        for argument in arguments:
-            data = argument if isinstance(argument, bytes) else str(argument).encode()
-            parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
-        self.socket.sendall(b"".join(parts))
+        self.socket.sendall(encode(*arguments))
         return self._reply()
 
     def _more(self):
@@ -172,16 +168,22 @@ def redis_port(tmp_path_factory):
     process = subprocess.Popen(
         [REDIS, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(home), "--logfile", str(home / "log")]
     )
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def answers():
+        assert process.poll() is None, f"redis-server ended:\n{(home / 'log').read_text()}"
         try:
-            Link(port).close()
-            break
+            link = Link(port)
+            link.close()
+            return True
         except OSError:
-            time.sleep(0.02)
-    yield port
-    process.terminate()
-    process.wait()
+            return False
+
+    try:
+        wait_until(answers, 30, "redis-server answers")
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @pytest.fixture(scope="module")

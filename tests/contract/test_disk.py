@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from conftest import receive_exactly
-from test_protocol import resp
+from support.server import Server
+from support.sockets import encode, receive_exactly
 
 KEYS = 60_000
-COLD = ("storage.direct_io=true", "storage.block_cache=1MiB", "storage.memtable_size=1MiB")
+COLD = ("storage.memory_budget=128MiB", "storage.direct_io=true", "storage.block_cache=1MiB", "storage.memtable_size=1MiB")
 
 
 def value_of(i):
@@ -24,9 +24,7 @@ def large_of(i):
 @pytest.fixture(scope="module", params=[1, 2, 4])
 def cold(request, tmp_path_factory):
     """A server whose data is nearly all on disk, with one, two and four event loops."""
-    from conftest import Server
-
-    server = Server(tmp_path_factory.mktemp("cold")).start(*COLD, f"server.threads={request.param}")
+    server = Server(directory=tmp_path_factory.mktemp("cold")).set(*COLD, f"server.threads={request.param}").start()
     client = server.client()
     for start in range(0, KEYS, 1000):
         client.mset({f"k{i}": value_of(i) for i in range(start, start + 1000)})
@@ -36,7 +34,7 @@ def cold(request, tmp_path_factory):
     client.execute_command("TREE.FLUSH")
     client.execute_command("TREE.COMPACT")
     yield server
-    assert server.stop() == 0, server.log()
+    assert server.stop() == 0, server.log_tail()
 
 
 def waits(server):
@@ -84,21 +82,21 @@ def test_writers_wait_for_the_disk(cold):
 def test_pipelines_stay_in_order(cold):
     def work(seed):
         rng = random.Random(seed)
-        with cold.socket() as s:
+        with cold.connect() as s:
             for _ in range(5):
                 data, expected = b"", b""
                 for j in range(500):
                     i = rng.randrange(KEYS)
                     choice = rng.randrange(4)
                     if choice == 0:
-                        data += resp("ECHO", j)
+                        data += encode("ECHO", j)
                         expected += b"$%d\r\n%d\r\n" % (len(str(j)), j)
                     elif choice == 1:
                         key = f"own{seed}-{j}"
-                        data += resp("SET", key, j) + resp("INCR", key) + resp("DEL", key)
+                        data += encode("SET", key, j) + encode("INCR", key) + encode("DEL", key)
                         expected += b"+OK\r\n:%d\r\n:1\r\n" % (j + 1)
                     else:
-                        data += resp("GET", f"k{i}")
+                        data += encode("GET", f"k{i}")
                         expected += b"$%d\r\n%s\r\n" % (len(value_of(i)), value_of(i))
                 writer = threading.Thread(target=s.sendall, args=(data,))
                 writer.start()
@@ -119,9 +117,9 @@ def test_pipelines_stay_in_order(cold):
 def test_clients_that_go_while_they_wait(cold):
     rng = random.Random(3)
     for _ in range(100):
-        s = cold.socket()
+        s = cold.connect()
         keys = [f"k{rng.randrange(KEYS)}" for _ in range(50)]
-        s.sendall(resp("MGET", *keys) + resp("DBSIZE") + resp("INCR", "gone") + resp("GET", "large7"))
+        s.sendall(encode("MGET", *keys) + encode("DBSIZE") + encode("INCR", "gone") + encode("GET", "large7"))
         if rng.random() < 0.5:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
         s.close()
@@ -132,10 +130,10 @@ def test_clients_that_go_while_they_wait(cold):
 def test_clients_killed_while_they_wait(cold):
     admin = cold.client()
     for _ in range(20):
-        with cold.socket() as s:
-            s.sendall(resp("CLIENT", "ID"))
+        with cold.connect() as s:
+            s.sendall(encode("CLIENT", "ID"))
             answer = s.recv(100)
-            s.sendall(resp("KEYS", "*1*") + resp("GET", "k77"))
+            s.sendall(encode("KEYS", "*1*") + encode("GET", "k77"))
             admin.execute_command("CLIENT", "KILL", "ID", int(answer[1:]))
     assert admin.get("k77") == value_of(77)
 
@@ -166,18 +164,18 @@ def test_no_update_is_lost(cold):
 
 
 def test_stopping_while_commands_wait(fresh):
-    fresh.start(*COLD, "server.threads=2")
+    fresh.set(*COLD, "server.threads=2").start()
     client = fresh.client()
     for start in range(0, 20_000, 1000):
         client.mset({f"k{i}": value_of(i) for i in range(start, start + 1000)})
     client.execute_command("TREE.FLUSH")
     sockets = []
     for i in range(50):
-        s = fresh.socket()
-        s.sendall(resp("MGET", *[f"k{(i * 397 + j * 31) % 20_000}" for j in range(500)]) + resp("KEYS", "*") + resp("INCR", "n"))
+        s = fresh.connect()
+        s.sendall(encode("MGET", *[f"k{(i * 397 + j * 31) % 20_000}" for j in range(500)]) + encode("KEYS", "*") + encode("INCR", "n"))
         sockets.append(s)
-    assert fresh.stop() == 0, fresh.log()
+    assert fresh.stop() == 0, fresh.log_tail()
     for s in sockets:
         s.close()
-    fresh.start(*COLD)
+    fresh.set(*COLD).start()
     assert fresh.client().get("k19999") == value_of(19_999)

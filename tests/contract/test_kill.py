@@ -16,17 +16,10 @@ import time
 import pytest
 
 from support.server import Server
+from support.sockets import encode
 
 KEYS = [f"{group}:{number:03d}" for group in "abcd" for number in range(60)]
 SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
-
-
-def encode(arguments):
-    parts = [b"*%d\r\n" % len(arguments)]
-    for argument in arguments:
-        data = argument if isinstance(argument, bytes) else str(argument).encode()
-        parts.append(b"$%d\r\n%s\r\n" % (len(data), data))
-    return b"".join(parts)
 
 
 class Workload:
@@ -98,7 +91,7 @@ class Replies:
 def write_until_killed(server, commands, kill_after):
     """Sends all commands, kills the server once kill_after replies are in; (replies that arrived, commands sent at least in part)."""
     replies = Replies()
-    pieces = [encode(command) for command in commands]
+    pieces = [encode(*command) for command in commands]
     ends, total = [], 0
     for piece in pieces:
         total += len(piece)

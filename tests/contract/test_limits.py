@@ -5,12 +5,13 @@ import time
 
 import pytest
 
-from conftest import receive_all, receive_exactly, wait_until
+from support.server import wait_until
+from support.sockets import receive_all, receive_exactly
 
 
 def test_password(fresh):
-    fresh.start("server.password=secret")
-    with fresh.socket() as s:
+    fresh.set("server.password=secret").start()
+    with fresh.connect() as s:
         s.sendall(b"GET a\r\nnonsense\r\n")
         expected = b"-NOAUTH Authentication required.\r\n" * 2
         assert receive_exactly(s, len(expected)) == expected
@@ -19,14 +20,14 @@ def test_password(fresh):
         assert receive_exactly(s, len(expected)) == expected
         s.sendall(b"AUTH secret\r\nSET a b\r\n")
         assert receive_exactly(s, 10) == b"+OK\r\n+OK\r\n"
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         s.sendall(b"*11\r\n")
         assert receive_all(s) == b"-ERR Protocol error: unauthenticated multibulk length\r\n"
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         s.sendall(b"*2\r\n$3\r\nGET\r\n$16385\r\n")
         assert receive_all(s) == b"-ERR Protocol error: unauthenticated bulk length\r\n"
     # AUTH at the front of a pipeline counts for what follows it.
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         s.sendall(b"AUTH secret\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000\r\n" + b"x" * 20000 + b"\r\n")
         assert receive_exactly(s, 10) == b"+OK\r\n+OK\r\n"
     client = fresh.client(password="secret")
@@ -35,9 +36,9 @@ def test_password(fresh):
 
 
 def test_unauthenticated_clients(fresh):
-    fresh.start("server.password=secret", "limits.authentication_timeout=1s", "limits.unauthenticated_clients=5")
-    strangers = [fresh.socket() for _ in range(5)]
-    with fresh.socket() as s:
+    fresh.set("server.password=secret", "limits.authentication_timeout=1s", "limits.unauthenticated_clients=5").start()
+    strangers = [fresh.connect() for _ in range(5)]
+    with fresh.connect() as s:
         assert receive_all(s).startswith(b"-ERR max number of unauthenticated clients")
     for s in strangers:
         assert receive_all(s) == b""  # after a second
@@ -45,17 +46,17 @@ def test_unauthenticated_clients(fresh):
 
 
 def test_max_clients(fresh):
-    fresh.start("server.max_clients=3")
-    clients = [fresh.socket() for _ in range(3)]
+    fresh.set("server.max_clients=3").start()
+    clients = [fresh.connect() for _ in range(3)]
     for s in clients:
         s.sendall(b"PING\r\n")
         assert receive_exactly(s, 7) == b"+PONG\r\n"
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         assert receive_all(s) == b"-ERR max number of clients reached\r\n"
     clients[0].close()
 
     def admitted():
-        with fresh.socket() as s:
+        with fresh.connect() as s:
             s.sendall(b"PING\r\n")
             return s.recv(100) == b"+PONG\r\n"
 
@@ -75,7 +76,7 @@ def test_protected_mode(fresh):
     address = own_address()
     if address is None or address.startswith("127."):
         pytest.skip("no address but loopback")
-    fresh.start(bind="*")
+    fresh.set("server.bind=*").start()
     with socket.create_connection((address, fresh.port), timeout=10) as s:
         assert receive_all(s).startswith(b"-DENIED ")
     fresh.client().config_set("protected-mode", "no")
@@ -85,8 +86,8 @@ def test_protected_mode(fresh):
 
 
 def test_idle_timeout(fresh):
-    fresh.start("limits.timeout=1s")
-    with fresh.socket() as s:
+    fresh.set("limits.timeout=1s").start()
+    with fresh.connect() as s:
         s.sendall(b"PING\r\n")
         assert receive_exactly(s, 7) == b"+PONG\r\n"
         assert receive_all(s) == b""
@@ -100,7 +101,7 @@ def test_clients_that_never_read(fresh):
     sockets = []
     command = b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" * 1000
     for _ in range(10):
-        s = fresh.socket()
+        s = fresh.connect()
         s.setblocking(False)
         sockets.append(s)
     end = time.monotonic() + 5
@@ -127,7 +128,7 @@ def test_sockets_that_dribble(fresh):
     client = fresh.client()
     client.ping()
     before = fresh.resident_bytes()
-    sockets = [fresh.socket() for _ in range(1000)]
+    sockets = [fresh.connect() for _ in range(1000)]
     for s in sockets:
         s.sendall(b"*1048576\r\n")
     for _ in range(3):
@@ -144,7 +145,7 @@ def test_announced_bulk_costs_nothing(fresh):
     client = fresh.client()
     client.ping()
     before = fresh.resident_bytes()
-    sockets = [fresh.socket() for _ in range(20)]
+    sockets = [fresh.connect() for _ in range(20)]
     for s in sockets:
         s.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\nabc")
     assert client.ping()
@@ -153,24 +154,16 @@ def test_announced_bulk_costs_nothing(fresh):
         s.close()
 
 
-def test_a_file_limit_of_64(fresh, monkeypatch):
-    import resource
-    import subprocess
-
-    original = subprocess.Popen
-
-    def limited(*args, **kwargs):
-        return original(*args, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)), **kwargs)
-
-    monkeypatch.setattr(subprocess, "Popen", limited)
+def test_a_file_limit_of_64(fresh):
     # Root may raise the limit again; then max_clients bounds the server just as well.
-    fresh.start("server.max_clients=20")
+    fresh.prefix = ["prlimit", "--nofile=64:64"]
+    fresh.set("server.max_clients=20").start()
     client = fresh.client()
     assert client.set("a", "b")
     crowd = []
     for _ in range(200):
         try:
-            crowd.append(fresh.socket())
+            crowd.append(fresh.connect())
         except OSError:
             break
     assert client.get("a") == b"b"
@@ -179,11 +172,11 @@ def test_a_file_limit_of_64(fresh, monkeypatch):
 
 
 def test_one_reply_of_many_gigabytes(fresh):
-    fresh.start("limits.client_output_buffer_limit.hard=8MiB", "limits.client_output_buffer_limit.soft=0B")
+    fresh.set("limits.client_output_buffer_limit.hard=8MiB", "limits.client_output_buffer_limit.soft=0B").start()
     client = fresh.client()
     client.set("k", "v" * 60_000)
     before = fresh.resident_bytes()
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         s.sendall(b"*200001\r\n$4\r\nMGET\r\n" + b"$1\r\nk\r\n" * 200_000)  # 12 GB
         assert receive_all(s) == b""
     assert fresh.resident_bytes() - before < 64 << 20
@@ -191,12 +184,12 @@ def test_one_reply_of_many_gigabytes(fresh):
 
 
 def test_a_command_of_many_big_arguments(fresh):
-    fresh.start("limits.client_query_buffer_limit=4MiB")
+    fresh.set("limits.client_query_buffer_limit=4MiB").start()
     client = fresh.client()
     client.ping()
     before = fresh.resident_bytes()
     argument = b"$1000000\r\n" + b"x" * 1_000_000 + b"\r\n"
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         with pytest.raises(OSError):
             s.sendall(b"*1000001\r\n$4\r\nMSET\r\n")
             for _ in range(500):
@@ -207,10 +200,10 @@ def test_a_command_of_many_big_arguments(fresh):
 
 
 def test_slow_reader_under_fsync_always(fresh):
-    fresh.start("storage.fsync=always")
+    fresh.set("storage.fsync=always").start()
     client = fresh.client()
     client.set("big", b"x" * 900_000)
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         for _ in range(8):  # fills the socket
             s.sendall(b"GET big\r\nSET a b\r\n")
             client.ping()
@@ -221,10 +214,10 @@ def test_slow_reader_under_fsync_always(fresh):
 
 
 def test_output_limit(fresh):
-    fresh.start("limits.client_output_buffer_limit.hard=1MiB", "limits.client_output_buffer_limit.soft=0B")
+    fresh.set("limits.client_output_buffer_limit.hard=1MiB", "limits.client_output_buffer_limit.soft=0B").start()
     client = fresh.client()
     client.mset({f"k{i}": "v" * 10_000 for i in range(2000)})
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         keys = b"".join(b"$%d\r\nk%d\r\n" % (len(f"k{i}"), i) for i in range(2000))
         s.sendall(b"*2001\r\n$4\r\nMGET\r\n" + keys)
         assert len(receive_all(s)) < 20_000_000

@@ -2,23 +2,15 @@
 
 import pytest
 
-from conftest import receive_all, receive_exactly
-
-
-def resp(*args):
-    out = b"*%d\r\n" % len(args)
-    for arg in args:
-        arg = arg if isinstance(arg, bytes) else str(arg).encode()
-        out += b"$%d\r\n%s\r\n" % (len(arg), arg)
-    return out
+from support.sockets import encode, receive_all, receive_exactly
 
 
 @pytest.mark.parametrize("data", [b"\r\n", b"*0\r\n", b"*-1\r\n", b"*-10\r\n"])
 def test_nothing_and_usable(server, data):
-    with server.socket() as s:
+    with server.connect() as s:
         s.sendall(data + b"PING\r\n")
         assert receive_exactly(s, 7) == b"+PONG\r\n"
-        s.sendall(resp("PING"))
+        s.sendall(encode("PING"))
         assert receive_exactly(s, 7) == b"+PONG\r\n"
 
 
@@ -45,44 +37,44 @@ LONG = b"1" * (64 * 1024 + 1)
     ],
 )
 def test_errors(server, data, error):
-    with server.socket() as s:
+    with server.connect() as s:
         s.sendall(b"PING\r\n" + data)
         assert receive_all(s) == b"+PONG\r\n-ERR Protocol error: " + error.encode() + b"\r\n"
 
 
-@pytest.mark.parametrize("data", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\x00\x01", resp("host:", "x")])
+@pytest.mark.parametrize("data", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\x00\x01", encode("host:", "x")])
 def test_silent_close(server, data):
-    with server.socket() as s:
+    with server.connect() as s:
         s.sendall(data)
         assert receive_all(s) == b""
 
 
 def test_unknown_command(server):
-    with server.socket() as s:
+    with server.connect() as s:
         s.sendall(b"nonsense a b\r\n")
         assert s.recv(1000).startswith(b"-ERR unknown command 'nonsense'")
 
 
 def test_inline_with_quotes(server):
-    with server.socket() as s:
+    with server.connect() as s:
         s.sendall(b"set inline \"a b\\x41\"\r\nget inline\r\n")
         assert receive_exactly(s, 15) == b"+OK\r\n$4\r\na bA\r\n"
 
 
 def test_byte_by_byte(server):
-    with server.socket() as s:
-        for byte in resp("SET", "slow", "value") + resp("GET", "slow"):
+    with server.connect() as s:
+        for byte in encode("SET", "slow", "value") + encode("GET", "slow"):
             s.sendall(bytes([byte]))
         assert receive_exactly(s, 16) == b"+OK\r\n$5\r\nvalue\r\n"
 
 
 def test_long_pipeline(server):
     n = 50_000
-    with server.socket() as s:
+    with server.connect() as s:
         s.settimeout(60)
         import threading
 
-        data = b"".join(resp("SET", f"p{i}", i) + resp("GET", f"p{i}") for i in range(n))
+        data = b"".join(encode("SET", f"p{i}", i) + encode("GET", f"p{i}") for i in range(n))
         writer = threading.Thread(target=s.sendall, args=(data,))
         writer.start()
         expected = b"".join(b"+OK\r\n$%d\r\n%d\r\n" % (len(str(i)), i) for i in range(n))
@@ -103,19 +95,23 @@ def test_large_values(server, size):
     client.delete("large")
 
 
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_both_protocols(server, protocol):
-    client = server.client(protocol=protocol)
-    assert client.set("k", "v")
-    assert client.get("k") == b"v"
-    assert client.get("absent") is None
-    assert client.config_get("maxclients") == {"maxclients": "10000"}
+@pytest.mark.parametrize("protocol,greeting,nil,pair", [(2, b"*14", b"$-1", b"*2"), (3, b"%7", b"_", b"%1")])
+def test_both_protocols(server, protocol, greeting, nil, pair):
+    with server.connect() as s:
+        s.sendall(encode("HELLO", protocol) + encode("PING"))
+        answer = b""
+        while not answer.endswith(b"+PONG\r\n"):
+            answer += s.recv(1000)
+        assert answer.startswith(greeting + b"\r\n$6\r\nserver\r\n"), answer
+        s.sendall(encode("SET", "k", "v") + encode("GET", "absent") + encode("CONFIG", "GET", "maxclients"))
+        expected = b"+OK\r\n" + nil + b"\r\n" + pair + b"\r\n$10\r\nmaxclients\r\n$5\r\n10000\r\n"
+        assert receive_exactly(s, len(expected)) == expected
 
 
 def test_hundreds_of_clients(server):
-    sockets = [server.socket() for _ in range(300)]
+    sockets = [server.connect() for _ in range(300)]
     for i, s in enumerate(sockets):
-        s.sendall(resp("SET", f"many{i}", i) + resp("GET", f"many{i}"))
+        s.sendall(encode("SET", f"many{i}", i) + encode("GET", f"many{i}"))
     for i, s in enumerate(sockets):
         text = str(i).encode()
         expected = b"+OK\r\n$%d\r\n%s\r\n" % (len(text), text)

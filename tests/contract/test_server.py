@@ -9,7 +9,8 @@ import threading
 import pytest
 import redis
 
-from conftest import BINARY, receive_all, receive_exactly, wait_until
+from support.server import ROOT, binary, wait_until
+from support.sockets import encode, receive_all, receive_exactly
 
 
 def test_restart_keeps_everything(fresh):
@@ -22,7 +23,7 @@ def test_restart_keeps_everything(fresh):
     client.delete("key7")
     big = b"x" * 3_000_000
     client.set("big", big)
-    assert fresh.stop() == 0, fresh.log()
+    assert fresh.stop() == 0, fresh.log_tail()
     fresh.start()
     client = fresh.client()
     assert client.get("key0") == b"value0"
@@ -34,7 +35,7 @@ def test_restart_keeps_everything(fresh):
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
 def test_kill_loses_nothing_acknowledged(fresh, fsync):
-    fresh.start(f"storage.fsync={fsync}")
+    fresh.set(f"storage.fsync={fsync}").start()
     client = fresh.client()
     acknowledged = 0
     stop = threading.Event()
@@ -53,10 +54,9 @@ def test_kill_loses_nothing_acknowledged(fresh, fsync):
     writer = threading.Thread(target=write)
     writer.start()
     wait_until(lambda: acknowledged > 300, 60, "some writes")
-    fresh.process.kill()
+    fresh.kill()
     stop.set()
     writer.join()
-    fresh.process.wait()
     fresh.start()
     client = fresh.client()
     for i in range(acknowledged):
@@ -67,8 +67,8 @@ def test_sigterm_with_clients_and_pipelines(fresh):
     fresh.start()
     client = fresh.client()
     client.set("before", "x")
-    idle = [fresh.socket() for _ in range(20)]
-    assert fresh.stop(signal.SIGTERM) == 0
+    idle = [fresh.connect() for _ in range(20)]
+    assert fresh.stop() == 0
     for s in idle:
         assert receive_all(s) == b""
     assert "stopping: SIGTERM" in fresh.log()
@@ -80,42 +80,44 @@ def test_shutdown_command(fresh):
     fresh.start()
     client = fresh.client()
     client.set("a", "b")
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         s.sendall(b"SHUTDOWN\r\n")
         assert receive_all(s) == b""
-    assert fresh.process.wait(30) == 0
+    assert fresh.wait(30) == 0
 
 
 def test_loading_replies(fresh):
     """While a long log is replayed, clients read -LOADING, health says alive and readiness says no."""
-    fresh.start("storage.fsync=no")
+    fresh.set("storage.fsync=no").start()
     n = 400_000
-    with fresh.socket() as s:
+    with fresh.connect() as s:
         for begin in range(0, n, 20_000):
-            s.sendall(b"".join(b"*3\r\n$3\r\nSET\r\n$13\r\nloading%06d\r\n$20\r\n%020d\r\n" % (i, i) for i in range(begin, begin + 20_000)))
+            s.sendall(b"".join(encode("SET", f"loading{i:06}", f"{i:020}") for i in range(begin, begin + 20_000)))
             receive_exactly(s, 5 * 20_000)
-    fresh.process.kill()
-    fresh.process.wait()
-    fresh.start(metrics=True, wait=False)
-    loading = readiness = None
+    fresh.kill()
+    fresh.start(wait=False)
+    loading = readiness = info = None
 
     def ask():
-        nonlocal loading, readiness
+        nonlocal loading, readiness, info
         try:
-            with fresh.socket() as s:
+            with fresh.connect() as s:
                 s.sendall(b"GET loading000001\r\n")
                 reply = s.recv(1000)
                 if reply.startswith(b"-LOADING ") and loading is None:
                     loading = reply
-                    readiness = fresh.get("/ready")
-                    assert fresh.get("/healthz") == (200, "ok\n")
-                    assert "ebbtide_loading" in fresh.get("/metrics")[1]
+                    readiness = fresh.http("/ready")
+                    assert fresh.http("/healthz") == (200, "ok\n")
+                    assert "ebbtide_loading" in fresh.http("/metrics")[1]
+                    s.sendall(b"INFO persistence\r\n")  # what ioredis asks until it is told that it may begin
+                    info = s.recv(10_000)
                 return reply.startswith(b"$20\r\n")
         except ConnectionError:
             return False
 
     wait_until(ask, 60, "loaded", interval=0.001)
     assert loading == b"-LOADING Redis is loading the dataset in memory\r\n"
+    assert b"\r\nloading:1\r\n" in info or b"\r\nloading:0\r\n" in info
     assert readiness in ((503, "the database is being opened\n"), (200, "ok\n"))
     fresh.wait_ready()
     assert fresh.client().get("loading399999") == b"%020d" % 399_999
@@ -124,7 +126,7 @@ def test_loading_replies(fresh):
 def test_second_server_on_the_same_directory(fresh):
     fresh.start()
     other = subprocess.run(
-        [str(BINARY), "--port", "0", "--dir", str(fresh.dir / "data"), "--set", "metrics.port=0"],
+        [str(binary()), "--port", "0", "--dir", str(fresh.data), "--set", "metrics.port=0"],
         capture_output=True, text=True, timeout=60,
     )
     assert other.returncode == 1
@@ -135,7 +137,7 @@ def test_second_server_on_the_same_directory(fresh):
 def test_port_taken(fresh):
     fresh.start()
     other = subprocess.run(
-        [str(BINARY), "--port", str(fresh.port), "--dir", str(fresh.dir / "other"), "--set", "metrics.port=0"],
+        [str(binary()), "--port", str(fresh.port), "--dir", str(fresh.home / "other"), "--set", "metrics.port=0"],
         capture_output=True, text=True, timeout=60,
     )
     assert other.returncode == 1
@@ -145,7 +147,7 @@ def test_port_taken(fresh):
 def test_private_files(fresh):
     fresh.start()
     fresh.client().set("a", "b")
-    data = fresh.dir / "data"
+    data = fresh.data
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
     for path in data.rglob("*"):
         if path.is_file():
@@ -154,11 +156,13 @@ def test_private_files(fresh):
 
 def test_command_line():
     def run(*args, environment=None):
-        return subprocess.run([str(BINARY), *args], capture_output=True, text=True, timeout=60, env=environment)
+        return subprocess.run([str(binary()), *args], capture_output=True, text=True, timeout=60, env=environment)
 
     assert run("--version").stdout.startswith("ebbtide-server ")
     assert "--config" in run("--help").stdout
     check = run("--check")
+    assert (check.returncode, check.stdout) == (0, "the configuration is valid\n")
+    check = run("--check", "--config", str(ROOT / "config" / "ebbtide.yaml"))
     assert (check.returncode, check.stdout) == (0, "the configuration is valid\n")
     wrong = run("--check", "--set", "server.prot=1")
     assert wrong.returncode == 2
@@ -169,9 +173,10 @@ def test_command_line():
 
 
 def test_config_get_set_rewrite(fresh):
-    config = fresh.dir / "server.yaml"
+    config = fresh.home / "server.yaml"
+    fresh.config = config
     config.write_text("# mine\nserver:\n  max_clients: 500  # enough\n")
-    fresh.start(config=config)
+    fresh.start()
     client = fresh.client()
     assert client.config_get("maxclients") == {"maxclients": "500"}
     assert client.config_get("server.max_clients") == {"server.max_clients": "500"}
@@ -193,7 +198,7 @@ def test_config_get_set_rewrite(fresh):
     assert "timeout: 90s" in text
     assert "fsync: no" in text
     fresh.stop()
-    fresh.start(config=config)
+    fresh.start()
     assert fresh.client().config_get("maxclients") == {"maxclients": "600"}
 
 
@@ -208,10 +213,10 @@ def test_metrics(server):
     for i in range(50):
         client.set(f"m{i}", "x")
         client.get(f"m{i}")
-    assert server.get("/healthz") == (200, "ok\n")
-    assert server.get("/ready") == (200, "ok\n")
-    assert server.get("/nonsense")[0] == 404
-    status, text = server.get("/metrics")
+    assert server.http("/healthz") == (200, "ok\n")
+    assert server.http("/ready") == (200, "ok\n")
+    assert server.http("/nonsense")[0] == 404
+    status, text = server.http("/metrics")
     assert status == 200
 
     def value(line):
@@ -226,10 +231,10 @@ def test_metrics(server):
 
 
 def test_log_rotation(fresh):
-    log = fresh.dir / "server.log"
-    fresh.start(f"log.file={log}", wait=False)
+    log = fresh.home / "own.log"
+    fresh.set(f"log.file={log}").start(wait=False)
     wait_until(lambda: log.exists() and "ready to accept" in log.read_text(), 60, "the log file")
-    moved = fresh.dir / "server.log.1"
+    moved = fresh.home / "own.log.1"
     log.rename(moved)
     fresh.process.send_signal(signal.SIGHUP)
     wait_until(lambda: log.exists() and "opened anew" in log.read_text(), 20, "the new log file")
@@ -246,7 +251,7 @@ def test_client_list_and_kill(server):
     victim = next(c for c in b.client_list() if c["name"] == "alpha")
     assert b.client_kill_filter(_id=victim["id"]) == 1
     wait_until(lambda: "alpha" not in {c["name"] for c in b.client_list()}, 10, "alpha is gone")
-    with server.socket() as s:
+    with server.connect() as s:
         s.sendall(b"CLIENT ID\r\n")
         own = s.recv(100)[1:-2]
         s.sendall(b"CLIENT KILL ID %s SKIPME no\r\nPING\r\n" % own)

@@ -7,14 +7,6 @@ import subprocess
 
 import pytest
 
-from support.server import Server
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Server() as running:
-        yield running
-
 
 @pytest.mark.parametrize("protocol", ["-2", "-3"])
 def test_redis_cli_sets_gets_and_deletes(server, protocol):

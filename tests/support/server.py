@@ -1,4 +1,4 @@
-"""The real server, started by a test: on a free port, in a directory of its own, over a real socket.
+"""The real server, started by a test: on free ports, in a directory of its own, over a real socket.
 
     with Server() as server:
         server.client().set("k", "v")
@@ -10,12 +10,16 @@ The binary is build/release/bin/ebbtide-server, or what EBBTIDE_SERVER names.
 """
 
 import os
+import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,44 +33,67 @@ def binary(name="ebbtide-server"):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens on, below those that the kernel gives to outgoing connections: it stays free until it is used."""
+    while True:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
+def wait_until(condition, seconds=20.0, what="condition", interval=0.02):
+    """Polls `condition` until it is true, and returns its value."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(interval)
+    raise AssertionError(f"not within {seconds} s: {what}")
 
 
 class Server:
     """One server process and its data directory. Not started by the constructor; a context manager does that and cleans up.
 
     settings   dotted configuration keys and values, as --set takes them: {"storage.fsync": "always"}
-    arguments  more command-line arguments, as they are
-    directory  where the data goes; by default a temporary directory that goes with the object
+    directory  where data and log go; by default a temporary directory that goes with the object
+    config     the YAML file; by default the one that is shipped, None for none
+    prefix     a command that runs the server: ["nice"]
     """
 
-    def __init__(self, settings=None, arguments=(), directory=None, port=None, env=None):
-        self.settings = {"metrics.port": 0, **(settings or {})}
-        self.arguments = list(arguments)
-        self.env = env or {}
-        self.port = port or free_port()
+    def __init__(self, settings=None, directory=None, config=ROOT / "config" / "ebbtide.yaml", prefix=()):
+        self.port = free_port()
+        self.settings = {"metrics.port": free_port(), **(settings or {})}
+        self.config = config
+        self.prefix = list(prefix)
         self._own_directory = None if directory else tempfile.mkdtemp(prefix="ebbtide-test-")
         self.home = Path(directory or self._own_directory)
         self.data = self.home / "data"
         self.log_path = self.home / "server.log"
         self.process = None
 
+    def set(self, *settings):
+        """More settings, as "key=value", for all starts from now on: server.set("storage.fsync=always").start()"""
+        self.settings.update(setting.split("=", 1) for setting in settings)
+        return self
+
     # --- life and death
     def command_line(self):
-        line = [str(binary()), "--config", str(ROOT / "config" / "ebbtide.yaml"), "--port", str(self.port), "--dir", str(self.data)]
+        line = [*self.prefix, str(binary()), "--port", str(self.port), "--dir", str(self.data)]
+        if self.config is not None:
+            line += ["--config", str(self.config)]
         for key, value in self.settings.items():
             line += ["--set", f"{key}={value}"]
-        return line + self.arguments
+        return line
 
     def start(self, timeout=60.0, wait=True):
-        """Starts it and waits until PING answers. A server that ends instead raises with the last lines of its log."""
-        assert self.process is None or self.process.poll() is not None, "already running"
+        """Starts it and waits until it is ready. A server that ends instead raises with the last lines of its log."""
+        assert not self.running, "already running"
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(
-                self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home, env={**os.environ, **self.env}
-            )
+            self.process = subprocess.Popen(self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
         if wait:
             self.wait_ready(timeout)
         return self
@@ -78,41 +105,57 @@ class Server:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the server ended with status {self.process.returncode}:\n{self.log_tail()}")
             try:
-                with self.connect(timeout=5) as link:
-                    link.sendall(b"*1\r\n$4\r\nPING\r\n")
-                    last = link.recv(128)
-                    if last.startswith((b"+PONG", b"-NOAUTH")):
-                        return
+                ready, last = self._ready()
+                if ready:
+                    return
             except OSError as error:
                 last = error
             time.sleep(0.02)
         raise TimeoutError(f"the server was not ready within {timeout} s (last answer: {last!r}):\n{self.log_tail()}")
 
+    def _ready(self):
+        """Whether it is, and what it said. Asks the metrics port, if there is one: a connection to the other is a client that is counted."""
+        if self.metrics_port != 0:
+            answer = self.http("/ready")
+            return answer[0] == 200, answer
+        with self.connect(timeout=5) as link:
+            link.sendall(b"*1\r\n$4\r\nPING\r\n")
+            answer = link.recv(128)
+            return answer.startswith((b"+PONG", b"-NOAUTH")), answer
+
     def kill(self):
         """kill -9: nothing is flushed, nothing is said."""
-        self._signal(signal.SIGKILL)
+        return self._end(signal.SIGKILL)
 
     def stop(self, timeout=60.0):
         """SIGTERM; returns the exit status."""
-        return self._signal(signal.SIGTERM, timeout)
+        return self._end(signal.SIGTERM, timeout)
+
+    def wait(self, timeout=60.0):
+        """Waits until it has ended by itself; returns the exit status."""
+        return self._end(None, timeout)
 
     def restart(self, timeout=60.0):
         self.stop(timeout)
         return self.start(timeout)
 
-    def _signal(self, number, timeout=60.0):
+    def _end(self, number, timeout=60.0):
         if self.process is None:
             return None
-        if self.process.poll() is None:
+        if number is not None and self.process.poll() is None:
             self.process.send_signal(number)
         try:
             status = self.process.wait(timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise TimeoutError(f"the server did not end within {timeout} s of signal {number}:\n{self.log_tail()}") from None
+            raise TimeoutError(f"the server did not end within {timeout} s (signal {number}):\n{self.log_tail()}") from None
         self.process = None
         return status
+
+    @property
+    def metrics_port(self):
+        return int(self.settings["metrics.port"])
 
     @property
     def pid(self):
@@ -128,10 +171,12 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
     def client(self, **options):
-        """A redis-py client; replies are bytes unless decode_responses=True is given."""
+        """A redis-py client that never tries again: that would hide a lost reply. Replies are bytes, unless decode_responses=True."""
         import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
 
-        return redis.Redis(host="127.0.0.1", port=self.port, **{"socket_timeout": 60, **options})
+        return redis.Redis(host="127.0.0.1", port=self.port, **{"socket_timeout": 60, "retry": Retry(NoBackoff(), 0), **options})
 
     def cli(self, *arguments, stdin=None, timeout=300):
         """Runs redis-cli against it and returns what it prints."""
@@ -142,11 +187,29 @@ class Server:
             raise RuntimeError(f"redis-cli {' '.join(arguments)}: status {done.returncode}: {done.stdout!r} {done.stderr!r}")
         return done.stdout
 
-    def log_tail(self, lines=30):
+    def http(self, path):
+        """(status, text) of a page of the metrics port."""
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # not through a proxy of the environment's
         try:
-            return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+            with direct.open(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    # --- looking at it
+    def log(self):
+        """All that it has said, in all its lives."""
+        try:
+            return self.log_path.read_text(errors="replace")
         except FileNotFoundError:
             return "(no log)"
+
+    def log_tail(self, lines=30):
+        return "\n".join(self.log().splitlines()[-lines:])
+
+    def resident_bytes(self):
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) << 10
 
     # --- cleaning up
     def close(self):

@@ -151,6 +151,12 @@ class Summary(unittest.TestCase):
             (Path(folder) / "broken").write_text("asan: does not build\n")
             self.assertEqual(self.status(folder), 1)
 
+    def test_a_result_that_was_cut_off_fails_the_whole(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "contract.xml").write_text('<testsuites><testsuite><testcase classname="a" name="b" time="1"/></testsuite></testsuites>')
+            (Path(folder) / "asan.xml").write_text('<testsuite name="x"><testcase name="engine.wal"')
+            self.assertEqual(self.status(folder), 1)
+
 
 if __name__ == "__main__":
     unittest.main()

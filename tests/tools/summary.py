@@ -25,6 +25,7 @@ class Label:
     seconds: float = 0.0
     passed: int = 0
     failed: int = 0
+    skipped: int = 0
 
 
 @dataclass
@@ -73,6 +74,7 @@ def add_pytest(summary, run, root):
     label = summary.label(run)
     for test in root.iter("testcase"):
         if test.find("skipped") is not None:
+            label.skipped += 1
             continue
         name = f"{test.get('classname')}.{test.get('name')}"
         seconds = float(test.get("time") or 0)
@@ -88,7 +90,12 @@ def add_pytest(summary, run, root):
 def read(folder):
     summary = Summary()
     for path in sorted(Path(folder).glob("*.xml")):
-        root = ElementTree.parse(path).getroot()
+        try:
+            root = ElementTree.parse(path).getroot()
+        except ElementTree.ParseError as error:
+            summary.label(path.stem).failed += 1
+            summary.failures.append(f"{path.stem}: its result was cut off ({error})")
+            continue
         add = add_ctest if path.stem in ("release", "asan", "tsan") else add_pytest
         add(summary, path.stem, root)
     broken = Path(folder) / "broken"
@@ -102,7 +109,8 @@ def main(folder):
     summary = read(folder)
     print("\ntime per label")
     for name, label in summary.labels.items():
-        print(f"  {name:<10} {label.seconds:8.1f} s   {label.passed:5} passed   {label.failed:3} failed")
+        skipped = f"   {label.skipped:3} skipped" if label.skipped else ""
+        print(f"  {name:<10} {label.seconds:8.1f} s   {label.passed:5} passed   {label.failed:3} failed{skipped}")
     print("\nslowest twenty")
     for seconds, run, name in sorted(summary.cases, reverse=True)[:20]:
         print(f"  {seconds:8.2f} s   {run:<9} {name}")
