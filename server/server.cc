@@ -63,6 +63,11 @@ Settings resolved(const Config& config, std::uint64_t memory) {
   return settings;
 }
 
+// How many clients so many open files allow.
+std::uint64_t clients_of(std::uint64_t files) {
+  return files > kReservedFiles ? files - kReservedFiles : std::max<std::uint64_t>(files / 2, 1);
+}
+
 // Takes the same time wherever the difference is.
 bool equal_secrets(Bytes a, Bytes b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
@@ -117,14 +122,14 @@ bool matches(const Client& client, const ClientFilter& filter) {
 
 NetSettings Server::net_settings(const Config& config) const {
   NetSettings net;
-  net.max_clients = std::min(config.max_clients, client_cap_);
+  net.max_clients = std::min(config.max_clients, client_cap_.load());
   net.max_strangers = config.unauthenticated_clients;
   net.auth_timeout_ms = static_cast<std::int64_t>(config.authentication_timeout_ms);
   net.idle_timeout_ms = static_cast<std::int64_t>(config.timeout_ms);
   net.tcp_keepalive_ms = static_cast<std::int64_t>(config.tcp_keepalive_ms);
   net.query_buffer_bytes = config.client_query_buffer_limit;
   net.max_bulk_bytes = config.proto_max_bulk_len;
-  net.big_bulk_budget = resolved(config, memory_).memory_budget;
+  net.memory_budget = resolved(config, memory_).memory_budget;
   net.output_buffer_hard_bytes = config.output_buffer_hard;
   net.output_buffer_soft_bytes = config.output_buffer_soft;
   net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);
@@ -150,6 +155,7 @@ Server::Server(Config config, std::string executable)
       password_required_(!config.password.empty()) {
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
+  net_env_.memory = &client_memory_;
   net_env_.log = [this](NetLog level, const std::string& text) {
     log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
                 : level == NetLog::kInfo  ? ServerLog::Level::kInfo
@@ -165,10 +171,10 @@ Server::~Server() { end(); }
 int Server::run() {
   const Config config = config_.get();
   const std::uint64_t files = raise_file_limit(config.max_clients + kReservedFiles);
-  if (files < config.max_clients + kReservedFiles) {
-    client_cap_ = files > kReservedFiles ? files - kReservedFiles : std::max<std::uint64_t>(files / 2, 1);
+  client_cap_ = clients_of(files);
+  if (client_cap_ < config.max_clients) {
     log_->write(ServerLog::Level::kWarning, "the limit of open files is " + std::to_string(files) + ", so at most " +
-                                                std::to_string(client_cap_) + " clients are served");
+                                                std::to_string(client_cap_.load()) + " clients are served");
   }
   const NetSettings net = net_settings(config);
   for (unsigned i = 0; i < loop_count(config); ++i) {
@@ -248,10 +254,12 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   if (!db.is_ok()) {
     log_->write(ServerLog::Level::kError, "the database cannot be opened: " + db.status().to_string());
     exit_status_ = 1;
-    return begin_stop("nothing to serve");
+    begin_stop("nothing to serve");
+    return io_.stop();
   }
   db_ = std::move(db).value();
-  if (stopping_) return;
+  if (stopping_) return io_.stop();
+  client_memory_.attach(&db_->memory(), engine_settings_.memory_budget);
   db_->set_durable_listener([this] {
     for (const auto& loop : loops_) loop->notify_durable();
   });
@@ -282,14 +290,8 @@ void Server::begin_stop(const std::string& why) {
   if (stopping_.exchange(true)) return;
   log_->write(ServerLog::Level::kInfo, "stopping: " + why);
   if (listener_ != nullptr) listener_->stop();
-  if (opener_.joinable()) {  // an open cannot be given up halfway; database_opened comes first
-    asio::post(io_, [this] {
-      if (opener_.joinable()) opener_.join();
-      io_.stop();
-    });
-    return;
-  }
-  io_.stop();
+  // An open cannot be given up halfway: database_opened ends it. Until then signals are heard, a second one among them.
+  if (!opener_.joinable()) io_.stop();
 }
 
 void Server::end() {
@@ -298,6 +300,7 @@ void Server::end() {
   for (const auto& loop : loops_) loop->stop();
   offload_.reset();
   ready_ = nullptr;
+  client_memory_.detach();
   if (db_ == nullptr) return;
   const Status status = db_->close();
   if (!status.is_ok()) {
@@ -348,9 +351,18 @@ Status Server::config_rewrite() { return config_.rewrite(); }
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
   if (db == nullptr) return Status::busy("the database is being opened");
+  if (after.max_clients > before.max_clients) {
+    const std::uint64_t cap = clients_of(raise_file_limit(after.max_clients + kReservedFiles));
+    if (cap < after.max_clients) {
+      return Status::invalid_argument("the limit of open files allows " + std::to_string(cap) + " clients");
+    }
+    client_cap_ = cap;
+  }
   if (after.engine.fsync != before.engine.fsync) TRY(db->set_fsync(after.engine.fsync));
-  if (after.engine.memory_budget != before.engine.memory_budget)
+  if (after.engine.memory_budget != before.engine.memory_budget) {
     TRY(db->set_memory_budget(resolved(after, memory_).memory_budget));
+    client_memory_.set_budget(resolved(after, memory_).memory_budget);
+  }
   const auto tree_texts = [](const Config& c, DatabaseId database) {
     std::string text;
     for (const ConfigKey& key : config_keys()) {

@@ -21,6 +21,7 @@
 #include <engine/events.h>
 
 #include "admin/admin_server.h"
+#include "client_memory.h"
 #include "command/context.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
@@ -98,12 +99,13 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::string run_id_;
   std::uint64_t start_micros_ = 0;
   std::uint64_t memory_ = 0;                      ///< of the machine
-  std::uint64_t client_cap_ = ~std::uint64_t{0};  ///< what the limit of open files leaves
   Settings engine_settings_;                      ///< with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;
 
   // Own synchronization.
+  std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< what the limit of open files leaves
+  ClientMemoryAccount client_memory_;
   LiveConfig config_;
   NetShared net_;
   std::vector<std::unique_ptr<EventLoop>> loops_;

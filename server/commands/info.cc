@@ -110,7 +110,8 @@ void info_clients(const Facts& facts, InfoText& out) {
 void info_memory(const Facts& facts, InfoText& out) {
   const Stats& engine = facts.engine;
   const ServerInfo& server = facts.server;
-  const std::uint64_t used = engine.memtable_bytes + engine.cache_bytes + engine.table_bytes + server.clients_bytes;
+  const std::uint64_t used = engine.memtable_bytes + engine.cache_bytes + engine.table_bytes + engine.connection_bytes +
+                             engine.large_value_bytes + engine.pinned_page_bytes;
   const auto both = [&out](const char* name, std::uint64_t bytes) {
     out.field(name, bytes);
     out.field(std::string(name) + "_human", human_bytes(bytes));
@@ -123,6 +124,9 @@ void info_memory(const Facts& facts, InfoText& out) {
   out.field("used_memory_memtables", engine.memtable_bytes);
   out.field("used_memory_block_cache", engine.cache_bytes);
   out.field("used_memory_tables", engine.table_bytes);
+  out.field("used_memory_connections", engine.connection_bytes);
+  out.field("used_memory_large_values", engine.large_value_bytes);
+  out.field("used_memory_pinned_pages", engine.pinned_page_bytes);
   both("total_system_memory", server.system_memory);
   out.field("used_memory_lua", "0");
   out.field("used_memory_scripts", "0");

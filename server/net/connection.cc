@@ -44,8 +44,9 @@ Connection::Io Connection::receive(const ParserLimits& limits, std::span<char> s
     } else {
       parser.received(static_cast<std::size_t>(n));
     }
-    // Fewer bytes than asked for: the socket is empty, and epoll reports what comes later.
-    if (static_cast<std::size_t>(n) < room.size()) return readable = false, Io::kOk;
+    // Fewer bytes than asked for: the socket is empty, and epoll reports what comes later. But the peer's end, once reported, is
+    // not reported again: it is there to be read.
+    if (static_cast<std::size_t>(n) < room.size()) return readable = peer_ended, Io::kOk;
     if (!big || round >= kBigReads || parser.big_missing() == 0) return Io::kOk;
   }
 }
@@ -92,7 +93,7 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
       if (command.state == PendingCommand::State::kWaiting) {
         command.state = PendingCommand::State::kNotRun;
         ++command.attempt;
-        command.deadline_ms = 0;
+        command.retry_ms = 0;
       }
       pass->push_back(std::move(command));
       if (close_after_command) break;

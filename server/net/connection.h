@@ -52,6 +52,11 @@ class Connection final : public Client {
   [[nodiscard]] bool may_parse() const {
     return pending.empty() && !closing() && out.size() < output_high_water && parser.has_input();
   }
+  /// Whether commands of it can be handed in without waiting for epoll.
+  [[nodiscard]] bool wants_turn() const {
+    if (!has_pending()) return may_parse();
+    return (!waiting || resumed) && !closing() && out.size() < output_high_water;
+  }
   [[nodiscard]] bool closing() const { return close_after_reply || close_now || dead || lingering; }
   [[nodiscard]] bool gated() const { return !gates.empty(); }
   /// Whether bytes may leave now.
@@ -71,13 +76,16 @@ class Connection final : public Client {
   std::int64_t linger_until_ms = 0;
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
-  std::size_t counted_big_bytes = 0;  ///< in NetShared::big_bulk_bytes
+  std::size_t charged_values = 0;  ///< bytes of big arguments, to ClientMemory
+  std::size_t held_bytes = 0;      ///< of buffers, as the loop's sum has it
+  std::int64_t retry_at_ms = 0;    ///< its waiting command is handed in again by then; 0 = by nobody
   std::int64_t stranger_since_ms = 0;
   std::size_t slot = 0;  ///< place in the loop's list of connections
 
   bool readable = false;  ///< the socket may have something: the last receive was not kBlocked
   bool writable = true;   ///< the last send was not kBlocked
-  bool end_of_input = false;
+  bool peer_ended = false;  ///< epoll has told that the peer sends no more; it will not tell again
+  bool end_of_input = false;  ///< and all that it sent has been read
   bool queued = false;  ///< is in the loop's list of connections with something to do
   bool in_gated_list = false;
   bool resumed = false;  ///< its waiting command is to be handed in again

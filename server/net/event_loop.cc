@@ -22,6 +22,8 @@ constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
 constexpr std::int64_t kGiveUpMs = 1'000;      // a log that has failed may have synced what it had a moment later
 constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has gone
+constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the budget in such steps, a loop at a time
+constexpr std::size_t kSparedBytes = 64 << 10;  // who holds no more is never closed for want of memory
 
 }  // namespace
 
@@ -107,6 +109,8 @@ void EventLoop::adopt(int fd, std::string address, std::string local_address, bo
 }
 
 void EventLoop::notify_durable() {
+  // After the move, which may have been no more than a plain store.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   if (gate_waited_.load()) wake();
 }
 
@@ -121,14 +125,20 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
 void EventLoop::set_settings(const NetSettings& settings) {
   post([this, settings] {
     settings_ = settings;
-    for (const auto& c : connections_) set_output_limit(*c);
+    for (const auto& c : connections_) {
+      set_output_limit(*c);
+      if (settings.password_required || c->authenticated) continue;
+      c->authenticated = true;  // there is nothing to authenticate with any more
+      count_stranger(*c);
+    }
   });
 }
 
 // --- the loop
 
 void EventLoop::run() {
-  now_ms_ = env_->unix_ms();
+  base_ms_ = env_->unix_ms() - static_cast<std::int64_t>(env_->mono_ns() / 1'000'000);
+  read_clock();
   while (!stopping_) round(wait_time());
   {
     std::lock_guard lock(mutex_);
@@ -143,7 +153,10 @@ void EventLoop::run() {
   }
   bury();
   sink_.reset();
+  charge_buffers(0);
 }
+
+void EventLoop::read_clock() { now_ms_ = base_ms_ + static_cast<std::int64_t>(env_->mono_ns() / 1'000'000); }
 
 int EventLoop::wait_time() const {
   if (!queue_.empty()) return 0;
@@ -156,7 +169,7 @@ void EventLoop::round(int timeout_ms) {
   epoll_event events[kEvents];
   const int n = ::epoll_wait(epoll_, events, kEvents, timeout_ms);
   counters_.waits.add(1);
-  now_ms_ = env_->unix_ms();
+  read_clock();
   bool woken = false;
   for (int i = 0; i < n; ++i) {
     if (events[i].data.ptr == nullptr) {
@@ -201,8 +214,7 @@ void EventLoop::hand_in_late() {
     auto* c = static_cast<Connection*>(find(deadlines_.top().client_id));
     deadlines_.pop();
     if (c == nullptr || !c->waiting || c->pending.empty()) continue;
-    const std::int64_t deadline = c->pending.front().deadline_ms;
-    if (deadline == 0 || deadline > now_ms_) continue;  // of an earlier command
+    if (c->retry_at_ms == 0 || c->retry_at_ms > now_ms_) continue;  // of an earlier command
     c->resumed = true;
     enqueue(*c);
   }
@@ -228,9 +240,13 @@ void EventLoop::add_connection(int fd, std::string address, std::string local_ad
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) close(c);
 }
 
-// A single reply must not grow beyond the hard limit either; what may wait before commands stop being run comes on top.
+// A single reply must not grow beyond the hard limit either, nor take the whole memory; what may wait before commands stop being
+// run comes on top.
 void EventLoop::set_output_limit(Connection& c) const {
-  c.out.set_limit(settings_.output_buffer_hard_bytes == 0 ? 0 : settings_.output_buffer_hard_bytes + c.output_high_water);
+  std::uint64_t limit = settings_.output_buffer_hard_bytes;
+  const std::uint64_t half = settings_.memory_budget / 2;
+  if (half != 0 && (limit == 0 || limit > half)) limit = half;
+  c.out.set_limit(limit == 0 ? 0 : limit + c.output_high_water);
 }
 
 Client* EventLoop::find(std::uint64_t client_id) {
@@ -264,6 +280,7 @@ void EventLoop::on_event(Connection& c, std::uint32_t events) {
   }
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) {
     c.readable = true;
+    if ((events & (EPOLLRDHUP | EPOLLERR | EPOLLHUP)) != 0) c.peer_ended = true;
     if ((events & EPOLLRDHUP) != 0 && c.end_of_input_ms == 0) c.end_of_input_ms = now_ms_;
     if (c.lingering) {
       linger(c);
@@ -284,22 +301,61 @@ ParserLimits EventLoop::limits_for(const Connection& c) const {
 void EventLoop::receive(Connection& c) {
   const Connection::Io io = c.receive(limits_for(c), scratch_, counters_);
   if (io == Connection::Io::kError) return close(c);
-  if (c.parser.big_bytes() != c.counted_big_bytes) count_big_bulks(c, c.parser.big_bytes());
-  if (io != Connection::Io::kBlocked) enqueue(c);
+  account(c);
+  if (!c.dead && io != Connection::Io::kBlocked) enqueue(c);
 }
 
-// Big bulks are received whatever the query buffer's limit; all clients together are bounded by the memory budget.
-void EventLoop::count_big_bulks(Connection& c, std::size_t bytes) {
-  const bool grew = bytes > c.counted_big_bytes;
-  const std::uint64_t all = shared_->big_bulk_bytes.fetch_add(bytes - c.counted_big_bytes) + bytes - c.counted_big_bytes;
-  c.counted_big_bytes = bytes;
-  if (!grew || settings_.big_bulk_budget == 0 || all <= settings_.big_bulk_budget || c.parser.big_missing() == 0) return;
-  counters_.big_bulk_closes.add(1);
-  c.parser.refuse_big("the values being received would not fit into storage.memory_budget");
-  Reply(&c.out, c.protocol).error("OOM " + c.parser.error());
-  c.error_sent = c.close_after_reply = true;
-  count_big_bulks(c, c.parser.big_bytes());
-  enqueue(c);
+// What the connection holds, to the budget: values by the byte, buffers in steps.
+void EventLoop::account(Connection& c) {
+  const std::size_t held = c.parser.buffer_memory() + c.out.memory();
+  if (held != c.held_bytes) {
+    const bool grew = held > c.held_bytes;
+    held_bytes_ += held - c.held_bytes;
+    c.held_bytes = held;
+    const std::size_t off = held_bytes_ > charged_bytes_ ? held_bytes_ - charged_bytes_ : charged_bytes_ - held_bytes_;
+    if (off >= kChargeStep) charge_buffers(held_bytes_);
+    if (grew && held > kSparedBytes) relieve(c);
+  }
+  if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
+}
+
+void EventLoop::charge_buffers(std::size_t bytes) {
+  if (env_->memory != nullptr) {
+    if (bytes > charged_bytes_) env_->memory->charge_buffers(bytes - charged_bytes_);
+    if (bytes < charged_bytes_) env_->memory->release_buffers(charged_bytes_ - bytes);
+  }
+  charged_bytes_ = bytes;
+}
+
+// Big arguments are received whatever the query buffer's limit, as far as the memory budget goes: beyond it the command is read
+// over and answered -OOM. What has been handed out is there in any case.
+void EventLoop::charge_values(Connection& c) {
+  std::size_t bytes = c.parser.big_memory();
+  if (env_->memory != nullptr) {
+    if (bytes > c.charged_values && !env_->memory->try_charge_values(bytes - c.charged_values)) {
+      if (c.parser.big_bytes() > 0) {
+        counters_.values_refused.add(1);
+        c.parser.refuse_big();
+        bytes = c.parser.big_memory();
+      }
+      if (bytes > c.charged_values) env_->memory->charge_values(bytes - c.charged_values);
+    }
+    if (bytes < c.charged_values) env_->memory->release_values(c.charged_values - bytes);
+  }
+  c.charged_values = bytes;
+}
+
+// The memory is spent: of those who hold much, the ones that hold most go.
+void EventLoop::relieve(Connection& c) {
+  largest_held_ = std::max(largest_held_, c.held_bytes);
+  if (c.lingering || c.held_bytes < std::max(kSparedBytes, largest_held_ / 2)) return;
+  if (env_->memory == nullptr || !env_->memory->short_of_buffers()) return;
+  counters_.memory_closes.add(1);
+  env_->log(NetLog::kWarning, "closed " + c.address + ": storage.memory_budget is spent, and its buffers hold " +
+                                  std::to_string(c.held_bytes >> 10) + " KiB");
+  constexpr char kReply[] = "-OOM the buffers of this connection do not fit into the memory budget\r\n";
+  if (c.out.empty() && c.writable) (void)!::send(c.fd, kReply, sizeof(kReply) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  close(c);
 }
 
 // Everything that is ready becomes one span.
@@ -311,8 +367,7 @@ void EventLoop::run_pass() {
     c->queued = false;
     if (c->dead) continue;
     const std::size_t first = pass_.size();
-    const bool input_turn = c->pending.empty() ? c->may_parse() : (!c->waiting || c->resumed);
-    if (input_turn && !c->closing() && c->out.size() < c->output_high_water) {
+    if (c->wants_turn()) {
       c->resumed = false;
       c->hand_in(limits_for(*c), &pass_);
     }
@@ -337,7 +392,9 @@ void EventLoop::run_pass() {
     if (part.count > 0) {
       c.last_command_ms = now_ms_;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
-      if (c.waiting && c.pending.front().deadline_ms != 0) deadlines_.push({c.pending.front().deadline_ms, c.id});
+      const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;
+      c.retry_at_ms = retry_ms == 0 ? 0 : now_ms_ + retry_ms;
+      if (retry_ms != 0) deadlines_.push({c.retry_at_ms, c.id});
     }
     settle(c);
   }
@@ -349,7 +406,6 @@ void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
   if (c.out.overflown()) return close_overflown(c);
-  if (c.parser.big_bytes() != c.counted_big_bytes) count_big_bulks(c, c.parser.big_bytes());
   if (c.close_after_command && !c.waiting) c.close_after_reply = true;
   if (c.parser.failure() != RequestParser::Failure::kNone && !c.has_pending() && !c.error_sent && !c.close_after_reply) {
     settle_failure(c);
@@ -360,9 +416,10 @@ void EventLoop::settle(Connection& c) {
   flush(c);
   if (c.dead) return;
   check_output_limits(c);
+  if (!c.dead) account(c);
   if (c.dead) return;
   // More to do without waiting for epoll?
-  if (c.has_pending() ? c.may_run() : c.may_parse()) enqueue(c);
+  if (c.wants_turn()) enqueue(c);
   if (c.may_read()) receive(c);
 }
 
@@ -434,6 +491,7 @@ void EventLoop::flush_gated() {
     c.in_gated_list = false;
     const bool was_full = c.out.size() >= c.output_high_water;
     flush(c);  // may put it back at the end of the list, which is walked too
+    if (!c.dead) account(c);
     if (!c.dead && was_full && c.out.size() < c.output_high_water) enqueue(c);
   }
   gated_.resize(kept);
@@ -495,7 +553,8 @@ void EventLoop::close(Connection& c) {
   counters_.closed.add(1);
   by_id_.erase(c.id);
   if (c.counted_stranger) shared_->strangers.fetch_sub(1);
-  shared_->big_bulk_bytes.fetch_sub(c.counted_big_bytes);
+  held_bytes_ -= c.held_bytes;
+  if (env_->memory != nullptr && c.charged_values != 0) env_->memory->release_values(c.charged_values);
   shared_->clients.fetch_sub(1);
   load_.fetch_sub(1);
   // The object stays until nobody in this round can refer to it.
@@ -519,10 +578,13 @@ void EventLoop::bury() {
 // Timeouts and sums, a tenth of the connections at a time.
 void EventLoop::sweep() {
   next_sweep_ms_ = now_ms_ + kSweepMs;
+  if (charged_bytes_ != held_bytes_) charge_buffers(held_bytes_);
   std::size_t count = connections_.size() / 10 + 1;
   while (count-- > 0 && !connections_.empty()) {
     if (sweep_at_ >= connections_.size()) {
       sweep_at_ = 0;
+      largest_held_ = 0;
+      for (const auto& c : connections_) largest_held_ = std::max(largest_held_, c->held_bytes);
       client_bytes_ = sweep_bytes_;
       max_input_ = sweep_input_;
       max_output_ = sweep_output_;
@@ -538,7 +600,7 @@ void EventLoop::sweep() {
 
 void EventLoop::sweep_one(Connection& c) {
   const std::uint64_t input = c.parser.memory();
-  sweep_bytes_ += input + c.out.size() + sizeof(Connection);
+  sweep_bytes_ += input + c.out.memory() + sizeof(Connection);
   sweep_input_ = std::max(sweep_input_, input);
   sweep_output_ = std::max<std::uint64_t>(sweep_output_, c.out.size());
   if (c.lingering) {
@@ -555,6 +617,7 @@ void EventLoop::sweep_one(Connection& c) {
   }
   if (c.waiting && c.end_of_input_ms != 0 && now_ms_ - c.end_of_input_ms >= kHalfClosedMs) return close(c);
   check_output_limits(c);
+  if (!c.dead && c.held_bytes > kSparedBytes) relieve(c);
 }
 
 }  // namespace ebbtide

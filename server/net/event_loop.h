@@ -89,7 +89,11 @@ class EventLoop final : public ClientLoop {
   void check_output_limits(Connection& c);
   void close_overflown(Connection& c);
   void set_output_limit(Connection& c) const;
-  void count_big_bulks(Connection& c, std::size_t bytes);
+  void read_clock();
+  void account(Connection& c);
+  void charge_buffers(std::size_t bytes);
+  void charge_values(Connection& c);
+  void relieve(Connection& c);
   void count_stranger(Connection& c);
   void finish_closing(Connection& c);
   void linger(Connection& c);
@@ -123,8 +127,11 @@ class EventLoop final : public ClientLoop {
   std::vector<Part> parts_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::vector<char> scratch_;
+  std::int64_t base_ms_ = 0;  ///< Unix time less monotonic time, at start
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0, security_logged_ms_ = 0;
   std::size_t sweep_at_ = 0;
+  std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; of that, what the budget knows
+  std::size_t largest_held_ = 0;                    ///< by one connection, since the last round of sweeps
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
 
   // Own synchronization.

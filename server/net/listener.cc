@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 
 namespace ebbtide {
 
@@ -32,6 +34,7 @@ const char kProtectedModeReply[] =
 namespace {
 
 constexpr int kBatch = 128;
+constexpr std::chrono::milliseconds kPause{50};  // after a failure that the next try would meet again at once
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
 std::string text_of(const sockaddr_storage& address) {
@@ -73,8 +76,9 @@ void set_keepalive(int fd, std::int64_t ms) {
 }  // namespace
 
 struct Listener::Socket {
-  explicit Socket(asio::io_context& io) : acceptor(io) {}
+  explicit Socket(asio::io_context& io) : acceptor(io), pause(io) {}
   asio::ip::tcp::acceptor acceptor;
+  asio::steady_timer pause;
 };
 
 Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
@@ -118,7 +122,10 @@ void Listener::start() {
 
 void Listener::stop() {
   asio::error_code ignored;
-  for (auto& socket : sockets_) socket->acceptor.close(ignored);
+  for (auto& socket : sockets_) {
+    socket->acceptor.close(ignored);
+    socket->pause.cancel();
+  }
 }
 
 void Listener::set_settings(const NetSettings& settings) {
@@ -128,41 +135,52 @@ void Listener::set_settings(const NetSettings& settings) {
 void Listener::wait(Socket& socket) {
   socket.acceptor.async_wait(asio::ip::tcp::acceptor::wait_read, [this, &socket](const asio::error_code& error) {
     if (error || !socket.acceptor.is_open()) return;
-    accept_batch(socket);
-    wait(socket);
+    if (accept_batch(socket)) return wait(socket);
+    socket.pause.expires_after(kPause);
+    socket.pause.async_wait([this, &socket](const asio::error_code& stopped) {
+      if (!stopped && socket.acceptor.is_open()) wait(socket);
+    });
   });
 }
 
-void Listener::accept_batch(Socket& socket) {
+bool Listener::accept_batch(Socket& socket) {
   for (int i = 0; i < kBatch; ++i) {
     sockaddr_storage peer{}, local{};
     socklen_t size = sizeof(peer);
     const int fd =
         ::accept4(socket.acceptor.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
       if (errno == EINTR || errno == ECONNABORTED) continue;
+      const int error = errno;
       shared_->accept_errors.fetch_add(1);
       if (const std::int64_t now = env_->unix_ms(); now - error_logged_ms_ >= 1'000) {
         error_logged_ms_ = now;
-        env_->log(NetLog::kWarning, std::string("accept: ") + std::strerror(errno));
+        env_->log(NetLog::kWarning, std::string("accept: ") + std::strerror(error));
       }
-      if (errno != EMFILE || spare_fd_ < 0) return;
-      ::close(spare_fd_);
+      if (error != EMFILE) return false;
+      if (spare_fd_ >= 0) ::close(spare_fd_);
       const int refused = ::accept(socket.acceptor.native_handle(), nullptr, nullptr);
       if (refused >= 0) ::close(refused);
+      // Somebody else may have taken the number meanwhile: then the next time.
       spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-      if (refused < 0) return;
+      if (refused < 0) return false;
       continue;
     }
     size = sizeof(local);
     (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
     admit(fd, text_of(peer), is_loopback(peer), text_of(local));
   }
+  return true;
 }
 
 void Listener::refuse(int fd, const char* reply) {
   (void)!::send(fd, reply, std::strlen(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // What it has sent is read away: closing over it would reset the connection, and the reply might not arrive.
+  ::shutdown(fd, SHUT_WR);
+  char away[4096];
+  for (int i = 0; i < 4 && ::recv(fd, away, sizeof(away), MSG_DONTWAIT) > 0; ++i) {
+  }
   ::close(fd);
 }
 

@@ -3,6 +3,7 @@
 // asio tells when a listening socket has connections; they are then accepted in a batch. Who may not come in is told so and
 // closed here: too many clients, too many that have not authenticated, strangers in protected mode. With no file descriptor left,
 // one that was kept for the purpose is given up for a moment, so that the connection can be closed instead of filling the queue.
+// Where even that fails it waits a little before the next try.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ class Listener {
  private:
   struct Socket;
   void wait(Socket& socket);
-  void accept_batch(Socket& socket);
+  bool accept_batch(Socket& socket);  ///< false: it failed, and would at once again
   void admit(int fd, const std::string& peer, bool loopback, std::string local);
   void refuse(int fd, const char* reply);
 

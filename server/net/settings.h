@@ -17,10 +17,10 @@ struct NetSettings {
   std::int64_t tcp_keepalive_ms = 300'000;                     ///< 0 = off
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, not counting one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
-  std::uint64_t big_bulk_budget = 0;                                  ///< of all clients, for big bulks being received; 0 = off
   std::uint64_t output_buffer_hard_bytes = std::uint64_t{256} << 20;  ///< 0 = off
   std::uint64_t output_buffer_soft_bytes = std::uint64_t{64} << 20;   ///< for output_buffer_soft_ms; 0 = off
   std::int64_t output_buffer_soft_ms = 60'000;
+  std::uint64_t memory_budget = 0;  ///< of the whole server; one client's output may have half of it; 0 = no limit
   bool password_required = false;  ///< new connections are strangers
   bool protected_mode = true;      ///< without a password only loopback may connect
   int tcp_backlog = 511;
@@ -40,7 +40,7 @@ class NetCounter {
 struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
   NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes,
-      big_bulk_closes;
+      memory_closes, values_refused;
   // Passes by duration, upper bound 2^i microseconds; the last one holds the rest.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
@@ -51,17 +51,32 @@ struct LoopCounters {
 struct NetShared {
   std::atomic<std::uint64_t> next_client_id{1};
   std::atomic<std::uint64_t> clients{0}, strangers{0};
-  std::atomic<std::uint64_t> big_bulk_bytes{0};  ///< received of big bulks whose commands are not complete
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0}, accept_errors{0};
 };
 
 enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };
 
+/// The memory budget, as far as connections go. Thread-safe. What is charged is released by the same caller.
+class ClientMemory {
+ public:
+  virtual ~ClientMemory() = default;
+  /// Query and output buffers, and back.
+  virtual void charge_buffers(std::uint64_t bytes) = 0;
+  virtual void release_buffers(std::uint64_t bytes) = 0;
+  /// Large values being received: false and nothing charged if there is no room for so much.
+  [[nodiscard]] virtual bool try_charge_values(std::uint64_t bytes) = 0;
+  virtual void charge_values(std::uint64_t bytes) = 0;
+  virtual void release_values(std::uint64_t bytes) = 0;
+  /// The budget is spent, and buffers have a good part in it: who holds the largest ones has to go.
+  [[nodiscard]] virtual bool short_of_buffers() const = 0;
+};
+
 /// The world around the network, as functions: what it may not include. All callable from any thread.
 struct NetEnv {
-  std::function<std::int64_t()> unix_ms;                ///< Unix time in ms
+  std::function<std::int64_t()> unix_ms;                ///< Unix time in ms; asked once, so that nothing times out when it jumps
   std::function<std::uint64_t()> mono_ns;               ///< a monotonic clock
   std::function<void(NetLog, const std::string&)> log;  ///< one sentence
+  ClientMemory* memory = nullptr;                       ///< null: nothing is charged
 };
 
 /// The log behind the replies. All callable from any thread.

@@ -22,6 +22,8 @@ struct SharedArg {
 struct Args {
   std::span<const Bytes> list;
   std::span<const SharedArg> shared_list;
+  /// There was no memory for its big arguments, which are empty here: it is to be answered -OOM and not run.
+  bool refused = false;
 
   [[nodiscard]] std::size_t size() const { return list.size(); }
   [[nodiscard]] Bytes operator[](std::size_t i) const { return list[i]; }

@@ -97,13 +97,13 @@ struct PendingCommand {
   enum class State : std::uint8_t {
     kNotRun,   ///< not begun: new, or behind a command that waits
     kDone,     ///< replied (or nothing to reply)
-    kWaiting,  ///< wrote nothing; waits for resume() or for its deadline
+    kWaiting,  ///< wrote nothing; waits for resume() or until retry_ms are over
   };
   Client* client = nullptr;
   Args args;
   State state = State::kNotRun;
   std::uint32_t attempt = 0;     ///< how often it has been handed in before
-  std::int64_t deadline_ms = 0;  ///< set with kWaiting: Unix time at which it is handed in again whatever happens; 0 = never
+  std::uint32_t retry_ms = 0;    ///< set with kWaiting: after so long it is handed in again whatever happens; 0 = never
   std::unique_ptr<Continuation> continuation;
 };
 

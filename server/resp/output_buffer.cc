@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "resp/block_pool.h"
 
@@ -78,6 +79,38 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) 
   chunk.number = next_number_++;
   chunks_.push_back(std::move(chunk));
   end_ += data.size();
+}
+
+void OutputBuffer::take(OutputBuffer& from) {
+  if (from.overflown_) overflow();
+  from.seal();
+  // Little is copied: it would keep a whole block busy. Shared values are always moved.
+  constexpr std::size_t kLittle = 4096;
+  for (std::size_t i = from.first_; i < from.chunks_.size(); ++i) {
+    Chunk& chunk = from.chunks_[i];
+    if (chunk.size == 0) continue;
+    if (chunk.block != nullptr && chunk.size <= kLittle) {
+      append(Bytes(chunk.data, chunk.size));
+      continue;
+    }
+    if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + chunk.capacity > limit_bytes_) [[unlikely]]
+      overflow();
+    seal();
+    Chunk moved;
+    moved.data = chunk.data;
+    moved.size = chunk.size;
+    moved.block = std::exchange(chunk.block, nullptr);
+    moved.capacity = chunk.capacity;
+    moved.owner = std::move(chunk.owner);
+    moved.number = next_number_++;
+    if (moved.block != nullptr) {
+      memory_ += moved.capacity;
+      from.memory_ -= moved.capacity;
+    }
+    end_ += moved.size;
+    chunks_.push_back(std::move(moved));
+  }
+  from.clear();
 }
 
 std::uint64_t OutputBuffer::open_hole() {

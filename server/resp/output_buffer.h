@@ -79,6 +79,9 @@ class OutputBuffer {
   /// Refers to `data`, which `owner` keeps alive and unchanged, until it is consumed or truncated.
   void append_shared(std::shared_ptr<const void> owner, Bytes data);
 
+  /// Moves everything that is waiting in `from` to the end, without copying unless it is little. No hole may be open in `from`.
+  void take(OutputBuffer& from);
+
   /// Opens a hole at the end; fill_hole(hole, header) puts at most kHoleBytes there. A hole left open is nothing on the wire.
   [[nodiscard]] std::uint64_t open_hole();
   void fill_hole(std::uint64_t hole, Bytes header);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "resp/block_pool.h"
 
@@ -121,9 +122,7 @@ void RequestParser::received(std::size_t n) {
 void RequestParser::feed(Bytes data, const ParserLimits& limits) {
   starved_ = false;
   if (std::size_t n = std::min(big_missing(), data.size()); n > 0 && position_ == end_) {
-    if (big_->size() + n > big_->capacity())
-      big_->reserve(std::min(big_length_, std::max(big_->size() + n, big_->capacity() * 8)));
-    big_->append(data.substr(0, n));
+    append_big(data.substr(0, n));
     data.remove_prefix(n);
   }
   if (data.empty()) return;
@@ -134,7 +133,7 @@ void RequestParser::feed(Bytes data, const ParserLimits& limits) {
 
 Args RequestParser::command(std::size_t i) const {
   const Command& c = commands_[i];
-  return {std::span(args_).subspan(c.first_arg, c.args), std::span(shared_).subspan(c.first_shared, c.shared)};
+  return {std::span(args_).subspan(c.first_arg, c.args), std::span(shared_).subspan(c.first_shared, c.shared), c.refused};
 }
 
 void RequestParser::release() {
@@ -145,6 +144,7 @@ void RequestParser::release() {
     first_arg_ = 0;
   }
   if (first_shared_ > 0) {
+    for (std::size_t i = 0; i < first_shared_; ++i) big_held_ -= shared_[i].value->size();
     shared_.erase(shared_.begin(), shared_.begin() + first_shared_);
     first_shared_ = 0;
   }
@@ -156,9 +156,24 @@ void RequestParser::release() {
   }
 }
 
-void RequestParser::refuse_big(std::string error) {
-  big_.reset();
-  fail(Failure::kProtocol, std::move(error));
+void RequestParser::refuse_big() {
+  refused_ = true;
+  const auto empty = std::make_shared<const std::string>();
+  for (std::size_t i = first_shared_; i < shared_.size(); ++i) {
+    big_held_ -= shared_[i].value->size();
+    args_[first_arg_ + shared_[i].index] = Bytes();
+    shared_[i].value = empty;
+  }
+  big_done_ = big_largest_ = 0;
+  if (big_ != nullptr) big_ = std::make_shared<std::string>();
+}
+
+void RequestParser::append_big(Bytes data) {
+  big_received_ += data.size();
+  if (refused_) return;
+  const std::size_t size = big_->size() + data.size();
+  if (size > big_->capacity()) big_->reserve(std::min(big_length_, std::max({size, big_->capacity() * 8, kBigStart})));
+  big_->append(data);
 }
 
 RequestParser::Step RequestParser::fail(Failure failure, std::string error) {
@@ -204,7 +219,7 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
 
 RequestParser::Step RequestParser::finish_command() {
   const Command command{first_arg_, static_cast<std::uint32_t>(args_.size()) - first_arg_, first_shared_,
-                        static_cast<std::uint32_t>(shared_.size()) - first_shared_};
+                        static_cast<std::uint32_t>(shared_.size()) - first_shared_, std::exchange(refused_, false)};
   const Bytes name = args_[first_arg_];
   if ((name.size() == 4 && equals_ignoring_case(name, "post")) || (name.size() == 5 && equals_ignoring_case(name, "host:"))) {
     return fail(Failure::kSecurity, {});
@@ -303,6 +318,7 @@ RequestParser::Step RequestParser::parse_bulk(const ParserLimits& limits) {
     shared_.push_back({args_.size() - first_arg_, big_});
     args_.push_back(*big_);
     big_done_ += big_->size();
+    big_held_ += big_->size();
     big_largest_ = std::max(big_largest_, big_->size());
     big_.reset();
   } else {
@@ -319,20 +335,18 @@ RequestParser::Step RequestParser::begin_big(std::size_t available) {
   if (big_ == nullptr) {
     big_ = std::make_shared<std::string>();
     big_length_ = static_cast<std::size_t>(bulk_length_);
+    big_received_ = 0;
   }
-  const std::size_t n = std::min(available, big_length_ - big_->size());
+  const std::size_t n = std::min(available, big_length_ - big_received_);
   if (n > 0) {
-    if (big_->size() + n > big_->capacity()) {
-      big_->reserve(std::min(big_length_, std::max({big_->size() + n, big_->capacity() * 8, kBigStart})));
-    }
-    big_->append(buffer_ + position_, n);
+    append_big(Bytes(buffer_ + position_, n));
     position_ += n;
     // The bytes moved out: what follows takes their place, so that the buffer holds only what is not elsewhere.
     std::memmove(buffer_ + position_ - n, buffer_ + position_, end_ - position_);
     position_ -= n;
     end_ -= n;
   }
-  return big_->size() == big_length_ ? Step::kCommand : Step::kNeedMore;
+  return big_received_ == big_length_ ? Step::kCommand : Step::kNeedMore;
 }
 
 RequestParser::Step RequestParser::parse_inline() {

@@ -5,7 +5,8 @@
 //   * a command that is not complete keeps its finished arguments and goes on where it stopped;
 //   * a line without its end remembers how far it was searched;
 //   * a bulk of more than kBigBulk bytes is received into a string of its own, which the engine can share instead of copying.
-//     The largest one of a command is free; its others count towards the limit of the query buffer.
+//     The largest one of a command is free; its others count towards the limit of the query buffer. Who owns the memory may
+//     refuse a command's big bulks: they are then read over, and the command is handed out marked, without them.
 // Memory follows what was received, never what was announced: a string grows eightfold at a time up to the announced length.
 //
 // Whether input comes whole or byte by byte makes no difference to the commands or to the error.
@@ -52,7 +53,7 @@ class RequestParser {
   std::span<char> room(const ParserLimits& limits);
   void received(std::size_t n);
   /// Bytes of the big bulk being received that are still to come; 0 if none is. Then feed() saves the detour over room().
-  [[nodiscard]] std::size_t big_missing() const { return big_ ? big_length_ - big_->size() : 0; }
+  [[nodiscard]] std::size_t big_missing() const { return big_ ? big_length_ - big_received_ : 0; }
   /// Takes input from elsewhere (copies it).
   void feed(Bytes data, const ParserLimits& limits);
 
@@ -66,8 +67,8 @@ class RequestParser {
   /// Whether parse() may give more without another received(): it stopped at max_commands, not for want of input.
   [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 
-  /// Drops the big bulk being received; nothing more is parsed.
-  void refuse_big(std::string error);
+  /// There is no memory for the big bulks of the command in the making: those it has are dropped, the rest of them is read over.
+  void refuse_big();
 
   /// Met after the commands that are ready; final.
   [[nodiscard]] Failure failure() const { return failure_; }
@@ -75,7 +76,11 @@ class RequestParser {
   [[nodiscard]] const std::string& error() const { return error_; }
 
   /// Bytes held: buffer and big bulks.
-  [[nodiscard]] std::size_t memory() const { return capacity_ + big_bytes() + args_.capacity() * sizeof(Bytes); }
+  [[nodiscard]] std::size_t memory() const { return buffer_memory() + big_memory(); }
+  /// Without the big bulks.
+  [[nodiscard]] std::size_t buffer_memory() const { return capacity_ + args_.capacity() * sizeof(Bytes); }
+  /// Big bulks of the commands that are handed out and of the one in the making.
+  [[nodiscard]] std::size_t big_memory() const { return big_held_ + (big_ ? big_->size() : 0); }
   /// Bytes of big bulks of the command in the making.
   [[nodiscard]] std::size_t big_bytes() const { return big_done_ + (big_ ? big_->size() : 0); }
   /// Bytes received and not yet done with.
@@ -84,6 +89,7 @@ class RequestParser {
  private:
   struct Command {
     std::uint32_t first_arg, args, first_shared, shared;
+    bool refused;
   };
   enum class Step : std::uint8_t { kCommand, kNothing, kNeedMore, kFailed };
 
@@ -93,6 +99,7 @@ class RequestParser {
   Step parse_inline();
   bool split_inline(char* p, char* end);
   Step begin_big(std::size_t available);
+  void append_big(Bytes data);
   Step finish_command();
   Step fail(Failure failure, std::string error);
   /// Length of the line at position_ without its end, or kNoLine / kLongLine.
@@ -111,7 +118,9 @@ class RequestParser {
   std::int64_t bulk_length_ = -1;  ///< -1: its header is next
   std::uint32_t first_arg_ = 0, first_shared_ = 0;
   std::shared_ptr<std::string> big_;
-  std::size_t big_length_ = 0;
+  std::size_t big_length_ = 0, big_received_ = 0;  ///< announced, and received of it whether kept or not
+  std::size_t big_held_ = 0;                       ///< of all complete ones in shared_
+  bool refused_ = false;                           ///< the command's big bulks are not kept
   std::size_t big_done_ = 0, big_largest_ = 0;  ///< of its big bulks that are complete: their sum, the largest
 
   std::vector<Bytes> args_;

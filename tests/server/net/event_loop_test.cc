@@ -2,6 +2,7 @@
 // timeout only ends a failing test.
 #include <catch2/catch.hpp>
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ using namespace ebbtide;
 
 namespace {
 
-// ECHO x, WAIT n (resumed by the test), BIG n, SEE seq, CLOSE; everything else +OK.
+// ECHO x, WAIT n (resumed by the test), LATER (asks for another try), BIG n, SEE seq, CLOSE; everything else +OK.
 class TestSink final : public CommandSink {
  public:
   struct Shared {
@@ -51,6 +52,14 @@ class TestSink final : public CommandSink {
     Client& client = *command.client;
     Reply reply(&client.out, client.protocol);
     const Bytes name = command.args[0];
+    if (name == "LATER" && command.attempt == 0) {  // nobody resumes it
+      command.state = PendingCommand::State::kWaiting;
+      command.retry_ms = 50;
+      client.waiting = true;
+      shared_->waiting.push_back(client.id);
+      shared_->changed.notify_all();
+      return;
+    }
     if (name == "WAIT" && shared_->released.count(client.id) == 0) {
       shared_->attempts.push_back(command.attempt);
       command.state = PendingCommand::State::kWaiting;
@@ -60,7 +69,9 @@ class TestSink final : public CommandSink {
       return;
     }
     command.state = PendingCommand::State::kDone;
-    if (name == "ECHO") {
+    if (command.args.refused) {
+      reply.error("OOM");
+    } else if (name == "ECHO") {
       reply.bulk(command.args[1]);
     } else if (name == "BIG") {
       const auto value = std::make_shared<const std::string>(std::stoul(std::string(command.args[1])), 'x');
@@ -95,9 +106,26 @@ struct TestGate final : ReplyGate {
   std::atomic<bool> broken{false};
 };
 
+// A budget that the test sets.
+struct TestMemory final : ClientMemory {
+  void charge_buffers(std::uint64_t bytes) override { buffers += bytes; }
+  void release_buffers(std::uint64_t bytes) override { buffers -= bytes; }
+  bool try_charge_values(std::uint64_t bytes) override {
+    if (values + bytes > most_values) return false;
+    values += bytes;
+    return true;
+  }
+  void charge_values(std::uint64_t bytes) override { values += bytes; }
+  void release_values(std::uint64_t bytes) override { values -= bytes; }
+  bool short_of_buffers() const override { return spent; }
+  std::atomic<std::uint64_t> buffers{0}, values{0}, most_values{~std::uint64_t{0}};
+  std::atomic<bool> spent{false};
+};
+
 struct Harness {
   explicit Harness(NetSettings s = {}) : settings(s) {
-    env.unix_ms = [this] { return now_ms.load(); };
+    env.unix_ms = [this] { return now_ms.load() + wall_jump_ms.load(); };
+    env.memory = &memory;
     env.mono_ns = [this] { return static_cast<std::uint64_t>(now_ms.load()) * 1'000'000; };
     env.log = [](NetLog, const std::string&) {};
     loop = std::make_unique<EventLoop>(0, settings, &shared, &env);
@@ -107,6 +135,8 @@ struct Harness {
   ~Harness() {
     loop.reset();
     for (const int fd : fds) ::close(fd);
+    CHECK(memory.buffers == 0);
+    CHECK(memory.values == 0);
   }
 
   int connect(bool stranger = false) {
@@ -119,6 +149,30 @@ struct Harness {
     loop->adopt(pair[1], "peer", "local", stranger);
     fds.push_back(pair[0]);
     return pair[0];
+  }
+  // Over TCP, whose sockets report less than pairs do. The loop hears of it once adopt() is called.
+  std::pair<int, int> tcp_pair() {
+    const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    REQUIRE(::bind(listening, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    REQUIRE(::listen(listening, 1) == 0);
+    REQUIRE(::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+    const int ours = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(::connect(ours, reinterpret_cast<sockaddr*>(&address), size) == 0);
+    const int theirs = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    REQUIRE(theirs >= 0);
+    ::close(listening);
+    const timeval limit{20, 0};
+    REQUIRE(::setsockopt(ours, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
+    fds.push_back(ours);
+    return {ours, theirs};
+  }
+  void adopt(int fd) {
+    shared.clients.fetch_add(1);
+    loop->adopt(fd, "peer", "local", false);
   }
   // For other threads too: Catch's macros are not.
   static bool sends(int fd, const std::string& text) {
@@ -168,7 +222,8 @@ struct Harness {
   }
 
   NetSettings settings;
-  std::atomic<std::int64_t> now_ms{1'000'000};
+  std::atomic<std::int64_t> now_ms{1'000'000}, wall_jump_ms{0};
+  TestMemory memory;
   NetEnv env;
   NetShared shared;
   TestSink::Shared sink;
@@ -388,21 +443,153 @@ TEST_CASE("one reply over the output limit closes before it fills the memory") {
   CHECK(h.loop->counters().output_limit_closes.get() == 1);
 }
 
-TEST_CASE("big values on their way in, of all clients, are bounded") {
+TEST_CASE("a reply that grows over the soft limit closes when it has stayed there, not before") {
   NetSettings settings;
-  settings.big_bulk_budget = 3 << 20;
+  settings.output_buffer_soft_bytes = 100'000;
   Harness h(settings);
-  const std::string head = "*2\r\n$4\r\nECHO\r\n$2000000\r\n", part(1'900'000, 'x');
+  const int fd = h.connect();
+  std::string commands;
+  for (int i = 0; i < 16; ++i) commands += echo(std::string(60'000, 'z'));  // more than the socket takes
+  std::thread writer([&] { (void)!::send(fd, commands.data(), commands.size(), MSG_NOSIGNAL); });
+  writer.join();
+  h.settle();
+  const auto pass_time = [&](std::int64_t ms) {
+    for (std::int64_t passed = 0; passed < ms; passed += 1'000) {
+      h.now_ms += 1'000;
+      h.settle();
+    }
+  };
+  pass_time(58'000);
+  CHECK(h.loop->counters().output_limit_closes.get() == 0);
+  pass_time(14'000);  // each client is looked at once in ten sweeps
+  CHECK(h.loop->counters().output_limit_closes.get() == 1);
+  CHECK(h.receive(fd, 10'000'000).size() < 16 * bulk(std::string(60'000, 'z')).size());
+}
+
+TEST_CASE("big values on their way in, of all clients, are bounded; who finds no room is told and stays") {
+  Harness h;
+  h.memory.most_values = 3 << 20;
+  const std::string head = "*2\r\n$4\r\nECHO\r\n$2000000\r\n", part(1'900'000, 'x'), rest(100'000, 'x');
   const int first = h.connect(), second = h.connect();
   h.send(first, head + part);
   h.settle();
-  h.send(second, head);
-  (void)Harness::sends(second, part);
-  CHECK(h.receive(second, 1000).substr(0, 5) == "-OOM ");
-  h.send(first, std::string(100'000, 'x') + "\r\n");
+  h.send(second, head + part + rest + "\r\n" + echo("still here"));
+  h.expect(second, "-OOM\r\n" + bulk("still here"));
+  CHECK(h.loop->counters().values_refused.get() == 1);
+  h.send(first, rest + "\r\n");
   CHECK(h.receive(first, 2'000'012).size() == 2'000'012);
+  h.send(second, head + part + rest + "\r\n");  // there is room again
+  CHECK(h.receive(second, 2'000'012).size() == 2'000'012);
   h.settle();
-  CHECK(h.shared.big_bulk_bytes == 0);
+  CHECK(h.memory.values == 0);
+}
+
+TEST_CASE("a big value is charged until its command is done") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, "*2\r\n$4\r\nWAIT\r\n" + bulk(std::string(2'000'000, 'x')));
+  h.wait_for_waiting(1);
+  h.settle();
+  CHECK(h.memory.values == 2'000'000);
+  std::uint64_t id = 0;
+  {
+    std::lock_guard lock(h.sink.mutex);
+    id = h.sink.waiting[0];
+    h.sink.released.insert(id);
+  }
+  h.loop->resume(id);
+  h.expect(fd, "+OK\r\n");
+  h.settle();
+  CHECK(h.memory.values == 0);
+}
+
+TEST_CASE("buffers are charged; when the memory is spent who holds most goes, who holds little stays") {
+  Harness h;
+  const int hoarder = h.connect(), modest = h.connect();
+  std::string arguments = "*1000000\r\n";
+  for (int i = 0; i < 3000; ++i) arguments += bulk(std::string(1000, 'a'));
+  h.send(hoarder, arguments);
+  h.send(modest, "*1000000\r\n" + bulk("a"));
+  for (int i = 0; i < 20; ++i) {
+    h.now_ms += 100;
+    h.settle();
+  }
+  CHECK(h.memory.buffers > 3'000'000);
+  h.memory.spent = true;
+  for (int i = 0; i < 20; ++i) {
+    h.now_ms += 100;
+    h.settle();
+  }
+  CHECK(h.loop->counters().memory_closes.get() == 1);
+  CHECK(h.receive(hoarder, 1000).substr(0, 5) == "-OOM ");
+  h.expect_end(hoarder);
+  const int fresh = h.connect();
+  h.send(fresh, echo("x"));
+  h.expect(fresh, bulk("x"));
+  CHECK(h.shared.clients == 2);
+}
+
+TEST_CASE("a command that asked for it is tried again after its time, unless it is resumed before") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, "LATER\r\n" + echo("after"));
+  h.wait_for_waiting(1);
+  h.settle();
+  char c;
+  CHECK(::recv(fd, &c, 1, MSG_DONTWAIT) < 0);
+  h.now_ms += 50;
+  h.settle();
+  h.expect(fd, "+OK\r\n" + bulk("after"));
+}
+
+TEST_CASE("the end that comes together with the last command is seen") {
+  Harness h;
+  const auto [ours, theirs] = h.tcp_pair();
+  h.send(ours, echo("bye"));
+  REQUIRE(::shutdown(ours, SHUT_WR) == 0);
+  h.adopt(theirs);  // data and end are there, and reported once
+  h.expect(ours, bulk("bye"));
+  h.expect_end(ours);
+  h.settle();
+  CHECK(h.shared.clients == 0);
+}
+
+TEST_CASE("nobody times out because the wall clock is set") {
+  NetSettings settings;
+  settings.idle_timeout_ms = 30'000;
+  Harness h(settings);
+  const int fd = h.connect(), stranger = h.connect(true);
+  h.settle();
+  h.wall_jump_ms = 3'600'000;
+  for (int i = 0; i < 15; ++i) {
+    h.now_ms += 100;
+    h.settle();
+  }
+  CHECK(h.shared.clients == 2);
+  h.wall_jump_ms = -3'600'000;  // and those who are due are closed in time
+  for (int i = 0; i < 15; ++i) {
+    h.now_ms += 1'000;
+    h.settle();
+  }
+  CHECK(h.loop->counters().auth_timeout_closes.get() == 1);
+  h.expect_end(stranger);
+  h.send(fd, echo("x"));
+  h.expect(fd, bulk("x"));
+}
+
+TEST_CASE("without a password there are no strangers any more") {
+  NetSettings settings;
+  settings.password_required = true;
+  Harness h(settings);
+  const int fd = h.connect(true);
+  h.settle();
+  CHECK(h.shared.strangers == 1);
+  settings.password_required = false;
+  h.loop->set_settings(settings);
+  h.settle();
+  CHECK(h.shared.strangers == 0);
+  h.send(fd, echo(std::string(20'000, 'y')));
+  h.expect(fd, bulk(std::string(20'000, 'y')));
 }
 
 TEST_CASE("who resets has the whole time to authenticate again") {

@@ -288,3 +288,46 @@ TEST_CASE("at most so many commands at a time, the rest stays") {
   parser.release();
   CHECK(parser.memory() <= 64 * sizeof(Bytes));
 }
+
+TEST_CASE("the big arguments of a refused command are read over, the next command is as usual") {
+  const std::string value(200'000, 'v');
+  const std::string mset = resp({"MSET", "a", value, "b", value, "c", "small"});
+  for (const std::size_t piece : {std::size_t{1} << 30, std::size_t{1'000}, std::size_t{70'001}}) {
+    RequestParser parser;
+    bool refused = false;
+    Outcome outcome;
+    std::vector<bool> marks;
+    const std::string input = mset + resp({"SET", "k", value});
+    for (std::size_t at = 0; at < input.size(); at += piece) {
+      parser.feed(Bytes(input).substr(at, piece), {});
+      if (!refused && at > 250'000) {  // in the middle of the second value
+        parser.refuse_big();
+        refused = true;
+        CHECK(parser.big_memory() == 0);
+      }
+      while (parser.parse({}, 1) > 0) {
+        marks.push_back(parser.command(0).refused);
+        outcome.commands.emplace_back(parser.command(0).begin(), parser.command(0).end());
+        parser.release();
+      }
+      if (refused && outcome.commands.empty()) CHECK(parser.big_memory() == 0);
+    }
+    REQUIRE(outcome.commands.size() == 2);
+    if (refused) {
+      CHECK(marks == std::vector<bool>{true, false});
+      CHECK(outcome.commands[0] == std::vector<std::string>{"MSET", "a", "", "b", "", "c", "small"});
+    }
+    CHECK(outcome.commands[1] == std::vector<std::string>{"SET", "k", value});
+    CHECK(parser.big_memory() == 0);
+  }
+}
+
+TEST_CASE("big arguments count as held until their command is done") {
+  RequestParser parser;
+  parser.feed(resp({"SET", "k", std::string(100'000, 'x')}) + "PING\r\n", {});
+  REQUIRE(parser.parse({}, 10) == 2);
+  CHECK(parser.big_bytes() == 0);
+  CHECK(parser.big_memory() == 100'000);
+  parser.release();
+  CHECK(parser.big_memory() == 0);
+}

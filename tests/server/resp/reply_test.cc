@@ -225,3 +225,40 @@ TEST_CASE("pieces and consumption, at random") {
   got += out.to_string();
   CHECK((got == expected));
 }
+
+TEST_CASE("what one buffer holds moves to another: little is copied, much and shared values change hands") {
+  OutputBuffer from, to;
+  to.append("before ");
+  from.append("little ");
+  const auto shared = std::make_shared<const std::string>(100'000, 's');
+  from.append_shared(shared, *shared);
+  const std::string much(50'000, 'm');
+  from.append(much);
+  const std::string expected = "before little " + *shared + much;
+  to.take(from);
+  CHECK(from.empty());
+  CHECK(from.memory() == 0);
+  CHECK((to.to_string() == expected));
+  CHECK(shared.use_count() == 2);
+  to.append(" after");
+  CHECK((to.to_string() == expected + " after"));
+  to.consume(expected.size());
+  CHECK(to.to_string() == " after");
+  to.consume(6);
+  CHECK(to.memory() == 0);
+  CHECK(shared.use_count() == 1);
+}
+
+TEST_CASE("what is moved counts towards the limit, and an overflow moves too") {
+  OutputBuffer from, to, over;
+  to.set_limit(100'000);
+  from.append(std::string(200'000, 'x'));
+  to.take(from);
+  CHECK(to.overflown());
+  over.set_limit(10'000);
+  over.append(std::string(20'000, 'x'));
+  REQUIRE(over.overflown());
+  OutputBuffer next;
+  next.take(over);
+  CHECK(next.overflown());
+}

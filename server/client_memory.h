@@ -1,0 +1,81 @@
+// What connections hold, charged to the engine's one memory budget.
+//
+// Clients connect before the database is open: until then the sums are kept here, and charged when it is there.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+#include <engine/memory_account.h>
+
+#include "net/settings.h"
+
+namespace ebbtide {
+
+/// Thread-safe. Charges come in large steps, so a mutex does.
+class ClientMemoryAccount final : public ClientMemory {
+ public:
+  /// From here on everything is charged to `account`, of a budget of so many bytes.
+  void attach(MemoryAccount* account, std::uint64_t budget) {
+    std::lock_guard lock(mutex_);
+    account_ = account;
+    budget_ = budget;
+    account_->charge(MemoryAccount::Kind::kConnections, buffers_);
+    account_->charge(MemoryAccount::Kind::kLargeValues, values_);
+  }
+  /// Before the account goes.
+  void detach() {
+    std::lock_guard lock(mutex_);
+    if (account_ == nullptr) return;
+    account_->release(MemoryAccount::Kind::kConnections, buffers_);
+    account_->release(MemoryAccount::Kind::kLargeValues, values_);
+    account_ = nullptr;
+  }
+  void set_budget(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    budget_ = bytes;
+  }
+
+  void charge_buffers(std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    buffers_ += bytes;
+    if (account_ != nullptr) account_->charge(MemoryAccount::Kind::kConnections, bytes);
+  }
+  void release_buffers(std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    buffers_ -= bytes;
+    if (account_ != nullptr) account_->release(MemoryAccount::Kind::kConnections, bytes);
+  }
+  bool try_charge_values(std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (account_ != nullptr && !account_->try_charge(MemoryAccount::Kind::kLargeValues, bytes)) return false;
+    values_ += bytes;
+    return true;
+  }
+  void charge_values(std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    values_ += bytes;
+    if (account_ != nullptr) account_->charge(MemoryAccount::Kind::kLargeValues, bytes);
+  }
+  void release_values(std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    values_ -= bytes;
+    if (account_ != nullptr) account_->release(MemoryAccount::Kind::kLargeValues, bytes);
+  }
+  bool short_of_buffers() const override {
+    std::lock_guard lock(mutex_);
+    return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0;
+  }
+
+ private:
+  static constexpr std::uint64_t kGoodPart = 8;  ///< buffers below an eighth of the budget are not what has spent it
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  MemoryAccount* account_ = nullptr;
+  std::uint64_t budget_ = 0;
+  std::uint64_t buffers_ = 0, values_ = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,85 @@
+// Accepting while there are no file descriptors left.
+#include <catch2/catch.hpp>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <asio/io_context.hpp>
+
+#include "net/listener.h"
+
+using namespace ebbtide;
+
+namespace {
+
+class NullSink final : public CommandSink {
+ public:
+  void run_pass(std::span<PendingCommand>) override {}
+  void client_closed(Client&, PendingCommand*) override {}
+};
+
+int connect_to(std::uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const timeval limit{20, 0};
+  REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
+  REQUIRE(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0);
+  return fd;
+}
+
+struct Fixture {
+  Fixture() {
+    env.unix_ms = [] { return std::int64_t{1'000'000}; };
+    env.mono_ns = [] { return std::uint64_t{0}; };
+    env.log = [](NetLog, const std::string&) {};
+    loop = std::make_unique<EventLoop>(0, settings, &shared, &env);
+    REQUIRE(loop->start(std::make_unique<NullSink>()).empty());
+    listener = std::make_unique<Listener>(io, settings, &shared, &env, std::vector<EventLoop*>{loop.get()});
+    bool unavailable = false;
+    REQUIRE(listener->listen("127.0.0.1", 0, &unavailable).empty());
+    listener->start();
+  }
+  NetSettings settings{.max_clients = 1};
+  NetEnv env;
+  NetShared shared;
+  asio::io_context io;
+  std::unique_ptr<EventLoop> loop;
+  std::unique_ptr<Listener> listener;
+};
+
+}  // namespace
+
+TEST_CASE("with no file descriptor left the listener does not spin, and goes on when there is one") {
+  Fixture f;
+  const int client = connect_to(f.listener->port());
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  for (int i = 0; i < 200; ++i) f.io.poll();
+  const auto errors = f.shared.accept_errors.load();
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(errors >= 1);
+  CHECK(errors <= 10);  // a try each 50 ms
+  while (f.shared.accepted == 0) f.io.run_one();
+  CHECK(f.shared.clients == 1);
+  ::close(client);
+}
+
+TEST_CASE("who is refused reads why, whatever it has sent by then") {
+  Fixture f;
+  const int first = connect_to(f.listener->port()), second = connect_to(f.listener->port());
+  REQUIRE(::send(second, "PING\r\n", 6, MSG_NOSIGNAL) == 6);
+  while (f.shared.accepted < 2) f.io.run_one();
+  char text[100];
+  const ssize_t n = ::recv(second, text, sizeof(text), MSG_WAITALL);
+  CHECK(std::string(text, n > 0 ? static_cast<std::size_t>(n) : 0) == "-ERR max number of clients reached\r\n");
+  ::close(first);
+  ::close(second);
+}
