@@ -21,7 +21,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr unsigned kOffloadThreads = 4;
+constexpr unsigned kShortThreads = 4, kLongThreads = 2;
 constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, beside the clients' sockets
 
 std::uint64_t unix_micros_now() {
@@ -263,7 +263,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   db_->set_durable_listener([this] {
     for (const auto& loop : loops_) loop->notify_durable();
   });
-  offload_ = std::make_unique<ThreadOffload>(kOffloadThreads);
+  offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
   env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, engine_settings_.databases};
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);

@@ -1,6 +1,7 @@
 // What a handler gets: one run of one command.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -59,6 +60,9 @@ struct Ctx {
   /// the commit. May not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
+  /// On an offload thread: set once nobody waits for the reply. Long walks look at it.
+  const std::atomic<bool>* cancelled = nullptr;
+  [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }
 
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }

@@ -1,7 +1,5 @@
 #include "command/dispatch.h"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <atomic>
 #include <optional>
@@ -20,25 +18,13 @@ constexpr std::uint64_t kNanosPerMilli = 1'000'000;
 /// pass at every attempt.
 constexpr int kMaxRetries = 16;
 constexpr int kMaxRevocations = 3;
+/// When a command that the write stall stopped asks again.
+constexpr std::uint32_t kStopPollMs = 10;
 
 bool starts_with_code(Bytes message) {
   std::size_t i = 0;
   while (i < message.size() && message[i] >= 'A' && message[i] <= 'Z') ++i;
   return i > 1 && i < message.size() && message[i] == ' ';
-}
-
-void append_all(OutputBuffer& from, OutputBuffer& to) {
-  constexpr int kPieces = 16;
-  iovec pieces[kPieces];
-  while (!from.empty()) {
-    const int n = from.pieces(pieces, kPieces, from.end());
-    std::size_t bytes = 0;
-    for (int i = 0; i < n; ++i) {
-      to.append(Bytes(static_cast<const char*>(pieces[i].iov_base), pieces[i].iov_len));
-      bytes += pieces[i].iov_len;
-    }
-    from.consume(bytes);
-  }
 }
 
 /// The keys of a command as engine keys with hashes; `escaped` holds those that had to be changed.
@@ -81,7 +67,7 @@ std::string error_reply(const Status& status) {
 }
 
 /// A command that runs, or waits, off its loop. Shared by the continuation and the work.
-struct Dispatcher::Job {
+struct Dispatcher::Job final : OffloadWork {
   CommandEnv* env = nullptr;
   const Command* command = nullptr;
   std::vector<std::string> storage;
@@ -91,6 +77,8 @@ struct Dispatcher::Job {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
+  bool wait_only = false;                 ///< the command has run: `seen_seq` is to be synced
+  std::atomic<bool> client_gone{false};  ///< nobody waits for the results
 
   // Results, published by `done`.
   OutputBuffer out;
@@ -113,19 +101,29 @@ struct Dispatcher::Job {
     TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
     const ReadView view = env->db->lease(session.database);
     WriteBatch batch;
-    seen_seq = std::max(seen_seq, view.seq());
     Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
     ctx.client_id = client_id;
     ctx.now = env->db->now();
     ctx.random = random;
-    TRY(command->spec->run(ctx));
+    ctx.cancelled = &client_gone;
+    const Status ran = command->spec->run(ctx);
+    // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
+    // data, INFO above all, answer also while the log cannot be written.
+    if (command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
+    TRY(ran);
     counts = ctx.counts;
     // Writes are locked and committed on loops only.
     if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
     return Status::ok();
   }
 
-  void run() {
+  [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
+
+  void run() override {
+    if (wait_only) {
+      status = env->db->wait_synced(seen_seq);
+      return complete();
+    }
     const std::uint64_t start = env->control->mono_nanos();
     Reply reply(&out, protocol);
     const Reply::Mark mark = reply.mark();
@@ -149,6 +147,8 @@ struct Dispatcher::Fetched {
 struct Dispatcher::Waiting final : Continuation {
   std::shared_ptr<Fetched> fetched;  ///< one set for all tries: a later one finds what the earlier ones fetched
   std::shared_ptr<Job> job;          ///< set once it runs or waits off the loop
+  bool stalled = false;              ///< the write stall held its commit back, as long as it asked for
+  std::uint32_t stalls = 0;          ///< how often
 };
 
 Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
@@ -246,6 +246,8 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
     return reject(pending, command, Status::invalid_argument("NOAUTH Authentication required."));
   }
   if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
+  if (pending.args.refused) [[unlikely]]
+    return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
   if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
@@ -254,6 +256,7 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
     return;
   }
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
+  if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
   if (command->spec->has(kReplySynced)) return run_synced(pending, prepared);
 
   Reply reply(&client.out, client.protocol);
@@ -263,9 +266,14 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
     reply.rollback(mark);
     waiting = static_cast<Waiting*>(pending.continuation.get());
     const bool may_leave = !command->spec->has(kWrite);
-    if (may_leave && waiting != nullptr && waiting->fetched->rounds >= kFetchRounds) return start_offload(pending, prepared);
+    if (may_leave && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kFetchRounds)
+      return start_offload(pending, prepared);
     if (!fetch_pages(pending)) return;
     status = run_and_commit(pending, prepared, reply);
+  }
+  if (stall_ms_ != 0) [[unlikely]] {
+    reply.rollback(mark);
+    return park(pending, stall_ms_);
   }
   finish(pending, *command, status, reply, mark);
 }
@@ -278,6 +286,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   const bool block = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   MissSet& misses = misses_of(pending);
+  stall_ms_ = 0;
   const std::uint64_t random = next_random();
   const Reply::Mark mark = reply.mark();
   for (int i = 0; i < kMaxRetries; ++i) {
@@ -297,7 +306,8 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
     Status status = spec.run(ctx);
     if (status.is_ok() && !batch_.empty()) {
-      status = env_.db->commit(batch_);
+      stall_ms_ = 0;
+      status = env_.db->try_commit(batch_, waiting != nullptr && waiting->stalled, &stall_ms_);
       if (status.is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
     }
     if (status.is_ok()) [[likely]] {
@@ -347,6 +357,19 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
   return false;
 }
 
+// The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where writes
+// are stopped, the more often a command has asked the less often it asks: thousands of clients may wait.
+void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
+  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  waiting.stalled = true;
+  stall_ms_ = 0;
+  pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
+  pending.state = PendingCommand::State::kWaiting;
+  pending.client->waiting = true;
+  counters_->stalled.add(1);
+}
+
 void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared) {
   Client& client = *pending.client;
   auto job = std::make_shared<Job>();
@@ -366,7 +389,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   client.waiting = true;
   misses_of(pending).clear();
   counters_->offloaded.add(1);
-  env_.offload->submit([job = std::move(job)] { job->run(); });
+  env_.offload->submit(prepared.command->spec->has(kLong) ? OffloadClass::kLong : OffloadClass::kShort, std::move(job));
 }
 
 void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
@@ -381,10 +404,11 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
     if (!fetch_pages(pending)) return;
     status = run_and_commit(pending, prepared, reply);
   }
+  if (stall_ms_ != 0) return park(pending, stall_ms_);
   if (!status.is_ok() || batch_.empty()) {
     Reply direct(&client.out, client.protocol);
     const Reply::Mark mark = direct.mark();
-    if (status.is_ok()) append_all(job->out, client.out);
+    if (status.is_ok()) client.out.take(job->out);
     return finish(pending, *prepared.command, status, direct, mark);
   }
   refresh_time();
@@ -398,10 +422,8 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
   static_cast<Waiting&>(*pending.continuation).job = job;
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
-  env_.offload->submit([job = std::move(job)] {
-    job->status = job->env->db->wait_synced(job->seen_seq);
-    job->complete();
-  });
+  job->wait_only = true;
+  env_.offload->submit(OffloadClass::kSync, std::move(job));
 }
 
 void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
@@ -415,7 +437,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
   client.seen_seq = std::max(client.seen_seq, job->seen_seq);
-  if (job->status.is_ok()) append_all(job->out, client.out);
+  if (job->status.is_ok()) client.out.take(job->out);
   if (job->out.overflown()) client.out.overflow();
   if (job->counts.hits != 0) counters_->keyspace_hits.add(job->counts.hits);
   if (job->counts.misses != 0) counters_->keyspace_misses.add(job->counts.misses);
@@ -471,7 +493,10 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
   // Fetches and jobs under way own what they use; resume() of a client that is gone does nothing.
   (void)client;
-  if (waiting_command != nullptr) waiting_command->continuation.reset();
+  if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
+  const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
+  if (waiting.job != nullptr) waiting.job->client_gone.store(true, std::memory_order_relaxed);
+  waiting_command->continuation.reset();
 }
 
 }  // namespace ebbtide

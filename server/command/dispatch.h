@@ -8,16 +8,19 @@
 //   1. A command has all of its effects or, while it waits, none: no reply, no write, no count.
 //   2. Of one client, commands run in order; one that waits holds up only its own client.
 //   3. client.seen_seq covers everything that the handlers' replies could depend on.
-//   4. No lock is held across I/O, but for a stalled commit.
+//   4. No lock is held across I/O, nor while a write stall is on.
 //
-// Waiting, three kinds, all through PendingCommand::continuation and ClientLoop::resume:
+// Waiting, four kinds, all through PendingCommand::continuation and ClientLoop::resume:
 //   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
 //     runs again, on the same loop, with the fetched pages pinned and the fetched large values at hand until it is done. A reader
 //     that still misses after kFetchRounds goes to an offload thread with a leased view. A writer goes on fetching (each round
 //     adds to its set) and after kWriteRounds reads on the loop: it must not run elsewhere, since with one loop nothing is
 //     locked.
-//   * kOffload commands run on an offload thread at once, on copies of arguments and session.
+//   * kOffload commands run on an offload thread at once, on copies of arguments and session; kLong ones on threads of their
+//     own, and only while their client is there.
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
+//   * Writes that the write stall holds back: nothing is written, and the command is handed in again after the time that the
+//     engine names.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +81,7 @@ class Dispatcher final : public CommandSink {
   bool fetch_pages(PendingCommand& pending);
   /// The set that a run of this command reads with: its own from the first fetch on.
   MissSet& misses_of(const PendingCommand& pending);
+  void park(PendingCommand& pending, std::uint32_t ms);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
   void run_synced(PendingCommand& pending, const Prepared& prepared);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
@@ -97,6 +101,7 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;  ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
+  std::uint32_t stall_ms_ = 0;       ///< of the latest commit: held back for so long, 0 = it was not
   std::shared_ptr<Fetched> misses_;  ///< of commands that have fetched nothing yet
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond

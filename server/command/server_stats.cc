@@ -61,6 +61,7 @@ TotalCounts ServerStats::sum_totals() const {
     sum.waits_for_disk += block->waits_for_disk.get();
     sum.offloaded += block->offloaded.get();
     sum.retries += block->retries.get();
+    sum.stalled += block->stalled.get();
   }
   return sum;
 }
@@ -89,6 +90,7 @@ TotalCounts ServerStats::totals() const {
   counts.waits_for_disk -= base_totals_.waits_for_disk;
   counts.offloaded -= base_totals_.offloaded;
   counts.retries -= base_totals_.retries;
+  counts.stalled -= base_totals_.stalled;
   return counts;
 }
 

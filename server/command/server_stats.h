@@ -97,6 +97,7 @@ struct TotalCounts {
   std::uint64_t waits_for_disk = 0;  ///< commands that had to wait for pages, counted once a round
   std::uint64_t offloaded = 0;       ///< runs on an offload thread
   std::uint64_t retries = 0;         ///< runs repeated because an expiry passed
+  std::uint64_t stalled = 0;         ///< times that a command was put off by the write stall
 };
 
 /// What one dispatcher counts. Written by its loop thread only.
@@ -112,7 +113,7 @@ class DispatchCounters {
   void rejected(std::size_t command) { commands_[command].rejected.add(1); }
   void failed(std::size_t command) { commands_[command].failed.add(1); }
 
-  Counter errors, keyspace_hits, keyspace_misses, passes, waits_for_disk, offloaded, retries;
+  Counter errors, keyspace_hits, keyspace_misses, passes, waits_for_disk, offloaded, retries, stalled;
 
  private:
   friend class ServerStats;

@@ -43,6 +43,7 @@ enum CommandFlags : std::uint32_t {
   kDangerous = 1u << 24,    ///< @dangerous without being @admin
   kOffload = 1u << 25,      ///< may read for long: runs on an offload thread with a leased view, its connection waits
   kLockAll = 1u << 26,      ///< no key command may be between its read and its write while this one runs
+  kLong = 1u << 28,         ///< with kOffload: unbounded; runs on threads that short work does not wait for
   kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
 };
 

@@ -131,6 +131,7 @@ Status keys(Ctx& ctx) {
     std::string buffer;
     const auto walk = ctx.env.db->iterate(ctx.view, options);
     for (walk->seek(options.bounds.start); walk->valid(); walk->next()) {
+      if (ctx.is_cancelled()) break;
       if (is_element_key(walk->key())) continue;
       TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
       if (!glob_match(pattern, key)) continue;
@@ -213,7 +214,7 @@ constexpr CommandSpec kScan[] = {
      .arguments = kScanArguments},
     {.name = "keys",
      .arity = exactly(2),
-     .flags = kReadOnly | kDangerous | kOffload,
+     .flags = kReadOnly | kDangerous | kOffload | kLong,
      .run = keys,
      .since = "1.0.0",
      .complexity = "O(N) with N being the number of keys that share the literal beginning of the pattern.",

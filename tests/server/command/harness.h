@@ -207,7 +207,11 @@ class CommandHarness {
       ++waits;
       while (pool.run_one()) {
       }
-      loop.wait(c.id);
+      if (pending[done].retry_ms != 0) {
+        advance(pending[done].retry_ms);
+      } else {
+        loop.wait(c.id);
+      }
       c.waiting = false;
       ++pending[done].attempt;
     }
@@ -217,7 +221,7 @@ class CommandHarness {
   ManualPool pool;
   FakeControl control{clock};
   FakeLoop loop;
-  ThreadOffload offload{1};
+  ThreadOffload offload{1, 1};
   KeyLocks locks{2};
   ScanCursors cursors{99};
   CommandTable table;

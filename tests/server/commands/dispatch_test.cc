@@ -2,6 +2,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include "command/arg_cursor.h"
@@ -13,18 +14,20 @@ using namespace ebbtide::test;
 
 namespace {
 
-/// What PROBE (reads) and PROBEW (writes) do, set by each test.
+/// What PROBE (reads), PROBEW (writes), PROBES and PROBEL (off the loop, short and long) do, set by each test.
 std::function<Status(Ctx&)> g_probe;
 Status probe(Ctx& ctx) { return g_probe(ctx); }
 
 constexpr CommandSpec kProbes[] = {
     {.name = "probe", .arity = at_least(1), .flags = kReadOnly, .run = probe},
     {.name = "probew", .arity = at_least(2), .keys = {.first = 1}, .flags = kWrite, .run = probe},
+    {.name = "probes", .arity = exactly(1), .flags = kReadOnly | kOffload, .run = probe},
+    {.name = "probel", .arity = exactly(1), .flags = kReadOnly | kOffload | kLong, .run = probe},
 };
 
 std::span<const std::span<const CommandSpec>> families() {
   static const std::array all = {string_commands(), counter_commands(), key_commands(), scan_commands(),
-                                 std::span<const CommandSpec>(kProbes)};
+                                 database_commands(), extension_commands(), std::span<const CommandSpec>(kProbes)};
   return all;
 }
 
@@ -146,7 +149,138 @@ TEST_CASE("a client that goes while its command is off the loop") {
   REQUIRE(span[0].state == PendingCommand::State::kWaiting);
   server.dispatcher->client_closed(*client, span.data());
   client.reset();
-  server.loop.wait(77);
+  CHECK(server("DBSIZE") == "(integer) 0");  // behind it in the queue, or after it was dropped
+}
+
+TEST_CASE("a walk ends when its client has gone, and work that has not begun never does") {
+  CommandHarness server(families());
+  std::promise<void> begun;
+  std::atomic<int> runs{0};
+  std::atomic<bool> ended{false};
+  g_probe = [&](Ctx& ctx) -> Status {
+    if (++runs == 1) begun.set_value();
+    while (!ctx.is_cancelled()) std::this_thread::yield();
+    ended = true;
+    return Status::ok();
+  };
+  const std::vector<Bytes> probe{"PROBEL"};
+  std::vector<PendingCommand> span(2);
+  std::vector<Client> clients(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    clients[i].id = 70 + i;
+    clients[i].loop = &server.loop;
+    span[i].client = &clients[i];
+    span[i].args.list = probe;
+  }
+  server.dispatcher->run_pass(span);
+  begun.get_future().wait();
+  server.dispatcher->client_closed(clients[1], &span[1]);
+  server.dispatcher->client_closed(clients[0], &span[0]);
+  server.loop.wait(70);
+  CHECK(ended);
+  // The next one is behind them in the queue.
+  g_probe = [&](Ctx& ctx) -> Status { return ctx.reply.ok(), Status::ok(); };
+  CHECK(server("PROBEL") == "OK");
+  CHECK(runs == 1);
+}
+
+TEST_CASE("short work does not wait behind long work") {
+  CommandHarness server(families());
+  server("SET k v");
+  std::promise<void> release;
+  auto released = release.get_future().share();
+  g_probe = [released](Ctx& ctx) -> Status {
+    released.wait();
+    ctx.reply.ok();
+    return Status::ok();
+  };
+  const std::vector<Bytes> probe{"PROBEL"};
+  std::vector<PendingCommand> span(4);
+  for (std::size_t i = 0; i < span.size(); ++i) {
+    span[i].client = &server.client(10 + static_cast<int>(i));
+    span[i].args.list = probe;
+  }
+  server.dispatcher->run_pass(span);
+  CHECK(server("SCAN 0") == "[\"0\", [\"k\"]]");
+  CHECK(server("DELPREFIX none").starts_with("\"purge-"));  // waits for a sync
+  release.set_value();
+  for (std::uint64_t id = 10; id < 14; ++id) server.loop.wait(id);
+}
+
+TEST_CASE("a write that is stalled waits, and holds up neither other clients nor a FLUSHDB") {
+  CommandHarness server(families());
+  server("SET k v");
+  server.db->pause_compactions();
+  for (int run = 0; run < 80; ++run) {
+    server("SET k v");
+    REQUIRE(server.db->flush(0).is_ok());
+  }
+  server.db->resume_compactions();
+  server.db->tick();
+  REQUIRE(server.db->stats().write_stalled);
+  const std::vector<Bytes> set{"SET", "k", "new"}, get{"GET", "k"};
+  std::vector<PendingCommand> span(3);
+  span[0].client = span[1].client = &server.client(1);
+  span[2].client = &server.client(2);
+  span[0].args.list = set;
+  span[1].args.list = span[2].args.list = get;
+  server.dispatcher->run_pass(span);
+  CHECK(span[0].state == PendingCommand::State::kWaiting);
+  CHECK(span[0].retry_ms > 0);
+  CHECK(span[1].state == PendingCommand::State::kNotRun);
+  CHECK(server.client(1).out.empty());
+  if (span[2].state == PendingCommand::State::kWaiting) {  // its page, which is not the stall's concern
+    server.loop.wait(2);
+    server.client(2).waiting = false;
+    server.dispatcher->run_pass(std::span(span).last(1));
+  }
+  CHECK(show(server.client(2).out.to_string()) == "\"v\"");
+  server.client(2).out.clear();
+  // Still on: it waits again.
+  server.client(1).waiting = false;
+  span[0].state = PendingCommand::State::kNotRun;
+  server.dispatcher->run_pass(std::span(span).first(2));
+  CHECK(span[0].state == PendingCommand::State::kWaiting);
+  CHECK(server("FLUSHDB", 3) == "OK");
+  server.settle();
+  server.advance(1000);
+  REQUIRE_FALSE(server.db->writes_stopped());
+  server.client(1).waiting = false;
+  span[0].state = PendingCommand::State::kNotRun;
+  server.dispatcher->run_pass(std::span(span).first(2));
+  CHECK(show(server.client(1).out.to_string()) == "OK\n\"new\"");
+  server.client(1).out.clear();
+  CHECK(server.stats.totals().stalled == 2);
+}
+
+TEST_CASE("a command without memory for its values is told so and not run") {
+  CommandHarness server(families());
+  const std::vector<Bytes> set{"SET", "k", ""};
+  PendingCommand pending;
+  pending.client = &server.client(1);
+  pending.args.list = set;
+  pending.args.refused = true;
+  server.dispatcher->run_pass(std::span(&pending, 1));
+  CHECK(show(server.client(1).out.to_string()).starts_with("(error) OOM "));
+  server.client(1).out.clear();
+  CHECK(server("GET k") == "(nil)");
+}
+
+TEST_CASE("a reply from another thread depends on all that its handler could see, not on its view alone") {
+  CommandHarness server(families());
+  server("SET k v");
+  SeqNum later = 0;
+  g_probe = [&](Ctx& ctx) -> Status {
+    WriteBatch batch;  // somebody writes meanwhile, and what the engine is asked for shows it
+    batch.put(0, "other", "x");
+    TRY(server.db->commit(batch));
+    later = batch.last_seq();
+    TRY_ASSIGN(count, ctx.env.db->count(0, {}));
+    ctx.reply.integer(static_cast<std::int64_t>(count));
+    return Status::ok();
+  };
+  CHECK(server("PROBES", 5) == "(integer) 2");
+  CHECK(server.client(5).seen_seq >= later);
 }
 
 TEST_CASE("replies depend on the newest state that their handlers saw") {

@@ -1,0 +1,95 @@
+"""One memory budget for everything that clients make the server hold, and who is told -OOM."""
+
+import contextlib
+
+import pytest
+
+from support.server import wait_until
+from support.sockets import encode, receive_exactly
+
+MIB = 1 << 20
+BUDGET = ("storage.memory_budget=64MiB", "storage.memtable_size=4MiB")
+
+
+def start(fresh, *settings):
+    fresh.set(*BUDGET, *settings)
+    return fresh.start().client()
+
+
+def test_values_on_their_way_in(fresh):
+    client = start(fresh)
+    before = fresh.resident_bytes()
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect()) for _ in range(12)]
+        for link in links:  # 240 MB of values, none of them complete
+            link.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n" + b"x" * 19_999_999)
+        assert client.ping()
+        assert fresh.resident_bytes() - before < 128 * MIB
+        refused = 0
+        for link in links:
+            link.sendall(b"x\r\n" + encode("PING"))
+            reply = receive_exactly(link, 5)
+            if reply == b"+OK\r\n":
+                assert receive_exactly(link, 7) == b"+PONG\r\n"
+                continue
+            assert reply == b"-OOM "
+            refused += 1
+            rest = b""
+            while not rest.endswith(b"+PONG\r\n"):
+                rest += link.recv(1000)
+        assert refused >= 4
+        wait_until(lambda: client.set("k", b"x" * 20_000_000), 20, "there is room again")
+    assert client.strlen("k") == 20_000_000
+
+
+def test_buffers_of_many_clients(fresh):
+    """Each below its own limit, together far above the budget."""
+    client = start(fresh)
+    before = fresh.resident_bytes()
+    arguments = b"*1000000\r\n" + encode("x" * 1000)[4:] * 8_000  # 8 MB that are no command yet
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            link = stack.enter_context(fresh.connect())
+            with contextlib.suppress(OSError):
+                link.sendall(arguments)
+            assert client.ping()
+        assert fresh.resident_bytes() - before < 160 * MIB
+        assert client.set("a", "b")
+        assert client.get("a") == b"b"
+    assert client.info("memory")["used_memory_connections"] < 8 * MIB or wait_until(
+        lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are given back"
+    )
+
+
+def test_memory_by_owner(fresh):
+    client = start(fresh)
+    client.set("k", "v" * 1000)
+    with fresh.connect() as link:
+        link.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n" + b"x" * 10_000_000)
+        memory = wait_until(
+            lambda: (m := client.info("memory"))["used_memory_large_values"] >= 10_000_000 and m, 20, "the value is charged"
+        )
+        parts = ("memtables", "block_cache", "tables", "connections", "large_values", "pinned_pages")
+        assert memory["used_memory"] == sum(memory[f"used_memory_{part}"] for part in parts)
+    wait_until(lambda: client.info("memory")["used_memory_large_values"] == 0, 20, "the value is released")
+
+
+@pytest.mark.parametrize("reader", ["KEYS *", "COUNTRANGE - +"])
+def test_short_commands_do_not_wait_for_long_ones(fresh, reader):
+    client = start(fresh)
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(200_000):
+            pipe.set(f"key{i:07}", i)
+            if i % 20_000 == 19_999:
+                pipe.execute()
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect()) for _ in range(50)]
+        for link in links:
+            link.sendall(reader.encode() + b"\r\n")
+        client.scan(0)
+        # All of them would have to be answered by now if SCAN stood in their line.
+        assert client.info("clients")["waiting_clients"] >= 0
+        link = links[-1]
+        link.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            link.recv(1)
