@@ -59,8 +59,12 @@ Status countrange(Ctx& ctx) {
   const KeyRange range = range_argument(ctx, 1);
   std::uint64_t count = 0;
   if (ctx.view.has_tree() && !is_empty(range)) {
-    TRY_ASSIGN(counted, ctx.env.db->count(ctx.session.database, range));
-    count = counted;
+    IteratorOptions options;
+    options.bounds = range;
+    options.keys_only = true;
+    const auto walk = ctx.env.db->iterate(ctx.view, options);
+    for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next()) ++count;
+    TRY(walk->status());
   }
   ctx.reply.integer(static_cast<std::int64_t>(count));
   return Status::ok();
@@ -173,7 +177,7 @@ constexpr ArgDoc kCompactArguments[] = {
 };
 
 constexpr auto kRangeDelete = kWrite | kDangerous | kLockAll | kReplySynced;
-constexpr auto kByHand = kAdmin | kNoScript | kNoMulti | kOffload;
+constexpr auto kByHand = kAdmin | kNoScript | kNoMulti | kOffload | kLong;
 constexpr auto kOwn = Group::kExtension;
 
 constexpr CommandSpec kExtensions[] = {
@@ -199,7 +203,7 @@ constexpr CommandSpec kExtensions[] = {
      .extra_acl = "@keyspace"},
     {.name = "countrange",
      .arity = at_least(3),
-     .flags = kReadOnly | kOffload,
+     .flags = kReadOnly | kOffload | kLong,
      .run = countrange,
      .since = "0.1.0",
      .complexity = "O(N) where N is the number of keys in the range.",
