@@ -102,6 +102,64 @@ TEST_CASE("at the hard limit of runs with compactions that fail, data is refused
   CHECK(h.get(0, "more") == "data");
 }
 
+TEST_CASE("who must not wait is told to come again while writes are stopped, and has written nothing") {
+  Harness h;
+  h.open();
+  h.db->pause_compactions();
+  for (int run = 0; run < 80; ++run) {
+    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  h.db->resume_compactions();
+  h.db->tick();
+  REQUIRE(h.db->stats().write_stalled);
+  CHECK(h.db->writes_stopped());
+  const SeqNum before = h.db->visible_seq();
+  WriteBatch batch;
+  batch.put(0, "more", "data");
+  std::uint32_t wait_ms = 0;
+  for (const bool waited : {false, true}) {
+    CHECK(h.db->try_commit(batch, waited, &wait_ms).code() == Code::kBusy);
+    CHECK(wait_ms > 0);
+  }
+  CHECK(h.db->visible_seq() == before);
+  CHECK(h.get(0, "more") == "(absent)");
+  WriteBatch flush;
+  flush.flush_database(0);
+  CHECK(h.db->try_commit(flush, false, &wait_ms).is_ok());
+  CHECK(wait_ms == 0);
+  h.settle();
+  h.advance(1000);
+  CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
+  CHECK(wait_ms == 0);
+}
+
+TEST_CASE("under a slowdown those who do not sleep share one line, and each is asked once") {
+  Harness h;
+  h.open();
+  WriteBatch batch;
+  batch.put(0, "big", std::string(60'000, 'b'));
+  std::uint32_t wait_ms = 0;
+  // More runs, one by one, until there is pressure, but no stop.
+  for (int run = 0; run < 100 && wait_ms == 0; ++run) {
+    h.db->pause_compactions();
+    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+    h.db->resume_compactions();
+    h.db->tick();
+    (void)!h.db->try_commit(batch, false, &wait_ms).is_ok();
+  }
+  REQUIRE_FALSE(h.db->stats().write_stalled);
+  REQUIRE(wait_ms > 0);
+  std::uint32_t next_ms = 0;
+  CHECK(h.db->try_commit(batch, false, &next_ms).code() == Code::kBusy);
+  CHECK(next_ms > wait_ms);  // behind the first
+  for (int i = 0; i < 100; ++i) (void)!h.db->try_commit(batch, false, &next_ms).is_ok();
+  CHECK(next_ms <= 100);
+  CHECK(h.db->try_commit(batch, true, &next_ms).is_ok());  // has waited
+  CHECK(next_ms == 0);
+}
+
 TEST_CASE("files that a lease kept go soon after it is released, without another write") {
   Harness h;
   h.open();
