@@ -31,13 +31,16 @@ Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir) {
   LoadedManifest loaded;
   TRY_ASSIGN(file, read_current(fs, dir));
   loaded.file = file;
-  const auto on_record = [&loaded](Bytes payload, std::uint64_t) -> Status {
+  StateBuilder builder;
+  const auto on_record = [&builder](Bytes payload, std::uint64_t) -> Status {
     TRY_ASSIGN(edit, VersionEdit::decode(payload));
-    TRY_ASSIGN(next, apply(loaded.state, edit));
-    loaded.state = std::move(next);
-    return Status::ok();
+    return builder.add(edit);
   };
   TRY_ASSIGN(end, read_manifest(fs, dir, file, on_record));
+  Result<VersionState> state = builder.finish();
+  if (!state.is_ok())
+    return state.status().with_context(manifest_file_name(file) + ": offset " + std::to_string(end.valid_bytes));
+  loaded.state = std::move(state).value();
   loaded.end = end;
   return loaded;
 }

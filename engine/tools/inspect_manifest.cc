@@ -58,21 +58,21 @@ Inspection inspect_manifest(FileSystem& fs, const std::string& path) {
     if (!current.is_ok()) return out.error(current.status()), out;
     file = *current;
   }
-  VersionState state;
+  StateBuilder state;
   JsonArray records;
   const auto on_record = [&](Bytes payload, std::uint64_t offset) -> Status {
     const auto edit = VersionEdit::decode(payload);
     if (!edit.is_ok()) return edit.status();
     out.text += "# record at " + std::to_string(offset) + ", " + std::to_string(payload.size()) + " bytes\n" + edit->to_text();
     records.add(JsonObject().add("offset", offset).add("bytes", payload.size()).add("edit", lines_of(edit->to_text())).str());
-    auto next = apply(state, *edit);
-    if (!next.is_ok()) return next.status();
-    state = std::move(next).value();
-    return Status::ok();
+    return state.add(*edit);
   };
   const auto end = read_manifest(fs, split.dir, file, on_record);
   out.json.add("file", manifest_file_name(file)).add("records", records);
   if (!end.is_ok()) return out.error(end.status()), out;
+  if (const auto whole = state.finish(); !whole.is_ok()) {
+    out.error(whole.status().with_context(manifest_file_name(file) + ": offset " + std::to_string(end->valid_bytes)));
+  }
   if (!end->torn.empty()) out.text += "# torn tail: " + end->torn + "\n";
   out.json.add("bytes", end->bytes).add("valid_bytes", end->valid_bytes).add("torn", end->torn);
   return out;

@@ -24,15 +24,28 @@ void add_run(Version* version, const TreeEdit::AddedRun& added) {
   version->next_run = std::max(version->next_run, added.id + 1);
 }
 
-Status remove_file(Version* version, RunId id, FileNum num) {
+/// Takes out the files of one run in one pass, whatever their number.
+Status remove_files(Version* version, RunId id, std::vector<FileNum> files) {
   const auto run = find_run(&version->runs, id);
   if (run == version->runs.end()) return no_run(id);
-  const auto file =
-      std::find_if(run->files.begin(), run->files.end(), [num](const FileMetaPtr& f) { return f->data_file == num; });
-  if (file == run->files.end()) {
-    return Status::corruption("file " + std::to_string(num) + " is not in run " + std::to_string(id));
+  std::sort(files.begin(), files.end());
+  std::vector<bool> found(files.size());
+  std::erase_if(run->files, [&](const FileMetaPtr& file) {
+    const auto at = std::lower_bound(files.begin(), files.end(), file->data_file);
+    if (at == files.end() || *at != file->data_file) return false;
+    found[static_cast<std::size_t>(at - files.begin())] = true;
+    return true;
+  });
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!found[i]) return Status::corruption("file " + std::to_string(files[i]) + " is not in run " + std::to_string(id));
   }
-  run->files.erase(file);
+  return Status::ok();
+}
+
+Status remove_files(Version* version, const TreeEdit& edit) {
+  std::map<RunId, std::vector<FileNum>> by_run;
+  for (const auto& [run, file] : edit.removed_files) by_run[run].push_back(file);
+  for (auto& [run, files] : by_run) TRY(remove_files(version, run, std::move(files)));
   return Status::ok();
 }
 
@@ -62,7 +75,9 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
-Status change(Version* version, const TreeEdit& edit) {
+}  // namespace
+
+Status change_in_place(Version* version, const TreeEdit& edit) {
   for (const auto& run : edit.added_runs) {
     if (run.id == ~RunId{0}) return Status::corruption("run id " + std::to_string(run.id) + " is the largest there is");
     if (find_run(&version->runs, run.id) != version->runs.end()) {
@@ -70,7 +85,7 @@ Status change(Version* version, const TreeEdit& edit) {
     }
     add_run(version, run);
   }
-  for (const auto& [run, file] : edit.removed_files) TRY(remove_file(version, run, file));
+  TRY(remove_files(version, edit));
   for (const auto& [run, file] : edit.added_files) TRY(add_file(version, run, file));
   for (const auto& [id, level] : edit.relabeled) {
     const auto run = find_run(&version->runs, id);
@@ -86,12 +101,10 @@ Status change(Version* version, const TreeEdit& edit) {
   return Status::ok();
 }
 
-}  // namespace
-
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit) {
   const std::string who = "tree " + std::to_string(edit.tree);
   auto version = std::make_shared<Version>(base);
-  if (Status status = change(version.get(), edit); !status.is_ok()) return status.with_context(who);
+  if (Status status = change_in_place(version.get(), edit); !status.is_ok()) return status.with_context(who);
   if (std::string wrong = check(*version); !wrong.empty()) return Status::corruption(who + ": " + wrong);
   return VersionPtr(std::move(version));
 }

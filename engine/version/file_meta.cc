@@ -1,8 +1,10 @@
 #include "version/file_meta.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/coding.h"
+#include "io/file_names.h"
 
 namespace ebbtide {
 
@@ -23,6 +25,10 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
     return Status::corruption("file description is too short");
   }
   if (file.data_file == kNoFile || file.metadata_file == kNoFile) return Status::corruption("file description has file number 0");
+  if (std::max(file.data_file, file.metadata_file) > kMaxFileNum) {
+    return Status::corruption("file description has file number " + std::to_string(std::max(file.data_file, file.metadata_file)) +
+                              ", past the largest there is");
+  }
   TRY_ASSIGN(stats, TableStats::decode(in));
   file.stats = std::move(stats);
   return file;

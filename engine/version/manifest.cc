@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "base/coding.h"
+#include "io/chunked_reader.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -18,6 +19,8 @@ constexpr std::size_t kRecordHeaderBytes = 12;
 constexpr std::size_t kSealBytes = 12;
 constexpr std::size_t kChecksummedHeaderBytes = 16;
 constexpr char kSealMagic[] = {'S', 'E', 'A', 'L'};
+/// CURRENT is one short line.
+constexpr std::uint64_t kMaxCurrentBytes = 1024;
 /// An edit of this size would describe tens of millions of files.
 constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 30;
 
@@ -53,70 +56,104 @@ std::string current_content(FileNum file) {
   return out + "\n";
 }
 
-/// A manifest in memory, and where its parts are.
-class ManifestBytes {
+/// A manifest on disk, and where its parts are. Holds one record at a time, whatever the file's size.
+class ManifestReader {
  public:
-  ManifestBytes(Bytes data, FileNum file) : data_(data), file_(file) {}
+  ManifestReader(const RandomAccessFile& in, FileNum file) : in_(in), file_(file) {}
 
-  Status check_header() const {
-    if (data_.size() < kHeaderBytes)
-      return Status::corruption("header at 0: the file has only " + std::to_string(data_.size()) + " bytes");
-    if (load_fixed<std::uint32_t>(data_.data()) != kManifestMagic) return Status::corruption("header at 0: this is no manifest");
-    if (load_fixed<std::uint64_t>(data_.data() + kChecksummedHeaderBytes) !=
-        block_checksum(data_.substr(0, kChecksummedHeaderBytes), file_, 0)) {
+  Status check_header() {
+    if (size() < kHeaderBytes) return Status::corruption("header at 0: the file has only " + std::to_string(size()) + " bytes");
+    char header[kHeaderBytes];
+    TRY(in_.read(0, sizeof(header), header));
+    if (load_fixed<std::uint32_t>(header) != kManifestMagic) return Status::corruption("header at 0: this is no manifest");
+    if (load_fixed<std::uint64_t>(header + kChecksummedHeaderBytes) !=
+        block_checksum(Bytes(header, kChecksummedHeaderBytes), file_, 0)) {
       return Status::corruption("header at 0: checksum mismatch");
     }
-    const auto version = load_fixed<std::uint32_t>(data_.data() + 4);
+    const auto version = load_fixed<std::uint32_t>(header + 4);
     if (version > kManifestVersion) {
       return Status::unsupported("has format version " + std::to_string(version) + "; this program reads up to version " +
                                  std::to_string(kManifestVersion));
     }
+    if (version == 0) return Status::corruption("header at 0: version 0");
     return Status::ok();
   }
-  /// The payload of the record at `offset`; false, and why, if there is no whole one.
-  bool record_at(std::size_t offset, Bytes* payload, std::string* what) const {
-    const std::size_t left = data_.size() - offset;
-    if (left < kRecordHeaderBytes) return *what = "record header is cut off", false;
-    const auto length = load_fixed<std::uint32_t>(data_.data() + offset);
-    if (length > left - kRecordHeaderBytes) return *what = "record is cut off", false;
-    *payload = data_.substr(offset + kRecordHeaderBytes, length);
-    const auto stored = load_fixed<std::uint64_t>(data_.data() + offset + 4);
-    if (stored != record_checksum(data_.substr(offset, 4), *payload, file_, offset))
-      return *what = "record checksum mismatch", false;
-    return true;
-  }
-  bool seal_at(std::size_t offset) const {
-    return data_.size() >= offset + kSealBytes && data_.substr(offset, kSealBytes) == seal_bytes(file_, offset);
-  }
-  /// Whether anything from `offset` on was once durable.
-  bool sealed_after(std::size_t offset) const {
-    const Bytes magic(kSealMagic, sizeof(kSealMagic));
-    for (std::size_t at = data_.find(magic, offset); at != Bytes::npos; at = data_.find(magic, at + 1)) {
-      if (seal_at(at)) return true;
+  /// The payload of the record at `offset`; `what` says why there is no whole one, or is empty.
+  Status record_at(std::uint64_t offset, std::string* payload, std::string* what) {
+    what->clear();
+    const std::uint64_t left = size() - offset;
+    if (left < kRecordHeaderBytes) return *what = "record header is cut off", Status::ok();
+    char header[kRecordHeaderBytes];
+    TRY(in_.read(offset, sizeof(header), header));
+    const auto length = load_fixed<std::uint32_t>(header);
+    const auto stored = load_fixed<std::uint64_t>(header + 4);
+    if (length > left - kRecordHeaderBytes) return *what = "record is cut off", Status::ok();
+    const std::uint64_t at = offset + kRecordHeaderBytes;
+    if (length > kBelievedBytes) {
+      BlockChecksummer checksum(file_, offset);
+      checksum.update(Bytes(header, 4));
+      TRY(in_.add_to(&checksum, at, length));
+      if (checksum.digest() != stored) return *what = "record checksum mismatch", Status::ok();
     }
-    return false;
+    payload->resize(length);
+    TRY(in_.read(at, length, payload->data()));
+    if (stored != record_checksum(Bytes(header, 4), *payload, file_, offset)) *what = "record checksum mismatch";
+    return Status::ok();
   }
-  std::size_t size() const { return data_.size(); }
+  Result<bool> seal_at(std::uint64_t offset) {
+    if (offset > size() || size() - offset < kSealBytes) return false;
+    char bytes[kSealBytes];
+    TRY(in_.read(offset, sizeof(bytes), bytes));
+    return Bytes(bytes, sizeof(bytes)) == seal_bytes(file_, offset);
+  }
+  /// Whether anything from `offset` on was once durable. Asked again and again, with offsets that ascend, it searches once.
+  Result<bool> sealed_after(std::uint64_t offset) {
+    if (!searched_) TRY(find_last_seal(offset));
+    return last_seal_ != 0 && last_seal_ >= offset;
+  }
+  [[nodiscard]] std::uint64_t size() const { return in_.size(); }
 
  private:
-  Bytes data_;
-  FileNum file_;
+  /// Every place that begins like a seal is tried: record boundaries are lost there.
+  Status find_last_seal(std::uint64_t offset) {
+    constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
+    std::string piece;
+    while (offset + kSealBytes <= size()) {
+      piece.resize(static_cast<std::size_t>(std::min(kPieceBytes, size() - offset)));
+      TRY(in_.read(offset, piece.size(), piece.data()));
+      for (std::size_t at = piece.find(kSealMagic, 0, sizeof(kSealMagic));
+           at != std::string::npos && at + kSealBytes <= piece.size(); at = piece.find(kSealMagic, at + 1, sizeof(kSealMagic))) {
+        if (Bytes(piece).substr(at, kSealBytes) == seal_bytes(file_, offset + at)) last_seal_ = offset + at;
+      }
+      offset += piece.size() - (kSealBytes - 1);  // pieces overlap, so that none cuts a seal in two
+    }
+    searched_ = true;
+    return Status::ok();
+  }
+
+  ChunkedReader in_;
+  const FileNum file_;
+  bool searched_ = false;
+  std::uint64_t last_seal_ = 0;  // behind the header, so 0 is none
 };
 
-Status damage(std::size_t offset, const std::string& what) { return Status::corruption(what + " at " + std::to_string(offset)); }
+Status damage(std::uint64_t offset, const std::string& what) {
+  return Status::corruption(what + " at " + std::to_string(offset));
+}
 
-Result<ManifestEnd> walk(const ManifestBytes& manifest, const std::function<Status(Bytes, std::uint64_t)>& on_record) {
+Result<ManifestEnd> walk(ManifestReader& manifest, const std::function<Status(Bytes, std::uint64_t)>& on_record) {
   TRY(manifest.check_header());
   ManifestEnd end;
   end.bytes = manifest.size();
-  std::size_t at = kHeaderBytes;
+  std::uint64_t at = kHeaderBytes;
+  std::string payload, what;
   while (at < manifest.size() || end.records == 0) {
-    const std::size_t start = at;
-    Bytes payload;
-    std::string what;
-    if (!manifest.record_at(at, &payload, &what)) {
+    const std::uint64_t start = at;
+    TRY(manifest.record_at(at, &payload, &what));
+    if (!what.empty()) {
+      TRY_ASSIGN(was_durable, manifest.sealed_after(at));
       // The snapshot was durable before anything named this file.
-      if (end.records == 0 || manifest.sealed_after(at)) return damage(at, what);
+      if (end.records == 0 || was_durable) return damage(at, what);
       end.torn = what + " at " + std::to_string(at);
       return end;
     }
@@ -126,12 +163,15 @@ Result<ManifestEnd> walk(const ManifestBytes& manifest, const std::function<Stat
     at += kRecordHeaderBytes + payload.size();
     ++end.records;
     end.valid_bytes = at;
-    if (manifest.seal_at(at)) {
+    TRY_ASSIGN(sealed, manifest.seal_at(at));
+    if (sealed) {
       at += kSealBytes;
       end.valid_bytes = at;
-    } else if (end.records == 1 || (at < manifest.size() && manifest.sealed_after(at))) {
-      return damage(at, "seal is damaged or missing");
-    } else if (at < manifest.size()) {
+      continue;
+    }
+    TRY_ASSIGN(was_durable, manifest.sealed_after(at));
+    if (end.records == 1 || was_durable) return damage(at, "seal is damaged or missing");
+    if (at < manifest.size()) {
       // Not synced with its record: the next record may be whole behind it, or lost too.
       end.torn = "seal is damaged at " + std::to_string(at);
       at = std::min(at + kSealBytes, manifest.size());
@@ -149,14 +189,24 @@ std::uint64_t ManifestWriter::size() const { return out_->size(); }
 
 Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, const std::string& dir, FileNum file,
                                                                Bytes snapshot) {
-  TRY_ASSIGN(out, fs.create(join_path(dir, manifest_file_name(file))));
+  const std::string path = join_path(dir, manifest_file_name(file));
+  TRY_ASSIGN(out, fs.create(path));
   std::unique_ptr<ManifestWriter> writer(new ManifestWriter(std::move(out), file));
-  TRY(writer->out_->append(header_bytes(file)));
-  TRY(writer->append(snapshot));
-  TRY(writer->seal());
-  TRY(writer->out_->sync());
-  TRY(fs.sync_dir(dir));
+  Status status = writer->begin(snapshot);
+  if (status.is_ok()) status = fs.sync_dir(dir);
+  if (!status.is_ok()) {
+    writer.reset();
+    (void)fs.unlink(path);  // best effort; nothing names it, and what stays goes at the next open
+    return status;
+  }
   return writer;
+}
+
+Status ManifestWriter::begin(Bytes snapshot) {
+  TRY(out_->append(header_bytes(file_)));
+  TRY(append(snapshot));
+  TRY(seal());
+  return out_->sync();
 }
 
 Status ManifestWriter::append(Bytes payload) {
@@ -178,8 +228,9 @@ Status ManifestWriter::seal() { return out_->append(seal_bytes(file_, out_->size
 Result<ManifestEnd> read_manifest(FileSystem& fs, const std::string& dir, FileNum file,
                                   const std::function<Status(Bytes payload, std::uint64_t offset)>& on_record) {
   const std::string name = manifest_file_name(file);
-  TRY_ASSIGN(data, read_file(fs, join_path(dir, name)));
-  Result<ManifestEnd> end = walk(ManifestBytes(data, file), on_record);
+  TRY_ASSIGN(in, fs.open(join_path(dir, name)));
+  ManifestReader manifest(*in, file);
+  Result<ManifestEnd> end = walk(manifest, on_record);
   if (!end.is_ok()) return end.status().with_context(name);
   return end;
 }
@@ -187,7 +238,7 @@ Result<ManifestEnd> read_manifest(FileSystem& fs, const std::string& dir, FileNu
 Result<FileNum> read_current(FileSystem& fs, const std::string& dir) {
   const std::string path = join_path(dir, kCurrentFileName);
   if (!fs.exists(path)) return Status::not_found(path + " does not exist");
-  TRY_ASSIGN(content, read_file(fs, path));
+  TRY_ASSIGN(content, read_file(fs, path, kMaxCurrentBytes));
   FileKind kind{};
   FileNum file = kNoFile;
   const Bytes name = Bytes(content).substr(0, content.find(' '));

@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kManifestVersion = 1;
 class ManifestWriter {
  public:
   /// Creates manifest `file` with `snapshot` as its first record; all of it, seal included, is synced, the directory too. On
-  /// failure nothing names the file; it may exist.
+  /// failure no file is left, if that works; nothing names it.
   static Result<std::unique_ptr<ManifestWriter>> create(FileSystem& fs, const std::string& dir, FileNum file, Bytes snapshot);
   ~ManifestWriter();
 
@@ -36,6 +36,7 @@ class ManifestWriter {
 
  private:
   ManifestWriter(std::unique_ptr<WritableFile> out, FileNum file);
+  Status begin(Bytes snapshot);
   std::unique_ptr<WritableFile> out_;
   const FileNum file_;
 };

@@ -1,6 +1,8 @@
 #include "version/version.h"
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 namespace ebbtide {
 namespace {
@@ -23,11 +25,11 @@ std::string check_file(const FileMeta& file) {
   return "";
 }
 
-std::string check_files(const Run& run, std::set<FileNum>* numbers) {
+std::string check_files(const Run& run, std::vector<std::pair<FileNum, RunId>>* numbers) {
   for (std::size_t i = 0; i < run.files.size(); ++i) {
     const FileMeta& file = *run.files[i];
     if (std::string wrong = check_file(file); !wrong.empty()) return wrong;
-    if (!numbers->insert(file.data_file).second) return name_of(file) + " is there twice";
+    numbers->emplace_back(file.data_file, run.id);
     if (i > 0 && !before(run.files[i - 1]->stats, file.stats)) {
       return name_of(*run.files[i - 1]) + " and " + name_of(file) + " overlap or are out of order";
     }
@@ -54,7 +56,7 @@ std::string check_ages(const Run& newer, const Run& older) {
 
 std::string check(const Version& version) {
   std::set<RunId> ids;
-  std::set<FileNum> numbers;
+  std::vector<std::pair<FileNum, RunId>> numbers;  // of files, and where they are
   int level = 0;
   const Run* newer = nullptr;
   for (const Run& run : version.runs) {
@@ -73,7 +75,11 @@ std::string check(const Version& version) {
       newer = &run;
     }
   }
-  return "";
+  std::stable_sort(numbers.begin(), numbers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto twice =
+      std::adjacent_find(numbers.begin(), numbers.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+  if (twice == numbers.end()) return "";
+  return "run " + std::to_string((twice + 1)->second) + ": file " + std::to_string(twice->first) + " is there twice";
 }
 
 }  // namespace ebbtide

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/coding.h"
+#include "io/file_names.h"
 
 namespace ebbtide {
 namespace {
@@ -306,13 +307,13 @@ Result<VersionEdit> VersionEdit::decode(Bytes in) {
         return true;
       }
       case kNextFile:
-        field->once(&edit.next_file, field->number());
+        field->once(&edit.next_file, field->number(kMaxFileNum + 1));
         return true;
       case kNextTree:
         field->once(&edit.next_tree, field->number(0xffffffffu));
         return true;
       case kOldestLog:
-        field->once(&edit.oldest_log, field->number());
+        field->once(&edit.oldest_log, field->number(kMaxFileNum));
         return true;
       case kLastSeq:
         field->once(&edit.last_seq, field->number(kMaxSeqNum));

@@ -45,7 +45,7 @@ struct VersionEdit {
   std::optional<SeqNum> databases_seq;  ///< every create, flush and swap of databases up to this seq is in the manifest
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
-  std::optional<FileNum> oldest_log;  ///< segments before it are not needed any more
+  std::optional<FileNum> oldest_log;  ///< the log begins with this segment, which is durable; those before it are not needed
   std::optional<SeqNum> last_seq;     ///< the seq that this edit relies on: the WAL must be synced past it first
   std::optional<Millis> time_mark;    ///< high-water mark of engine time
 
@@ -59,6 +59,10 @@ struct VersionEdit {
 
 /// The tree after the edit, or kCorruption naming what does not fit. Pure. `create` and `drop` are the version set's business.
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
+
+/// The same on `version` itself, which need not hold its invariants afterwards: check() says. For many edits one after the other.
+/// After an error `version` is of no use.
+Status change_in_place(Version* version, const TreeEdit& edit);
 
 /// Gives the runs that `edit` adds fresh ids if `base` has given theirs to other runs since the edit was made (two jobs that end
 /// at the same time). An edit speaks of an id at or past the next_run it was made from only where it means its own new run.

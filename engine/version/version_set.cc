@@ -1,6 +1,7 @@
 #include "version/version_set.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "io/file_names.h"
@@ -14,6 +15,8 @@ namespace {
 // factor of 4 at most a quarter more is written than the edits themselves.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
+// Nobody gets here by counting; from here on there is room to count for as long as a process can live.
+constexpr FileNum kLastFileNum = kMaxFileNum - (FileNum{1} << 48);
 
 }  // namespace
 
@@ -40,6 +43,7 @@ struct VersionSet::Impl {
       FileKind kind{};
       FileNum file = kNoFile;
       if (!parse_file_name(name, &kind, &file) || file == kNoFile) continue;
+      if (file >= kLastFileNum) return Status::corruption(join_path(dir, name) + ": no file numbers are left behind this one");
       mark_used(file);
       if (kind == FileKind::kManifest && file != manifest) leftovers.push_back(file);
     }
@@ -59,12 +63,16 @@ struct VersionSet::Impl {
     writer.reset();
     auto created = ManifestWriter::create(fs, dir, file, payload);
     if (!created.is_ok()) {
-      leftovers.push_back(file);
+      leftovers.push_back(file);  // in case it could not be unlinked
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
-      // CURRENT names the old manifest or this one. Both say the same, so long as neither is written to; so neither is.
-      leftovers.push_back(file);
+      // CURRENT names the old manifest or this one. Both say the same, so long as neither is written to; so neither is. If it was
+      // not even replaced, as when the disk is full, the new one goes at once: another try begins another.
+      created = Status(status);
+      const auto named = read_current(fs, dir);
+      const bool replaced = !(manifest == kNoFile ? named.status().is_not_found() : named.is_ok() && *named == manifest);
+      if (replaced || !unlink_manifest(file)) leftovers.push_back(file);
       return bad = status.with_context("new manifest");
     }
     if (manifest != kNoFile) leftovers.push_back(manifest);
@@ -78,24 +86,35 @@ struct VersionSet::Impl {
 
   /// CURRENT is durable by now. What cannot be unlinked is tried again at the next roll.
   void unlink_leftovers() {
-    std::erase_if(leftovers, [this](FileNum file) {
-      const Status status = fs.unlink(join_path(dir, manifest_file_name(file)));
-      return status.is_ok() || status.is_not_found();
-    });
+    std::erase_if(leftovers, [this](FileNum file) { return unlink_manifest(file); });
+  }
+  bool unlink_manifest(FileNum file) {
+    const Status status = fs.unlink(join_path(dir, manifest_file_name(file)));
+    return status.is_ok() || status.is_not_found();
   }
 
   Status read() {
-    const auto on_record = [this](Bytes payload, std::uint64_t offset) -> Status {
+    StateBuilder builder;
+    std::uint64_t last = 0;
+    const auto on_record = [&](Bytes payload, std::uint64_t offset) -> Status {
       TRY_ASSIGN(edit, VersionEdit::decode(payload));
-      TRY_ASSIGN(next, apply(state, edit));
-      state = std::move(next);
-      return Status::ok();
+      last = offset;
+      return builder.add(edit);
     };
     TRY_ASSIGN(end, read_manifest(fs, dir, manifest, on_record));
+    Result<VersionState> read = builder.finish();
+    if (!read.is_ok()) {
+      return read.status().with_context(manifest_file_name(manifest) + ": after the record at " + std::to_string(last));
+    }
+    state = std::move(read).value();
     manifest_bytes = end.bytes;
     torn_tail = end.torn;
     next_file = std::max(state.next_file, manifest + 1);
     next_tree = state.next_tree;
+    if (state.next_file > kLastFileNum) {
+      return Status::corruption(manifest_file_name(manifest) + ": record at " + std::to_string(last) +
+                                ": the next file number is " + std::to_string(state.next_file) + "; none are left");
+    }
     return Status::ok();
   }
 };
@@ -120,6 +139,10 @@ Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::
     return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
   TRY(impl->read());
   TRY(impl->look_around());
+  // What was read may be only in memory still, if the process before was killed between a write and its sync. Whoever relies on
+  // it is about to unlink what it does without: first it must be certain that it stays.
+  TRY(fs.sync_file(path));
+  TRY(fs.sync_dir(dir));
   return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));
 }
 
@@ -173,7 +196,8 @@ FileNum VersionSet::new_file() { return impl_->next_file.fetch_add(1); }
 TreeId VersionSet::new_tree() { return impl_->next_tree.fetch_add(1); }
 void VersionSet::mark_file_used(FileNum file) { impl_->mark_used(file); }
 void VersionSet::mark_tree_used(TreeId tree) {
-  if (tree >= impl_->next_tree.load()) impl_->next_tree.store(tree + 1);
+  constexpr TreeId kLast = std::numeric_limits<TreeId>::max();
+  if (tree >= impl_->next_tree.load() && tree < kLast) impl_->next_tree.store(tree + 1);
 }
 
 }  // namespace ebbtide

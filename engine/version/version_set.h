@@ -27,7 +27,8 @@ class VersionSet {
   /// Creates the first manifest in a directory without one (what a crashed create left is no hindrance). kExists: there is a
   /// CURRENT.
   static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
-  /// Reads CURRENT and its manifest; writes nothing. Numbers of all files in `dir` count as taken. kNotFound: no CURRENT.
+  /// Reads CURRENT and its manifest, and syncs both, since an earlier process may have been killed before it did; writes nothing.
+  /// Numbers of all files in `dir` count as taken. kNotFound: no CURRENT.
   /// kCorruption: file and offset named. kUnsupported: newer format, both versions named.
   static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
   ~VersionSet();

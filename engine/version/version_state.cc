@@ -15,52 +15,73 @@ Status check_numbers(const VersionState& state, const TreeEdit& edit) {
   return Status::ok();
 }
 
-Status apply_tree(VersionState* state, const TreeEdit& edit) {
+}  // namespace
+
+Status StateBuilder::add_tree(const TreeEdit& edit) {
   const std::string who = "tree " + std::to_string(edit.tree);
-  if (edit.tree == kNoTree || edit.tree >= state->next_tree) {
-    return Status::corruption(who + " is not below the next tree number " + std::to_string(state->next_tree));
+  if (edit.tree == kNoTree || edit.tree >= state_.next_tree) {
+    return Status::corruption(who + " is not below the next tree number " + std::to_string(state_.next_tree));
   }
-  VersionPtr& tree = state->trees[edit.tree];
+  const auto there = state_.trees.find(edit.tree);
+  if (edit.create && there != state_.trees.end()) return Status::corruption(who + " is created but is there already");
+  if (!edit.create && there == state_.trees.end()) return Status::corruption(who + " does not exist");
+  std::shared_ptr<Version>& tree = changed_[edit.tree];
   if (edit.create) {
-    if (tree != nullptr) return Status::corruption(who + " is created but is there already");
-    auto fresh = std::make_shared<Version>();
-    fresh->tree = edit.tree;
-    fresh->stamp = edit.stamp;
-    tree = std::move(fresh);
+    tree = std::make_shared<Version>();
+    tree->tree = edit.tree;
+    tree->stamp = edit.stamp;
+    state_.trees[edit.tree] = tree;
+  } else if (tree == nullptr) {
+    tree = std::make_shared<Version>(*there->second);
   }
-  if (tree == nullptr) return Status::corruption(who + " does not exist");
-  TRY(check_numbers(*state, edit));
-  TRY_ASSIGN(next, apply(*tree, edit));
-  tree = std::move(next);
-  if (edit.drop) state->trees.erase(edit.tree);
+  TRY(check_numbers(state_, edit));
+  if (Status status = change_in_place(tree.get(), edit); !status.is_ok()) return status.with_context(who);
+  if (edit.drop) {
+    state_.trees.erase(edit.tree);
+    changed_.erase(edit.tree);
+  }
   return Status::ok();
 }
 
-}  // namespace
-
-Result<VersionState> apply(const VersionState& base, const VersionEdit& edit) {
-  VersionState state = base;
-  if (edit.next_file) state.next_file = std::max(state.next_file, *edit.next_file);
-  if (edit.next_tree) state.next_tree = std::max(state.next_tree, *edit.next_tree);
-  if (edit.oldest_log) state.oldest_log = std::max(state.oldest_log, *edit.oldest_log);
-  if (edit.last_seq) state.last_seq = std::max(state.last_seq, *edit.last_seq);
-  if (edit.time_mark) state.time_mark = *edit.time_mark;  // a clean close takes the lead of the mark back
-  if (edit.databases_seq) state.databases_seq = std::max(state.databases_seq, *edit.databases_seq);
-  for (const TreeEdit& tree : edit.trees) TRY(apply_tree(&state, tree));
+Status StateBuilder::add(const VersionEdit& edit) {
+  if (edit.next_file) state_.next_file = std::max(state_.next_file, *edit.next_file);
+  if (edit.next_tree) state_.next_tree = std::max(state_.next_tree, *edit.next_tree);
+  if (edit.oldest_log) state_.oldest_log = std::max(state_.oldest_log, *edit.oldest_log);
+  if (edit.last_seq) state_.last_seq = std::max(state_.last_seq, *edit.last_seq);
+  if (edit.time_mark) state_.time_mark = *edit.time_mark;  // a clean close takes the lead of the mark back
+  if (edit.databases_seq) state_.databases_seq = std::max(state_.databases_seq, *edit.databases_seq);
+  for (const TreeEdit& tree : edit.trees) TRY(add_tree(tree));
   for (const auto& [database, tree] : edit.databases) {
     if (tree == kNoTree) {
-      state.databases.erase(database);
+      state_.databases.erase(database);
     } else {
-      state.databases[database] = tree;
+      state_.databases[database] = tree;
     }
   }
-  for (const auto& [database, tree] : state.databases) {
-    if (!state.trees.contains(tree)) {
+  for (const auto& [database, tree] : state_.databases) {
+    if (!state_.trees.contains(tree)) {
       return Status::corruption("database " + std::to_string(database) + " is tree " + std::to_string(tree) +
                                 ", which does not exist");
     }
   }
-  return state;
+  return Status::ok();
+}
+
+Result<VersionState> StateBuilder::finish() {
+  for (auto& [id, tree] : changed_) {
+    if (std::string wrong = check(*tree); !wrong.empty()) {
+      return Status::corruption("tree " + std::to_string(id) + ": " + wrong);
+    }
+    state_.trees[id] = std::move(tree);
+  }
+  changed_.clear();
+  return std::move(state_);
+}
+
+Result<VersionState> apply(const VersionState& base, const VersionEdit& edit) {
+  StateBuilder builder(base);
+  TRY(builder.add(edit));
+  return builder.finish();
 }
 
 VersionEdit snapshot(const VersionState& state) {

@@ -18,6 +18,24 @@ struct VersionState {
   Millis time_mark = 0;
 };
 
+/// Takes one edit after the other. What they change is copied once, and checked once: a manifest has thousands of edits to trees
+/// of thousands of files.
+class StateBuilder {
+ public:
+  StateBuilder() = default;
+  explicit StateBuilder(const VersionState& base) : state_(base) {}
+
+  /// kCorruption names what does not fit; then the builder is of no use.
+  Status add(const VersionEdit& edit);
+  /// The state after all of them; kCorruption if a tree does not hold its invariants. Nothing may follow.
+  Result<VersionState> finish();
+
+ private:
+  Status add_tree(const TreeEdit& edit);
+  VersionState state_;
+  std::map<TreeId, std::shared_ptr<Version>> changed_;  // our own copies; state_.trees has the id, and what they began as
+};
+
 /// The state after the edit, or kCorruption naming what does not fit. Numbers only grow.
 Result<VersionState> apply(const VersionState& base, const VersionEdit& edit);
 

@@ -20,8 +20,8 @@ inline std::uint64_t any_number(Random& random) { return random.next() >> random
 
 inline FileMeta random_file_meta(Random& random) {
   FileMeta file;
-  file.data_file = 1 + any_number(random) / 2;
-  file.metadata_file = 1 + any_number(random) / 2;
+  file.data_file = any_number(random) / 4 | 1;
+  file.metadata_file = any_number(random) / 4 | 1;
   file.data_bytes = any_number(random);
   file.metadata_bytes = any_number(random);
   file.data_checksum = any_number(random);
@@ -68,9 +68,9 @@ inline VersionEdit random_edit(Random& random) {
   for (auto n = random.uniform(3); n > 0; --n) {
     edit.databases.emplace_back(static_cast<DatabaseId>(random.next()), static_cast<TreeId>(random.next()));
   }
-  if (random.one_in(2)) edit.next_file = any_number(random);
+  if (random.one_in(2)) edit.next_file = any_number(random) / 4;
   if (random.one_in(2)) edit.next_tree = static_cast<TreeId>(random.next());
-  if (random.one_in(2)) edit.oldest_log = any_number(random);
+  if (random.one_in(2)) edit.oldest_log = any_number(random) / 4;
   if (random.one_in(2)) edit.last_seq = any_number(random) & kMaxSeqNum;
   if (random.one_in(2)) edit.time_mark = any_number(random);
   return edit;
@@ -96,7 +96,12 @@ inline FileMeta plain_file(FileNum num, const std::string& smallest, const std::
 
 /// Everything that a version set says, but for the numbers that grow by themselves.
 inline std::string describe(const VersionSet& set) {
-  VersionState state{set.trees(), set.databases(), 0, 0, set.oldest_log(), set.last_seq(), set.time_mark()};
+  VersionState state;
+  state.trees = set.trees();
+  state.databases = set.databases();
+  state.oldest_log = set.oldest_log();
+  state.last_seq = set.last_seq();
+  state.time_mark = set.time_mark();
   return snapshot(state).to_text();
 }
 

@@ -472,5 +472,227 @@ TEST_CASE("a failing disk: nothing changes, the set is bad until it is rolled, a
   }
 }
 
+// --- a disk that is full, a process that was killed, a manifest that somebody made up
+
+std::vector<std::string> sorted_list(FileSystem& fs) {
+  auto names = *fs.list(kDir);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_CASE("rolls that fail on a full disk leave nothing behind, however often they are tried", "[version]") {
+  for (const char* where : {"MANIFEST", "CURRENT.tmp"}) {
+    for (const FileOp op : {FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename}) {
+      for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf}) {
+        INFO(where << " " << file_op_name(op));
+        MemoryFileSystem memory;
+        FaultFileSystem fs(memory);
+        auto set = create(fs);
+        live(*set, 0, 5);
+        const std::string expected = describe(*set);
+        const auto before = sorted_list(memory);
+        fs.inject({.ops = ops_of(op), .sticky = true, .code = Code::kNoSpace, .path_has = where, .effect = effect});
+        if (op == FileOp::kRename && where == std::string("MANIFEST")) continue;  // none is renamed
+        for (int round = 0; round < 5; ++round) {
+          REQUIRE(set->roll().code() == Code::kNoSpace);
+          CHECK(sorted_list(memory) == before);
+        }
+        fs.clear_faults();
+        REQUIRE(set->roll().is_ok());
+        live(*set, 5, 6);
+        CHECK(sorted_list(memory).size() == 2);
+        CHECK(describe(*open(memory)) == describe(*set));
+      }
+    }
+  }
+}
+
+TEST_CASE("a roll that replaced CURRENT and could not make that durable keeps both manifests", "[version]") {
+  MemoryFileSystem memory;
+  FaultFileSystem fs(memory);
+  auto set = create(fs);
+  live(*set, 0, 5);
+  const std::string expected = describe(*set);
+  fs.inject({.ops = ops_of(FileOp::kSyncDir), .nth = 2});  // the first is of the manifest's own name
+  REQUIRE(!set->roll().is_ok());
+  for (std::uint64_t seed = 0; seed < 20; ++seed) CHECK(describe(*open(*memory.crash_clone(seed))) == expected);
+}
+
+TEST_CASE("what open() tells is durable, though the process before was killed in the middle of a commit", "[version]") {
+  MemoryFileSystem memory;
+  {
+    FaultFileSystem fs(memory);
+    auto set = create(fs);
+    live(*set, 0, 5);
+    fs.inject({.ops = ops_of(FileOp::kSync), .sticky = true});  // killed between the write and its sync
+    REQUIRE(!set->commit(step(*set, 5)).is_ok());
+  }
+  const std::string found = describe(*open(memory));
+  CHECK(describe(*open(*memory.crash_clone(1, CrashMode::kNothing))) == found);
+}
+
+TEST_CASE("the manifest that open() read stays current, whatever a power loss does to what is unlinked next", "[version]") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    MemoryFileSystem memory;
+    FileNum old = kNoFile;
+    {
+      FaultFileSystem fs(memory);
+      auto set = create(fs);
+      live(*set, 0, 5);
+      old = set->manifest_file();
+      fs.inject({.ops = ops_of(FileOp::kSyncDir), .nth = 2});  // killed between CURRENT's rename and the sync of the directory
+      REQUIRE(!set->roll().is_ok());
+    }
+    auto set = open(memory);
+    REQUIRE(set->manifest_file() != old);
+    REQUIRE(memory.unlink(join_path(kDir, manifest_file_name(old))).is_ok());  // a leftover
+    const auto crashed = memory.crash_clone(seed);
+    INFO("seed " << seed);
+    CHECK(describe(*open(*crashed)) == describe(*set));
+  }
+}
+
+/// Sees how much is asked for at once, and how often.
+class ReadWatch final : public InterposedFileSystem {
+ public:
+  explicit ReadWatch(FileSystem& base) : InterposedFileSystem(base) {}
+  std::uint64_t largest = 0, reads = 0;
+
+ private:
+  Status around(const FileCall& call, const Run& run) override {
+    if (call.op == FileOp::kRead) {
+      largest = std::max(largest, call.length);
+      ++reads;
+    }
+    return run(call.length);
+  }
+};
+
+std::string header_of(FileNum file) {
+  std::string out;
+  put_u32(&out, kManifestMagic);
+  put_u32(&out, kManifestVersion);
+  put_u64(&out, file);
+  put_u64(&out, block_checksum(out, file, 0));
+  return out;
+}
+
+std::string record_of(FileNum file, std::uint64_t offset, Bytes payload) {
+  std::string out;
+  put_u32(&out, static_cast<std::uint32_t>(payload.size()));
+  BlockChecksummer checksum(file, offset);
+  checksum.update(out);
+  checksum.update(payload);
+  put_u64(&out, checksum.digest());
+  return out.append(payload);
+}
+
+std::string seal_of(FileNum file, std::uint64_t offset) {
+  std::string out = "SEAL";
+  put_u64(&out, block_checksum(out, file, offset));
+  return out;
+}
+
+TEST_CASE("a made-up length of a record takes no memory before its checksum was found right", "[version]") {
+  MemoryFileSystem memory;
+  REQUIRE(memory.create_dir(kDir).is_ok());
+  std::string bytes = header_of(1);
+  put_u32(&bytes, 60u << 20);
+  put_u64(&bytes, 7);
+  write_file(memory, kDir + "/MANIFEST-000001", bytes);
+  REQUIRE(memory.truncate(kDir + "/MANIFEST-000001", std::uint64_t{64} << 20).is_ok());
+  ReadWatch fs(memory);
+  const auto end = read_manifest(fs, kDir, 1, [](Bytes, std::uint64_t) { return Status::ok(); });
+  CHECK(end.status().to_string() == "corruption: MANIFEST-000001: record checksum mismatch at 24");
+  CHECK(fs.largest <= (std::uint64_t{1} << 20));
+}
+
+TEST_CASE("a manifest of records without seals is read once, not once for each of them", "[version]") {
+  MemoryFileSystem memory;
+  REQUIRE(memory.create_dir(kDir).is_ok());
+  std::string bytes = header_of(1);
+  bytes += record_of(1, bytes.size(), "");
+  bytes += seal_of(1, bytes.size());
+  for (int i = 0; i < 100'000; ++i) {
+    bytes += record_of(1, bytes.size(), "");
+    bytes += "SEALSEALSEAL";  // as a torn one
+  }
+  write_file(memory, kDir + "/MANIFEST-000001", bytes);
+  ReadWatch fs(memory);
+  std::uint64_t records = 0;
+  const auto end = read_manifest(fs, kDir, 1, [&](Bytes, std::uint64_t) {
+    ++records;
+    return Status::ok();
+  });
+  REQUIRE(end.is_ok());
+  CHECK(records == 100'001);
+  CHECK(end->torn != "");
+  CHECK(fs.reads < 100);
+}
+
+TEST_CASE("a file with the largest number there is does not make numbers begin again", "[version]") {
+  MemoryFileSystem fs;
+  {
+    auto set = create(fs);
+    live(*set, 0, 2);
+  }
+  write_file(fs, kDir + "/18446744073709551615.data", "");  // no name of ours: the number is past kMaxFileNum
+  {
+    auto set = open(fs);
+    const FileNum next = set->new_file();
+    CHECK(next < 100);
+    live(*set, 2, 3);
+  }
+  write_file(fs, kDir + "/" + data_file_name(kMaxFileNum), "");
+  const Status status = VersionSet::open(fs, kDir).status();
+  CHECK(status.code() == Code::kCorruption);
+  CHECK(status.to_string().find(data_file_name(kMaxFileNum)) != std::string::npos);
+}
+
+TEST_CASE("many edits applied at one go give what they give one by one", "[version]") {
+  MemoryFileSystem fs;
+  auto set = create(fs);
+  std::vector<VersionEdit> edits;
+  for (int n = 0; n < 60; ++n) {
+    VersionEdit edit = step(*set, n);
+    edit.next_file = std::max<FileNum>(set->new_file() + 1, 1);
+    edit.next_tree = 100;
+    edits.push_back(edit);
+    REQUIRE(set->commit(edit).is_ok());
+  }
+  VersionState one_by_one;
+  StateBuilder together;
+  for (const VersionEdit& edit : edits) {
+    auto next = apply(one_by_one, edit);
+    REQUIRE(next.is_ok());
+    one_by_one = std::move(next).value();
+    REQUIRE(together.add(edit).is_ok());
+  }
+  auto finished = together.finish();
+  REQUIRE(finished.is_ok());
+  CHECK(snapshot(*finished) == snapshot(one_by_one));
+}
+
+TEST_CASE("a tree that breaks its invariants in the end is refused, and the place is named", "[version]") {
+  MemoryFileSystem memory;
+  REQUIRE(memory.create_dir(kDir).is_ok());
+  VersionEdit edit;
+  edit.next_file = 100;
+  edit.next_tree = 2;
+  TreeEdit& tree = edit.trees.emplace_back();
+  tree.tree = 1;
+  tree.create = true;
+  tree.added_runs = {{1, 1, 0}};
+  tree.added_files = {{1, plain_file(2, "a", "m")}, {1, plain_file(4, "g", "z")}};
+  std::string payload, bytes = header_of(1);
+  edit.encode(&payload);
+  bytes += record_of(1, bytes.size(), payload);
+  bytes += seal_of(1, bytes.size());
+  write_file(memory, kDir + "/MANIFEST-000001", bytes);
+  REQUIRE(write_current(memory, kDir, 1).is_ok());
+  CHECK(VersionSet::open(memory, kDir).status().to_string() ==
+        "corruption: MANIFEST-000001: after the record at 24: tree 1: run 1: file 2 and file 4 overlap or are out of order");
+}
+
 }  // namespace
 }  // namespace ebbtide
