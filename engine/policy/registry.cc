@@ -30,10 +30,10 @@ constexpr PolicyParameter kConcurrent[] = {
     {"k", 1, 64, 30, true}, {"lambda", 1, 10, 1.2, false}, {"min_merge", 2, 8, 3, true}, {"max_merge", 8, 64, 10, true}};
 
 constexpr PolicyInfo kPolicies[] = {
-    {"one_leveling", kOneLeveling, true}, {"leveling", kLeveling, true},  {"tiering", kTiering, true},
-    {"lazy_leveling", kTiering, true},    {"klsm", kKLsm, true},          {"garnering", kGarnering, false},
-    {"bigtable", kDepth, false},          {"constant", kDepth, false},    {"exploring", kGroups, false},
-    {"concurrent", kConcurrent, false},   {"min_latency", kDepth, false}, {"binomial", kDepth, false},
+    {"one_leveling", kOneLeveling, true, true}, {"leveling", kLeveling, true, true},   {"tiering", kTiering, true, false},
+    {"lazy_leveling", kTiering, true, false},   {"klsm", kKLsm, true, false},          {"garnering", kGarnering, false, true},
+    {"bigtable", kDepth, false, false},         {"constant", kDepth, false, false},    {"exploring", kGroups, false, false},
+    {"concurrent", kConcurrent, false, false},  {"min_latency", kDepth, false, false}, {"binomial", kDepth, false, false},
 };
 
 std::string number_text(double value) {

@@ -19,6 +19,7 @@ struct PolicyInfo {
   const char* name;
   std::span<const PolicyParameter> parameters;
   bool in_engine;  ///< make_policy() makes it; the others are simulated only
+  bool by_file;    ///< its levels go down file by file, not as a whole
 };
 
 /// What a YAML file may name, as text: "one_leveling, leveling, ...".

@@ -1,0 +1,97 @@
+// Merge policies at work without a database: the policy objects of the engine, the rules of tree/apply.h for what their plans
+// make of a tree, and files that have sizes but no keys (simulate_workload.h). What is counted:
+//
+//   write amplification     bytes written by flushes and merges / bytes flushed
+//   runs                    sorted runs with files once a flush and what it led to are done: on average over flushes, and at
+//   worst;
+//                           what a lookup of a missing key asks without filters
+//   space amplification     bytes of all files / bytes of the live keys
+//   transient               most bytes that lay on disk at any time so far, the outputs of a merge beside its inputs / bytes of
+//   the
+//                           live keys (the thesis, 3.4.3: 2 at most without updates)
+//
+// Merges take no time: everything that a flush leads to is done before the next. Policies that flush and merge in one step
+// (Cadence::kWithFlush) write the flush only as part of the merge.
+//
+// The key space is cut into equal cells; every flush has all of them. A file is some neighbouring cells, and a cell of a file
+// knows from when to when it has everything that was written. Whole-level and stack policies need one cell only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <engine/options.h>
+#include "policy/policy.h"
+#include "tools/simulate_workload.h"
+
+namespace ebbtide {
+
+struct SimulationSettings {
+  PolicySettings policy;
+  WorkloadSettings workload;
+  std::uint32_t cells = 0;  ///< a power of two up to 4096; 0 = 1, or kCellsByFile for policies that go file by file
+};
+inline constexpr std::uint32_t kCellsByFile = 64;
+
+/// The figures after so many flushes.
+struct SimulationSample {
+  std::uint64_t flushes = 0;
+  double write_amp = 0, avg_runs = 0;
+  std::uint64_t max_runs = 0;
+  double space_amp = 0, transient_space_amp = 0;
+};
+
+/// One policy and its tree. Not thread-safe.
+class Simulation {
+ public:
+  /// kInvalidArgument: as make_any_policy.
+  static Result<std::unique_ptr<Simulation>> make(const SimulationSettings& settings);
+
+  /// One flush and all that it leads to. kInvalidArgument, telling what: the policy's plan does not fit the tree, or leaves it
+  /// out of the policy's bounds; mistakes of the policy, and the end of the simulation.
+  Status flush();
+  [[nodiscard]] SimulationSample sample() const;
+  [[nodiscard]] const TreeShape& shape() const { return shape_; }
+  [[nodiscard]] const Policy& policy() const { return *policy_; }
+
+ private:
+  /// What a cell of a file holds: everything written between two moments.
+  struct Span {
+    std::uint64_t from = 0, to = 0;
+  };
+  /// Neighbouring cells from `first` on; one without time is empty.
+  struct Content {
+    std::uint32_t first = 0;
+    std::vector<Span> cells;
+  };
+
+  Simulation(std::shared_ptr<const Policy> policy, const SimulationSettings& settings, std::uint32_t cells);
+  [[nodiscard]] double cell_bytes(const Span& span) const;
+  FileShape add_file(Content content);
+  std::vector<FileShape> cut(const Content& merged);
+  [[nodiscard]] Content merge(const std::vector<PlanInput>& inputs) const;
+  Status carry_out(const Plan& plan, bool with_flush);
+  void count_peak(std::uint64_t bytes);
+
+  const std::shared_ptr<const Policy> policy_;
+  const std::uint32_t cells_;
+  Workload workload_;
+  TreeShape shape_;
+  std::unordered_map<FileNum, Content> contents_;
+  FileNum last_file_ = 0;
+  RunId flushed_run_ = 0;
+  double written_ = 0, flushed_ = 0;
+  std::uint64_t flushes_ = 0, runs_sum_ = 0, runs_max_ = 0, peak_bytes_ = 0;
+};
+
+/// Runs `settings` and samples after each of the flushes in `at`, which ascend. `progress` (may be null) is told now and then how
+/// many flushes are done.
+Result<std::vector<SimulationSample>> simulate(const SimulationSettings& settings, std::span<const std::uint64_t> at,
+                                               const std::function<void(std::uint64_t flushes)>& progress);
+
+}  // namespace ebbtide

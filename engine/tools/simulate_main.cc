@@ -1,0 +1,167 @@
+// ebbtide-simulate: what merge policies cost, found out without a database.
+//
+// Exit status: 0 done, 1 a policy went wrong or a file could not be read, 2 wrong use.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "io/file_system.h"
+#include "policy/registry.h"
+#include "tools/simulate_arguments.h"
+#include "tools/simulate_report.h"
+
+namespace {
+
+using namespace ebbtide;
+
+constexpr std::uint64_t kTellFrom = 100'000;  // flushes of a run that tells how far it is
+constexpr std::uint64_t kMostFlushes = 1'000'000'000;
+
+struct Arguments {
+  std::vector<std::string> policies;
+  std::string config, at, format = "table", metric = "write_amp", sizes = "equal";
+  std::map<std::string, double> flags;
+  std::uint64_t flushes = 10'000, seed = 1, points = 10;
+  std::uint32_t cells = 0;
+  double updates = 0, deletes = 0;
+  bool log = false, quiet = false;
+};
+
+std::string policies_text() {
+  std::string out = "Policies and their parameters (default; engine/docs/policies.md tells what they mean):\n";
+  for (const PolicyInfo& policy : all_policies()) {
+    out += "  " + std::string(policy.name) + ":";
+    for (const PolicyParameter& parameter : policy.parameters) {
+      char text[64];
+      std::snprintf(text, sizeof(text), " %s %g..%g (%g)", parameter.name, parameter.min, parameter.max, parameter.fallback);
+      out += text;
+    }
+    out += "\n";
+  }
+  return out +
+         "\nExamples:\n"
+         "  ebbtide-simulate --policy binomial --k 6 --flushes 20000 --at 1000,3000,5000 --format csv\n"
+         "  ebbtide-simulate --policy tiering,leveling,binomial:k=6 --flushes 20000\n"
+         "  ebbtide-simulate --policy exploring:k=4,lambda=1.5,bigtable:k=4 --format svg --metric avg_runs > runs.svg\n"
+         "  ebbtide-simulate --config config/ebbtide.yaml --policy tiering --updates 0.5 --deletes 0.1\n";
+}
+
+void add_options(CLI::App* app, Arguments* a) {
+  app->add_option("--policy", a->policies,
+                  "NAME[:parameter=value,...], several with commas between them or with the option again");
+  app->add_option("--config", a->config, "simulate tree.policy of this YAML file too");
+  app->add_option("--flushes", a->flushes, "how many memtables are flushed")->check(CLI::Range(std::uint64_t{1}, kMostFlushes));
+  app->add_option("--at", a->at, "flushes after which figures are given: 1000,3000,5000");
+  app->add_option("--points", a->points, "without --at: how many figures, evenly spread")->check(CLI::Range(1, 10'000));
+  app->add_option("--format", a->format, "table, csv, plot (characters) or svg")
+      ->check(CLI::IsMember({"table", "csv", "plot", "svg"}));
+  app->add_option("--metric", a->metric, "what plot and svg show: write_amp, avg_runs, max_runs, space_amp, transient_space_amp");
+  app->add_flag("--log", a->log, "logarithmic axes, and --points by a constant factor");
+  app->add_option("--sizes", a->sizes, "of flushes: equal, or random (0.5 to 1.5 memtables)")
+      ->check(CLI::IsMember({"equal", "random"}));
+  app->add_option("--updates", a->updates, "share of the operations that overwrite a live key, evenly chosen")
+      ->check(CLI::Range(0.0, kMostRewrites));
+  app->add_option("--deletes", a->deletes, "share of the operations that delete a live key, evenly chosen")
+      ->check(CLI::Range(0.0, kMostRewrites));
+  app->add_option("--seed", a->seed, "of random sizes");
+  app->add_option("--cells", a->cells, "parts of the key space that files are made of, a power of two up to 4096; 0 = by policy");
+  app->add_flag("--quiet", a->quiet, "no progress on standard error");
+  for (const auto& [name, flags] : parameter_flags()) {
+    std::string names;
+    for (const std::string& flag : flags) names += (names.empty() ? "--" : ",--") + flag;
+    app->add_option_function<double>(
+           names, [a, name = name](double value) { a->flags[name] = value; }, "of every policy named that has it")
+        ->group("Parameters");
+  }
+  app->footer(policies_text());
+}
+
+Result<std::string> read_file(const std::string& path) {
+  TRY_ASSIGN(file, posix_file_system()->open(path));
+  std::string text(file->size(), '\0');
+  TRY(file->read(0, text.size(), text.data()));
+  return text;
+}
+
+Result<std::vector<PolicySettings>> chosen_policies(const Arguments& a) {
+  std::vector<PolicySettings> policies;
+  if (!a.config.empty()) {
+    auto text = read_file(a.config);
+    if (!text.is_ok()) return text.status();
+    auto policy = parse_tree_policy(*text);
+    if (!policy.is_ok()) return policy.status().with_context(a.config);
+    policies.push_back(std::move(*policy));
+  }
+  for (const std::string& text : a.policies) {
+    TRY_ASSIGN(parsed, parse_policies(text));
+    policies.insert(policies.end(), parsed.begin(), parsed.end());
+  }
+  if (policies.empty()) return Status::invalid_argument("no policy: give --policy or --config (--help lists them)");
+  TRY(apply_flags(a.flags, &policies));
+  return policies;
+}
+
+Result<std::vector<SimulationSeries>> run(const Arguments& a, const std::vector<PolicySettings>& policies,
+                                          const std::vector<std::uint64_t>& at) {
+  const std::vector<std::string> labels = labels_of(policies);
+  std::vector<SimulationSeries> series;
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    SimulationSettings settings;
+    settings.policy = policies[i];
+    settings.workload = {a.sizes == "random", a.updates, a.deletes, a.seed};
+    settings.cells = a.cells;
+    const std::uint64_t total = at.back();
+    std::uint64_t told = 0;
+    const auto progress = [&](std::uint64_t flushes) {
+      const std::uint64_t percent = flushes * 100 / total;
+      if (a.quiet || total < kTellFrom || percent < told + 10) return;
+      told = percent - percent % 10;
+      std::fprintf(stderr, "%s: %llu %% of %llu flushes\n", labels[i].c_str(), static_cast<unsigned long long>(told),
+                   static_cast<unsigned long long>(total));
+    };
+    TRY_ASSIGN(samples, simulate(settings, at, progress));
+    series.push_back({labels[i], std::move(samples)});
+  }
+  return series;
+}
+
+int wrong_use(const std::string& what) {
+  std::fprintf(stderr, "ebbtide-simulate: %s\n", what.c_str());
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Simulates merge policies: write, read and space amplification over time.", "ebbtide-simulate");
+  Arguments a;
+  add_options(&app, &a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  const SimulationMetric* metric = find_simulation_metric(a.metric);
+  if (metric == nullptr)
+    return wrong_use("--metric is \"" + a.metric + "\"; allowed: a column of the CSV but policy and flushes");
+  if (a.updates + a.deletes > kMostRewrites) return wrong_use("--updates and --deletes are more than 0.99 together");
+  const auto policies = chosen_policies(a);
+  if (!policies.is_ok()) return wrong_use(policies.status().to_string());
+  const bool plots = a.format == "plot" || a.format == "svg";
+  // A plot has a point a column at least, unless moments are given.
+  Result<std::vector<std::uint64_t>> at =
+      a.at.empty() ? spread_moments(a.flushes, plots ? std::max<std::uint64_t>(a.points, 200) : a.points, a.log)
+                   : parse_moments(a.at, a.flushes);
+  if (!at.is_ok()) return wrong_use(at.status().to_string());
+  const auto series = run(a, *policies, *at);
+  if (!series.is_ok()) {
+    const bool used_wrongly = series.status().code() == Code::kInvalidArgument && a.cells != 0;
+    std::fprintf(stderr, "ebbtide-simulate: %s\n", series.status().to_string().c_str());
+    return used_wrongly ? 2 : 1;
+  }
+  std::string out = a.format == "csv"    ? csv_text(*series)
+                    : a.format == "plot" ? plot_text(*series, *metric, a.log)
+                    : a.format == "svg"  ? svg_text(*series, *metric, a.log)
+                                         : table_text(*series);
+  return std::fwrite(out.data(), 1, out.size(), stdout) == out.size() ? 0 : 1;
+}
