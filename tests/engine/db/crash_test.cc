@@ -47,7 +47,11 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
     INFO("seed " << seed);
     const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
     const FsyncMode fsync = modes[s % 3];
-    Harness h(crash_settings(fsync));
+    const PolicySettings policies[] = {
+        {"one_leveling", {}}, {"tiering", {{"size_ratio", 2}}}, {"klsm", {}}, {"lazy_leveling", {{"size_ratio", 3}}}};
+    Settings settings = crash_settings(fsync);
+    settings.tree.policy = policies[s / 3 % 4];
+    Harness h(settings);
     h.open();
     ModelDriver driver(h, seed, 150);
     for (int crash = 0; crash < 3; ++crash) {

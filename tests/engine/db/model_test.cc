@@ -11,6 +11,7 @@ namespace {
 struct OptionSet {
   const char* name;
   void (*change)(Settings&);
+  bool changes_policy = false;  ///< while the tree is in use
 };
 
 const OptionSet kOptionSets[] = {
@@ -36,6 +37,35 @@ const OptionSet kOptionSets[] = {
        s.tree.policy.parameters["size_ratio"] = 3;
        s.memtable_size = 16 << 10;
      }},
+    {"tiering, T = 2",
+     [](Settings& s) {
+       s.tree.policy = {"tiering", {{"size_ratio", 2}}};
+       s.memtable_size = 16 << 10;
+     }},
+    {"tiering, T = 4, small files",
+     [](Settings& s) {
+       s.tree.policy = {"tiering", {}};
+       s.memtable_size = 16 << 10;
+       s.tree.file_size = 64 << 10;
+     }},
+    {"lazy leveling, T = 3",
+     [](Settings& s) {
+       s.tree.policy = {"lazy_leveling", {{"size_ratio", 3}}};
+       s.memtable_size = 16 << 10;
+     }},
+    {"K-LSM, T = 6, two runs",
+     [](Settings& s) {
+       s.tree.policy = {"klsm", {}};
+       s.memtable_size = 16 << 10;
+       s.tree.file_size = 64 << 10;
+     }},
+    {"K-LSM, T = 4, three runs, then one, tiles of 8",
+     [](Settings& s) {
+       s.tree.policy = {"klsm", {{"size_ratio", 4}, {"runs", 1}, {"runs_0", 3}}};
+       s.memtable_size = 16 << 10;
+       s.tree.pages_per_tile = 8;
+     }},
+    {"policies that change", [](Settings& s) { s.memtable_size = 16 << 10; }, true},
     {"lz4", [](Settings& s) { s.tree.compression = s.tree.compression_last_level = Compression::kLz4; }},
     {"lz4, zstd below",
      [](Settings& s) {
@@ -101,6 +131,10 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
     } else if (dice < 990 && random.one_in(3)) {
       TreeSettings tree = h.settings.tree;
       tree.pages_per_tile = 1 + static_cast<std::uint32_t>(random.uniform(64));
+      if (set.changes_policy) {
+        const char* const names[] = {"one_leveling", "leveling", "tiering", "lazy_leveling", "klsm"};
+        tree.policy = {names[random.uniform(std::size(names))], {{"size_ratio", 2 + static_cast<double>(random.uniform(4))}}};
+      }
       REQUIRE(h.db->set_tree_settings(0, tree).is_ok());
     } else if (dice < 995 && random.one_in(3)) {
       h.reopen();
