@@ -142,7 +142,8 @@ Result<Config> load_config(const ConfigSources& sources) {
   std::string text;
   if (!sources.file.empty()) {
     std::ifstream in(sources.file, std::ios::binary);
-    if (!in) return Status::invalid_argument(sources.file + ": cannot be read");
+    if (in.is_open()) in.peek();  // a directory opens, and fails here
+    if (!in.is_open() || in.bad()) return Status::invalid_argument(sources.file + ": cannot be read");
     std::ostringstream content;
     content << in.rdbuf();
     text = content.str();

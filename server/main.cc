@@ -38,7 +38,11 @@ int run(int argc, char** argv) {
   app.add_option("--dir", dir, "short for --set storage.dir=PATH");
   app.add_option("--set", settings, "a.b.c=value; repeatable")->allow_extra_args(false);
   app.add_flag("--check", check, "check the configuration and exit");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {  // also --help and --version
+    return app.exit(e) == 0 ? 0 : 2;
+  }
 
   sources.environment = environment();
   for (const std::string& setting : settings) {

@@ -169,7 +169,10 @@ def test_command_line():
     assert wrong.stderr == "command line: server.prot: no such key; did you mean server.port?\n"
     wrong = run("--check", environment={"EBBTIDE_STORAGE__FSYNC": "x"})
     assert "environment EBBTIDE_STORAGE__FSYNC: storage.fsync: 'x' is not allowed; allowed: always, everysec, no" in wrong.stderr
-    assert run("--check", "--config", "/does/not/exist").returncode == 2
+    for unreadable in ("/does/not/exist", "/"):
+        wrong = run("--check", "--config", unreadable)
+        assert (wrong.returncode, wrong.stderr) == (2, f"{unreadable}: cannot be read\n")
+    assert run("--chekc").returncode == 2
 
 
 def test_config_get_set_rewrite(fresh):
