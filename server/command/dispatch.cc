@@ -175,9 +175,7 @@ void Dispatcher::refresh_time() {
 
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   counters_->passes.add(1);
-  now_nanos_ = 0;
   refresh_time();
-  if (now_nanos_ == 0) now_ = env_.db->now();
   while (!commands.empty()) {
     const std::size_t n = std::min(commands.size(), kWindow);
     run_window(commands.first(n));

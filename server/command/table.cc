@@ -41,9 +41,23 @@ std::uint32_t CommandTable::hash(Bytes name) {
   return h ^ (h >> 15);
 }
 
+namespace {
+
+/// As equal_ignoring_case, where `lower` is in lower case already; in the loop of every command.
+inline bool equals_lower(Bytes lower, Bytes name) {
+  if (lower.size() != name.size()) return false;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const unsigned c = static_cast<unsigned char>(name[i]);
+    if ((c + (c - 'A' < 26 ? 32 : 0)) != static_cast<unsigned char>(lower[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 const Command* CommandTable::find(Bytes name) const {
   for (std::uint32_t slot = hash(name) & mask_; slots_[slot] != nullptr; slot = (slot + 1) & mask_) {
-    if (equal_ignoring_case(slots_[slot]->spec->name, name)) return slots_[slot];
+    if (equals_lower(slots_[slot]->spec->name, name)) return slots_[slot];
   }
   return nullptr;
 }

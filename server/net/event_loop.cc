@@ -156,7 +156,10 @@ void EventLoop::run() {
   charge_buffers(0);
 }
 
-void EventLoop::read_clock() { now_ms_ = base_ms_ + static_cast<std::int64_t>(env_->mono_ns() / 1'000'000); }
+void EventLoop::read_clock() {
+  now_ns_ = env_->mono_ns();
+  now_ms_ = base_ms_ + static_cast<std::int64_t>(now_ns_ / 1'000'000);
+}
 
 int EventLoop::wait_time() const {
   if (!queue_.empty()) return 0;
@@ -375,10 +378,9 @@ void EventLoop::run_pass() {
   }
   working_.clear();
   if (!pass_.empty()) {
-    const std::uint64_t begin = env_->mono_ns();
     sink_->run_pass(pass_);
     if (gate_ != nullptr) gate_->end_of_pass();
-    const std::uint64_t nanos = env_->mono_ns() - begin;
+    const std::uint64_t nanos = env_->mono_ns() - now_ns_;  // since the round began
     counters_.passes.add(1);
     counters_.commands.add(pass_.size());
     counters_.pass_nanos.add(nanos);

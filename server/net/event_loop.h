@@ -127,6 +127,7 @@ class EventLoop final : public ClientLoop {
   std::vector<Part> parts_;
   std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
   std::vector<char> scratch_;
+  std::uint64_t now_ns_ = 0;  ///< the monotonic clock when the round began
   std::int64_t base_ms_ = 0;  ///< Unix time less monotonic time, at start
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0, security_logged_ms_ = 0;
   std::size_t sweep_at_ = 0;

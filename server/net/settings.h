@@ -41,7 +41,7 @@ struct LoopCounters {
   NetCounter bytes_in, bytes_out, reads, writes, waits, passes, commands, closed;
   NetCounter query_limit_closes, output_limit_closes, idle_closes, auth_timeout_closes, protocol_errors, security_closes,
       memory_closes, values_refused;
-  // Passes by duration, upper bound 2^i microseconds; the last one holds the rest.
+  // Passes by duration, with the reading before them; upper bound 2^i microseconds; the last one holds the rest.
   static constexpr int kPassBuckets = 24;
   NetCounter pass_bucket[kPassBuckets];
   NetCounter pass_nanos;
