@@ -1,0 +1,349 @@
+// The simulator against what the papers derive and print, and its command line, figures and pictures.
+#include "tools/simulate.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "policy/stack_schedule.h"
+#include "tools/simulate_arguments.h"
+#include "tools/simulate_report.h"
+
+namespace ebbtide {
+namespace {
+
+SimulationSettings of(const std::string& name, std::map<std::string, double> parameters = {}) {
+  SimulationSettings settings;
+  settings.policy = {name, std::move(parameters)};
+  return settings;
+}
+
+SimulationSample after(const SimulationSettings& settings, std::uint64_t flushes) {
+  auto samples = simulate(settings, std::vector<std::uint64_t>{flushes}, nullptr);
+  if (!samples.is_ok()) FAIL(samples.status().to_string());
+  return samples->back();
+}
+
+/// Memtables on each level with files, smallest level first.
+std::vector<double> level_sizes(const SimulationSettings& settings, std::uint64_t flushes) {
+  auto made = Simulation::make(settings);
+  REQUIRE(made.is_ok());
+  const std::unique_ptr<Simulation> simulation = std::move(made).value();
+  for (std::uint64_t i = 0; i < flushes; ++i) REQUIRE(simulation->flush().is_ok());
+  std::map<int, double> sizes;
+  for (const RunShape& run : simulation->shape().runs) {
+    if (!run.files.empty()) sizes[run.level] += static_cast<double>(run.bytes()) / static_cast<double>(kSimulatedMemtable);
+  }
+  std::vector<double> out;
+  for (const auto& [level, size] : sizes) out.push_back(size);
+  return out;
+}
+
+/// Write amplification of MinLatency after C(m + k, k) - 1 flushes, exactly: C(i + j, i) flushes have i smaller and j larger
+/// ancestors in the tree t*(m, k), and are written j + 1 times.
+double min_latency_write_amp(std::uint64_t m, std::uint64_t k) {
+  double written = 0, flushes = 0;
+  for (std::uint64_t i = 0; i < k; ++i) {
+    for (std::uint64_t j = 0; j < m; ++j) {
+      const auto nodes = static_cast<double>(binomial_coefficient(i + j, i));
+      written += static_cast<double>(j + 1) * nodes;
+      flushes += nodes;
+    }
+  }
+  REQUIRE(flushes == static_cast<double>(binomial_coefficient(m + k, k) - 1));
+  return written / flushes;
+}
+
+/// The thesis' Eq. 3.1 without its O(1/k): k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k).
+double large_n_curve(double k, double n) {
+  const double c = (k + 1) / std::exp(std::lgamma(k + 1) / k);
+  return k * std::pow(n, 1 / k) / c;
+}
+
+TEST_CASE("MinLatency costs exactly what its tree says", "[simulate]") {
+  for (const auto& [m, k] :
+       std::vector<std::pair<std::uint64_t, std::uint64_t>>{{20, 2}, {12, 3}, {9, 4}, {8, 5}, {6, 7}, {5, 10}}) {
+    const std::uint64_t flushes = binomial_coefficient(m + k, k) - 1;
+    INFO("k " << k << ", m " << m << ", flushes " << flushes);
+    const SimulationSample sample = after(of("min_latency", {{"k", k}}), flushes);
+    CHECK(sample.write_amp == Approx(min_latency_write_amp(m, k)).epsilon(1e-9));
+    CHECK(sample.max_runs == k);
+  }
+}
+
+TEST_CASE("the exact cost goes to k n^(1/k) / c_k", "[simulate]") {
+  for (const std::uint64_t k : {2u, 3u, 4u, 5u, 7u, 10u}) {
+    // To first order (k! n)^(1/k) is m + (k + 1) / 2, so the curve comes near as m leaves k behind.
+    double last = 0;
+    for (const std::uint64_t m : {20 * k, 80 * k}) {
+      const auto n = std::exp(std::lgamma(static_cast<double>(m + k + 1)) - std::lgamma(static_cast<double>(m + 1)) -
+                              std::lgamma(static_cast<double>(k + 1)));
+      const auto parts = static_cast<double>(m) * static_cast<double>(k) / static_cast<double>(k + 1);
+      double written = 0, flushes = 0;
+      for (std::uint64_t i = 0; i < k; ++i) {
+        double nodes = 1;  // C(i + j, i), by j
+        for (std::uint64_t j = 0; j < m; ++j) {
+          written += static_cast<double>(j + 1) * nodes;
+          flushes += nodes;
+          nodes *= static_cast<double>(i + j + 1) / static_cast<double>(j + 1);
+        }
+      }
+      const double ratio = written / flushes / large_n_curve(static_cast<double>(k), n);
+      INFO("k " << k << ", m " << m << ", ratio " << ratio << ", k / (k + 1) m is " << parts);
+      CHECK(ratio > last);
+      CHECK(ratio <= 1.02);
+      last = ratio;
+    }
+    CHECK(last > 0.98);
+  }
+}
+
+TEST_CASE("MinLatency and Binomial are one in the large-n regime, on the theory's curve", "[simulate]") {
+  struct Case {
+    std::uint64_t k, flushes;
+    double nearness;  ///< to the curve, from below; its first-order term is (k + 1) / 2 flushes' merges
+  };
+  for (const Case& c : {Case{2, 20'000, 0.98}, Case{3, 20'000, 0.96}, Case{4, 20'000, 0.90}, Case{5, 20'000, 0.84}}) {
+    INFO("k " << c.k << ", flushes " << c.flushes);
+    const SimulationSample first = after(of("min_latency", {{"k", c.k}}), c.flushes);
+    const SimulationSample second = after(of("binomial", {{"k", c.k}}), c.flushes);
+    CHECK(second.write_amp == Approx(first.write_amp).epsilon(0.02));
+    const double theory = large_n_curve(static_cast<double>(c.k), static_cast<double>(c.flushes));
+    CHECK(first.write_amp < theory * 1.02);
+    CHECK(first.write_amp > theory * c.nearness);
+    CHECK(first.max_runs == c.k);
+    CHECK(second.max_runs == c.k);
+    // Lazy: the stack is nearly always full (thesis, 3.2).
+    CHECK(first.avg_runs > 0.85 * static_cast<double>(c.k));
+  }
+}
+
+TEST_CASE("Binomial keeps its stack shallow while there are few flushes", "[simulate]") {
+  // About log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
+  const SimulationSample binomial = after(of("binomial", {{"k", 10}}), 4096);
+  const SimulationSample lazy = after(of("min_latency", {{"k", 10}}), 4096);
+  CHECK(binomial.avg_runs < 7);
+  CHECK(binomial.max_runs <= 8);
+  CHECK(lazy.avg_runs > 8);
+  CHECK(lazy.write_amp < binomial.write_amp);
+}
+
+TEST_CASE("Constant is linear, tiering and leveling are logarithmic", "[simulate]") {
+  // Every k-th flush rewrites everything: n / (2 k) on average, k - 1 of k flushes once.
+  for (const double k : {2.0, 4.0, 8.0}) {
+    for (const std::uint64_t n : {1000u, 4000u}) {
+      CHECK(after(of("constant", {{"k", k}}), n).write_amp == Approx(static_cast<double>(n) / (2 * k)).epsilon(0.05));
+    }
+  }
+  // Once a level under tiering: T times the flushes cost one write more.
+  for (const double t : {2.0, 4.0, 8.0}) {
+    double last = 0;
+    for (int level = 2; level <= 4; ++level) {
+      const auto n = static_cast<std::uint64_t>(std::pow(t, level));
+      const double write_amp = after(of("tiering", {{"size_ratio", t}}), n).write_amp;
+      CHECK(write_amp == Approx(level + 1).epsilon(1e-9));
+      if (level > 2) CHECK(write_amp - last == Approx(1).epsilon(1e-9));
+      last = write_amp;
+    }
+  }
+  // Under leveling, every level costs about as much as the one before, at most T.
+  const double t = 4;
+  std::vector<double> steps;
+  double before = 0;
+  for (const std::uint64_t n : {4u * 21, 4u * 85, 4u * 341}) {  // the levels are full
+    const double write_amp = after(of("leveling", {{"size_ratio", t}}), n).write_amp;
+    steps.push_back(write_amp - before);
+    before = write_amp;
+  }
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    CHECK(steps[i] > 1);
+    CHECK(steps[i] < t + 0.5);
+  }
+}
+
+TEST_CASE("K-LSM writes what Endure's Eq. 9 counts", "[simulate]") {
+  // Per level (T - 1 + K) / (2 K) for runs of (T - 1) / K units, its arrival and the merge down included; the T-th unit, a run of
+  // its own here before the level goes down, is written once where the equation has it take part in no merge on its level.
+  struct Case {
+    double t, k;
+  };
+  for (const Case& c : {Case{5, 1}, Case{5, 2}, Case{5, 4}, Case{7, 3}, Case{7, 6}}) {
+    const auto t = static_cast<std::uint64_t>(c.t);
+    const std::uint64_t levels = 3;
+    const auto flushes = static_cast<std::uint64_t>(std::pow(t, levels));
+    const double write_amp = after(of("klsm", {{"size_ratio", c.t}, {"runs", c.k}}), flushes).write_amp;
+    // A run of q units costs 1 + 2 + ... + q; K of them and the last unit, per T units.
+    const double q = (c.t - 1) / c.k;
+    const double per_level = (c.k * q * (q + 1) / 2 + 1) / c.t;
+    INFO("T " << c.t << ", K " << c.k << ", per level " << per_level);
+    CHECK(per_level == Approx(((c.t - 1) * (c.t - 1 + c.k) / (2 * c.k) + 1) / c.t));
+    // Level 0 first writes its flushes, and then again those that join a run.
+    const double joins = (c.k * (q * (q + 1) / 2 - 1)) / c.t;
+    CHECK(write_amp == Approx(1 + joins + (static_cast<double>(levels) - 1) * per_level + 1).epsilon(0.01));
+  }
+}
+
+TEST_CASE("table 4.1 of the thesis, LEVELED: what lies below its two runs on level 0", "[simulate]") {
+  // There every file is a memtable; here cells make them a little less, so that a full level may lack up to one file.
+  const std::pair<std::uint64_t, std::vector<double>> rows[] = {
+      {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};
+  for (const auto& [flushes, sizes] : rows) {
+    INFO("after " << flushes << " flushes");
+    const std::vector<double> found = level_sizes(of("leveling", {{"size_ratio", 4}}), flushes - 2);
+    REQUIRE(found.size() == sizes.size());
+    double all = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (i + 1 < sizes.size()) CHECK((found[i] <= sizes[i] && found[i] > sizes[i] - 1.2));
+      all += found[i];
+    }
+    CHECK(all == Approx(flushes - 2));
+  }
+}
+
+TEST_CASE("space: what merges need, and what updates and deletes leave", "[simulate]") {
+  // Without updates nothing is stale; a merge of everything needs it all twice (thesis, 3.4.3), leveling a file's worth.
+  const SimulationSample constant = after(of("constant", {{"k", 4}}), 401);
+  CHECK(constant.space_amp == Approx(1));
+  CHECK(constant.transient_space_amp > 1.97);
+  CHECK(constant.transient_space_amp <= 2);
+  CHECK(after(of("leveling", {{"size_ratio", 4}}), 401).transient_space_amp < 1.1);
+  // k = 1 has one run, which is what lives; deletes and updates make it smaller than what was written.
+  SimulationSettings one = of("constant", {{"k", 1}});
+  one.workload.updates = 0.5;
+  one.workload.deletes = 0.2;
+  const SimulationSample single = after(one, 300);
+  CHECK(single.space_amp == Approx(1).epsilon(0.001));
+  // Stale entries stay where runs are many.
+  SimulationSettings tiered = of("tiering", {{"size_ratio", 4}});
+  tiered.workload = one.workload;
+  CHECK(after(tiered, 300).space_amp > 1.2);
+  // Updates lower write amplification (thesis, 3.4.4).
+  SimulationSettings updated = of("min_latency", {{"k", 4}});
+  updated.workload.updates = 0.7;
+  CHECK(after(updated, 3000).write_amp < after(of("min_latency", {{"k", 4}}), 3000).write_amp);
+}
+
+TEST_CASE("what a run holds agrees with counting keys", "[simulate]") {
+  // The expectation against keys that are drawn: 20,000 to a memtable, half of the operations overwrite.
+  WorkloadSettings settings;
+  settings.updates = 0.5;
+  Workload workload(settings);
+  constexpr std::uint64_t kKeys = 20'000;
+  Random random(3);
+  std::uint64_t live = 0;
+  std::vector<std::uint64_t> newest;  // flush that last wrote the key
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t t = 1; t <= 30; ++t) {
+    workload.flush();
+    std::uint64_t distinct = 0;
+    while (distinct < kKeys) {
+      const bool update = live > 0 && random.fraction() < settings.updates;
+      const std::uint64_t key = update ? random.uniform(live) : live++;
+      if (key == newest.size()) newest.push_back(0);
+      distinct += newest[key] != t ? 1 : 0;
+      newest[key] = t;
+    }
+  }
+  const auto scale = static_cast<double>(kKeys) / static_cast<double>(kSimulatedMemtable);
+  CHECK(workload.live() * scale == Approx(static_cast<double>(live)).epsilon(0.02));
+  for (const std::uint64_t since : {0u, 10u, 20u, 29u}) {
+    std::uint64_t held = 0;
+    for (const std::uint64_t t : newest) held += t > since ? 1 : 0;
+    CHECK(workload.bytes(since, 30) * scale == Approx(static_cast<double>(held)).epsilon(0.02));
+  }
+  CHECK(workload.flushed(30) == Approx(workload.bytes(29, 30)));
+}
+
+TEST_CASE("random sizes change little, and a seed repeats them", "[simulate]") {
+  SimulationSettings settings = of("binomial", {{"k", 4}});
+  const SimulationSample even = after(settings, 3000);
+  settings.workload.random_sizes = true;
+  const SimulationSample random = after(settings, 3000), again = after(settings, 3000);
+  CHECK(random.write_amp == again.write_amp);
+  CHECK(random.write_amp != even.write_amp);
+  CHECK(random.write_amp == Approx(even.write_amp).epsilon(0.03));
+  for (const char* name :
+       {"bigtable", "exploring", "concurrent", "klsm", "lazy_leveling", "tiering", "garnering", "one_leveling"}) {
+    SimulationSettings other = of(name);
+    other.workload = {true, 0.3, 0.2, 7};
+    CHECK(after(other, 600).flushes == 600);  // within its bounds after every flush, or there is no sample
+  }
+}
+
+TEST_CASE("figures as text", "[simulate]") {
+  const std::vector<SimulationSeries> series = {{"tiering", {{4, 2.5, 1.25, 3, 1, 1.5}, {8, 3, 1.5, 3, 1, 2}}},
+                                                {"k<4", {{4, 1, 1, 1, 1, 1}}}};
+  CHECK(csv_text(series) ==
+        "policy,flushes,write_amp,avg_runs,max_runs,space_amp,transient_space_amp\n"
+        "tiering,4,2.500000,1.250000,3,1.000000,1.500000\n"
+        "tiering,8,3.000000,1.500000,3,1.000000,2.000000\n"
+        "k<4,4,1.000000,1.000000,1,1.000000,1.000000\n");
+  CHECK(table_text(series) ==
+        "policy      flushes  write amp  avg runs  max runs  space amp  transient\n"
+        "tiering           4      2.500     1.250         3      1.000      1.500\n"
+        "tiering           8      3.000     1.500         3      1.000      2.000\n"
+        "k<4               4      1.000     1.000         1      1.000      1.000\n");
+  const SimulationMetric* metric = find_simulation_metric("write_amp");
+  REQUIRE(metric != nullptr);
+  CHECK(find_simulation_metric("policy") == nullptr);
+  const std::string plot = plot_text(series, *metric, false);
+  CHECK(plot.find("         3 |" + std::string(71, ' ') + "a\n") != std::string::npos);
+  CHECK(plot.find("  b  k<4\n") != std::string::npos);
+  const std::string svg = svg_text(series, *metric, true);
+  CHECK(svg.find("<svg ") == 0);
+  CHECK(svg.find("k&lt;4") != std::string::npos);
+  CHECK(svg.find("</svg>\n") != std::string::npos);
+}
+
+TEST_CASE("policies on the command line", "[simulate]") {
+  const auto policies = *parse_policies("MinLatency:k=3,exploring:k=4,lambda=1.5,C=4,tiered");
+  REQUIRE(policies.size() == 3);
+  CHECK(policies[0].name == "min_latency");
+  CHECK(policies[1].parameters == std::map<std::string, double>{{"k", 4}, {"lambda", 1.5}, {"min_merge", 4}});
+  CHECK(policies[2].name == "tiering");
+  CHECK(labels_of({{"klsm", {{"runs", 2}}}, {"klsm", {}}, {"leveling", {}}}) ==
+        std::vector<std::string>{"klsm runs=2", "klsm", "leveling"});
+  CHECK(!parse_policies("k=3").is_ok());
+  CHECK(!parse_policies("").is_ok());
+  CHECK(!parse_policies("binomial:k").is_ok());
+  CHECK(!parse_policies("binomial:k=three").is_ok());
+
+  std::vector<PolicySettings> chosen = {{"binomial", {}}, {"bigtable", {{"k", 7}}}, {"tiering", {}}};
+  REQUIRE(apply_flags({{"k", 6}}, &chosen).is_ok());
+  CHECK(chosen[0].parameters.at("k") == 6);
+  CHECK(chosen[1].parameters.at("k") == 7);  // its own
+  CHECK(chosen[2].parameters.empty());
+  CHECK(apply_flags({{"lambda", 2}}, &chosen).to_string().find("--lambda: no policy that was named has it") != std::string::npos);
+  chosen = {{"binomial", {}}};
+  CHECK(apply_flags({{"k", 65}}, &chosen).to_string().find("k is 65; allowed: a whole number from 1 to 64") != std::string::npos);
+  CHECK(parameter_flags().at("size_ratio") == std::vector<std::string>{"size-ratio", "size_ratio", "T", "B"});
+}
+
+TEST_CASE("tree.policy out of a configuration", "[simulate]") {
+  const auto policy = parse_tree_policy("server: { port: 1 }\ntree:\n  policy: { name: klsm, size_ratio: 6, runs_1: 3 }\n");
+  REQUIRE(policy.is_ok());
+  CHECK(policy->name == "klsm");
+  CHECK(policy->parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs_1", 3}});
+  for (const char* bad :
+       {"", "tree: 3", "tree: { policy: { size_ratio: 6 } }", "tree: { policy: { name: klsm, runs: many } }", "{"}) {
+    INFO(bad);
+    CHECK(parse_tree_policy(bad).status().code() == Code::kInvalidArgument);
+  }
+}
+
+TEST_CASE("moments", "[simulate]") {
+  CHECK(*parse_moments("30,10,30", 40) == std::vector<std::uint64_t>{10, 30});
+  for (const char* bad : {"", "0", "41", "x", "1,", "-1", "1.5"}) CHECK(!parse_moments(bad, 40).is_ok());
+  CHECK(spread_moments(10, 5, false) == std::vector<std::uint64_t>{2, 4, 6, 8, 10});
+  CHECK(spread_moments(1000, 3, true) == std::vector<std::uint64_t>{10, 100, 1000});
+  CHECK(spread_moments(2, 10, false) == std::vector<std::uint64_t>{1, 2});
+}
+
+TEST_CASE("what cannot be simulated is told", "[simulate]") {
+  CHECK(!Simulation::make(of("binomial", {{"k", 0}})).is_ok());
+  SimulationSettings settings = of("leveling");
+  settings.cells = 48;
+  CHECK(Simulation::make(settings).status().to_string().find("cells is 48") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ebbtide
