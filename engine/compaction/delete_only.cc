@@ -1,6 +1,8 @@
 #include "compaction/delete_only.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "compaction/key_ranges.h"
 
@@ -45,17 +47,31 @@ struct Covering {
   bool done = false;
 };
 
+/// By run: the files that have range tombstones. Most trees have few, and only they can cover anything.
+using RangedFiles = std::vector<std::vector<FileMetaPtr>>;
+
+RangedFiles ranged_files(const Version& version) {
+  RangedFiles ranged;
+  for (const Run& run : version.runs) {
+    auto& files = ranged.emplace_back();
+    std::copy_if(run.files.begin(), run.files.end(), std::back_inserter(files),
+                 [](const FileMetaPtr& file) { return file->stats.range_tombstones != 0; });
+  }
+  return ranged;
+}
+
 /// Whether runs newer than `run` cover the file; the birth of the youngest cover that it takes.
-bool is_covered(const DeleteOnlyInput& input, std::size_t run, const FileMeta& file, Millis* youngest) {
+bool is_covered(const DeleteOnlyInput& input, const RangedFiles& ranged, std::size_t run, const FileMeta& file,
+                Millis* youngest) {
   Covering covering{input, file.stats, range_of(file.stats)};
   for (bool moved = true; moved && !covering.done;) {
     moved = false;
     for (std::size_t newer = 0; newer < run && !covering.done; ++newer) {
-      const auto& files = input.version->runs[newer].files;
+      const auto& files = ranged[newer];
       auto at = std::partition_point(files.begin(), files.end(),
                                      [&](const FileMetaPtr& f) { return f->stats.ends_before(covering.rest.start); });
       for (; at != files.end() && !covering.done; ++at) {
-        if ((*at)->stats.range_tombstones == 0 || Bytes((*at)->stats.smallest) > Bytes(covering.rest.start)) break;
+        if (Bytes((*at)->stats.smallest) > Bytes(covering.rest.start)) break;
         if ((*at)->stats.max_seq <= file.stats.max_seq || !covering.advance(*input.tombstones(**at))) break;
         moved = true;
       }
@@ -65,24 +81,44 @@ bool is_covered(const DeleteOnlyInput& input, std::size_t run, const FileMeta& f
   return covering.done;
 }
 
+/// The covered files, by run, with the birth of the youngest cover of each.
+std::vector<std::map<FileNum, Millis>> covered_files(const DeleteOnlyInput& input) {
+  const auto& runs = input.version->runs;
+  const RangedFiles ranged = ranged_files(*input.version);
+  std::vector<std::map<FileNum, Millis>> covered(runs.size());
+  bool any_newer = false;
+  for (std::size_t run = 0; run < runs.size(); any_newer |= !ranged[run].empty(), ++run) {
+    if (!any_newer) continue;
+    for (const FileMetaPtr& file : runs[run].files) {
+      Millis youngest = 0;
+      if (is_covered(input, ranged, run, *file, &youngest) && !(input.busy && input.busy(file->data_file))) {
+        covered[run].emplace(file->data_file, youngest);
+      }
+    }
+  }
+  return covered;
+}
+
 }  // namespace
 
 Plan plan_delete_only(const DeleteOnlyInput& input) {
   const auto& runs = input.version->runs;
+  const std::vector<std::map<FileNum, Millis>> covered = covered_files(input);
+  if (std::all_of(covered.begin(), covered.end(), [](const auto& files) { return files.empty(); })) return {};
   Drop drop;
   std::vector<KeyRange> older;  // what stays in runs older than the one at hand
   for (std::size_t run = runs.size(); run-- > 0;) {
-    const Finality below(older);
+    const bool any = !covered[run].empty();
+    const Finality below(any ? older : std::vector<KeyRange>());
     PlanInput gone{runs[run].id, {}};
     for (const FileMetaPtr& file : runs[run].files) {
-      const KeyRange range = range_of(file->stats);
+      KeyRange range = range_of(file->stats);
+      const auto cover = covered[run].find(file->data_file);
       const Millis owed = file->stats.oldest_obligation();
-      Millis youngest = 0;
-      const bool busy = input.busy && input.busy(file->data_file);
-      if (!busy && is_covered(input, run, *file, &youngest) && (owed == 0 || owed >= youngest || below.is_final(range))) {
+      if (cover != covered[run].end() && (owed == 0 || owed >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);
       } else {
-        older.push_back(range);
+        older.push_back(std::move(range));
       }
     }
     if (!gone.files.empty()) drop.inputs.insert(drop.inputs.begin(), std::move(gone));

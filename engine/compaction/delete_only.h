@@ -26,7 +26,7 @@ struct DeleteOnlyInput {
                                                   ///< cover: what a merge makes of their tombstones covers as much
 };
 
-/// A Drop of all such files, or an empty plan. Pure; O(files with range tombstones x files they overlap).
+/// A Drop of all such files, or an empty plan. Pure; without range tombstones O(files), else O(files x runs that have some).
 Plan plan_delete_only(const DeleteOnlyInput& input);
 
 }  // namespace ebbtide

@@ -69,7 +69,10 @@ class Job {
     const TableStats& stats = file.meta->stats;
     const bool owes = stats.tombstones + stats.range_tombstones + stats.debts != 0 ||
                       (stats.min_expiry != 0 && stats.min_expiry <= context_.now);
-    return !owes || !inputs_.finality.is_final(file.range);
+    if (!owes) return true;
+    // Where its tombstones are is not known: something older must lie under every key that it may have.
+    const auto pieces = inputs_.finality.pieces(file.range);
+    return std::none_of(pieces.begin(), pieces.end(), [](const auto& piece) { return piece.second; });
   }
 
   /// Which groups move and which are merged; neighbours that are merged and small share their output files.

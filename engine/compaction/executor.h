@@ -26,7 +26,9 @@ struct CompactionEnv {
   std::function<FileNum()> new_file;  ///< thread-safe
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
   std::function<void(std::uint64_t bytes)> throttle;                                ///< may be null; called as output is written
-  const std::atomic<bool>* abort = nullptr;                                         ///< set: give up soon with kAborted
+  std::function<Status(std::uint64_t bytes)>
+      may_write;                             ///< may be null; asked before so much more is written, ends the job if not ok
+  const std::atomic<bool>* abort = nullptr;  ///< set: give up soon with kAborted
   std::uint64_t sub_merge_bytes = std::uint64_t{16} << 20;  ///< a merge of twice as much is cut into parts of at least so much
 };
 

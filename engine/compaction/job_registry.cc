@@ -1,5 +1,7 @@
 #include "compaction/job_registry.h"
 
+#include <algorithm>
+
 #include "compaction/plan_inputs.h"
 #include "tree/apply.h"
 
@@ -13,13 +15,14 @@ std::optional<JobRegistry::Held> JobRegistry::hold(const Plan& plan, const Versi
   if (!inputs.is_ok()) return std::nullopt;
   if (!inputs->new_run) held.target = inputs->target;
   for (const InputFile& file : inputs->files) held.files.push_back(file.meta->data_file);
+  std::sort(held.files.begin(), held.files.end());
   for (const FileGroup& group : overlapping_groups(inputs->files)) held.ranges.push_back(group.range);
   held.abort = std::make_shared<std::atomic<bool>>(false);
   return held;
 }
 
 bool JobRegistry::collide(const Held& a, const Held& b) {
-  const auto shares = [&](FileNum file) { return std::find(b.files.begin(), b.files.end(), file) != b.files.end(); };
+  const auto shares = [&](FileNum file) { return std::binary_search(b.files.begin(), b.files.end(), file); };
   if (std::any_of(a.files.begin(), a.files.end(), shares)) return true;
   if (a.target == 0 || a.target != b.target) return false;
   const Finality others(b.ranges);

@@ -44,7 +44,7 @@ class JobRegistry {
  private:
   struct Held {
     Plan plan;
-    std::vector<FileNum> files;
+    std::vector<FileNum> files;    // ascending
     RunId target = 0;              // 0: a new run, in nobody's way
     std::vector<KeyRange> ranges;  // of the output
     std::shared_ptr<std::atomic<bool>> abort;

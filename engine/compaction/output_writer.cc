@@ -38,8 +38,7 @@ Status OutputWriter::add(std::span<const Entry> versions) {
     TRY(builder_->add(versions[i]));
   }
   last_key_.assign(key);
-  throttle();
-  return Status::ok();
+  return throttle(kThrottleBytes);
 }
 
 Status OutputWriter::finish() {
@@ -59,19 +58,22 @@ Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   outputs_.push_back({built->data_file, built->metadata_file, built->data_bytes, built->metadata_bytes, built->data_checksum,
                       built->metadata_checksum, built->stats});
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
-  throttle();
+  TRY(throttle(1));  // small files of small parts add up, too
   // Read back what was written before anybody relies on it.
   return options_.env->open_table(outputs_.back()).status();
 }
 
 std::uint64_t OutputWriter::bytes_written() const { return closed_bytes_; }
 
-void OutputWriter::throttle() {
-  if (!options_.env->throttle) return;
+/// Tells of what was written since the last time, once that is `at_least` so much.
+Status OutputWriter::throttle(std::uint64_t at_least) {
+  const CompactionEnv& env = *options_.env;
+  if (!env.throttle && !env.may_write) return Status::ok();
   const std::uint64_t bytes = closed_bytes_ + (builder_ == nullptr ? 0 : builder_->data_bytes());
-  if (bytes < throttled_bytes_ + kThrottleBytes) return;
-  options_.env->throttle(bytes - throttled_bytes_);
+  if (bytes < throttled_bytes_ + at_least) return Status::ok();
+  if (env.throttle) env.throttle(bytes - throttled_bytes_);
   throttled_bytes_ = bytes;
+  return env.may_write ? env.may_write(kThrottleBytes) : Status::ok();
 }
 
 void unlink_outputs(const CompactionEnv& env, const std::vector<FileMeta>& outputs) {

@@ -36,7 +36,7 @@ class OutputWriter {
  private:
   void open();
   Status close(std::vector<RangeTombstone> tombstones);
-  void throttle();
+  Status throttle(std::uint64_t at_least);
 
   const OutputOptions options_;
   OutputSplitter splitter_;

@@ -1,5 +1,6 @@
 #include "compaction/plan_inputs.h"
 
+#include <map>
 #include <set>
 
 #include "tree/apply.h"
@@ -12,6 +13,7 @@ std::string text(RunId id) { return "run " + std::to_string(id); }
 struct Resolver {
   const Version& version;
   std::set<FileNum> taken{};
+  std::map<std::size_t, std::map<FileNum, const FileMetaPtr*>> by_number{};
   PlanInputs out{};
 
   Result<std::size_t> index_of(RunId id) const {
@@ -23,14 +25,18 @@ struct Resolver {
 
   Status take(const PlanInput& input) {
     TRY_ASSIGN(index, index_of(input.run));
+    // By number, built once a run: a merge may name thousands of files of a run of tens of thousands.
+    std::map<FileNum, const FileMetaPtr*>& files = by_number[index];
+    if (files.empty()) {
+      for (const FileMetaPtr& file : version.runs[index].files) files.emplace(file->data_file, &file);
+    }
     for (FileNum num : input.files) {
-      const auto& files = version.runs[index].files;
-      const auto at = std::find_if(files.begin(), files.end(), [num](const FileMetaPtr& f) { return f->data_file == num; });
+      const auto at = files.find(num);
       if (at == files.end() || !taken.insert(num).second) {
         return Status::invalid_argument("a plan names file " + std::to_string(num) + ", which is not in " + text(input.run) +
                                         " or named twice");
       }
-      out.files.push_back({index, input.run, *at, range_of((*at)->stats)});
+      out.files.push_back({index, input.run, *at->second, range_of((*at->second)->stats)});
     }
     return Status::ok();
   }

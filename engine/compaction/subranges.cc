@@ -34,8 +34,9 @@ std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, cons
   for (const InputFile& file : group.files) {
     const auto bytes = static_cast<double>(file.meta->data_bytes);
     // At least one sample a file: a large merge has more files than samples are wanted.
-    const auto count = std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(wanted) * bytes /
-                                                                         static_cast<double>(std::max<std::uint64_t>(group.bytes, 1))));
+    const auto count =
+        std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(wanted) * bytes /
+                                                          static_cast<double>(std::max<std::uint64_t>(group.bytes, 1))));
     if (parts < 2) continue;
     const std::vector<std::string> keys = split_points(*file.meta, group.range, count);
     for (const std::string& key : keys) samples.emplace_back(key, bytes / static_cast<double>(keys.size()));

@@ -227,6 +227,16 @@ TEST_CASE("a file moves without being read, unless it could lose something on th
     REQUIRE(tree.run(tree.merge_of(0, 0, {0, 1})).value().files_moved == 1);
     tree.check();
   }
+  SECTION("a dead entry beside what lies below: the file does not move, though the rest of it could") {
+    // "b" to "d" reaches past the older file's "a" to "c", and "d" has expired.
+    tree.flush(
+        {{{.key = "b", .seq = 3, .value = "3"}, {.key = "d", .seq = 4, .value = "4", .expiry = tree.context.now + 10}}, {}});
+    tree.context.now += 10;
+    const auto result = tree.run(tree.merge_of(0, 0, {0, 1}));
+    REQUIRE(result->files_moved == 0);
+    REQUIRE(result->entries_out == 1);
+    tree.check();
+  }
   SECTION("a passed expiry counts as a tombstone") {
     tree.flush({{{.key = "x", .seq = 3, .value = "3", .expiry = tree.context.now + 10}}, {}});
     tree.context.now += 10;
@@ -283,6 +293,28 @@ TEST_CASE("a merge that fails anywhere leaves no file behind") {
       }
     }
   }
+}
+
+TEST_CASE("a merge that may not write on ends with the reason, and leaves no file behind") {
+  TreeFixture tree(9);
+  tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
+  for (int run = 0; run < 2; ++run) {
+    testing::Source table;
+    for (int i = 0; i < 2000; ++i) {
+      const SeqNum seq = ++tree.context.visible_seq;
+      table.entries.push_back({.key = "k" + std::to_string(10'000 + i), .seq = seq, .value = std::string(500, 'x')});
+    }
+    tree.flush(table);
+  }
+  std::uint64_t asked = 0;
+  tree.env.may_write = [&](std::uint64_t) { return ++asked < 2 ? Status::ok() : Status::no_space("enough"); };
+  const auto result = tree.run(tree.merge_of(0, 1, {0, 1}));
+  REQUIRE(asked >= 2);
+  REQUIRE(result.status().to_string() == "no space: enough");
+  REQUIRE(tree.leftovers().empty());
+  tree.env.may_write = nullptr;
+  REQUIRE(tree.run(tree.merge_of(0, 1, {0, 1})).is_ok());
+  tree.check();
 }
 
 TEST_CASE("an aborted merge gives up and leaves no file behind") {
