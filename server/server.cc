@@ -208,7 +208,7 @@ bool Server::start_listening() {
     const std::string why = listener_->listen(address, static_cast<std::uint16_t>(config.port), &unavailable);
     if (why.empty()) continue;
     if (!unavailable) {
-      log_->write(ServerLog::Level::kError, why);
+      log_->write(ServerLog::Level::kError, why + ". Another address or port: server.bind, server.port or --port");
       return false;
     }
     skipped = why;

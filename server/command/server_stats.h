@@ -4,10 +4,10 @@
 // remembers the sums of that moment and subtracts them from then on, so that writers need not know.
 //
 // Whose time is it? The clock is read once a command, when it ends, and what has passed since the reading before is that
-// command's. So the first command of a pass also carries reading, looking up and prefetching for the whole window, and a command
+// command's. So the first command of a window also carries looking up and prefetching for all of the window, and a command
 // carries what ran before it without ending: one that was refused, and one that then waited for pages. The time of waiting
-// itself, for pages, for another thread or for a sync, is nobody's: these are times of work. They add up to the time of the
-// passes.
+// itself, for pages, for another thread or for a sync, is nobody's: these are times of work. Receiving, sending and the write to
+// the log are in the times of the passes only.
 #pragma once
 
 #include <array>
