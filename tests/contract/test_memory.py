@@ -20,10 +20,8 @@ def start(fresh, *settings):
 def set_if_there_is_room(client):
     try:
         return client.set("k", b"x" * 20_000_000)
-    except redis.OutOfMemoryError:
-        return False
     except redis.ResponseError as error:
-        assert str(error).startswith("OOM ")
+        assert "OOM" in str(error) or "used memory" in str(error)  # the library may take the code off
         return False
 
 
