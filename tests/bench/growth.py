@@ -65,7 +65,7 @@ def measure_size(running, keys, options):
     for number in range(options.rounds):
         turns = [(server, threads) for server in running for threads in (options.threads if isinstance(server, servers.Ebbtide) else [1])]
         for server, threads in turns if number % 2 == 0 else turns[::-1]:
-            report.progress(f"{keys:,} keys, round {number + 1} of {options.rounds}: {server.name}" + (f", {threads} loops" if server.name != "redis" else ""))
+            report.progress(f"{keys:,} keys, round {number + 1} of {options.rounds}: {server.name}" + (f", {report.plural(threads, 'loop')}" if server.name != "redis" else ""))
             if isinstance(server, servers.Ebbtide):
                 server.restart({**servers.pairs_of(options.set), "server.threads": threads})
                 server.settle()
@@ -126,7 +126,7 @@ def show(figures, found, options):
             for one in sorted(figures, key=lambda one: (one["load"], one["server"], one["keys"], one["loops"]))]  # fmt: skip
     print(report.table(rows, ["load", "server", "keys", "loops", "requests/s", "p99 ms", "cpu us"]))
     for by, step, fixed in (("keys", "ten times the keys", "loops"), ("loops", "twice the loops", "keys")):
-        rows = [[one["load"], one["server"], f"{one[fixed]:,} {fixed}", f"{one['us_per_step']:+.2f}", report.cell(one["relative"], "+.0%")]
+        rows = [[one["load"], one["server"], report.plural(one[fixed], fixed[:-1]), f"{one['us_per_step']:+.2f}", report.cell(one["relative"], "+.0%")]
                 for one in found if one["by"] == by]  # fmt: skip
         if rows:
             print(f"\nCPU time per command, more for {step}:\n" + report.table(rows, ["load", "server", "at", "us", "of the first"]))
@@ -138,7 +138,7 @@ def plot(figures, path):
         panel = plots.Panel(f"{point}: us", log_x=True)
         for one in figures:
             if one["load"] == point:
-                name = "redis" if one["server"] == "redis" else f"{one['server']}, {one['loops']} loops"
+                name = "redis" if one["server"] == "redis" else f"{one['server']}, {report.plural(one['loops'], 'loop')}"
                 panel.lines.setdefault(name, []).append((one["keys"], one["median"]["cpu_us"]))
         panels.append(panel)
     plots.draw(path, "CPU time per command", "keys", panels)

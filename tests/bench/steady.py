@@ -123,7 +123,8 @@ def plot(figures, path):
         name = f"{one['server']}, {one['phase']}"
         at = [(begin + row["at"], row) for row in one["time_line"]]
         begins[one["server"]] = at[-1][0] + 5 if at else begin
-        panels[0].lines[name] = [(x, row["done"]) for x, row in at[:-1]]
+        at = at[:-1] or at  # the last one is no whole second
+        panels[0].lines[name] = [(x, row["done"]) for x, row in at]
         panels[1].lines[name] = [(x, row["p999_us"] / 1000 or None) for x, row in at]
         panels[2].lines[name] = [(x, row["longest_gap_ms"] or None) for x, row in at]
         panels[4].lines[name] = [(x, row["rss"] / 2**20) for x, row in at]

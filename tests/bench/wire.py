@@ -106,7 +106,7 @@ def contestants(options):
         settings["storage.memtable_size"] = options.memtable_size
     for threads in options.threads:
         own = {**settings, "server.threads": threads} if threads else settings
-        yield servers.Ebbtide(own, f"ebbtide, {threads} loops" if threads else "ebbtide")
+        yield servers.Ebbtide(own, f"ebbtide, {report.plural(threads, 'loop')}" if threads else "ebbtide")
 
 
 def run_all(running, options):
@@ -174,9 +174,9 @@ def plot(figures, names, path):
         return {name: [(number, figure["median"][name][value]) for number, figure in enumerate(figures)] for name in names}
 
     plots.draw(path, "Over a socket", "load", [
-        plots.Panel("requests/s", lines("throughput"), log_y=True, ticks=ticks),
-        plots.Panel("CPU us per command", lines("cpu_us"), ticks=ticks),
-        plots.Panel("p99 ms", lines("p99_ms"), log_y=True, ticks=ticks),
+        plots.Panel("requests/s", lines("throughput"), log_y=True, joined=False),
+        plots.Panel("CPU us per command", lines("cpu_us"), joined=False),
+        plots.Panel("p99 ms", lines("p99_ms"), log_y=True, joined=False, ticks=ticks),
     ])  # fmt: skip
 
 

@@ -12,7 +12,8 @@ TEXT_WIDTH = 72
 class Panel:
     """One of the plots above each other: lines by name, each a list of (x, y); y = None is a gap.
 
-    limit is drawn as a dashed line. ticks, {x: text}, replaces the numbers below the axis.
+    limit is drawn as a dashed line. ticks, {x: text}, replaces the numbers below the axis. joined=False: points only, of things that have
+    nothing in between.
     """
 
     label: str
@@ -21,6 +22,7 @@ class Panel:
     log_y: bool = False
     limit: float = None
     ticks: dict = None
+    joined: bool = True
 
 
 def draw(path, title, x_label, panels):
@@ -38,12 +40,13 @@ def draw(path, title, x_label, panels):
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(len(panels), 1, figsize=(10, 1 + 2.8 * len(panels)), sharex=True, squeeze=False)
+    height = 1 + 2.8 * len(panels)
+    figure, axes = plt.subplots(len(panels), 1, figsize=(10, height), sharex=True, squeeze=False)
     for panel, axis in zip(panels, axes[:, 0]):
         draw_panel(panel, axis)
     axes[-1, 0].set_xlabel(x_label)
     figure.suptitle(title)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0, 1, 1 - 0.15 / height))
     written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
     for name in written:
         figure.savefig(name, dpi=110)
@@ -54,12 +57,16 @@ def draw(path, title, x_label, panels):
 
 def draw_panel(panel, axis):
     for name, points in panel.lines.items():
-        marker = "o" if len(points) <= 40 else None
-        axis.plot([x for x, _ in points], [math.nan if y is None else y for _, y in points], label=name, marker=marker, markersize=3, linewidth=1.2)
+        style = {"marker": "o" if len(points) <= 40 else None, "markersize": 3, "linewidth": 1.2}
+        if not panel.joined:
+            style = {"marker": "o", "markersize": 7, "linestyle": "none"}
+        axis.plot([x for x, _ in points], [math.nan if y is None else y for _, y in points], label=name, **style)
     if panel.log_x:
         axis.set_xscale("log")
     if panel.log_y:
         axis.set_yscale("log")
+    else:
+        axis.set_ylim(bottom=0)
     if panel.limit is not None:
         axis.axhline(panel.limit, linestyle="--", color="grey", linewidth=1)
     if panel.ticks:

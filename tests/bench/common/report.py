@@ -154,6 +154,10 @@ def cell(value, form=",.2f"):
     return "-" if value is None else format(value, form)
 
 
+def plural(count, noun):
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def median_of(runs):
     """Key by key, the median over dictionaries that have the same keys; of what is no number, the last one's."""
     medians = {}
