@@ -58,7 +58,7 @@ Status DbImpl::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms
   *wait_ms = 0;
   if (batch.empty()) return Status::ok();
   TRY(refuse(batch));
-  if (slowdown_permille_.load(std::memory_order_relaxed) != 0) [[unlikely]] {
+  if (slowdown_permille_.load(std::memory_order_relaxed) != 0 || batch.flushes() != 0) [[unlikely]] {
     *wait_ms = wait_asked(batch, waited);
     if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
   }
@@ -147,6 +147,11 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
              "a batch names a database that there is not");
   if (op.kind == OpKind::kFlushDatabase) {
     TreePtr old = database_trees_[a];
+    if (keeps_tree(old.get(), a, *inserts)) {
+      const TreeId kept = old == nullptr ? kNoTree : old->id;
+      batch.set_flush_trees(at, kept, tree_settings_[a].stamp, kept);
+      return;
+    }
     TreePtr fresh = make_tree(versions_->new_tree(), a, tree_settings_[a].stamp);
     trees_[fresh->id] = fresh;
     batch.set_flush_trees(at, fresh->id, fresh->stamp, old == nullptr ? kNoTree : old->id);
@@ -161,6 +166,16 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
     inserts->remapped.emplace_back(a, database_trees_[a].get());
     inserts->remapped.emplace_back(b, database_trees_[b].get());
   }
+}
+
+// A database that is empty already needs no new tree: emptying it costs memory and a line in the manifest each time.
+bool DbImpl::keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) {
+  if (tree == nullptr) return true;
+  if (tree->active_first_seq != 0 || inserts.find(tree->id) != nullptr || tree->stamp != tree_settings_[database].stamp) {
+    return false;
+  }
+  MutexLock lock(state_mutex_);
+  return tree->frozen.empty() && tree->view_owner->tables->runs.empty();
 }
 
 void DbImpl::mark_active(TreeId id, const WriteBatch& batch) {
@@ -224,6 +239,7 @@ void DbImpl::drop_tree(TreePtr tree) {
   tree->jobs.abort_all();
   trees_.erase(tree->id);
   dropped_trees_.push_back(std::move(tree));
+  pending_drops_ += 1;
 }
 
 void DbImpl::map_database(DatabaseId database, TreePtr tree) {

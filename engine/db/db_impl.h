@@ -178,6 +178,7 @@ struct DbImpl {
   TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
       REQUIRES(commit_mutex_);
   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Inserts* inserts) REQUIRES(commit_mutex_);
+  bool keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) REQUIRES(commit_mutex_);
   void mark_active(TreeId id, const WriteBatch& batch) REQUIRES(commit_mutex_);
   Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
   TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
@@ -228,6 +229,7 @@ struct DbImpl {
   // write_stall.cc
   Status admit(const WriteBatch& batch);
   Status refuse(const WriteBatch& batch);
+  Status await_drops();
   std::uint32_t wait_asked(const WriteBatch& batch, bool waited);
   Status stall(const WriteBatch& batch, std::uint32_t pressure);
   void update_pressure();
@@ -301,6 +303,7 @@ struct DbImpl {
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};
+  std::atomic<std::uint64_t> pending_drops_{0};  ///< trees that were dropped and that the manifest still has
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 

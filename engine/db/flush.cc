@@ -313,6 +313,7 @@ void DbImpl::finish_database_changes(DatabaseChanges changes) {
     MutexLock lock(commit_mutex_);
     databases_seq_committed_ = changes.seq;
     for (const TreePtr& tree : changes.dropped) std::erase(dropped_trees_, tree);
+    pending_drops_ -= changes.dropped.size();
   }
   // A writer that was given a memtable of a dropped tree may still be putting its operation in, and readers may still be sent
   // there.

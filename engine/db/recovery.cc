@@ -315,9 +315,9 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
         }
         continue;
       }
-      if (TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr; old != nullptr) {
-        drop_tree(std::move(old));
-      }
+      TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr;
+      if (op.kind == OpKind::kFlushDatabase && op.tree == op.hi) continue;  // it was empty, and kept its tree
+      if (old != nullptr) drop_tree(std::move(old));
       TreePtr fresh = make_tree(op.tree, a, op.mode);
       trees_[op.tree] = fresh;
       map_database(a, std::move(fresh));

@@ -43,6 +43,7 @@ Stats DbImpl::stats() {
   s.stall_micros_pending_bytes = stall_micros_[static_cast<std::size_t>(StallReason::kPendingBytes)];
   s.write_stalled = slowdown_permille_ >= 1000;
   s.snapshots = leases_;
+  s.dropped_trees = pending_drops_;
   s.visible_seq = visible_seq_;
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();

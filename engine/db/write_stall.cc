@@ -24,6 +24,9 @@ constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;                // of one batch
 constexpr std::uint64_t kStopPollMs = 10;                     // when a batch that may not sleep is to ask again
 constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record holds less than 2 GiB
+// An emptied database leaves its tree behind, with a memtable, until the manifest was synced: no more than a few at a time.
+constexpr std::uint64_t kMaxPendingDrops = 64;
+constexpr std::uint32_t kMaxFlushes = 256;                    // in one batch, if there are not more databases than that
 constexpr std::uint64_t kHealNs = 2'000'000'000;              // well inside the promised 5 s
 constexpr std::uint64_t kReserveDivisor = 20;                 // 5 % of the disk stays free
 
@@ -39,14 +42,7 @@ bool adds_data(const WriteBatch& batch) {
   return false;
 }
 
-bool empties_database(const WriteBatch& batch) {
-  std::size_t cursor = 0;
-  WriteBatch::Op op;
-  while (batch.next_op(&cursor, &op)) {
-    if (op.kind == OpKind::kFlushDatabase) return true;
-  }
-  return false;
-}
+bool empties_database(const WriteBatch& batch) { return batch.flushes() != 0; }
 
 }  // namespace
 
@@ -55,6 +51,10 @@ Status DbImpl::refuse(const WriteBatch& batch) {
   if (batch.payload_bytes() > kMaxBatchBytes) {
     return Status::invalid_argument("a batch of " + std::to_string(batch.payload_bytes()) + " bytes; at most " +
                                     std::to_string(kMaxBatchBytes) + " can be written at once");
+  }
+  if (batch.flushes() > std::max(kMaxFlushes, settings_.databases)) {
+    return Status::invalid_argument("a batch that empties databases " + std::to_string(batch.flushes()) + " times; at most " +
+                                    std::to_string(std::max(kMaxFlushes, settings_.databases)) + " can be done at once");
   }
   if (log_->failed()) return Status::read_only(log_->status().to_string());
   if (read_only_.load(std::memory_order_relaxed)) {
@@ -73,8 +73,9 @@ Status DbImpl::refuse(const WriteBatch& batch) {
 
 Status DbImpl::admit(const WriteBatch& batch) {
   TRY(refuse(batch));
+  if (empties_database(batch)) return await_drops();
   const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
-  if (pressure == 0 || empties_database(batch)) return Status::ok();
+  if (pressure == 0) return Status::ok();
   auto& micros = stall_micros_[static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed))];
   const std::uint64_t began = clock_.mono_ns();
   Status status = stall(batch, pressure);
@@ -82,11 +83,27 @@ Status DbImpl::admit(const WriteBatch& batch) {
   return status;
 }
 
+Status DbImpl::await_drops() {
+  MutexLock lock(state_mutex_);
+  while (pending_drops_ > kMaxPendingDrops && background_error_.is_ok() && !closing_) {
+    if (threads_) {
+      progress_.wait_for_ms(state_mutex_, 10);
+      continue;
+    }
+    state_mutex_.unlock();
+    const bool ran = pool_->run_one();
+    state_mutex_.lock();
+    if (!ran) break;
+  }
+  return background_error_.is_ok() ? Status::ok() : Status::read_only(background_error_.to_string());
+}
+
 // For those who do not sleep here. Under a slowdown each batch gets the next free slot of a line that moves at the slowed rate, so
 // that however many clients wait, all together write no faster; the line is never longer than the longest wait.
 std::uint32_t DbImpl::wait_asked(const WriteBatch& batch, bool waited) {
+  if (empties_database(batch)) return pending_drops_ > kMaxPendingDrops ? kStopPollMs : 0;
   const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
-  if (pressure == 0 || empties_database(batch)) return 0;
+  if (pressure == 0) return 0;
   std::uint64_t ms = 0;
   if (pressure >= 1000) {
     if (stuck_.load(std::memory_order_relaxed)) return 0;  // what adds data was refused

@@ -48,6 +48,7 @@ struct Stats {
   std::uint64_t wal_live_bytes = 0, table_live_bytes = 0;
   std::uint64_t compactions_running = 0;
   std::uint64_t snapshots = 0;
+  std::uint64_t dropped_trees = 0;  ///< of emptied databases, in the manifest still
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;
   bool read_only = false;

@@ -1,0 +1,108 @@
+// Databases that are emptied over and over: what that may cost, and what is kept for later.
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+WriteBatch emptied(DatabaseId d) {
+  WriteBatch batch;
+  batch.flush_database(d);
+  return batch;
+}
+
+}  // namespace
+
+TEST_CASE("FLUSHDB of a database that is empty makes no tree, and a crash agrees") {
+  Harness h;
+  h.open();
+  for (DatabaseId d = 0; d < 16; ++d) {
+    WriteBatch batch = emptied(d);
+    h.write(batch);
+  }
+  CHECK(h.db->tree_info(3)->tree == kNoTree);
+  h.put(3, "k", "v");
+  WriteBatch batch = emptied(3);
+  h.write(batch);
+  const TreeId fresh = h.db->tree_info(3)->tree;
+  for (int i = 0; i < 5; ++i) {
+    batch = emptied(3);
+    h.write(batch);
+  }
+  CHECK(h.db->tree_info(3)->tree == fresh);
+  h.put(3, "after", "1");
+  SECTION("the manifest has not heard of it") {}
+  SECTION("it has") { h.settle(); }
+  SECTION("nor of what was written after") { REQUIRE(h.db->flush(3).is_ok()); }
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(h.db->tree_info(3)->tree == fresh);
+  CHECK(h.get(3, "after") == "1");
+  CHECK(h.get(3, "k") == "(absent)");
+  h.settle();
+  h.reopen();
+  CHECK(h.get(3, "after") == "1");
+  batch = emptied(3);
+  h.write(batch);
+  CHECK(h.get(3, "after") == "(absent)");
+  CHECK(h.db->tree_info(3)->tree != fresh);
+}
+
+TEST_CASE("a batch that writes and empties, in any order, ends as it says") {
+  Harness h;
+  h.open();
+  WriteBatch batch;
+  batch.flush_database(0);
+  batch.put(0, "a", "1");
+  batch.flush_database(0);
+  batch.flush_database(0);
+  batch.put(0, "b", "2");
+  h.write(batch);
+  const auto expect = [&] {
+    CHECK(h.get(0, "a") == "(absent)");
+    CHECK(h.get(0, "b") == "2");
+  };
+  expect();
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  expect();
+}
+
+// Each left a tree with its memtable behind until the manifest was synced: a pipeline of them took all memory.
+TEST_CASE("databases that are filled and emptied faster than the manifest is synced wait for it") {
+  Harness h;
+  h.open();
+  TreeId last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    h.put(0, "k", "v");
+    WriteBatch batch = emptied(0);
+    h.write(batch);
+    last = h.db->tree_info(0)->tree;
+  }
+  CHECK(last >= 1000);
+  CHECK(h.db->stats().dropped_trees <= 65);
+  // Who must not wait is told to come again.
+  std::uint32_t wait_ms = 0;
+  for (int i = 0; i < 100 && wait_ms == 0; ++i) {
+    h.put(0, "k", "v");
+    WriteBatch batch = emptied(0);
+    (void)!h.db->try_commit(batch, false, &wait_ms).is_ok();
+  }
+  CHECK(wait_ms != 0);
+  h.settle();
+  WriteBatch batch = emptied(0);
+  CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
+  CHECK(h.db->stats().dropped_trees <= 1);
+}
+
+TEST_CASE("one batch cannot empty databases without end") {
+  Harness h;
+  h.open();
+  WriteBatch batch;
+  for (int i = 0; i < 257; ++i) {
+    batch.put(0, "k", "v");
+    batch.flush_database(0);
+  }
+  CHECK(h.db->commit(batch).code() == Code::kInvalidArgument);
+  CHECK(h.db->visible_seq() == 0);
+}
