@@ -29,6 +29,7 @@ struct DbImpl::Inserts {
   std::vector<Target> more;
   Target first{kNoTree, nullptr, StampMode::kWriteTime};
   std::vector<std::pair<DatabaseId, Tree*>> remapped;  // for readers, when the batch shows
+  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // of the batch so far
   SeqNum previous = 0;                                 // what visible_seq must be before this batch shows
 
   void add(const Target& t) {
@@ -37,6 +38,13 @@ struct DbImpl::Inserts {
     } else {
       more.push_back(t);
     }
+  }
+  // Which number the tree of `database` had before the batch.
+  [[nodiscard]] DatabaseId before_swaps(DatabaseId database) const {
+    for (auto it = swaps.rbegin(); it != swaps.rend(); ++it) {
+      database = database == it->first ? it->second : database == it->second ? it->first : database;
+    }
+    return database;
   }
   [[nodiscard]] const Target* find(TreeId tree) const {
     if (tree == kNoTree) return nullptr;  // a swap goes into no tree
@@ -160,6 +168,7 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
     if (old != nullptr) drop_tree(std::move(old));
   } else {
     std::swap(database_trees_[a], database_trees_[b]);
+    inserts->swaps.emplace_back(a, b);
     for (const DatabaseId d : {a, b}) {
       if (database_trees_[d] != nullptr) adopt_settings(*database_trees_[d], d);
     }
@@ -191,7 +200,8 @@ Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts)
   TreePtr fresh = make_tree(versions_->new_tree(), database, tree_settings_[database].stamp);
   trees_[fresh->id] = fresh;
   WriteBatch create;
-  create.create_tree(database, fresh->id, fresh->stamp);
+  // In the log this comes before the batch, whose swaps are still to move the tree to where it is now.
+  create.create_tree(inserts->before_swaps(database), fresh->id, fresh->stamp);
   create.set_header(next_seq_, time, 0);
   ++next_seq_;
   databases_seq_ = create.last_seq();
