@@ -76,7 +76,7 @@ void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end) {
   if (!end.empty() && start >= end) return;
   begin_op(OpKind::kRangeTombstone, 0, database);
   put_key(start);
-  put_key(end);
+  put_bytes(&rep_, end);
 }
 
 void WriteBatch::flush_database(DatabaseId database) {
@@ -223,7 +223,7 @@ Result<WriteBatch> WriteBatch::parse(std::string payload) {
     const bool good =
         decode_op(&in, &op, &shape) && (!has_value(op.kind) || shape.value_length <= in.size()) && op.key.size() <= kMaxKeyBytes;
     if (!good) return Status::corruption("write batch: malformed operation at byte " + std::to_string(at));
-    batch.longest_key_ = std::max({batch.longest_key_, op.key.size(), op.end.size()});
+    batch.longest_key_ = std::max(batch.longest_key_, op.key.size());
     batch.flushes_ += op.kind == OpKind::kFlushDatabase ? 1 : 0;
     in.remove_prefix(shape.value_length);
     ++count;

@@ -52,6 +52,10 @@ Status DbImpl::refuse(const WriteBatch& batch) {
     return Status::invalid_argument("a batch of " + std::to_string(batch.payload_bytes()) + " bytes; at most " +
                                     std::to_string(kMaxBatchBytes) + " can be written at once");
   }
+  if (batch.longest_key() > kMaxKeyBytes) {  // the log could not be read back
+    return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
+                                    std::to_string(kMaxKeyBytes) + " are allowed");
+  }
   if (batch.flushes() > std::max(kMaxFlushes, settings_.databases)) {
     return Status::invalid_argument("a batch that empties databases " + std::to_string(batch.flushes()) + " times; at most " +
                                     std::to_string(std::max(kMaxFlushes, settings_.databases)) + " can be done at once");

@@ -59,7 +59,7 @@ class Db {
   // --- writing
   /// Gives the batch its seqs, time and trees, makes it visible and queues it for the log. Returns when it is visible.
   /// An empty batch does nothing. kRetry: engine time passed batch.relied_expiry(); nothing was written. kOutOfMemory, kNoSpace
-  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB): nothing was written. May wait while the
+  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB, a key above kMaxKeyBytes, databases emptied very often): nothing was written. May wait while the
   /// write stall is on, unless the batch empties a database; kNoSpace if that stall cannot end because compactions fail.
   Status commit(WriteBatch& batch);
   /// As commit, for threads that must not wait: while the write stall holds the batch back nothing is written, the answer is kBusy

@@ -206,6 +206,21 @@ TEST_CASE("large values go through log, table, merge and restart unharmed") {
   CHECK(h.db->verify(0)->errors.empty());
 }
 
+TEST_CASE("a key that the log could not be read back with is refused, not committed") {
+  Harness h;
+  h.open();
+  h.put(0, std::string(kMaxKeyBytes, 'k'), "v");
+  WriteBatch batch;
+  SECTION("of a value") { batch.put(0, std::string(kMaxKeyBytes + 1, 'k'), "v"); }
+  SECTION("of a delete") { batch.del(0, std::string(kMaxKeyBytes + 1, 'k')); }
+  SECTION("of a range") { batch.delete_range(0, std::string(kMaxKeyBytes + 1, 'k'), ""); }
+  CHECK(h.db->commit(batch).code() == Code::kInvalidArgument);
+  h.db->write_log();
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(h.get(0, std::string(kMaxKeyBytes, 'k')) == "v");
+}
+
 TEST_CASE("an iterator sees its view, whatever happens meanwhile") {
   Harness h;
   h.open();
