@@ -241,7 +241,7 @@ struct DbImpl {
   void background_failed(const Status& status, const char* what);
   void heal();
   Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
-  void advance_time_mark();
+  void advance_time_mark() REQUIRES(tick_mutex_);
   void look_at_disk(const std::vector<TreeLoad>& loads);
   void relieve_log();
   void relieve_memory();
@@ -308,6 +308,7 @@ struct DbImpl {
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
   Mutex tick_mutex_;      ///< before all others; one tick at a time
+  bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
   Mutex pressure_mutex_;  ///< or an older measurement could replace a newer one
   Mutex flush_mutex_;
   Mutex manifest_mutex_;

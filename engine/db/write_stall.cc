@@ -362,6 +362,13 @@ void DbImpl::tick() {
 
 void DbImpl::advance_time_mark() {
   const Millis mark = time_.tick();
+  if (const bool refused = time_.step_refused(); refused != step_refused_) {
+    step_refused_ = refused;
+    say(refused ? Severity::kError : Severity::kInfo,
+        refused ? "the wall clock went forward by more than a day and is not followed: expiries and deadlines go by the time since "
+                  "then; if the clock is right, restart"
+                : "the wall clock is followed again");
+  }
   if (mark == 0 || !manifest_mutex_.try_lock()) return;
   VersionEdit edit;
   edit.time_mark = mark;

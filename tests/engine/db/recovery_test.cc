@@ -227,6 +227,23 @@ TEST_CASE("engine time does not go back over a crash, though the wall clock was 
   CHECK(h.db->now() >= last);
 }
 
+TEST_CASE("a wall clock that jumps forward by more than a day is not followed, and that is said once") {
+  Harness h;
+  h.open();
+  h.advance(1000);
+  const Millis before = h.db->now(), wall = h.clock.wall_ms();
+  h.clock.set_wall(wall + 3ull * 24 * 3600 * 1000);
+  for (int i = 0; i < 20; ++i) h.advance(1000);
+  CHECK(h.db->now() <= before + 25'000);
+  REQUIRE(h.events.warnings.size() == 1);
+  CHECK(h.events.heard("the wall clock went forward"));
+  h.clock.set_wall(wall + 20'000);
+  h.advance(1000);
+  h.clock.set_wall(wall + 3ull * 24 * 3600 * 1000);
+  h.advance(1000);
+  CHECK(h.events.warnings.size() == 2);
+}
+
 // Tree 0 has operations in the log only; tree 1 was flushed later, so that the manifest relies on larger seqs than those.
 TEST_CASE("a segment of the log that is missing is reported, whichever it is, though tables rely on later operations") {
   Settings settings = Harness::small();
