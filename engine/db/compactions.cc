@@ -13,6 +13,7 @@
 namespace ebbtide {
 namespace {
 constexpr std::uint64_t kFirstRetryNs = 500'000'000;
+constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
 constexpr std::uint64_t kLastRetryNs = 4'000'000'000;  // within the 5 s in which a disk that has room again must be noticed
 }  // namespace
 
@@ -241,11 +242,31 @@ void DbImpl::purge_obsolete() {
   }
   for (const TableFiles& f : files) {
     cache_->erase_file(f.data_file);
-    for (const std::string& name : {data_file_name(f.data_file), metadata_file_name(f.metadata_file)}) {
-      const Status status = fs_.unlink(join_path(settings_.dir, name));
-      if (!status.is_ok() && !status.is_not_found()) say(Severity::kWarning, "cannot remove a table: " + status.to_string());
-    }
+    remove_file(data_file_name(f.data_file));
+    remove_file(metadata_file_name(f.metadata_file));
   }
+}
+
+// What was deleted is in the file still: it must not stay because the system said no once.
+void DbImpl::remove_file(const std::string& name) {
+  const Status status = fs_.unlink(join_path(settings_.dir, name));
+  if (status.is_ok() || status.is_not_found()) return;
+  say(Severity::kWarning, "cannot remove a file, will try again: " + status.to_string());
+  MutexLock lock(obsolete_mutex_);
+  unremoved_.push_back(name);
+}
+
+void DbImpl::remove_unremoved() {
+  std::vector<std::string> names;
+  {
+    MutexLock lock(obsolete_mutex_);
+    if (unremoved_.empty() || clock_.mono_ns() - last_removal_ns_ < kRemovalRetryNs) return;
+    last_removal_ns_ = clock_.mono_ns();
+    names.swap(unremoved_);
+  }
+  submit(Priority::kHigh, [this, names = std::move(names)] {
+    for (const std::string& name : names) remove_file(name);
+  });
 }
 
 // By hand: flush, then merge all runs' files in the range into the oldest run's level. One merge does it, once nothing is in its

@@ -224,6 +224,8 @@ struct DbImpl {
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   void purge_obsolete();
+  void remove_file(const std::string& name);
+  void remove_unremoved();
   [[nodiscard]] std::vector<TreePtr> live_trees();
   void retire_tree(TreePtr tree);
   // write_stall.cc
@@ -279,6 +281,8 @@ struct DbImpl {
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
   Mutex obsolete_mutex_;
   std::vector<TableFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
+  std::vector<std::string> unremoved_ GUARDED_BY(obsolete_mutex_);  ///< names of files that could not be unlinked
+  std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
   ObsoleteSink obsolete_sink_;
   Epoch epoch_;
   EngineTime time_;

@@ -192,8 +192,8 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
 
 void DbImpl::unlink_tables(const std::vector<FileMeta>& tables) {
   for (const FileMeta& table : tables) {
-    (void)fs_.unlink(join_path(settings_.dir, data_file_name(table.data_file)));
-    (void)fs_.unlink(join_path(settings_.dir, metadata_file_name(table.metadata_file)));
+    remove_file(data_file_name(table.data_file));
+    remove_file(metadata_file_name(table.metadata_file));
   }
 }
 
@@ -231,10 +231,7 @@ SeqNum DbImpl::oldest_needed(const BuiltFlush* built, const DatabaseChanges& cha
 }
 
 void DbImpl::remove_old_segments() {
-  for (FileNum file : log_->take_segments_below(versions_->oldest_log())) {
-    const Status status = fs_.unlink(join_path(settings_.dir, log_file_name(file)));
-    if (!status.is_ok()) say(Severity::kWarning, "cannot remove a log segment: " + status.to_string());
-  }
+  for (FileNum file : log_->take_segments_below(versions_->oldest_log())) remove_file(log_file_name(file));
 }
 
 void DbImpl::schedule_database_changes() {

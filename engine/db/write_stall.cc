@@ -357,6 +357,7 @@ void DbImpl::tick() {
     obsolete = !obsolete_.empty();
   }
   if (obsolete) submit(Priority::kHigh, [this] { purge_obsolete(); });
+  remove_unremoved();
   tick_mutex_.unlock();
 }
 

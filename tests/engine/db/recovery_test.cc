@@ -244,6 +244,32 @@ TEST_CASE("a wall clock that jumps forward by more than a day is not followed, a
   CHECK(h.events.warnings.size() == 2);
 }
 
+TEST_CASE("a file that cannot be removed is removed later, without a restart") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 100; ++i) h.put(0, "key" + std::to_string(i), "deleted");
+  REQUIRE(h.db->flush(0).is_ok());
+  FileFault fault;
+  fault.ops = ops_of(FileOp::kUnlink);
+  fault.sticky = true;
+  h.faults->inject(fault);
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  h.settle();
+  h.advance(1000);
+  h.settle();
+  CHECK(h.paths(".data").size() == 1);
+  CHECK(h.events.heard("cannot remove a file"));
+  h.faults->clear_faults();
+  for (int i = 0; i < 15; ++i) {
+    h.advance(1000);
+    h.settle();
+  }
+  CHECK(h.paths(".data").empty());
+  CHECK(h.paths(".meta").empty());
+}
+
 // Tree 0 has operations in the log only; tree 1 was flushed later, so that the manifest relies on larger seqs than those.
 TEST_CASE("a segment of the log that is missing is reported, whichever it is, though tables rely on later operations") {
   Settings settings = Harness::small();
