@@ -323,6 +323,10 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
       map_database(a, std::move(fresh));
       continue;
     }
+    if (op.kind == OpKind::kSecondaryDelete) {
+      return Status::unsupported(settings_.dir + ": operation " + std::to_string(seq) +
+                                 " of the log is a secondary delete, which this version does not know");
+    }
     auto it = trees_.find(op.tree);
     if (it == trees_.end()) continue;  // dropped later on
     Tree& tree = *it->second;
