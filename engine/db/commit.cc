@@ -28,9 +28,9 @@ struct DbImpl::Inserts {
   };
   std::vector<Target> more;
   Target first{kNoTree, nullptr, StampMode::kWriteTime};
-  std::vector<std::pair<DatabaseId, Tree*>> remapped;  // for readers, when the batch shows
+  std::vector<std::pair<DatabaseId, Tree*>> remapped;    // for readers, when the batch shows
   std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // of the batch so far
-  SeqNum previous = 0;                                 // what visible_seq must be before this batch shows
+  SeqNum previous = 0;                                   // what visible_seq must be before this batch shows
 
   void add(const Target& t) {
     if (first.memtable == nullptr) {

@@ -311,9 +311,9 @@ struct DbImpl {
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
-  Mutex tick_mutex_;      ///< before all others; one tick at a time
+  Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
-  Mutex pressure_mutex_;  ///< or an older measurement could replace a newer one
+  Mutex pressure_mutex_;                               ///< or an older measurement could replace a newer one
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
   std::vector<TableFiles> disowned_

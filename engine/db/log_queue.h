@@ -81,8 +81,8 @@ class LogQueue {
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Ok, or why the log is bad.
   [[nodiscard]] Status status() const;
-  /// Begins the segment in which a failed log will go on, unless that was done before, and names it: so that an edit can say, before
-  /// the log goes on, that nothing older than this segment is needed.
+  /// Begins the segment in which a failed log will go on, unless that was done before, and names it: so that an edit can say,
+  /// before the log goes on, that nothing older than this segment is needed.
   Result<FileNum> prepare_restart();
   /// Everything up to last_seq is safe without the log: forget what is queued and go on in the prepared segment.
   void restart_after_failure(SeqNum last_seq);

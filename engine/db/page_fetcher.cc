@@ -76,8 +76,9 @@ void finish(Fetch& fetch) {
 void drop_duplicates(std::vector<PageMiss>* pages) {
   const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page); };
   std::sort(pages->begin(), pages->end(), [&](const PageMiss& a, const PageMiss& b) { return place(a) < place(b); });
-  pages->erase(std::unique(pages->begin(), pages->end(), [&](const PageMiss& a, const PageMiss& b) { return place(a) == place(b); }),
-               pages->end());
+  pages->erase(
+      std::unique(pages->begin(), pages->end(), [&](const PageMiss& a, const PageMiss& b) { return place(a) == place(b); }),
+      pages->end());
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 //
 // The log must continue without a gap: every operation has a seq, and each record begins where the one before ended. A torn end
 // of a segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows the oldest
-// segment that is needed, and seqs that it relies on: a log that begins later, or ends before the last of them, has lost something,
-// and opening says so instead of going on without it.
+// segment that is needed, and seqs that it relies on: a log that begins later, or ends before the last of them, has lost
+// something, and opening says so instead of going on without it.
 #include <algorithm>
 
 #include "base/coding.h"
@@ -92,12 +92,18 @@ Status DbImpl::open() {
   visible_seq_ = last_seq;
   TRY(remove_leftovers());
 
-  // The mark first: time must not stand still until the first tick.
+  // Before the first write: a mark, or time would stand still until the first tick; and where the log begins, or a log that is
+  // lost as a whole would not be missed.
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
-  TRY(versions_->commit(std::move(edit)));
-  time_.set_mark(versions_->time_mark());
+  if (!segments.empty()) edit.oldest_log = segments.front().file;
   TRY(start_log(std::move(segments), last_seq));
+  {
+    MutexLock manifest(manifest_mutex_);  // the log's thread ticks by now
+    if (!edit.oldest_log) edit.oldest_log = log_->oldest_needed(last_seq + 1);
+    TRY(versions_->commit(std::move(edit)));
+    time_.set_mark(versions_->time_mark());
+  }
 
   update_pressure();
   {
@@ -257,7 +263,11 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     if (end->valid_after) return Status::corruption(end->what + ", and what follows says that it was whole once");
     // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
     replay->torn = end->what;
-    if (end->valid_bytes == 0) return fs_.unlink(path);  // its creation was cut short
+    if (end->valid_bytes == 0) {
+      if (file == versions_->oldest_log())
+        return Status::corruption(path + ": has no header, but the manifest says that the log begins here");
+      return fs_.unlink(path);  // its creation was cut short
+    }
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
   }
   segments->push_back({file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes});

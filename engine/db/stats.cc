@@ -109,8 +109,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   }
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
-  const TreeShape shape =
-      view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  const TreeShape shape = view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
   info.pending_compaction_bytes = policy->debt_bytes(shape);
   return info;
 }

@@ -65,7 +65,7 @@ class RunView {
 /// The tables of a tree; shared between the TreeViews that differ only in memtables.
 struct TablesView {
   VersionPtr version;
-  std::vector<RunView> runs;  ///< newest first; runs without files are left out
+  std::vector<RunView> runs;       ///< newest first; runs without files are left out
   std::uint64_t memory_bytes = 0;  ///< of the open tables
   std::uint64_t file_bytes = 0;    ///< data and metadata
   int newest_level_runs = 0;       ///< runs of the level that the newest run lies in, those without files not counted

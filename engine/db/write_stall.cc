@@ -26,9 +26,9 @@ constexpr std::uint64_t kStopPollMs = 10;                     // when a batch th
 constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record holds less than 2 GiB
 // An emptied database leaves its tree behind, with a memtable, until the manifest was synced: no more than a few at a time.
 constexpr std::uint64_t kMaxPendingDrops = 64;
-constexpr std::uint32_t kMaxFlushes = 256;                    // in one batch, if there are not more databases than that
-constexpr std::uint64_t kHealNs = 2'000'000'000;              // well inside the promised 5 s
-constexpr std::uint64_t kReserveDivisor = 20;                 // 5 % of the disk stays free
+constexpr std::uint32_t kMaxFlushes = 256;        // in one batch, if there are not more databases than that
+constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
+constexpr std::uint64_t kReserveDivisor = 20;     // 5 % of the disk stays free
 
 // What the cache keeps, and what each kind of charge may have, however short memory is.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
@@ -102,8 +102,8 @@ Status DbImpl::await_drops() {
   return background_error_.is_ok() ? Status::ok() : Status::read_only(background_error_.to_string());
 }
 
-// For those who do not sleep here. Under a slowdown each batch gets the next free slot of a line that moves at the slowed rate, so
-// that however many clients wait, all together write no faster; the line is never longer than the longest wait.
+// For those who do not sleep here. Under a slowdown each batch gets the next free slot of a line that moves at the slowed rate,
+// so that however many clients wait, all together write no faster; the line is never longer than the longest wait.
 std::uint32_t DbImpl::wait_asked(const WriteBatch& batch, bool waited) {
   if (empties_database(batch)) return pending_drops_ > kMaxPendingDrops ? kStopPollMs : 0;
   const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
@@ -215,8 +215,7 @@ void DbImpl::update_pressure() {
     }
     const Tree::Debt& owed = debt_of(load);
     const auto debt = static_cast<double>(owed.debt_bytes);
-    const double soft =
-        std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes));
+    const double soft = std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes));
     if (debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
   }
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
@@ -366,9 +365,10 @@ void DbImpl::advance_time_mark() {
   if (const bool refused = time_.step_refused(); refused != step_refused_) {
     step_refused_ = refused;
     say(refused ? Severity::kError : Severity::kInfo,
-        refused ? "the wall clock went forward by more than a day and is not followed: expiries and deadlines go by the time since "
-                  "then; if the clock is right, restart"
-                : "the wall clock is followed again");
+        refused
+            ? "the wall clock went forward by more than a day and is not followed: expiries and deadlines go by the time since "
+              "then; if the clock is right, restart"
+            : "the wall clock is followed again");
   }
   if (mark == 0 || !manifest_mutex_.try_lock()) return;
   VersionEdit edit;

@@ -59,12 +59,13 @@ class Db {
   // --- writing
   /// Gives the batch its seqs, time and trees, makes it visible and queues it for the log. Returns when it is visible.
   /// An empty batch does nothing. kRetry: engine time passed batch.relied_expiry(); nothing was written. kOutOfMemory, kNoSpace
-  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB, a key above kMaxKeyBytes, databases emptied very often): nothing was written. May wait while the
-  /// write stall is on, unless the batch empties a database; kNoSpace if that stall cannot end because compactions fail.
+  /// (only for batches that add data), kReadOnly, kInvalidArgument (more than 1 GiB, a key above kMaxKeyBytes, databases emptied
+  /// very often): nothing was written. May wait while the write stall is on, unless the batch empties a database; kNoSpace if
+  /// that stall cannot end because compactions fail.
   Status commit(WriteBatch& batch);
-  /// As commit, for threads that must not wait: while the write stall holds the batch back nothing is written, the answer is kBusy
-  /// and `*wait_ms`, else 0, says after how many ms to try again. What a slowdown asks for is asked once a batch: `waited` says
-  /// that this one has waited, as long as it was told.
+  /// As commit, for threads that must not wait: while the write stall holds the batch back nothing is written, the answer is
+  /// kBusy and `*wait_ms`, else 0, says after how many ms to try again. What a slowdown asks for is asked once a batch: `waited`
+  /// says that this one has waited, as long as it was told.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
   /// Whether the write stall stops writes now. One load.
   [[nodiscard]] bool writes_stopped() const;
@@ -95,8 +96,9 @@ class Db {
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the
   /// page cache had it), and `done` will not be called: run again at once. False: fetcher threads read it and then call `done`,
-  /// once, from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet. What is fetched is charged to
-  /// memory() until the set is cleared and, for large values, the last pin is gone; without room there it is not fetched.
+  /// once, from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
+  /// What is fetched is charged to memory() until the set is cleared and, for large values, the last pin is gone; without room
+  /// there it is not fetched.
   [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done);
 
   // --- by hand

@@ -14,8 +14,8 @@
 
 namespace ebbtide {
 
-/// Thread-safe; a charge is two atomic additions. Whoever charges releases the same number of bytes under the same kind: once, and
-/// also when it fails later.
+/// Thread-safe; a charge is two atomic additions. Whoever charges releases the same number of bytes under the same kind: once,
+/// and also when it fails later.
 class MemoryAccount {
  public:
   enum class Kind : std::uint8_t {
