@@ -1,0 +1,212 @@
+#include "filter/monkey.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/invariant.h"
+#include "filter/bloom.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr double kLn2Squared = 0.480453013918201424667;
+
+/// ln p over bits as straight lines that flatten: p is convex, so that where -p' has a given value is unique.
+class ConvexCurve {
+ public:
+  /// The lower hull of `points`, (bits, ln p) from (0, 0) on.
+  explicit ConvexCurve(const std::vector<std::pair<double, double>>& points) {
+    for (const auto& point : points) {
+      while (knots_.size() > 1 && slope(knots_[knots_.size() - 2], knots_.back()) >= slope(knots_.back(), point))
+        knots_.pop_back();
+      knots_.push_back(point);
+    }
+  }
+
+  /// Where the hull first touches the points again: below it they lie above, and a filter is not worth what the hull says.
+  [[nodiscard]] double first_touch() const { return knots_[1].first; }
+
+  /// Bits at which -p' is `steepness` > 0: 0 if it is less already there, the curve's end if it is more even there.
+  [[nodiscard]] double bits_at(double steepness) const {
+    // The first line at whose end -p' has come down to it.
+    std::size_t low = 1, high = knots_.size();
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      if (fall(middle) * std::exp(knots_[middle].second) <= steepness) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    if (low == knots_.size()) return knots_.back().first;
+    const double over = std::log(fall(low) / steepness) + knots_[low - 1].second;
+    return knots_[low - 1].first + std::max(0.0, over / fall(low));
+  }
+
+ private:
+  static double slope(const std::pair<double, double>& a, const std::pair<double, double>& b) {
+    return (b.second - a.second) / (b.first - a.first);
+  }
+  /// -d ln p / d bits on the line that ends at a knot.
+  [[nodiscard]] double fall(std::size_t knot) const { return -slope(knots_[knot - 1], knots_[knot]); }
+
+  std::vector<std::pair<double, double>> knots_;
+};
+
+const ConvexCurve& convex(FilterCurve curve) {
+  static const ConvexCurve ideal({{0, 0}, {kMaxBitsPerKey, -kMaxBitsPerKey * kLn2Squared}});
+  static const ConvexCurve blocked = [] {
+    std::vector<std::pair<double, double>> points = {{0, 0}};
+    for (double bits = 0.25; bits <= kMaxBitsPerKey; bits += 0.25)
+      points.emplace_back(bits, std::log(expected_false_positive_rate(bits)));
+    return ConvexCurve(points);
+  }();
+  return curve == FilterCurve::kIdeal ? ideal : blocked;
+}
+
+double weight(const FilterRun& run) { return run.arrivals * run.pages_per_tile; }
+
+FilterAllocation finish(std::span<const FilterRun> runs, std::vector<double> bits, FilterCurve curve) {
+  FilterAllocation out;
+  out.bits_per_entry = std::move(bits);
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    out.false_positive_rates.push_back(false_positive_rate(curve, out.bits_per_entry[r]));
+    out.bits += static_cast<double>(runs[r].entries) * out.bits_per_entry[r];
+  }
+  out.lookup_pages = lookup_pages(runs, out.bits_per_entry, curve);
+  return out;
+}
+
+using Fixed = std::vector<std::optional<double>>;  // bits per entry that a run has whatever is spent on the others
+
+FilterAllocation solve(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve, const Fixed& fixed) {
+  const ConvexCurve& p = convex(curve);
+  std::vector<double> bits(runs.size(), 0);
+  const auto spend = [&](double mu) {
+    double sum = 0;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      const auto entries = static_cast<double>(runs[r].entries);
+      bits[r] = fixed[r] ? *fixed[r] : entries > 0 && weight(runs[r]) > 0 ? p.bits_at(mu * entries / weight(runs[r])) : 0;
+      sum += entries * bits[r];
+    }
+    return sum;
+  };
+  double most = 0;  // above this mu nobody gets any
+  for (const FilterRun& run : runs) {
+    ASSERT(run.pages_per_tile >= 1 && run.arrivals >= 0 && run.arrivals <= 1);
+    if (run.entries > 0) most = std::max(most, weight(run) / static_cast<double>(run.entries));
+  }
+  if (most == 0 || !(budget_bits > 0)) return finish(runs, std::vector<double>(runs.size(), 0), curve);
+  double low = std::log(most) - 80, high = std::log(most);  // ln mu: spends too much, spends nothing
+  if (spend(std::exp(low)) > budget_bits) {
+    for (int i = 0; i < 100; ++i) {
+      const double middle = (low + high) / 2;
+      (spend(std::exp(middle)) > budget_bits ? low : high) = middle;
+    }
+    spend(std::exp(high));
+  }
+  return finish(runs, std::move(bits), curve);
+}
+
+double entries_of(std::span<const FilterRun> runs) {
+  double sum = 0;
+  for (const FilterRun& run : runs) sum += static_cast<double>(run.entries);
+  return sum;
+}
+
+/// a of the runs of the last level (Eq. 13): misses there, of all lookups that come.
+double last_level_arrivals(const FullTree& tree) {
+  const double found = tree.mix / (tree.mix + 1);
+  if (!tree.tiering) return 1 - found;
+  return 1 - found * tree.size_ratio / (tree.size_ratio - 1) / 2;
+}
+
+}  // namespace
+
+double false_positive_rate(FilterCurve curve, double bits_per_entry) {
+  if (curve == FilterCurve::kBlocked) return expected_false_positive_rate(bits_per_entry);
+  return std::exp(-kLn2Squared * std::clamp(bits_per_entry, 0.0, kMaxBitsPerKey));
+}
+
+double bits_for_rate(FilterCurve curve, double rate) {
+  ASSERT(rate > 0);
+  if (rate >= 1) return 0;
+  double low = 0, high = kMaxBitsPerKey;
+  if (false_positive_rate(curve, high) >= rate) return high;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (false_positive_rate(curve, middle) > rate ? low : high) = middle;
+  }
+  return high;
+}
+
+double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve) {
+  ASSERT(runs.size() == bits_per_entry.size());
+  double sum = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    if (runs[r].entries > 0) sum += weight(runs[r]) * false_positive_rate(curve, bits_per_entry[r]);
+  }
+  return sum;
+}
+
+FilterAllocation allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve) {
+  Fixed fixed(runs.size());
+  FilterAllocation best = solve(runs, budget_bits, curve, fixed);
+  if (curve == FilterCurve::kIdeal) return best;
+  // One probe at least: a filter of less than a bit or so does less than its share, which the hull hides. Such a run does
+  // without, or gets a whole bit, if that is better. There is seldom more than one.
+  const double touch = convex(curve).first_touch();
+  const std::size_t tries = 2 * runs.size();  // what one run gives up may bring another one here
+  for (std::size_t i = 0; i < tries; ++i) {
+    const std::size_t r = i % runs.size();
+    if (fixed[r] || best.bits_per_entry[r] <= 0 || best.bits_per_entry[r] >= touch) continue;
+    std::optional<double> better;
+    for (const double bits : {0.0, touch}) {
+      fixed[r] = bits;
+      FilterAllocation other = solve(runs, budget_bits, curve, fixed);
+      if (other.bits > budget_bits * (1 + 1e-12) || other.lookup_pages >= best.lookup_pages) continue;
+      best = std::move(other);
+      better = bits;
+    }
+    fixed[r] = better;
+  }
+  return best;
+}
+
+FilterAllocation allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key, FilterCurve curve) {
+  return allocate_filters(runs, bits_per_key * entries_of(runs), curve);
+}
+
+FilterAllocation allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve) {
+  const double entries = entries_of(runs);
+  const double each = entries == 0 ? 0 : std::clamp(budget_bits / entries, 0.0, kMaxBitsPerKey);
+  return finish(runs, std::vector<double>(runs.size(), each), curve);
+}
+
+// With x = M ln(2)^2 / N, q = mu n_L and p_{L-i} = q / T^i, p_L = q / a: Eq. 4 says x = ln(T) / (T - 1) - ln q + (T - 1) / T ln
+// a. So the last level's filter is gone (q = a) at x = ln(T) / (T - 1) - ln(a) / T, and then the tree above it is one of N / T
+// entries, all of whose lookups miss.
+int unfiltered_levels(const FullTree& tree, double budget_bits) {
+  ASSERT(tree.size_ratio > 1 && tree.levels >= 1 && tree.entries > 0 && tree.mix >= 0);
+  const double t = tree.size_ratio, x = std::max(budget_bits, 0.0) * kLn2Squared / tree.entries;
+  if (x >= std::log(t) / (t - 1) - std::log(last_level_arrivals(tree)) / t) return 0;
+  int levels = 1;
+  for (double threshold = std::log(t) / (t - 1) / t; levels < tree.levels && x < threshold; threshold /= t) ++levels;
+  return levels;
+}
+
+double lookup_cost(const FullTree& tree, double budget_bits) {
+  const double t = tree.size_ratio, found = tree.mix / (tree.mix + 1);
+  const double x = std::max(budget_bits, 0.0) * kLn2Squared / tree.entries;
+  const double runs = tree.tiering ? t - 1 : 1;
+  const int without = unfiltered_levels(tree, budget_bits);
+  // R = q T / (T - 1) runs, with a = 1 where the last level has no filter.
+  const double scale = std::pow(t, t / (t - 1)) * runs / (t - 1);
+  if (without == 0) return scale * std::pow(last_level_arrivals(tree), (t - 1) / t) * std::exp(-x) + found;
+  const double filtered = without == tree.levels ? 0 : scale * std::exp(-x * std::pow(t, without));
+  const double last = tree.tiering ? (1 - found) * (t - 1) + found * t / 2 : 1;
+  return filtered + (without - 1) * runs + last;
+}
+
+}  // namespace ebbtide

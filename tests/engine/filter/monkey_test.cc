@@ -1,0 +1,227 @@
+// Filter memory by run: against Monkey's closed forms and its Algorithm 2, against moving bits about, and p(bits) against
+// filters.
+#include "filter/monkey.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "base/random.h"
+#include "filter/bloom.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr double kLn2Squared = 0.480453013918201424667;
+
+/// A full tree, smallest level first. The last level holds (T - 1) / T of `entries`.
+std::vector<FilterRun> full_tree(const FullTree& tree) {
+  std::vector<FilterRun> runs;
+  const double found = tree.mix / (tree.mix + 1), t = tree.size_ratio;
+  for (int level = 1; level <= tree.levels; ++level) {
+    const double entries = tree.entries * (t - 1) / t / std::pow(t, tree.levels - level);
+    const int count = tree.tiering ? static_cast<int>(t) - 1 : 1;
+    FilterRun run;
+    run.entries = static_cast<std::uint64_t>(std::llround(entries / count));
+    // Eq. 13: with tiering a key that is found is found after half of the last level's runs.
+    if (level == tree.levels) run.arrivals = tree.tiering ? 1 - found * t / (t - 1) / 2 : 1 - found;
+    runs.insert(runs.end(), static_cast<std::size_t>(count), run);
+  }
+  return runs;
+}
+
+/// Monkey's Algorithms 2 to 4: bits are moved between pairs of runs, in ever smaller amounts, while that helps.
+double algorithm_2(const std::vector<FilterRun>& runs, double budget) {
+  std::vector<double> bits(runs.size(), 0);
+  bits[0] = budget;
+  const auto rate = [&](std::size_t r, double b) { return std::exp(-b / static_cast<double>(runs[r].entries) * kLn2Squared); };
+  const auto total = [&] {
+    double sum = 0;
+    for (std::size_t r = 0; r < runs.size(); ++r) sum += rate(r, bits[r]);
+    return sum;
+  };
+  for (double delta = budget; delta >= 1;) {
+    bool moved = false;
+    const auto try_switch = [&](std::size_t to, std::size_t from) {
+      const double gain =
+          rate(to, bits[to]) + rate(from, bits[from]) - rate(to, bits[to] + delta) - rate(from, bits[from] - delta);
+      if (gain <= 0 || bits[from] - delta < 0) return;
+      bits[to] += delta;
+      bits[from] -= delta;
+      moved = true;
+    };
+    for (std::size_t i = 0; i + 1 < runs.size(); ++i) {
+      for (std::size_t j = i + 1; j < runs.size(); ++j) {
+        try_switch(i, j);
+        try_switch(j, i);
+      }
+    }
+    if (!moved) delta /= 2;
+  }
+  return total();
+}
+
+TEST_CASE("p(bits) is what the filters do", "[monkey]") {
+  Random random(5);
+  for (const double bits : {0.5, 1.0, 1.5, 2.0, 3.3, 5.0, 7.5, 10.0, 12.0}) {
+    constexpr std::uint64_t kKeys = 100'000, kQuestions = 1'000'000;
+    BloomBuilder builder(1);
+    for (std::uint64_t i = 0; i < kKeys; ++i) builder.add(0, random.next());
+    const std::string bytes = builder.build(bits, 0);
+    const BloomView view = *BloomView::parse(bytes);
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < kQuestions; ++i) wrong += view.candidates(random.next());
+    const double seen = static_cast<double>(wrong) / kQuestions;
+    // Blocks are whole, so that a filter has a little more than it was asked to.
+    const double real_bits = static_cast<double>(view.bits()) / kKeys;
+    const double noise = 4 * std::sqrt(seen / kQuestions);
+    INFO(bits << " bits, " << real_bits << " really");
+    CHECK(false_positive_rate(FilterCurve::kBlocked, real_bits) == Approx(seen).epsilon(0.04).margin(noise));
+  }
+}
+
+TEST_CASE("bits for a rate are the inverse", "[monkey]") {
+  for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
+    for (const double bits : {0.1, 0.5, 1.44, 4.0, 9.7, 20.0}) {
+      CHECK(bits_for_rate(curve, false_positive_rate(curve, bits)) == Approx(bits).epsilon(1e-6));
+    }
+    CHECK(bits_for_rate(curve, 1) == 0);
+    CHECK(bits_for_rate(curve, 1e-30) == kMaxBitsPerKey);
+    CHECK(false_positive_rate(curve, 0) == 1);
+  }
+}
+
+TEST_CASE("rates are in proportion to entries and inverse to pages and arrivals", "[monkey]") {
+  const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
+  const FilterAllocation a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
+  const auto& p = a.false_positive_rates;
+  for (const double rate : p) REQUIRE(rate < 1);
+  CHECK(p[1] / p[0] == Approx(10));
+  CHECK(p[1] / p[2] == Approx(4));
+  CHECK(p[3] / p[1] == Approx(2));
+  CHECK(p[4] / p[1] == Approx(10.0 / 8 * 4));
+  CHECK(a.bits == Approx(8.0 * 131'000));
+  double spent = 0;
+  for (std::size_t r = 0; r < runs.size(); ++r) spent += static_cast<double>(runs[r].entries) * a.bits_per_entry[r];
+  CHECK(spent == Approx(a.bits));
+}
+
+TEST_CASE("Eqs. 5 to 8 and 14 to 20: full trees", "[monkey]") {
+  for (const bool tiering : {false, true}) {
+    for (const double t : {2.0, 4.0, 10.0}) {
+      for (const double mix : {0.0, 0.5, 3.0}) {
+        // Levels enough that the paper's infinite sums are as good as finite ones.
+        const FullTree tree{t, t == 2 ? 16 : 9, 1e10, tiering, mix};
+        const std::vector<FilterRun> runs = full_tree(tree);
+        const double last = mix / (mix + 1);
+        for (const double bits : {0.02, 0.1, 0.3, 0.7, 1.5, 2.5, 5.0, 10.0}) {
+          INFO((tiering ? "tiering" : "leveling") << " T " << t << " v " << mix << " bits " << bits);
+          const FilterAllocation a = allocate_filters(runs, bits * tree.entries, FilterCurve::kIdeal);
+          // Found keys cost their page; what is before them in the last level is in its arrivals.
+          CHECK(a.lookup_pages + last == Approx(lookup_cost(tree, bits * tree.entries)).epsilon(0.01));
+          const int without = unfiltered_levels(tree, bits * tree.entries);
+          const std::size_t per_level = tiering ? static_cast<std::size_t>(t) - 1 : 1;
+          for (int level = tree.levels; level >= 1; --level) {
+            const double p = a.false_positive_rates[static_cast<std::size_t>(level - 1) * per_level];
+            if (level > tree.levels - without) CHECK(p > 0.95);
+            if (level < tree.levels - without && level > 1 &&
+                a.bits_per_entry[static_cast<std::size_t>(level - 2) * per_level] < 31) {
+              // Eqs. 5, 6, 16, 17: T times smaller a level up.
+              CHECK(p / a.false_positive_rates[static_cast<std::size_t>(level - 2) * per_level] == Approx(t).epsilon(0.01));
+            }
+          }
+        }
+      }
+    }
+  }
+  // Eq. 8's threshold: 1.44 bits an entry at T = 2.
+  const FullTree two{2, 16, 1e9, false, 0};
+  CHECK(unfiltered_levels(two, 1.45e9) == 0);
+  CHECK(unfiltered_levels(two, 1.43e9) == 1);
+  CHECK(unfiltered_levels(two, 0) == 16);
+  CHECK(lookup_cost(two, 0) == 16);
+  // T = 2 is the same tree under tiering as under leveling, when nothing is found.
+  CHECK(lookup_cost({2, 16, 1e9, true, 0}, 5e9) == Approx(lookup_cost(two, 5e9)));
+}
+
+TEST_CASE("Algorithm 2 finds the same, for runs of any size", "[monkey]") {
+  Random random(11);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<FilterRun> runs(2 + random.uniform(5));
+    double entries = 0;
+    for (FilterRun& run : runs) {
+      run.entries = 100 + random.uniform(std::uint64_t{1} << (8 + random.uniform(8)));
+      entries += static_cast<double>(run.entries);
+    }
+    const double budget = entries * (0.5 + 9 * random.fraction());
+    const double found = algorithm_2(runs, budget);
+    const double ours = allocate_filters(runs, budget, FilterCurve::kIdeal).lookup_pages;
+    CHECK(ours <= found * (1 + 1e-9));
+    CHECK(ours == Approx(found).epsilon(0.005).margin(1e-6));
+  }
+}
+
+TEST_CASE("no bits moved between two runs make real filters better", "[monkey]") {
+  Random random(17);
+  for (int round = 0; round < 50; ++round) {
+    std::vector<FilterRun> runs(2 + random.uniform(6));
+    for (FilterRun& run : runs) {
+      run.entries = 100 + random.uniform(1'000'000);
+      run.pages_per_tile = static_cast<double>(1 + random.uniform(8));
+      run.arrivals = 0.1 + 0.9 * random.fraction();
+    }
+    const double per_key = 2 + 12 * random.fraction();
+    const FilterAllocation a = allocate_filters_per_key(runs, per_key);
+    double budget = 0;
+    for (const FilterRun& run : runs) budget += per_key * static_cast<double>(run.entries);
+    CHECK(a.bits <= budget * (1 + 1e-9));
+    CHECK(a.bits > budget * (1 - 1e-6));
+    for (std::size_t from = 0; from < runs.size(); ++from) {
+      for (std::size_t to = 0; to < runs.size(); ++to) {
+        const double moved = static_cast<double>(std::min(runs[from].entries, runs[to].entries)) / 4;
+        std::vector<double> bits = a.bits_per_entry;
+        bits[from] -= moved / static_cast<double>(runs[from].entries);
+        bits[to] += moved / static_cast<double>(runs[to].entries);
+        if (from == to || bits[from] < 0 || bits[to] > kMaxBitsPerKey) continue;
+        // Real filters have whole numbers of probes: their p is convex but for some thousandths, and below a bit not at all.
+        CHECK(lookup_pages(runs, bits, FilterCurve::kBlocked) > a.lookup_pages * 0.99);
+      }
+    }
+    CHECK(a.lookup_pages <= allocate_uniform(runs, budget).lookup_pages * (1 + 1e-6));
+  }
+}
+
+TEST_CASE("budgets and runs at their ends", "[monkey]") {
+  const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
+  for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
+    const FilterAllocation none = allocate_filters(runs, 0, curve);
+    CHECK(none.bits_per_entry == std::vector<double>{0, 0, 0, 0});
+    CHECK(none.lookup_pages == 3);
+    CHECK(none.bits == 0);
+    CHECK(allocate_filters(runs, -5, curve).bits == 0);
+    const FilterAllocation all = allocate_filters(runs, 1e12, curve);
+    CHECK(all.bits_per_entry == std::vector<double>{kMaxBitsPerKey, 0, 0, kMaxBitsPerKey});
+    const FilterAllocation few = allocate_filters(runs, 100, curve);  // a tenth of a bit for the first
+    CHECK(few.bits_per_entry[0] == Approx(0.1));
+    CHECK(few.bits_per_entry[3] == 0);
+    CHECK(allocate_filters({}, 100, curve).lookup_pages == 0);
+  }
+  CHECK(allocate_uniform(runs, 60'000 * 40.0).bits_per_entry[0] == kMaxBitsPerKey);
+  CHECK(allocate_uniform({}, 10).bits == 0);
+}
+
+TEST_CASE("more memory never reads more, fractions of a bit count", "[monkey]") {
+  const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
+  double last = 1e9;
+  for (double bits = 0.1; bits < 12; bits += 0.1) {
+    const FilterAllocation a = allocate_filters_per_key(runs, bits);
+    CHECK(a.lookup_pages < last);
+    last = a.lookup_pages;
+  }
+  // The promise of the paper, at ten bits: less than half of what the same memory does spread evenly over four levels.
+  const FilterAllocation monkey = allocate_filters_per_key(runs, 10), even = allocate_uniform(runs, monkey.bits);
+  CHECK(monkey.lookup_pages < even.lookup_pages / 2);
+}
+
+}  // namespace
+}  // namespace ebbtide
