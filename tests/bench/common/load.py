@@ -27,7 +27,8 @@ def arguments_of(port, **options):
 def run(server, what, on_interval=None, **options):
     """One run of bench_load against a server: its summary, with the time line under "intervals".
 
-    on_interval(interval) is called as each one ends. Errors in replies end the program: no figure of theirs would mean anything.
+    on_interval(interval) is called as each one ends. Errors in replies end the program: no figure of theirs would mean anything. So do,
+    with verify, values of other keys and keys that are not found.
     """
     ticker = report.Ticker(f"{server.name}, {what}")
     intervals, summary = [], None
@@ -54,6 +55,8 @@ def run(server, what, on_interval=None, **options):
         raise SystemExit(
             f"{server.name}, {what}: {summary['errors']} error replies ({summary['first_error']}), {summary['wrong']} wrong values; {' '.join(command)}"
         )
+    if options.get("verify") and summary["misses"] and not options.get("absent"):
+        raise SystemExit(f"{server.name}, {what}: {summary['misses']} GETs did not find a key that was written; {' '.join(command)}")
     return {**summary, "intervals": intervals}
 
 
