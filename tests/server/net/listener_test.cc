@@ -57,6 +57,7 @@ struct Fixture {
 
 TEST_CASE("with no file descriptor left the listener does not spin, and goes on when there is one") {
   Fixture f;
+  f.io.poll();  // the sanitizer's check of the types met here needs descriptors the first time
   const int client = connect_to(f.listener->port());
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
