@@ -68,6 +68,11 @@ struct Ctx {
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
   [[nodiscard]] Strings strings() { return Strings(view, batch, counts); }
+  /// Another database at the moment of this run, for COPY and MOVE. Only on a loop thread, in a command with kLockAll: the view
+  /// is taken now, and must not be later than what its client waits for.
+  [[nodiscard]] ReadView view_of(DatabaseId database) const {
+    return database == view.database() ? view : env.db->view(database, now, view.mode(), view.misses());
+  }
   /// Of argument `i` if it was received as one, else null.
   [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
 };

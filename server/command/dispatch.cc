@@ -263,7 +263,7 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   while (status.is_not_resident()) {
     reply.rollback(mark);
     waiting = static_cast<Waiting*>(pending.continuation.get());
-    const bool may_leave = !command->spec->has(kWrite);
+    const bool may_leave = !command->spec->has(kWrite | kMayReplicate);
     if (may_leave && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kFetchRounds)
       return start_offload(pending, prepared);
     if (!fetch_pages(pending)) return;
@@ -291,7 +291,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     batch_.clear();
     // Held from before the view is taken until the commit is visible.
     std::optional<KeyLocks::Guard> lock;
-    if (spec.has(kWrite) && env_.locks->enabled()) {
+    if (spec.has(kWrite | kMayReplicate) && env_.locks->enabled()) {
       spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
     }
     const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;

@@ -45,6 +45,8 @@ enum CommandFlags : std::uint32_t {
   kLockAll = 1u << 26,      ///< no key command may be between its read and its write while this one runs
   kLong = 1u << 28,         ///< with kOffload: unbounded; runs on threads that short work does not wait for
   kReplySynced = 1u << 27,  ///< the reply leaves after the log is synced past the batch, in every fsync mode
+  /// A command that only reads by what it means, but may write: PFCOUNT keeps what it has computed. It holds its keys' locks.
+  kMayReplicate = 1u << 29,
 };
 
 /// Where the keys are among the arguments (argument 0 is the name). first = 0: none. last = 0: the same as first; negative:
@@ -83,7 +85,7 @@ constexpr int exactly(int arguments) { return arguments; }
 constexpr int at_least(int arguments) { return -arguments; }
 
 /// Families, as COMMAND DOCS names them; kExtension is this server's own ("ebbtide").
-enum class Group : std::uint8_t { kConnection, kString, kGeneric, kServer, kExtension };
+enum class Group : std::uint8_t { kConnection, kString, kGeneric, kServer, kExtension, kBitmap, kHyperLogLog };
 
 /// One argument in COMMAND DOCS; redis-cli makes its hints from these.
 struct ArgDoc {
@@ -96,6 +98,7 @@ struct ArgDoc {
   std::uint8_t flags = 0;
   std::string_view since = {};
   std::span<const ArgDoc> arguments = {};  ///< of kOneOf and kBlock
+  std::uint8_t key_spec = 0;               ///< of kKey: which of the command's key specifications
 };
 
 struct CommandSpec {
@@ -111,7 +114,9 @@ struct CommandSpec {
   std::span<const ArgDoc> arguments = {};
   std::span<const CommandSpec> subcommands = {};
   std::string_view container = {};  ///< name of the container, of a subcommand
-  std::string_view extra_acl = {};  ///< categories that do not follow from flags and group, e.g. "@connection"
+  std::string_view extra_acl = {};  ///< categories that do not follow from flags and group; generic: in place of @keyspace
+  /// Where not all keys are treated alike: each part of `keys`, which spans them all, with its own access. For COMMAND INFO.
+  std::span<const KeySpec> key_specs = {};
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {

@@ -111,6 +111,10 @@ std::string_view group_name(Group group) {
       return "server";
     case Group::kExtension:
       return "ebbtide";
+    case Group::kBitmap:
+      return "bitmap";
+    case Group::kHyperLogLog:
+      return "hyperloglog";
   }
   return "";
 }
@@ -120,7 +124,9 @@ std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   if (spec.has(kWrite)) out.push_back("@write");
   if (spec.has(kReadOnly)) out.push_back("@read");
   if (spec.group == Group::kString) out.push_back("@string");
-  if (spec.group == Group::kGeneric) out.push_back("@keyspace");
+  if (spec.group == Group::kBitmap) out.push_back("@bitmap");
+  if (spec.group == Group::kHyperLogLog) out.push_back("@hyperloglog");
+  if (spec.group == Group::kGeneric && spec.run != nullptr && spec.extra_acl.empty()) out.push_back("@keyspace");
   if (spec.has(kAdmin)) out.push_back("@admin");
   if (spec.has(kAdmin | kDangerous)) out.push_back("@dangerous");
   if (spec.group == Group::kConnection) out.push_back("@connection");

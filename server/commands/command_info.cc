@@ -57,9 +57,7 @@ void reply_flags(Reply& reply, std::uint32_t flags, std::span<const FlagName> na
 /// Relative to the first key, as key specifications count: 0 is the first key itself.
 int relative_last(const KeySpec& keys) { return keys.last == 0 ? 0 : keys.last < 0 ? keys.last : keys.last - keys.first; }
 
-void reply_key_specs(Reply& reply, const KeySpec& keys) {
-  if (keys.first == 0) return reply.array(0);
-  reply.array(1);
+void reply_key_spec(Reply& reply, const KeySpec& keys) {
   reply.map(3);
   reply.bulk("flags");
   reply_flags(reply, keys.access, kAccessNames);
@@ -85,6 +83,13 @@ void reply_key_specs(Reply& reply, const KeySpec& keys) {
   reply.integer(0);
 }
 
+void reply_key_specs(Reply& reply, const CommandSpec& spec) {
+  if (spec.keys.first == 0) return reply.array(0);
+  const std::span<const KeySpec> parts = spec.key_specs.empty() ? std::span(&spec.keys, 1) : spec.key_specs;
+  reply.array(parts.size());
+  for (const KeySpec& part : parts) reply_key_spec(reply, part);
+}
+
 void reply_info(Ctx& ctx, const Command& command) {
   const CommandSpec& spec = *command.spec;
   Reply& reply = ctx.reply;
@@ -99,7 +104,7 @@ void reply_info(Ctx& ctx, const Command& command) {
   reply.set(categories.size());
   for (const Bytes category : categories) reply.simple(category);
   reply.array(0);  // tips
-  reply_key_specs(reply, spec.keys);
+  reply_key_specs(reply, spec);
   reply.array(spec.subcommands.size());
   for (std::size_t i = 0; i < spec.subcommands.size(); ++i) reply_info(ctx, ctx.env.table->all()[command.first_subcommand + i]);
 }
@@ -168,7 +173,7 @@ void reply_arguments(Reply& reply, std::span<const ArgDoc> arguments) {
     if (!container) reply_text(reply, "display_text", argument.name);
     if (argument.type == ArgDoc::Type::kKey) {
       reply.bulk("key_spec_index");
-      reply.integer(0);
+      reply.integer(argument.key_spec);
     }
     if (!argument.token.empty()) reply_text(reply, "token", argument.token);
     if (!argument.since.empty()) reply_text(reply, "since", argument.since);
@@ -285,6 +290,14 @@ Status command_getkeys(Ctx& ctx) {
   return Status::ok();
 }
 
+/// What a command of `argc` arguments does to the key at `position`.
+std::uint16_t access_to(const CommandSpec& spec, int argc, int position) {
+  for (const KeySpec& part : spec.key_specs) {
+    if (position >= part.first && position <= part.last_of(argc)) return part.access;
+  }
+  return spec.keys.access;
+}
+
 Status command_getkeysandflags(Ctx& ctx) {
   const Command* command = nullptr;
   TRY_ASSIGN(positions, key_positions(ctx, &command));
@@ -292,7 +305,7 @@ Status command_getkeysandflags(Ctx& ctx) {
   for (const std::size_t i : positions) {
     ctx.reply.array(2);
     ctx.reply.bulk(ctx.arg(i));
-    reply_flags(ctx.reply, command->spec->keys.access, kAccessNames);
+    reply_flags(ctx.reply, access_to(*command->spec, static_cast<int>(ctx.argc()) - 2, static_cast<int>(i) - 2), kAccessNames);
   }
   return Status::ok();
 }
