@@ -4,11 +4,19 @@
 #include <string>
 #include <utility>
 
+#include "store/numbers.h"
+
 namespace ebbtide {
 
 Status wrong_type() { return Status::invalid_argument("WRONGTYPE Operation against a key holding the wrong kind of value"); }
 
 Status string_too_long() { return Status::invalid_argument("ERR string exceeds maximum allowed size (proto-max-bulk-len)"); }
+
+Bytes string_encoding(Bytes value) {
+  constexpr std::size_t kMaxIntegerBytes = 20, kMaxEmbeddedBytes = 44;
+  if (value.size() <= kMaxIntegerBytes && parse_integer(value)) return "int";
+  return value.size() <= kMaxEmbeddedBytes ? "embstr" : "raw";
+}
 
 Status Strings::find(const LookupKey& key, std::optional<Found>* found) const {
   Status status = view_.get(key, &found->emplace());
@@ -61,6 +69,13 @@ void Strings::modify(const LookupKey& key, const std::optional<Found>& old, Byte
     options.expiry = old->expiry;
   }
   batch_.put(view_.database(), key.key, value, options);
+}
+
+void Strings::put_copy(const LookupKey& key, const Found& source) {
+  WriteBatch::PutOptions options;
+  options.stamp = source.stamp;
+  options.expiry = source.expiry;
+  batch_.put(view_.database(), key.key, source.value, options);
 }
 
 void Strings::set_expiry(const LookupKey& key, const Found& old, Millis expiry) {

@@ -19,6 +19,9 @@ Status wrong_type();
 inline constexpr std::size_t kMaxStringBytes = kMaxValueBytes;
 Status string_too_long();
 
+/// How Redis would keep a value that was just set: "int", "embstr" or "raw".
+Bytes string_encoding(Bytes value);
+
 /// Keyspace hits and misses as Redis counts them: look-ups of commands that only read.
 struct ReadCounts {
   std::uint64_t hits = 0, misses = 0;
@@ -42,6 +45,8 @@ class Strings {
   void set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr);
   /// A new value for an entry that was read, or for none; keeps expiry and stamp of the old one.
   void modify(const LookupKey& key, const std::optional<Found>& old, Bytes value);
+  /// What was read at another key, or in another database, with its expiry and stamp, in place of whatever is there.
+  void put_copy(const LookupKey& key, const Found& source);
   /// A new expiry (0 = never) for an entry that was read; value and stamp stay.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
   /// Deletes an entry that was read.

@@ -1,0 +1,167 @@
+#include "store/bits.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+std::uint64_t load_word(const char* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, kWord);
+  return word;
+}
+
+unsigned char byte_at(Bytes value, std::uint64_t i) { return static_cast<unsigned char>(value[i]); }
+
+/// The bits of byte `i` that lie in [first, last].
+unsigned mask_of(std::uint64_t i, std::uint64_t first, std::uint64_t last) {
+  unsigned mask = 0xff;
+  if (i == first / 8) mask &= 0xffu >> (first % 8);
+  if (i == last / 8) mask &= 0xff00u >> (last % 8 + 1);
+  return mask & 0xff;
+}
+
+std::uint64_t count_bytes(const char* at, std::size_t n) {
+  std::uint64_t count = 0;
+  for (; n >= kWord; at += kWord, n -= kWord) count += static_cast<std::uint64_t>(std::popcount(load_word(at)));
+  for (; n > 0; ++at, --n) count += static_cast<std::uint64_t>(std::popcount(static_cast<unsigned char>(*at)));
+  return count;
+}
+
+/// The greatest number that the field holds; the least signed one is -max_of(type) - 1.
+std::uint64_t max_of(BitfieldType type) { return (std::uint64_t{1} << (type.is_signed ? type.bits - 1 : type.bits)) - 1; }
+
+/// The lowest bits of a number as the field's value.
+std::int64_t truncated(BitfieldType type, std::uint64_t number) {
+  const unsigned unused = 64 - type.bits;
+  const std::uint64_t high = number << unused;
+  return type.is_signed ? static_cast<std::int64_t>(high) >> unused : static_cast<std::int64_t>(high >> unused);
+}
+
+enum class Fit : std::uint8_t { kFits, kAbove, kBelow };
+
+std::optional<std::int64_t> resolve(BitfieldType type, Fit fit, std::uint64_t exact, BitOverflow overflow) {
+  if (fit == Fit::kFits || overflow == BitOverflow::kWrap) return truncated(type, exact);
+  if (overflow == BitOverflow::kFail) return std::nullopt;
+  if (fit == Fit::kAbove) return static_cast<std::int64_t>(max_of(type));
+  return type.is_signed ? -static_cast<std::int64_t>(max_of(type)) - 1 : 0;
+}
+
+}  // namespace
+
+bool get_bit(Bytes value, std::uint64_t position) {
+  const std::uint64_t byte = position / 8;
+  return byte < value.size() && (byte_at(value, byte) >> (7 - position % 8) & 1) != 0;
+}
+
+void set_bit(std::string* value, std::uint64_t position, bool bit) {
+  char& byte = (*value)[position / 8];
+  const unsigned mask = 0x80u >> (position % 8);
+  const unsigned old = static_cast<unsigned char>(byte);
+  byte = static_cast<char>(bit ? old | mask : old & ~mask);
+}
+
+std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last) {
+  const std::uint64_t first_byte = first / 8, last_byte = last / 8;
+  std::uint64_t count = count_bytes(value.data() + first_byte, last_byte - first_byte + 1);
+  const auto outside = [&](std::uint64_t i) {
+    return static_cast<std::uint64_t>(std::popcount(byte_at(value, i) & (~mask_of(i, first, last) & 0xffu)));
+  };
+  count -= outside(first_byte);
+  if (last_byte != first_byte) count -= outside(last_byte);
+  return count;
+}
+
+std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit) {
+  // What is looked for becomes 1, so that the answer is the number of leading zeros.
+  const std::uint64_t skipped = bit ? 0 : std::numeric_limits<std::uint64_t>::max();
+  const std::uint64_t last_byte = last / 8;
+  for (std::uint64_t i = first / 8; i <= last_byte; ++i) {
+    while (i > first / 8 && i + kWord <= last_byte && load_word(value.data() + i) == skipped) i += kWord;
+    const unsigned wanted = (byte_at(value, i) ^ static_cast<unsigned>(skipped & 0xff)) & mask_of(i, first, last);
+    if (wanted != 0) return i * 8 + static_cast<std::uint64_t>(std::countl_zero(static_cast<unsigned char>(wanted)));
+  }
+  return std::nullopt;
+}
+
+std::string combine_bits(BitOp op, std::span<const Bytes> values) {
+  std::size_t longest = 0;
+  for (const Bytes value : values) longest = std::max(longest, value.size());
+  std::string out(values.front());
+  out.resize(longest, '\0');
+  if (op == BitOp::kNot) {
+    for (char& c : out) c = static_cast<char>(~c);
+    return out;
+  }
+  for (const Bytes value : values.subspan(1)) {
+    const auto each = [&](auto combine) {
+      for (std::size_t i = 0; i < value.size(); ++i) out[i] = static_cast<char>(combine(out[i], value[i]));
+    };
+    if (op == BitOp::kAnd) {
+      each([](char a, char b) { return a & b; });
+      std::fill(out.begin() + static_cast<std::ptrdiff_t>(value.size()), out.end(), '\0');
+    } else if (op == BitOp::kOr) {
+      each([](char a, char b) { return a | b; });
+    } else {
+      each([](char a, char b) { return a ^ b; });
+    }
+  }
+  return out;
+}
+
+std::optional<BitfieldType> parse_bitfield_type(Bytes text) {
+  if (text.empty() || (text[0] != 'i' && text[0] != 'u')) return std::nullopt;
+  const bool is_signed = text[0] == 'i';
+  const auto bits = parse_integer(text.substr(1));
+  if (!bits || *bits < 1 || *bits > (is_signed ? 64 : 63)) return std::nullopt;
+  return BitfieldType{.is_signed = is_signed, .bits = static_cast<unsigned>(*bits)};
+}
+
+std::int64_t get_field(Bytes value, BitfieldType type, std::uint64_t position) {
+  // At most nine bytes hold it: the first eight as one number, and the rest of the ninth behind it.
+  const std::uint64_t byte = position / 8;
+  const unsigned skip = position % 8;
+  std::uint64_t high = 0;
+  for (unsigned i = 0; i < 8; ++i) high = high << 8 | (byte + i < value.size() ? byte_at(value, byte + i) : 0);
+  high <<= skip;
+  if (skip != 0 && byte + 8 < value.size()) high |= static_cast<std::uint64_t>(byte_at(value, byte + 8)) >> (8 - skip);
+  return truncated(type, high >> (64 - type.bits));
+}
+
+void set_field(std::string* value, BitfieldType type, std::uint64_t position, std::int64_t number) {
+  const auto bits = static_cast<std::uint64_t>(number);
+  for (unsigned i = 0; i < type.bits; ++i) set_bit(value, position + i, (bits >> (type.bits - 1 - i) & 1) != 0);
+}
+
+std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, BitOverflow overflow) {
+  const auto exact = static_cast<std::uint64_t>(number);
+  Fit fit = Fit::kFits;
+  const auto max = static_cast<std::int64_t>(max_of(type));
+  if (!type.is_signed) {
+    if (exact > max_of(type)) fit = Fit::kAbove;
+  } else if (number > max || (type.bits < 64 && number < max - std::numeric_limits<std::int64_t>::max())) {
+    // The second: where `max - number` overflows, Redis takes a number far below for one above, and so do we.
+    fit = Fit::kAbove;
+  } else if (number < -max - 1) {
+    fit = Fit::kBelow;
+  }
+  return resolve(type, fit, exact, overflow);
+}
+
+std::optional<std::int64_t> add_to_field(BitfieldType type, std::int64_t number, std::int64_t increment, BitOverflow overflow) {
+  __extension__ using Wide = __int128;
+  const Wide max = static_cast<Wide>(max_of(type));
+  const Wide min = type.is_signed ? -max - 1 : 0;
+  const Wide exact = static_cast<Wide>(number) + increment;
+  const Fit fit = exact > max ? Fit::kAbove : exact < min ? Fit::kBelow : Fit::kFits;
+  return resolve(type, fit, static_cast<std::uint64_t>(exact), overflow);
+}
+
+}  // namespace ebbtide

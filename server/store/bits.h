@@ -1,0 +1,49 @@
+// Strings as rows of bits: bit 0 is the highest bit of the first byte, and beyond the end all bits are 0.
+//
+// The arithmetic of SETBIT, BITCOUNT, BITPOS, BITOP and BITFIELD, without keys and replies. Positions are in bits unless a name
+// says bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+[[nodiscard]] bool get_bit(Bytes value, std::uint64_t position);
+/// Needs position < 8 * value->size().
+void set_bit(std::string* value, std::uint64_t position, bool bit);
+
+/// How many bits of [first, last] are 1. Needs first <= last < 8 * value.size().
+std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last);
+/// The first position in [first, last] that holds `bit`. Needs first <= last < 8 * value.size().
+std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit);
+
+enum class BitOp : std::uint8_t { kAnd, kOr, kXor, kNot };
+/// As long as the longest value; shorter ones go on with 0. kNot takes one value.
+std::string combine_bits(BitOp op, std::span<const Bytes> values);
+
+/// An integer of 1 to 64 bits (unsigned: to 63) in a row of bits, the highest bit first; signed ones are two's complement.
+struct BitfieldType {
+  bool is_signed = false;
+  unsigned bits = 0;
+};
+/// "i8", "u63". nullopt for anything else.
+std::optional<BitfieldType> parse_bitfield_type(Bytes text);
+
+enum class BitOverflow : std::uint8_t { kWrap, kSaturate, kFail };
+
+/// The field at `position`; what lies beyond the end reads as 0.
+std::int64_t get_field(Bytes value, BitfieldType type, std::uint64_t position);
+/// Needs position + type.bits <= 8 * value->size(). Of `number` only the lowest bits are kept.
+void set_field(std::string* value, BitfieldType type, std::uint64_t position, std::int64_t number);
+/// `number` as the field can hold it; nullopt if it does not fit and `overflow` is kFail. As Redis does it, the number counts as
+/// unsigned for an unsigned field: a negative one is too large.
+std::optional<std::int64_t> fit_field(BitfieldType type, std::int64_t number, BitOverflow overflow);
+/// The sum of a field's `number` and `increment` in the same way.
+std::optional<std::int64_t> add_to_field(BitfieldType type, std::int64_t number, std::int64_t increment, BitOverflow overflow);
+
+}  // namespace ebbtide

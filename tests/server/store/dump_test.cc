@@ -1,0 +1,163 @@
+// DUMP's form against payloads of redis-server 7.0.15, and against everything that is not one.
+#include "store/dump.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+namespace {
+
+std::string with_footer(std::string body, unsigned version = 10) {
+  body.push_back(static_cast<char>(version));
+  body.push_back(static_cast<char>(version >> 8));
+  std::uint64_t crc = crc64(body);
+  for (int i = 0; i < 8; ++i, crc >>= 8) body.push_back(static_cast<char>(crc));
+  return body;
+}
+
+std::optional<std::string> load(const std::string& body) {
+  const std::string payload = with_footer(std::string(1, '\0') + body);
+  REQUIRE(dump_is_sound(payload));
+  return load_string(payload);
+}
+
+std::string body_of(Bytes value) {
+  const std::string payload = dump_string(value);
+  REQUIRE(dump_is_sound(payload));
+  CHECK(load_string(payload) == std::string(value));
+  return payload.substr(1, payload.size() - 11);
+}
+
+}  // namespace
+
+TEST_CASE("dump: the checksum") {
+  CHECK(crc64("") == 0);
+  CHECK(crc64("123456789") == 0xe9c6d914c4b8d9ca);
+  // Whole words and what is left of them go different ways.
+  CHECK(crc64("This is a test of the emergency broadcast system.") == 0x42153dc5db99540f);
+}
+
+TEST_CASE("dump: integers and lengths take the fewest bytes") {
+  CHECK(body_of("0") == std::string("\xc0\x00", 2));
+  CHECK(body_of("-128") == "\xc0\x80");
+  CHECK(body_of("128") == std::string("\xc1\x80\x00", 3));
+  CHECK(body_of("-32769") == "\xc2\xff\x7f\xff\xff");
+  CHECK(body_of("2147483647") == "\xc2\xff\xff\xff\x7f");
+  CHECK(body_of("2147483648") ==
+        "\x0a"
+        "2147483648");
+  CHECK(body_of("007") ==
+        "\x03"
+        "007");
+  CHECK(body_of("") == std::string(1, '\0'));
+  CHECK(body_of(std::string(63, 'a')) == "\x3f" + std::string(63, 'a'));
+  CHECK(body_of(std::string(64, 'a')) == "\x40\x40" + std::string(64, 'a'));
+  CHECK(body_of(std::string(16384, 'a')) == std::string("\x80\x00\x00\x40\x00", 5) + std::string(16384, 'a'));
+  CHECK(dump_string("x").substr(3, 2) == std::string("\x0b\x00", 2));
+}
+
+TEST_CASE("dump: Redis's own payloads are read") {
+  // DUMP of 60 times 'a': LZF.
+  CHECK(load(std::string("\xc3\x09\x3c\x01"
+                         "aa"
+                         "\xe0\x2f\x00\x01"
+                         "aa",
+                         12)) == std::string(60, 'a'));
+  CHECK(load(std::string("\xc3\x09\x3c\x01"
+                         "aa"
+                         "\xe0\x2f\x00\x01"
+                         "a",
+                         11)) == std::nullopt);
+  CHECK(load(std::string("\x81\x00\x00\x00\x00\x00\x00\x00\x03"
+                         "abc",
+                         12)) == "abc");
+}
+
+TEST_CASE("dump: what is not sound, and what is sound and wrong") {
+  CHECK(!dump_is_sound(""));
+  CHECK(!dump_is_sound(std::string(9, '\0')));
+  const std::string good = dump_string("hello");
+  CHECK(dump_is_sound(good));
+  for (std::size_t i = 0; i < good.size(); ++i) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 1);
+    CHECK(!dump_is_sound(bad));
+  }
+  CHECK(dump_is_sound(with_footer(std::string("\x00\x01"
+                                              "a",
+                                              3),
+                                  1)));
+  CHECK(!dump_is_sound(with_footer(std::string("\x00\x01"
+                                               "a",
+                                               3),
+                                   kRdbVersion + 1)));
+
+  CHECK(load("") == std::nullopt);
+  CHECK(load("\x05"
+             "abcd") == std::nullopt);
+  CHECK(load("\x40") == std::nullopt);
+  CHECK(load(std::string("\x80\x00\x00", 3)) == std::nullopt);
+  CHECK(load(std::string("\x82\x00", 2)) == std::nullopt);
+  CHECK(load("\xc0") == std::nullopt);
+  CHECK(load("\xc2\x01\x02\x03") == std::nullopt);
+  CHECK(load("\xc4\x01") == std::nullopt);
+  CHECK(load("\x81\xff\xff\xff\xff\xff\xff\xff\xff"
+             "abc") == std::nullopt);
+  CHECK(load_string(with_footer("\x01\x01"
+                                "a")) == std::nullopt);  // a list
+  CHECK(load_string(with_footer("")) == std::nullopt);
+}
+
+TEST_CASE("lzf: every token, and none that leaves its bounds") {
+  CHECK(lzf_decompress("", 0) == "");
+  CHECK(lzf_decompress(std::string("\x02"
+                                   "abc",
+                                   4),
+                       3) == "abc");
+  CHECK(lzf_decompress(std::string("\x02"
+                                   "abc"
+                                   "\x20\x02",
+                                   6),
+                       6) == "abcabc");  // three again, from three back
+  CHECK(lzf_decompress(std::string("\x00"
+                                   "a"
+                                   "\xe0\xff\x00",
+                                   5),
+                       265) == std::string(265, 'a'));
+  CHECK(lzf_decompress(std::string("\x02"
+                                   "abc",
+                                   4),
+                       4) == std::nullopt);
+  CHECK(lzf_decompress(std::string("\x02"
+                                   "abc",
+                                   4),
+                       2) == std::nullopt);
+  CHECK(lzf_decompress(std::string("\x02"
+                                   "ab",
+                                   3),
+                       3) == std::nullopt);
+  CHECK(lzf_decompress(std::string("\x00"
+                                   "a"
+                                   "\x20\x01",
+                                   4),
+                       4) == std::nullopt);  // from before the beginning
+  CHECK(lzf_decompress(std::string("\x00"
+                                   "a"
+                                   "\x20",
+                                   3),
+                       4) == std::nullopt);
+  CHECK(lzf_decompress(std::string("\x00"
+                                   "a"
+                                   "\xe0",
+                                   3),
+                       4) == std::nullopt);
+  CHECK(lzf_decompress(std::string("\x00"
+                                   "a"
+                                   "\xe0\xff\x00",
+                                   5),
+                       264) == std::nullopt);
+  CHECK(lzf_decompress(std::string("\x00"
+                                   "a",
+                                   2),
+                       std::size_t{1} << 40) == std::nullopt);  // and asks for no memory
+}
