@@ -7,17 +7,25 @@
 
 namespace ebbtide {
 
-std::span<const CommandSpec> connection_commands();  ///< connection.cc
-std::span<const CommandSpec> client_commands();      ///< client.cc: CLIENT
-std::span<const CommandSpec> string_commands();      ///< strings.cc
-std::span<const CommandSpec> counter_commands();     ///< counters.cc: strings as numbers
-std::span<const CommandSpec> key_commands();         ///< keys.cc
-std::span<const CommandSpec> scan_commands();        ///< scan.cc: walks over the key space
-std::span<const CommandSpec> database_commands();    ///< databases.cc: whole databases
-std::span<const CommandSpec> server_commands();      ///< server.cc: CONFIG, TIME, SHUTDOWN
-std::span<const CommandSpec> info_commands();        ///< info.cc: INFO
-std::span<const CommandSpec> command_commands();     ///< command_info.cc: COMMAND
-std::span<const CommandSpec> extension_commands();   ///< extensions.cc: range deletes and the tree
+std::span<const CommandSpec> connection_commands();   ///< connection.cc
+std::span<const CommandSpec> client_commands();       ///< client.cc: CLIENT
+std::span<const CommandSpec> string_commands();       ///< strings.cc
+std::span<const CommandSpec> counter_commands();      ///< counters.cc: strings as numbers
+std::span<const CommandSpec> lcs_commands();          ///< lcs.cc
+std::span<const CommandSpec> bitmap_commands();       ///< bitmaps.cc
+std::span<const CommandSpec> bitfield_commands();     ///< bitfields.cc
+std::span<const CommandSpec> hyperloglog_commands();  ///< hyperloglog.cc
+std::span<const CommandSpec> key_commands();          ///< keys.cc
+std::span<const CommandSpec> transfer_commands();     ///< transfer.cc: from one key to another
+std::span<const CommandSpec> dump_commands();         ///< dump.cc: values as Redis's files have them
+std::span<const CommandSpec> object_commands();       ///< object.cc: OBJECT
+std::span<const CommandSpec> wait_commands();         ///< wait.cc: WAIT, WAITAOF
+std::span<const CommandSpec> scan_commands();         ///< scan.cc: walks over the key space
+std::span<const CommandSpec> database_commands();     ///< databases.cc: whole databases
+std::span<const CommandSpec> server_commands();       ///< server.cc: CONFIG, TIME, SHUTDOWN
+std::span<const CommandSpec> info_commands();         ///< info.cc: INFO
+std::span<const CommandSpec> command_commands();      ///< command_info.cc: COMMAND
+std::span<const CommandSpec> extension_commands();    ///< extensions.cc: range deletes and the tree
 
 /// The families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();

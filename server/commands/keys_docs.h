@@ -106,5 +106,43 @@ constexpr ArgDoc kScanArguments[] = {
 constexpr ArgDoc kKeysArguments[] = {
     {.name = "pattern", .type = Type::kPattern},
 };
+constexpr ArgDoc kRenameArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "newkey", .type = Type::kKey, .key_spec = 1},
+};
+constexpr ArgDoc kCopyArguments[] = {
+    {.name = "source", .type = Type::kKey},
+    {.name = "destination", .type = Type::kKey, .key_spec = 1},
+    {.name = "destination-db", .type = Type::kInteger, .token = "DB", .flags = ArgDoc::kOptional},
+    {.name = "replace", .type = Type::kPureToken, .token = "REPLACE", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kMoveArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "db", .type = Type::kInteger},
+};
+constexpr ArgDoc kObjectArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kDumpArguments[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kRestoreArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "ttl", .type = Type::kInteger},
+    {.name = "serialized-value", .type = Type::kString},
+    {.name = "replace", .type = Type::kPureToken, .token = "REPLACE", .flags = ArgDoc::kOptional, .since = "3.0.0"},
+    {.name = "absttl", .type = Type::kPureToken, .token = "ABSTTL", .flags = ArgDoc::kOptional, .since = "5.0.0"},
+    {.name = "seconds", .type = Type::kInteger, .token = "IDLETIME", .flags = ArgDoc::kOptional, .since = "5.0.0"},
+    {.name = "frequency", .type = Type::kInteger, .token = "FREQ", .flags = ArgDoc::kOptional, .since = "5.0.0"},
+};
+constexpr ArgDoc kWaitArguments[] = {
+    {.name = "numreplicas", .type = Type::kInteger},
+    {.name = "timeout", .type = Type::kInteger},
+};
+constexpr ArgDoc kWaitaofArguments[] = {
+    {.name = "numlocal", .type = Type::kInteger},
+    {.name = "numreplicas", .type = Type::kInteger},
+    {.name = "timeout", .type = Type::kInteger},
+};
 
 }  // namespace ebbtide

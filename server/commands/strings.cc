@@ -318,6 +318,10 @@ constexpr KeySpec kUpdateKey = {.first = 1, .access = KeySpec::kRw | KeySpec::kA
 constexpr KeySpec kOverwriteKey = {.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate};
 constexpr auto kUpdate = kWrite | kDenyOom;
 
+// These look before they overwrite: dispatch is told so, COMMAND INFO says what Redis says.
+constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
+constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
+
 constexpr CommandSpec kStrings[] = {
     {.name = "get",
      .arity = exactly(2),
@@ -350,7 +354,8 @@ constexpr CommandSpec kStrings[] = {
      .complexity = "O(1)",
      .summary = "Set the string value of a key only when the key doesn't exist.",
      .group = Group::kString,
-     .arguments = kSetnxArguments},
+     .arguments = kSetnxArguments,
+     .key_specs = kSetnxKeys},
     {.name = "setex",
      .arity = exactly(4),
      .keys = kOverwriteKey,
@@ -423,14 +428,15 @@ constexpr CommandSpec kStrings[] = {
      .arguments = kMsetArguments},
     {.name = "msetnx",
      .arity = at_least(3),
-     .keys = {.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert},
+     .keys = {.first = 1, .last = -1, .step = 2, .access = KeySpec::kRw | KeySpec::kInsert},
      .flags = kUpdate,
      .run = msetnx,
      .since = "1.0.1",
      .complexity = "O(N) where N is the number of keys to set.",
      .summary = "Atomically modifies the string values of one or more keys only when all keys don't exist.",
      .group = Group::kString,
-     .arguments = kMsetnxArguments},
+     .arguments = kMsetnxArguments,
+     .key_specs = kMsetnxKeys},
     {.name = "append",
      .arity = exactly(3),
      .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},

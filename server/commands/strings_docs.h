@@ -121,5 +121,13 @@ constexpr ArgDoc kIncrbyfloatArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "increment", .type = Type::kDouble},
 };
+constexpr ArgDoc kLcsArguments[] = {
+    {.name = "key1", .type = Type::kKey},
+    {.name = "key2", .type = Type::kKey},
+    {.name = "len", .type = Type::kPureToken, .token = "LEN", .flags = ArgDoc::kOptional},
+    {.name = "idx", .type = Type::kPureToken, .token = "IDX", .flags = ArgDoc::kOptional},
+    {.name = "min-match-len", .type = Type::kInteger, .token = "MINMATCHLEN", .flags = ArgDoc::kOptional},
+    {.name = "withmatchlen", .type = Type::kPureToken, .token = "WITHMATCHLEN", .flags = ArgDoc::kOptional},
+};
 
 }  // namespace ebbtide

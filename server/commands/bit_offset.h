@@ -1,0 +1,21 @@
+// The bit offsets of SETBIT, GETBIT and BITFIELD.
+#pragma once
+
+#include "command/arg_cursor.h"
+#include "store/numbers.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+
+/// A bit of a string of at most kMaxStringBytes. For a field of `field_bits` (0: none) "#3" is where the fourth such field
+/// begins; as in Redis, that product wraps around.
+inline Result<std::uint64_t> bit_offset_argument(Bytes text, unsigned field_bits = 0) {
+  const bool in_fields = field_bits > 0 && !text.empty() && text.front() == '#';
+  const auto number = parse_integer(in_fields ? text.substr(1) : text);
+  const std::uint64_t offset =
+      number ? static_cast<std::uint64_t>(*number) * (in_fields ? field_bits : 1) : ~std::uint64_t{0};  // too large
+  if (offset / 8 >= kMaxStringBytes) return reply_error("ERR bit offset is not an integer or out of range");
+  return offset;
+}
+
+}  // namespace ebbtide

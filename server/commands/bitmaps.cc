@@ -1,0 +1,262 @@
+// Strings as rows of bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. All errors, and their order, are Redis's.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/bit_offset.h"
+#include "commands/bitmaps_docs.h"
+#include "commands/families.h"
+#include "store/bits.h"
+#include "store/numbers.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+Status setbit(Ctx& ctx) {
+  TRY_ASSIGN(offset, bit_offset_argument(ctx.arg(2)));
+  const auto bit = parse_integer(ctx.arg(3));
+  if (!bit || (*bit != 0 && *bit != 1)) return reply_error("ERR bit is not an integer or out of range");
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(), &old));
+  const Bytes before = old ? old->value : Bytes();
+  const bool was = get_bit(before, offset), grows = offset / 8 >= before.size();
+  if (grows || was != (*bit == 1)) {
+    std::string value(before);
+    if (grows) value.resize(offset / 8 + 1, '\0');
+    set_bit(&value, offset, *bit == 1);
+    strings.modify(ctx.key(), old, value);
+  }
+  ctx.reply.integer(was ? 1 : 0);
+  return Status::ok();
+}
+
+Status getbit(Ctx& ctx) {
+  TRY_ASSIGN(offset, bit_offset_argument(ctx.arg(2)));
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  ctx.reply.integer(found && get_bit(found->value, offset) ? 1 : 0);
+  return Status::ok();
+}
+
+/// BYTE or BIT; true for the latter.
+Result<bool> unit_argument(Bytes word) {
+  if (equal_ignoring_case(word, "BIT")) return true;
+  if (equal_ignoring_case(word, "BYTE")) return false;
+  return syntax_error();
+}
+
+/// A range with both ends included, as users give it: negative numbers count from the end.
+struct BitRange {
+  std::int64_t start = 0, end = 0;
+
+  void clamp(std::int64_t size) {
+    if (start < 0) start = std::max<std::int64_t>(size + start, 0);
+    if (end < 0) end = std::max<std::int64_t>(size + end, 0);
+    end = std::min(end, size - 1);
+  }
+  [[nodiscard]] bool empty() const { return start > end; }
+  /// In bits, from one in units of 1 or 8 bits. Needs !empty().
+  [[nodiscard]] std::uint64_t first(bool in_bits) const { return static_cast<std::uint64_t>(start) * (in_bits ? 1 : 8); }
+  [[nodiscard]] std::uint64_t last(bool in_bits) const {
+    return in_bits ? static_cast<std::uint64_t>(end) : static_cast<std::uint64_t>(end) * 8 + 7;
+  }
+};
+
+Status bitcount(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  // As in Redis, nobody looks at the range of a key that is not there.
+  if (!found) {
+    ctx.reply.integer(0);
+    return Status::ok();
+  }
+  const auto size = static_cast<std::int64_t>(found->value.size());
+  BitRange range{0, size - 1};
+  bool in_bits = false;
+  if (ctx.argc() != 2) {
+    if (ctx.argc() != 4 && ctx.argc() != 5) return syntax_error();
+    TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
+    TRY_ASSIGN(end, integer_argument(ctx.arg(3)));
+    if (start < 0 && end < 0 && start > end) {
+      ctx.reply.integer(0);
+      return Status::ok();
+    }
+    if (ctx.argc() == 5) {
+      TRY_ASSIGN(unit, unit_argument(ctx.arg(4)));
+      in_bits = unit;
+    }
+    range = {start, end};
+    range.clamp(in_bits ? size * 8 : size);
+  }
+  const std::uint64_t count = range.empty() ? 0 : count_bits(found->value, range.first(in_bits), range.last(in_bits));
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+  return Status::ok();
+}
+
+struct BitposRange {
+  BitRange range;
+  bool in_bits = false;
+  bool has_end = false;  ///< without one, the bits behind the string are 0
+};
+
+Result<BitposRange> bitpos_range(const Ctx& ctx, std::int64_t size) {
+  BitposRange out;
+  out.range = {0, size - 1};
+  if (ctx.argc() == 3) return out;
+  if (ctx.argc() > 6) return syntax_error();
+  TRY_ASSIGN(start, integer_argument(ctx.arg(3)));
+  out.range.start = start;
+  if (ctx.argc() == 6) {
+    TRY_ASSIGN(unit, unit_argument(ctx.arg(5)));
+    out.in_bits = unit;
+  }
+  if (ctx.argc() >= 5) {
+    TRY_ASSIGN(end, integer_argument(ctx.arg(4)));
+    out.range.end = end;
+    out.has_end = true;
+  }
+  out.range.clamp(out.in_bits ? size * 8 : size);
+  return out;
+}
+
+Status bitpos(Ctx& ctx) {
+  TRY_ASSIGN(bit, integer_argument(ctx.arg(2)));
+  if (bit != 0 && bit != 1) return reply_error("ERR The bit argument must be 1 or 0.");
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  if (!found) {
+    ctx.reply.integer(bit == 1 ? -1 : 0);
+    return Status::ok();
+  }
+  TRY_ASSIGN(where, bitpos_range(ctx, static_cast<std::int64_t>(found->value.size())));
+  std::int64_t position = -1;
+  if (!where.range.empty()) {
+    const std::uint64_t first = where.range.first(where.in_bits), last = where.range.last(where.in_bits);
+    const auto at = find_bit(found->value, first, last, bit == 1);
+    if (at) {
+      position = static_cast<std::int64_t>(*at);
+    } else if (bit == 0 && !where.has_end) {
+      position = static_cast<std::int64_t>(last) + 1;
+    }
+  }
+  ctx.reply.integer(position);
+  return Status::ok();
+}
+
+std::optional<BitOp> bit_op(Bytes name) {
+  static constexpr struct {
+    Bytes name;
+    BitOp op;
+  } kOps[] = {{"AND", BitOp::kAnd}, {"OR", BitOp::kOr}, {"XOR", BitOp::kXor}, {"NOT", BitOp::kNot}};
+  for (const auto& known : kOps) {
+    if (equal_ignoring_case(known.name, name)) return known.op;
+  }
+  return std::nullopt;
+}
+
+/// The strings at all keys but the first, absent ones as empty.
+Status read_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Found>>* found) {
+  found->resize(ctx.keys.size() - 1);
+  bool resident = true;
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    const Status status = strings.get_for_update(ctx.key(i + 1), &(*found)[i]);
+    resident &= !status.is_not_resident();
+    // Goes on, so that what all keys miss is fetched together.
+    if (resident) TRY(status);
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+Status bitop(Ctx& ctx) {
+  const auto op = bit_op(ctx.arg(1));
+  if (!op) return syntax_error();
+  if (*op == BitOp::kNot && ctx.argc() != 4) {
+    return reply_error("ERR BITOP NOT must be called with a single source key.");
+  }
+  Strings strings = ctx.strings();
+  std::vector<std::optional<Found>> found;
+  TRY(read_sources(ctx, strings, &found));
+  std::vector<Bytes> values(found.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (found[i]) values[i] = found[i]->value;
+  }
+  std::string result = combine_bits(*op, values);
+  ctx.reply.integer(static_cast<std::int64_t>(result.size()));
+  if (!result.empty()) {
+    strings.set(ctx.key(0), result);
+    return Status::ok();
+  }
+  std::optional<Found> old;
+  TRY(strings.get_any_for_update(ctx.key(0), &old));
+  if (old) strings.remove(ctx.key(0));
+  return Status::ok();
+}
+
+constexpr KeySpec kReadKey = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess};
+constexpr KeySpec kBitopKeys[] = {{.first = 2, .access = KeySpec::kOw | KeySpec::kUpdate},
+                                  {.first = 3, .last = -1, .access = KeySpec::kRo | KeySpec::kAccess}};
+
+constexpr CommandSpec kBitmaps[] = {
+    {.name = "setbit",
+     .arity = exactly(4),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate},
+     .flags = kWrite | kDenyOom,
+     .run = setbit,
+     .since = "2.2.0",
+     .complexity = "O(N) where N is the length of the string.",
+     .summary = "Sets or clears the bit at offset of the string value. Creates the key if it doesn't exist.",
+     .group = Group::kBitmap,
+     .arguments = kSetbitArguments},
+    {.name = "getbit",
+     .arity = exactly(3),
+     .keys = kReadKey,
+     .flags = kReadOnly | kFast,
+     .run = getbit,
+     .since = "2.2.0",
+     .complexity = "O(1)",
+     .summary = "Returns a bit value by offset.",
+     .group = Group::kBitmap,
+     .arguments = kGetbitArguments},
+    {.name = "bitcount",
+     .arity = at_least(2),
+     .keys = kReadKey,
+     .flags = kReadOnly,
+     .run = bitcount,
+     .since = "2.6.0",
+     .complexity = "O(N) where N is the length of the range.",
+     .summary = "Counts the number of set bits (population counting) in a string.",
+     .group = Group::kBitmap,
+     .arguments = kBitcountArguments},
+    {.name = "bitpos",
+     .arity = at_least(3),
+     .keys = kReadKey,
+     .flags = kReadOnly,
+     .run = bitpos,
+     .since = "2.8.7",
+     .complexity = "O(N) where N is the length of the range.",
+     .summary = "Finds the first set (1) or clear (0) bit in a string.",
+     .group = Group::kBitmap,
+     .arguments = kBitposArguments},
+    {.name = "bitop",
+     .arity = at_least(4),
+     .keys = {.first = 2, .last = -1, .access = KeySpec::kRw},
+     .flags = kWrite | kDenyOom,
+     .run = bitop,
+     .since = "2.6.0",
+     .complexity = "O(N) where N is the length of all strings together.",
+     .summary = "Performs bitwise operations on multiple strings, and stores the result.",
+     .group = Group::kBitmap,
+     .arguments = kBitopArguments,
+     .key_specs = kBitopKeys},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> bitmap_commands() { return kBitmaps; }
+
+}  // namespace ebbtide

@@ -1,0 +1,112 @@
+// DUMP and RESTORE: values in the form that Redis's RDB files have (store/dump.h).
+//
+// Strings only. IDLETIME and FREQ are checked and have no effect: nobody notes when a key was read.
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "commands/keys_docs.h"
+#include "store/dump.h"
+#include "store/expiry.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+Status dump(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get(ctx.key(), &found));
+  found ? ctx.reply.bulk(dump_string(found->value)) : ctx.reply.null();
+  return Status::ok();
+}
+
+struct RestoreOptions {
+  bool replace = false, absolute = false;
+};
+
+Result<RestoreOptions> parse_options(const Ctx& ctx) {
+  RestoreOptions options;
+  bool idle_time = false, frequency = false;
+  for (ArgCursor cursor(ctx.args, 4); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_word("REPLACE")) {
+      options.replace = true;
+    } else if (cursor.take_word("ABSTTL")) {
+      options.absolute = true;
+    } else if (!frequency && cursor.take_option("IDLETIME", &value)) {
+      TRY_ASSIGN(seconds, integer_argument(value));
+      if (seconds < 0) return reply_error("ERR Invalid IDLETIME value, must be >= 0");
+      idle_time = true;
+    } else if (!idle_time && cursor.take_option("FREQ", &value)) {
+      TRY_ASSIGN(count, integer_argument(value));
+      if (count < 0 || count > 255) return reply_error("ERR Invalid FREQ value, must be >= 0 and <= 255");
+      frequency = true;
+    } else {
+      return syntax_error();
+    }
+  }
+  return options;
+}
+
+/// Absolute; 0 for never, `now` for one so far away that it cannot be expressed: as in Redis, the key is then gone at once.
+Result<std::int64_t> expiry_argument(const Ctx& ctx, bool absolute) {
+  TRY_ASSIGN(ttl, integer_argument(ctx.arg(2)));
+  if (ttl < 0) return reply_error("ERR Invalid TTL value, must be >= 0");
+  if (ttl == 0) return ttl;
+  const ExpiryForm form = {.unit = ExpiryUnit::kMilliseconds, .relative = !absolute};
+  return absolute_expiry(ttl, form, ctx.now).value_or(static_cast<std::int64_t>(ctx.now));
+}
+
+Status restore(Ctx& ctx) {
+  TRY_ASSIGN(options, parse_options(ctx));
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_any_for_update(ctx.key(), &old));
+  if (old && !options.replace) return reply_error("BUSYKEY Target key name already exists.");
+  TRY_ASSIGN(expiry, expiry_argument(ctx, options.absolute));
+  if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
+  auto value = load_string(ctx.arg(3));
+  if (!value) return reply_error("ERR Bad data format");
+  if (expiry == 0 || !has_passed(expiry, ctx.now)) {
+    strings.set(ctx.key(), *value, static_cast<Millis>(expiry));
+  } else if (old) {
+    strings.remove(ctx.key());
+  }
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+// RESTORE looks before it overwrites: dispatch is told so, COMMAND INFO says what Redis says.
+constexpr KeySpec kRestoreKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kUpdate}};
+
+constexpr CommandSpec kDump[] = {
+    {.name = "dump",
+     .arity = exactly(2),
+     .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly,
+     .run = dump,
+     .since = "2.6.0",
+     .complexity = "O(N) where N is the size of the value.",
+     .summary = "Returns a serialized representation of the value stored at a key.",
+     .arguments = kDumpArguments},
+    {.name = "restore",
+     .arity = at_least(4),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kUpdate},
+     .flags = kWrite | kDenyOom | kDangerous,
+     .run = restore,
+     .since = "2.6.0",
+     .complexity = "O(N) where N is the size of the value.",
+     .summary = "Creates a key from the serialized representation of a value.",
+     .arguments = kRestoreArguments,
+     .key_specs = kRestoreKeys},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> dump_commands() { return kDump; }
+
+}  // namespace ebbtide

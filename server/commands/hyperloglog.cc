@@ -1,0 +1,173 @@
+// PFADD, PFCOUNT, PFMERGE. A sketch that was changed keeps its expiry and its stamp.
+//
+// PFCOUNT of one key keeps what it has computed with the value, as Redis does: a command that only reads by what it means, but
+// may write. Where it cannot write, it does without.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "store/hyperloglog.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+using Type = ArgDoc::Type;
+
+Status corrupt_sketch() { return reply_error("INVALIDOBJ Corrupted HLL object detected"); }
+
+/// Of a key's value, if it has one.
+Status check_sketch(const std::optional<Found>& found) {
+  if (!found || hll::is_valid(found->value)) return Status::ok();
+  return reply_error("WRONGTYPE Key is not a valid HyperLogLog string value.");
+}
+
+Status pfadd(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(), &old));
+  TRY(check_sketch(old));
+  std::string value = old ? std::string(old->value) : hll::make_empty();
+  bool changed = !old;
+  for (std::size_t i = 2; i < ctx.argc(); ++i) {
+    const auto raised = hll::add(&value, ctx.arg(i));
+    if (!raised) return corrupt_sketch();
+    changed |= *raised;
+  }
+  if (changed) {
+    hll::forget_cached_count(&value);
+    strings.modify(ctx.key(), old, value);
+  }
+  ctx.reply.integer(changed ? 1 : 0);
+  return Status::ok();
+}
+
+Status count_one(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> found;
+  TRY(strings.get(ctx.key(), &found));
+  TRY(check_sketch(found));
+  if (!found) {
+    ctx.reply.integer(0);
+    return Status::ok();
+  }
+  auto count = hll::cached_count(found->value);
+  if (!count) {
+    count = hll::count(found->value);
+    if (!count) return corrupt_sketch();
+    // Only loops hold the key's lock.
+    if (ctx.client != nullptr && ctx.env.db->write_status().is_ok()) {
+      std::string value(found->value);
+      hll::set_cached_count(&value, *count);
+      ctx.batch.rely_on_expiry(found->expiry);
+      strings.modify(ctx.key(), found, value);
+    }
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(*count));
+  return Status::ok();
+}
+
+/// The registers of all keys' sketches together, absent ones as empty.
+struct Union {
+  hll::Registers registers{};
+  bool any_dense = false;
+};
+
+Status merge_all(Ctx& ctx, Strings& strings, Union* merged) {
+  bool resident = true;
+  for (const LookupKey& key : ctx.keys) {
+    std::optional<Found> found;
+    const Status status = strings.get_for_update(key, &found);
+    resident &= !status.is_not_resident();
+    // Goes on, so that what all keys miss is fetched together.
+    if (!resident) continue;
+    TRY(status);
+    TRY(check_sketch(found));
+    if (!found) continue;
+    merged->any_dense |= hll::is_dense(found->value);
+    if (!hll::merge_into(found->value, &merged->registers)) return corrupt_sketch();
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+Status pfcount(Ctx& ctx) {
+  if (ctx.keys.size() == 1) return count_one(ctx);
+  Strings strings = ctx.strings();
+  const auto merged = std::make_unique<Union>();
+  TRY(merge_all(ctx, strings, merged.get()));
+  ctx.reply.integer(static_cast<std::int64_t>(hll::count(merged->registers)));
+  return Status::ok();
+}
+
+Status pfmerge(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  const auto merged = std::make_unique<Union>();
+  TRY(merge_all(ctx, strings, merged.get()));
+  std::optional<Found> old;
+  TRY(strings.get_for_update(ctx.key(0), &old));
+  std::string value = old ? std::string(old->value) : hll::make_empty();
+  if (!hll::raise(&value, merged->registers, merged->any_dense)) return corrupt_sketch();
+  hll::forget_cached_count(&value);
+  strings.modify(ctx.key(0), old, value);
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+constexpr ArgDoc kPfaddArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "element", .type = Type::kString, .flags = ArgDoc::kOptional | ArgDoc::kMultiple},
+};
+constexpr ArgDoc kPfcountArguments[] = {
+    {.name = "key", .type = Type::kKey, .flags = ArgDoc::kMultiple},
+};
+constexpr ArgDoc kPfmergeArguments[] = {
+    {.name = "destkey", .type = Type::kKey},
+    {.name = "sourcekey", .type = Type::kKey, .flags = ArgDoc::kOptional | ArgDoc::kMultiple, .key_spec = 1},
+};
+constexpr KeySpec kPfmergeKeys[] = {{.first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kInsert},
+                                    {.first = 2, .last = -1, .access = KeySpec::kRo | KeySpec::kAccess}};
+
+constexpr CommandSpec kHyperLogLog[] = {
+    {.name = "pfadd",
+     .arity = at_least(2),
+     .keys = {.first = 1, .access = KeySpec::kRw | KeySpec::kInsert},
+     .flags = kWrite | kDenyOom | kFast,
+     .run = pfadd,
+     .since = "2.8.9",
+     .complexity = "O(1) for each element.",
+     .summary = "Adds elements to a HyperLogLog key. Creates the key if it doesn't exist.",
+     .group = Group::kHyperLogLog,
+     .arguments = kPfaddArguments},
+    {.name = "pfcount",
+     .arity = at_least(2),
+     .keys = {.first = 1, .last = -1, .access = KeySpec::kRw | KeySpec::kAccess},
+     .flags = kReadOnly | kMayReplicate,
+     .run = pfcount,
+     .since = "2.8.9",
+     .complexity = "O(1) for a single key whose count is still known, else O(N) where N is the number of keys.",
+     .summary = "Returns the approximated cardinality of the set(s) observed by the HyperLogLog key(s).",
+     .group = Group::kHyperLogLog,
+     .arguments = kPfcountArguments},
+    {.name = "pfmerge",
+     .arity = at_least(2),
+     .keys = {.first = 1, .last = -1, .access = KeySpec::kRw},
+     .flags = kWrite | kDenyOom,
+     .run = pfmerge,
+     .since = "2.8.9",
+     .complexity = "O(N) where N is the number of keys.",
+     .summary = "Merges one or more HyperLogLog values into a single key.",
+     .group = Group::kHyperLogLog,
+     .arguments = kPfmergeArguments,
+     .key_specs = kPfmergeKeys},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> hyperloglog_commands() { return kHyperLogLog; }
+
+}  // namespace ebbtide

@@ -1,0 +1,109 @@
+// LCS. It may take seconds, so it runs on an offload thread.
+#include <optional>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "commands/strings_docs.h"
+#include "store/lcs.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+struct LcsOptions {
+  bool length = false, indexes = false, with_lengths = false;
+  std::int64_t min_length = 0;
+};
+
+Result<LcsOptions> parse_options(const Ctx& ctx) {
+  LcsOptions options;
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_word("IDX")) {
+      options.indexes = true;
+    } else if (cursor.take_word("LEN")) {
+      options.length = true;
+    } else if (cursor.take_word("WITHMATCHLEN")) {
+      options.with_lengths = true;
+    } else if (cursor.take_option("MINMATCHLEN", &value)) {
+      TRY_ASSIGN(number, integer_argument(value));
+      options.min_length = number;
+    } else {
+      return syntax_error();
+    }
+  }
+  if (options.length && options.indexes) {
+    return reply_error("ERR If you want both the length and indexes, please just use IDX.");
+  }
+  return options;
+}
+
+void reply_range(Reply& reply, std::uint32_t start, std::uint32_t end) {
+  reply.array(2);
+  reply.integer(start);
+  reply.integer(end);
+}
+
+void reply_matches(Reply& reply, const Lcs& found, const LcsOptions& options) {
+  reply.map(2);
+  reply.bulk("matches");
+  const std::uint64_t hole = reply.begin_array();
+  std::size_t shown_matches = 0;
+  for (const LcsMatch& match : found.matches) {
+    if (match.length() < options.min_length) continue;
+    reply.array(options.with_lengths ? 3 : 2);
+    reply_range(reply, match.a_start, match.a_end);
+    reply_range(reply, match.b_start, match.b_end);
+    if (options.with_lengths) reply.integer(match.length());
+    ++shown_matches;
+  }
+  reply.end_array(hole, shown_matches);
+  reply.bulk("len");
+  reply.integer(found.length);
+}
+
+Status lcs_command(Ctx& ctx) {
+  Strings strings = ctx.strings();
+  std::optional<Found> a, b;
+  const Status first = strings.get_any(ctx.key(0), &a);
+  const Status second = strings.get_any(ctx.key(1), &b);
+  TRY(first);
+  TRY(second);
+  if ((a && a->kind != EntryKind::kValue) || (b && b->kind != EntryKind::kValue)) {
+    return reply_error("ERR The specified keys must contain string values");
+  }
+  TRY_ASSIGN(options, parse_options(ctx));
+  const Bytes a_text = a ? a->value : Bytes(), b_text = b ? b->value : Bytes();
+  if (lcs_cells(a_text.size(), b_text.size()) > kMaxLcsCells) {
+    return reply_error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
+  }
+  if (options.length) {
+    ctx.reply.integer(lcs_length(a_text, b_text));
+  } else if (options.indexes) {
+    reply_matches(ctx.reply, lcs(a_text, b_text), options);
+  } else {
+    ctx.reply.bulk(lcs(a_text, b_text).text);
+  }
+  return Status::ok();
+}
+
+constexpr CommandSpec kLcs[] = {
+    {.name = "lcs",
+     .arity = at_least(3),
+     .keys = {.first = 1, .last = 2, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly | kOffload | kLong,
+     .run = lcs_command,
+     .since = "7.0.0",
+     .complexity = "O(N*M) where N and M are the lengths of the two strings.",
+     .summary = "Returns the longest common subsequence of two strings, its length, or where it lies.",
+     .group = Group::kString,
+     .arguments = kLcsArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> lcs_commands() { return kLcs; }
+
+}  // namespace ebbtide

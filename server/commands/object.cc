@@ -1,0 +1,120 @@
+// OBJECT: what Redis would say of how a value is kept.
+//
+// Values are kept as bytes here. ENCODING answers what Redis answers for such a value when it was just set, REFCOUNT 1, and
+// IDLETIME 0, as nobody notes when a key was read.
+#include <optional>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "commands/keys_docs.h"
+#include "store/strings.h"
+
+namespace ebbtide {
+namespace {
+
+/// The value of the key; if there is none, the null is written.
+Status look_up(Ctx& ctx, std::optional<Found>* found) {
+  TRY(ctx.strings().get_any(ctx.key(), found));
+  if (!found->has_value()) ctx.reply.null();
+  return Status::ok();
+}
+
+Status encoding(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(look_up(ctx, &found));
+  if (found) ctx.reply.bulk(string_encoding(found->value));
+  return Status::ok();
+}
+
+Status refcount(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(look_up(ctx, &found));
+  if (found) ctx.reply.integer(1);
+  return Status::ok();
+}
+
+Status idletime(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(look_up(ctx, &found));
+  if (found) ctx.reply.integer(0);
+  return Status::ok();
+}
+
+Status freq(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(look_up(ctx, &found));
+  if (!found) return Status::ok();
+  return reply_error(
+      "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
+      "policies "
+      "at runtime LRU and LFU data will take some time to adjust.");
+}
+
+constexpr KeySpec kKey = {.first = 2, .access = KeySpec::kRo};
+
+constexpr CommandSpec kSubcommands[] = {
+    {.name = "encoding",
+     .arity = exactly(3),
+     .keys = kKey,
+     .flags = kReadOnly,
+     .run = encoding,
+     .since = "2.2.3",
+     .complexity = "O(1)",
+     .summary = "Returns the internal encoding of a Redis object.",
+     .arguments = kObjectArguments,
+     .container = "object"},
+    {.name = "freq",
+     .arity = exactly(3),
+     .keys = kKey,
+     .flags = kReadOnly,
+     .run = freq,
+     .since = "4.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns the logarithmic access frequency counter of a Redis object.",
+     .arguments = kObjectArguments,
+     .container = "object"},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kLoading | kStale,
+     .run = container_help,
+     .since = "6.2.0",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .container = "object"},
+    {.name = "idletime",
+     .arity = exactly(3),
+     .keys = kKey,
+     .flags = kReadOnly,
+     .run = idletime,
+     .since = "2.2.3",
+     .complexity = "O(1)",
+     .summary = "Returns the time since the last access to a Redis object.",
+     .arguments = kObjectArguments,
+     .container = "object"},
+    {.name = "refcount",
+     .arity = exactly(3),
+     .keys = kKey,
+     .flags = kReadOnly,
+     .run = refcount,
+     .since = "2.2.3",
+     .complexity = "O(1)",
+     .summary = "Returns the reference count of a value of a key.",
+     .arguments = kObjectArguments,
+     .container = "object"},
+};
+
+constexpr CommandSpec kObject[] = {
+    {.name = "object",
+     .arity = at_least(2),
+     .since = "2.2.3",
+     .complexity = "Depends on subcommand.",
+     .summary = "A container for object introspection commands.",
+     .subcommands = kSubcommands},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> object_commands() { return kObject; }
+
+}  // namespace ebbtide

@@ -1,0 +1,73 @@
+// WAIT and WAITAOF: how many have what was written.
+//
+// There are no replicas, and none can come while a client waits; so the answer is given at once, where Redis would let the client
+// wait for its timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
+#include <limits>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "commands/keys_docs.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+
+/// A time in ms from now, 0 for no limit. Its errors are Redis's; its value has no effect.
+Status check_timeout(const Ctx& ctx, Bytes text) {
+  const auto timeout = parse_integer(text);
+  if (!timeout) return reply_error("ERR timeout is not an integer or out of range");
+  if (*timeout < 0) return reply_error("ERR timeout is negative");
+  if (*timeout > kMax - static_cast<std::int64_t>(ctx.now)) return reply_error("ERR timeout is out of range");
+  return Status::ok();
+}
+
+Status wait(Ctx& ctx) {
+  TRY_ASSIGN(replicas, integer_argument(ctx.arg(1)));
+  (void)replicas;
+  TRY(check_timeout(ctx, ctx.arg(2)));
+  ctx.reply.integer(0);
+  return Status::ok();
+}
+
+Status waitaof(Ctx& ctx) {
+  TRY_ASSIGN(local, integer_argument_in(ctx.arg(1), 0, 1));
+  const auto replicas = parse_integer(ctx.arg(2));
+  if (!replicas || *replicas < 0) return reply_error("ERR value is out of range, must be positive");
+  TRY(check_timeout(ctx, ctx.arg(3)));
+  const SeqNum seen = ctx.view.seq();
+  if (local == 1) TRY(ctx.env.db->wait_synced(seen));
+  const bool synced = local == 1 || ctx.env.db->stats().synced_seq >= seen;
+  ctx.reply.array(2);
+  ctx.reply.integer(synced ? 1 : 0);
+  ctx.reply.integer(0);
+  return Status::ok();
+}
+
+constexpr CommandSpec kWait[] = {
+    {.name = "wait",
+     .arity = exactly(3),
+     .run = wait,
+     .since = "3.0.0",
+     .complexity = "O(1)",
+     .summary = "Tells how many replicas have what the connection has written: none.",
+     .arguments = kWaitArguments,
+     .extra_acl = "@connection"},
+    {.name = "waitaof",
+     .arity = exactly(4),
+     .flags = kNoScript | kOffload,
+     .run = waitaof,
+     .since = "7.2.0",
+     .complexity = "O(1)",
+     .summary = "Waits until the log is synced past everything that was written before.",
+     .arguments = kWaitaofArguments,
+     .extra_acl = "@connection"},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> wait_commands() { return kWait; }
+
+}  // namespace ebbtide
