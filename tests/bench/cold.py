@@ -4,7 +4,7 @@ Ebbtide gets a small budget (256 MiB) and ten times as much data, of bytes that 
 cache (storage.direct_io), so that what its own cache lacks comes from the drive. Then GETs of random keys, as many at a time as there are
 connections, against fio with as many 4 KiB random reads at a time, past the page cache, over the very same files; the two take turns.
 
-Shown are GETs per second, their latency, how many pages and bytes were read for one, and the ratio of GETs per second to the drive's reads
+Shown are GETs per second, their latency, how many pages and 4 KiB blocks were read for one, and the ratio of GETs per second to the drive's reads
 per second. And once more latency at half of that rate, by an open-loop load (from the intended start of each request).
 
 The system's page cache can be limited too, by a memory cgroup that you have made: --cgroup /sys/fs/cgroup/NAME. A server reads as many
@@ -65,13 +65,13 @@ def gets(server, depth, options, seed):
     )  # fmt: skip
     after = server.counters()
     done = max(1, after["gets"] - before["gets"])
-    bytes_read = None if read is None else (proc.disk_read_bytes(server.pid) - read) / done
+    blocks = None if read is None else (proc.disk_read_bytes(server.pid) - read) / 4096 / done
     pages = (after["pages_read"] - before["pages_read"]) / done
-    if pages == 0 and bytes_read:
+    if pages == 0 and blocks:
         pages = None  # the server's count is not to be believed
     return {
         "rate": seen["rate"], **{name: seen["get"][name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us")},
-        "misses": seen["misses"], "pages_per_get": pages, "disk_bytes_per_get": bytes_read,
+        "misses": seen["misses"], "pages_per_get": pages, "blocks_per_get": blocks,
         "cpu_us": (server.cpu_seconds() - cpu) / done * 1e6, "counters": {name: after[name] - before[name] for name in COUNTED},
     }  # fmt: skip
 
@@ -115,10 +115,13 @@ def show(figures):
         milli = lambda run: [report.cell(run[name] / 1000 if name in run else None) for name in ("p50_us", "p99_us", "p999_us")]  # noqa: E731
         rows.append([f"{figure['depth']} at a time", "drive", f"{drive['iops']:,.0f}", "", *milli(drive), "", "", ""])
         rows.append(["", "GET", f"{ebbtide['rate']:,.0f}", f"{figure['ratio']:.2f}", *milli(ebbtide), report.cell(ebbtide["pages_per_get"]),
-                     report.cell(ebbtide["disk_bytes_per_get"], ",.0f"), f"{ebbtide['cpu_us']:.1f}"])  # fmt: skip
+                     report.cell(ebbtide["blocks_per_get"]), f"{ebbtide['cpu_us']:.1f}"])  # fmt: skip
         rows.append(["", "GET, half the rate", f"{paced_['rate']:,.0f}", "", *milli(paced_), "", "", ""])
-    print(report.table(rows, ["", "what", "per second", "ratio", "p50 ms", "p99 ms", "p99.9 ms", "pages/GET", "bytes/GET", "cpu us"]))
-    print("\nratio: GETs per second to the drive's own 4 KiB random reads per second. Half the rate: open loop, from the intended start.")
+    print(report.table(rows, ["", "what", "per second", "ratio", "p50 ms", "p99 ms", "p99.9 ms", "pages/GET", "blocks/GET", "cpu us"]))
+    print(
+        "\nratio: GETs per second to the drive's own 4 KiB random reads per second. pages: by the server's count. blocks: of 4 KiB, by the kernel's "
+        "count of what the process had the drive read. Half the rate: open loop, from the intended start."
+    )
 
 
 def main():
