@@ -27,7 +27,7 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="sizes 10k,100k, loops 1,2, 20,000 requests a point, one round")
     parser.add_argument("--sizes", type=report.count_list, metavar="N,N", help="numbers of keys; default 1M,10M,100M (100M: 25 GB of disk)")
     parser.add_argument("--threads", type=report.count_list, metavar="N,N", help="event loops; default 1,2,4")
-    parser.add_argument("--requests", type=int, help="of each point; default 1,000,000")
+    parser.add_argument("--requests", type=report.count, help="of each point; default 1,000,000")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--order", choices=["shuffled", "sequential"], default="shuffled", help="of the fill; sequential is faster and leaves less to merge")
     parser.add_argument("--no-redis", action="store_true", help="Ebbtide only")

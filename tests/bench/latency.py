@@ -26,7 +26,7 @@ def parse_arguments():
     parser.add_argument("--mixes", default="GET,SET,mixed", help="default GET,SET,mixed; mixed is half and half")
     parser.add_argument("--seconds", type=float, help="of each point; default 20, after 2 s of warm-up")
     parser.add_argument("--rounds", type=int, help="default 3")
-    parser.add_argument("--keys", type=int, help="default 1,000,000")
+    parser.add_argument("--keys", type=report.count, help="default 1,000,000")
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--connections", type=int, default=50)
     parser.add_argument("--arrivals", choices=["poisson", "constant"], default="poisson", help="random or equal gaps between requests")

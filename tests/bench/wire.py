@@ -74,9 +74,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench wire", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smoke test: 100,000 keys, 50,000 requests a point, one round")
     parser.add_argument("--rounds", type=int, help="default 3")
-    parser.add_argument("--keys", type=int, help="default 1,000,000")
-    parser.add_argument("--requests", type=int, help="of each point; default 5,000,000")
-    parser.add_argument("--always-requests", type=int, help="of each point with fsync always; default a fiftieth of --requests")
+    parser.add_argument("--keys", type=report.count, help="default 1,000,000")
+    parser.add_argument("--requests", type=report.count, help="of each point; default 5,000,000")
+    parser.add_argument("--always-requests", type=report.count, help="of each point with fsync always; default a fiftieth of --requests")
     parser.add_argument("--clients", type=int, default=50, help="connections; default 50")
     parser.add_argument("--threads", type=report.count_list, default=[0], metavar="N,N",
                         help="event loops of Ebbtide: one server for each number, for instance 1,2,4; default: one server with the shipped setting")  # fmt: skip

@@ -84,6 +84,10 @@ class Computes(unittest.TestCase):
             with self.assertRaises(argparse.ArgumentTypeError):
                 report.count_list(text)
 
+        self.assertEqual(report.count("5M"), 5_000_000)
+        with self.assertRaises(argparse.ArgumentTypeError):
+            report.count("1,2")
+
     def test_medians(self):
         runs = [{"a": 1, "b": None, "c": "x", "d": True}, {"a": 3, "b": 5, "c": "y", "d": False}, {"a": 8, "b": 7, "c": "z", "d": True}]
         self.assertEqual(report.median_of(runs), {"a": 3, "b": 6, "c": "z", "d": True})

@@ -198,3 +198,11 @@ def count_list(text):
             raise argparse.ArgumentTypeError(f"'{word}' in '{text}' is no whole number above 0; lists look like 1,2,4 or 10k,1M")
         counts.append(int(count))
     return counts
+
+
+def count(text):
+    """1000000 of "1M"; for argparse."""
+    counts = count_list(text)
+    if len(counts) != 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no single number")
+    return counts[0]

@@ -11,6 +11,7 @@ from common import proc, report, resp
 from support.server import Server, free_port
 
 START_TIMEOUT = 600
+NO_METRICS = {"metrics.port": 0}  # nobody scrapes
 
 
 def data_folder(prefix):
@@ -130,7 +131,7 @@ class Ebbtide(Contestant):
     def __init__(self, settings=None, name="ebbtide", directory=None):
         self.name = name
         self.owned = None if directory else data_folder("ebbtide-bench-")
-        self.server = Server(settings=settings, directory=directory or self.owned)
+        self.server = Server(settings={**NO_METRICS, **(settings or {})}, directory=directory or self.owned)
         try:
             self.server.start(timeout=START_TIMEOUT)
         except BaseException:
@@ -164,7 +165,7 @@ class Ebbtide(Contestant):
         """Stops it cleanly and starts it again, with other settings if any are given."""
         self.server.stop(timeout)
         if settings is not None:
-            self.server.settings = {"metrics.port": 0, **settings}
+            self.server.settings = {**NO_METRICS, **settings}
         self.server.start(timeout)
 
     def close(self):
