@@ -108,7 +108,9 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
   std::map<FileNum, std::shared_ptr<TableReader>> opened;
-  TRY_ASSIGN(result, execute(job.plan, *tables->version, context, compaction_env(tables, job.abort.get(), &opened)));
+  CompactionEnv env = compaction_env(tables, job.abort.get(), &opened);
+  env.may_write = [this](std::uint64_t bytes) { return disk_.may_compact(bytes); };
+  TRY_ASSIGN(result, execute(job.plan, *tables->version, context, env));
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;

@@ -32,6 +32,7 @@
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
 #include "db/counters.h"
+#include "db/disk_watch.h"
 #include "db/engine_time.h"
 #include "db/large_values.h"
 #include "db/log_queue.h"
@@ -337,7 +338,9 @@ struct DbImpl {
 
   // pressure (write_stall.cc); read on every commit, written rarely
   std::atomic<bool> read_only_{false};
-  std::atomic<bool> disk_full_{false};
+  DiskWatch disk_;
+  std::atomic<bool> disk_full_told_{false};  ///< what the log says
+  std::atomic<bool> reserve_queued_{false};
   std::atomic<bool> out_of_memory_{false};
   std::atomic<bool> stuck_{false};                   ///< the stop is due to runs, and compactions of that tree fail
   std::atomic<std::uint32_t> slowdown_permille_{0};  ///< 0 = none, 1000 = stop

@@ -44,7 +44,11 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       clock_(components.clock != nullptr ? *components.clock : *system_clock()),
       events_(components.events),
       threads_(components.background == nullptr),
-      time_(clock_) {
+      time_(clock_),
+      disk_({.fs = &fs_,
+             .dir = settings.dir,
+             .max_disk_bytes = settings.max_disk_bytes,
+             .reserve_bytes = 2 * settings.memtable_size}) {
   memory_budget_ = settings.memory_budget;
   database_trees_.resize(settings.databases);
   for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
@@ -70,6 +74,7 @@ Status DbImpl::open() {
   TRY(check_settings(settings_));
   empty_memtable_bytes_ = MemTable(settings_.memtable_size).memory_bytes();
   TRY(open_manifest());
+  TRY(disk_.open());
   TRY(start_time());
   cache_ = std::make_unique<BlockCache>(settings_.memory_budget / 2, epoch_);
   if (threads_) {

@@ -28,7 +28,6 @@ constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record ho
 constexpr std::uint64_t kMaxPendingDrops = 64;
 constexpr std::uint32_t kMaxFlushes = 256;        // in one batch, if there are not more databases than that
 constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
-constexpr std::uint64_t kReserveDivisor = 20;     // 5 % of the disk stays free
 
 // What the cache keeps, and what each kind of charge may have, however short memory is.
 std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
@@ -65,8 +64,9 @@ Status DbImpl::refuse(const WriteBatch& batch) {
     MutexLock lock(state_mutex_);
     if (!background_error_.is_ok()) return Status::read_only(background_error_.to_string());
   }
-  if ((disk_full_.load(std::memory_order_relaxed) || out_of_memory_.load(std::memory_order_relaxed)) && adds_data(batch)) {
-    if (disk_full_) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
+  const bool disk_full = disk_.full(log_->bytes_written());
+  if ((disk_full || out_of_memory_.load(std::memory_order_relaxed)) && adds_data(batch)) {
+    if (disk_full) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
     return Status::out_of_memory("storage.memory_budget is spent");
   }
   if (stuck_.load(std::memory_order_relaxed) && slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && adds_data(batch)) {
@@ -257,11 +257,13 @@ void DbImpl::large_value_charged() {
 }
 
 void DbImpl::background_failed(const Status& status, const char* what) {
+  // With what the reserve gives back the next tick may heal it at once.
+  const bool soon = status.code() == Code::kNoSpace && disk_.give_up_reserve();
   {
     MutexLock lock(state_mutex_);
     if (!background_error_.is_ok()) return;
     background_error_ = status.with_context(what);
-    last_heal_ns_ = clock_.mono_ns();
+    last_heal_ns_ = soon ? 0 : clock_.mono_ns();
     read_only_ = true;
     progress_.notify_all();
   }
@@ -274,7 +276,7 @@ void DbImpl::heal() {
     MutexLock lock(state_mutex_);
     error = background_error_;
     if (error.is_ok() || error.code() == Code::kCorruption || closing_) return;
-    if (clock_.mono_ns() - last_heal_ns_ < kHealNs) return;
+    if (last_heal_ns_ != 0 && clock_.mono_ns() - last_heal_ns_ < kHealNs) return;
     last_heal_ns_ = clock_.mono_ns();
   }
   submit(Priority::kHigh, [this] {
@@ -383,16 +385,20 @@ void DbImpl::advance_time_mark() {
 }
 
 void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
-  auto space = fs_.disk_space(settings_.dir);
-  if (!space.is_ok()) return;
   std::uint64_t used = log_->live_bytes();
   for (const TreeLoad& load : loads) used += load.view->tables->file_bytes;
-  const bool full =
-      settings_.max_disk_bytes != 0 ? used > settings_.max_disk_bytes : space->free_bytes < space->total_bytes / kReserveDivisor;
-  if (full != disk_full_.exchange(full)) {
+  disk_.look(log_->bytes_written(), used);
+  const bool full = disk_.full(0);
+  if (full != disk_full_told_.exchange(full)) {
     say(full ? Severity::kError : Severity::kInfo,
         full ? "the disk is full: writes that add data are refused" : "the disk has room again");
   }
+  if (!disk_.wants_reserve() || reserve_queued_.exchange(true)) return;
+  submit(Priority::kLow, [this] {
+    const Status status = disk_.set_aside_reserve();
+    if (!status.is_ok()) say(Severity::kWarning, "cannot set space aside for a full disk: " + status.to_string());
+    reserve_queued_ = false;
+  });
 }
 
 // A tree that is rarely written to must not keep the whole log.

@@ -1,0 +1,81 @@
+#include "db/disk_watch.h"
+
+#include <algorithm>
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kLowDivisor = 20;          // 5 % of the disk
+constexpr std::uint64_t kReserveDivisor = 32;      // of a small disk; on others the options say
+constexpr std::uint64_t kFloorDivisor = 8;         // of `low`
+constexpr std::uint64_t kShortestLook = 64 << 10;  // logged bytes; a look is one system call
+
+}  // namespace
+
+DiskWatch::DiskWatch(DiskWatchOptions options) : options_(std::move(options)), reserve_(*options_.fs, options_.dir) {}
+
+std::uint64_t DiskWatch::wanted_reserve(const DiskSpace& space) const {
+  return std::min(options_.reserve_bytes, space.total_bytes / kReserveDivisor);
+}
+
+// Who says how many bytes may be used has not asked for 5 % of the disk; what flushes need is kept all the same.
+std::uint64_t DiskWatch::low(const DiskSpace& space) const {
+  const std::uint64_t share = space.total_bytes / kLowDivisor;
+  return options_.max_disk_bytes == 0 ? share : std::min(share, wanted_reserve(space));
+}
+
+Status DiskWatch::open() {
+  TRY_ASSIGN(space, options_.fs->disk_space(options_.dir));
+  TRY(reserve_.open(wanted_reserve(space)));
+  look(0, 0);
+  return Status::ok();
+}
+
+void DiskWatch::look(std::uint64_t logged_bytes, std::uint64_t used_bytes) {
+  MutexLock lock(mutex_);
+  used_bytes_ = used_bytes;
+  measure(logged_bytes);
+}
+
+bool DiskWatch::full(std::uint64_t logged_bytes) {
+  if (logged_bytes >= look_again_at_.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+    measure(logged_bytes);
+    mutex_.unlock();
+  }
+  return full_.load(std::memory_order_relaxed);
+}
+
+void DiskWatch::measure(std::uint64_t logged_bytes) {
+  const auto space = options_.fs->disk_space(options_.dir);
+  if (!space.is_ok()) return;
+  if (space->free_bytes < low(*space) / 2) (void)reserve_.release();  // what it gives back shows in the next measurement
+  const std::uint64_t wanted = wanted_reserve(*space);
+  const bool held = reserve_.bytes() != 0;
+  const std::uint64_t needed = low(*space) + (held ? 0 : wanted);
+  const bool over = options_.max_disk_bytes != 0 && used_bytes_ > options_.max_disk_bytes;
+  full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
+  // A little more than needed, so that setting it aside does not at once make the disk full.
+  wants_reserve_.store(!held && wanted != 0 && space->free_bytes >= needed + wanted / 4, std::memory_order_relaxed);
+  const std::uint64_t room = space->free_bytes - std::min(space->free_bytes, needed);
+  look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);
+}
+
+Status DiskWatch::may_compact(std::uint64_t bytes) {
+  const auto space = options_.fs->disk_space(options_.dir);
+  if (!space.is_ok() || space->free_bytes >= low(*space) / kFloorDivisor + bytes) return Status::ok();
+  return Status::no_space("the last " + std::to_string(space->free_bytes) +
+                          " bytes of the disk are kept for the log and for flushes");
+}
+
+bool DiskWatch::give_up_reserve() {
+  const bool held = reserve_.bytes() != 0;
+  return held && reserve_.release().is_ok();
+}
+
+Status DiskWatch::set_aside_reserve() {
+  TRY_ASSIGN(space, options_.fs->disk_space(options_.dir));
+  wants_reserve_.store(false, std::memory_order_relaxed);
+  return reserve_.create(wanted_reserve(space));
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,65 @@
+// How much room the disk has, who may still use it, and what is kept back for when there is none.
+//
+//   free space:   |-- floor --|-- low / 2 --|-- low --|-- low + reserve --|------------
+//   adds data     |           |             |         |  while the reserve is given up: no  |  yes
+//   compactions   |    no     |    yes                                                   ...
+//   log, deletes, flushes, manifest: always
+//
+// `low` is 5 % of the disk. Below half of it the reserve is given up (io/reserve_file.h), so that deletes, flushes and
+// compactions, which make room, can still run; what it gave back is not for new data. It is set aside again when there is room
+// for it. Compactions leave the last bytes to the log and to flushes: a merge can be given up at no loss, a write to the log
+// cannot. The disk is looked at on each tick, and in between whenever an eighth of the room was logged: what fills it between two
+// ticks would make the log fail, and with it deletes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/mutex.h"
+#include "io/file_system.h"
+#include "io/reserve_file.h"
+
+namespace ebbtide {
+
+struct DiskWatchOptions {
+  FileSystem* fs = nullptr;
+  std::string dir;
+  std::uint64_t max_disk_bytes = 0;  ///< of the files in `dir`; 0 = 5 % of the disk stays free
+  std::uint64_t reserve_bytes = 0;   ///< at most; a 32nd of the disk if that is less
+};
+
+/// Thread-safe.
+class DiskWatch {
+ public:
+  explicit DiskWatch(DiskWatchOptions options);
+
+  /// Takes over the reserve that an earlier run left.
+  Status open();
+  /// Measures. `logged_bytes` is the running total of what was logged, `used_bytes` what all files together have.
+  void look(std::uint64_t logged_bytes, std::uint64_t used_bytes);
+  /// Whether writes that add data are refused. Two loads, nearly always.
+  bool full(std::uint64_t logged_bytes);
+  /// kNoSpace if a compaction must not take `bytes` more.
+  Status may_compact(std::uint64_t bytes);
+  /// Somebody found the disk full: gives the reserve up. True if there was one.
+  bool give_up_reserve();
+  /// Whether set_aside_reserve() should be called, off any thread that others wait for.
+  [[nodiscard]] bool wants_reserve() const { return wants_reserve_.load(std::memory_order_relaxed); }
+  Status set_aside_reserve();
+  [[nodiscard]] std::uint64_t reserve_bytes() const { return reserve_.bytes(); }
+
+ private:
+  void measure(std::uint64_t logged_bytes) REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t wanted_reserve(const DiskSpace& space) const;
+  [[nodiscard]] std::uint64_t low(const DiskSpace& space) const;
+
+  const DiskWatchOptions options_;
+  ReserveFile reserve_;
+  std::atomic<bool> full_{false}, wants_reserve_{false};
+  std::atomic<std::uint64_t> look_again_at_{0};  // logged bytes
+  Mutex mutex_;                                  // one measurement at a time
+  std::uint64_t used_bytes_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,162 @@
+"""A disk that is really full: a small tmpfs, filled by the server itself and by somebody else.
+
+Reads and deletes go on, writes that add data get -MISCONF, and what makes room - FLUSHDB, somebody else's file that goes - heals it
+within 5 s. What was acknowledged survives kill -9, full disk or not.
+"""
+
+import os
+import subprocess
+import time
+
+import pytest
+import redis
+
+from support.server import Server
+
+MIB = 1 << 20
+DISK = 64 * MIB
+HEALS_SECONDS = 5
+SETTINGS = {
+    "storage.memory_budget": "128MiB",
+    "storage.memtable_size": "1MiB",
+    "storage.wal_segment_size": "1MiB",
+    "storage.compression": "none",
+    "storage.compression_last_level": "none",
+}
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A mounted tmpfs of 64 MiB."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", disk], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip(f"a small tmpfs cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.fixture
+def server(small_disk, tmp_path):
+    running = Server(SETTINGS, tmp_path)
+    running.data = small_disk / "data"
+    running.start()
+    yield running
+    running.close()
+
+
+def free_bytes(disk):
+    space = os.statvfs(disk)
+    return space.f_bavail * space.f_frsize
+
+
+def fill(disk, leave=0):
+    """Somebody else's file takes all but `leave` bytes."""
+    with open(disk / "ballast", "ab", buffering=0) as ballast:
+        piece = b"b" * 65536
+        while (room := free_bytes(disk) - leave) > 0:
+            try:
+                ballast.write(piece[: min(len(piece), room)])
+            except OSError:
+                return
+
+
+def refused(client, key="more"):
+    try:
+        client.set(key, "v" * 100)
+    except redis.ResponseError as error:
+        assert str(error).startswith("MISCONF"), error
+        return True
+    return False
+
+
+def until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
+
+
+def works(action):
+    """Whether a write goes through; -MISCONF is no, anything else an error."""
+    try:
+        action()
+    except redis.ResponseError as error:
+        assert str(error).startswith("MISCONF"), error
+        return False
+    return True
+
+
+def value_of(i):
+    return (b"%d:" % i) * 200
+
+
+def fill_by_writing(client, limit=200_000):
+    """Writes until it is refused; returns how many keys were acknowledged."""
+    batch = 50
+    for start in range(0, limit, batch):
+        pipe = client.pipeline(transaction=False)
+        for i in range(start, start + batch):
+            pipe.set(f"k{i}", value_of(i))
+        for i, reply in enumerate(pipe.execute(raise_on_error=False)):
+            if isinstance(reply, Exception):
+                assert str(reply).startswith("MISCONF"), reply
+                return start + i
+    raise AssertionError("the disk did not fill up")
+
+
+def test_the_server_fills_the_disk(server, small_disk):
+    client = server.client()
+    kept = fill_by_writing(client)
+    assert kept > 1000
+    for i in range(0, kept, kept // 50):
+        assert client.get(f"k{i}") == value_of(i)
+    # Deletes go on, one by one and by range, for as long as one likes.
+    for i in range(0, 500):
+        assert client.delete(f"k{i}") == 1
+    assert client.get("k3") is None
+    assert free_bytes(small_disk) > 0
+
+    server.kill()
+    server.start()
+    client = server.client()
+    for i in range(500, kept, 7):
+        assert client.get(f"k{i}") == value_of(i), i
+    assert client.mget([f"k{i}" for i in range(500)]) == [None] * 500
+
+    until(lambda: works(client.flushdb), HEALS_SECONDS, "FLUSHDB is taken")
+    until(lambda: not refused(client), HEALS_SECONDS, "writes after FLUSHDB")
+    assert client.get("k600") is None
+
+
+def test_somebody_else_fills_the_disk(server, small_disk):
+    client = server.client()
+    for i in range(2000):
+        client.set(f"k{i}", value_of(i))
+    fill(small_disk)
+    until(lambda: refused(client), 2, "data is refused")
+    for i in range(0, 2000, 40):
+        assert client.get(f"k{i}") == value_of(i)
+    until(lambda: works(lambda: client.delete("k0")), 2, "deletes with what was set aside")
+    for i in range(1, 300):
+        assert client.delete(f"k{i}") == 1
+    assert refused(client)
+
+    server.kill()
+    server.start()
+    client = server.client()
+    for i in range(300, 2000):
+        assert client.get(f"k{i}") == value_of(i), i
+    assert client.mget([f"k{i}" for i in range(300)]) == [None] * 300
+    assert refused(client)
+
+    (small_disk / "ballast").unlink()
+    until(lambda: not refused(client), HEALS_SECONDS, "writes after the ballast has gone")
+    until(lambda: (server.data / "RESERVE").exists(), HEALS_SECONDS, "space is set aside again")
+    assert client.get("k300") == value_of(300)
+    assert server.stop() == 0, server.log_tail()

@@ -1,0 +1,119 @@
+// A small simulated disk that others fill and empty: who may use what is left of it.
+#include "db/disk_watch.h"
+
+#include <catch2/catch.hpp>
+
+#include "io/memory_fs.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kDisk = 64 * kMiB, kReserve = 2 * kMiB;  // low is 3.2 MiB
+
+struct Disk {
+  explicit Disk(std::uint64_t max_disk_bytes = 0)
+      : watch({.fs = &fs, .dir = "data", .max_disk_bytes = max_disk_bytes, .reserve_bytes = 8 * kMiB}) {
+    REQUIRE(fs.create_dir("data").is_ok());
+    fs.set_capacity(kDisk);
+    REQUIRE(watch.open().is_ok());
+    ballast = std::move(fs.create("ballast")).value();
+  }
+  /// Somebody else takes or gives until `bytes` are free.
+  void leave(std::uint64_t bytes) {
+    const std::uint64_t free = fs.disk_space("data")->free_bytes;
+    if (free > bytes) {
+      const std::string some(static_cast<std::size_t>(free - bytes), 'x');
+      (void)ballast->append(some);
+    } else {
+      const std::uint64_t size = *fs.file_size("ballast");
+      ballast.reset();
+      REQUIRE(fs.unlink("ballast").is_ok());
+      ballast = std::move(fs.create("ballast")).value();
+      const std::string rest(static_cast<std::size_t>(size - (bytes - free)), 'x');
+      REQUIRE(ballast->append(rest).is_ok());
+    }
+    watch.look(0, 0);
+  }
+  void settle() {
+    for (int i = 0; i < 3; ++i) {
+      watch.look(0, 0);
+      if (watch.wants_reserve()) (void)watch.set_aside_reserve();
+    }
+  }
+  MemoryFileSystem fs;
+  DiskWatch watch;
+  std::unique_ptr<WritableFile> ballast;
+};
+
+TEST_CASE("the reserve is set aside while there is room, given up when there is none, and comes back") {
+  Disk disk;
+  CHECK(disk.watch.wants_reserve());
+  disk.settle();
+  CHECK(disk.watch.reserve_bytes() == kReserve);
+  CHECK_FALSE(disk.watch.full(0));
+
+  disk.leave(4 * kMiB);
+  CHECK_FALSE(disk.watch.full(0));
+  disk.leave(3 * kMiB);
+  CHECK(disk.watch.full(0));
+  CHECK(disk.watch.reserve_bytes() == kReserve);
+  disk.leave(kMiB);
+  CHECK(disk.watch.full(0));
+  CHECK(disk.watch.reserve_bytes() == 0);
+  CHECK(disk.fs.disk_space("data")->free_bytes >= 3 * kMiB);
+
+  // What it gave back is not for new data.
+  disk.leave(4 * kMiB);
+  disk.settle();
+  CHECK(disk.watch.full(0));
+  CHECK(disk.watch.reserve_bytes() == 0);
+  disk.leave(7 * kMiB);
+  disk.settle();
+  CHECK_FALSE(disk.watch.full(0));
+  CHECK(disk.watch.reserve_bytes() == kReserve);
+}
+
+TEST_CASE("between two ticks the disk is looked at again as it is filled") {
+  Disk disk;
+  disk.settle();
+  disk.leave(5 * kMiB);
+  disk.watch.look(1000, 0);
+  CHECK_FALSE(disk.watch.full(1000));
+  REQUIRE(disk.ballast->append(std::string(2 * kMiB, 'x')).is_ok());
+  CHECK_FALSE(disk.watch.full(1000 + (10 << 10)));  // too little was logged for another look
+  CHECK(disk.watch.full(1000 + kMiB));
+}
+
+TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full gives the reserve up") {
+  Disk disk;
+  disk.settle();
+  CHECK(disk.watch.may_compact(kMiB).is_ok());
+  disk.leave(500 << 10);
+  CHECK(disk.watch.reserve_bytes() == 0);  // gone by now: it is as if it had never been
+  disk.leave(500 << 10);
+  CHECK(disk.watch.may_compact(64 << 10).is_ok());
+  CHECK(disk.watch.may_compact(256 << 10).code() == Code::kNoSpace);
+  CHECK_FALSE(disk.watch.give_up_reserve());
+  disk.leave(20 * kMiB);
+  disk.settle();
+  CHECK(disk.watch.give_up_reserve());
+  CHECK(disk.watch.reserve_bytes() == 0);
+}
+
+TEST_CASE("with a limit of its own the directory may fill the disk but for the reserve") {
+  Disk disk(10 * kMiB);
+  disk.settle();
+  CHECK(disk.watch.reserve_bytes() == kReserve);
+  disk.watch.look(0, 11 * kMiB);
+  CHECK(disk.watch.full(0));
+  disk.watch.look(0, 10 * kMiB);
+  CHECK_FALSE(disk.watch.full(0));
+  disk.leave(3 * kMiB);
+  CHECK_FALSE(disk.watch.full(0));
+  disk.leave(kMiB + (kMiB / 2));
+  CHECK(disk.watch.full(0));
+}
+
+}  // namespace
+}  // namespace ebbtide
