@@ -25,6 +25,12 @@ constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
 // h > 1: how much fuller than page_size a page is made, at most, because it compresses: its size counts after compression.
 constexpr std::uint64_t kMaxPageGrowth = 8;
+// h = 1: what a page leaves of page_size, for its header, its block's trailer and the cache's own words: then a page of 4 KiB is
+// one block of the drive, and one allocation of 4 KiB rather than of the next size that allocators have, 5 KiB.
+constexpr std::uint64_t kPageSlackBytes = 224;
+// h = 1: a page is stretched to the end of its block of the file system if that costs at most this share of it. Pages that nearly
+// fill a block then lie in one each, and reading one reads one.
+constexpr std::uint64_t kStretchShare = 8;
 
 std::size_t common_bytes(Bytes a, Bytes b) {
   const std::size_t limit = std::min(a.size(), b.size());
@@ -44,7 +50,9 @@ struct TableBuilder::Impl {
         filter(options.pages_per_tile),
         tombstone_filter(1),
         tile(options.pages_per_tile),
-        page_target(options.pages_per_tile > 1 ? options.page_size - options.page_size / 8 : options.page_size) {
+        page_target(options.pages_per_tile > 1
+                        ? options.page_size - options.page_size / 8
+                        : options.page_size - std::min<std::uint64_t>(options.page_size / 8, kPageSlackBytes)) {
     meta.data_file = options.data_file;
     meta.unit = options.pages_per_tile > 1 ? kPunchUnit : kSmallUnit;
     meta.pages_per_tile = options.pages_per_tile;
@@ -74,7 +82,12 @@ struct TableBuilder::Impl {
 
   // A block at the end of the data file. `place` gets where it is, if not null.
   Status append(Bytes payload, Compression used, BlockKind kind, PageMeta* place) {
-    const std::uint64_t at = offset(), length = padded_block_bytes(payload.size(), meta.unit);
+    const std::uint64_t at = offset();
+    std::uint64_t length = padded_block_bytes(payload.size(), meta.unit);
+    if (kind == BlockKind::kPage && meta.unit == kSmallUnit) {
+      const std::uint64_t rest = (kPunchUnit - (at + length) % kPunchUnit) % kPunchUnit;
+      if (rest <= length / kStretchShare) length += rest;
+    }
     const std::uint64_t checksum = append_block(&buffer, payload, used, kind, length, options.data_file, at);
     meta.data_checksum += checksum;
     if (place != nullptr) {

@@ -29,7 +29,11 @@ Bytes TileBuilder::copy(Bytes bytes) {
 }
 
 std::uint64_t TileBuilder::entry_bytes(const Entry& entry) {
-  return entry.key.size() + (entry.is_large() ? 12 : entry.value.size()) + kEntryOverheadBytes;
+  std::uint64_t bytes = entry.key.size() + (entry.is_large() ? 12 : entry.value.size()) + kEntryOverheadBytes;
+  if (entry.delete_key != kNoStamp) bytes += kDeleteKeyBytes;
+  if (entry.expiry != 0) bytes += kMillisBytes;
+  if (entry.debt != 0) bytes += kMillisBytes;
+  return bytes;
 }
 
 std::uint64_t TileBuilder::bytes_with(const Entry& entry) const {

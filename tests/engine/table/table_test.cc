@@ -420,6 +420,32 @@ TEST_CASE("a builder that is not finished leaves no file", "[table]") {
   REQUIRE(bench.fs.list(bench.dir)->empty());
 }
 
+TEST_CASE("pages that nearly fill a block of the file system lie in one each, and leave room for the cache's words", "[table]") {
+  Bench bench;
+  Random random(17);
+  std::vector<Owned> entries(4000);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i].key = "key:" + std::to_string(1'000'000 + i);
+    entries[i].value = random_bytes(random, 100);
+    entries[i].fields.seq = i + 1;
+  }
+  TableBuilderOptions options = bench.builder_options();
+  options.pages_per_tile = 1;
+  options.page_size = 4096;
+  options.compression = Compression::kNone;
+  const BuiltTable built = bench.build(options, entries);
+  const std::string meta_path = join_path(bench.dir, metadata_file_name(built.metadata_file));
+  auto m = TableMetadata::decode(read_file(bench.fs, meta_path).value(), built.metadata_file, meta_path);
+  REQUIRE(m.is_ok());
+  REQUIRE(m->pages.size() > 100);
+  for (const PageMeta& page : m->pages) {
+    CHECK(page.offset / 4096 == (page.offset + page.length - 1) / 4096);
+    CHECK(page.length <= 4096);
+  }
+  // 110 bytes or so an entry: what is left empty is little.
+  CHECK(built.data_bytes < entries.size() * 125);
+}
+
 TEST_CASE("split points and sizes come from the fences", "[table]") {
   Bench bench;
   Random random(13);
