@@ -20,6 +20,7 @@ from test_differential import our_port, quoted, redis_port  # noqa: F401 (fixtur
 ROUNDS = int(os.environ.get("EBBTIDE_DIFFERENTIAL_ROUNDS", "500"))
 FIRST_SEED = int(os.environ.get("EBBTIDE_DIFFERENTIAL_SEED", "0"))
 COMMANDS_PER_ROUND = 60
+ROUNDS_PER_TEST = 500
 
 # --- talking
 
@@ -522,8 +523,9 @@ def links(redis_port, our_port):  # noqa: F811
             link.close()
 
 
-def test_random_sequences(links):
-    for seed in range(FIRST_SEED, FIRST_SEED + ROUNDS):
+@pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + ROUNDS, ROUNDS_PER_TEST))
+def test_random_sequences(links, first):
+    for seed in range(first, min(first + ROUNDS_PER_TEST, FIRST_SEED + ROUNDS)):
         protocol = 2 + seed % 2
         commands = make_sequence(seed)
         if first_difference(links[protocol], commands) is not None:
