@@ -97,11 +97,13 @@ void DbImpl::note_compaction(Tree& tree, const Status& status) {
 
 Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   std::shared_ptr<const TablesView> tables;
+  std::shared_ptr<const Policy> policy;
   CompactionContext context;
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr) return Status::aborted("");
     tables = tree->view_owner->tables;
+    policy = tree->policy;
     context.settings = tree->settings;
   }
   context.now = time_.now();
@@ -124,6 +126,11 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
+  // The number of levels that the policy keeps, as of the tree before this edit: it counts for the next plan, and the edits of
+  // one tree come one after the other.
+  const int levels = policy->levels(
+      current->shape(settings_.memtable_size, context.settings.file_size, 0, context.now, [](FileNum) { return false; }));
+  if (levels != current->levels) result.edit.levels = levels;
   VersionEdit edit;
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));

@@ -31,9 +31,9 @@ constexpr PolicyParameter kConcurrent[] = {
 
 constexpr PolicyInfo kPolicies[] = {
     {"one_leveling", kOneLeveling, true, true}, {"leveling", kLeveling, true, true},   {"tiering", kTiering, true, false},
-    {"lazy_leveling", kTiering, true, false},   {"klsm", kKLsm, true, false},          {"garnering", kGarnering, false, true},
-    {"bigtable", kDepth, false, false},         {"constant", kDepth, false, false},    {"exploring", kGroups, false, false},
-    {"concurrent", kConcurrent, false, false},  {"min_latency", kDepth, false, false}, {"binomial", kDepth, false, false},
+    {"lazy_leveling", kTiering, true, false},   {"klsm", kKLsm, true, false},          {"garnering", kGarnering, true, true},
+    {"bigtable", kDepth, true, false},          {"constant", kDepth, true, false},     {"exploring", kGroups, true, false},
+    {"concurrent", kConcurrent, true, false},   {"min_latency", kDepth, false, false}, {"binomial", kDepth, false, false},
 };
 
 std::string number_text(double value) {

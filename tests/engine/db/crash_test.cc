@@ -47,10 +47,14 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
     INFO("seed " << seed);
     const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
     const FsyncMode fsync = modes[s % 3];
-    const PolicySettings policies[] = {
-        {"one_leveling", {}}, {"tiering", {{"size_ratio", 2}}}, {"klsm", {}}, {"lazy_leveling", {{"size_ratio", 3}}}};
+    const PolicySettings policies[] = {{"one_leveling", {}},
+                                       {"tiering", {{"size_ratio", 2}}},
+                                       {"klsm", {}},
+                                       {"lazy_leveling", {{"size_ratio", 3}}},
+                                       {"exploring", {{"k", 2}}},
+                                       {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
     Settings settings = crash_settings(fsync);
-    settings.tree.policy = policies[s / 3 % 4];
+    settings.tree.policy = policies[s / 3 % 6];
     Harness h(settings);
     h.open();
     ModelDriver driver(h, seed, 150);

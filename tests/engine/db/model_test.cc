@@ -65,6 +65,33 @@ const OptionSet kOptionSets[] = {
        s.memtable_size = 16 << 10;
        s.tree.pages_per_tile = 8;
      }},
+    {"garnering, T = 2, c = 0.5",
+     [](Settings& s) {
+       s.tree.policy = {"garnering", {{"scaling_ratio", 0.5}, {"level0_runs", 2}}};
+       s.memtable_size = 16 << 10;
+       s.tree.file_size = 64 << 10;
+     }},
+    {"bigtable",
+     [](Settings& s) {
+       s.tree.policy = {"bigtable", {}};
+       s.memtable_size = 16 << 10;
+     }},
+    {"constant, one run",
+     [](Settings& s) {
+       s.tree.policy = {"constant", {{"k", 1}}};
+       s.memtable_size = 16 << 10;
+     }},
+    {"exploring, small files",
+     [](Settings& s) {
+       s.tree.policy = {"exploring", {}};
+       s.memtable_size = 16 << 10;
+       s.tree.file_size = 64 << 10;
+     }},
+    {"concurrent, k = 4",
+     [](Settings& s) {
+       s.tree.policy = {"concurrent", {{"k", 4}}};
+       s.memtable_size = 16 << 10;
+     }},
     {"policies that change", [](Settings& s) { s.memtable_size = 16 << 10; }, true},
     {"lz4", [](Settings& s) { s.tree.compression = s.tree.compression_last_level = Compression::kLz4; }},
     {"lz4, zstd below",
@@ -132,8 +159,9 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
       TreeSettings tree = h.settings.tree;
       tree.pages_per_tile = 1 + static_cast<std::uint32_t>(random.uniform(64));
       if (set.changes_policy) {
-        const char* const names[] = {"one_leveling", "leveling", "tiering", "lazy_leveling", "klsm"};
-        tree.policy = {names[random.uniform(std::size(names))], {{"size_ratio", 2 + static_cast<double>(random.uniform(4))}}};
+        const char* const names[] = {"one_leveling", "leveling", "tiering",  "lazy_leveling", "klsm",
+                                     "garnering",    "bigtable", "constant", "exploring",     "concurrent"};
+        tree.policy = {names[random.uniform(std::size(names))], {}};
       }
       REQUIRE(h.db->set_tree_settings(0, tree).is_ok());
     } else if (dice < 995 && random.one_in(3)) {
