@@ -217,9 +217,10 @@ CompactionEnv DbImpl::compaction_env(std::shared_ptr<const TablesView> tables, c
   env.open_table = [this, opened, mutex, tables](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
     if (tables != nullptr) {
       for (const RunView& run : tables->runs) {
-        for (const OpenTablePtr& table : run.tables()) {
-          if (table->meta->metadata_file == meta.metadata_file) return table->reader;
-        }
+        const int i = run.find(meta.stats.smallest);
+        if (i < 0) continue;
+        const OpenTable& table = *run.tables()[static_cast<std::size_t>(i)];
+        if (table.meta->metadata_file == meta.metadata_file) return table.reader;
       }
     }
     {

@@ -235,6 +235,7 @@ struct DbImpl {
   Status await_drops();
   std::uint32_t wait_asked(const WriteBatch& batch, bool waited);
   Status stall(const WriteBatch& batch, std::uint32_t pressure);
+  void count_stall(std::uint64_t nanos);
   void update_pressure();
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   const Tree::Debt& debt_of(const TreeLoad& load) REQUIRES(pressure_mutex_);
@@ -312,9 +313,10 @@ struct DbImpl {
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
-  Mutex tick_mutex_;                                   ///< before all others; one tick at a time
-  bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
-  Mutex pressure_mutex_;                               ///< or an older measurement could replace a newer one
+  Mutex tick_mutex_;                                                    ///< before all others; one tick at a time
+  bool step_refused_ GUARDED_BY(tick_mutex_) = false;                   ///< and said so
+  Mutex pressure_mutex_;                                                ///< or an older measurement could replace a newer one
+  std::uint64_t pressure_measured_ns_ GUARDED_BY(pressure_mutex_) = 0;  ///< mono_ns() of the last measurement
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
   std::vector<TableFiles> disowned_
@@ -345,7 +347,7 @@ struct DbImpl {
   std::atomic<bool> stuck_{false};                   ///< the stop is due to runs, and compactions of that tree fail
   std::atomic<std::uint32_t> slowdown_permille_{0};  ///< 0 = none, 1000 = stop
   std::atomic<StallReason> stall_reason_{StallReason::kNone};
-  std::array<std::atomic<std::uint64_t>, 4> stall_micros_{};
+  std::array<std::atomic<std::uint64_t>, 4> stall_nanos_{};
   std::atomic<std::uint64_t> delay_debt_ns_{0};
   std::atomic<std::uint64_t> next_slot_ns_{0};  ///< try_commit's slowdown: when what was let in so far is paid for
 };

@@ -38,9 +38,9 @@ Stats DbImpl::stats() {
   s.connection_bytes = memory_->charged(MemoryAccount::Kind::kConnections);
   s.large_value_bytes = memory_->charged(MemoryAccount::Kind::kLargeValues);
   s.pinned_page_bytes = memory_->charged(MemoryAccount::Kind::kPages);
-  s.stall_micros_memtable = stall_micros_[static_cast<std::size_t>(StallReason::kMemTable)];
-  s.stall_micros_runs = stall_micros_[static_cast<std::size_t>(StallReason::kRuns)];
-  s.stall_micros_pending_bytes = stall_micros_[static_cast<std::size_t>(StallReason::kPendingBytes)];
+  s.stall_micros_memtable = stall_nanos_[static_cast<std::size_t>(StallReason::kMemTable)] / 1000;
+  s.stall_micros_runs = stall_nanos_[static_cast<std::size_t>(StallReason::kRuns)] / 1000;
+  s.stall_micros_pending_bytes = stall_nanos_[static_cast<std::size_t>(StallReason::kPendingBytes)] / 1000;
   s.write_stalled = slowdown_permille_ >= 1000;
   s.snapshots = leases_;
   s.dropped_trees = pending_drops_;

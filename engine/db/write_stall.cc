@@ -4,10 +4,11 @@
 //   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes
 //   runs        of the youngest level, against the policy's two limits
 //   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
-// The slowdown is gradual: at pressure p of 1 a byte costs kSlowestNsPerByte, below it p times that; a thread sleeps whenever it
-// has saved up a millisecond. Refusals are about data that is added: deletes, range deletes and FLUSHDB go on when disk or memory
-// is full, and a FLUSHDB is never held back. A stop that cannot end, because the compactions that should end it fail, refuses
-// instead of waiting.
+// The slowdown is gradual: at pressure p a byte costs p * kSlowNsPerByte, and from kSteep on ever more, up to kSteepest times
+// that, so that writes get as slow as any compaction before they would have to stop; a thread sleeps whenever it has saved up a
+// millisecond. Counted as stalled is the time that a byte costs, or that writes are stopped, not the sum over those who wait.
+// Refusals are about data that is added: deletes, range deletes and FLUSHDB go on when disk or memory is full, and a FLUSHDB is
+// never held back. A stop that cannot end, because the compactions that should end it fail, refuses instead of waiting.
 //
 // tick() is what goes by the clock. It runs on the log thread: it must never wait for the log to be synced, nor for somebody who
 // does, so it takes manifest_mutex_ by try_lock only.
@@ -19,7 +20,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kSlowestNsPerByte = 200;  // 5 MB/s
+constexpr std::uint64_t kSlowNsPerByte = 200;  // 5 MB/s
+constexpr std::uint32_t kSteep = 800;          // permille of pressure
+constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;                // of one batch
 constexpr std::uint64_t kStopPollMs = 10;                     // when a batch that may not sleep is to ask again
@@ -39,6 +42,14 @@ bool adds_data(const WriteBatch& batch) {
     if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader) return true;
   }
   return false;
+}
+
+// What a batch costs under a slowdown.
+std::uint64_t price_ns(const WriteBatch& batch, std::uint32_t pressure) {
+  const std::uint64_t price = batch.payload_bytes() * kSlowNsPerByte * pressure / 1000;
+  if (pressure <= kSteep) return price;
+  const std::uint64_t steep = pressure - kSteep, all = 1000 - kSteep;
+  return price + price * (kSteepest - 1) * steep * steep / (all * all);
 }
 
 bool empties_database(const WriteBatch& batch) { return batch.flushes() != 0; }
@@ -80,11 +91,12 @@ Status DbImpl::admit(const WriteBatch& batch) {
   if (empties_database(batch)) return await_drops();
   const std::uint32_t pressure = slowdown_permille_.load(std::memory_order_relaxed);
   if (pressure == 0) return Status::ok();
-  auto& micros = stall_micros_[static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed))];
-  const std::uint64_t began = clock_.mono_ns();
-  Status status = stall(batch, pressure);
-  micros.fetch_add((clock_.mono_ns() - began) / 1000, std::memory_order_relaxed);
-  return status;
+  return stall(batch, pressure);
+}
+
+void DbImpl::count_stall(std::uint64_t nanos) {
+  const auto reason = static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed));
+  stall_nanos_[reason].fetch_add(nanos, std::memory_order_relaxed);
 }
 
 Status DbImpl::await_drops() {
@@ -114,26 +126,24 @@ std::uint32_t DbImpl::wait_asked(const WriteBatch& batch, bool waited) {
     ms = kStopPollMs;
   } else if (!waited) {
     const std::uint64_t now = clock_.mono_ns();
-    const std::uint64_t price = batch.payload_bytes() * kSlowestNsPerByte * pressure / 1000;
-    const std::uint64_t latest = now + kLongestSleepMs * kSleepNs;
-    std::uint64_t slot = next_slot_ns_.load(std::memory_order_relaxed), end = 0;
+    const std::uint64_t price = price_ns(batch, pressure), latest = now + kLongestSleepMs * kSleepNs;
+    std::uint64_t slot = next_slot_ns_.load(std::memory_order_relaxed), begin = 0, end = 0;
     do {
-      end = std::min(std::max(slot, now) + price, latest);
+      begin = std::min(std::max(slot, now), latest);
+      end = std::min(begin + price, latest);
     } while (!next_slot_ns_.compare_exchange_weak(slot, end, std::memory_order_relaxed));
     ms = (end - now) / kSleepNs;
-  }
-  if (ms != 0) {
-    auto& micros = stall_micros_[static_cast<std::size_t>(stall_reason_.load(std::memory_order_relaxed))];
-    micros.fetch_add(ms * 1000, std::memory_order_relaxed);
+    count_stall(end - begin);
   }
   return static_cast<std::uint32_t>(ms);
 }
 
 Status DbImpl::stall(const WriteBatch& batch, std::uint32_t pressure) {
   if (pressure < 1000) {
-    const std::uint64_t owed = batch.payload_bytes() * kSlowestNsPerByte * pressure / 1000;
+    const std::uint64_t owed = price_ns(batch, pressure);
     if (delay_debt_ns_.fetch_add(owed, std::memory_order_relaxed) + owed < kSleepNs) return Status::ok();
     const std::uint64_t ms = std::min(delay_debt_ns_.exchange(0, std::memory_order_relaxed) / kSleepNs, kLongestSleepMs);
+    count_stall(ms * kSleepNs);
     MutexLock lock(state_mutex_);
     if (threads_ && ms != 0 && background_error_.is_ok()) progress_.wait_for_ms(state_mutex_, static_cast<unsigned>(ms));
     return Status::ok();
@@ -223,6 +233,9 @@ void DbImpl::update_pressure() {
   if (frozen_bytes > share / 2) {
     raise(static_cast<double>(frozen_bytes - share / 2) / (static_cast<double>(share) / 2), StallReason::kMemTable);
   }
+  const std::uint64_t now = clock_.mono_ns();
+  if (slowdown_permille_.load(std::memory_order_relaxed) >= 1000) count_stall(now - pressure_measured_ns_);
+  pressure_measured_ns_ = now;
   stuck_.store(stuck, std::memory_order_relaxed);
   stall_reason_.store(reason, std::memory_order_relaxed);
   slowdown_permille_.store(static_cast<std::uint32_t>(std::min(1.0, worst) * 1000), std::memory_order_relaxed);

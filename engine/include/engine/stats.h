@@ -38,7 +38,8 @@ struct Stats {
   std::uint64_t wal_syncs = 0, wal_writes = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
   std::uint64_t fetches = 0;
-  // stalls
+  // stalls, by cause: how long writes were stopped, and what a slowdown made those that were let through wait. Time on the clock:
+  // two clients that wait side by side count once.
   std::uint64_t stall_micros_memtable = 0, stall_micros_runs = 0, stall_micros_pending_bytes = 0;
   bool write_stalled = false;
   // memory, bytes now

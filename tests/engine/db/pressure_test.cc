@@ -134,6 +134,49 @@ TEST_CASE("who must not wait is told to come again while writes are stopped, and
   CHECK(wait_ms == 0);
 }
 
+TEST_CASE("the time of a stop is counted by the clock, once, whoever waits and how often he asks") {
+  Harness h;
+  h.open();
+  h.db->pause_compactions();
+  for (int run = 0; run < 80; ++run) {
+    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  h.db->resume_compactions();
+  h.db->tick();
+  REQUIRE(h.db->writes_stopped());
+  const std::uint64_t before = h.db->stats().stall_micros_runs;
+  WriteBatch batch;
+  batch.put(0, "more", "data");
+  std::uint32_t wait_ms = 0;
+  for (int asked = 0; asked < 10; ++asked) (void)!h.db->try_commit(batch, asked > 0, &wait_ms).is_ok();
+  CHECK(h.db->stats().stall_micros_runs == before);
+  h.advance(2000);
+  CHECK(h.db->stats().stall_micros_runs - before >= 2'000'000);
+  CHECK(h.db->stats().stall_micros_runs - before <= 2'200'000);
+}
+
+TEST_CASE("shortly before a stop a byte costs many times what it did when the slowdown began") {
+  Harness h;
+  h.open();
+  std::vector<std::uint32_t> waits;
+  for (int run = 0; run < 100 && !h.db->writes_stopped(); ++run) {
+    WriteBatch batch;
+    batch.put(0, "big", std::string(2'000, 'b'));
+    std::uint32_t wait_ms = 0;
+    h.clock.advance(1'000);  // the line is empty again
+    if (h.db->try_commit(batch, false, &wait_ms).code() == Code::kBusy) waits.push_back(wait_ms);
+    h.db->pause_compactions();
+    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+    h.db->resume_compactions();
+    h.db->tick();
+  }
+  REQUIRE(waits.size() >= 2);
+  CHECK(waits.back() >= 4);  // at 5 MB/s it would be 0.4, which nobody waits for
+  CHECK(std::is_sorted(waits.begin(), waits.end()));
+}
+
 TEST_CASE("under a slowdown those who do not sleep share one line, and each is asked once") {
   Harness h;
   h.open();
