@@ -276,7 +276,7 @@ void Server::wait_for_signals() {
     if (signal == SIGHUP) {
       const std::string why = log_->reopen();
       log_->write(why.empty() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
-                  why.empty() ? "the log file was opened anew" : why);
+                  why.empty() ? "SIGHUP: a log file, if there is one, was opened anew" : why);
     } else if (stopping_) {
       std::_Exit(1);  // asked twice: the log has every acknowledged write
     } else {
