@@ -60,8 +60,9 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // Only loops hold the key's lock.
-    if (ctx.client != nullptr && ctx.env.db->write_status().is_ok()) {
+    // Only loops hold the key's lock; and a read does not fail, nor wait, because a write would.
+    const Db& db = *ctx.env.db;
+    if (ctx.client != nullptr && db.write_status().is_ok() && !db.writes_stopped()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
       ctx.batch.rely_on_expiry(found->expiry);

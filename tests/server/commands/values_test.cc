@@ -1,6 +1,8 @@
 // Strings, bitmaps, sketches and transfers where the engine matters: values on disk, expiries, two databases, large ranges.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "commands/families.h"
@@ -153,6 +155,62 @@ TEST_CASE("PFCOUNT keeps what it has computed, with the sketch and its expiry") 
   CHECK(server("PFADD h d") == "(integer) 1");
   CHECK(hll::cached_count(value()) == std::nullopt);
   CHECK(server("PFCOUNT h") == "(integer) 4");
+}
+
+TEST_CASE("PFCOUNT answers while writes are stopped, and keeps nothing") {
+  CommandHarness server(command_families());
+  REQUIRE(server("PFADD h a b c") == "(integer) 1");
+  server.db->pause_compactions();
+  for (int run = 0; run < 80; ++run) {
+    REQUIRE(server("SET k v") == "OK");
+    REQUIRE(server.db->flush(0).is_ok());
+  }
+  server.db->resume_compactions();
+  server.db->tick();
+  REQUIRE(server.db->writes_stopped());
+  const SeqNum before = server.db->visible_seq();
+  CHECK(server("PFCOUNT h") == "(integer) 3");
+  CHECK(server.db->visible_seq() == before);
+  CHECK(server.stats.totals().stalled == 0);
+}
+
+TEST_CASE("one loop adds to a sketch, the other counts it and keeps the count: nothing is lost") {
+  CommandHarness server(command_families());
+  constexpr int kRounds = 1000, kBefore = 5000;
+  // Dense, so that counting takes its time.
+  std::vector<std::string> many{"PFADD", "h"};
+  for (int i = 0; i < kBefore; ++i) many.push_back(std::to_string(i));
+  REQUIRE(show(server.raw(many)) == "(integer) 1");
+  Dispatcher other(server.env, 7);
+  const auto run = [&](Dispatcher& dispatcher, std::uint64_t id, const auto& next_command) {
+    FakeLoop loop;
+    Client client;
+    client.id = id;
+    client.loop = &loop;
+    for (std::vector<std::string> words = next_command(); !words.empty(); words = next_command()) {
+      const std::vector<Bytes> command(words.begin(), words.end());
+      std::vector<PendingCommand> span(1);
+      span[0].client = &client;
+      span[0].args.list = command;
+      dispatcher.run_pass(span);
+      if (span[0].state != PendingCommand::State::kDone) std::abort();
+      server.db->write_log();
+    }
+  };
+  using Words = std::vector<std::string>;
+  std::atomic<int> added{0};
+  std::thread adds([&] {
+    run(*server.dispatcher, 100, [&] {
+      const int i = added.fetch_add(1);
+      return i < kRounds ? Words{"PFADD", "h", std::to_string(kBefore + i)} : Words{};
+    });
+  });
+  std::thread counts([&] { run(other, 101, [&] { return added < kRounds ? Words{"PFCOUNT", "h"} : Words{}; }); });
+  adds.join();
+  counts.join();
+  std::string expected = hll::make_empty();
+  for (int i = 0; i < kBefore + kRounds; ++i) REQUIRE(hll::add(&expected, std::to_string(i)));
+  CHECK(server("PFCOUNT h") == "(integer) " + std::to_string(*hll::count(expected)));
 }
 
 TEST_CASE("COUNTRANGE counts small ranges, estimates large ones, and counts all with EXACT") {
