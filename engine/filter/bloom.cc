@@ -168,16 +168,16 @@ Result<BloomView> BloomView::parse(Bytes slice) {
 std::uint64_t BloomView::candidates(std::uint64_t hash) const {
   if (salt_ != 0) hash = mix(hash + salt_);
   const char* const block = blocks_begin_ + block_of(hash, blocks_) * (kBloomRows / 8) * columns_;
+  // No early exit: the loads are independent and go out together, and no branch depends on what they bring.
   if (columns_ == 1) {
     std::uint64_t found = 1;
     each_row(hash, probes_, [&](std::uint32_t row) {
-      found = (static_cast<unsigned char>(block[row / 8]) >> (row % 8)) & 1u;
-      return found != 0;
+      found &= load_fixed<std::uint64_t>(block + row / 64 * 8) >> (row % 64);
+      return true;
     });
     return found;
   }
   std::uint64_t mask = columns_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << columns_) - 1;
-  // No early exit: the loads are independent and go out together.
   if (columns_ <= 57) {
     each_row(hash, probes_, [&](std::uint32_t row) {
       const std::uint32_t bit = row * columns_;
