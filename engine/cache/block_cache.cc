@@ -333,11 +333,24 @@ void BlockCache::prefetch(BlockKey key, int stage) const {
   for (const auto& place : bucket.slots) {
     const std::uint64_t slot = place.load(std::memory_order_relaxed);
     if (slot == 0 || (slot & ~kAddressMask) != tag_of(hash)) continue;
-    const char* line = reinterpret_cast<const char*>(slot & kAddressMask);
+    const char* const line = reinterpret_cast<const char*>(slot & kAddressMask);
     __builtin_prefetch(line);
     __builtin_prefetch(line + sizeof(Block));  // where the bytes begin
+    __builtin_prefetch(line + sizeof(Block) + 64);
     return;
   }
+}
+
+const CachedBlock* BlockCache::find(BlockKey key) const {
+  const Block* const block = impl_->find(key, hash_of(key));
+  return block == nullptr ? nullptr : &block->block;
+}
+
+void BlockCache::use(const CachedBlock* found) const {
+  static_assert(offsetof(Block, block) == 0);
+  const auto* const block = reinterpret_cast<const Block*>(found);
+  if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
+  impl_->hits.add();
 }
 
 std::shared_ptr<const CachedBlock> BlockCache::pin(BlockKey key) const {

@@ -38,9 +38,12 @@ class BlockCache {
 
   /// Null if absent. Needs an EpochGuard, and lasts as long as it.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
-  /// Starts the load of the bucket (stage 0) or of the block's first line (stage 1). Needs an EpochGuard. Counts neither hit nor
-  /// miss.
+  /// A lookup in steps, for who has other work while loads are under way; all need an EpochGuard. prefetch() starts the load of
+  /// the bucket (stage 0), then of the block's header and first bytes (stage 1); find() finds the block; neither counts or marks.
+  /// use() does, and makes a block found under the same guard as good as looked up.
   void prefetch(BlockKey key, int stage) const;
+  [[nodiscard]] const CachedBlock* find(BlockKey key) const;
+  void use(const CachedBlock* found) const;
   /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
   /// Copies `data` in, unless present, evicting what must go; pinned. A block larger than an eighth of a shard is not kept, only

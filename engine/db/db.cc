@@ -192,15 +192,4 @@ Status ReadView::get(const LookupKey& key, Found* found) const {
   return Status::ok();
 }
 
-// Stage 0 goes to the memtables; tables are asked from stage 1 on, when the first loads are under way.
-void ReadView::prefetch(const LookupKey& key, int stage) const {
-  if (tree_ == nullptr) return;
-  for (const auto& memtable : tree_->memtables) memtable->prefetch(key, stage);
-  if (stage == 0) return;
-  for (const RunView& run : tree_->tables->runs) {
-    const int i = run.find(key.key);
-    if (i >= 0) run.reader(static_cast<std::size_t>(i)).prefetch(key, stage - 1);
-  }
-}
-
 }  // namespace ebbtide

@@ -2,6 +2,15 @@
 //
 // Sources are in age order: for any one key, everything in a newer source has a larger seq than anything in an older one. So once
 // a range tombstone that covers the key was met, no older source can have a version that survives it, and the search ends.
+//
+// A span of keys is looked up in stages before that (prefetch): 0 the memtables' buckets, 1 their nodes, and the filters' rows of
+// every run, 2 filters asked, then fences, 3 tile and the cache's bucket, 4 the page's head, 5 its entry. From stage 2 on a key
+// goes on in the newest table alone whose filter does not deny it; where the filter was wrong get() searches the older runs by
+// itself. What stages find is kept in the key's LookupState, so that each search is done once. Tables never change, so what was
+// found in them holds for every view with the same tables; memtables do, and are asked again.
+#include <algorithm>
+#include <limits>
+
 #include "base/hash.h"
 #include "db/db_impl.h"
 
@@ -9,6 +18,9 @@ namespace ebbtide {
 namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
+
+// Of ReadView::prefetch: the first that needs what an earlier one found, and the one after which the tile is known.
+constexpr int kFilterStage = 2, kTileStage = 3;
 
 void count_hit(ThreadCounters& counters, bool hit) {
   ThreadCounters::add(counters.gets, 1);
@@ -85,28 +97,103 @@ Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
 }
 
 Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads) {
-  for (const RunView& run : view.tree_->tables->runs) {
-    const int i = run.find(key.key);
+  const TablesView& tables = *view.tree_->tables;
+  MissSet* const misses = view.mode_ == ReadMode::kResident ? view.misses_ : nullptr;
+  const LookupState* state = key.state;
+  if (state != nullptr && (state->tables != &tables || view.lease_ != nullptr)) state = nullptr;
+  Entry entry;
+  std::shared_ptr<const void> pin;
+  Status status;
+  for (std::size_t r = 0; r < tables.runs.size(); ++r) {
+    const RunView& run = tables.runs[r];
+    const bool known = state != nullptr && r < LookupState::kRuns;
+    if (known && (state->outside >> r & 1) != 0) continue;
+    const int i = known ? state->files[r] : run.find(key.key);
     if (i < 0) continue;
     const auto at = static_cast<std::size_t>(i);
     const TableReader& table = run.reader(at);
     const Cover* covered = run.has_range_tombstones(at) ? table.range_tombstones()->newest_cover(key.key, view.seq_) : nullptr;
-    Entry entry;
-    std::shared_ptr<const void> pin;
-    Status status;
-    switch (table.get(key, view.seq_, view.mode_ == ReadMode::kResident ? view.misses_ : nullptr, &entry, &pin, reads, &status)) {
-      case Lookup::kFound:
-        return finish_lookup(view, entry, covered, found, std::move(pin));
-      case Lookup::kNotResident:
-        return view.misses_->refused ? no_room() : Status::not_resident();
-      case Lookup::kError:
-        return status;
-      case Lookup::kAbsent:
-        break;
+    if (known && (state->denied >> r & 1) != 0) {
+      ++reads->filter_negatives;
+    } else {
+      const LookupState* const found_before = known && state->table == &table && state->stage > kTileStage ? state : nullptr;
+      switch (table.get(key, view.seq_, misses, &entry, &pin, reads, &status, found_before)) {
+        case Lookup::kFound:
+          return finish_lookup(view, entry, covered, found, std::move(pin));
+        case Lookup::kNotResident:
+          return view.misses_->refused ? no_room() : Status::not_resident();
+        case Lookup::kError:
+          return status;
+        case Lookup::kAbsent:
+          break;
+      }
     }
     if (covered != nullptr) break;
   }
   return Status::not_found();
+}
+
+namespace {
+
+// Which file of each run can hold the key; loads of their filters' rows. Without a state only the latter.
+void start_filters(const TablesView& tables, const LookupKey& key) {
+  LookupState* const state = key.state;
+  for (std::size_t r = 0; r < tables.runs.size(); ++r) {
+    const RunView& run = tables.runs[r];
+    const int i = run.find(key.key);
+    if (i >= 0) (void)run.reader(static_cast<std::size_t>(i)).prefetch(key, 0, nullptr);
+    if (state == nullptr || r >= LookupState::kRuns) continue;
+    if (i < 0) state->outside |= static_cast<std::uint16_t>(1u << r);
+    if (i > std::numeric_limits<std::uint16_t>::max()) [[unlikely]] {
+      state->tables = nullptr;  // more files than it can name
+    }
+    state->files[r] = static_cast<std::uint16_t>(i);
+  }
+}
+
+// Asks the filters, newest run first, until one does not deny the key.
+void ask_filters(const TablesView& tables, const LookupKey& key) {
+  LookupState& state = *key.state;
+  const std::size_t runs = std::min<std::size_t>(tables.runs.size(), LookupState::kRuns);
+  for (std::size_t r = 0; r < runs; ++r) {
+    if ((state.outside >> r & 1) != 0) continue;
+    const TableReader& table = tables.runs[r].reader(state.files[r]);
+    if (table.prefetch(key, kFilterStage - 1, &state)) {
+      state.table = &table;
+      return;
+    }
+    state.denied |= static_cast<std::uint16_t>(1u << r);
+  }
+}
+
+}  // namespace
+
+void ReadView::prefetch(const LookupKey& key, int stage) const {
+  if (tree_ == nullptr) return;
+  LookupState* const state = key.state;
+  if (stage < kFilterStage) {
+    if (state != nullptr) state->tables = nullptr;
+    bool in_memory = false;
+    for (const auto& memtable : tree_->memtables) in_memory |= memtable->prefetch(key, stage);
+    if (stage == 0 || in_memory) return;
+    if (state != nullptr) {
+      state->tables = tree_->tables.get();
+      state->table = nullptr;
+      state->outside = state->denied = 0;
+      state->stage = kFilterStage;
+    }
+    start_filters(*tree_->tables, key);
+    return;
+  }
+  // A state that missed a stage, or is of other tables, stays as it is.
+  if (state == nullptr || state->tables != tree_->tables.get() || state->stage != stage) return;
+  if (stage == kFilterStage) {
+    ask_filters(*tree_->tables, key);
+    state->stage = static_cast<std::uint8_t>(state->table != nullptr ? stage + 1 : kPrefetchStages);
+    return;
+  }
+  (void)static_cast<const TableReader*>(state->table)->prefetch(key, stage - 1, state);
+  state->stage = static_cast<std::uint8_t>(stage + 1);
 }
 
 }  // namespace ebbtide

@@ -6,11 +6,15 @@
 namespace ebbtide {
 namespace {
 
-std::uint64_t prefix_of(Bytes key) {
-  unsigned char bytes[8] = {};
-  std::memcpy(bytes, key.data(), std::min<std::size_t>(8, key.size()));
-  std::uint64_t v;
-  std::memcpy(&v, bytes, 8);
+// Eight bytes of `key` behind its first `skip` as a number that orders as they do; zeros after a short key.
+std::uint64_t prefix_of(Bytes key, std::size_t skip) {
+  key.remove_prefix(std::min(skip, key.size()));
+  std::uint64_t v = 0;
+  if (key.size() >= 8) [[likely]] {
+    std::memcpy(&v, key.data(), 8);
+  } else if (!key.empty()) {
+    std::memcpy(&v, key.data(), key.size());
+  }
   return __builtin_bswap64(v);
 }
 
@@ -29,27 +33,29 @@ RunView::RunView(const Run& run, std::vector<OpenTablePtr> tables) : id_(run.id)
     ranged_.push_back(t->meta->stats.range_tombstones != 0 ? 1 : 0);
   }
   if (tables_.empty()) return;
-  const Bytes first = tables_.front()->meta->stats.smallest, last = tables_.back()->meta->stats.smallest;
-  common_.assign(first.substr(0, common_prefix(first, last)));
-  for (const OpenTablePtr& t : tables_) prefixes_.push_back(prefix_of(Bytes(t->meta->stats.smallest).substr(common_.size())));
+  const TableStats& last = tables_.back()->meta->stats;
+  const Bytes lowest = tables_.front()->meta->stats.smallest;
+  if (!last.unbounded) common_.assign(lowest.substr(0, common_prefix(lowest, last.largest)));
+  for (const OpenTablePtr& t : tables_) {
+    const TableStats& stats = t->meta->stats;
+    lowers_.push_back(prefix_of(stats.smallest, common_.size()));
+    uppers_.push_back(stats.unbounded ? ~std::uint64_t{0} : prefix_of(stats.largest, common_.size()));
+  }
 }
 
 // The last table whose lower bound is <= key is the only one that can hold it.
 int RunView::find(Bytes key) const {
-  const std::size_t n = tables_.size();
-  if (n == 0) return -1;
-  std::size_t i = 0;  // number of tables whose lower bound is <= key
-  if (n == 1) {
-    i = key >= Bytes(tables_[0]->meta->stats.smallest) ? 1 : 0;
-  } else if (key.size() >= common_.size() && std::memcmp(key.data(), common_.data(), common_.size()) == 0) {
-    const std::uint64_t p = prefix_of(key.substr(common_.size()));
-    i = static_cast<std::size_t>(std::upper_bound(prefixes_.begin(), prefixes_.end(), p) - prefixes_.begin());
-    // Equal prefixes do not decide: compare whole keys, from the back.
-    while (i > 0 && prefixes_[i - 1] == p && Bytes(tables_[i - 1]->meta->stats.smallest) > key) --i;
-  } else {
-    i = key < Bytes(common_) ? 0 : n;
+  if (tables_.empty() || !key.starts_with(common_)) return -1;
+  const std::uint64_t p = prefix_of(key, common_.size());
+  std::size_t i = 0;                                    // number of tables whose lower bound is <= key
+  for (std::size_t left = lowers_.size(); left > 0;) {  // no branch depends on a comparison but the last
+    const std::size_t half = (left + 1) / 2;
+    i += lowers_[i + half - 1] <= p ? half : 0;
+    left -= half;
   }
-  if (i == 0 || tables_[i - 1]->meta->stats.ends_before(key)) return -1;
+  // Equal numbers do not decide: compare whole keys, from the back.
+  while (i > 0 && lowers_[i - 1] == p && Bytes(tables_[i - 1]->meta->stats.smallest) > key) --i;
+  if (i == 0 || (p >= uppers_[i - 1] && tables_[i - 1]->meta->stats.ends_before(key))) return -1;
   return static_cast<int>(i - 1);
 }
 

@@ -35,7 +35,8 @@ struct OpenTable {
 };
 using OpenTablePtr = std::shared_ptr<const OpenTable>;
 
-/// One run, ready to be searched: the lower bounds' first differing 8 bytes lie side by side.
+/// One run, ready to be searched: the bounds' first differing 8 bytes lie side by side, so that tables are looked at only where
+/// those are equal to the key's.
 class RunView {
  public:
   RunView(const Run& run, std::vector<OpenTablePtr> tables);
@@ -58,8 +59,9 @@ class RunView {
   std::vector<OpenTablePtr> tables_;
   std::vector<const TableReader*> readers_;
   std::vector<unsigned char> ranged_;
-  std::string common_;                   // prefix of all lower bounds
-  std::vector<std::uint64_t> prefixes_;  // of the lower bounds after it, big endian
+  std::string common_;                 // what every key within the run's bounds begins with
+  std::vector<std::uint64_t> lowers_;  // 8 bytes of the lower bounds after it, big endian
+  std::vector<std::uint64_t> uppers_;  // and of the upper bounds; the largest number if there is none
 };
 
 /// The tables of a tree; shared between the TreeViews that differ only in memtables.

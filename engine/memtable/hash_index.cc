@@ -65,21 +65,22 @@ HashIndex::Bucket* HashIndex::overflow_of(Bucket* bucket) {
   return next;
 }
 
-void HashIndex::prefetch(const LookupKey& key, int stage) const {
+bool HashIndex::prefetch(const LookupKey& key, int stage) const {
   const Bucket* b = bucket(key.hash);
   if (stage == 0) {
     __builtin_prefetch(b);
-    return;
+    return false;
   }
   const std::uint64_t tag = tag_of(key.hash);
   for (const auto& place : b->slots) {
     const std::uint64_t slot = place.load(std::memory_order_relaxed);
-    if (slot == 0) return;
+    if (slot == 0) return false;
     if ((slot & ~kAddressMask) != tag) continue;
     __builtin_prefetch(node_of(slot));
     __builtin_prefetch(reinterpret_cast<const char*>(node_of(slot)) + 64);
-    return;
+    return true;
   }
+  return false;
 }
 
 }  // namespace ebbtide

@@ -31,8 +31,8 @@ class HashIndex {
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
   /// Adds `node`, the node of `key`; does nothing if that very node is there. Another node of the same key must not be.
   void add(const LookupKey& key, KeyNode* node);
-  /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1).
-  void prefetch(const LookupKey& key, int stage) const;
+  /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1): true if there is one.
+  bool prefetch(const LookupKey& key, int stage) const;
   /// Bytes of the fixed part; overflow buckets count in the arena.
   [[nodiscard]] std::size_t memory_bytes() const { return (mask_ + 1) * sizeof(Bucket); }
 

@@ -143,7 +143,7 @@ bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
   return true;
 }
 
-void MemTable::prefetch(const LookupKey& key, int stage) const { impl_->hash.prefetch(key, stage); }
+bool MemTable::prefetch(const LookupKey& key, int stage) const { return impl_->hash.prefetch(key, stage); }
 
 bool MemTable::newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const {
   return impl_->ranges.newest_cover(key, view_seq, out);

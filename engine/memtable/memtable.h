@@ -33,8 +33,9 @@ class MemTable {
 
   /// The newest version of `key` with seq <= view_seq, or null. Range tombstones are not applied. The entry is filled in `out`.
   bool get(const LookupKey& key, SeqNum view_seq, Entry* out) const;
-  /// stage 0 starts the load of the hash bucket, stage 1 of the node it leads to.
-  void prefetch(const LookupKey& key, int stage) const;
+  /// Stage 0 starts the load of the hash bucket, stage 1 of the node it leads to. True from stage 1: there is one, and all but
+  /// surely it is the key's.
+  bool prefetch(const LookupKey& key, int stage) const;
 
   /// Newest cover of `key` with seq <= view_seq: seq and birth, or false. A memtable without range tombstones answers from one
   /// load.

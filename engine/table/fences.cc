@@ -18,7 +18,11 @@ namespace {
 // SSE has) order as bytes do.
 inline std::int64_t number_of(Bytes stripped) {
   std::uint64_t word = 0;
-  if (!stripped.empty()) std::memcpy(&word, stripped.data(), std::min<std::size_t>(stripped.size(), 8));
+  if (stripped.size() >= 8) [[likely]] {
+    std::memcpy(&word, stripped.data(), 8);
+  } else if (!stripped.empty()) {
+    std::memcpy(&word, stripped.data(), stripped.size());
+  }
   return static_cast<std::int64_t>(__builtin_bswap64(word) ^ (std::uint64_t{1} << 63));
 }
 
@@ -62,46 +66,52 @@ void Fences::build(std::string prefix, const std::vector<std::string>& separator
     numbers.push_back(number_of(rest));
   }
   bytes_.shrink_to_fit();
-  levels_.clear();
+  build_levels(std::move(numbers));
+}
+
+void Fences::build_levels(std::vector<std::int64_t> numbers) {
+  std::vector<std::vector<Node>> levels;  // from the leaves
   for (;;) {
-    const std::size_t count = numbers.size();
-    numbers.resize((count + kFanout - 1) / kFanout * kFanout, std::numeric_limits<std::int64_t>::max());
-    levels_.push_back(std::move(numbers));
-    if (count <= kFanout) break;
+    const std::size_t count = numbers.size(), nodes = (count + kFanout - 1) / kFanout;
+    numbers.resize(nodes * kFanout, std::numeric_limits<std::int64_t>::max());
+    std::vector<Node>& level = levels.emplace_back(nodes);
+    if (nodes > 0) std::memcpy(level.data(), numbers.data(), nodes * sizeof(Node));
+    if (nodes <= 1) break;
     numbers.clear();
-    for (std::size_t i = 0; i < levels_.back().size(); i += kFanout) numbers.push_back(levels_.back()[i]);
+    for (const Node& node : level) numbers.push_back(node.numbers[0]);
   }
+  nodes_.clear();
+  levels_.clear();
+  for (std::size_t i = levels.size(); i-- > 0;) {
+    levels_.push_back({static_cast<std::uint32_t>(nodes_.size()), static_cast<std::uint32_t>(levels[i].size())});
+    nodes_.insert(nodes_.end(), levels[i].begin(), levels[i].end());
+  }
+  nodes_.shrink_to_fit();
+  leaves_ = nodes_.data() + levels_.back().first;
 }
 
-// The last tile whose number is <= `number`; tile 0's is the smallest there is, so there always is one.
-std::uint32_t Fences::find_number(std::int64_t number) const {
-  std::uint32_t group = 0;
-  for (std::size_t level = levels_.size(); level-- > 0;) {
-    const std::int64_t* const numbers = levels_[level].data() + std::size_t{group} * kFanout;
-    group = group * kFanout + count_up_to(numbers, number) - 1;
+// The node of the last level that has the last tile whose number is <= `number`; tile 0's is the smallest there is, so there
+// always is one.
+std::uint32_t Fences::leaf_of(std::int64_t number) const {
+  std::uint32_t node = 0;
+  for (std::size_t level = 0; level + 1 < levels_.size(); ++level) {
+    node = node * kFanout + count_up_to(nodes_[levels_[level].first + node].numbers, number) - 1;
     // Padding equals the largest number: do not step behind the level's end.
-    const auto groups = static_cast<std::uint32_t>(level > 0 ? levels_[level - 1].size() / kFanout : ends_.size());
-    if (group >= groups) group = groups - 1;
+    node = std::min(node, levels_[level + 1].nodes - 1);
   }
-  return group;
+  return node;
 }
 
-std::uint32_t Fences::find(Bytes key) const {
-  const int order = key.substr(0, prefix_.size()).compare(prefix_);
-  if (order < 0) return 0;
-  if (order > 0) return size() - 1;
-  const Bytes rest = key.substr(prefix_.size());
-  const std::int64_t number = number_of(rest);
-  const std::uint32_t tile = find_number(number);
-  if (stripped(tile) <= rest) return tile;
+std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes rest) const {
+  const std::uint32_t last = leaf * kFanout + count_up_to(leaves_[leaf].numbers, number) - 1;
+  const std::uint32_t tile = std::min(last, size() - 1);
+  // A smaller number says it all.
+  if (this->number(tile) != number || stripped(tile) <= rest) return tile;
   // Its number equals the key's, its separator is greater: look among the tiles with that number, and the one before them.
-  const std::vector<std::int64_t>& numbers = levels_[0];
-  std::uint32_t low =
-      static_cast<std::uint32_t>(std::lower_bound(numbers.begin(), numbers.begin() + tile, number) - numbers.begin());
-  std::uint32_t high = tile;  // first known to be greater than the key
+  std::uint32_t low = 0, high = tile;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (stripped(middle) <= rest) {
+    if (this->number(middle) < number || stripped(middle) <= rest) {
       low = middle + 1;
     } else {
       high = middle;
@@ -110,20 +120,25 @@ std::uint32_t Fences::find(Bytes key) const {
   return low == 0 ? 0 : low - 1;
 }
 
-void Fences::prefetch(Bytes key) const {
-  if (levels_.size() < 2 || key.size() < prefix_.size()) return;
-  // The upper levels are in the processor's cache; the last one and the separator's end are not.
-  const std::int64_t number = number_of(key.substr(prefix_.size()));
-  std::uint32_t group = 0;
-  for (std::size_t level = levels_.size(); level-- > 1;) {
-    const std::int64_t* const numbers = levels_[level].data() + std::size_t{group} * kFanout;
-    group = group * kFanout + count_up_to(numbers, number) - 1;
-    const auto groups = static_cast<std::uint32_t>(levels_[level - 1].size() / kFanout);
-    if (group >= groups) group = groups - 1;
-  }
-  __builtin_prefetch(levels_[0].data() + std::size_t{group} * kFanout);
-  __builtin_prefetch(levels_[0].data() + std::size_t{group} * kFanout + 8);
-  __builtin_prefetch(ends_.data() + std::size_t{group} * kFanout);
+std::uint32_t Fences::find(Bytes key) const {
+  const int order = key.substr(0, prefix_.size()).compare(prefix_);
+  if (order < 0) return 0;
+  if (order > 0) return size() - 1;
+  const Bytes rest = key.substr(prefix_.size());
+  const std::int64_t number = number_of(rest);
+  return find_in(leaf_of(number), number, rest);
+}
+
+std::uint32_t Fences::begin(Bytes key) const {
+  const std::uint32_t leaf = leaf_of(number_of(key.substr(prefix_.size())));
+  __builtin_prefetch(leaves_ + leaf);
+  __builtin_prefetch(leaves_[leaf].numbers + kFanout / 2);
+  return leaf;
+}
+
+std::uint32_t Fences::finish(Bytes key, std::uint32_t begun) const {
+  const Bytes rest = key.substr(prefix_.size());
+  return find_in(begun, number_of(rest), rest);
 }
 
 std::string Fences::separator(std::uint32_t tile) const {
@@ -135,8 +150,7 @@ std::string Fences::separator(std::uint32_t tile) const {
 
 std::uint64_t Fences::memory_bytes() const {
   std::uint64_t bytes = prefix_.capacity() + bytes_.capacity() + ends_.capacity() * sizeof(std::uint32_t);
-  for (const auto& level : levels_) bytes += level.capacity() * sizeof(std::int64_t);
-  return bytes;
+  return bytes + nodes_.capacity() * sizeof(Node) + levels_.capacity() * sizeof(Level);
 }
 
 }  // namespace ebbtide

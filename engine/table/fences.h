@@ -3,8 +3,10 @@
 // Tile t begins at its separator: separator[0] is "" and separator[t] the shortest string that is greater than every key of tile
 // t - 1 and no greater than any of tile t (if one key's versions go on from t - 1 to t, it is that key). In memory a tile costs
 // 12 bytes and its separator without what all the table's keys begin with: the first 8 bytes of it as a number that compares like
-// it, the rest only to tell equal numbers apart. The numbers are levels of a static B-tree of fan-out 16: a search is one pair of
-// cache lines a level, and all levels but the last two are small enough to be in the processor's cache.
+// it, the rest only to tell equal numbers apart: it is read only if the key's own number is among them. The numbers are levels of
+// a static B-tree of fan-out 16: a search is one pair of cache lines a level, and all levels but the last two are small enough to
+// be in the processor's cache. A search can be done in two steps, begin() and finish(), with other work while the last level's
+// lines come in.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +23,19 @@ std::string shortest_separator(Bytes below, Bytes at);
 /// Immutable after build; thread-safe.
 class Fences {
  public:
+  Fences() = default;
+  Fences(const Fences&) = delete;
+  Fences& operator=(const Fences&) = delete;
+
   /// `separators` in order, the first "", all others beginning with `prefix`.
   void build(std::string prefix, const std::vector<std::string>& separators);
 
   /// The last tile whose separator is <= key; 0 if there is none. Needs size() > 0.
   [[nodiscard]] std::uint32_t find(Bytes key) const;
-  /// What find() reads first.
-  void prefetch(Bytes key) const;
+  /// The same in two steps, for a key that begins with prefix(): begin() searches all levels but the last, where it starts the
+  /// loads of what finish() reads.
+  [[nodiscard]] std::uint32_t begin(Bytes key) const;
+  [[nodiscard]] std::uint32_t finish(Bytes key, std::uint32_t begun) const;
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(ends_.size()); }
   [[nodiscard]] const std::string& prefix() const { return prefix_; }
   /// The whole separator of a tile.
@@ -36,16 +44,28 @@ class Fences {
 
  private:
   static constexpr std::uint32_t kFanout = 16;
+  struct alignas(64) Node {
+    std::int64_t numbers[kFanout];
+  };
+  static_assert(sizeof(Node) == 128, "two cache lines");
+  struct Level {
+    std::uint32_t first = 0, nodes = 0;  ///< in nodes_
+  };
   [[nodiscard]] Bytes stripped(std::uint32_t tile) const {
     const std::uint32_t begin = tile == 0 ? 0 : ends_[tile - 1];
     return Bytes(bytes_).substr(begin, ends_[tile] - begin);
   }
-  [[nodiscard]] std::uint32_t find_number(std::int64_t number) const;
+  [[nodiscard]] std::int64_t number(std::uint32_t tile) const { return leaves_[tile / kFanout].numbers[tile % kFanout]; }
+  void build_levels(std::vector<std::int64_t> numbers);
+  [[nodiscard]] std::uint32_t leaf_of(std::int64_t number) const;
+  [[nodiscard]] std::uint32_t find_in(std::uint32_t leaf, std::int64_t number, Bytes rest) const;
 
   std::string prefix_;
-  std::string bytes_;                              ///< stripped separators, one after the other
-  std::vector<std::uint32_t> ends_;                ///< by tile, into bytes_
-  std::vector<std::vector<std::int64_t>> levels_;  ///< [0] has all tiles' numbers; each level above every 16th; padded to 16
+  std::string bytes_;                ///< stripped separators, one after the other
+  std::vector<std::uint32_t> ends_;  ///< by tile, into bytes_
+  std::vector<Node> nodes_;          ///< level by level from the root; padded with the largest number
+  std::vector<Level> levels_;        ///< from the root; the last has all tiles' numbers, each above it every 16th
+  const Node* leaves_ = nullptr;     ///< of the last level
 };
 
 }  // namespace ebbtide

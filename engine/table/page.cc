@@ -26,6 +26,20 @@ inline std::uint64_t take_varint(const char** p) {
   return v;
 }
 
+// For keys, which are short: a call of memcmp costs more than the comparison.
+inline bool same_bytes(const char* a, const char* b, std::size_t n) {
+  if (n > 16) return std::memcmp(a, b, n) == 0;
+  if (n >= 8) {
+    return ((load_fixed<std::uint64_t>(a) ^ load_fixed<std::uint64_t>(b)) |
+            (load_fixed<std::uint64_t>(a + n - 8) ^ load_fixed<std::uint64_t>(b + n - 8))) == 0;
+  }
+  if (n >= 4) {
+    return ((load_fixed<std::uint32_t>(a) ^ load_fixed<std::uint32_t>(b)) |
+            (load_fixed<std::uint32_t>(a + n - 4) ^ load_fixed<std::uint32_t>(b + n - 4))) == 0;
+  }
+  return n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
+}
+
 // Bit i set: tags[i] == tag, for the n <= 16 tags that `tags` has; reads 16 bytes if `whole`.
 inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t tag, bool whole) {
 #if defined(__SSE2__)
@@ -123,7 +137,7 @@ void PageView::read_fields(const char* p, std::uint8_t flags, std::uint32_t i, c
 
 bool PageView::get(const LookupKey& key, SeqNum view_seq, const void* table, Entry* entry, bool* seen) const {
   const Bytes common = prefix();
-  if (!key.key.starts_with(common)) return false;
+  if (key.key.size() < common.size()) return false;
   const Bytes wanted = key.key.substr(common.size());
   const std::uint64_t min_seq = load_fixed<std::uint64_t>(begin_ + 8);
   const char* const tags = begin_ + kPageHeaderBytes;
@@ -134,7 +148,10 @@ bool PageView::get(const LookupKey& key, SeqNum view_seq, const void* table, Ent
       const char* p = entry_at(i);
       const auto flags = static_cast<std::uint8_t>(*p++);
       const std::uint64_t bytes = take_varint(&p);
-      if (Bytes(p, bytes) != wanted) continue;
+      if (bytes != wanted.size() || !same_bytes(p, wanted.data(), bytes) ||
+          !same_bytes(common.data(), key.key.data(), common.size())) {
+        continue;
+      }
       p += bytes;
       *seen = true;
       const char* q = p;
@@ -144,6 +161,18 @@ bool PageView::get(const LookupKey& key, SeqNum view_seq, const void* table, Ent
     }
   }
   return false;
+}
+
+void PageView::prefetch(std::uint64_t hash) const {
+  const char* const tags = begin_ + kPageHeaderBytes;
+  for (std::uint32_t base = 0; base < count_; base += 16) {
+    const std::uint32_t mask = match_tags(tags + base, count_ - base, page_tag(hash), tags + base + 16 <= end_);
+    if (mask == 0) continue;
+    const char* const entry = entry_at(base + static_cast<std::uint32_t>(std::countr_zero(mask)));
+    __builtin_prefetch(entry);
+    __builtin_prefetch(entry + 64);
+    return;
+  }
 }
 
 Bytes PageView::suffix(std::uint32_t i) const {

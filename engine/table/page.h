@@ -50,6 +50,8 @@ class PageView {
   /// The newest version of `key` with seq <= view_seq; false if there is none. `entry` gets all but `key`; `table` goes into a
   /// reference to a large value. `*seen` is set if the page has the key at all.
   bool get(const LookupKey& key, SeqNum view_seq, const void* table, Entry* entry, bool* seen) const;
+  /// Starts the load of the entry that get() will most likely look at.
+  void prefetch(std::uint64_t hash) const;
   /// Index of the first entry whose key is >= key, count() if none.
   [[nodiscard]] std::uint32_t lower_bound(Bytes key) const;
   /// Decodes entry i < count(). Its key is put together in `*key`.

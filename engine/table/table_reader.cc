@@ -12,18 +12,28 @@
 namespace ebbtide {
 namespace {
 
-// Reading buffers of a thread; given back when one page was unusually large.
-struct Scratch {
-  std::string block, page;
-  static Scratch& get() {
-    thread_local Scratch scratch;
-    return scratch;
-  }
-  void trim() {
+// Reading buffers of a thread, for the time of one read; given back when one page was unusually large.
+class Scratch {
+ public:
+  struct Buffers {
+    std::string block, page;
+  };
+  ~Scratch() {
     constexpr std::size_t kKeepBytes = std::size_t{1} << 20;
-    if (block.capacity() > kKeepBytes) block = {};
-    if (page.capacity() > kKeepBytes) page = {};
+    if (buffers_.block.capacity() > kKeepBytes) buffers_.block = {};
+    if (buffers_.page.capacity() > kKeepBytes) buffers_.page = {};
   }
+  Scratch() : buffers_(of_thread()) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  Buffers* operator->() { return &buffers_; }
+
+ private:
+  static Buffers& of_thread() {
+    thread_local Buffers buffers;
+    return buffers;
+  }
+  Buffers& buffers_;
 };
 
 struct OwnBlock {
@@ -54,6 +64,7 @@ Status TableReaderImpl::load(TableMetadata m) {
   std::uint64_t at = 0;
   for (std::size_t t = 0; t < m.tiles.size(); ++t) {
     tiles.push_back({m.tiles[t].first_page, m.tiles[t].pages, m.tiles[t].flags});
+    any_continues |= (m.tiles[t].flags & kTileContinues) != 0;
     if (h == 1) continue;
     permutation_offsets.push_back(at);
     at += permutation_bytes(m.tiles[t].pages, m.tile_entries(t));
@@ -166,22 +177,20 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const Page
   if (options.cache != nullptr) {
     if (auto pinned = options.cache->pin(block_key(page)); pinned != nullptr) return pinned;
   }
-  Scratch& scratch = Scratch::get();
-  scratch.block.resize(page.length);
+  Scratch scratch;
+  scratch->block.resize(page.length);
   if (may_wait) {
-    TRY(file_of(page)->read(page.offset, page.length, scratch.block.data()));
+    TRY(file_of(page)->read(page.offset, page.length, scratch->block.data()));
   } else {
-    TRY_ASSIGN(done, file_of(page)->read_if_cached(page.offset, page.length, scratch.block.data()));
+    TRY_ASSIGN(done, file_of(page)->read_if_cached(page.offset, page.length, scratch->block.data()));
     if (!done) return std::shared_ptr<const CachedBlock>();
   }
   if (counters != nullptr) {
     ++counters->pages_read;
     counters->bytes_read += page.length;
   }
-  TRY_ASSIGN(decoded, decode_page(page, scratch.block, &scratch.page));
-  auto kept = keep_page(page, decoded);
-  scratch.trim();
-  return kept;
+  TRY_ASSIGN(decoded, decode_page(page, scratch->block, &scratch->page));
+  return keep_page(page, decoded);
 }
 
 Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page) const {
@@ -255,6 +264,10 @@ std::uint64_t TableReaderImpl::candidates(std::uint64_t hash, bool* tombstones) 
 
 std::uint32_t TableReaderImpl::first_tile(Bytes key) const {
   std::uint32_t tile = fences.find(key);
+  return any_continues ? first_of(tile, key) : tile;
+}
+
+std::uint32_t TableReaderImpl::first_of(std::uint32_t tile, Bytes key) const {
   while (tile > 0 && (tiles[tile].flags & kTileContinues) != 0 && fences.separator(tile) == key) --tile;
   return tile;
 }
@@ -271,9 +284,14 @@ struct Search {
   ReadCounters* counters;
   Entry* entry;
   std::shared_ptr<const void>* pin;
+  const LookupState* known;
   bool found = false, missing = false;
 
   Status tile(std::uint32_t number, std::uint64_t mask, bool tombstones) {
+    if (r.h == 1) {  // tile and page have the same number
+      const PageInfo& page = r.pages[number];
+      return is_candidate(page, 0, mask, tombstones) ? look(page, number) : Status::ok();
+    }
     const TileInfo& tile = r.tiles[number];
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
       const PageInfo& page = r.pages[tile.first_page + p];
@@ -282,54 +300,79 @@ struct Search {
     return Status::ok();
   }
 
+  const CachedBlock* cached(const PageInfo& page, std::uint32_t number) const {
+    if (r.options.cache == nullptr) return nullptr;
+    if (known == nullptr || known->block == nullptr || known->page != number) return r.options.cache->lookup(r.block_key(page));
+    const auto* const block = static_cast<const CachedBlock*>(known->block);
+    r.options.cache->use(block);
+    return block;
+  }
+
   Status look(const PageInfo& page, std::uint32_t number) {
-    const CachedBlock* block = r.options.cache != nullptr ? r.options.cache->lookup(r.block_key(page)) : nullptr;
-    std::shared_ptr<const CachedBlock> kept;
-    if (block == nullptr) {
-      if (misses != nullptr) {
-        misses->pages.push_back({reader, number});
-        missing = true;
-        return Status::ok();
-      }
-      TRY_ASSIGN(loaded, r.load_page(page, true, counters));
-      kept = std::move(loaded);
-      block = kept.get();
+    if (const CachedBlock* block = cached(page, number); block != nullptr) [[likely]] {
+      if (take(PageView(block->bytes())) && pin != nullptr) pin->reset();
+      return Status::ok();
     }
-    Entry candidate;
-    bool seen = false;
-    const bool hit = PageView(block->bytes()).get(key, view_seq, reader, &candidate, &seen);
-    if (!seen && r.has_filter && counters != nullptr) ++counters->filter_false_positives;
-    if (!hit || (found && candidate.seq < entry->seq)) return Status::ok();
-    found = true;
-    *entry = candidate;
-    entry->key = key.key;
-    if (pin != nullptr) *pin = kept != nullptr ? std::shared_ptr<const void>(std::move(kept)) : nullptr;
+    if (misses != nullptr) {
+      misses->pages.push_back({reader, number});
+      missing = true;
+      return Status::ok();
+    }
+    TRY_ASSIGN(loaded, r.load_page(page, true, counters));
+    const PageView view(loaded->bytes());
+    if (take(view) && pin != nullptr) *pin = std::move(loaded);
     return Status::ok();
+  }
+
+  // Whether the page has a newer version than what was found before.
+  bool take(const PageView& page) {
+    bool seen = false, newer = false;
+    if (!found) {
+      newer = page.get(key, view_seq, reader, entry, &seen);
+    } else {
+      Entry candidate;
+      newer = page.get(key, view_seq, reader, &candidate, &seen) && candidate.seq > entry->seq;
+      if (newer) *entry = candidate;
+    }
+    if (!seen && r.has_filter && counters != nullptr) ++counters->filter_false_positives;
+    if (!newer) return false;
+    found = true;
+    entry->key = key.key;
+    return true;
   }
 };
 
 }  // namespace
 
 Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
-                        ReadCounters* counters, Status* status) const {
+                        ReadCounters* counters, Status* status, const LookupState* known) const {
   const TableReaderImpl& r = *impl_;
-  if (r.tiles.empty()) return Lookup::kAbsent;
   bool tombstones = false;
-  const std::uint64_t mask = r.candidates(key.hash, &tombstones);
-  if (mask == 0 && !tombstones) {
-    if (counters != nullptr) ++counters->filter_negatives;
-    return Lookup::kAbsent;
+  std::uint64_t mask = 0;
+  std::uint32_t tile = 0;
+  if (known != nullptr) {
+    mask = known->columns;
+    tombstones = known->tombstones;
+    tile = known->tile;
+  } else {
+    if (r.tiles.empty()) return Lookup::kAbsent;
+    mask = r.candidates(key.hash, &tombstones);
+    if (mask == 0 && !tombstones) {
+      if (counters != nullptr) ++counters->filter_negatives;
+      return Lookup::kAbsent;
+    }
+    if (!key.key.starts_with(r.fences.prefix())) return Lookup::kAbsent;
+    tile = r.first_tile(key.key);
   }
-  if (!key.key.starts_with(r.fences.prefix())) return Lookup::kAbsent;
   if (counters != nullptr && r.has_filter) ++counters->filter_positives;
-  Search search{this, r, key, view_seq, misses, counters, entry, pin};
+  Search search{this, r, key, view_seq, misses, counters, entry, pin, known};
   // Where one key's versions fill several tiles, the first tile with a visible one has the newest.
-  for (std::uint32_t tile = r.first_tile(key.key);; ++tile) {
+  for (;; ++tile) {
     if (Status s = search.tile(tile, mask, tombstones); !s.is_ok()) [[unlikely]] {
       *status = std::move(s);
       return Lookup::kError;
     }
-    if (search.found || search.missing || !r.goes_on(tile, key.key)) break;
+    if (search.found || search.missing || !r.any_continues || !r.goes_on(tile, key.key)) break;
   }
   if (search.missing) {
     misses->keep_alive.push_back(shared_from_this());
@@ -344,24 +387,50 @@ bool TableReader::may_contain(const LookupKey& key) const {
   return impl_->candidates(key.hash, &tombstones) != 0 || tombstones;
 }
 
-void TableReader::prefetch(const LookupKey& key, int stage) const {
+bool TableReader::prefetch(const LookupKey& key, int stage, LookupState* state) const {
   const TableReaderImpl& r = *impl_;
-  if (r.tiles.empty()) return;
-  if (stage == 0) {
-    for (const BloomView& slice : r.filter) slice.prefetch(key.hash);
-    for (const BloomView& slice : r.tombstone_filter) slice.prefetch(key.hash);
-    r.fences.prefetch(key.key);
-    return;
+  switch (stage) {
+    case 0:
+      for (const BloomView& slice : r.filter) slice.prefetch(key.hash);
+      for (const BloomView& slice : r.tombstone_filter) slice.prefetch(key.hash);
+      return true;
+    case 1:
+      if (r.tiles.empty()) return false;
+      state->columns = r.candidates(key.hash, &state->tombstones);
+      if ((state->columns == 0 && !state->tombstones) || !key.key.starts_with(r.fences.prefix())) return false;
+      state->block = nullptr;
+      state->tile = r.fences.begin(key.key);
+      return true;
+    case 2:
+      state->tile = r.fences.finish(key.key, state->tile);
+      if (r.any_continues) state->tile = r.first_of(state->tile, key.key);
+      r.prefetch_pages(*state, 0);
+      return true;
+    case 3:
+      r.prefetch_pages(*state, 1);
+      return true;
+    default:
+      r.find_page(key, state);
+      return true;
   }
-  if (r.options.cache == nullptr) return;
-  bool tombstones = false;
-  const std::uint64_t mask = r.candidates(key.hash, &tombstones);
-  if (mask == 0 && !tombstones) return;
-  const TileInfo& tile = r.tiles[r.fences.find(key.key)];
-  for (std::uint32_t p = 0; p < tile.pages; ++p) {
-    const PageInfo& page = r.pages[tile.first_page + p];
-    if (is_candidate(page, p, mask, tombstones)) r.options.cache->prefetch(r.block_key(page), stage - 1);
-  }
+}
+
+void TableReaderImpl::prefetch_pages(const LookupState& state, int stage) const {
+  if (options.cache == nullptr) return;
+  each_candidate(state, [&](std::uint32_t page) { options.cache->prefetch(block_key(pages[page]), stage); });
+}
+
+// The first candidate page that is in the cache, and the load of the entry that get() will look at there.
+void TableReaderImpl::find_page(const LookupKey& key, LookupState* state) const {
+  if (options.cache == nullptr) return;
+  each_candidate(*state, [&](std::uint32_t page) {
+    if (state->block != nullptr) return;
+    const CachedBlock* const block = options.cache->find(block_key(pages[page]));
+    if (block == nullptr) return;
+    state->block = block;
+    state->page = page;
+    PageView(block->bytes()).prefetch(key.hash);
+  });
 }
 
 // --- knowing

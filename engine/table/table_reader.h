@@ -73,12 +73,15 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// as it (or as long as *pin, which is set when the page had to be read); entry->key is the caller's key. With `misses` set
   /// never reads: kNotResident after adding what it lacks. kError: *status says why. A large value is never read here:
   /// entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds the miss {this, large_page(ref)}.
+  /// `known`: null, or what prefetch() left under the same guard.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
-             ReadCounters* counters, Status* status) const;
+             ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
   /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
   [[nodiscard]] bool may_contain(const LookupKey& key) const;
-  /// Starts loads: stage 0 fences and filter rows, stage 1 the cache's bucket of the page, stage 2 the page.
-  void prefetch(const LookupKey& key, int stage) const;
+  /// A lookup of a span of keys in stages, each of which starts the loads that the next one, or get(), needs: 0 filter rows,
+  /// 1 fences, 2 the cache's bucket of the page, 3 the page's head, 4 its entry. From stage 1 on needs an EpochGuard and `state`,
+  /// in which it keeps what it found. False from stage 1: the filter denies the key, get() need not be asked.
+  bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
   /// Reads a page into the cache and pins it: what a MissSet's `page` asks for. Any thread.
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page) const;
   /// True if the page could be had without waiting for the device (preadv2 RWF_NOWAIT); then it is in the cache and pinned.

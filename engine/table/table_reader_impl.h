@@ -36,6 +36,13 @@ struct TileInfo {
 };
 static_assert(sizeof(TileInfo) == 8);
 
+/// A candidate page of a lookup.
+[[nodiscard]] inline bool is_candidate(const PageInfo& page, std::uint32_t number, std::uint64_t mask, bool tombstones) {
+  if (page.dropped()) return false;
+  if ((page.flags & kPageTombstones) != 0) return tombstones;
+  return (mask >> number & 1) != 0;
+}
+
 /// Marks PageMiss::page as a large value: the end of its extent in units of kSmallUnit.
 inline constexpr std::uint32_t kLargeMiss = 0x80000000u;
 
@@ -57,6 +64,7 @@ struct TableReaderImpl {
   std::unique_ptr<char[], void (*)(char*)> filter_memory{nullptr, [](char* p) { ::operator delete[](p, std::align_val_t{64}); }};
   std::uint64_t filter_bytes = 0, tombstone_bytes = 0;
   bool has_filter = false;
+  bool any_continues = false;  ///< a tile begins with the last key of the one before
   SharedTombstones tombstones;
 
   // --- large values that somebody holds
@@ -77,12 +85,6 @@ struct TableReaderImpl {
     return page.replaced() ? metadata.get() : data.get();
   }
   [[nodiscard]] LargeValueFile large_file() const { return {data.get(), &data_path, files.data_file, unit, files.data_bytes}; }
-  [[nodiscard]] std::uint32_t entries_of(std::uint32_t tile) const {
-    std::uint32_t sum = 0;
-    for (std::uint32_t p = 0; p < tiles[tile].pages; ++p) sum += pages[tiles[tile].first_page + p].entries;
-    return sum;
-  }
-
   /// Checks a page's block and decodes it: a view of `block` or of `scratch`. The result may be trusted.
   Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
   /// From the cache, else read and put there. `may_wait` false: null if that would wait for the device.
@@ -94,17 +96,23 @@ struct TableReaderImpl {
   [[nodiscard]] std::uint64_t candidates(std::uint64_t hash, bool* tombstones) const;
   /// The first tile that can have a version of `key`.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
+  /// The same, given the last tile that begins at or before `key`.
+  [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
+  /// Calls visit(page number) for each page of the state's tile that may have its key.
+  template <typename Visit>
+  void each_candidate(const LookupState& state, Visit visit) const {
+    for (std::uint32_t p = 0; p < tiles[state.tile].pages; ++p) {
+      const std::uint32_t page = tiles[state.tile].first_page + p;
+      if (is_candidate(pages[page], p, state.columns, state.tombstones)) visit(page);
+    }
+  }
+  /// The stages of TableReader::prefetch after the tile is known.
+  void prefetch_pages(const LookupState& state, int stage) const;
+  void find_page(const LookupKey& key, LookupState* state) const;
   [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
     return tile + 1 < tiles.size() && (tiles[tile + 1].flags & kTileContinues) != 0 && fences.separator(tile + 1) == key;
   }
 };
-
-/// A candidate page of a lookup.
-[[nodiscard]] inline bool is_candidate(const PageInfo& page, std::uint32_t number, std::uint64_t mask, bool tombstones) {
-  if (page.dropped()) return false;
-  if ((page.flags & kPageTombstones) != 0) return tombstones;
-  return (mask >> number & 1) != 0;
-}
 
 std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options);

@@ -18,6 +18,8 @@ constexpr std::uint64_t kNanosPerMilli = 1'000'000;
 /// pass at every attempt.
 constexpr int kMaxRetries = 16;
 constexpr int kMaxRevocations = 3;
+/// Keys of a window for which the stages of prefetching remember what they find.
+constexpr std::size_t kStates = 1024;
 /// When a command that the write stall stopped asks again.
 constexpr std::uint32_t kStopPollMs = 10;
 
@@ -219,8 +221,10 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
 
 void Dispatcher::prefetch(std::span<PendingCommand> commands) {
   if (keys_.size() < 2) return;
-  constexpr int kStages = 3;
-  for (int stage = 0; stage < kStages; ++stage) {
+  states_.clear();  // what was found under the guard of another window holds no more
+  states_.resize(std::min(keys_.size(), kStates));
+  for (std::size_t k = 0; k < states_.size(); ++k) keys_[k].state = &states_[k];
+  for (int stage = 0; stage < ReadView::kPrefetchStages; ++stage) {
     ReadView view;
     bool have_view = false;
     for (std::size_t i = 0; i < commands.size(); ++i) {

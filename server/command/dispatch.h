@@ -98,6 +98,7 @@ class Dispatcher final : public CommandSink {
   // Of the window at hand.
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
+  std::vector<LookupState> states_;  ///< by key: what its prefetch found
   std::deque<std::string> escaped_;  ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;

@@ -156,8 +156,9 @@ class Ebbtide final : public Engine {
     PassGuard guard(*db_);
     const ReadView view = db_->view(0, db_->now(), ReadMode::kBlocking, nullptr);
     LookupKey lookups[kSpan];
-    for (std::size_t i = 0; i < kSpan; ++i) lookups[i] = LookupKey{keys[i].view(), hash_key(keys[i].view())};
-    for (int stage = 0; stage < 3; ++stage) {
+    LookupState states[kSpan];
+    for (std::size_t i = 0; i < kSpan; ++i) lookups[i] = LookupKey{keys[i].view(), hash_key(keys[i].view()), &states[i]};
+    for (int stage = 0; stage < ReadView::kPrefetchStages; ++stage) {
       for (const LookupKey& lookup : lookups) view.prefetch(lookup, stage);
     }
     std::size_t hits = 0;

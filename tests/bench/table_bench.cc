@@ -59,16 +59,23 @@ double lookups(const TableReader& table, Epoch& epoch, const std::vector<std::st
   std::shared_ptr<const void> pin;
   Status status;
   std::vector<LookupKey> hashed(ahead == 0 ? 1 : ahead);
+  std::vector<LookupState> states(hashed.size());
+  std::vector<char> denied(hashed.size());
   Stopwatch watch;
   for (std::size_t i = 0; i + hashed.size() <= keys.size(); i += hashed.size()) {
     EpochGuard guard(epoch);
     for (std::size_t n = 0; n < hashed.size(); ++n) hashed[n] = {keys[i + n], hash_key(keys[i + n])};
-    for (int stage = 0; ahead != 0 && stage < 3; ++stage) {
-      for (const LookupKey& key : hashed) table.prefetch(key, stage);
+    for (int stage = 0; ahead != 0 && stage < 5; ++stage) {
+      for (std::size_t n = 0; n < hashed.size(); ++n) {
+        if (stage < 2 || denied[n] == 0) denied[n] = table.prefetch(hashed[n], stage, &states[n]) ? 0 : 1;
+      }
     }
-    for (const LookupKey& key : hashed) {
-      if (table.get(key, kMaxSeqNum, nullptr, &entry, &pin, &counters, &status) != expected)
-        fail(Status::aborted("wrong answer"));
+    for (std::size_t n = 0; n < hashed.size(); ++n) {
+      const LookupState* const known = ahead != 0 ? &states[n] : nullptr;
+      const Lookup found = ahead != 0 && denied[n] != 0
+                               ? Lookup::kAbsent
+                               : table.get(hashed[n], kMaxSeqNum, nullptr, &entry, &pin, &counters, &status, known);
+      if (found != expected) fail(Status::aborted("wrong answer"));
     }
   }
   const double ns = watch.seconds() * 1e9 / static_cast<double>(keys.size());

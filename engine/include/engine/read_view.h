@@ -9,6 +9,7 @@
 // answers kNotResident; the caller collects as many misses as it can, hands the set to Db::fetch, and runs again.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -75,8 +76,30 @@ struct Found {
   DeleteKey stamp = kNoStamp;
 };
 
+/// What the stages of ReadView::prefetch found out about a key, for the next stage and for get(), so that neither repeats a
+/// search. Holds for the PassGuard under which the stages ran: whoever keeps it longer begins with stage 0 again. What was
+/// written meanwhile is seen all the same: only tables are remembered, which never change. The fields are the engine's own.
+struct LookupState {
+  static constexpr std::uint32_t kRuns = 16;  ///< of more runs the oldest are searched as if nothing was known
+
+  const void* tables = nullptr;            ///< what was searched; null: nothing is known
+  const void* table = nullptr;             ///< the newest table that may have the key; null: none found yet
+  const void* block = nullptr;             ///< the page of it that may, if it is in memory
+  std::uint64_t columns = 0;               ///< all pages of its tile that may, as bits
+  std::uint32_t tile = 0;                  ///< in which tile; before stage 3 how far the search for it got
+  std::uint32_t page = 0;                  ///< number of `block`
+  std::uint16_t outside = 0;               ///< bit r: the bounds of run r leave the key out
+  std::uint16_t denied = 0;                ///< bit r: run r's filter says that the key is not there
+  std::uint8_t stage = 0;                  ///< the next one that has work to do
+  bool tombstones = false;                 ///< the tile's page of tombstones may have the key
+  std::array<std::uint16_t, kRuns> files;  ///< by run: the file whose bounds contain the key
+};
+
 class ReadView {
  public:
+  /// Stages of prefetch().
+  static constexpr int kPrefetchStages = 6;
+
   ReadView() = default;
 
   /// The current entry of `key`: ok and `found` filled in, kNotFound (absent, deleted or expired), kNotResident (only with
@@ -84,8 +107,9 @@ class ReadView {
   /// kIoError. Safe from the view's thread only.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
-  /// Starts the loads that get() will need; `stage` 0, 1, 2 in turn over a span of keys, so that their cache misses overlap.
-  /// Changes no result.
+  /// Starts the loads that get() will need: stages 0 to kPrefetchStages - 1 in turn, each over a whole span of keys, so that
+  /// their cache misses overlap. Changes no result. With key.state set each stage goes on from what the one before found, and so
+  /// does get(); without, there is nothing to do after stage 1. Stage 0 is all that a blind write needs.
   void prefetch(const LookupKey& key, int stage) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }

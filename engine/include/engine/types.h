@@ -61,10 +61,13 @@ struct KeyRange {
   [[nodiscard]] bool contains(Bytes key) const { return key >= Bytes(start) && (end.empty() || key < Bytes(end)); }
 };
 
-/// A key and its hash, computed once per command (hash_key in base/hash.h, or LookupKey's constructor in read_view.h).
+struct LookupState;  // read_view.h
+
+/// A key and its hash, computed once per command (hash_key in read_view.h).
 struct LookupKey {
   Bytes key;
   std::uint64_t hash = 0;
+  LookupState* state = nullptr;  ///< where the stages of a prefetch leave what they found; null: nowhere
 };
 
 /// Upper limits that the formats and the interfaces share. Keys here are engine keys, that is, after escaping.

@@ -68,6 +68,8 @@ TEST_CASE("usage stays within capacity and what is found is right, whatever is p
         EpochGuard guard(epoch);
         const CachedBlock* block = cache.lookup(key);
         for (int stage = 0; stage < 2; stage++) cache.prefetch(key, stage);
+        REQUIRE(cache.find(key) == block);
+        if (block != nullptr) cache.use(block);
         auto it = put.find({key.file, key.offset});
         if (it == put.end()) {
           REQUIRE(block == nullptr);
