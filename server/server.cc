@@ -17,6 +17,7 @@
 #include "commands/families.h"
 #include "loading_sink.h"
 #include "machine.h"
+#include "store/glob.h"
 
 namespace ebbtide {
 namespace {
@@ -114,7 +115,7 @@ bool matches(const Client& client, const ClientFilter& filter) {
   if (!filter.addr.empty() && filter.addr != client.address) return false;
   if (!filter.laddr.empty() && filter.laddr != client.local_address) return false;
   if (!filter.user.empty() && filter.user != "default") return false;
-  if (!filter.type.empty() && filter.type != "normal") return false;
+  if (!filter.type.empty() && filter.type != (client.subscriber ? "pubsub" : "normal")) return false;
   return filter.except_id == 0 || filter.except_id != client.id;
 }
 
@@ -147,6 +148,7 @@ Server::Server(Config config, std::string executable)
       engine_settings_(resolved(config, memory_)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
       config_(config, [this](const Config& before, const Config& after) { return apply_config(before, after); }),
+      pubsub_([](Bytes pattern, Bytes channel) { return glob_match(pattern, channel); }),
       table_(command_families()),
       stats_(table_.all().size()),
       locks_(loop_count(config)),
@@ -264,7 +266,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
-  env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, engine_settings_.databases};
+  env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, &pubsub_, engine_settings_.databases};
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");

@@ -34,6 +34,7 @@
 #include "metrics/metrics.h"
 #include "net/event_loop.h"
 #include "net/listener.h"
+#include "pubsub/pubsub.h"
 #include "server_log.h"
 
 namespace ebbtide {
@@ -98,8 +99,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::string executable_;
   std::string run_id_;
   std::uint64_t start_micros_ = 0;
-  std::uint64_t memory_ = 0;                      ///< of the machine
-  Settings engine_settings_;                      ///< with `auto` resolved
+  std::uint64_t memory_ = 0;  ///< of the machine
+  Settings engine_settings_;  ///< with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;
 
@@ -108,6 +109,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   ClientMemoryAccount client_memory_;
   LiveConfig config_;
   NetShared net_;
+  PubSub pubsub_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   CommandTable table_;
   ServerStats stats_;

@@ -58,10 +58,10 @@ Status read_large_value(const ReadView& view, const LargeValueRef& ref, LargeVal
 
 Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cover* cover, Found* found,
                              std::shared_ptr<const void> pin) {
+  found->seq = entry.seq;
   if (entry.is_tombstone() || entry.expired(view.now()) || (cover != nullptr && cover->seq > entry.seq))
     return Status::not_found();
   found->kind = entry.kind;
-  found->seq = entry.seq;
   found->expiry = entry.expiry;
   found->stamp = entry.delete_key;
   if (entry.is_large()) return read_large_value(view, entry.large, *view.impl_->large_values_, found);

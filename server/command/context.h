@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,12 +15,14 @@
 #include "command/table.h"
 #include "resp/args.h"
 #include "resp/reply.h"
+#include "store/pending_writes.h"
 #include "store/strings.h"
 
 namespace ebbtide {
 
 class CommandTable;
 class KeyLocks;
+class PubSub;
 class Offload;
 class ScanCursors;
 class ServerStats;
@@ -33,6 +36,7 @@ struct CommandEnv {
   Offload* offload = nullptr;
   ScanCursors* cursors = nullptr;
   ServerStats* stats = nullptr;
+  PubSub* pubsub = nullptr;
   std::uint32_t databases = 16;
 };
 
@@ -60,6 +64,10 @@ struct Ctx {
   /// the commit. May not fail.
   void (*after_commit)(Ctx&) = nullptr;
   ReadCounts counts = {};
+  /// Inside EXEC: what the commands before this one have written; else null.
+  const PendingWrites* pending = nullptr;
+  /// Inside EXEC: what is to happen once the transaction is committed and has replied; else null.
+  std::vector<std::function<void()>>* effects = nullptr;
   /// On an offload thread: set once nobody waits for the reply. Long walks look at it.
   const std::atomic<bool>* cancelled = nullptr;
   [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }
@@ -67,7 +75,15 @@ struct Ctx {
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
-  [[nodiscard]] Strings strings() { return Strings(view, batch, counts); }
+  [[nodiscard]] Strings strings() { return strings_in(view); }
+  /// The same for another database's view.
+  [[nodiscard]] Strings strings_in(const ReadView& other) { return Strings(other, batch, counts, pending); }
+  /// Whether anything was ever written to the command's database.
+  [[nodiscard]] bool has_tree() const { return pending == nullptr ? view.has_tree() : pending->has_tree(view); }
+  /// Walks the command's database. Inside EXEC, where it keeps its loop busy, the caller bounds the walk.
+  [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const {
+    return pending == nullptr ? env.db->iterate(view, options) : pending->iterate(view.database(), options);
+  }
   /// Another database at the moment of this run, for COPY and MOVE. Only on a loop thread, in a command with kLockAll: the view
   /// is taken now, and must not be later than what its client waits for.
   [[nodiscard]] ReadView view_of(DatabaseId database) const {

@@ -79,7 +79,7 @@ struct Dispatcher::Job final : OffloadWork {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
-  bool wait_only = false;                 ///< the command has run: `seen_seq` is to be synced
+  bool wait_only = false;                ///< the command has run: `seen_seq` is to be synced
   std::atomic<bool> client_gone{false};  ///< nobody waits for the results
 
   // Results, published by `done`.
@@ -250,6 +250,9 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
   if (pending.args.refused) [[unlikely]]
     return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
+  if (session_of(client).modes != 0) [[unlikely]] {
+    if (!admit(pending, prepared)) return;
+  }
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
   if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
@@ -259,7 +262,8 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   }
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
-  if (command->spec->has(kReplySynced)) return run_synced(pending, prepared);
+  if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]]
+    return run_queue(pending, prepared);
 
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
@@ -267,7 +271,7 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   while (status.is_not_resident()) {
     reply.rollback(mark);
     waiting = static_cast<Waiting*>(pending.continuation.get());
-    const bool may_leave = !command->spec->has(kWrite | kMayReplicate);
+    const bool may_leave = !command->spec->has(kWrite | kMayReplicate | kOnLoop);
     if (may_leave && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kFetchRounds)
       return start_offload(pending, prepared);
     if (!fetch_pages(pending)) return;
@@ -278,6 +282,38 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
     return park(pending, stall_ms_);
   }
   finish(pending, *command, status, reply, mark);
+}
+
+void Dispatcher::run_queue(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const Transaction* transaction = transaction_of(client);
+  if (prepared.command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) {
+    return run_synced(pending, prepared);
+  }
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  Status status = run_once(pending, prepared, reply);
+  while (status.is_not_resident()) {
+    reply.rollback(mark);
+    if (!fetch_pages(pending)) return;
+    status = run_once(pending, prepared, reply);
+  }
+  if (stall_ms_ != 0) {
+    reply.rollback(mark);
+    return park(pending, stall_ms_);
+  }
+  finish(pending, *prepared.command, status, reply, mark);
+}
+
+Status Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
+  if (!prepared.command->spec->has(kRunsQueue)) return run_and_commit(pending, prepared, reply);
+  const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  const bool block = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
+  Status status = run_transaction(pending, block, waiting != nullptr && waiting->stalled, reply);
+  if (session_of(*pending.client).modes & Session::kInTransaction) {
+    if (!status.is_not_resident() && stall_ms_ == 0) end_transaction(*pending.client);
+  }
+  return status;
 }
 
 Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
@@ -359,8 +395,8 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
   return false;
 }
 
-// The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where writes
-// are stopped, the more often a command has asked the less often it asks: thousands of clients may wait.
+// The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where
+// writes are stopped, the more often a command has asked the less often it asks: thousands of clients may wait.
 void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
@@ -400,11 +436,11 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
   Reply reply(&job->out, client.protocol);
   const std::uint64_t start = nanos_;
   const Reply::Mark job_mark = reply.mark();
-  Status status = run_and_commit(pending, prepared, reply);
+  Status status = run_once(pending, prepared, reply);
   while (status.is_not_resident()) {
     reply.rollback(job_mark);
     if (!fetch_pages(pending)) return;
-    status = run_and_commit(pending, prepared, reply);
+    status = run_once(pending, prepared, reply);
   }
   if (stall_ms_ != 0) return park(pending, stall_ms_);
   if (!status.is_ok() || batch_.empty()) {
@@ -447,6 +483,12 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   finish(pending, *prepared.command, job->status, reply, mark);
 }
 
+Status Dispatcher::transaction_discarded(const Status& error) {
+  std::string why = error_reply(error);
+  if (why.rfind("ERR ", 0) == 0) why.erase(0, 4);
+  return Status::invalid_argument("EXECABORT Transaction discarded because of: " + why);
+}
+
 void Dispatcher::send_error(Reply& reply, const Status& error) {
   const std::string message = error_reply(error);
   reply.error(message);
@@ -455,9 +497,17 @@ void Dispatcher::send_error(Reply& reply, const Status& error) {
 }
 
 void Dispatcher::reject(PendingCommand& pending, const Command* command, const Status& error) {
-  Reply reply(&pending.client->out, pending.client->protocol);
+  Client& client = *pending.client;
+  Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
-  send_error(reply, error);
+  const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
+  if (in_transaction && command != nullptr && command->spec->has(kRunsQueue)) {
+    send_error(reply, transaction_discarded(error));
+    end_transaction(client);
+  } else {
+    send_error(reply, error);
+    if (in_transaction) transaction_of(client)->failed = true;
+  }
   if (command != nullptr) counters_->rejected(command->index);
   end_of_command(pending, reply, mark);
 }

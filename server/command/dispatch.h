@@ -77,12 +77,29 @@ class Dispatcher final : public CommandSink {
 
   /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
   Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
+  /// As run_and_commit, of EXEC too: then the transaction is over unless it has to be run again.
+  Status run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply);
+
+  // transaction.cc
+  struct Part;
+  /// Of a connection in a mode (Session::Modes): whether the command is to be run now. If not, it was queued or refused.
+  bool admit(PendingCommand& pending, const Prepared& prepared);
+  void queue(PendingCommand& pending, const Prepared& prepared);
+  Status run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply);
+  Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply);
+  static Status transaction_discarded(const Status& error);
+  /// kNotResident: the keys that it needs are not at hand. `changed`: a watched key is not what it was.
+  Status look_ahead(const Transaction& transaction, const ReadView& view, bool* changed);
+  Status run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes, Part& part);
+
   /// True if everything was at hand: run again at once. False: the command waits.
   bool fetch_pages(PendingCommand& pending);
   /// The set that a run of this command reads with: its own from the first fetch on.
   MissSet& misses_of(const PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
+  /// EXEC, and commands whose reply waits for the log's sync.
+  void run_queue(PendingCommand& pending, const Prepared& prepared);
   void run_synced(PendingCommand& pending, const Prepared& prepared);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   void reject(PendingCommand& pending, const Command* command, const Status& error);
@@ -102,8 +119,10 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;  ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  std::uint32_t stall_ms_ = 0;       ///< of the latest commit: held back for so long, 0 = it was not
-  std::shared_ptr<Fetched> misses_;  ///< of commands that have fetched nothing yet
+  WriteBatch command_batch_;                    ///< of one command of a transaction
+  std::vector<std::function<void()>> effects_;  ///< of a transaction, once it is committed
+  std::uint32_t stall_ms_ = 0;                  ///< of the latest commit: held back for so long, 0 = it was not
+  std::shared_ptr<Fetched> misses_;             ///< of commands that have fetched nothing yet
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command

@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace ebbtide {
-namespace {
-
-std::uint16_t stripe_of(const LookupKey& key, DatabaseId database) {
-  return static_cast<std::uint16_t>(((key.hash >> 32) + database * 0x9e37u) % KeyLocks::kStripes);
-}
-
-}  // namespace
 
 KeyLocks::Guard::Guard(KeyLocks& locks, std::span<const LookupKey> keys, DatabaseId database) {
   if (!locks.enabled_ || keys.empty()) return;
@@ -21,6 +14,15 @@ KeyLocks::Guard::Guard(KeyLocks& locks, std::span<const LookupKey> keys, Databas
   }
   stripes_.reserve(keys.size());
   for (const LookupKey& key : keys) stripes_.push_back(stripe_of(key, database));
+  std::sort(stripes_.begin(), stripes_.end());
+  stripes_.erase(std::unique(stripes_.begin(), stripes_.end()), stripes_.end());
+  for (const std::uint16_t stripe : stripes_) locks.stripes_[stripe].lock();
+}
+
+KeyLocks::Guard::Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes) {
+  if (!locks.enabled_ || stripes.empty()) return;
+  locks_ = &locks;
+  stripes_ = std::move(stripes);
   std::sort(stripes_.begin(), stripes_.end());
   stripes_.erase(std::unique(stripes_.begin(), stripes_.end()), stripes_.end());
   for (const std::uint16_t stripe : stripes_) locks.stripes_[stripe].lock();

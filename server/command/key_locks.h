@@ -29,6 +29,8 @@ class KeyLocks {
    public:
     Guard() = default;
     Guard(KeyLocks& locks, std::span<const LookupKey> keys, DatabaseId database);
+    /// Of keys of several databases: their stripes, in any order.
+    Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes);
     /// All stripes.
     explicit Guard(KeyLocks& locks);
     ~Guard();
@@ -43,6 +45,9 @@ class KeyLocks {
   };
 
   [[nodiscard]] bool enabled() const { return enabled_; }
+  [[nodiscard]] static std::uint16_t stripe_of(const LookupKey& key, DatabaseId database) {
+    return static_cast<std::uint16_t>(((key.hash >> 32) + database * 0x9e37u) % kStripes);
+  }
 
  private:
   const bool enabled_;

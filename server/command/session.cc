@@ -6,12 +6,27 @@
 
 namespace ebbtide {
 
+Transaction& make_transaction(Client& client, MemoryAccount& memory) {
+  session_of(client);
+  auto& transaction = static_cast<SessionState&>(*client.state).transaction;
+  if (transaction == nullptr) transaction = std::make_unique<Transaction>(memory);
+  return *transaction;
+}
+
+void end_transaction(Client& client) {
+  if (Transaction* transaction = transaction_of(client)) transaction->end();
+  session_of(client).modes &= static_cast<std::uint8_t>(~Session::kInTransaction);
+}
+
 void reset_session(Client& client) {
   Session& session = session_of(client);
+  end_transaction(client);
   const std::uint64_t commands = session.commands;
   // Redis keeps the library's name and version over RESET.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
   session = Session{};
+  static_cast<SessionState&>(*client.state).subscriptions.reset();
+  client.subscriber = false;
   session.commands = commands;
   session.library_name = std::move(library_name);
   session.library_version = std::move(library_version);
@@ -24,6 +39,10 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
     return std::to_string(std::max<std::int64_t>(0, now_ms - then) / 1000);
   };
   std::string flags;
+  const Transaction* transaction = transaction_of(client);
+  const bool in_transaction = transaction != nullptr && transaction->open;
+  if (client.subscriber) flags += 'P';
+  if (in_transaction) flags += 'x';
   if (client.close_after_reply) flags += 'c';
   if (client.close_now) flags += 'A';
   if (session.no_evict) flags += 'e';
@@ -35,7 +54,11 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
   std::string line = "id=" + std::to_string(client.id) + " addr=" + client.address + " laddr=" + client.local_address;
   line += " fd=" + std::to_string(client.fd) + " name=" + session.name + " age=" + seconds_since(client.created_ms);
   line += " idle=" + seconds_since(client.last_command_ms) + " flags=" + flags + " db=" + std::to_string(session.database);
-  line += " sub=0 psub=0 ssub=0 multi=-1 qbuf=" + query_bytes + " qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0";
+  line += " sub=" + std::to_string(session.channels) + " psub=" + std::to_string(session.patterns);
+  line += " ssub=" + std::to_string(session.shard_channels) +
+          " multi=" + (in_transaction ? std::to_string(transaction->queue.size()) : "-1") + " qbuf=" + query_bytes +
+          " qbuf-free=0 argv-mem=0 multi-mem=" + std::to_string(transaction == nullptr ? 0 : transaction->charged) +
+          " rbs=0 rbp=0";
   line += " obl=" + out_bytes + " oll=0 omem=0 tot-mem=" + memory + " events=r cmd=";
   line += session.last_command == nullptr ? "NULL" : session.last_command->full_name;
   line += " user=default redir=-1 resp=" + std::to_string(client.protocol);

@@ -6,6 +6,7 @@
 
 #include <engine/types.h>
 
+#include "command/transaction.h"
 #include "resp/client.h"
 
 namespace ebbtide {
@@ -17,8 +18,16 @@ struct Session {
   /// CLIENT REPLY.
   enum class Replies : std::uint8_t { kOn, kOff, kSkipNext, kSkip };
 
+  /// What makes dispatch look twice before it runs a command; 0 for nearly every connection.
+  enum Modes : std::uint8_t {
+    kInTransaction = 1,  ///< after MULTI
+    kSubscribed = 2,     ///< to a channel or a pattern
+  };
+
   DatabaseId database = 0;
+  std::uint8_t modes = 0;
   Replies replies = Replies::kOn;
+  std::uint32_t channels = 0, patterns = 0, shard_channels = 0;  ///< subscribed to
   bool no_evict = false;
   bool no_touch = false;
   const Command* last_command = nullptr;  ///< the latest one that was run, for CLIENT LIST
@@ -30,6 +39,8 @@ struct Session {
 /// How a session hangs on its client.
 struct SessionState final : ClientState {
   Session session;
+  std::unique_ptr<Transaction> transaction;    ///< from the first MULTI or WATCH on
+  std::unique_ptr<ClientState> subscriptions;  ///< from the first SUBSCRIBE on; ends them when it goes
 };
 
 /// The client's session, made on first use. Loop thread only.
@@ -38,6 +49,15 @@ inline Session& session_of(Client& client) {
     client.state = std::make_unique<SessionState>();
   return static_cast<SessionState&>(*client.state).session;
 }
+
+/// The client's transaction, or null if it never had one. Loop thread only.
+inline Transaction* transaction_of(Client& client) {
+  return client.state == nullptr ? nullptr : static_cast<SessionState&>(*client.state).transaction.get();
+}
+/// The same, made on first use.
+Transaction& make_transaction(Client& client, MemoryAccount& memory);
+/// Forgets what was queued and watched, and leaves MULTI.
+void end_transaction(Client& client);
 
 /// RESET: everything as in a new connection, but for the authentication, which is the caller's.
 void reset_session(Client& client);

@@ -40,6 +40,11 @@ enum CommandFlags : std::uint32_t {
   kNoAsyncLoading = 1u << 15,
   kSentinel = 1u << 16,  ///< printed only: Redis's own table has it
   // Not printed:
+  kOnLoop = 1u << 18,       ///< keeps state with its connection: never runs on an offload thread
+  kRunsQueue = 1u << 19,    ///< EXEC
+  kImmediate = 1u << 20,    ///< runs at once inside MULTI, where others are queued
+  kNeverInline = 1u << 21,  ///< with kOffload: may wait for other threads, and is refused inside MULTI
+  kSubscriber = 1u << 22,   ///< allowed to a RESP2 connection that has subscribed
   kDangerous = 1u << 24,    ///< @dangerous without being @admin
   kOffload = 1u << 25,      ///< may read for long: runs on an offload thread with a leased view, its connection waits
   kLockAll = 1u << 26,      ///< no key command may be between its read and its write while this one runs
@@ -85,7 +90,17 @@ constexpr int exactly(int arguments) { return arguments; }
 constexpr int at_least(int arguments) { return -arguments; }
 
 /// Families, as COMMAND DOCS names them; kExtension is this server's own ("ebbtide").
-enum class Group : std::uint8_t { kConnection, kString, kGeneric, kServer, kExtension, kBitmap, kHyperLogLog };
+enum class Group : std::uint8_t {
+  kConnection,
+  kString,
+  kGeneric,
+  kServer,
+  kExtension,
+  kBitmap,
+  kHyperLogLog,
+  kTransactions,
+  kPubSub
+};
 
 /// One argument in COMMAND DOCS; redis-cli makes its hints from these.
 struct ArgDoc {

@@ -115,6 +115,10 @@ std::string_view group_name(Group group) {
       return "bitmap";
     case Group::kHyperLogLog:
       return "hyperloglog";
+    case Group::kTransactions:
+      return "transactions";
+    case Group::kPubSub:
+      return "pubsub";
   }
   return "";
 }
@@ -133,6 +137,7 @@ std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   if (spec.has(kPubSub)) out.push_back("@pubsub");
   if (spec.has(kBlocking)) out.push_back("@blocking");
   out.push_back(spec.has(kFast) ? "@fast" : "@slow");
+  if (spec.group == Group::kTransactions) out.push_back("@transaction");
   for (Bytes rest = spec.extra_acl; !rest.empty();) {
     const std::size_t end = std::min(rest.find(' '), rest.size());
     out.push_back(rest.substr(0, end));

@@ -17,6 +17,12 @@ constexpr Bytes kRedisVersion = "7.2.0";
 
 Status ping(Ctx& ctx) {
   if (ctx.argc() > 2) return wrong_arity(ctx.command);
+  if ((ctx.session.modes & Session::kSubscribed) != 0 && ctx.reply.protocol() == 2) {
+    ctx.reply.array(2);
+    ctx.reply.bulk("pong");
+    ctx.reply.bulk(ctx.argc() == 1 ? Bytes() : ctx.arg(1));
+    return Status::ok();
+  }
   ctx.argc() == 1 ? ctx.reply.simple("PONG") : ctx.reply.bulk(ctx.arg(1));
   return Status::ok();
 }
@@ -135,7 +141,7 @@ constexpr auto kBeforeAuth = kNoScript | kLoading | kStale | kFast | kNoAuth | k
 constexpr CommandSpec kConnection[] = {
     {.name = "ping",
      .arity = at_least(1),
-     .flags = kFast,
+     .flags = kFast | kSubscriber,
      .run = ping,
      .since = "1.0.0",
      .complexity = "O(1)",
@@ -180,7 +186,7 @@ constexpr CommandSpec kConnection[] = {
      .arguments = kSelectArguments},
     {.name = "quit",
      .arity = at_least(1),
-     .flags = kBeforeAuth,
+     .flags = kBeforeAuth | kImmediate | kSubscriber,
      .run = quit,
      .since = "1.0.0",
      .complexity = "O(1)",
@@ -188,7 +194,7 @@ constexpr CommandSpec kConnection[] = {
      .group = Group::kConnection},
     {.name = "reset",
      .arity = exactly(1),
-     .flags = kBeforeAuth,
+     .flags = kBeforeAuth | kImmediate | kSubscriber,
      .run = reset,
      .since = "6.2.0",
      .complexity = "O(1)",

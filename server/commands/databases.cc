@@ -19,7 +19,7 @@ Status check_flush_mode(const Ctx& ctx) {
 
 Status flushdb(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
-  if (ctx.view.has_tree()) ctx.batch.flush_database(ctx.session.database);
+  if (ctx.has_tree()) ctx.batch.flush_database(ctx.session.database);
   ctx.reply.ok();
   return Status::ok();
 }
@@ -27,7 +27,8 @@ Status flushdb(Ctx& ctx) {
 Status flushall(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
   for (DatabaseId database = 0; database < ctx.env.databases; ++database) {
-    if (ctx.env.db->view(database, ctx.now, ReadMode::kResident, nullptr).has_tree()) ctx.batch.flush_database(database);
+    const ReadView view = ctx.env.db->view(database, ctx.now, ReadMode::kResident, nullptr);
+    if (ctx.pending == nullptr ? view.has_tree() : ctx.pending->has_tree(view)) ctx.batch.flush_database(database);
   }
   ctx.reply.ok();
   return Status::ok();

@@ -45,7 +45,7 @@ void reply_ticket(Ctx& ctx) {
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {
   // Where nothing was ever written there is nothing to delete, and no tree to note it in.
-  if (ctx.view.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
+  if (ctx.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
   ctx.after_commit = reply_ticket;
   return Status::ok();
 }
@@ -68,9 +68,12 @@ Result<RangeCount> count_keys(const Ctx& ctx, const KeyRange& range, bool exact)
   options.bounds = range;
   options.keys_only = true;
   if (!exact) options.max_steps = kMaxCountSteps;
-  const auto walk = ctx.env.db->iterate(ctx.view, options);
+  const auto walk = ctx.iterate(options);
   for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next()) {
     if (is_element_key(walk->key())) continue;
+    if (exact && ctx.pending != nullptr && out.keys == kMaxCountedKeys) {
+      return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(kMaxCountedKeys) + " keys");
+    }
     if (!exact && out.keys == kMaxCountedKeys) return out;
     ++out.keys;
   }
@@ -86,7 +89,7 @@ Status countrange(Ctx& ctx) {
   if (!cursor.done()) return syntax_error();
   const KeyRange range = range_argument(ctx, 1);
   std::uint64_t count = 0;
-  if (ctx.view.has_tree() && !is_empty(range)) {
+  if (ctx.has_tree() && !is_empty(range)) {
     TRY_ASSIGN(counted, count_keys(ctx, range, exact));
     count = counted.keys;
     if (!counted.complete) count = std::max(count, ctx.env.db->estimate_keys(ctx.session.database, range));

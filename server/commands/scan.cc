@@ -25,6 +25,8 @@ constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
 /// DBSIZE walks a database of up to this many entries; beyond it, it answers the engine's estimate.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
+/// Inside a transaction, where the whole loop waits, KEYS looks at no more, and DBSIZE counts no more.
+constexpr std::uint64_t kMaxInlineKeys = 100'000;
 
 struct ScanOptions {
   std::uint64_t cursor = 0;
@@ -106,8 +108,8 @@ Status scan(Ctx& ctx) {
   }
   std::vector<std::string> keys;
   std::optional<std::string> resume;
-  if (ctx.view.has_tree()) {
-    const auto walk = ctx.env.db->iterate(ctx.view, walk_options);
+  if (ctx.has_tree()) {
+    const auto walk = ctx.iterate(walk_options);
     walk->seek(start);
     TRY_ASSIGN(next, collect(options, *walk, &keys));
     resume = std::move(next);
@@ -127,11 +129,16 @@ Status keys(Ctx& ctx) {
   options.keys_only = true;
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
-  if (ctx.view.has_tree()) {
+  if (ctx.has_tree()) {
     std::string buffer;
-    const auto walk = ctx.env.db->iterate(ctx.view, options);
+    const auto walk = ctx.iterate(options);
+    std::uint64_t looked_at = 0;
     for (walk->seek(options.bounds.start); walk->valid(); walk->next()) {
       if (ctx.is_cancelled()) break;
+      if (ctx.pending != nullptr && ++looked_at > kMaxInlineKeys) {
+        return reply_error("ERR KEYS inside a transaction looks at no more than " + std::to_string(kMaxInlineKeys) +
+                           " keys: use SCAN");
+      }
       if (is_element_key(walk->key())) continue;
       TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
       if (!glob_match(pattern, key)) continue;
@@ -164,7 +171,7 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
 Status randomkey(Ctx& ctx) {
   IteratorOptions options;
   options.keys_only = true;
-  const auto walk = ctx.view.has_tree() ? ctx.env.db->iterate(ctx.view, options) : nullptr;
+  const auto walk = ctx.has_tree() ? ctx.iterate(options) : nullptr;
   std::string first, last;
   if (walk != nullptr) {
     walk->seek_to_first();
@@ -186,7 +193,24 @@ Status randomkey(Ctx& ctx) {
   return Status::ok();
 }
 
+/// DBSIZE inside a transaction.
+Status dbsize_inline(Ctx& ctx) {
+  IteratorOptions options;
+  options.keys_only = true;
+  options.max_steps = kMaxInlineKeys;
+  const auto walk = ctx.iterate(options);
+  std::uint64_t size = 0;
+  for (walk->seek_to_first(); walk->valid() && size <= kMaxInlineKeys; walk->next()) size += is_element_key(walk->key()) ? 0 : 1;
+  TRY(walk->status());
+  if (size > kMaxInlineKeys || walk->paused()) {
+    size = std::max(size, ctx.env.db->estimate_keys(ctx.session.database, KeyRange{}));
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(size));
+  return Status::ok();
+}
+
 Status dbsize(Ctx& ctx) {
+  if (ctx.pending != nullptr) return dbsize_inline(ctx);
   if (!ctx.view.has_tree()) {
     ctx.reply.integer(0);
     return Status::ok();

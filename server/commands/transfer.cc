@@ -63,7 +63,7 @@ Status move(Ctx& ctx) {
   if (database == ctx.view.database()) return same_object();
   const ReadView other = ctx.view_of(database);
   Strings strings = ctx.strings();
-  Strings target(other, ctx.batch, ctx.counts);
+  Strings target = ctx.strings_in(other);
   std::optional<Found> value, old;
   TRY(read_both(strings, ctx.key(), &value, target, ctx.key(), &old));
   const bool moves = value && !old;
@@ -92,7 +92,7 @@ Status copy(Ctx& ctx) {
   if (database == ctx.view.database() && ctx.key(0).key == ctx.key(1).key) return same_object();
   const ReadView other = ctx.view_of(database);
   Strings strings = ctx.strings();
-  Strings target(other, ctx.batch, ctx.counts);
+  Strings target = ctx.strings_in(other);
   std::optional<Found> value, old;
   TRY(read_both(strings, ctx.key(0), &value, target, ctx.key(1), &old));
   const bool copies = value && (!old || replace);

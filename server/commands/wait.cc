@@ -38,8 +38,10 @@ Status waitaof(Ctx& ctx) {
   if (!replicas || *replicas < 0) return reply_error("ERR value is out of range, must be positive");
   TRY(check_timeout(ctx, ctx.arg(3)));
   const SeqNum seen = ctx.view.seq();
-  if (local == 1) TRY(ctx.env.db->wait_synced(seen));
-  const bool synced = local == 1 || ctx.env.db->stats().synced_seq >= seen;
+  // As in Redis, nothing waits inside a transaction.
+  const bool waits = local == 1 && ctx.pending == nullptr;
+  if (waits) TRY(ctx.env.db->wait_synced(seen));
+  const bool synced = waits || ctx.env.db->stats().synced_seq >= seen;
   ctx.reply.array(2);
   ctx.reply.integer(synced ? 1 : 0);
   ctx.reply.integer(0);

@@ -20,9 +20,9 @@ constexpr std::size_t kScratchBytes = 256 << 10;
 constexpr std::int64_t kSweepMs = 100;  // a tenth of the connections each time
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;      // a log that has failed may have synced what it had a moment later
-constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has gone
-constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the budget in such steps, a loop at a time
+constexpr std::int64_t kGiveUpMs = 1'000;       // a log that has failed may have synced what it had a moment later
+constexpr std::int64_t kHalfClosedMs = 1'000;   // how long a command may wait for the disk after its client has gone
+constexpr std::size_t kChargeStep = 1 << 20;    // buffers are charged to the budget in such steps, a loop at a time
 constexpr std::size_t kSparedBytes = 64 << 10;  // who holds no more is never closed for want of memory
 
 }  // namespace
@@ -613,7 +613,7 @@ void EventLoop::sweep_one(Connection& c) {
     counters_.auth_timeout_closes.add(1);
     return close(c);
   }
-  if (settings_.idle_timeout_ms != 0 && !c.waiting && now_ms_ - c.last_command_ms >= settings_.idle_timeout_ms) {
+  if (settings_.idle_timeout_ms != 0 && !c.waiting && !c.subscriber && now_ms_ - c.last_command_ms >= settings_.idle_timeout_ms) {
     counters_.idle_closes.add(1);
     return close(c);
   }

@@ -71,6 +71,7 @@ class Client {
   bool close_after_reply = false;    ///< close once everything in `out` has left; later commands are not run
   bool close_after_command = false;  ///< as close_after_reply, once the command that waits has replied
   bool close_now = false;            ///< close without sending what is in `out`
+  bool subscriber = false;           ///< has subscribed to something: it is not idle, however quiet
   bool waiting = false;              ///< its first command that is not done waits for resume()
   /// The highest engine seq that a reply in `out` may depend on. The sink raises it; replies leave once the log has reached it.
   std::uint64_t seen_seq = 0;
@@ -102,8 +103,8 @@ struct PendingCommand {
   Client* client = nullptr;
   Args args;
   State state = State::kNotRun;
-  std::uint32_t attempt = 0;     ///< how often it has been handed in before
-  std::uint32_t retry_ms = 0;    ///< set with kWaiting: after so long it is handed in again whatever happens; 0 = never
+  std::uint32_t attempt = 0;   ///< how often it has been handed in before
+  std::uint32_t retry_ms = 0;  ///< set with kWaiting: after so long it is handed in again whatever happens; 0 = never
   std::unique_ptr<Continuation> continuation;
 };
 

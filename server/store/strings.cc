@@ -19,7 +19,8 @@ Bytes string_encoding(Bytes value) {
 }
 
 Status Strings::find(const LookupKey& key, std::optional<Found>* found) const {
-  Status status = view_.get(key, &found->emplace());
+  found->emplace();
+  Status status = pending_ == nullptr ? view_.get(key, &**found) : pending_->get(view_, key, &**found);
   if (status.is_ok()) [[likely]]
     return status;
   found->reset();

@@ -11,6 +11,8 @@
 #include <engine/result.h>
 #include <engine/write_batch.h>
 
+#include "store/pending_writes.h"
+
 namespace ebbtide {
 
 /// The error for a command of another type; dispatch sends a kInvalidArgument message that starts with a code as it is.
@@ -30,7 +32,9 @@ struct ReadCounts {
 /// For one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).
 class Strings {
  public:
-  Strings(const ReadView& view, WriteBatch& batch, ReadCounts& counts) : view_(view), batch_(batch), counts_(counts) {}
+  /// `pending`: what the transaction around it has written before, or null.
+  Strings(const ReadView& view, WriteBatch& batch, ReadCounts& counts, const PendingWrites* pending)
+      : view_(view), batch_(batch), counts_(counts), pending_(pending) {}
 
   /// The string at `key`, or nullopt. WRONGTYPE, kNotResident, or an error of the engine's. The value is valid as long as the
   /// view (and, if set, Found::pin). For commands that only read: no expiry is noted, hits and misses are counted.
@@ -58,6 +62,7 @@ class Strings {
   const ReadView& view_;
   WriteBatch& batch_;
   ReadCounts& counts_;
+  const PendingWrites* const pending_;
 };
 
 }  // namespace ebbtide

@@ -22,6 +22,7 @@
 #include "command/offload.h"
 #include "command/scan_cursors.h"
 #include "io/memory_fs.h"
+#include "pubsub/pubsub.h"
 #include "store/glob.h"
 
 namespace ebbtide::test {
@@ -128,11 +129,15 @@ class CommandHarness {
     env.offload = &offload;
     env.cursors = &cursors;
     env.stats = &stats;
+    env.pubsub = &pubsub;
     env.databases = settings_.databases;
     open();
     dispatcher = std::make_unique<Dispatcher>(env, 42);
   }
-  ~CommandHarness() { close(); }
+  ~CommandHarness() {
+    clients_.clear();  // what they have queued is charged to the database's account
+    close();
+  }
 
   static Settings small() {
     Settings s;
@@ -226,6 +231,7 @@ class CommandHarness {
   ScanCursors cursors{99};
   CommandTable table;
   ServerStats stats;
+  PubSub pubsub{[](Bytes pattern, Bytes channel) { return glob_match(pattern, channel); }};
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;

@@ -1,0 +1,266 @@
+// MULTI and EXEC in dispatch: queueing, and running what was queued as one.
+//
+// A transaction is run like a command: against one view, into one batch, with one commit, so that all of it is visible or none.
+// Its commands write into a batch of their own each, which joins the transaction's if the command does not fail, and read through
+// PendingWrites what those before them wrote. Nothing leaves an attempt that does not count: replies, writes and the session are
+// taken back, and the queue stays. Before the first command runs, all keys of all of them are looked up, so that the disk is
+// asked once.
+#include <algorithm>
+#include <deque>
+#include <optional>
+
+#include "command/arg_cursor.h"
+#include "command/dispatch.h"
+#include "command/key_locks.h"
+#include "store/pending_writes.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int kMaxRetries = 16;
+/// What a queued argument costs beside its bytes.
+constexpr std::uint64_t kArgumentBytes = 64;
+
+/// Appends the operations of `from`.
+void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
+    pending->apply(op);
+    const WriteBatch::PutOptions options{.stamp = op.stamp, .expiry = op.expiry};
+    switch (op.kind) {
+      case OpKind::kPut:
+        op.shared != nullptr ? to->put_shared(op.tree, op.key, *op.shared, options) : to->put(op.tree, op.key, op.value, options);
+        break;
+      case OpKind::kTombstone:
+        to->del(op.tree, op.key);
+        break;
+      case OpKind::kRangeTombstone:
+        to->delete_range(op.tree, op.key, op.end);
+        break;
+      case OpKind::kFlushDatabase:
+        to->flush_database(static_cast<DatabaseId>(op.lo));
+        break;
+      case OpKind::kSwapDatabases:
+        to->swap_databases(static_cast<DatabaseId>(op.lo), static_cast<DatabaseId>(op.hi));
+        break;
+      case OpKind::kHeader:
+      case OpKind::kSecondaryDelete:
+      case OpKind::kCreateTree:
+        break;  // no handler writes these
+    }
+  }
+  to->rely_on_expiry(from.relied_expiry());
+}
+
+/// Held from before the view is taken until the commit is visible, as of a single command.
+void lock(KeyLocks& locks, const Transaction& transaction, DatabaseId database, std::optional<KeyLocks::Guard>* guard) {
+  if (!locks.enabled() || !transaction.writes) return;
+  if (transaction.locks_all || transaction.selects) {
+    guard->emplace(locks);
+    return;
+  }
+  std::vector<std::uint16_t> stripes;
+  for (const WatchedKey& key : transaction.watched) stripes.push_back(KeyLocks::stripe_of(key.lookup(), key.database));
+  for (const QueuedCommand& queued : transaction.queue) {
+    for (const LookupKey& key : queued.keys) stripes.push_back(KeyLocks::stripe_of(key, database));
+  }
+  guard->emplace(locks, std::move(stripes));
+}
+
+}  // namespace
+
+/// Replies up to a command that has to write its own once the commit is known.
+struct Dispatcher::Part {
+  OutputBuffer out;
+  const QueuedCommand* last = nullptr;
+  void (*after_commit)(Ctx&) = nullptr;
+};
+
+bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const CommandSpec& spec = *prepared.command->spec;
+  const std::uint8_t modes = session_of(client).modes;
+  if ((modes & Session::kSubscribed) != 0 && client.protocol == 2 && !spec.has(kSubscriber)) {
+    reject(pending, prepared.command,
+           reply_error("ERR Can't execute '" + prepared.command->full_name +
+                       "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"));
+    return false;
+  }
+  if ((modes & Session::kInTransaction) == 0 || spec.has(kImmediate)) return true;
+  queue(pending, prepared);
+  return false;
+}
+
+void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  Transaction& transaction = *transaction_of(client);
+  const CommandSpec& spec = *prepared.command->spec;
+  if (spec.has(kNoMulti | kNeverInline)) {
+    return reject(pending, prepared.command, reply_error("ERR Command not allowed inside a transaction"));
+  }
+  if (!transaction.failed) {
+    std::uint64_t bytes = sizeof(QueuedCommand);
+    for (const Bytes argument : pending.args) bytes += kArgumentBytes + argument.size();
+    if (!transaction.charge(bytes)) {
+      transaction.forget_queue();
+      return reject(pending, prepared.command, Status::out_of_memory("the transaction's commands did not fit into memory"));
+    }
+    QueuedCommand& queued = transaction.queue.emplace_back();
+    queued.command = prepared.command;
+    queued.shared.assign(pending.args.shared_list.begin(), pending.args.shared_list.end());
+    for (std::size_t i = 0; i < pending.args.size(); ++i) {
+      const auto shared = pending.args.shared(i);
+      queued.list.push_back(shared != nullptr ? Bytes(*shared) : Bytes(queued.storage.emplace_back(pending.args[i])));
+    }
+    for (std::uint32_t k = 0; k < prepared.keys; ++k) {
+      const LookupKey& key = keys_[prepared.first_key + k];
+      queued.keys.push_back({queued.escaped.emplace_back(key.key), key.hash});
+    }
+    transaction.writes |= spec.has(kWrite | kMayReplicate);
+    transaction.locks_all |= spec.has(kLockAll);
+    transaction.synced |= spec.has(kReplySynced);
+    transaction.selects |= spec.name == "select";
+  }
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  reply.simple("QUEUED");
+  end_of_command(pending, reply, mark);
+}
+
+Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  batch_.clear();
+  stall_ms_ = 0;
+  Transaction* transaction = transaction_of(client);
+  if (transaction == nullptr || !transaction->open) return reply_error("ERR EXEC without MULTI");
+  if (transaction->failed) return reply_error("EXECABORT Transaction discarded because of previous errors.");
+  MissSet& misses = misses_of(pending);
+  const Reply::Mark mark = reply.mark();
+  const Session before = session;
+  const int protocol = client.protocol;
+  for (int i = 0; i < kMaxRetries; ++i) {
+    batch_.clear();
+    std::optional<KeyLocks::Guard> guard;
+    lock(*env_.locks, *transaction, session.database, &guard);
+    const ReadView view = env_.db->view(session.database, now_, block ? ReadMode::kBlocking : ReadMode::kResident, &misses);
+    client.seen_seq = std::max(client.seen_seq, view.seq());
+    const Status status = attempt_transaction(client, waited, view, reply);
+    if (status.is_ok()) return status;
+    reply.rollback(mark);
+    session = before;
+    client.protocol = protocol;
+    if (status.is_not_resident() || stall_ms_ != 0) return status;
+    if (status.code() != Code::kRetry) return transaction_discarded(status);
+    misses.pages.clear();
+    counters_->retries.add(1);
+    now_ = env_.db->now();
+  }
+  return transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
+}
+
+Status Dispatcher::look_ahead(const Transaction& transaction, const ReadView& view, bool* changed) {
+  bool resident = true;
+  Status failure;
+  const auto look = [&](const ReadView& at, const LookupKey& key, Found* found) {
+    const Status status = at.get(key, found);
+    resident &= !status.is_not_resident();
+    if (!status.is_ok() && !status.is_not_found() && !status.is_not_resident()) failure = status;
+    return status;
+  };
+  for (const WatchedKey& watched : transaction.watched) {
+    const ReadView at =
+        watched.database == view.database() ? view : env_.db->view(watched.database, now_, view.mode(), view.misses());
+    Found found;
+    const Status status = look(at, watched.lookup(), &found);
+    if (status.is_ok()) *changed |= !watched.present || found.seq != watched.entry_seq;
+    if (status.is_not_found()) *changed |= watched.present || found.seq > watched.seen_seq;
+  }
+  if (!failure.is_ok()) return failure;
+  if (*changed) return Status::ok();
+  // In which database the keys behind a SELECT are is not known yet.
+  for (const QueuedCommand& queued : transaction.queue) {
+    if (transaction.selects || view.mode() == ReadMode::kBlocking) break;
+    if (queued.command->spec->keys.blind(queued.list.size())) continue;
+    for (const LookupKey& key : queued.keys) {
+      Found found;
+      (void)look(view, key, &found);
+    }
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply) {
+  Session& session = session_of(client);
+  const Transaction& transaction = *transaction_of(client);
+  bool changed = false;
+  TRY(look_ahead(transaction, view, &changed));
+  if (changed) {
+    reply.null_array();
+    return Status::ok();
+  }
+  effects_.clear();
+  PendingWrites pending_writes(*env_.db, now_, view.mode(), view.misses());
+  std::deque<Part> parts(1);
+  parts.back().out.set_limit(client.out.limit());
+  for (const QueuedCommand& queued : transaction.queue) {
+    const ReadView at =
+        session.database == view.database() ? view : env_.db->view(session.database, now_, view.mode(), view.misses());
+    TRY(run_queued(client, queued, at, pending_writes, parts.back()));
+    if (parts.back().after_commit != nullptr) parts.emplace_back().out.set_limit(client.out.limit());
+  }
+  if (!batch_.empty()) {
+    TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
+    client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+  }
+  reply.array(transaction.queue.size());
+  for (Part& part : parts) {
+    if (part.out.overflown()) client.out.overflow();
+    reply.out().take(part.out);
+    if (part.after_commit == nullptr) continue;
+    const Args args{part.last->list, part.last->shared};
+    Ctx ctx{env_, *part.last->command, args, part.last->keys, view, batch_, reply, session};
+    ctx.client = &client;
+    ctx.client_id = client.id;
+    ctx.now = now_;
+    part.after_commit(ctx);
+  }
+  for (const auto& effect : effects_) effect();
+  return Status::ok();
+}
+
+Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes,
+                              Part& part) {
+  const std::uint64_t start = env_.control->mono_nanos();
+  const CommandSpec& spec = *queued.command->spec;
+  command_batch_.clear();
+  Reply reply(&part.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  const Args args{queued.list, queued.shared};
+  Ctx ctx{env_, *queued.command, args, queued.keys, view, command_batch_, reply, session_of(client)};
+  ctx.client = &client;
+  ctx.client_id = client.id;
+  ctx.now = now_;
+  ctx.random = next_random();
+  ctx.pending = &pending_writes;
+  ctx.effects = &effects_;
+  const Status status = spec.run(ctx);
+  if (status.is_not_resident()) return status;
+  // What asks the engine itself may have seen more than the view has.
+  if (spec.has(kOffload)) client.seen_seq = std::max(client.seen_seq, env_.db->visible_seq());
+  if (status.is_ok()) {
+    append(command_batch_, &batch_, &pending_writes);
+    part.last = &queued;
+    part.after_commit = ctx.after_commit;
+    counters_->keyspace_hits.add(ctx.counts.hits);
+    counters_->keyspace_misses.add(ctx.counts.misses);
+  } else {
+    reply.rollback(mark);
+    send_error(reply, status);
+    counters_->failed(queued.command->index);
+  }
+  counters_->call(queued.command->index, env_.control->mono_nanos() - start);
+  return Status::ok();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,78 @@
+// What MULTI and WATCH keep with a connection.
+//
+// WATCH costs nobody else anything: it notes of each key whether it was there and in which version, and EXEC looks again. A
+// version is a seq, and no two versions ever share one, so that every overwrite, FLUSHDB, SWAPDB, range delete and expiry shows.
+// A key that was absent, came and went again is told by the seq of what deleted it, for as long as that is kept.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <engine/memory_account.h>
+#include <engine/types.h>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+struct Command;
+
+/// A command that waits for EXEC: copies of its arguments, and its keys as engine keys.
+struct QueuedCommand {
+  const Command* command = nullptr;
+  std::deque<std::string> storage;  ///< stays put
+  std::vector<Bytes> list;
+  std::vector<SharedArg> shared;
+  std::deque<std::string> escaped;
+  std::vector<LookupKey> keys;
+};
+
+struct WatchedKey {
+  DatabaseId database = 0;
+  std::string key;  ///< engine key
+  std::uint64_t hash = 0;
+  SeqNum seen_seq = 0;   ///< what the client has seen when it asked
+  SeqNum entry_seq = 0;  ///< of the entry, if it was there
+  bool present = false;
+
+  [[nodiscard]] LookupKey lookup() const { return {key, hash}; }
+};
+
+/// Belongs to its client's loop thread.
+struct Transaction {
+  explicit Transaction(MemoryAccount& account) : memory(account) {}
+  ~Transaction() { forget_queue(); }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+
+  MemoryAccount& memory;                                                    ///< what is queued and watched is charged to it
+  bool open = false;                                                        ///< after MULTI
+  bool failed = false;                                                      ///< a command could not be queued: EXEC will say so
+  bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands ask for
+  std::deque<QueuedCommand> queue;  ///< stay put: their keys and arguments refer to themselves
+  std::uint64_t charged = 0;
+  std::vector<WatchedKey> watched;
+
+  /// False if the memory budget has no room for `bytes` more.
+  [[nodiscard]] bool charge(std::uint64_t bytes) {
+    if (!memory.try_charge(MemoryAccount::Kind::kConnections, bytes)) return false;
+    charged += bytes;
+    return true;
+  }
+  void forget_queue() {
+    queue.clear();
+    queue.shrink_to_fit();
+    if (charged != 0) memory.release(MemoryAccount::Kind::kConnections, charged);
+    charged = 0;
+  }
+  /// After EXEC and DISCARD: nothing queued, nothing watched.
+  void end() {
+    forget_queue();
+    watched.clear();
+    open = failed = writes = locks_all = synced = selects = false;
+  }
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,294 @@
+// Publish and subscribe: channels, patterns, shard channels, and PUBSUB. With one node every shard channel is here.
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "pubsub/pubsub.h"
+
+namespace ebbtide {
+namespace {
+
+using Kind = PubSub::Kind;
+
+Subscriptions& subscriptions_of(const Ctx& ctx) {
+  session_of(*ctx.client);
+  auto& state = static_cast<SessionState&>(*ctx.client->state).subscriptions;
+  if (state == nullptr) {
+    state = std::make_unique<Subscriptions>(*ctx.env.pubsub, PubSub::Subscriber{ctx.client->loop, ctx.client_id});
+  }
+  return static_cast<Subscriptions&>(*state);
+}
+
+/// What CLIENT LIST shows and dispatch goes by.
+void note_counts(Ctx& ctx, const Subscriptions& subscriptions) {
+  Session& session = ctx.session;
+  session.channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kChannel).size());
+  session.patterns = static_cast<std::uint32_t>(subscriptions.names(Kind::kPattern).size());
+  session.shard_channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kShard).size());
+  ctx.client->subscriber = !subscriptions.empty();
+  if (subscriptions.empty()) {
+    session.modes &= static_cast<std::uint8_t>(~Session::kSubscribed);
+  } else {
+    session.modes |= Session::kSubscribed;
+  }
+}
+
+void confirm(Ctx& ctx, Bytes word, const Bytes* name, std::size_t count) {
+  ctx.reply.push(3);
+  ctx.reply.bulk(word);
+  name == nullptr ? ctx.reply.null() : ctx.reply.bulk(*name);
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+}
+
+Status subscribe_to(Ctx& ctx, Kind kind, Bytes word) {
+  Subscriptions& subscriptions = subscriptions_of(ctx);
+  for (std::size_t i = 1; i < ctx.argc(); ++i) {
+    const Bytes name = ctx.arg(i);
+    subscriptions.add(kind, name);
+    confirm(ctx, word, &name, subscriptions.count(kind));
+  }
+  note_counts(ctx, subscriptions);
+  return Status::ok();
+}
+
+Status unsubscribe_from(Ctx& ctx, Kind kind, Bytes word) {
+  Subscriptions& subscriptions = subscriptions_of(ctx);
+  if (ctx.argc() > 1) {
+    for (std::size_t i = 1; i < ctx.argc(); ++i) {
+      const Bytes name = ctx.arg(i);
+      subscriptions.remove(kind, name);
+      confirm(ctx, word, &name, subscriptions.count(kind));
+    }
+  } else if (subscriptions.names(kind).empty()) {
+    confirm(ctx, word, nullptr, subscriptions.count(kind));
+  } else {
+    while (!subscriptions.names(kind).empty()) {
+      const std::string name = *subscriptions.names(kind).begin();
+      subscriptions.remove(kind, name);
+      const Bytes view = name;
+      confirm(ctx, word, &view, subscriptions.count(kind));
+    }
+  }
+  note_counts(ctx, subscriptions);
+  return Status::ok();
+}
+
+Status subscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kChannel, "subscribe"); }
+Status psubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kPattern, "psubscribe"); }
+Status ssubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kShard, "ssubscribe"); }
+Status unsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kChannel, "unsubscribe"); }
+Status punsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kPattern, "punsubscribe"); }
+Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "sunsubscribe"); }
+
+// The reply stands before what the publisher itself gets as a subscriber. A message may tell what its publisher has read or
+// written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed.
+Status publish_to(Ctx& ctx, Kind kind) {
+  PubSub& pubsub = *ctx.env.pubsub;
+  ctx.reply.integer(static_cast<std::int64_t>(pubsub.receivers(kind, ctx.arg(1))));
+  ClientLoop* here = ctx.client->loop;
+  if (ctx.effects != nullptr) {
+    ctx.effects->push_back(
+        [&pubsub, kind, here, client = ctx.client, channel = std::string(ctx.arg(1)), message = std::string(ctx.arg(2))] {
+          pubsub.publish(kind, channel, message, here, client->seen_seq);
+        });
+  } else {
+    pubsub.publish(kind, ctx.arg(1), ctx.arg(2), here, ctx.client->seen_seq);
+  }
+  return Status::ok();
+}
+
+Status publish(Ctx& ctx) { return publish_to(ctx, Kind::kChannel); }
+Status spublish(Ctx& ctx) { return publish_to(ctx, Kind::kShard); }
+
+Status list_names(Ctx& ctx, Kind kind) {
+  if (ctx.argc() > 3) return wrong_arity(ctx.command);
+  const auto names = ctx.env.pubsub->names(kind, ctx.argc() == 3 ? ctx.arg(2) : Bytes("*"));
+  ctx.reply.array(names.size());
+  for (const std::string& name : names) ctx.reply.bulk(name);
+  return Status::ok();
+}
+
+Status count_subscribers(Ctx& ctx, Kind kind) {
+  ctx.reply.array(2 * (ctx.argc() - 2));
+  for (std::size_t i = 2; i < ctx.argc(); ++i) {
+    ctx.reply.bulk(ctx.arg(i));
+    ctx.reply.integer(static_cast<std::int64_t>(ctx.env.pubsub->count(kind, ctx.arg(i))));
+  }
+  return Status::ok();
+}
+
+Status pubsub_channels(Ctx& ctx) { return list_names(ctx, Kind::kChannel); }
+Status pubsub_shardchannels(Ctx& ctx) { return list_names(ctx, Kind::kShard); }
+Status pubsub_numsub(Ctx& ctx) { return count_subscribers(ctx, Kind::kChannel); }
+Status pubsub_shardnumsub(Ctx& ctx) { return count_subscribers(ctx, Kind::kShard); }
+Status pubsub_numpat(Ctx& ctx) {
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.pubsub->size(Kind::kPattern)));
+  return Status::ok();
+}
+
+constexpr auto kMany = ArgDoc::kMultiple;
+constexpr auto kMaybeMany = ArgDoc::kOptional | ArgDoc::kMultiple;
+constexpr ArgDoc kChannels[] = {{.name = "channel", .flags = kMany}};
+constexpr ArgDoc kMaybeChannels[] = {{.name = "channel", .flags = kMaybeMany}};
+constexpr ArgDoc kShardChannels[] = {{.name = "shardchannel", .flags = kMany}};
+constexpr ArgDoc kMaybeShardChannels[] = {{.name = "shardchannel", .flags = kMaybeMany}};
+constexpr ArgDoc kPatterns[] = {{.name = "pattern", .type = ArgDoc::Type::kPattern, .flags = kMany}};
+constexpr ArgDoc kMaybePatterns[] = {{.name = "pattern", .type = ArgDoc::Type::kPattern, .flags = kMaybeMany}};
+constexpr ArgDoc kMaybePattern[] = {{.name = "pattern", .type = ArgDoc::Type::kPattern, .flags = ArgDoc::kOptional}};
+constexpr ArgDoc kPublish[] = {{.name = "channel"}, {.name = "message"}};
+constexpr ArgDoc kSpublish[] = {{.name = "shardchannel"}, {.name = "message"}};
+
+constexpr auto kListen = kPubSub | kNoScript | kLoading | kStale | kSubscriber;
+constexpr auto kAsk = kPubSub | kLoading | kStale;
+constexpr auto kGroup = Group::kPubSub;
+constexpr Bytes kContainer = "pubsub";
+
+constexpr CommandSpec kSubcommands[] = {
+    {.name = "channels",
+     .arity = at_least(2),
+     .flags = kAsk,
+     .run = pubsub_channels,
+     .since = "2.8.0",
+     .complexity = "O(N) where N is the number of channels with subscribers.",
+     .summary = "Lists the channels that have subscribers.",
+     .group = kGroup,
+     .arguments = kMaybePattern,
+     .container = kContainer},
+    {.name = "numpat",
+     .arity = exactly(2),
+     .flags = kAsk,
+     .run = pubsub_numpat,
+     .since = "2.8.0",
+     .complexity = "O(1)",
+     .summary = "Tells how many different patterns have subscribers.",
+     .group = kGroup,
+     .container = kContainer},
+    {.name = "numsub",
+     .arity = at_least(2),
+     .flags = kAsk,
+     .run = pubsub_numsub,
+     .since = "2.8.0",
+     .complexity = "O(N) where N is the number of channels asked for.",
+     .summary = "Tells how many subscribers channels have, patterns aside.",
+     .group = kGroup,
+     .arguments = kMaybeChannels,
+     .container = kContainer},
+    {.name = "shardchannels",
+     .arity = at_least(2),
+     .flags = kAsk,
+     .run = pubsub_shardchannels,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of shard channels with subscribers.",
+     .summary = "Lists the shard channels that have subscribers.",
+     .group = kGroup,
+     .arguments = kMaybePattern,
+     .container = kContainer},
+    {.name = "shardnumsub",
+     .arity = at_least(2),
+     .flags = kAsk,
+     .run = pubsub_shardnumsub,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of shard channels asked for.",
+     .summary = "Tells how many subscribers shard channels have.",
+     .group = kGroup,
+     .arguments = kMaybeShardChannels,
+     .container = kContainer},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kLoading | kStale,
+     .run = container_help,
+     .since = "6.2.0",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .group = kGroup,
+     .container = kContainer},
+};
+
+constexpr CommandSpec kPubSubCommands[] = {
+    {.name = "subscribe",
+     .arity = at_least(2),
+     .flags = kListen,
+     .run = subscribe,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the number of channels.",
+     .summary = "Makes the connection receive what is published to channels.",
+     .group = kGroup,
+     .arguments = kChannels},
+    {.name = "psubscribe",
+     .arity = at_least(2),
+     .flags = kListen,
+     .run = psubscribe,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the number of patterns.",
+     .summary = "Makes the connection receive what is published to channels that match patterns.",
+     .group = kGroup,
+     .arguments = kPatterns},
+    {.name = "ssubscribe",
+     .arity = at_least(2),
+     .flags = kListen,
+     .run = ssubscribe,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of shard channels.",
+     .summary = "Makes the connection receive what is published to shard channels.",
+     .group = kGroup,
+     .arguments = kShardChannels},
+    {.name = "unsubscribe",
+     .arity = at_least(1),
+     .flags = kListen,
+     .run = unsubscribe,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the number of channels.",
+     .summary = "Ends subscriptions to channels, to all of them if none is named.",
+     .group = kGroup,
+     .arguments = kMaybeChannels},
+    {.name = "punsubscribe",
+     .arity = at_least(1),
+     .flags = kListen,
+     .run = punsubscribe,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the number of patterns.",
+     .summary = "Ends subscriptions to patterns, to all of them if none is named.",
+     .group = kGroup,
+     .arguments = kMaybePatterns},
+    {.name = "sunsubscribe",
+     .arity = at_least(1),
+     .flags = kListen,
+     .run = sunsubscribe,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of shard channels.",
+     .summary = "Ends subscriptions to shard channels, to all of them if none is named.",
+     .group = kGroup,
+     .arguments = kMaybeShardChannels},
+    {.name = "publish",
+     .arity = exactly(3),
+     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop,
+     .run = publish,
+     .since = "2.0.0",
+     .complexity = "O(N+M) where N is the number of subscribers to the channel and M the number of patterns.",
+     .summary = "Sends a message to the subscribers of a channel, and of the patterns that match it.",
+     .group = kGroup,
+     .arguments = kPublish},
+    {.name = "spublish",
+     .arity = exactly(3),
+     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop,
+     .run = spublish,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of subscribers to the shard channel.",
+     .summary = "Sends a message to the subscribers of a shard channel.",
+     .group = kGroup,
+     .arguments = kSpublish},
+    {.name = kContainer,
+     .arity = at_least(2),
+     .since = "2.8.0",
+     .complexity = "Depends on subcommand.",
+     .summary = "A container for commands about subscriptions.",
+     .group = kGroup,
+     .subcommands = kSubcommands},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> pubsub_commands() { return kPubSubCommands; }
+
+}  // namespace ebbtide

@@ -1,0 +1,123 @@
+// MULTI, EXEC, DISCARD, WATCH, UNWATCH. How a transaction is run is dispatch's (command/transaction.cc).
+#include <algorithm>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+
+namespace ebbtide {
+namespace {
+
+Status multi(Ctx& ctx) {
+  if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR MULTI calls can not be nested");
+  make_transaction(*ctx.client, ctx.env.db->memory()).open = true;
+  ctx.session.modes |= Session::kInTransaction;
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+/// Never called: dispatch runs EXEC itself.
+Status exec(Ctx&) { return reply_error("ERR EXEC without MULTI"); }
+
+Status discard(Ctx& ctx) {
+  if ((ctx.session.modes & Session::kInTransaction) == 0) return reply_error("ERR DISCARD without MULTI");
+  end_transaction(*ctx.client);
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status watch(Ctx& ctx) {
+  if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR WATCH inside MULTI is not allowed");
+  Transaction& transaction = make_transaction(*ctx.client, ctx.env.db->memory());
+  std::vector<WatchedKey>& watched = transaction.watched;
+  std::uint64_t bytes = 0;
+  std::vector<WatchedKey> added;
+  bool resident = true;
+  for (const LookupKey& key : ctx.keys) {
+    const auto is_it = [&](const WatchedKey& other) { return other.database == ctx.view.database() && other.key == key.key; };
+    if (std::any_of(watched.begin(), watched.end(), is_it) || std::any_of(added.begin(), added.end(), is_it)) continue;
+    Found found;
+    const Status status = ctx.view.get(key, &found);
+    resident &= !status.is_not_resident();
+    if (!resident) continue;
+    if (!status.is_ok() && !status.is_not_found()) return status;
+    bytes += sizeof(WatchedKey) + key.key.size();
+    added.push_back({.database = ctx.view.database(),
+                     .key = std::string(key.key),
+                     .hash = key.hash,
+                     .seen_seq = ctx.view.seq(),
+                     .entry_seq = found.seq,
+                     .present = status.is_ok()});
+  }
+  if (!resident) return Status::not_resident();
+  if (!transaction.charge(bytes)) return Status::out_of_memory("the watched keys did not fit into memory");
+  watched.insert(watched.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status unwatch(Ctx& ctx) {
+  // Inside EXEC the keys have been looked at, and are forgotten with it.
+  Transaction* transaction = transaction_of(*ctx.client);
+  if (ctx.pending == nullptr && transaction != nullptr) transaction->end();
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+constexpr ArgDoc kWatchArguments[] = {
+    {.name = "key", .type = ArgDoc::Type::kKey, .flags = ArgDoc::kMultiple},
+};
+
+constexpr auto kFlags = kNoScript | kLoading | kStale;
+constexpr auto kGroup = Group::kTransactions;
+
+constexpr CommandSpec kTransactions[] = {
+    {.name = "multi",
+     .arity = exactly(1),
+     .flags = kFlags | kFast | kAllowBusy | kImmediate,
+     .run = multi,
+     .since = "1.2.0",
+     .complexity = "O(1)",
+     .summary = "Begins a transaction: the commands that follow are queued.",
+     .group = kGroup},
+    {.name = "exec",
+     .arity = exactly(1),
+     .flags = kFlags | kSkipSlowlog | kImmediate | kRunsQueue,
+     .run = exec,
+     .since = "1.2.0",
+     .complexity = "Depends on the queued commands.",
+     .summary = "Runs the queued commands as one, unless a watched key has changed.",
+     .group = kGroup},
+    {.name = "discard",
+     .arity = exactly(1),
+     .flags = kFlags | kFast | kAllowBusy | kImmediate,
+     .run = discard,
+     .since = "2.0.0",
+     .complexity = "O(N) where N is the number of queued commands.",
+     .summary = "Forgets the queued commands and the watched keys.",
+     .group = kGroup},
+    {.name = "watch",
+     .arity = at_least(2),
+     .keys = {.first = 1, .last = -1, .access = KeySpec::kRo},
+     .flags = kFlags | kFast | kAllowBusy | kImmediate | kOnLoop,
+     .run = watch,
+     .since = "2.2.0",
+     .complexity = "O(1) for every key.",
+     .summary = "Makes the next EXEC depend on keys: it runs only if they have not changed until then.",
+     .group = kGroup,
+     .arguments = kWatchArguments},
+    {.name = "unwatch",
+     .arity = exactly(1),
+     .flags = kFlags | kFast | kAllowBusy,
+     .run = unwatch,
+     .since = "2.2.0",
+     .complexity = "O(1)",
+     .summary = "Forgets the watched keys.",
+     .group = kGroup},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> transaction_commands() { return kTransactions; }
+
+}  // namespace ebbtide

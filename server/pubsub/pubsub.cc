@@ -1,0 +1,136 @@
+#include "pubsub/pubsub.h"
+
+#include <algorithm>
+
+#include "resp/reply.h"
+
+namespace ebbtide {
+
+void PubSub::add(Kind kind, const std::string& name, Subscriber subscriber) {
+  std::unique_lock lock(mutex_);
+  names_[static_cast<std::size_t>(kind)][name].push_back(subscriber);
+}
+
+void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
+  std::unique_lock lock(mutex_);
+  Names& names = names_[static_cast<std::size_t>(kind)];
+  const auto it = names.find(name);
+  if (it == names.end()) return;
+  std::erase(it->second, subscriber);
+  if (it->second.empty()) names.erase(it);
+}
+
+std::size_t PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq) {
+  // Loops are few: a vector is searched as fast as a map.
+  std::vector<std::pair<ClientLoop*, std::vector<Target>>> loops;
+  std::size_t receivers = 0;
+  const auto add = [&](const Subscriber& subscriber, bool has_pattern, const std::string& pattern) {
+    ++receivers;
+    auto it = std::find_if(loops.begin(), loops.end(), [&](const auto& entry) { return entry.first == subscriber.loop; });
+    if (it == loops.end()) it = loops.insert(loops.end(), {subscriber.loop, {}});
+    it->second.push_back({subscriber.client_id, has_pattern, pattern});
+  };
+  {
+    std::shared_lock lock(mutex_);
+    const Names& names = of(kind);
+    if (const auto it = names.find(channel); it != names.end()) {
+      for (const Subscriber& subscriber : it->second) add(subscriber, false, std::string());
+    }
+    if (kind == Kind::kChannel) {
+      for (const auto& [pattern, subscribers] : of(Kind::kPattern)) {
+        if (!matches_(pattern, channel)) continue;
+        for (const Subscriber& subscriber : subscribers) add(subscriber, true, pattern);
+      }
+    }
+  }
+  if (receivers == 0) return 0;
+  const auto message = std::make_shared<const Message>(Message{kind, std::string(channel), std::string(text), seq});
+  for (auto& [loop, targets] : loops) {
+    if (loop == here) {
+      deliver(*loop, *message, targets);
+    } else {
+      loop->post([l = loop, message, t = std::move(targets)] { deliver(*l, *message, t); });
+    }
+  }
+  return receivers;
+}
+
+void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector<Target>& targets) {
+  for (const Target& target : targets) {
+    Client* client = loop.find(target.client_id);
+    if (client == nullptr) continue;
+    client->seen_seq = std::max(client->seen_seq, message.seq);
+    Reply reply(&client->out, client->protocol);
+    reply.push(target.has_pattern ? 4 : 3);
+    reply.bulk(target.has_pattern ? "pmessage" : message.kind == Kind::kShard ? "smessage" : "message");
+    if (target.has_pattern) reply.bulk(target.pattern);
+    reply.bulk(message.channel);
+    reply.bulk(message.text);
+    if (client->out.memory() > kMaxOutputBytes) client->out.overflow();
+    loop.touch(client);
+  }
+}
+
+std::size_t PubSub::receivers(Kind kind, Bytes channel) const {
+  std::shared_lock lock(mutex_);
+  std::size_t n = 0;
+  if (const auto it = of(kind).find(channel); it != of(kind).end()) n = it->second.size();
+  if (kind != Kind::kChannel) return n;
+  for (const auto& [pattern, subscribers] : of(Kind::kPattern)) n += matches_(pattern, channel) ? subscribers.size() : 0;
+  return n;
+}
+
+std::vector<std::string> PubSub::names(Kind kind, Bytes pattern) const {
+  std::vector<std::string> out;
+  {
+    std::shared_lock lock(mutex_);
+    for (const auto& [name, subscribers] : of(kind)) {
+      if (pattern.empty() || matches_(pattern, name)) out.push_back(name);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::size_t PubSub::count(Kind kind, Bytes name) const {
+  std::shared_lock lock(mutex_);
+  const auto it = of(kind).find(name);
+  return it == of(kind).end() ? 0 : it->second.size();
+}
+
+std::size_t PubSub::size(Kind kind) const {
+  std::shared_lock lock(mutex_);
+  return of(kind).size();
+}
+
+Subscriptions::~Subscriptions() {
+  for (std::size_t kind = 0; kind < PubSub::kKinds; ++kind) {
+    for (const std::string& name : names_[kind]) registry_.remove(static_cast<PubSub::Kind>(kind), name, self_);
+  }
+}
+
+bool Subscriptions::add(PubSub::Kind kind, Bytes name) {
+  const auto [it, is_new] = names_[static_cast<std::size_t>(kind)].emplace(name);
+  if (is_new) registry_.add(kind, *it, self_);
+  return is_new;
+}
+
+bool Subscriptions::remove(PubSub::Kind kind, Bytes name) {
+  auto& names = names_[static_cast<std::size_t>(kind)];
+  const auto it = names.find(name);
+  if (it == names.end()) return false;
+  registry_.remove(kind, *it, self_);
+  names.erase(it);
+  return true;
+}
+
+std::size_t Subscriptions::count(PubSub::Kind kind) const {
+  if (kind == PubSub::Kind::kShard) return names(kind).size();
+  return names(PubSub::Kind::kChannel).size() + names(PubSub::Kind::kPattern).size();
+}
+
+bool Subscriptions::empty() const {
+  return std::all_of(std::begin(names_), std::end(names_), [](const auto& names) { return names.empty(); });
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,113 @@
+// Who has subscribed to what, and the delivery of messages.
+//
+// One registry for all event loops: channels, patterns and shard channels, each name with its subscribers. A subscriber is named
+// by its loop and its client's id, never by a pointer, so that a connection may go while messages are on their way to it.
+//
+// A message is delivered at once to subscribers on the publisher's own loop, and posted, one task a loop, to the others. Tasks of
+// a loop run in the order in which they were posted, so that each subscriber gets the messages of one publisher in order. Each
+// message says which seq it depends on: it leaves no earlier than a reply that depends on it would.
+//
+// A subscriber that reads too slowly is closed once kMaxOutputBytes wait for it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "resp/client.h"
+
+namespace ebbtide {
+
+/// Thread-safe. Outlives every connection.
+class PubSub {
+ public:
+  enum class Kind : std::uint8_t { kChannel, kPattern, kShard };
+  static constexpr std::size_t kKinds = 3;
+  /// Redis's hard limit for subscribers.
+  static constexpr std::size_t kMaxOutputBytes = std::size_t{32} << 20;
+
+  struct Subscriber {
+    ClientLoop* loop = nullptr;
+    std::uint64_t client_id = 0;
+    bool operator==(const Subscriber&) const = default;
+  };
+  /// Whether a pattern matches a channel.
+  using Matches = bool (*)(Bytes pattern, Bytes channel);
+
+  explicit PubSub(Matches matches) : matches_(matches) {}
+
+  /// The caller sees to it that nobody subscribes twice to one name.
+  void add(Kind kind, const std::string& name, Subscriber subscriber);
+  void remove(Kind kind, const std::string& name, Subscriber subscriber);
+
+  /// Sends to the subscribers of the channel and of the patterns that match it (kShard: of the shard channel), and tells how many
+  /// there are. `here`: the loop on whose thread this is called; null: none. `seq`: what the message depends on.
+  std::size_t publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq);
+
+  /// How many publish() would reach now.
+  [[nodiscard]] std::size_t receivers(Kind kind, Bytes channel) const;
+  /// The names with subscribers that match `pattern` ("" = all), in order.
+  [[nodiscard]] std::vector<std::string> names(Kind kind, Bytes pattern) const;
+  /// Subscribers of one name.
+  [[nodiscard]] std::size_t count(Kind kind, Bytes name) const;
+  /// How many names have subscribers.
+  [[nodiscard]] std::size_t size(Kind kind) const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(Bytes text) const { return std::hash<Bytes>{}(text); }
+  };
+  using Names = std::unordered_map<std::string, std::vector<Subscriber>, Hash, std::equal_to<>>;
+  /// A subscriber that a message is for, and the pattern by which ("" with has_pattern false: the channel).
+  struct Target {
+    std::uint64_t client_id;
+    bool has_pattern;
+    std::string pattern;
+  };
+  struct Message {
+    Kind kind;
+    std::string channel, text;
+    std::uint64_t seq;
+  };
+
+  [[nodiscard]] const Names& of(Kind kind) const { return names_[static_cast<std::size_t>(kind)]; }
+  static void deliver(ClientLoop& loop, const Message& message, const std::vector<Target>& targets);
+
+  const Matches matches_;
+  mutable std::shared_mutex mutex_;
+  Names names_[kKinds];  // guarded by mutex_
+};
+
+/// The subscriptions of one connection; they end with it. Loop thread only.
+class Subscriptions final : public ClientState {
+ public:
+  Subscriptions(PubSub& registry, PubSub::Subscriber self) : registry_(registry), self_(self) {}
+  ~Subscriptions() override;
+
+  /// False if it was subscribed already.
+  bool add(PubSub::Kind kind, Bytes name);
+  /// False if it was not.
+  bool remove(PubSub::Kind kind, Bytes name);
+  [[nodiscard]] const std::set<std::string, std::less<>>& names(PubSub::Kind kind) const {
+    return names_[static_cast<std::size_t>(kind)];
+  }
+  /// What a reply to SUBSCRIBE counts: channels and patterns together, or shard channels.
+  [[nodiscard]] std::size_t count(PubSub::Kind kind) const;
+  [[nodiscard]] bool empty() const;
+
+ private:
+  PubSub& registry_;
+  const PubSub::Subscriber self_;
+  std::set<std::string, std::less<>> names_[PubSub::kKinds];
+};
+
+}  // namespace ebbtide

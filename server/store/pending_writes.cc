@@ -1,0 +1,212 @@
+#include "store/pending_writes.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ebbtide {
+namespace {
+
+bool contains(const KeyRange& range, Bytes key) { return key >= range.start && (range.end.empty() || key < range.end); }
+
+}  // namespace
+
+bool PendingWrites::Database::hides(Bytes key) const {
+  return std::any_of(deleted.begin(), deleted.end(), [key](const KeyRange& range) { return contains(range, key); });
+}
+
+PendingWrites::Database& PendingWrites::at(DatabaseId database) {
+  const auto [it, is_new] = databases_.try_emplace(database);
+  if (is_new) it->second.base = database;
+  return it->second;
+}
+
+const PendingWrites::Database* PendingWrites::find(DatabaseId database) const {
+  const auto it = databases_.find(database);
+  return it == databases_.end() ? nullptr : &it->second;
+}
+
+void PendingWrites::apply(const WriteBatch::Op& op) {
+  switch (op.kind) {
+    case OpKind::kPut:
+    case OpKind::kHeader: {
+      Entry& entry = at(op.tree).entries[std::string(op.key)];
+      entry = Entry{};
+      entry.kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
+      entry.expiry = op.expiry;
+      entry.stamp = op.stamp;
+      if (op.shared != nullptr) {
+        entry.shared = *op.shared;
+      } else {
+        entry.value = std::string(op.value);
+      }
+      return;
+    }
+    case OpKind::kTombstone: {
+      Entry& entry = at(op.tree).entries[std::string(op.key)];
+      entry = Entry{};
+      entry.deleted = true;
+      return;
+    }
+    case OpKind::kRangeTombstone: {
+      Database& database = at(op.tree);
+      KeyRange range{std::string(op.key), std::string(op.end)};
+      auto& entries = database.entries;
+      entries.erase(entries.lower_bound(op.key), op.end.empty() ? entries.end() : entries.lower_bound(op.end));
+      database.deleted.push_back(std::move(range));
+      return;
+    }
+    case OpKind::kFlushDatabase: {
+      Database& database = at(static_cast<DatabaseId>(op.lo));
+      database = Database{};
+      return;
+    }
+    case OpKind::kSwapDatabases:
+      std::swap(at(static_cast<DatabaseId>(op.lo)), at(static_cast<DatabaseId>(op.hi)));
+      return;
+    case OpKind::kCreateTree:
+    case OpKind::kSecondaryDelete:
+      return;  // no handler writes these
+  }
+}
+
+Status PendingWrites::get(const ReadView& view, const LookupKey& key, Found* found) const {
+  const Database* database = find(view.database());
+  if (database == nullptr) return view.get(key, found);
+  if (const auto it = database->entries.find(key.key); it != database->entries.end()) {
+    const Entry& entry = it->second;
+    if (entry.deleted || (entry.expiry != 0 && entry.expiry <= now_)) return Status::not_found();
+    found->value = entry.shared != nullptr ? Bytes(*entry.shared) : Bytes(entry.value);
+    found->pin = entry.shared;
+    found->kind = entry.kind;
+    found->seq = view.seq();
+    found->expiry = entry.expiry;
+    found->stamp = entry.stamp;
+    return Status::ok();
+  }
+  if (!database->base || database->hides(key.key)) return Status::not_found();
+  if (*database->base == view.database()) return view.get(key, found);
+  return db_.view(*database->base, now_, mode_, misses_).get(key, found);
+}
+
+bool PendingWrites::has_tree(const ReadView& view) const {
+  const Database* database = find(view.database());
+  if (database == nullptr) return view.has_tree();
+  if (!database->entries.empty()) return true;
+  return database->base && db_.view(*database->base, now_, mode_, misses_).has_tree();
+}
+
+// Two sources in key order; on equal keys, and wherever the overlay hides it, the base is passed over.
+class OverlayIterator final : public Iterator {
+ public:
+  OverlayIterator(const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base, const IteratorOptions& options,
+                  Millis now)
+      : overlay_(overlay), base_(std::move(base)), bounds_(options.bounds), now_(now), entry_(overlay.entries.end()) {}
+
+  void seek_to_first() override { seek(bounds_.start); }
+  void seek(Bytes target) override {
+    forward_ = true;
+    const std::string from(std::max(target, Bytes(bounds_.start)));
+    if (base_ != nullptr) base_->seek(from);
+    entry_ = overlay_.entries.lower_bound(from);
+    settle();
+  }
+  void seek_to_last() override {
+    if (base_ != nullptr) base_->seek_to_last();
+    entry_ = bounds_.end.empty() ? overlay_.entries.end() : overlay_.entries.lower_bound(bounds_.end);
+    start_backward();
+  }
+  void seek_before(Bytes target) override {
+    const std::string until(bounds_.end.empty() ? target : std::min(target, Bytes(bounds_.end)));
+    if (base_ != nullptr) base_->seek_before(until);
+    entry_ = overlay_.entries.lower_bound(until);
+    start_backward();
+  }
+  void next() override {
+    if (!forward_) return seek(std::string(key()) + '\0');
+    if (on_overlay_) {
+      ++entry_;
+    } else {
+      base_->next();
+    }
+    settle();
+  }
+  void prev() override { seek_before(std::string(key())); }
+
+  [[nodiscard]] bool valid() const override { return valid_; }
+  [[nodiscard]] bool paused() const override { return paused_; }
+  [[nodiscard]] Bytes resume_key() const override { return base_->resume_key(); }
+  [[nodiscard]] Bytes key() const override { return on_overlay_ ? Bytes(entry_->first) : base_->key(); }
+  [[nodiscard]] Bytes value() override {
+    if (!on_overlay_) return base_->value();
+    return entry_->second.shared != nullptr ? Bytes(*entry_->second.shared) : Bytes(entry_->second.value);
+  }
+  [[nodiscard]] EntryKind kind() const override { return on_overlay_ ? entry_->second.kind : base_->kind(); }
+  [[nodiscard]] Millis expiry() const override { return on_overlay_ ? entry_->second.expiry : base_->expiry(); }
+  [[nodiscard]] DeleteKey stamp() const override { return on_overlay_ ? entry_->second.stamp : base_->stamp(); }
+  [[nodiscard]] SeqNum seq() const override { return on_overlay_ ? 0 : base_->seq(); }
+  [[nodiscard]] Status status() const override { return base_ == nullptr ? Status::ok() : base_->status(); }
+
+ private:
+  using Position = decltype(PendingWrites::Database::entries)::const_iterator;
+
+  [[nodiscard]] bool gone(const PendingWrites::Entry& entry) const {
+    return entry.deleted || (entry.expiry != 0 && entry.expiry <= now_);
+  }
+  [[nodiscard]] bool base_hidden() const { return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()); }
+
+  void start_backward() {
+    forward_ = false;
+    while (base_ != nullptr && base_->valid() && base_hidden()) base_->prev();
+    // The last entry before entry_ that is there, or end() for none.
+    while (true) {
+      if (entry_ == overlay_.entries.begin()) {
+        entry_ = overlay_.entries.end();
+        break;
+      }
+      --entry_;
+      if (entry_->first < bounds_.start) {
+        entry_ = overlay_.entries.end();
+        break;
+      }
+      if (!gone(entry_->second)) break;
+    }
+    choose();
+  }
+  void settle() {
+    while (base_ != nullptr && base_->valid() && base_hidden()) base_->next();
+    while (entry_ != overlay_.entries.end() && gone(entry_->second)) ++entry_;
+    if (entry_ != overlay_.entries.end() && !bounds_.end.empty() && entry_->first >= bounds_.end) entry_ = overlay_.entries.end();
+    choose();
+  }
+  // Which source is next in the direction of the walk. A base that has paused counts with the place where it goes on.
+  void choose() {
+    const bool base_paused = base_ != nullptr && base_->paused();
+    const bool base_there = base_ != nullptr && (base_->valid() || base_paused);
+    const bool entry_there = entry_ != overlay_.entries.end();
+    on_overlay_ = entry_there;
+    if (base_there && entry_there) {
+      const Bytes place = base_paused ? base_->resume_key() : base_->key();
+      on_overlay_ = forward_ ? Bytes(entry_->first) < place : Bytes(entry_->first) > place;
+    }
+    paused_ = !on_overlay_ && base_paused;
+    valid_ = on_overlay_ || (base_there && !base_paused);
+  }
+
+  const PendingWrites::Database& overlay_;
+  const std::unique_ptr<Iterator> base_;  ///< null: nothing is committed underneath
+  const KeyRange bounds_;
+  const Millis now_;
+  Position entry_;
+  bool forward_ = true, on_overlay_ = false, valid_ = false, paused_ = false;
+};
+
+std::unique_ptr<Iterator> PendingWrites::iterate(DatabaseId database, const IteratorOptions& options) const {
+  static const Database kAsCommitted;
+  const Database* overlay = find(database);
+  std::unique_ptr<Iterator> base;
+  const std::optional<DatabaseId> source = overlay == nullptr ? database : overlay->base;
+  if (source && db_.view(*source, now_, mode_, misses_).has_tree()) base = db_.iterate(db_.lease(*source), options);
+  return std::make_unique<OverlayIterator>(overlay == nullptr ? kAsCommitted : *overlay, std::move(base), options, now_);
+}
+
+}  // namespace ebbtide

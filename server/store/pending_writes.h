@@ -1,0 +1,65 @@
+// What a transaction has written so far, as its later commands read it.
+//
+// EXEC is one WriteBatch, and nothing of a batch is visible before all of it is. Its commands read through this overlay instead:
+// for each database that the batch has touched, the entries it put or deleted, the ranges it deleted since, and which committed
+// database lies underneath (another one after SWAPDB, none after FLUSHDB). What the overlay does not know is read from there.
+// Ordered, so that SCAN, KEYS and COUNTRANGE can walk over both at once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <engine/db.h>
+#include <engine/iterator.h>
+#include <engine/read_view.h>
+#include <engine/write_batch.h>
+
+namespace ebbtide {
+
+/// For one run of one transaction, on the thread that holds its PassGuard. Not thread-safe.
+class PendingWrites {
+ public:
+  /// `now`, `mode` and `misses` as in Db::view, for databases that a view does not show.
+  PendingWrites(Db& db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
+
+  /// One operation of a batch that is not committed, in order. Copies what it keeps.
+  void apply(const WriteBatch::Op& op);
+
+  /// As ReadView::get, with the pending operations applied. `found` is valid until the next apply, and as long as `view`.
+  [[nodiscard]] Status get(const ReadView& view, const LookupKey& key, Found* found) const;
+  /// Whether anything was ever written to the database, pending operations included.
+  [[nodiscard]] bool has_tree(const ReadView& view) const;
+  /// As Db::iterate, with the pending operations applied. Reads blocking; must not outlive this object, nor the next apply.
+  [[nodiscard]] std::unique_ptr<Iterator> iterate(DatabaseId database, const IteratorOptions& options) const;
+
+ private:
+  friend class OverlayIterator;
+  struct Entry {
+    bool deleted = false;
+    EntryKind kind = EntryKind::kValue;
+    std::string value;
+    SharedValue shared;  ///< holds the value instead, if set
+    Millis expiry = 0;
+    DeleteKey stamp = kNoStamp;
+  };
+  struct Database {
+    std::optional<DatabaseId> base;  ///< what is committed there; nullopt: nothing, it was emptied
+    std::map<std::string, Entry, std::less<>> entries;
+    std::vector<KeyRange> deleted;              ///< of the base
+    [[nodiscard]] bool hides(Bytes key) const;  ///< whether the base's entry of `key` is not to be seen
+  };
+  Database& at(DatabaseId database);
+  [[nodiscard]] const Database* find(DatabaseId database) const;
+
+  Db& db_;
+  const Millis now_;
+  const ReadMode mode_;
+  MissSet* const misses_;
+  std::map<DatabaseId, Database> databases_;  ///< those that are as committed are not there
+};
+
+}  // namespace ebbtide
