@@ -1,7 +1,7 @@
 // The shape of a tree as a plain value: what policies decide on, simulators simulate, logs print and tests write down.
 //
 // Runs are listed newest first and tagged with a level. Leveling is one run a level; tiering up to T-1; stack-based policies see
-// the runs as one stack and put each on a level of its own. Files of a run have disjoint bounds, in key order. tree/text has the
+// the runs as one stack and keep new ones on level 0. Files of a run have disjoint bounds, in key order. tree/text has the
 // notation.
 #pragma once
 
