@@ -97,6 +97,7 @@ TEST_CASE("a log that began anew behind a failure is known to begin there, and n
 TEST_CASE("a crash at any operation of healing a failed log opens") {
   for (std::uint64_t k = 1;; ++k) {
     INFO("before operation " << k << " after the failure");
+    std::unique_ptr<MemoryFileSystem> left;  // outlives the database, whose end may be the k-th operation
     Harness h;
     h.open();
     h.put(0, "before", "1");
@@ -108,7 +109,6 @@ TEST_CASE("a crash at any operation of healing a failed log opens") {
     batch.put(0, "lost", "1");
     (void)h.db->commit(batch);
     h.db->write_log();
-    std::unique_ptr<MemoryFileSystem> left;
     h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k); });
     for (int i = 0; i < 60 && !h.db->write_status().is_ok(); ++i) {
       h.advance(100);
