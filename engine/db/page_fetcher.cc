@@ -34,6 +34,7 @@ struct PageCharge {
 struct Fetch {
   MissSet* misses;
   LargeValues* large_values;
+  std::atomic<std::uint64_t>* pages_read;
   std::shared_ptr<PageCharge> charge;
   std::function<void()> done;
   std::vector<PageMiss> wanted;
@@ -48,12 +49,14 @@ void read_one(Fetch& fetch, std::size_t i) {
   const auto* table = static_cast<const TableReader*>(miss.table);
   if (miss.large_offset != 0) {
     auto value = fetch.large_values->read(*table, {table, miss.large_offset, miss.large_stored_bytes, miss.large_length});
-    if (value.is_ok()) fetch.large[i] = std::move(value).value();
     if (value.status().code() == Code::kOutOfMemory) fetch.refused = true;
+    if (value.is_ok()) fetch.large[i] = std::move(value).value();
     return;
   }
   if (fetch.refused) return;
-  auto pin = table->fetch_page(miss.page);
+  ReadCounters counters;
+  auto pin = table->fetch_page(miss.page, &counters);
+  fetch.pages_read->fetch_add(counters.pages_read, std::memory_order_relaxed);
   if (!pin.is_ok()) return;
   if (fetch.charge->add(pin->get())) {
     fetch.pins[i] = std::move(pin).value();
@@ -98,13 +101,15 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done) {
   auto fetch = std::make_shared<Fetch>();
   fetch->misses = misses;
   fetch->large_values = &large_;
+  fetch->pages_read = &pages_read_;
   fetch->charge = std::make_shared<PageCharge>(account_);
   misses->keep_alive.push_back(fetch->charge);
   drop_duplicates(&misses->pages);
+  ReadCounters counters;
   for (const PageMiss& miss : misses->pages) {
     if (miss.large_offset == 0) {
       const auto* table = static_cast<const TableReader*>(miss.table);
-      if (auto pin = table->fetch_page_if_cached(miss.page)) {
+      if (auto pin = table->fetch_page_if_cached(miss.page, &counters)) {
         if (fetch->charge->add(pin.get())) {
           misses->keep_alive.push_back(std::move(pin));
         } else {
@@ -115,6 +120,7 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done) {
     }
     fetch->wanted.push_back(miss);
   }
+  pages_read_.fetch_add(counters.pages_read, std::memory_order_relaxed);
   misses->pages.clear();
   if (fetch->wanted.empty()) return true;
   fetch->pins.resize(fetch->wanted.size());

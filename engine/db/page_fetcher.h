@@ -1,6 +1,8 @@
 // Threads that bring missing pages in, so that event loops never wait for the disk.
 #pragma once
 
+#include <atomic>
+
 #include <engine/read_view.h>
 #include "base/background_pool.h"
 #include "db/large_values.h"
@@ -18,10 +20,13 @@ class PageFetcher {
 
   /// As Db::fetch.
   bool fetch(MissSet* misses, std::function<void()> done);
+  /// Pages read from files since the start.
+  [[nodiscard]] std::uint64_t pages_read() const { return pages_read_.load(std::memory_order_relaxed); }
 
  private:
   const std::shared_ptr<MemoryAccount> account_;
   LargeValues& large_;
+  std::atomic<std::uint64_t> pages_read_{0};
   std::unique_ptr<ThreadPool> pool_;
 };
 

@@ -17,6 +17,7 @@ Stats DbImpl::stats() {
     s.filter_negatives += c.filter_negatives.load(std::memory_order_relaxed);
     s.filter_false_positives += c.filter_false_positives.load(std::memory_order_relaxed);
   }
+  if (fetcher_ != nullptr) s.pages_read += fetcher_->pages_read();
   s.get_misses = s.gets - std::min(s.gets, s.get_hits);
   s.wal_bytes_written = log_->bytes_written();
   s.wal_writes = log_->writes();

@@ -193,7 +193,7 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const Page
   return keep_page(page, decoded);
 }
 
-Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page) const {
+Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page, ReadCounters* counters) const {
   if ((page & kLargeMiss) != 0) {
     LargeValueRef ref;
     TRY(impl_->large_file().find(std::uint64_t{page & ~kLargeMiss} * kSmallUnit, &ref));
@@ -202,13 +202,13 @@ Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page) 
     return std::shared_ptr<const void>(std::move(value));
   }
   if (page >= impl_->pages.size()) return Status::invalid_argument(impl_->data_path + ": has no page " + std::to_string(page));
-  TRY_ASSIGN(block, impl_->load_page(impl_->pages[page], true, nullptr));
+  TRY_ASSIGN(block, impl_->load_page(impl_->pages[page], true, counters));
   return std::shared_ptr<const void>(std::move(block));
 }
 
-std::shared_ptr<const void> TableReader::fetch_page_if_cached(std::uint32_t page) const {
+std::shared_ptr<const void> TableReader::fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const {
   if ((page & kLargeMiss) != 0 || page >= impl_->pages.size()) return nullptr;
-  auto block = impl_->load_page(impl_->pages[page], false, nullptr);
+  auto block = impl_->load_page(impl_->pages[page], false, counters);
   return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
 }
 

@@ -82,10 +82,10 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// 1 fences, 2 the cache's bucket of the page, 3 the page's head, 4 its entry. From stage 1 on needs an EpochGuard and `state`,
   /// in which it keeps what it found. False from stage 1: the filter denies the key, get() need not be asked.
   bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
-  /// Reads a page into the cache and pins it: what a MissSet's `page` asks for. Any thread.
-  Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page) const;
+  /// Reads a page into the cache and pins it: what a MissSet's `page` asks for. Any thread; `counters`, if not null, are its own.
+  Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;
   /// True if the page could be had without waiting for the device (preadv2 RWF_NOWAIT); then it is in the cache and pinned.
-  std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page) const;
+  std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
   /// The bytes of a large value of this table. Shared with whoever else holds them now, else read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
   /// What a PageMiss says to ask for a large value; fetch_page() then reads it, and large_if_resident() finds it as long as the

@@ -145,7 +145,7 @@ class Collector final : public prometheus::Collectable {
     counter("engine_iterators_total", "Iterators opened.", e.iterators);
     many("cache_lookups_total", "Look-ups in the page cache.", kCounter,
          {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
-    counter("pages_read_total", "Pages read from disk.", e.pages_read);
+    counter("pages_read_total", "Pages read from files, because the block cache did not have them.", e.pages_read);
     counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
     many("filter_results_total", "Look-ups that a filter ended, and those that it let through for nothing.", kCounter,
          {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});

@@ -70,6 +70,21 @@ TEST_CASE("a get of many large values holds no more than the budget, and answers
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
+TEST_CASE("a page that was fetched for a command counts as read") {
+  Harness h;
+  h.open();
+  h.put(0, key_of(0), "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.reopen();
+  const std::uint64_t before = h.db->stats().pages_read;
+  MissSet misses;
+  std::vector<Found> found;
+  REQUIRE(get_all(h, 1, &misses, &found).is_ok());
+  CHECK(h.db->stats().pages_read == before + 1);
+  REQUIRE(get_all(h, 1, &misses, &found).is_ok());
+  CHECK(h.db->stats().pages_read == before + 1);
+}
+
 TEST_CASE("a large value counts once, however many hold it, and what was given out may outlive the database") {
   Harness h;
   h.open();

@@ -354,7 +354,7 @@ TEST_CASE("a lookup that may not read says which pages it lacks", "[table][resid
       std::vector<std::shared_ptr<const void>> pins;
       for (const PageMiss& miss : misses.pages) {
         REQUIRE(miss.table == table.get());
-        auto page = table->fetch_page(miss.page);
+        auto page = table->fetch_page(miss.page, nullptr);
         REQUIRE(page.is_ok());
         pins.push_back(page.value());
       }
@@ -365,7 +365,7 @@ TEST_CASE("a lookup that may not read says which pages it lacks", "[table][resid
       REQUIRE(same_fields(entry, o.view()));
       if (!entry.is_large()) continue;
       REQUIRE(table->large_if_resident(entry.large) == nullptr);
-      auto value = table->fetch_page(TableReader::large_page(entry.large));
+      auto value = table->fetch_page(TableReader::large_page(entry.large), nullptr);
       INFO(value.status().to_string());
       REQUIRE(value.is_ok());
       REQUIRE(*table->large_if_resident(entry.large) == o.value);
