@@ -353,32 +353,18 @@ Status Server::config_rewrite() { return config_.rewrite(); }
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
   if (db == nullptr) return Status::busy("the database is being opened");
+  // First what can be refused, then what cannot.
+  std::uint64_t cap = client_cap_;
   if (after.max_clients > before.max_clients) {
-    const std::uint64_t cap = clients_of(raise_file_limit(after.max_clients + kReservedFiles));
+    cap = clients_of(raise_file_limit(after.max_clients + kReservedFiles));
     if (cap < after.max_clients) {
       return Status::invalid_argument("the limit of open files allows " + std::to_string(cap) + " clients");
     }
-    client_cap_ = cap;
   }
-  if (after.engine.fsync != before.engine.fsync) TRY(db->set_fsync(after.engine.fsync));
-  if (after.engine.memory_budget != before.engine.memory_budget) {
-    TRY(db->set_memory_budget(resolved(after, memory_).memory_budget));
-    client_memory_.set_budget(resolved(after, memory_).memory_budget);
-  }
-  const auto tree_texts = [](const Config& c, DatabaseId database) {
-    std::string text;
-    for (const ConfigKey& key : config_keys()) {
-      if (key.name.compare(0, 5, "tree.") != 0) continue;
-      text += find_config_key("databases." + std::to_string(database) + key.name.substr(4))->get(c) + "\n";
-    }
-    for (const auto& [name, value] : c.engine.tree_for(database).policy.parameters)
-      text += name + "=" + std::to_string(value) + "\n";
-    return text;
-  };
-  for (DatabaseId database = 0; database < after.engine.databases; ++database) {
-    if (tree_texts(before, database) != tree_texts(after, database))
-      TRY(db->set_tree_settings(database, after.engine.tree_for(database)));
-  }
+  const Settings settings = resolved(after, memory_);
+  TRY(db->reconfigure(settings));
+  client_cap_ = cap;
+  client_memory_.set_budget(settings.memory_budget);
   if (after.password != before.password) {
     std::lock_guard lock(secret_mutex_);
     password_ = after.password;
