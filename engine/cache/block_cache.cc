@@ -32,6 +32,7 @@ constexpr std::uint64_t kLargestShare = 8;                        // of a shard 
 constexpr std::size_t kSlots = 7;
 constexpr std::size_t kBlocksPerBucket = 4;  // on average, before the table grows: Poisson(4) overflows 5 % of the buckets
 constexpr std::size_t kMinBuckets = 16;
+constexpr std::size_t kFirstBytes = 192;     // of a block, loaded ahead: a page's header, tags and offsets
 constexpr std::size_t kAllocatorBytes = 16;  // of malloc, per allocation
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
@@ -136,6 +137,8 @@ struct Table {
         const std::uint64_t slot = place.load(std::memory_order_acquire);
         if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
         auto* block = reinterpret_cast<Block*>(slot & kAddressMask);
+        // The bytes, which lie behind the header, come in while the key in it does.
+        for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
         if (block->key.offset == key.offset && block->key.file == key.file) return block;
       }
     }
