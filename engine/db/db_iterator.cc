@@ -99,9 +99,13 @@ class DbIterator final : public Iterator {
 
   template <typename Move>
   void move(Move step) {
-    large_ = nullptr;
-    status_ = lease_->revoked() ? Status::revoked("the read view was open for too long") : Status::ok();
-    if (status_.is_ok()) step();
+    if (large_ != nullptr) large_ = nullptr;
+    if (lease_->revoked()) [[unlikely]] {
+      status_ = Status::revoked("the read view was open for too long");
+      return;
+    }
+    if (!status_.is_ok()) status_ = Status::ok();
+    step();
   }
 
   const std::shared_ptr<Lease> lease_;

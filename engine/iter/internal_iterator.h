@@ -1,7 +1,8 @@
 // A walk over versions: memtables, tables, runs and merges all speak this.
 //
 // Order: key ascending, seq descending within a key. Every version is shown, tombstones too; range tombstones are beside the
-// walk, not in it. Position is in the base class, so that looking at the current entry is no virtual call.
+// walk, not in it. Position is in the base class, so that looking at the current entry is no virtual call; a walk over walks
+// points to the entry of the one it is on, so that an entry is decoded once and copied nowhere.
 #pragma once
 
 #include <engine/status.h>
@@ -28,7 +29,7 @@ class InternalIterator {
 
   [[nodiscard]] bool valid() const { return valid_; }
   /// Views in it last until the iterator moves or goes.
-  [[nodiscard]] const Entry& entry() const { return entry_; }
+  [[nodiscard]] const Entry& entry() const { return *shown_; }
   /// An error makes the iterator invalid and sticks until the next seek.
   [[nodiscard]] const Status& status() const { return status_; }
 
@@ -36,6 +37,7 @@ class InternalIterator {
   InternalIterator() = default;
   bool valid_ = false;
   Entry entry_;
+  const Entry* shown_ = &entry_;  ///< what entry() gives: entry_, or that of a walk inside
   Status status_;
 };
 

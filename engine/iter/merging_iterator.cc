@@ -90,7 +90,7 @@ void MergingIterator::replay() {
 
 void MergingIterator::settle() {
   valid_ = status_.is_ok() && !leaves_.empty() && leaves_[tree_[0]].live;
-  if (valid_) entry_ = leaves_[tree_[0]].it->entry();
+  if (valid_) shown_ = &leaves_[tree_[0]].it->entry();
 }
 
 void MergingIterator::seek_to_first() {
@@ -137,8 +137,8 @@ void MergingIterator::prev() {
 
 /// Every child goes to its first entry after the current one.
 void MergingIterator::turn_forward() {
-  pivot_.assign(entry_.key);
-  const SeqNum seq = entry_.seq;
+  pivot_.assign(entry().key);
+  const SeqNum seq = entry().seq;
   forward_ = true;
   for (auto& child : children_) {
     if (!child->valid()) {
@@ -151,8 +151,8 @@ void MergingIterator::turn_forward() {
 
 /// Every child goes to its last entry before the current one.
 void MergingIterator::turn_backward() {
-  pivot_.assign(entry_.key);
-  const SeqNum seq = entry_.seq;
+  pivot_.assign(entry().key);
+  const SeqNum seq = entry().seq;
   forward_ = false;
   for (auto& child : children_) {
     if (!child->valid()) {

@@ -59,7 +59,7 @@ bool RunIterator::enter(std::size_t file) {
 void RunIterator::settle() {
   valid_ = child_->valid();
   if (valid_) {
-    entry_ = child_->entry();
+    shown_ = &child_->entry();
   } else {
     status_ = child_->status();
   }
@@ -115,7 +115,7 @@ void RunIterator::next() {
   DEBUG_ASSERT(valid_);
   child_->next();
   if (child_->valid()) [[likely]] {
-    entry_ = child_->entry();
+    shown_ = &child_->entry();
   } else {
     skip_forward();
   }
@@ -125,7 +125,7 @@ void RunIterator::prev() {
   DEBUG_ASSERT(valid_);
   child_->prev();
   if (child_->valid()) [[likely]] {
-    entry_ = child_->entry();
+    shown_ = &child_->entry();
   } else {
     skip_backward();
   }

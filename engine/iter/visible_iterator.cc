@@ -21,7 +21,7 @@ VisibleIterator::VisibleIterator(std::unique_ptr<MergingIterator> source, std::v
 void VisibleIterator::begin_move() {
   valid_ = false;
   paused_ = false;
-  status_ = Status::ok();
+  if (!status_.is_ok()) status_ = Status::ok();
   covered_in_row_ = 0;
   total_steps_ += steps_;
   steps_ = 0;
@@ -117,7 +117,7 @@ void VisibleIterator::find_forward() {
     key_.assign(source_->entry().key);
     const bool in_view = skip_newer();
     if (in_view && exists(source_->entry(), source_->child())) {
-      entry_ = source_->entry();
+      shown_ = &source_->entry();
       valid_ = true;
       return;
     }
@@ -165,7 +165,7 @@ void VisibleIterator::find_backward() {
     const bool in_view = newest_in_view_backward();
     if (!source_->status().is_ok()) break;
     if (in_view && exists(saved_, saved_child_)) {
-      entry_ = saved_;
+      shown_ = &saved_;
       valid_ = true;
       return;
     }

@@ -47,7 +47,7 @@ class VisibleIterator {
   [[nodiscard]] bool paused() const { return paused_; }
   [[nodiscard]] Bytes resume_key() const { return resume_key_; }
   /// Needs valid(). Views in it last until the iterator moves.
-  [[nodiscard]] const Entry& entry() const { return entry_; }
+  [[nodiscard]] const Entry& entry() const { return *shown_; }
   /// Ok at the end of the range and when paused.
   [[nodiscard]] const Status& status() const { return status_; }
   /// Versions and tombstones passed over since the beginning.
@@ -76,7 +76,7 @@ class VisibleIterator {
   const VisibleOptions options_;
 
   bool valid_ = false, paused_ = false, forward_ = true;
-  Entry entry_;
+  const Entry* shown_ = nullptr;  // the source's, or backward saved_
   Status status_;
   std::string key_;          // the key the walk is at
   std::string saved_value_;  // backward: the value of entry_

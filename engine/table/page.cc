@@ -26,6 +26,21 @@ inline std::uint64_t take_varint(const char** p) {
   return v;
 }
 
+// A binary search starts the loads of all entries that its next so many steps may look at.
+constexpr std::uint32_t kSearchAhead = 3;
+
+// The first 8 of n bytes, zeros behind fewer, as a number that orders as they do. Bytes up to `end` may be read.
+inline std::uint64_t word_of(const char* p, std::size_t n, const char* end) {
+  std::uint64_t word = 0;
+  if (end - p >= 8) [[likely]] {
+    word = __builtin_bswap64(load_fixed<std::uint64_t>(p));
+    if (n < 8) word &= n == 0 ? 0 : ~std::uint64_t{0} << (64 - 8 * n);
+    return word;
+  }
+  for (std::size_t i = 0; i < 8; ++i) word = word << 8 | (i < n ? static_cast<unsigned char>(p[i]) : 0u);
+  return word;
+}
+
 // For keys, which are short: a call of memcmp costs more than the comparison.
 inline bool same_bytes(const char* a, const char* b, std::size_t n) {
   if (n > 16) return std::memcmp(a, b, n) == 0;
@@ -181,16 +196,29 @@ Bytes PageView::suffix(std::uint32_t i) const {
   return {p, bytes};
 }
 
+void PageView::prefetch_middles(std::uint32_t low, std::uint32_t high, std::uint32_t steps) const {
+  if (low >= high) return;
+  const std::uint32_t middle = low + (high - low) / 2;
+  __builtin_prefetch(entry_at(middle));
+  if (steps <= 1) return;
+  prefetch_middles(low, middle, steps - 1);
+  prefetch_middles(middle + 1, high, steps - 1);
+}
+
 std::uint32_t PageView::lower_bound(Bytes key) const {
   const Bytes common = prefix();
   const int order = key.substr(0, common.size()).compare(common);
   if (order < 0) return 0;  // also if the key is only the beginning of the prefix
   if (order > 0) return count_;
   const Bytes wanted = key.substr(common.size());
+  const std::uint64_t word = word_of(wanted.data(), wanted.size(), wanted.data() + wanted.size());
   std::uint32_t low = 0, high = count_;
-  while (low < high) {
+  for (std::uint32_t step = 0; low < high; ++step) {
+    if (step % kSearchAhead == 0) prefetch_middles(low, high, kSearchAhead);
     const std::uint32_t middle = low + (high - low) / 2;
-    if (suffix(middle) < wanted) {
+    const Bytes here = suffix(middle);
+    const std::uint64_t its_word = word_of(here.data(), here.size(), end_);
+    if (its_word != word ? its_word < word : here < wanted) {
       low = middle + 1;
     } else {
       high = middle;

@@ -64,6 +64,7 @@ class PageView {
     return begin_ + (wide_ ? load_fixed<std::uint32_t>(offsets_ + std::size_t{i} * 4)
                            : load_fixed<std::uint16_t>(offsets_ + std::size_t{i} * 2));
   }
+  void prefetch_middles(std::uint32_t low, std::uint32_t high, std::uint32_t steps) const;
   void read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const void* table, Entry* entry) const;
 
   const char* begin_ = nullptr;
