@@ -36,6 +36,9 @@ struct Config {
   // limits
   std::uint64_t timeout_ms = 0;
   std::uint64_t tcp_keepalive_ms = 300'000;
+  std::uint64_t slowlog_slower_than_us = 10'000;
+  std::uint64_t slowlog_max_len = 128;
+  std::string notify_keyspace_events;  ///< letters as Redis's; "" = none
   std::uint64_t authentication_timeout_ms = 10'000;
   std::uint64_t unauthenticated_clients = 128;
   std::uint64_t client_query_buffer_limit = std::uint64_t{64} << 20;

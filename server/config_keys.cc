@@ -371,6 +371,21 @@ class Table {
   }
 
   void add_limits() {
+    auto& notify =
+        add(text_key("server.notify_keyspace_events", of(&Config::notify_keyspace_events), "letters of KEg$lshzxetdmnA",
+                     "Which changes of keys are published, and how: K or E, and g, $ or A."),
+            "notify-keyspace-events", true);
+    notify.set = [set = notify.set](Config& c, Bytes text) {
+      if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos) {
+        return Status::invalid_argument("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
+      }
+      return set(c, text);
+    };
+    add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, 1'000'000'000'000,
+                    "Commands that run for so many microseconds go into the slow log; 0 = all."),
+        "slowlog-log-slower-than", true);
+    add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000, "Entries of the slow log."),
+        "slowlog-max-len", true);
     add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000},
                      "Idle clients are closed after this; 0s = never."),
         "timeout", true);

@@ -158,6 +158,18 @@ Server::Server(Config config, std::string executable)
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
+  observers_.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
+    pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
+  };
+  observers_.to_client = [this](std::uint64_t id, const std::function<void(Client&)>& f) {
+    for (const auto& loop : loops_) {
+      loop->post([l = loop.get(), id, f] {
+        if (Client* client = l->find(id)) f(*client);
+      });
+    }
+  };
+  observers_.set_slow_log(config.slowlog_slower_than_us, config.slowlog_max_len);
+  observers_.set_notify_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
   net_env_.log = [this](NetLog level, const std::string& text) {
     log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
                 : level == NetLog::kInfo  ? ServerLog::Level::kInfo
@@ -266,7 +278,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
-  env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, &pubsub_, engine_settings_.databases};
+  env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, &pubsub_, &observers_, engine_settings_.databases};
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
@@ -365,6 +377,10 @@ Status Server::apply_config(const Config& before, const Config& after) {
   TRY(db->reconfigure(settings));
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
+  observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len);
+  if (after.notify_keyspace_events != before.notify_keyspace_events) {
+    observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
+  }
   if (after.password != before.password) {
     std::lock_guard lock(secret_mutex_);
     password_ = after.password;

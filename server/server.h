@@ -110,6 +110,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   LiveConfig config_;
   NetShared net_;
   PubSub pubsub_;
+  Observers observers_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   CommandTable table_;
   ServerStats stats_;

@@ -9,6 +9,7 @@
 
 #include <engine/db.h>
 
+#include "command/observers.h"
 #include "command/server_control.h"
 #include "command/session.h"
 #include "command/spec.h"
@@ -37,6 +38,7 @@ struct CommandEnv {
   ScanCursors* cursors = nullptr;
   ServerStats* stats = nullptr;
   PubSub* pubsub = nullptr;
+  Observers* observers = nullptr;
   std::uint32_t databases = 16;
 };
 

@@ -168,11 +168,19 @@ std::uint64_t Dispatcher::next_random() {
   return z ^ (z >> 31);
 }
 
-void Dispatcher::refresh_time() {
+bool Dispatcher::refresh_time() {
   nanos_ = env_.control->mono_nanos();
-  if (nanos_ - now_nanos_ < kNanosPerMilli) return;
+  if (nanos_ - now_nanos_ < kNanosPerMilli) return false;
   now_ = env_.db->now();
   now_nanos_ = nanos_;
+  return true;
+}
+
+void Dispatcher::note_slow(const PendingCommand& pending, const Command& command, std::uint64_t nanos) {
+  if (nanos < env_.observers->slow_log.threshold_nanos() || command.spec->has(kSkipSlowlog)) return;
+  Client& client = *pending.client;
+  env_.observers->slow_log.add(pending.args, nanos, static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000),
+                               client.address, session_of(client).name);
 }
 
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
@@ -250,9 +258,14 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
   if (pending.args.refused) [[unlikely]]
     return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
-  if (session_of(client).modes != 0) [[unlikely]] {
-    if (!admit(pending, prepared)) return;
-  }
+  if ((session_of(client).modes | env_.observers->switches()) != 0) [[unlikely]]
+    return run_observed(pending, prepared);
+  run_admitted(pending, prepared);
+}
+
+void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const Command* command = prepared.command;
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
   if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
@@ -523,7 +536,8 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
   Session& session = session_of(*pending.client);
   session.last_command = &command;
   const std::uint64_t start = nanos_;
-  refresh_time();
+  if (refresh_time()) [[unlikely]]
+    note_slow(pending, command, nanos_ - start);
   counters_->call(command.index, nanos_ - start);
   end_of_command(pending, reply, mark);
 }

@@ -73,7 +73,13 @@ class Dispatcher final : public CommandSink {
   Status prepare_keys(const Args& args, Prepared* prepared);
   void prefetch(std::span<PendingCommand> commands);
   void run(PendingCommand& pending, const Prepared& prepared);
-  void refresh_time();
+  /// As run, of a command that dispatch has looked at.
+  void run_admitted(PendingCommand& pending, const Prepared& prepared);
+  /// The same while somebody wants to know what commands do (Observers), or the connection is in a mode.
+  void run_observed(PendingCommand& pending, const Prepared& prepared);
+  /// True if engine time was read, too.
+  bool refresh_time();
+  void note_slow(const PendingCommand& pending, const Command& command, std::uint64_t nanos);
 
   /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
   Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
@@ -90,6 +96,8 @@ class Dispatcher final : public CommandSink {
   static Status transaction_discarded(const Status& error);
   /// kNotResident: the keys that it needs are not at hand. `changed`: a watched key is not what it was.
   Status look_ahead(const Transaction& transaction, const ReadView& view, bool* changed);
+  /// Has the observers told of the queued command's writes once the transaction is committed.
+  void observe_later(Client& client, const QueuedCommand& queued, DatabaseId database);
   Status run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes, Part& part);
 
   /// True if everything was at hand: run again at once. False: the command waits.

@@ -6,6 +6,31 @@
 
 namespace ebbtide {
 
+SessionState::~SessionState() {
+  if (observers != nullptr) observers->set_tracking(*client, Tracking{});
+}
+
+void make_session(Client& client) {
+  auto state = std::make_unique<SessionState>();
+  state->client = &client;
+  client.state = std::move(state);
+}
+
+Tracking& tracking_of(Client& client) {
+  session_of(client);
+  return static_cast<SessionState&>(*client.state).tracking;
+}
+
+void set_tracking(Client& client, Observers& observers, const Tracking& tracking) {
+  Session& session = session_of(client);
+  auto& state = static_cast<SessionState&>(*client.state);
+  state.tracking = tracking;
+  state.observers = tracking.on ? &observers : nullptr;
+  session.modes &= static_cast<std::uint8_t>(~Session::kTracks);
+  if (tracking.on) session.modes |= Session::kTracks;
+  observers.set_tracking(client, tracking);
+}
+
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   session_of(client);
   auto& transaction = static_cast<SessionState&>(*client.state).transaction;
@@ -21,6 +46,8 @@ void end_transaction(Client& client) {
 void reset_session(Client& client) {
   Session& session = session_of(client);
   end_transaction(client);
+  auto& state = static_cast<SessionState&>(*client.state);
+  if (state.observers != nullptr) set_tracking(client, *state.observers, Tracking{});
   const std::uint64_t commands = session.commands;
   // Redis keeps the library's name and version over RESET.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
@@ -43,6 +70,9 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
   const bool in_transaction = transaction != nullptr && transaction->open;
   if (client.subscriber) flags += 'P';
   if (in_transaction) flags += 'x';
+  const Tracking& tracking = tracking_of(client);
+  if (tracking.on) flags += 't';
+  if (tracking.on && tracking.broadcast) flags += 'B';
   if (client.close_after_reply) flags += 'c';
   if (client.close_now) flags += 'A';
   if (session.no_evict) flags += 'e';
@@ -61,7 +91,8 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
           " rbs=0 rbp=0";
   line += " obl=" + out_bytes + " oll=0 omem=0 tot-mem=" + memory + " events=r cmd=";
   line += session.last_command == nullptr ? "NULL" : session.last_command->full_name;
-  line += " user=default redir=-1 resp=" + std::to_string(client.protocol);
+  line += " user=default redir=" + (tracking.on ? std::to_string(tracking.redirect) : "-1") +
+          " resp=" + std::to_string(client.protocol);
   line += " lib-name=" + session.library_name + " lib-ver=" + session.library_version;
   return line;
 }

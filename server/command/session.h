@@ -6,6 +6,7 @@
 
 #include <engine/types.h>
 
+#include "command/observers.h"
 #include "command/transaction.h"
 #include "resp/client.h"
 
@@ -22,6 +23,7 @@ struct Session {
   enum Modes : std::uint8_t {
     kInTransaction = 1,  ///< after MULTI
     kSubscribed = 2,     ///< to a channel or a pattern
+    kTracks = 4,         ///< CLIENT TRACKING ON
   };
 
   DatabaseId database = 0;
@@ -39,14 +41,24 @@ struct Session {
 /// How a session hangs on its client.
 struct SessionState final : ClientState {
   Session session;
-  std::unique_ptr<Transaction> transaction;    ///< from the first MULTI or WATCH on
+  Client* client = nullptr;                  ///< whose it is
+  std::unique_ptr<Transaction> transaction;  ///< from the first MULTI or WATCH on
+  Tracking tracking;
+  Observers* observers = nullptr;  ///< set while it tracks
+  ~SessionState() override;
   std::unique_ptr<ClientState> subscriptions;  ///< from the first SUBSCRIBE on; ends them when it goes
 };
+
+void make_session(Client& client);
+/// Ends or begins tracking; `observers` outlives the client. Loop thread only.
+void set_tracking(Client& client, Observers& observers, const Tracking& tracking);
+/// CLIENT TRACKING's settings of the client.
+Tracking& tracking_of(Client& client);
 
 /// The client's session, made on first use. Loop thread only.
 inline Session& session_of(Client& client) {
   if (client.state == nullptr) [[unlikely]]
-    client.state = std::make_unique<SessionState>();
+    make_session(client);
   return static_cast<SessionState&>(*client.state).session;
 }
 

@@ -25,7 +25,7 @@ constexpr std::uint64_t kArgumentBytes = 64;
 void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
   std::size_t cursor = 0;
   for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
-    pending->apply(op);
+    if (pending != nullptr) pending->apply(op);
     const WriteBatch::PutOptions options{.stamp = op.stamp, .expiry = op.expiry};
     switch (op.kind) {
       case OpKind::kPut:
@@ -89,6 +89,49 @@ bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
   if ((modes & Session::kInTransaction) == 0 || spec.has(kImmediate)) return true;
   queue(pending, prepared);
   return false;
+}
+
+void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const CommandSpec& spec = *prepared.command->spec;
+  const Session& session = session_of(client);
+  // What has begun goes on; CLIENT PAUSE holds back what is new.
+  if ((env_.observers->switches() & Observers::kPause) != 0 && pending.continuation == nullptr) {
+    const Transaction* transaction = transaction_of(client);
+    const bool queues = (session.modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
+    const bool writes = spec.has(kWrite | kMayReplicate) || spec.name == "publish" || spec.name == "spublish" ||
+                        (spec.has(kRunsQueue) && transaction != nullptr && transaction->writes);
+    const std::uint32_t ms = queues || spec.container == "client" ? 0 : env_.observers->paused_for(nanos_ / 1'000'000, writes);
+    if (ms != 0) {
+      pending.retry_ms = ms;
+      pending.state = PendingCommand::State::kWaiting;
+      client.waiting = true;
+      return;
+    }
+  }
+  pending.retry_ms = 0;
+  if (session.modes != 0 && !admit(pending, prepared)) return;
+  const DatabaseId database = session.database;
+  Tracking* tracking = (session.modes & Session::kTracks) != 0 ? &tracking_of(client) : nullptr;
+  if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) {
+    env_.observers->note_reads(client.id, std::span<const LookupKey>(keys_.data() + prepared.first_key, prepared.keys));
+  }
+  batch_.clear();
+  batch_.set_header(0, 0, 0);
+  const std::uint64_t start = nanos_, before_ms = now_nanos_;
+  run_admitted(pending, prepared);
+  // finish() has looked if a millisecond has passed.
+  if ((env_.observers->switches() & Observers::kQuick) != 0 && pending.state == PendingCommand::State::kDone &&
+      now_nanos_ == before_ms) {
+    note_slow(pending, *prepared.command, nanos_ - std::min(nanos_, start));
+  }
+  if (tracking != nullptr && spec.container != "client" && pending.state == PendingCommand::State::kDone &&
+      (session.modes & Session::kInTransaction) == 0) {
+    tracking->caching.reset();
+  }
+  // EXEC has told of its commands itself.
+  if (batch_.empty() || batch_.first_seq() == 0 || spec.has(kRunsQueue)) return;
+  env_.observers->committed(*prepared.command, pending.args, database, batch_, client, batch_.last_seq());
 }
 
 void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
@@ -229,6 +272,15 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   return Status::ok();
 }
 
+void Dispatcher::observe_later(Client& client, const QueuedCommand& queued, DatabaseId database) {
+  auto batch = std::make_shared<WriteBatch>();
+  append(command_batch_, batch.get(), nullptr);
+  effects_.push_back([this, &client, &queued, database, batch] {
+    const Args args{queued.list, queued.shared};
+    env_.observers->committed(*queued.command, args, database, *batch, client, client.seen_seq);
+  });
+}
+
 Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes,
                               Part& part) {
   const std::uint64_t start = env_.control->mono_nanos();
@@ -244,11 +296,15 @@ Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const
   ctx.random = next_random();
   ctx.pending = &pending_writes;
   ctx.effects = &effects_;
+  if ((session_of(client).modes & Session::kTracks) != 0 && spec.has(kReadOnly) && tracking_of(client).notes_reads()) {
+    env_.observers->note_reads(client.id, queued.keys);
+  }
   const Status status = spec.run(ctx);
   if (status.is_not_resident()) return status;
   // What asks the engine itself may have seen more than the view has.
   if (spec.has(kOffload)) client.seen_seq = std::max(client.seen_seq, env_.db->visible_seq());
   if (status.is_ok()) {
+    if (env_.observers->switches() != 0 && !command_batch_.empty()) observe_later(client, queued, view.database());
     append(command_batch_, &batch_, &pending_writes);
     part.last = &queued;
     part.after_commit = ctx.after_commit;

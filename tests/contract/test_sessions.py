@@ -84,6 +84,46 @@ SCRIPTS = {
         ("c", "MULTI", 1), ("c", "SUBSCRIBE d", 1), ("c", "EXEC", 1), ("b", "PUBLISH d 3", 1), ("c", None, 1),
     ],
 }  # fmt: skip
+NOTIFY = [
+    ("c", "CONFIG SET notify-keyspace-events KEA", 1), ("a", "PSUBSCRIBE __key*__:*", 1),
+    ("b", "SET k 1", 1), ("a", None, 2), ("b", "SET k 2 EX 100", 1), ("a", None, 4), ("b", "INCR k", 1), ("a", None, 2),
+    ("b", "APPEND k x", 1), ("a", None, 2), ("b", "EXPIRE k 100", 1), ("a", None, 2), ("b", "PERSIST k", 1), ("a", None, 2),
+    ("b", "RENAME k l", 1), ("a", None, 4), ("b", "COPY l m", 1), ("a", None, 2), ("b", "MOVE m 3", 1), ("a", None, 4),
+    ("b", "GETEX l EX 50", 1), ("a", None, 2), ("b", "GETEX l PERSIST", 1), ("a", None, 2), ("b", "MSET x 1 y 2", 1), ("a", None, 4),
+    ("b", "SETBIT z 1 1", 1), ("a", None, 2), ("b", "PFADD h a", 1), ("a", None, 2), ("b", "DEL x y", 1), ("a", None, 4),
+    ("b", "MULTI", 1), ("b", "SET x 1", 1), ("b", "DEL x", 1), ("b", "EXEC", 1), ("a", None, 4), ("b", "GETDEL l", 1), ("a", None, 2),
+    ("b", "SETEX x 9 1", 1), ("a", None, 4), ("b", "EXPIRE x -1", 1), ("a", None, 2), ("b", "SETRANGE x 1 a", 1), ("a", None, 2),
+    ("b", "BITOP NOT n z", 1), ("a", None, 2), ("b", "INCRBYFLOAT f 1.5", 1), ("a", None, 2),
+    ("c", "CONFIG SET notify-keyspace-events ", 1), ("b", "SET k 1", 1), ("b", "PUBLISH __keyx__:end 1", 1), ("a", None, 1),
+]  # fmt: skip
+SCRIPTS["keyspace notifications"] = NOTIFY
+TRACKING = [
+    ("a", "CLIENT TRACKINGINFO", 1), ("a", "CLIENT GETREDIR", 1), ("a", "CLIENT CACHING yes", 1), ("a", "CLIENT TRACKING on", 1),
+    ("a", "CLIENT TRACKINGINFO", 1), ("a", "CLIENT GETREDIR", 1), ("a", "GET k", 1), ("b", "SET k 1", 1), ("a", None, 1),
+    ("b", "SET k 2", 1), ("a", "GET k", 1), ("a", "SET k 3", 1), ("a", None, 1), ("a", "MGET k l", 1), ("b", "DEL k", 1), ("a", None, 1),
+    ("b", "SET l 2", 1), ("a", None, 1), ("a", "GET l", 1), ("b", "MULTI", 1), ("b", "SET l 5", 1), ("b", "EXEC", 1), ("a", None, 1),
+    ("a", "GET l", 1), ("b", "FLUSHALL", 1), ("a", None, 1),
+    ("a", "CLIENT TRACKING on BCAST", 1), ("a", "CLIENT TRACKING on PREFIX x", 1), ("a", "CLIENT TRACKING off", 1),
+    ("a", "CLIENT TRACKING on OPTIN OPTOUT", 1), ("a", "CLIENT TRACKING on OPTIN BCAST", 1), ("a", "CLIENT TRACKING on OPTIN", 1),
+    ("a", "CLIENT CACHING no", 1), ("a", "CLIENT TRACKING on OPTOUT", 1), ("a", "GET k", 1), ("b", "SET k 1", 1), ("a", "PING", 1),
+    ("a", "CLIENT CACHING yes", 1), ("a", "CLIENT TRACKINGINFO", 1), ("a", "GET k", 1), ("b", "SET k 2", 1), ("a", None, 1),
+    ("a", "CLIENT TRACKING off", 1), ("a", "CLIENT TRACKING on BCAST PREFIX u: PREFIX u:1", 1),
+    ("a", "CLIENT TRACKING on BCAST PREFIX u: PREFIX p:", 1), ("a", "CLIENT TRACKINGINFO", 1), ("b", "SET u:1 1", 1), ("a", None, 1),
+    ("b", "SET q:1 1", 1), ("b", "MSET p:1 1 z 2", 1), ("a", None, 1), ("a", "CLIENT TRACKING on BCAST PREFIX u", 1),
+    ("a", "CLIENT TRACKING off", 1), ("a", "CLIENT TRACKING on NOLOOP", 1), ("a", "GET k", 1), ("a", "SET k 1", 1), ("a", "PING", 1),
+    ("a", "CLIENT TRACKING maybe", 1), ("a", "CLIENT TRACKING on bogus", 1), ("a", "RESET", 1), ("a", "CLIENT TRACKINGINFO", 1),
+]  # fmt: skip
+ASKING = [
+    ("a", "CLIENT PAUSE 0", 1), ("a", "CLIENT PAUSE -1", 1), ("a", "CLIENT PAUSE x", 1), ("a", "CLIENT PAUSE 1 maybe", 1),
+    ("a", "CLIENT PAUSE 100000 WRITE", 1), ("b", "GET k", 1), ("b", "SET k 1", 0), ("a", "CLIENT UNPAUSE", 1), ("b", None, 1),
+    ("a", "CLIENT UNBLOCK 99999", 1), ("a", "CLIENT UNBLOCK x", 1), ("a", "CLIENT UNBLOCK 1 maybe", 1),
+    ("a", "SLOWLOG RESET", 1), ("a", "SLOWLOG LEN", 1), ("a", "SLOWLOG GET", 1), ("a", "SLOWLOG GET -2", 1), ("a", "SLOWLOG GET x", 1),
+    ("a", "LATENCY LATEST", 1), ("a", "LATENCY HISTORY x", 1), ("a", "LATENCY RESET", 1), ("a", "LATENCY HISTOGRAM nosuch", 1),
+    ("a", "MEMORY USAGE none", 1), ("a", "MEMORY USAGE none SAMPLES x", 1), ("a", "MEMORY PURGE", 1), ("a", "MEMORY NOSUCH", 1),
+    ("a", "CONFIG SET notify-keyspace-events Q", 1), ("a", "CONFIG GET notify-keyspace-events", 1),
+]  # fmt: skip
+SCRIPTS["asking and pausing"] = ASKING
+RESP3_ONLY = {"tracking": TRACKING}
 RESP2_ONLY = {
     "restricted": [
         ("a", "SUBSCRIBE c", 1), ("a", "GET k", 1), ("a", "CLIENT ID", 1), ("a", "NOSUCH", 1), ("a", "MULTI", 1), ("a", "HELLO 3", 1),
@@ -102,6 +142,12 @@ def test_script(name, protocol, redis_port, two_loops):  # noqa: F811
 @pytest.mark.parametrize("name", RESP2_ONLY)
 def test_resp2_script(name, redis_port, two_loops):  # noqa: F811
     assert play(two_loops.port, RESP2_ONLY[name], set()) == play(redis_port, RESP2_ONLY[name], set())
+
+
+@pytest.mark.parametrize("name", RESP3_ONLY)
+def test_resp3_script(name, redis_port, two_loops):  # noqa: F811
+    resp3 = {step[0] for step in RESP3_ONLY[name]}
+    assert play(two_loops.port, RESP3_ONLY[name], resp3) == play(redis_port, RESP3_ONLY[name], resp3)
 
 
 def test_messages_of_a_publisher_keep_their_order(two_loops):

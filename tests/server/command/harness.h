@@ -130,6 +130,7 @@ class CommandHarness {
     env.cursors = &cursors;
     env.stats = &stats;
     env.pubsub = &pubsub;
+    env.observers = &observers;
     env.databases = settings_.databases;
     open();
     dispatcher = std::make_unique<Dispatcher>(env, 42);
@@ -151,6 +152,9 @@ class CommandHarness {
   }
 
   void reopen() {
+    for (auto& [number, c] : clients_) {  // what they have queued is charged to the account of the database that goes
+      if (c->state != nullptr) static_cast<SessionState&>(*c->state).transaction.reset();
+    }
     close();
     open();
   }
@@ -232,6 +236,7 @@ class CommandHarness {
   CommandTable table;
   ServerStats stats;
   PubSub pubsub{[](Bytes pattern, Bytes channel) { return glob_match(pattern, channel); }};
+  Observers observers;
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;

@@ -1,0 +1,271 @@
+#include "command/observers.h"
+
+#include <algorithm>
+
+#include "command/arg_cursor.h"
+#include "command/table.h"
+#include "resp/reply.h"
+#include "store/key_codec.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+std::string user_key(Bytes engine_key) {
+  std::string buffer;
+  const auto key = unescape_key(engine_key, &buffer);
+  return std::string(key.is_ok() ? *key : engine_key);
+}
+
+struct Event {
+  Bytes command;
+  Bytes name;  ///< of what a put did; deletes are "del"
+  std::uint32_t type;
+};
+constexpr Event kEvents[] = {
+    {"set", "set", kNotifyString},           {"setnx", "set", kNotifyString},
+    {"setex", "set", kNotifyString},         {"psetex", "set", kNotifyString},
+    {"getset", "set", kNotifyString},        {"mset", "set", kNotifyString},
+    {"msetnx", "set", kNotifyString},        {"append", "append", kNotifyString},
+    {"setrange", "setrange", kNotifyString}, {"incr", "incrby", kNotifyString},
+    {"incrby", "incrby", kNotifyString},     {"decr", "incrby", kNotifyString},
+    {"decrby", "incrby", kNotifyString},     {"incrbyfloat", "incrbyfloat", kNotifyString},
+    {"setbit", "setbit", kNotifyString},     {"bitfield", "setbit", kNotifyString},
+    {"bitop", "set", kNotifyString},         {"pfadd", "pfadd", kNotifyString},
+    {"pfmerge", "pfadd", kNotifyString},     {"expire", "expire", kNotifyGeneric},
+    {"pexpire", "expire", kNotifyGeneric},   {"expireat", "expire", kNotifyGeneric},
+    {"pexpireat", "expire", kNotifyGeneric}, {"persist", "persist", kNotifyGeneric},
+    {"rename", "rename_to", kNotifyGeneric}, {"renamenx", "rename_to", kNotifyGeneric},
+    {"move", "move_to", kNotifyGeneric},     {"copy", "copy_to", kNotifyGeneric},
+    {"restore", "restore", kNotifyGeneric},  {"getex", "expire", kNotifyGeneric},
+};
+
+bool has_word(const Args& args, Bytes word) {
+  return std::any_of(args.begin(), args.end(), [word](Bytes argument) { return equal_ignoring_case(argument, word); });
+}
+
+// Where MOVE and COPY put it; the database at hand otherwise.
+DatabaseId target_of(Bytes command, const Args& args, DatabaseId database) {
+  std::optional<std::int64_t> number;
+  if (command == "move") number = parse_integer(args[2]);
+  for (std::size_t i = 3; command == "copy" && i + 1 < args.size(); ++i) {
+    if (equal_ignoring_case(args[i], "db")) number = parse_integer(args[i + 1]);
+  }
+  return number ? static_cast<DatabaseId>(*number) : database;
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> parse_notify_flags(Bytes text) {
+  std::uint32_t flags = 0;
+  for (const char c : text) {
+    switch (c) {
+      case 'K':
+        flags |= kNotifyKeyspace;
+        break;
+      case 'E':
+        flags |= kNotifyKeyevent;
+        break;
+      case 'A':
+        flags |= kNotifyGeneric | kNotifyString | kNotifyOthers;
+        break;
+      case 'g':
+        flags |= kNotifyGeneric;
+        break;
+      case '$':
+        flags |= kNotifyString;
+        break;
+      default:
+        if (Bytes("lshzxetdmn").find(c) == Bytes::npos) return std::nullopt;
+        flags |= kNotifyOthers;
+    }
+  }
+  return flags;
+}
+
+void Observers::set_switch(std::uint32_t bit, bool on) {
+  on ? switches_.fetch_or(bit, std::memory_order_relaxed) : switches_.fetch_and(~bit, std::memory_order_relaxed);
+}
+
+void Observers::set_notify_flags(std::uint32_t flags) {
+  notify_flags_.store(flags, std::memory_order_relaxed);
+  set_switch(kNotify, (flags & (kNotifyKeyspace | kNotifyKeyevent)) != 0 && (flags & (kNotifyGeneric | kNotifyString)) != 0);
+}
+
+void Observers::pause(std::uint64_t until_ms, bool all) {
+  std::lock_guard lock(mutex_);
+  pause_until_ms_ = std::max(pause_until_ms_, until_ms);
+  pause_all_ = pause_all_ || all;
+  set_switch(kPause, true);
+}
+
+void Observers::unpause() {
+  std::lock_guard lock(mutex_);
+  pause_until_ms_ = 0;
+  pause_all_ = false;
+  set_switch(kPause, false);
+}
+
+std::uint32_t Observers::paused_for(std::uint64_t now_ms, bool writes) {
+  std::lock_guard lock(mutex_);
+  if (now_ms >= pause_until_ms_) {
+    pause_until_ms_ = 0;
+    pause_all_ = false;
+    set_switch(kPause, false);
+    return 0;
+  }
+  if (!writes && !pause_all_) return 0;
+  // Asked again soon: CLIENT UNPAUSE may come.
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(pause_until_ms_ - now_ms, 20));
+}
+
+void Observers::set_tracking(Client& client, const Tracking& tracking) {
+  std::lock_guard lock(mutex_);
+  if (tracking.on) {
+    trackers_[client.id] = {client.loop, tracking.no_loop, tracking.redirect, tracking.prefixes, tracking.broadcast};
+  } else {
+    trackers_.erase(client.id);  // its keys go when they are written, or when there are too many
+  }
+  if (trackers_.empty()) tracked_.clear();
+  set_switch(kTracking, !trackers_.empty());
+}
+
+void Observers::note_reads(std::uint64_t client_id, std::span<const LookupKey> keys) {
+  std::map<std::uint64_t, std::optional<std::vector<std::string>>> told;
+  {
+    std::lock_guard lock(mutex_);
+    for (const LookupKey& key : keys) {
+      auto it = tracked_.find(key.key);
+      if (it == tracked_.end()) it = tracked_.emplace(std::string(key.key), std::set<std::uint64_t>()).first;
+      it->second.insert(client_id);
+    }
+    while (tracked_.size() > kMaxTrackedKeys) collect(tracked_.begin(), 0, &told);
+  }
+  if (!told.empty()) send(told, nullptr, 0);
+}
+
+void Observers::collect(TrackedKeys::iterator it, std::uint64_t writer,
+                        std::map<std::uint64_t, std::optional<std::vector<std::string>>>* told) {
+  for (const std::uint64_t id : it->second) {
+    const auto tracker = trackers_.find(id);
+    if (tracker == trackers_.end() || tracker->second.broadcast || (tracker->second.no_loop && id == writer)) continue;
+    auto& keys = told->try_emplace(id, std::vector<std::string>()).first->second;
+    if (keys) keys->push_back(it->first);
+  }
+  tracked_.erase(it);
+}
+
+void Observers::committed(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, Client& client,
+                          std::uint64_t seq) {
+  const std::uint32_t on = switches();
+  if ((on & kTracking) != 0) invalidate(batch, client, seq);
+  if ((on & kNotify) != 0) notify_all(command, args, database, batch, client.loop, seq);
+}
+
+void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq) {
+  std::map<std::uint64_t, std::optional<std::vector<std::string>>> told;
+  {
+    std::lock_guard lock(mutex_);
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
+        for (const auto& [id, tracker] : trackers_) told[id] = std::nullopt;
+        tracked_.clear();
+      } else if (op.kind == OpKind::kRangeTombstone) {
+        while (true) {
+          const auto it = tracked_.lower_bound(op.key);
+          if (it == tracked_.end() || (!op.end.empty() && it->first >= op.end)) break;
+          collect(it, writer.id, &told);
+        }
+      } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader || op.kind == OpKind::kTombstone) {
+        if (const auto it = tracked_.find(op.key); it != tracked_.end()) collect(it, writer.id, &told);
+        for (const auto& [id, tracker] : trackers_) {
+          if (!tracker.broadcast || (tracker.no_loop && id == writer.id)) continue;
+          const std::string key = user_key(op.key);
+          const bool matches = tracker.prefixes.empty() || std::any_of(tracker.prefixes.begin(), tracker.prefixes.end(),
+                                                                       [&key](const auto& p) { return key.starts_with(p); });
+          if (!matches) continue;
+          auto& keys = told.try_emplace(id, std::vector<std::string>()).first->second;
+          if (keys && std::find(keys->begin(), keys->end(), op.key) == keys->end()) keys->emplace_back(op.key);
+        }
+      }
+    }
+  }
+  if (!told.empty()) send(told, writer.loop, seq);
+}
+
+void Observers::send(const std::map<std::uint64_t, std::optional<std::vector<std::string>>>& told, ClientLoop* here,
+                     std::uint64_t seq) {
+  for (const auto& [id, keys] : told) {
+    Tracker tracker;
+    {
+      std::lock_guard lock(mutex_);
+      const auto it = trackers_.find(id);
+      if (it == trackers_.end()) continue;
+      tracker = it->second;
+    }
+    const auto tell = [redirected = tracker.redirect != 0, keys = keys, seq](Client& client) {
+      if (client.protocol == 2 && !(redirected && client.subscriber)) return;
+      client.seen_seq = std::max(client.seen_seq, seq);
+      Reply reply(&client.out, client.protocol);
+      if (client.protocol == 3) {
+        reply.push(2);
+        reply.bulk("invalidate");
+      } else {
+        reply.array(3);
+        reply.bulk("message");
+        reply.bulk("__redis__:invalidate");
+      }
+      if (!keys) {
+        reply.null_array();
+      } else {
+        reply.array(keys->size());
+        for (const std::string& key : *keys) reply.bulk(user_key(key));
+      }
+      client.loop->touch(&client);
+    };
+    if (tracker.redirect != 0) {
+      if (to_client) to_client(tracker.redirect, tell);
+      continue;
+    }
+    const auto deliver = [loop = tracker.loop, id = id, tell] {
+      if (Client* client = loop->find(id)) tell(*client);
+    };
+    tracker.loop == here ? deliver() : tracker.loop->post(deliver);
+  }
+}
+
+void Observers::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, std::uint64_t seq) {
+  const std::uint32_t flags = notify_flags_.load(std::memory_order_relaxed);
+  if ((flags & type) == 0) return;
+  const std::string number = std::to_string(database);
+  if ((flags & kNotifyKeyspace) != 0) publish("__keyspace@" + number + "__:" + std::string(key), event, here, seq);
+  if ((flags & kNotifyKeyevent) != 0) publish("__keyevent@" + number + "__:" + std::string(event), key, here, seq);
+}
+
+void Observers::notify_all(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch,
+                           ClientLoop* here, std::uint64_t seq) {
+  const Bytes name = command.spec->name;
+  const bool renames = name == "rename" || name == "renamenx", moves = name == "move";
+  std::size_t cursor = 0;
+  // What a key went from comes before what it went to.
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+    if (op.kind != OpKind::kTombstone) continue;
+    const Bytes event = renames ? "rename_from" : moves ? "move_from" : "del";
+    notify(kNotifyGeneric, event, user_key(op.key), database, here, seq);
+  }
+  const auto* known = std::find_if(std::begin(kEvents), std::end(kEvents), [name](const Event& e) { return e.command == name; });
+  if (known == std::end(kEvents)) return;
+  const DatabaseId target = target_of(name, args, database);
+  const bool sets_expiry = name == "setex" || name == "psetex" || (name == "set" && !has_word(args, "KEEPTTL"));
+  cursor = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+    if (op.kind != OpKind::kPut) continue;
+    const std::string key = user_key(op.key);
+    const Bytes event = name == "getex" && op.expiry == 0 ? Bytes("persist") : known->name;
+    notify(known->type, event, key, target, here, seq);
+    if (sets_expiry && op.expiry != 0) notify(kNotifyGeneric, "expire", key, target, here, seq);
+  }
+}
+
+}  // namespace ebbtide

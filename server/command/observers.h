@@ -1,0 +1,126 @@
+// Who wants to know what commands do: keyspace notifications, client-side caches, and CLIENT PAUSE.
+//
+// All of it hangs on one word, `switches`: while it is 0 a command pays for nothing here but looking at it. What a write did
+// follows from its command and its batch, once that is committed; no handler takes part. Expiry is no operation in this engine: a
+// key that has expired is absent, and nobody is told.
+//
+// Client-side caches: a tracking client's reads note their keys before they run, so that no write is missed in between; a write
+// tells everyone who has noted one of its keys, once. A range delete tells all whose keys lie in the range, FLUSHDB and its kin
+// everyone. At most kMaxTrackedKeys are noted; beyond that the first are told as if they had changed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <engine/write_batch.h>
+
+#include "command/slow_log.h"
+#include "resp/args.h"
+#include "resp/client.h"
+
+namespace ebbtide {
+
+struct Command;
+
+/// The classes of notify-keyspace-events.
+enum NotifyFlags : std::uint32_t {
+  kNotifyKeyspace = 1,  ///< K
+  kNotifyKeyevent = 2,  ///< E
+  kNotifyGeneric = 4,   ///< g
+  kNotifyString = 8,    ///< $
+  kNotifyOthers = 16,   ///< l s h z x e t d: of types and events that are not here
+};
+/// nullopt: a letter that is none.
+std::optional<std::uint32_t> parse_notify_flags(Bytes text);
+
+/// What CLIENT TRACKING asked for. `caching`: what CLIENT CACHING said of the next command.
+struct Tracking {
+  bool on = false, broadcast = false, opt_in = false, opt_out = false, no_loop = false;
+  std::optional<bool> caching;
+  std::uint64_t redirect = 0;
+  std::vector<std::string> prefixes;
+
+  /// Whether the keys of a read are to be noted.
+  [[nodiscard]] bool notes_reads() const {
+    return on && !broadcast && (!opt_in || caching == std::optional(true)) && !(opt_out && caching == std::optional(false));
+  }
+};
+
+/// Thread-safe but for what says otherwise.
+class Observers {
+ public:
+  enum Switches : std::uint32_t { kNotify = 1, kTracking = 2, kPause = 4, kQuick = 8 };
+  static constexpr std::size_t kMaxTrackedKeys = 1'000'000;
+
+  /// Sends a notification: PubSub::publish.
+  using Publish = std::function<void(Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq)>;
+  /// Set once, before use.
+  Publish publish;
+  /// Runs something with a client, wherever it lives, on its loop's thread; not at all if it is gone. Set once, before use.
+  using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
+  ToClient to_client;
+
+  /// One load.
+  [[nodiscard]] std::uint32_t switches() const { return switches_.load(std::memory_order_relaxed); }
+
+  void set_notify_flags(std::uint32_t flags);
+
+  SlowLog slow_log;
+  /// Commands of `micros` or more go into the slow log. Dispatch looks at the time of a command when a millisecond has passed;
+  /// for less than that, at every command (kQuick).
+  void set_slow_log(std::uint64_t micros, std::uint64_t entries) {
+    slow_log.configure(micros, entries);
+    set_switch(kQuick, micros < 1000);
+  }
+
+  /// CLIENT PAUSE until a monotonic time in ms; `all`: reads too. Of two pauses the later end and the stricter mode count.
+  void pause(std::uint64_t until_ms, bool all);
+  void unpause();
+  /// Ms for which a command is held back at `now_ms`; 0: it may run.
+  [[nodiscard]] std::uint32_t paused_for(std::uint64_t now_ms, bool writes);
+
+  /// The client's new settings (`on` false: none any more). Its loop's thread.
+  void set_tracking(Client& client, const Tracking& tracking);
+  /// The client has read, or is about to read, these engine keys.
+  void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
+
+  /// A command's writes are committed. `database` is what it ran against.
+  void committed(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, Client& client,
+                 std::uint64_t seq);
+
+ private:
+  struct Tracker {
+    ClientLoop* loop = nullptr;
+    bool no_loop = false;
+    std::uint64_t redirect = 0;
+    std::vector<std::string> prefixes;  ///< of a broadcast
+    bool broadcast = false;
+  };
+  using TrackedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
+
+  void notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, std::uint64_t seq);
+  void notify_all(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, ClientLoop* here,
+                  std::uint64_t seq);
+  void invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq);
+  void set_switch(std::uint32_t bit, bool on);
+  /// Sends each client its keys (engine keys; nullopt: all).
+  void send(const std::map<std::uint64_t, std::optional<std::vector<std::string>>>& told, ClientLoop* here, std::uint64_t seq);
+  void collect(TrackedKeys::iterator it, std::uint64_t writer,
+               std::map<std::uint64_t, std::optional<std::vector<std::string>>>* told);
+
+  std::atomic<std::uint32_t> switches_{0}, notify_flags_{0};
+  std::mutex mutex_;
+  std::uint64_t pause_until_ms_ = 0;           // guarded by mutex_
+  bool pause_all_ = false;                     // guarded by mutex_
+  std::map<std::uint64_t, Tracker> trackers_;  // guarded by mutex_
+  TrackedKeys tracked_;                        // guarded by mutex_
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,50 @@
+#include "command/slow_log.h"
+
+#include <algorithm>
+
+namespace ebbtide {
+
+void SlowLog::configure(std::uint64_t micros, std::uint64_t entries) {
+  threshold_nanos_.store(micros * 1000, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  max_entries_ = entries;
+  while (entries_.size() > max_entries_) entries_.pop_back();
+}
+
+void SlowLog::add(const Args& args, std::uint64_t nanos, std::int64_t unix_seconds, const std::string& address,
+                  const std::string& name) {
+  Entry entry{.unix_seconds = unix_seconds, .micros = nanos / 1000, .address = address, .name = name};
+  const std::size_t shown = std::min(args.size(), kMaxArguments);
+  for (std::size_t i = 0; i < shown; ++i) {
+    if (i + 1 == shown && shown < args.size()) {
+      entry.arguments.push_back("... (" + std::to_string(args.size() - shown + 1) + " more arguments)");
+    } else if (args[i].size() > kMaxArgumentBytes) {
+      entry.arguments.push_back(std::string(args[i].substr(0, kMaxArgumentBytes)) + "... (" +
+                                std::to_string(args[i].size() - kMaxArgumentBytes) + " more bytes)");
+    } else {
+      entry.arguments.emplace_back(args[i]);
+    }
+  }
+  std::lock_guard lock(mutex_);
+  entry.id = next_id_++;
+  entries_.push_front(std::move(entry));
+  while (entries_.size() > max_entries_) entries_.pop_back();
+}
+
+std::vector<SlowLog::Entry> SlowLog::latest(std::size_t count) const {
+  std::lock_guard lock(mutex_);
+  const auto n = static_cast<std::ptrdiff_t>(std::min(count, entries_.size()));
+  return {entries_.begin(), entries_.begin() + n};
+}
+
+std::size_t SlowLog::size() const {
+  std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+void SlowLog::reset() {
+  std::lock_guard lock(mutex_);
+  entries_.clear();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,49 @@
+// The commands that took longest, for SLOWLOG.
+//
+// Only the time that a command spent running counts, not what it waited for the disk, the log or other threads. Long commands are
+// kept with their first kMaxArguments arguments, each cut at kMaxArgumentBytes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class SlowLog {
+ public:
+  static constexpr std::size_t kMaxArguments = 32, kMaxArgumentBytes = 128;
+
+  struct Entry {
+    std::uint64_t id = 0;
+    std::int64_t unix_seconds = 0;
+    std::uint64_t micros = 0;
+    std::vector<std::string> arguments;
+    std::string address, name;
+  };
+
+  /// Commands of `micros` or more are kept, the latest `entries` of them.
+  void configure(std::uint64_t micros, std::uint64_t entries);
+  [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
+
+  void add(const Args& args, std::uint64_t nanos, std::int64_t unix_seconds, const std::string& address, const std::string& name);
+  /// The latest first, at most `count`.
+  [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;
+  [[nodiscard]] std::size_t size() const;
+  void reset();
+
+ private:
+  std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
+  mutable std::mutex mutex_;
+  std::size_t max_entries_ = 128;  // guarded by mutex_
+  std::uint64_t next_id_ = 0;      // guarded by mutex_
+  std::deque<Entry> entries_;      // guarded by mutex_; the latest first
+};
+
+}  // namespace ebbtide

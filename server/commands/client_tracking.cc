@@ -1,0 +1,186 @@
+#include "commands/client_tracking.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+Result<Tracking> parse_tracking(const Ctx& ctx) {
+  Tracking wanted;
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_option("REDIRECT", &value)) {
+      if (wanted.redirect != 0) return reply_error("ERR A client can only redirect to a single other client");
+      TRY_ASSIGN(id, integer_argument(value));
+      // Clients of other loops cannot be looked up from here; an id that was never given out reaches nobody.
+      if (id <= 0) return reply_error("ERR The client ID you want redirect to does not exist");
+      wanted.redirect = static_cast<std::uint64_t>(id);
+    } else if (cursor.take_word("BCAST")) {
+      wanted.broadcast = true;
+    } else if (cursor.take_word("OPTIN")) {
+      wanted.opt_in = true;
+    } else if (cursor.take_word("OPTOUT")) {
+      wanted.opt_out = true;
+    } else if (cursor.take_word("NOLOOP")) {
+      wanted.no_loop = true;
+    } else if (cursor.take_option("PREFIX", &value)) {
+      wanted.prefixes.emplace_back(value);
+    } else {
+      return syntax_error();
+    }
+  }
+  return wanted;
+}
+
+/// Prefixes of one client must not overlap, else it would be told twice.
+Status check_prefixes(const std::vector<std::string>& have, const std::vector<std::string>& added) {
+  const auto overlap = [](const std::string& a, const std::string& b) { return a.starts_with(b) || b.starts_with(a); };
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    for (const std::string& other : have) {
+      if (overlap(added[i], other)) {
+        return reply_error("ERR Prefix '" + added[i] + "' overlaps with an existing prefix '" + other +
+                           "'. Prefixes for a single client must not overlap.");
+      }
+    }
+    for (std::size_t j = i + 1; j < added.size(); ++j) {
+      if (overlap(added[i], added[j])) {
+        return reply_error("ERR Prefix '" + added[i] + "' overlaps with another provided prefix '" + added[j] +
+                           "'. Prefixes for a single client must not overlap.");
+      }
+    }
+  }
+  return Status::ok();
+}
+
+Status check_tracking(const Tracking& have, const Tracking& wanted) {
+  if (!wanted.broadcast && !wanted.prefixes.empty()) return reply_error("ERR PREFIX option requires BCAST mode to be enabled");
+  if (have.on && have.broadcast != wanted.broadcast) {
+    return reply_error(
+        "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a "
+        "different mode.");
+  }
+  if (wanted.broadcast && (wanted.opt_in || wanted.opt_out)) {
+    return reply_error("ERR OPTIN and OPTOUT are not compatible with BCAST");
+  }
+  if (wanted.opt_in && wanted.opt_out) return reply_error("ERR You can't specify both OPTIN mode and OPTOUT mode");
+  if ((wanted.opt_in && have.opt_out) || (wanted.opt_out && have.opt_in)) {
+    return reply_error(
+        "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a "
+        "different mode.");
+  }
+  return check_prefixes(have.prefixes, wanted.prefixes);
+}
+
+}  // namespace
+
+Status client_tracking(Ctx& ctx) {
+  TRY_ASSIGN(wanted, parse_tracking(ctx));
+  const Tracking& have = tracking_of(*ctx.client);
+  if (equal_ignoring_case(ctx.arg(2), "on")) {
+    TRY(check_tracking(have, wanted));
+    wanted.on = true;
+    wanted.prefixes.insert(wanted.prefixes.begin(), have.prefixes.begin(), have.prefixes.end());
+    std::sort(wanted.prefixes.begin(), wanted.prefixes.end());
+  } else if (equal_ignoring_case(ctx.arg(2), "off")) {
+    wanted = Tracking{};
+  } else {
+    return syntax_error();
+  }
+  set_tracking(*ctx.client, *ctx.env.observers, wanted);
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status client_caching(Ctx& ctx) {
+  Tracking& tracking = tracking_of(*ctx.client);
+  if (!tracking.opt_in && !tracking.opt_out) {
+    return reply_error(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled");
+  }
+  if (equal_ignoring_case(ctx.arg(2), "yes")) {
+    if (!tracking.opt_in) return reply_error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.");
+    tracking.caching = true;
+  } else if (equal_ignoring_case(ctx.arg(2), "no")) {
+    if (!tracking.opt_out) return reply_error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.");
+    tracking.caching = false;
+  } else {
+    return syntax_error();
+  }
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status client_getredir(Ctx& ctx) {
+  const Tracking& tracking = tracking_of(*ctx.client);
+  ctx.reply.integer(tracking.on ? static_cast<std::int64_t>(tracking.redirect) : -1);
+  return Status::ok();
+}
+
+Status client_trackinginfo(Ctx& ctx) {
+  const Tracking& tracking = tracking_of(*ctx.client);
+  std::vector<Bytes> flags;
+  flags.push_back(tracking.on ? "on" : "off");
+  if (tracking.broadcast) flags.push_back("bcast");
+  if (tracking.opt_in) flags.push_back("optin");
+  if (tracking.opt_in && tracking.caching) flags.push_back("caching-yes");
+  if (tracking.opt_out) flags.push_back("optout");
+  if (tracking.opt_out && tracking.caching) flags.push_back("caching-no");
+  if (tracking.no_loop) flags.push_back("noloop");
+  Reply& reply = ctx.reply;
+  reply.map(3);
+  reply.bulk("flags");
+  reply.set(flags.size());
+  for (const Bytes flag : flags) reply.bulk(flag);
+  reply.bulk("redirect");
+  reply.integer(tracking.on ? static_cast<std::int64_t>(tracking.redirect) : -1);
+  reply.bulk("prefixes");
+  reply.array(tracking.prefixes.size());
+  for (const std::string& prefix : tracking.prefixes) reply.bulk(prefix);
+  return Status::ok();
+}
+
+Status client_pause(Ctx& ctx) {
+  bool all = true;
+  if (ctx.argc() > 4) return syntax_error();
+  if (ctx.argc() == 4) {
+    all = equal_ignoring_case(ctx.arg(3), "all");
+    if (!all && !equal_ignoring_case(ctx.arg(3), "write")) return reply_error("ERR CLIENT PAUSE mode must be WRITE or ALL");
+  }
+  const auto ms = parse_integer(ctx.arg(2));
+  if (!ms) return reply_error("ERR timeout is not an integer or out of range");
+  if (*ms < 0) return reply_error("ERR timeout is negative");
+  const std::uint64_t now_ms = ctx.env.control->mono_nanos() / 1'000'000;
+  if (*ms > std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(ctx.now)) {
+    return reply_error("ERR timeout is out of range");
+  }
+  (void)ctx.env.observers->paused_for(now_ms, true);  // forgets a pause that is over
+  ctx.env.observers->pause(now_ms + static_cast<std::uint64_t>(*ms), all);
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status client_unpause(Ctx& ctx) {
+  ctx.env.observers->unpause();
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+/// Nobody blocks: no command does, yet.
+Status client_unblock(Ctx& ctx) {
+  if (ctx.argc() > 4) return wrong_arity(ctx.command);
+  if (ctx.argc() == 4 && !equal_ignoring_case(ctx.arg(3), "timeout") && !equal_ignoring_case(ctx.arg(3), "error")) {
+    return reply_error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+  }
+  TRY_ASSIGN(id, integer_argument(ctx.arg(2)));
+  (void)id;
+  ctx.reply.integer(0);
+  return Status::ok();
+}
+
+}  // namespace ebbtide

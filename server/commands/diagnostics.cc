@@ -1,0 +1,403 @@
+// Looking at the server from inside: SLOWLOG, LATENCY, MEMORY, LOLWUT.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "command/server_stats.h"
+#include "commands/families.h"
+
+namespace ebbtide {
+namespace {
+
+// --- SLOWLOG
+
+Status slowlog_get(Ctx& ctx) {
+  if (ctx.argc() > 3) return wrong_arity(ctx.command);
+  std::int64_t count = 10;
+  if (ctx.argc() == 3) {
+    const auto given = integer_argument_in(ctx.arg(2), -1, std::numeric_limits<std::int64_t>::max());
+    if (!given.is_ok()) return reply_error("ERR count should be greater than or equal to -1");
+    count = *given;
+  }
+  const auto entries = ctx.env.observers->slow_log.latest(count < 0 ? ~std::size_t{0} : static_cast<std::size_t>(count));
+  ctx.reply.array(entries.size());
+  for (const SlowLog::Entry& entry : entries) {
+    ctx.reply.array(6);
+    ctx.reply.integer(static_cast<std::int64_t>(entry.id));
+    ctx.reply.integer(entry.unix_seconds);
+    ctx.reply.integer(static_cast<std::int64_t>(entry.micros));
+    ctx.reply.array(entry.arguments.size());
+    for (const std::string& argument : entry.arguments) ctx.reply.bulk(argument);
+    ctx.reply.bulk(entry.address);
+    ctx.reply.bulk(entry.name);
+  }
+  return Status::ok();
+}
+
+Status slowlog_len(Ctx& ctx) {
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.observers->slow_log.size()));
+  return Status::ok();
+}
+
+Status slowlog_reset(Ctx& ctx) {
+  ctx.env.observers->slow_log.reset();
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+// --- LATENCY: events are not monitored, as with latency-monitor-threshold 0; HISTOGRAM is real.
+
+Status latency_nothing(Ctx& ctx) {
+  ctx.reply.array(0);
+  return Status::ok();
+}
+
+Status latency_reset(Ctx& ctx) {
+  ctx.reply.integer(0);
+  return Status::ok();
+}
+
+Status latency_doctor(Ctx& ctx) {
+  ctx.reply.verbatim("txt",
+                     "Latency events are not recorded here: LATENCY HISTOGRAM, SLOWLOG GET and the metrics port say how long "
+                     "commands take.\n");
+  return Status::ok();
+}
+
+Status latency_histogram(Ctx& ctx) {
+  const auto counts = ctx.env.stats->commands();
+  std::vector<const Command*> shown;
+  const auto add = [&](const Command& command) {
+    if (command.spec->run != nullptr && counts[command.index].calls != 0) shown.push_back(&command);
+  };
+  if (ctx.argc() == 2) {
+    for (const Command& command : ctx.env.table->all()) add(command);
+  }
+  for (std::size_t i = 2; i < ctx.argc(); ++i) {
+    const Command* command = ctx.env.table->find_full(ctx.arg(i));
+    if (command == nullptr) continue;
+    add(*command);
+    for (std::size_t s = 0; s < command->spec->subcommands.size(); ++s) add(ctx.env.table->all()[command->first_subcommand + s]);
+  }
+  ctx.reply.map(shown.size());
+  for (const Command* command : shown) {
+    const CommandCounts& c = counts[command->index];
+    ctx.reply.bulk(command->full_name);
+    ctx.reply.map(2);
+    ctx.reply.bulk("calls");
+    ctx.reply.integer(static_cast<std::int64_t>(c.calls));
+    ctx.reply.bulk("histogram_usec");
+    // Counts so far by upper bound, where they grow.
+    std::vector<std::pair<std::int64_t, std::uint64_t>> rows;
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < std::size(kCallBounds); ++i) {
+      if (c.buckets[i] == 0) continue;
+      sum += c.buckets[i];
+      rows.emplace_back(std::max<std::int64_t>(1, static_cast<std::int64_t>(kCallBounds[i] / 1000)), sum);
+    }
+    ctx.reply.map(rows.size());
+    for (const auto& [bound, n] : rows) {
+      ctx.reply.integer(bound);
+      ctx.reply.integer(static_cast<std::int64_t>(n));
+    }
+  }
+  return Status::ok();
+}
+
+// --- MEMORY
+
+/// What an entry costs in a memtable beside its key and value, about.
+constexpr std::size_t kEntryBytes = 56;
+
+Status memory_usage(Ctx& ctx) {
+  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+    Bytes value;
+    if (!cursor.take_option("SAMPLES", &value)) return syntax_error();
+    TRY_ASSIGN(samples, integer_argument(value));
+    if (samples < 0) return syntax_error();
+  }
+  std::optional<Found> found;
+  TRY(ctx.strings().get_any(ctx.key(), &found));
+  if (!found) {
+    ctx.reply.null();
+  } else {
+    ctx.reply.integer(static_cast<std::int64_t>(ctx.key().key.size() + found->value.size() + kEntryBytes));
+  }
+  return Status::ok();
+}
+
+Status memory_stats(Ctx& ctx) {
+  const ServerInfo info = ctx.env.control->info();
+  const MemoryAccount& account = ctx.env.db->memory();
+  const std::pair<Bytes, std::uint64_t> rows[] = {
+      {"peak.allocated", info.peak_resident_bytes},
+      {"total.allocated", info.resident_bytes},
+      {"startup.allocated", 0},
+      {"replication.backlog", 0},
+      {"clients.slaves", 0},
+      {"clients.normal", info.clients_bytes},
+      {"large.values", account.charged(MemoryAccount::Kind::kLargeValues)},
+      {"fetched.pages", account.charged(MemoryAccount::Kind::kPages)},
+      {"budget", ctx.env.db->settings().memory_budget},
+      {"keys.count", ctx.env.db->estimate_keys(ctx.session.database, KeyRange{})},
+  };
+  ctx.reply.map(std::size(rows));
+  for (const auto& [name, value] : rows) {
+    ctx.reply.bulk(name);
+    ctx.reply.integer(static_cast<std::int64_t>(value));
+  }
+  return Status::ok();
+}
+
+Status memory_doctor(Ctx& ctx) {
+  const ServerInfo info = ctx.env.control->info();
+  const std::uint64_t budget = ctx.env.db->settings().memory_budget;
+  if (info.resident_bytes > budget + budget / 4) {
+    ctx.reply.verbatim("txt", "The process holds " + std::to_string(info.resident_bytes >> 20) +
+                                  " MiB, well over storage.memory_budget (" + std::to_string(budget >> 20) +
+                                  " MiB): the allocator may keep what was freed.\n");
+  } else {
+    ctx.reply.verbatim("txt", "Memory is within storage.memory_budget.\n");
+  }
+  return Status::ok();
+}
+
+Status memory_malloc_stats(Ctx& ctx) {
+  ctx.reply.verbatim("txt", "Stats not supported for the current allocator");
+  return Status::ok();
+}
+
+Status memory_purge(Ctx& ctx) {
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+// --- LOLWUT
+
+Status lolwut(Ctx& ctx) {
+  // The ebb: each wave leaves a little less on the sand.
+  std::string picture;
+  for (int row = 0; row < 8; ++row) {
+    for (int column = 0; column < 48; ++column)
+      picture += (column + row * row) % (row + 3) == 0 ? '~' : column % 7 == row ? '.' : ' ';
+    picture += '\n';
+  }
+  ctx.reply.verbatim("txt", picture + "\nRedis ver. 7.2.0\n");
+  return Status::ok();
+}
+
+constexpr ArgDoc kCount[] = {{.name = "count", .type = ArgDoc::Type::kInteger, .flags = ArgDoc::kOptional}};
+constexpr ArgDoc kEvent[] = {{.name = "event"}};
+constexpr ArgDoc kEvents[] = {{.name = "event", .flags = ArgDoc::kOptional | ArgDoc::kMultiple}};
+constexpr ArgDoc kCommands[] = {{.name = "command", .flags = ArgDoc::kOptional | ArgDoc::kMultiple}};
+constexpr ArgDoc kUsage[] = {
+    {.name = "key", .type = ArgDoc::Type::kKey},
+    {.name = "count", .type = ArgDoc::Type::kInteger, .token = "SAMPLES", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kVersion[] = {
+    {.name = "version", .type = ArgDoc::Type::kInteger, .token = "VERSION", .flags = ArgDoc::kOptional}};
+
+constexpr auto kGroup = Group::kServer;
+constexpr auto kLook = kAdmin | kNoScript | kLoading | kStale;
+constexpr auto kHelpFlags = kLoading | kStale;
+
+constexpr CommandSpec kSlowlog[] = {
+    {.name = "get",
+     .arity = at_least(2),
+     .flags = kLook,
+     .run = slowlog_get,
+     .since = "2.2.12",
+     .complexity = "O(N) where N is the number of entries returned",
+     .summary = "Returns the latest slow commands.",
+     .group = kGroup,
+     .arguments = kCount,
+     .container = "slowlog"},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kHelpFlags,
+     .run = container_help,
+     .since = "6.2.0",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .group = kGroup,
+     .container = "slowlog"},
+    {.name = "len",
+     .arity = exactly(2),
+     .flags = kLook,
+     .run = slowlog_len,
+     .since = "2.2.12",
+     .complexity = "O(1)",
+     .summary = "Tells how many slow commands are kept.",
+     .group = kGroup,
+     .container = "slowlog"},
+    {.name = "reset",
+     .arity = exactly(2),
+     .flags = kLook,
+     .run = slowlog_reset,
+     .since = "2.2.12",
+     .complexity = "O(N) where N is the number of entries",
+     .summary = "Forgets the slow commands.",
+     .group = kGroup,
+     .container = "slowlog"},
+};
+
+constexpr CommandSpec kLatency[] = {
+    {.name = "doctor",
+     .arity = exactly(2),
+     .flags = kLook,
+     .run = latency_doctor,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Says where to look for what is slow.",
+     .group = kGroup,
+     .container = "latency"},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kHelpFlags,
+     .run = container_help,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .group = kGroup,
+     .container = "latency"},
+    {.name = "histogram",
+     .arity = at_least(2),
+     .flags = kLook,
+     .run = latency_histogram,
+     .since = "7.0.0",
+     .complexity = "O(N) where N is the number of commands",
+     .summary = "Returns how long commands' calls took, as counts by upper bound.",
+     .group = kGroup,
+     .arguments = kCommands,
+     .container = "latency"},
+    {.name = "history",
+     .arity = exactly(3),
+     .flags = kLook,
+     .run = latency_nothing,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Returns the samples of a latency event: none are recorded.",
+     .group = kGroup,
+     .arguments = kEvent,
+     .container = "latency"},
+    {.name = "latest",
+     .arity = exactly(2),
+     .flags = kLook,
+     .run = latency_nothing,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Returns the latest samples of all latency events: none are recorded.",
+     .group = kGroup,
+     .container = "latency"},
+    {.name = "reset",
+     .arity = at_least(2),
+     .flags = kLook,
+     .run = latency_reset,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Forgets the samples of latency events.",
+     .group = kGroup,
+     .arguments = kEvents,
+     .container = "latency"},
+};
+
+constexpr CommandSpec kMemory[] = {
+    {.name = "doctor",
+     .arity = exactly(2),
+     .flags = kNoScript,
+     .run = memory_doctor,
+     .since = "4.0.0",
+     .complexity = "O(1)",
+     .summary = "Says whether the memory in use is as it should be.",
+     .group = kGroup,
+     .container = "memory"},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kHelpFlags,
+     .run = container_help,
+     .since = "4.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .group = kGroup,
+     .container = "memory"},
+    {.name = "malloc-stats",
+     .arity = exactly(2),
+     .flags = kNoScript,
+     .run = memory_malloc_stats,
+     .since = "4.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns the allocator's statistics, if it has any.",
+     .group = kGroup,
+     .container = "memory"},
+    {.name = "purge",
+     .arity = exactly(2),
+     .flags = kNoScript,
+     .run = memory_purge,
+     .since = "4.0.0",
+     .complexity = "O(1)",
+     .summary = "Accepted, and without effect: the allocator gives memory back by itself.",
+     .group = kGroup,
+     .container = "memory"},
+    {.name = "stats",
+     .arity = exactly(2),
+     .flags = kNoScript,
+     .run = memory_stats,
+     .since = "4.0.0",
+     .complexity = "O(N) where N is the number of files",
+     .summary = "Describes what memory is used for.",
+     .group = kGroup,
+     .container = "memory"},
+    {.name = "usage",
+     .arity = at_least(3),
+     .keys = {.first = 2, .access = KeySpec::kRo},
+     .flags = kReadOnly,
+     .run = memory_usage,
+     .since = "4.0.0",
+     .complexity = "O(1)",
+     .summary = "Estimates what a key and its value take in memory.",
+     .group = kGroup,
+     .arguments = kUsage,
+     .container = "memory"},
+};
+
+constexpr CommandSpec kDiagnostics[] = {
+    {.name = "slowlog",
+     .arity = at_least(2),
+     .since = "2.2.12",
+     .complexity = "Depends on subcommand.",
+     .summary = "A container for slow log commands.",
+     .group = kGroup,
+     .subcommands = kSlowlog},
+    {.name = "latency",
+     .arity = at_least(2),
+     .since = "2.8.13",
+     .complexity = "Depends on subcommand.",
+     .summary = "A container for latency diagnostics commands.",
+     .group = kGroup,
+     .subcommands = kLatency},
+    {.name = "memory",
+     .arity = at_least(2),
+     .since = "4.0.0",
+     .complexity = "Depends on subcommand.",
+     .summary = "A container for memory diagnostics commands.",
+     .group = kGroup,
+     .subcommands = kMemory},
+    {.name = "lolwut",
+     .arity = at_least(1),
+     .flags = kReadOnly | kFast,
+     .run = lolwut,
+     .since = "5.0.0",
+     .complexity = "O(1)",
+     .summary = "Draws something, and tells the version of Redis that is followed.",
+     .group = kGroup,
+     .arguments = kVersion},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> diagnostics_commands() { return kDiagnostics; }
+
+}  // namespace ebbtide
