@@ -245,3 +245,43 @@ def test_transfers_between_loops_are_seen_whole(two_loops):
         thread.join()
     assert not wrong
     assert sum(map(int, setup.mget([f"account:{i}" for i in range(accounts)]))) == total
+
+
+def test_invalidations_reach_a_redirect_on_any_loop(two_loops):
+    """RESP2: the tracking connection and the one that listens may live on different loops."""
+    writer = two_loops.client()
+    for round_number in range(6):
+        listener, reader = RawLink(two_loops.port), RawLink(two_loops.port)
+        number = int(listener.call("CLIENT", "ID").split()[1])
+        listener.send("SUBSCRIBE __redis__:invalidate")
+        listener.value()
+        assert reader.call("CLIENT", "TRACKING", "on", "REDIRECT", str(number)) == "OK"
+        assert reader.call("CLIENT", "GETREDIR") == f"(integer) {number}"
+        reader.call("GET", "redirected")
+        writer.set("redirected", round_number)
+        assert listener.value() == b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$10\r\nredirected\r\n"
+        reader.close()
+        listener.close()
+
+
+def test_a_killed_server_has_all_of_a_transaction_or_none(fresh):
+    fresh.start()
+    client = fresh.client()
+    with client.pipeline() as pipe:
+        for i in range(3):
+            pipe.select(7 + i)
+            pipe.set("first", i)
+            pipe.execute_command("FLUSHDB")
+            pipe.set("second", i)
+            pipe.execute_command("SWAPDB", 7 + i, 8 + i)
+        pipe.execute()
+    fresh.kill()
+    fresh.start()
+    values = []
+    for database in range(7, 11):
+        link = RawLink(fresh.port)
+        link.call("SELECT", str(database))
+        values.append((link.call("GET", "first"), link.call("GET", "second")))
+        link.close()
+    # What a database had went up with the swap, and was emptied there, but for the last one.
+    assert values == [("(nil)", "(nil)")] * 3 + [("(nil)", '"2"')]
