@@ -96,6 +96,8 @@ class Dispatcher final : public CommandSink {
   static Status transaction_discarded(const Status& error);
   /// kNotResident: the keys that it needs are not at hand. `changed`: a watched key is not what it was.
   Status look_ahead(const Transaction& transaction, const ReadView& view, bool* changed);
+  /// To the monitors.
+  void show(const Client& client, const Command& command, const Args& args, DatabaseId database);
   /// Has the observers told of the queued command's writes once the transaction is committed.
   void observe_later(Client& client, const QueuedCommand& queued, DatabaseId database);
   Status run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes, Part& part);

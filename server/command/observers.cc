@@ -17,6 +17,27 @@ std::string user_key(Bytes engine_key) {
   return std::string(key.is_ok() ? *key : engine_key);
 }
 
+/// A monitor that reads too slowly is closed, as a subscriber is.
+constexpr std::size_t kMaxMonitorBytes = std::size_t{32} << 20;
+
+/// As Redis prints it: in quotes, what is not printable as \xhh.
+std::string quoted(Bytes text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  constexpr Bytes kNamed = "\\\"\n\r\t\a\b", kNames = "\\\"nrtab";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (const std::size_t i = kNamed.find(c); i != Bytes::npos) {
+      out += {'\\', kNames[i]};
+    } else if (byte >= 0x20 && byte < 0x7f) {
+      out += c;
+    } else {
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return out + "\"";
+}
+
 struct Event {
   Bytes command;
   Bytes name;  ///< of what a put did; deletes are "del"
@@ -153,6 +174,38 @@ void Observers::collect(TrackedKeys::iterator it, std::uint64_t writer,
     if (keys) keys->push_back(it->first);
   }
   tracked_.erase(it);
+}
+
+void Observers::add_monitor(Client& client) {
+  std::lock_guard lock(mutex_);
+  monitors_[client.id] = client.loop;
+  set_switch(kMonitor, true);
+}
+
+void Observers::remove_monitor(std::uint64_t client_id) {
+  std::lock_guard lock(mutex_);
+  monitors_.erase(client_id);
+  set_switch(kMonitor, !monitors_.empty());
+}
+
+void Observers::show_command(const Args& args, DatabaseId database, const Client& client, std::uint64_t unix_micros) {
+  const std::string fraction = std::to_string(1'000'000 + unix_micros % 1'000'000).substr(1);
+  std::string line = "+" + std::to_string(unix_micros / 1'000'000) + "." + fraction + " [" + std::to_string(database) + " " +
+                     client.address + "]";
+  for (const Bytes argument : args) line += " " + quoted(argument);
+  line += "\r\n";
+  const auto text = std::make_shared<const std::string>(std::move(line));
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, loop] : monitors_) {
+    const auto deliver = [loop = loop, id = id, text] {
+      Client* monitor = loop->find(id);
+      if (monitor == nullptr) return;
+      monitor->out.append(*text);
+      if (monitor->out.memory() > kMaxMonitorBytes) monitor->out.overflow();
+      loop->touch(monitor);
+    };
+    loop == client.loop ? deliver() : loop->post(deliver);
+  }
 }
 
 void Observers::committed(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, Client& client,

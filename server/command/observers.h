@@ -56,7 +56,7 @@ struct Tracking {
 /// Thread-safe but for what says otherwise.
 class Observers {
  public:
-  enum Switches : std::uint32_t { kNotify = 1, kTracking = 2, kPause = 4, kQuick = 8 };
+  enum Switches : std::uint32_t { kNotify = 1, kTracking = 2, kPause = 4, kQuick = 8, kMonitor = 16 };
   static constexpr std::size_t kMaxTrackedKeys = 1'000'000;
 
   /// Sends a notification: PubSub::publish.
@@ -91,6 +91,12 @@ class Observers {
   /// The client has read, or is about to read, these engine keys.
   void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
 
+  /// MONITOR: the client is sent every command, until remove_monitor. Its loop's thread.
+  void add_monitor(Client& client);
+  void remove_monitor(std::uint64_t client_id);
+  /// Sends a command to all monitors.
+  void show_command(const Args& args, DatabaseId database, const Client& client, std::uint64_t unix_micros);
+
   /// A command's writes are committed. `database` is what it ran against.
   void committed(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, Client& client,
                  std::uint64_t seq);
@@ -117,10 +123,11 @@ class Observers {
 
   std::atomic<std::uint32_t> switches_{0}, notify_flags_{0};
   std::mutex mutex_;
-  std::uint64_t pause_until_ms_ = 0;           // guarded by mutex_
-  bool pause_all_ = false;                     // guarded by mutex_
-  std::map<std::uint64_t, Tracker> trackers_;  // guarded by mutex_
-  TrackedKeys tracked_;                        // guarded by mutex_
+  std::uint64_t pause_until_ms_ = 0;               // guarded by mutex_
+  bool pause_all_ = false;                         // guarded by mutex_
+  std::map<std::uint64_t, Tracker> trackers_;      // guarded by mutex_
+  std::map<std::uint64_t, ClientLoop*> monitors_;  // guarded by mutex_
+  TrackedKeys tracked_;                            // guarded by mutex_
 };
 
 }  // namespace ebbtide

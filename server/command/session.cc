@@ -8,6 +8,7 @@ namespace ebbtide {
 
 SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
+  if (monitored != nullptr) monitored->remove_monitor(client->id);
 }
 
 void make_session(Client& client) {
@@ -48,6 +49,9 @@ void reset_session(Client& client) {
   end_transaction(client);
   auto& state = static_cast<SessionState&>(*client.state);
   if (state.observers != nullptr) set_tracking(client, *state.observers, Tracking{});
+  if (state.monitored != nullptr) state.monitored->remove_monitor(client.id);
+  state.monitored = nullptr;
+  client.subscriber = false;
   const std::uint64_t commands = session.commands;
   // Redis keeps the library's name and version over RESET.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
@@ -68,7 +72,9 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
   std::string flags;
   const Transaction* transaction = transaction_of(client);
   const bool in_transaction = transaction != nullptr && transaction->open;
-  if (client.subscriber) flags += 'P';
+  const auto& state = static_cast<SessionState&>(*client.state);
+  if (state.monitored != nullptr) flags += 'O';
+  if (state.monitored == nullptr && client.subscriber) flags += 'P';
   if (in_transaction) flags += 'x';
   const Tracking& tracking = tracking_of(client);
   if (tracking.on) flags += 't';

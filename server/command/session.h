@@ -45,6 +45,7 @@ struct SessionState final : ClientState {
   std::unique_ptr<Transaction> transaction;  ///< from the first MULTI or WATCH on
   Tracking tracking;
   Observers* observers = nullptr;  ///< set while it tracks
+  Observers* monitored = nullptr;  ///< set after MONITOR
   ~SessionState() override;
   std::unique_ptr<ClientState> subscriptions;  ///< from the first SUBSCRIBE on; ends them when it goes
 };

@@ -120,6 +120,8 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   batch_.set_header(0, 0, 0);
   const std::uint64_t start = nanos_, before_ms = now_nanos_;
   run_admitted(pending, prepared);
+  // Afterwards, as Redis: SELECT is shown with the database that it selects.
+  if (pending.state == PendingCommand::State::kDone) show(client, *prepared.command, pending.args, session.database);
   // finish() has looked if a millisecond has passed.
   if ((env_.observers->switches() & Observers::kQuick) != 0 && pending.state == PendingCommand::State::kDone &&
       now_nanos_ == before_ms) {
@@ -132,6 +134,13 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   // EXEC has told of its commands itself.
   if (batch_.empty() || batch_.first_seq() == 0 || spec.has(kRunsQueue)) return;
   env_.observers->committed(*prepared.command, pending.args, database, batch_, client, batch_.last_seq());
+}
+
+void Dispatcher::show(const Client& client, const Command& command, const Args& args, DatabaseId database) {
+  if ((env_.observers->switches() & Observers::kMonitor) == 0) return;
+  // Neither what administrates nor what carries a password.
+  if (command.spec->has(kAdmin) || command.spec->name == "auth" || command.spec->name == "hello") return;
+  env_.observers->show_command(args, database, client, env_.control->unix_micros());
 }
 
 void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
@@ -303,6 +312,11 @@ Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const
   if (status.is_not_resident()) return status;
   // What asks the engine itself may have seen more than the view has.
   if (spec.has(kOffload)) client.seen_seq = std::max(client.seen_seq, env_.db->visible_seq());
+  if ((env_.observers->switches() & Observers::kMonitor) != 0) {
+    effects_.push_back([this, &client, &queued, database = session_of(client).database] {
+      show(client, *queued.command, Args{queued.list, queued.shared}, database);
+    });
+  }
   if (status.is_ok()) {
     if (env_.observers->switches() != 0 && !command_batch_.empty()) observe_later(client, queued, view.database());
     append(command_batch_, &batch_, &pending_writes);

@@ -1,4 +1,4 @@
-// Looking at the server from inside: SLOWLOG, LATENCY, MEMORY, LOLWUT.
+// Looking at the server from inside: SLOWLOG, LATENCY, MEMORY, MONITOR, LOLWUT.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -171,6 +171,17 @@ Status memory_malloc_stats(Ctx& ctx) {
 }
 
 Status memory_purge(Ctx& ctx) {
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+// --- MONITOR
+
+Status monitor(Ctx& ctx) {
+  session_of(*ctx.client);
+  static_cast<SessionState&>(*ctx.client->state).monitored = ctx.env.observers;
+  ctx.client->subscriber = true;  // never idle
+  ctx.env.observers->add_monitor(*ctx.client);
   ctx.reply.ok();
   return Status::ok();
 }
@@ -385,6 +396,14 @@ constexpr CommandSpec kDiagnostics[] = {
      .summary = "A container for memory diagnostics commands.",
      .group = kGroup,
      .subcommands = kMemory},
+    {.name = "monitor",
+     .arity = exactly(1),
+     .flags = kLook | kOnLoop | kNoMulti,
+     .run = monitor,
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .summary = "Sends the connection every command that the server runs, as it runs it.",
+     .group = kGroup},
     {.name = "lolwut",
      .arity = at_least(1),
      .flags = kReadOnly | kFast,

@@ -285,3 +285,22 @@ def test_a_killed_server_has_all_of_a_transaction_or_none(fresh):
         link.close()
     # What a database had went up with the swap, and was emptied there, but for the last one.
     assert values == [("(nil)", "(nil)")] * 3 + [("(nil)", '"2"')]
+
+
+def test_monitors_see_commands_of_every_loop(redis_port, two_loops):  # noqa: F811
+    def watch(port):
+        watcher, other = RawLink(port), RawLink(port)
+        watcher.send("MONITOR")
+        seen = [watcher.value()]
+        for command in ("SET k 1", "GET k\n\x01", "CONFIG GET port", "SELECT 3", "PING"):
+            other.send(command)
+            other.value()
+        for _ in range(4):
+            line = watcher.value()
+            seen.append(line[line.index(b"[") + 1 : line.index(b" ", line.index(b"["))] + line[line.index(b"]") :])
+        for link in (watcher, other):
+            link.close()
+        return seen
+
+    for _ in range(4):
+        assert watch(two_loops.port) == watch(redis_port)
