@@ -278,7 +278,8 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
-  env_ = {db_.get(), this, &table_, &locks_, offload_.get(), &cursors_, &stats_, &pubsub_, &observers_, engine_settings_.databases};
+  env_ = {db_.get(), this,    &table_,  &locks_,     offload_.get(),
+          &cursors_, &stats_, &pubsub_, &observers_, engine_settings_.databases};
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");

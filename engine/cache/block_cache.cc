@@ -11,6 +11,8 @@
 // wrong block.
 #include "cache/block_cache.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -33,7 +35,7 @@ constexpr std::size_t kSlots = 7;
 constexpr std::size_t kBlocksPerBucket = 4;  // on average, before the table grows: Poisson(4) overflows 5 % of the buckets
 constexpr std::size_t kMinBuckets = 16;
 constexpr std::size_t kFirstBytes = 192;     // of a block, loaded ahead: a page's header, tags and offsets
-constexpr std::size_t kAllocatorBytes = 16;  // of malloc, per allocation
+constexpr std::size_t kAllocatorBytes = 16;  // of malloc, per allocation, beside what it rounds up
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
 std::uint64_t hash_of(BlockKey key) {
@@ -77,7 +79,7 @@ struct TailAllocator {
   T* allocate(std::size_t n) {
     auto* memory = static_cast<char*>(::operator new(n * sizeof(T) + tail_bytes));
     *tail = memory + n * sizeof(T);
-    *total_bytes = n * sizeof(T) + tail_bytes + kAllocatorBytes;
+    *total_bytes = ::malloc_usable_size(memory) + kAllocatorBytes;
     return reinterpret_cast<T*>(memory);
   }
   void deallocate(T* p, std::size_t) { ::operator delete(p); }

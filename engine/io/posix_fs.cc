@@ -262,7 +262,8 @@ class PosixFileSystem final : public FileSystem {
     const int error = errno;
     struct stat info {};
     if (error == EEXIST && ::stat(dir.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return Status::ok();
-    if (error == ENOENT) return Status::not_found("create directory " + dir + ": the directory that it is to lie in does not exist");
+    if (error == ENOENT)
+      return Status::not_found("create directory " + dir + ": the directory that it is to lie in does not exist");
     return errno_status("create directory", dir, error);
   }
 

@@ -45,8 +45,8 @@ class Policy {
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
-  /// What TreeShape::levels should be from now on: whoever changes the shape stores it, with that change or the next. Only Garnering
-  /// has a persisted number of levels; the others leave none behind, so that it begins anew after them.
+  /// What TreeShape::levels should be from now on: whoever changes the shape stores it, with that change or the next. Only
+  /// Garnering has a persisted number of levels; the others leave none behind, so that it begins anew after them.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
   /// What TreeShape::flushes should be from now on, asked after a plan is done; only static stacks ever set it back.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }

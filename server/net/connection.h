@@ -82,11 +82,11 @@ class Connection final : public Client {
   std::int64_t stranger_since_ms = 0;
   std::size_t slot = 0;  ///< place in the loop's list of connections
 
-  bool readable = false;  ///< the socket may have something: the last receive was not kBlocked
-  bool writable = true;   ///< the last send was not kBlocked
-  bool peer_ended = false;  ///< epoll has told that the peer sends no more; it will not tell again
+  bool readable = false;      ///< the socket may have something: the last receive was not kBlocked
+  bool writable = true;       ///< the last send was not kBlocked
+  bool peer_ended = false;    ///< epoll has told that the peer sends no more; it will not tell again
   bool end_of_input = false;  ///< and all that it sent has been read
-  bool queued = false;  ///< is in the loop's list of connections with something to do
+  bool queued = false;        ///< is in the loop's list of connections with something to do
   bool in_gated_list = false;
   bool resumed = false;  ///< its waiting command is to be handed in again
   bool counted_stranger = false;

@@ -21,8 +21,8 @@ struct NetSettings {
   std::uint64_t output_buffer_soft_bytes = std::uint64_t{64} << 20;   ///< for output_buffer_soft_ms; 0 = off
   std::int64_t output_buffer_soft_ms = 60'000;
   std::uint64_t memory_budget = 0;  ///< of the whole server; one client's output may have half of it; 0 = no limit
-  bool password_required = false;  ///< new connections are strangers
-  bool protected_mode = true;      ///< without a password only loopback may connect
+  bool password_required = false;   ///< new connections are strangers
+  bool protected_mode = true;       ///< without a password only loopback may connect
   int tcp_backlog = 511;
 };
 

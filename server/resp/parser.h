@@ -121,7 +121,7 @@ class RequestParser {
   std::size_t big_length_ = 0, big_received_ = 0;  ///< announced, and received of it whether kept or not
   std::size_t big_held_ = 0;                       ///< of all complete ones in shared_
   bool refused_ = false;                           ///< the command's big bulks are not kept
-  std::size_t big_done_ = 0, big_largest_ = 0;  ///< of its big bulks that are complete: their sum, the largest
+  std::size_t big_done_ = 0, big_largest_ = 0;     ///< of its big bulks that are complete: their sum, the largest
 
   std::vector<Bytes> args_;
   std::vector<SharedArg> shared_;

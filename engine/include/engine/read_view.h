@@ -104,8 +104,8 @@ class ReadView {
 
   /// The current entry of `key`: ok and `found` filled in, kNotFound (absent, deleted or expired), kNotResident (only with
   /// ReadMode::kResident; misses added), kOutOfMemory (the memory budget has no room for what it needs), kRevoked, kCorruption,
-  /// kIoError. With kNotFound, found->seq is that of the newest version that was met, a tombstone most often, and is left alone if
-  /// none was met. Safe from the view's thread only.
+  /// kIoError. With kNotFound, found->seq is that of the newest version that was met, a tombstone most often, and is left alone
+  /// if none was met. Safe from the view's thread only.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
   /// Starts the loads that get() will need: stages 0 to kPrefetchStages - 1 in turn, each over a whole span of keys, so that

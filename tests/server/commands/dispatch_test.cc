@@ -26,8 +26,13 @@ constexpr CommandSpec kProbes[] = {
 };
 
 std::span<const std::span<const CommandSpec>> families() {
-  static const std::array all = {string_commands(), counter_commands(), key_commands(), scan_commands(),
-                                 database_commands(), extension_commands(), std::span<const CommandSpec>(kProbes)};
+  static const std::array all = {string_commands(),
+                                 counter_commands(),
+                                 key_commands(),
+                                 scan_commands(),
+                                 database_commands(),
+                                 extension_commands(),
+                                 std::span<const CommandSpec>(kProbes)};
   return all;
 }
 
