@@ -580,6 +580,12 @@ def parsed(reply, at=0):
 REVIEWED_INFO = {
     (b"wait", "flags"): "noscript in 7.0, not in 7.2",
     (b"client", "categories"): "the container's own, which nobody can run, has that of its subcommands here",
+    (b"monitor", "flags"): "no_multi: refused when it is queued, where Redis lets EXEC answer with the error",
+    **{
+        (name, field): "a shard channel is no key here: Redis lists it as one, marked not_key, so that a cluster can route by it"
+        for name in (b"ssubscribe", b"sunsubscribe", b"spublish")
+        for field in ("positions", "keys")
+    },
 }
 
 

@@ -9,6 +9,7 @@
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ SKIPPED = {".git", "build", "data", ".venv", "__pycache__", ".cache"}
 
 def project_files(root):
     """Files that are, or would be, under version control."""
-    if (root / ".git").exists():
+    if (root / ".git").exists() and shutil.which("git") is not None:
         done = subprocess.run(
             ["git", "-c", "safe.directory=*", "-C", str(root), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True, check=False
         )
