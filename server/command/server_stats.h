@@ -103,7 +103,7 @@ struct TotalCounts {
 /// What one dispatcher counts. Written by its loop thread only.
 class DispatchCounters {
  public:
-  explicit DispatchCounters(std::size_t commands) : commands_(std::make_unique<PerCommand[]>(commands)), size_(commands) {}
+  explicit DispatchCounters(std::size_t commands) : commands_(std::make_unique<PerCommand[]>(commands)) {}
 
   void call(std::size_t command, std::uint64_t nanos) {
     PerCommand& counters = commands_[command];
@@ -124,7 +124,6 @@ class DispatchCounters {
     Counter rejected, failed;
   };
   std::unique_ptr<PerCommand[]> commands_;
-  std::size_t size_;
 };
 
 /// All counters of a server. Thread-safe.
