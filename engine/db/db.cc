@@ -148,20 +148,6 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
   return Status::ok();
 }
 
-Status Db::set_fsync(FsyncMode mode) {
-  impl_->log_->set_fsync(mode);
-  return Status::ok();
-}
-
-Status Db::set_memory_budget(std::uint64_t bytes) {
-  Settings changed = impl_->settings_;
-  changed.memory_budget = bytes;
-  TRY(validate(changed));
-  impl_->memory_budget_ = bytes;
-  impl_->update_pressure();
-  return Status::ok();
-}
-
 void Db::pause_compactions() { impl_->compactions_paused_ += 1; }
 void Db::resume_compactions() {
   impl_->compactions_paused_ -= 1;

@@ -119,8 +119,6 @@ class Db {
   /// Everything is checked first: kInvalidArgument names what is wrong, and then nothing has changed. What cannot change while
   /// running is checked, too, but not taken over.
   Status reconfigure(const Settings& settings);
-  Status set_fsync(FsyncMode mode);
-  Status set_memory_budget(std::uint64_t bytes);
   /// Stops compactions (flushes go on); nests.
   void pause_compactions();
   void resume_compactions();
