@@ -4,27 +4,6 @@
 
 namespace ebbtide {
 
-Status LargeValueFile::find(std::uint64_t end, LargeValueRef* ref) const {
-  const BlockPlace place{path, number, end};
-  if (end < kBlockTrailerBytes || end > data_bytes || end % unit != 0) return place.corruption("no large value can end here");
-  char trailer[kBlockTrailerBytes];
-  TRY(file->read(end - kBlockTrailerBytes, kBlockTrailerBytes, trailer));
-  const std::uint64_t index_block = padded_block_bytes(load_fixed<std::uint32_t>(trailer), unit);
-  if (index_block > end) return place.corruption("index of a large value is longer than the file");
-  ref->stored_bytes = index_block;
-  ref->offset = end - index_block;
-  std::string block(index_block, '\0');
-  TRY(file->read(ref->offset, block.size(), block.data()));
-  TRY_ASSIGN(checked, check_block(block, BlockKind::kLargeIndex, BlockPlace{path, number, ref->offset}));
-  Bytes payload = checked.payload;
-  if (!get_u64(&payload, &ref->length)) return place.corruption("index of a large value is too short");
-  std::uint32_t bytes = 0;
-  while (get_u32(&payload, &bytes)) ref->stored_bytes += padded_block_bytes(bytes, unit);
-  if (ref->stored_bytes > end) return place.corruption("large value is longer than the file");
-  ref->offset = end - ref->stored_bytes;
-  return Status::ok();
-}
-
 Status LargeValueFile::read_index(const LargeValueRef& ref, std::string* block, Bytes* payload) const {
   const BlockPlace extent{path, number, ref.offset};
   const std::uint64_t index_block = padded_block_bytes(large_index_bytes(ref.length), unit);

@@ -31,8 +31,6 @@ struct LargeValueFile {
   std::uint32_t unit = kSmallUnit;
   std::uint64_t data_bytes = 0;
 
-  /// Fills `ref` (but for its table) from the place where its extent ends.
-  Status find(std::uint64_t end, LargeValueRef* ref) const;
   /// Each chunk in order, checked but not decoded; the views last for the call.
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
   /// The value.

@@ -194,29 +194,18 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const Page
 }
 
 Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page, ReadCounters* counters) const {
-  if ((page & kLargeMiss) != 0) {
-    LargeValueRef ref;
-    TRY(impl_->large_file().find(std::uint64_t{page & ~kLargeMiss} * kSmallUnit, &ref));
-    ref.table = this;
-    TRY_ASSIGN(value, read_large(ref));
-    return std::shared_ptr<const void>(std::move(value));
-  }
   if (page >= impl_->pages.size()) return Status::invalid_argument(impl_->data_path + ": has no page " + std::to_string(page));
   TRY_ASSIGN(block, impl_->load_page(impl_->pages[page], true, counters));
   return std::shared_ptr<const void>(std::move(block));
 }
 
 std::shared_ptr<const void> TableReader::fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const {
-  if ((page & kLargeMiss) != 0 || page >= impl_->pages.size()) return nullptr;
+  if (page >= impl_->pages.size()) return nullptr;
   auto block = impl_->load_page(impl_->pages[page], false, counters);
   return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
 }
 
 // --- large values
-
-std::uint32_t TableReader::large_page(const LargeValueRef& ref) {
-  return kLargeMiss | static_cast<std::uint32_t>((ref.offset + ref.stored_bytes) / kSmallUnit);
-}
 
 std::shared_ptr<const std::string> TableReader::large_if_resident(const LargeValueRef& ref) const {
   MutexLock lock(impl_->mutex);

@@ -72,7 +72,7 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long
   /// as it (or as long as *pin, which is set when the page had to be read); entry->key is the caller's key. With `misses` set
   /// never reads: kNotResident after adding what it lacks. kError: *status says why. A large value is never read here:
-  /// entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds the miss {this, large_page(ref)}.
+  /// entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds a miss that says where it lies.
   /// `known`: null, or what prefetch() left under the same guard.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
              ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
@@ -88,9 +88,6 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
   /// The bytes of a large value of this table. Shared with whoever else holds them now, else read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
-  /// What a PageMiss says to ask for a large value; fetch_page() then reads it, and large_if_resident() finds it as long as the
-  /// pin lasts.
-  [[nodiscard]] static std::uint32_t large_page(const LargeValueRef& ref);
   /// The value if somebody holds it, else null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
   /// Each chunk of a large value as it is stored, its checksum verified, for copying it to another table.

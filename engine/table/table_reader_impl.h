@@ -43,9 +43,6 @@ static_assert(sizeof(TileInfo) == 8);
   return (mask >> number & 1) != 0;
 }
 
-/// Marks PageMiss::page as a large value: the end of its extent in units of kSmallUnit.
-inline constexpr std::uint32_t kLargeMiss = 0x80000000u;
-
 struct TableReaderImpl {
   // --- constant after open
   TableReaderOptions options;

@@ -365,11 +365,11 @@ TEST_CASE("a lookup that may not read says which pages it lacks", "[table][resid
       REQUIRE(same_fields(entry, o.view()));
       if (!entry.is_large()) continue;
       REQUIRE(table->large_if_resident(entry.large) == nullptr);
-      auto value = table->fetch_page(TableReader::large_page(entry.large), nullptr);
+      auto value = table->read_large(entry.large);
       INFO(value.status().to_string());
       REQUIRE(value.is_ok());
       REQUIRE(*table->large_if_resident(entry.large) == o.value);
-      *value = nullptr;
+      value.value() = nullptr;
       REQUIRE(table->large_if_resident(entry.large) == nullptr);
     }
   }
