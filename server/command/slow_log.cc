@@ -13,7 +13,7 @@ void SlowLog::configure(std::uint64_t micros, std::uint64_t entries) {
 
 void SlowLog::add(const Args& args, std::uint64_t nanos, std::int64_t unix_seconds, const std::string& address,
                   const std::string& name) {
-  Entry entry{.unix_seconds = unix_seconds, .micros = nanos / 1000, .address = address, .name = name};
+  Entry entry{.unix_seconds = unix_seconds, .micros = nanos / 1000, .arguments = {}, .address = address, .name = name};
   const std::size_t shown = std::min(args.size(), kMaxArguments);
   for (std::size_t i = 0; i < shown; ++i) {
     if (i + 1 == shown && shown < args.size()) {
