@@ -1,0 +1,137 @@
+// Records: secondary range deletes, that is, deletes of every key whose current entry has its delete key D in [lo, hi).
+//
+// A record names no sort key. It stays beside the entries that it covers until merges and page drops have taken all of them, and
+// until then every reader that finds an entry asks here whether it is covered:
+//
+//   1. First the newest version of a key that the reader may see is found, then that one is tested. A covered version means that
+//      the key is absent; the search never goes on to an older version, or the delete would bring it back.
+//   2. A record covers a version v if lo <= v.D < hi and v.seq < record.seq; a reader at view_seq knows records up to view_seq.
+//   3. An entry without a stamp (D = kNoStamp) is covered by nothing: no record reaches past kDeleteKeyEnd. Nor is a tombstone,
+//      whose delete key is its birth: callers ask for values and headers only.
+//
+// RecordSet answers by a segment tree over the endpoints: a record lies in O(log n) nodes, a question meets the O(log n) nodes
+// above one leaf. Cutting the records into fragments that list all their covers, as range tombstones are, would take O(n^2)
+// memory for n records that overlap pairwise; deletes by a sliding window are just that.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <engine/types.h>
+#include "base/mutex.h"
+
+namespace ebbtide {
+
+/// The end of all delete keys: the `hi` of a record without an upper end.
+inline constexpr DeleteKey kDeleteKeyEnd = kMaxDeleteKey + 1;
+
+/// Deletes every key whose current entry, at `seq`, has lo <= D < hi.
+struct Record {
+  DeleteKey lo = 0;
+  DeleteKey hi = 0;  ///< exclusive; lo < hi <= kDeleteKeyEnd
+  SeqNum seq = 0;
+  Millis birth = 0;  ///< engine time of the delete, or of an older one that it took over
+
+  [[nodiscard]] bool has(DeleteKey d) const { return lo <= d && d < hi; }
+  [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
+    return has(d) && entry_seq < seq && seq <= view_seq;
+  }
+  bool operator==(const Record&) const = default;
+};
+
+/// Immutable; safe from any thread.
+class RecordSet {
+ public:
+  struct Cover {
+    SeqNum seq = 0;
+    Millis birth = 0;
+    Millis oldest_birth = 0;  ///< of all in the same list that are at least as new
+  };
+
+  RecordSet() = default;
+  explicit RecordSet(std::span<const Record> records);
+
+  [[nodiscard]] bool empty() const { return records_.empty(); }
+  [[nodiscard]] std::size_t size() const { return records_.size(); }
+  /// By seq, ascending.
+  [[nodiscard]] const std::vector<Record>& records() const { return records_; }
+  [[nodiscard]] std::size_t memory_bytes() const;
+
+  /// Whether a version (d, entry_seq) is deleted for a reader at view_seq. O(log^2 n), O(log n) if the view is newer than all
+  /// records.
+  [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
+    return !records_.empty() && newest_cover(d, view_seq) > entry_seq;
+  }
+  /// Seq of the newest record up to view_seq that has d in its range; 0 = none.
+  [[nodiscard]] SeqNum newest_cover(DeleteKey d, SeqNum view_seq) const;
+  /// Seq of the oldest record above entry_seq that has d in its range; 0 = none.
+  [[nodiscard]] SeqNum oldest_cover_above(DeleteKey d, SeqNum entry_seq) const;
+  /// The oldest birth of the records with a seq in (above, up_to] that have d in their range; 0 = none.
+  [[nodiscard]] Millis oldest_birth(DeleteKey d, SeqNum above, SeqNum up_to) const;
+
+  /// Whether every version with min <= D <= max and seq <= max_seq is deleted for every reader from view_seq on. For whole pages
+  /// and files, judged by their fences. O(log^2 n) for each border of a record between min and max.
+  [[nodiscard]] bool covers_all(DeleteKey min, DeleteKey max, SeqNum max_seq, SeqNum view_seq) const;
+  /// Whether some version with min <= D <= max and seq >= min_seq might be covered by a record above applied_seq: O(n).
+  [[nodiscard]] bool may_cover(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const {
+    return oldest_birth_over(min, max, min_seq, applied_seq) != 0;
+  }
+  /// The oldest birth of the records that might; 0 = none. A record without a birth counts as born at 1.
+  [[nodiscard]] Millis oldest_birth_over(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const;
+
+ private:
+  /// Calls `visit` with the covers, newest first, of each node above d's leaf that has any.
+  template <typename Visit>
+  void visit_nodes(DeleteKey d, Visit visit) const;
+
+  std::vector<Record> records_;
+  std::vector<DeleteKey> borders_;       // sorted endpoints; leaf i is [borders_[i], borders_[i + 1])
+  std::vector<std::uint32_t> first_of_;  // by node: where its covers begin in covers_; one more at the end
+  std::vector<Cover> covers_;
+};
+
+using SharedRecords = std::shared_ptr<const RecordSet>;
+
+/// The one set without records: never null where a set is asked for.
+const SharedRecords& no_records();
+
+/// What is left of `records` when those are merged that a newer one subsumes ([lo, hi) within its own) and that no view tells
+/// apart from it: no seq of `view_seqs` (ascending) lies in [older.seq, newer.seq), and newer.seq <= visible_seq. The older birth
+/// passes on. By seq, ascending.
+std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq);
+
+/// The records of a memtable: they arrive one by one. The newest few lie unsorted in a tail that readers scan; a full tail
+/// becomes a set of all. The tail grows with the set, so that n insertions cost O(n log^2 n) together. Sets that readers may
+/// still be in stay until the log goes.
+/// Thread-safe; readers take no lock.
+class RecordLog {
+ public:
+  RecordLog();
+  ~RecordLog();
+  RecordLog(const RecordLog&) = delete;
+  RecordLog& operator=(const RecordLog&) = delete;
+
+  /// Every read that begins after the return sees it.
+  void insert(const Record& record);
+  /// As RecordSet. One load while there are none.
+  [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const;
+  /// All of them as of now; never null.
+  [[nodiscard]] SharedRecords snapshot() const;
+
+  [[nodiscard]] bool empty() const { return state_.load(std::memory_order_acquire) == nullptr; }
+  [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  struct State;
+  std::atomic<const State*> state_{nullptr};  ///< null = empty
+  std::atomic<std::size_t> size_{0}, memory_bytes_{0};
+  Mutex mutex_;                                                    // writers
+  std::vector<std::unique_ptr<State>> states_ GUARDED_BY(mutex_);  // every one ever published, the current one last
+};
+
+}  // namespace ebbtide
