@@ -56,6 +56,7 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     if (plan.empty()) {
       TreeShape shape = tables->version->shape(settings_.memtable_size, settings.file_size, settings.delete_deadline, now,
                                                [](FileNum) { return false; });
+      shape.purge_before = tree->purge_before.load(std::memory_order_relaxed);
       plan = tree->jobs.next(*policy, {now, settings.file_choice}, std::move(shape));
     }
     if (plan.empty()) return std::nullopt;

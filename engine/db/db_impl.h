@@ -56,6 +56,8 @@ struct Tree {
   StampMode stamp = StampMode::kWriteTime;
   std::atomic<const TreeView*> view{nullptr};
   std::atomic<bool> dropped{false};  ///< running jobs give up, nothing is installed any more
+  /// Obligations born by then are overdue, with a deadline or without one: somebody asked for them to be met now. Only grows.
+  std::atomic<Millis> purge_before{0};
 
   // guarded by commit_mutex_
   MemTable* active = nullptr;
