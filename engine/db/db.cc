@@ -106,6 +106,7 @@ bool Db::fetch(MissSet* misses, std::function<void()> done) {
 Status Db::flush(DatabaseId database) { return impl_->flush(database); }
 Status Db::compact(DatabaseId database, const KeyRange& range) { return impl_->compact(database, range); }
 Result<VerifyReport> Db::verify(DatabaseId database) { return impl_->verify(database); }
+Result<CheckpointReport> Db::checkpoint(const std::string& target) { return impl_->checkpoint(target); }
 
 Result<std::uint64_t> Db::count(DatabaseId database, const KeyRange& range) {
   IteratorOptions options;

@@ -4,6 +4,7 @@
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
+//   checkpoint.cc  a copy that opens, made while running
 //
 // Locks, in the order they may nest:
 //   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
@@ -173,6 +174,9 @@ struct DbImpl {
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   // checker.cc
   Result<VerifyReport> verify(DatabaseId database);
+  // checkpoint.cc
+  class Checkpoint;
+  Result<CheckpointReport> checkpoint(const std::string& target);
 
   // --- helpers, by file
   // commit.cc

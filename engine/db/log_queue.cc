@@ -39,7 +39,7 @@ Status LogQueue::start(std::vector<Segment> recovered, SeqNum last_seq) {
   MutexLock lock(mutex_);
   writer_ = std::move(writer);
   for (Segment& s : recovered) segments_.push_back(s);
-  segments_.push_back({writer_->file(), last_seq, 0});
+  segments_.push_back({writer_->file(), last_seq, writer_->size()});
   logged_seq_ = last_seq;
   synced_seq_ = last_seq;
   last_sync_ns_ = options_.clock->mono_ns();
@@ -199,7 +199,7 @@ void LogQueue::switch_segment() {
     return;
   }
   writer_ = std::move(fresh).value();
-  segments_.push_back({writer_->file(), logged_seq(), 0});
+  segments_.push_back({writer_->file(), logged_seq(), writer_->size()});
 }
 
 bool LogQueue::wants_group_sync() const {
@@ -363,7 +363,7 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     full_groups_.clear();
     has_pending_.store(false, std::memory_order_relaxed);
     sync_wanted_ = 0;
-    segments_.push_back({writer_->file(), last_seq, 0});
+    segments_.push_back({writer_->file(), last_seq, writer_->size()});
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
     bad_ = Status::ok();
@@ -389,6 +389,11 @@ FileNum LogQueue::oldest_needed(SeqNum seq) const {
     if (s.last_seq >= seq || &s == &segments_.back()) return s.file;
   }
   return kNoFile;
+}
+
+std::vector<LogQueue::Segment> LogQueue::segments() const {
+  MutexLock lock(mutex_);
+  return {segments_.begin(), segments_.end()};
 }
 
 std::uint64_t LogQueue::live_bytes() const {

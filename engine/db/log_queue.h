@@ -46,8 +46,8 @@ class LogQueue {
   /// A segment that is no longer written to, or the one that is.
   struct Segment {
     FileNum file = kNoFile;
-    SeqNum last_seq = 0;  ///< of its last operation, as far as written
-    std::uint64_t bytes = 0;
+    SeqNum last_seq = 0;      ///< of its last operation, as far as written
+    std::uint64_t bytes = 0;  ///< header included
   };
 
   explicit LogQueue(LogQueueOptions options);
@@ -91,6 +91,8 @@ class LogQueue {
   std::vector<FileNum> take_segments_below(FileNum oldest);
   /// The file of the oldest segment that holds an operation of `seq` or later.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
+  /// Those that are needed, oldest first, the last one being written. What each has up to `bytes` is whole records.
+  [[nodiscard]] std::vector<Segment> segments() const;
   [[nodiscard]] std::uint64_t live_bytes() const;
   [[nodiscard]] std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }

@@ -136,7 +136,8 @@ Status DbImpl::open_manifest() {
       FileKind kind{};
       FileNum file = kNoFile;
       if (parse_file_name(name, &kind, &file) && (kind == FileKind::kData || kind == FileKind::kLog)) {
-        return Status::corruption(settings_.dir + ": has " + name + " but no CURRENT; the manifest is lost");
+        return Status::corruption(settings_.dir + ": has " + name +
+                                  " but no CURRENT: the manifest is lost, or this is a checkpoint that was not finished");
       }
     }
     versions = VersionSet::create(fs_, settings_.dir);

@@ -54,14 +54,18 @@ struct VersionSet::Impl {
   }
   [[nodiscard]] bool outgrown() const { return manifest_bytes > kRollBytes && manifest_bytes > kRollFactor * snapshot_bytes; }
 
-  Status roll() {
-    const FileNum file = next_file.fetch_add(1);
+  std::string snapshot_record() {
     state.next_file = std::max(state.next_file, next_file.load());
     state.next_tree = std::max(state.next_tree, next_tree.load());
-    std::string payload;
-    snapshot(state).encode(&payload);
+    std::string record;
+    snapshot(state).encode(&record);
+    return record;
+  }
+
+  Status roll() {
+    const FileNum file = next_file.fetch_add(1);
     writer.reset();
-    auto created = ManifestWriter::create(fs, dir, file, payload);
+    auto created = ManifestWriter::create(fs, dir, file, snapshot_record());
     if (!created.is_ok()) {
       leftovers.push_back(file);  // in case it could not be unlinked
       return bad = created.status().with_context("new manifest");
@@ -176,6 +180,7 @@ Status VersionSet::commit(VersionEdit edit) {
 }
 
 Status VersionSet::roll() { return impl_->roll(); }
+std::string VersionSet::snapshot_record() { return impl_->snapshot_record(); }
 
 const std::map<TreeId, VersionPtr>& VersionSet::trees() const { return impl_->state.trees; }
 VersionPtr VersionSet::tree(TreeId id) const {

@@ -41,6 +41,9 @@ class VersionSet {
   /// bad.
   Status roll();
 
+  /// The whole state as the first record of a manifest: what ManifestWriter::create takes.
+  [[nodiscard]] std::string snapshot_record();
+
   [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
   [[nodiscard]] VersionPtr tree(TreeId id) const;  ///< null if there is none
   [[nodiscard]] const std::map<DatabaseId, TreeId>& databases() const;

@@ -108,6 +108,12 @@ class Db {
   Status compact(DatabaseId database, const KeyRange& range);
   /// Reads every block of a database and checks checksums, order and bounds.
   Result<VerifyReport> verify(DatabaseId database);
+  /// A directory that opens as this database was at one moment between call and return, with everything that was visible at the
+  /// call. Files are hard links where the file system can, so it takes no time and no space at first: only what the database has
+  /// let go of since then costs. Deadlines of deletes do not reach it. `target` is new or empty, outside the data directory, and
+  /// on a path in the same form (both absolute, or both relative). kInvalidArgument: it lies inside. kExists: it is not empty.
+  /// After any error it does not open, and what was made of it is gone, if that works.
+  Result<CheckpointReport> checkpoint(const std::string& target);
   /// Number of keys in a range, by walking it.
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
   /// An estimate of that from what is in memory: no I/O, time in the number of tables and the size of the memtables.

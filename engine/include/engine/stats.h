@@ -62,4 +62,13 @@ struct VerifyReport {
   std::vector<std::string> errors;  ///< each names file and offset
 };
 
+/// What Db::checkpoint made.
+struct CheckpointReport {
+  SeqNum seq = 0;                  ///< every operation up to it is in the checkpoint; some later ones may be
+  Millis time = 0;                 ///< engine time
+  std::uint64_t files = 0;         ///< of tables and log
+  std::uint64_t bytes = 0;         ///< of those files, links included
+  std::uint64_t bytes_copied = 0;  ///< of those that could not be links
+};
+
 }  // namespace ebbtide

@@ -1,0 +1,197 @@
+// A checkpoint: another directory that opens as the database was at one moment, made while it runs.
+//
+//   1. The log is synced past everything visible.
+//   2. Under manifest_mutex_: the manifest's state is taken down as one record, the tables that it names are pinned, and the log
+//   is
+//      brought over: finished segments as links, the one being written as a copy of what it has.
+//   3. The tables follow, as links; where a link cannot be made (another file system), as copies. Nothing waits for that.
+//   4. The directory is synced. Only then does it get a manifest and CURRENT: a checkpoint that was not finished has none, and
+//   does
+//      not open.
+//
+// A link costs no space until the database lets go of the file. Files of tables and finished segments are never written again,
+// and a hole is punched only into a file that has a single name, so links are as good as copies.
+#include <algorithm>
+
+#include "db/db_impl.h"
+#include "io/file_names.h"
+#include "version/manifest.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
+
+/// `path` without "." and empty parts, so that two spellings compare; ".." stays.
+std::string plain_path(Bytes path) {
+  std::string out(path.starts_with('/') ? "/" : "");
+  while (!path.empty()) {
+    const std::size_t slash = std::min(path.find('/'), path.size());
+    const Bytes part = path.substr(0, slash);
+    path.remove_prefix(std::min(slash + 1, path.size()));
+    if (part.empty() || part == ".") continue;
+    if (!out.empty() && out.back() != '/') out += '/';
+    out += part;
+  }
+  return out;
+}
+
+bool lies_within(const std::string& path, const std::string& dir) {
+  return path == dir || (path.starts_with(dir) && (dir.empty() || dir.back() == '/' || path[dir.size()] == '/'));
+}
+
+/// The first `length` bytes of a file as a new one, synced.
+Status copy_file(FileSystem& fs, const std::string& from, const std::string& to, std::uint64_t length) {
+  TRY_ASSIGN(in, fs.open(from));
+  TRY_ASSIGN(out, fs.create(to));
+  std::string buffer(static_cast<std::size_t>(std::min<std::uint64_t>(length, kCopyBytes)), '\0');
+  for (std::uint64_t at = 0; at < length;) {
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - at, buffer.size()));
+    TRY(in->read(at, part, buffer.data()));
+    TRY(out->append(Bytes(buffer).substr(0, part)));
+    at += part;
+  }
+  TRY(out->sync());
+  return out->close();
+}
+
+}  // namespace
+
+/// What a checkpoint goes through. What it has made goes with it, unless it is finished.
+class DbImpl::Checkpoint {
+ public:
+  Checkpoint(DbImpl& db, std::string target) : db_(db), target_(std::move(target)) {}
+  ~Checkpoint() {
+    if (!finished_) clear_away();
+  }
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  Result<CheckpointReport> make() {
+    TRY(begin());
+    report_.seq = db_.visible_seq_.load(std::memory_order_acquire);
+    report_.time = db_.time_.now();
+    TRY(db_.log_->wait_synced(report_.seq));
+    {
+      MutexLock manifest(db_.manifest_mutex_);
+      TRY(take_state());
+      TRY(bring_log());
+    }
+    TRY(bring_tables());
+    TRY(finish());
+    return report_;
+  }
+
+ private:
+  [[nodiscard]] std::string source(const std::string& name) const { return join_path(db_.settings_.dir, name); }
+  [[nodiscard]] std::string place(const std::string& name) const { return join_path(target_, name); }
+
+  Status begin() {
+    if (target_.empty()) return Status::invalid_argument("a checkpoint needs a directory");
+    if (lies_within(plain_path(target_), plain_path(db_.settings_.dir))) {
+      return Status::invalid_argument(target_ + " lies in the data directory " + db_.settings_.dir +
+                                      "; a checkpoint keeps deleted data and must lie outside it");
+    }
+    TRY(db_.fs_.create_dir(target_));
+    auto names = db_.fs_.list(target_);
+    if (!names.is_ok()) return names.status();
+    if (!names->empty()) {
+      made_directory_ = false;
+      return Status::exists(target_ + " is not empty; a checkpoint is made in a new or an empty directory");
+    }
+    return Status::ok();
+  }
+
+  Status take_state() REQUIRES(db_.manifest_mutex_) {
+    TRY(db_.versions_->status());
+    manifest_ = db_.versions_->new_file();
+    record_ = db_.versions_->snapshot_record();
+    MutexLock commit(db_.commit_mutex_);
+    MutexLock state(db_.state_mutex_);
+    for (const auto& [id, tree] : db_.trees_) pin(*tree);
+    for (const TreePtr& tree : db_.dropped_trees_) pin(*tree);
+    return Status::ok();
+  }
+  void pin(const Tree& tree) REQUIRES(db_.state_mutex_) {
+    if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr) pinned_.push_back(tree.view_owner->tables);
+  }
+
+  Status bring_log() REQUIRES(db_.manifest_mutex_) {
+    TRY(db_.log_->status());
+    const std::vector<LogQueue::Segment> segments = db_.log_->segments();
+    for (const LogQueue::Segment& segment : segments) {
+      if (segment.file < db_.versions_->oldest_log()) continue;
+      const std::string name = log_file_name(segment.file);
+      if (segment.file == segments.back().file) {
+        TRY(copy(name, segment.bytes));
+      } else {
+        TRY(bring(name, segment.bytes));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status bring_tables() {
+    for (const auto& tables : pinned_) {
+      for (const Run& run : tables->version->runs) {
+        for (const FileMetaPtr& file : run.files) {
+          if (db_.closing_) return Status::aborted("the database is closing");
+          TRY(bring(data_file_name(file->data_file), file->data_bytes));
+          TRY(bring(metadata_file_name(file->metadata_file), file->metadata_bytes));
+        }
+      }
+    }
+    return Status::ok();
+  }
+
+  Status bring(const std::string& name, std::uint64_t bytes) {
+    const Status linked = db_.fs_.link(source(name), place(name));
+    if (!linked.is_ok()) return copy(name, bytes);
+    note(name, bytes);
+    return Status::ok();
+  }
+  Status copy(const std::string& name, std::uint64_t bytes) {
+    note(name, bytes);
+    report_.bytes_copied += bytes;
+    return copy_file(db_.fs_, source(name), place(name), bytes);
+  }
+  void note(const std::string& name, std::uint64_t bytes) {
+    made_.push_back(name);
+    report_.files += 1;
+    report_.bytes += bytes;
+  }
+
+  Status finish() {
+    made_.push_back(manifest_file_name(manifest_));
+    // Syncs the directory, the names of all other files included.
+    TRY(ManifestWriter::create(db_.fs_, target_, manifest_, record_).status());
+    made_.emplace_back(kCurrentFileName);
+    TRY(write_current(db_.fs_, target_, manifest_));
+    TRY(db_.fs_.sync_dir(parent_path(target_)));
+    finished_ = true;
+    return Status::ok();
+  }
+
+  void clear_away() {
+    std::reverse(made_.begin(), made_.end());  // CURRENT first: what is half gone must not open
+    for (const std::string& name : made_) (void)db_.fs_.unlink(place(name));
+    if (made_directory_) (void)db_.fs_.remove_dir(target_);
+  }
+
+  DbImpl& db_;
+  const std::string target_;
+  FileNum manifest_ = kNoFile;
+  std::string record_;
+  std::vector<std::shared_ptr<const TablesView>> pinned_;
+  std::vector<std::string> made_;
+  bool made_directory_ = true, finished_ = false;
+  CheckpointReport report_;
+};
+
+Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
+  auto report = Checkpoint(*this, target).make();
+  purge_obsolete();  // what went while it was pinned
+  return report;
+}
+
+}  // namespace ebbtide

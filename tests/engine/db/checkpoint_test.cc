@@ -1,0 +1,189 @@
+// A checkpoint opens as the database was, whatever happens to the one it was made of; one that was not finished does not open.
+#include "engine/db/model.h"
+
+using namespace ebbtide;
+
+namespace {
+
+/// The directory `dir` of `h`'s files as a database of its own, writable, beside the one it was made of.
+std::unique_ptr<Db> open_at(Harness& h, const std::string& dir) {
+  Settings settings = h.settings;
+  settings.dir = dir;
+  Components components;
+  components.fs = h.files.get();
+  components.clock = &h.clock;
+  components.background = &h.pool;
+  components.seed = 1;
+  auto opened = Db::open(settings, components);
+  INFO(opened.status().to_string());
+  REQUIRE(opened.is_ok());
+  return std::move(opened).value();
+}
+
+std::string value_of(Db& db, DatabaseId database, Bytes key) {
+  Found found;
+  const ReadView view = db.lease(database);
+  const Status status = view.get({key, hash_key(key)}, &found);
+  return status.is_ok() ? std::string(found.value) : status.to_string();
+}
+
+std::string key_of(int i) { return "key" + std::to_string(100000 + i); }
+std::string value_for(int i, int round) { return std::to_string(round) + std::string(80, static_cast<char>('a' + i % 26)); }
+
+void fill(Harness& h, int round, int keys = 3000) {
+  for (int i = 0; i < keys; ++i) {
+    h.put(static_cast<DatabaseId>(i % 2), key_of(i), value_for(i, round));
+    if (i % 500 == 0) h.settle();
+  }
+}
+
+void check_round(Db& db, int round, int keys = 3000) {
+  for (int i = 0; i < keys; i += 7) REQUIRE(value_of(db, static_cast<DatabaseId>(i % 2), key_of(i)) == value_for(i, round));
+  REQUIRE(*db.count(0, {}) == static_cast<std::uint64_t>(keys / 2));
+  for (const DatabaseId d : {0u, 1u}) {
+    const auto report = db.verify(d);
+    for (const std::string& error : report->errors) FAIL_CHECK(error);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint opens as the database was, and neither writes into the other") {
+  Harness h;
+  h.open();
+  fill(h, 1);
+  h.settle();
+  fill(h, 2);  // tables, memtables and several segments of the log
+  const auto report = h.db->checkpoint("copy");
+  INFO(report.status().to_string());
+  REQUIRE(report.is_ok());
+  CHECK(report->seq == h.db->visible_seq());
+  CHECK(report->bytes_copied < h.settings.wal_segment_size);  // of the segment that is written to; the rest are links
+  CHECK(report->bytes > 4 * report->bytes_copied);
+
+  fill(h, 3);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  REQUIRE(h.db->compact(1, {}).is_ok());
+  h.settle();
+  {
+    auto copy = open_at(h, "copy");
+    check_round(*copy, 2);
+    WriteBatch batch;
+    batch.put(0, "only here", "x");
+    REQUIRE(copy->commit(batch).is_ok());
+    REQUIRE(copy->compact(0, {}).is_ok());
+    h.settle();
+    CHECK(value_of(*copy, 0, "only here") == "x");
+  }
+  check_round(*h.db, 3);
+  h.reopen();
+  check_round(*h.db, 3);
+  auto copy = open_at(h, "copy");
+  CHECK(value_of(*copy, 0, "only here") == "x");
+}
+
+TEST_CASE("a checkpoint has emptied and swapped databases as they were, whatever the manifest knows of it") {
+  Harness h;
+  h.open();
+  fill(h, 1);
+  WriteBatch batch;
+  batch.flush_database(0);
+  batch.swap_databases(1, 2);
+  h.write(batch);
+  h.put(0, "after", "x");
+  REQUIRE(h.db->checkpoint("copy").is_ok());  // before any background work
+  auto copy = open_at(h, "copy");
+  CHECK(*copy->count(0, {}) == 1);
+  CHECK(*copy->count(1, {}) == 0);
+  CHECK(*copy->count(2, {}) == 1500);
+}
+
+TEST_CASE("a checkpoint of a database that nothing was written to opens") {
+  Harness h;
+  h.open();
+  REQUIRE(h.db->checkpoint("copy").is_ok());
+  CHECK(*open_at(h, "copy")->count(0, {}) == 0);
+}
+
+TEST_CASE("a checkpoint is made in a new or an empty directory, outside the data directory") {
+  Harness h;
+  h.open();
+  h.put(0, "a", "1");
+  for (const char* inside : {"data", "data/copy", "./data//copy", "data/./copy/"}) {
+    INFO(inside);
+    CHECK(h.db->checkpoint(inside).status().code() == Code::kInvalidArgument);
+  }
+  CHECK(h.db->checkpoint("").status().code() == Code::kInvalidArgument);
+  REQUIRE(h.db->checkpoint("data2").is_ok());
+  CHECK(h.db->checkpoint("data2").status().code() == Code::kExists);
+  CHECK(*open_at(h, "data2")->count(0, {}) == 1);  // the refusal left it alone
+  REQUIRE(h.files->create_dir("empty").is_ok());
+  CHECK(h.db->checkpoint("empty").is_ok());
+}
+
+TEST_CASE("where links cannot be made, a checkpoint is copies") {
+  Harness h;
+  h.open();
+  fill(h, 1);
+  REQUIRE(h.db->flush(0).is_ok());
+  REQUIRE(h.db->flush(1).is_ok());
+  h.faults->inject({.ops = ops_of(FileOp::kLink), .sticky = true});
+  const auto report = h.db->checkpoint("copy");
+  REQUIRE(report.is_ok());
+  CHECK(report->bytes == report->bytes_copied);
+  h.db.reset();
+  check_round(*open_at(h, "copy"), 1);
+}
+
+TEST_CASE("power loss at any operation of a checkpoint: the database is whole, and so is the checkpoint if it opens") {
+  for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
+    bool finished = false;
+    for (std::uint64_t k = 1; !finished; ++k) {
+      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
+      Harness h;
+      h.open();
+      fill(h, 1, 1200);
+      h.settle();
+      REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+      std::unique_ptr<MemoryFileSystem> left;
+      bool armed = true;
+      h.faults->before_nth(k, kMutatingOps, [&] {
+        if (armed) left = h.files->crash_clone(k, mode);
+      });
+      REQUIRE(h.db->checkpoint("copy").is_ok());
+      armed = false;
+      finished = left == nullptr;
+      if (finished) left = h.files->crash_clone(k, mode);
+      h.abandon(std::move(left));
+      const bool complete = h.files->exists("copy/CURRENT");
+      if (complete) check_round(*open_at(h, "copy"), 1, 1200);
+      CHECK((!finished || complete));
+      h.open();
+      check_round(*h.db, 1, 1200);
+    }
+  }
+}
+
+TEST_CASE("a checkpoint that met an error leaves nothing behind, and the database goes on") {
+  for (std::uint64_t n = 1;; ++n) {
+    INFO("error at operation " << n);
+    Harness h;
+    h.open();
+    fill(h, 1, 1200);
+    h.settle();
+    REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+    h.faults->inject({.nth = n});
+    const auto report = h.db->checkpoint("copy");
+    const bool met = h.faults->failures() > 0;
+    h.faults->clear_faults();
+    if (!report.is_ok()) {
+      CHECK(h.files->list("copy").status().is_not_found());
+      REQUIRE(h.db->checkpoint("copy").is_ok());
+    }
+    h.put(0, "more", "x");
+    CHECK(value_of(*h.db, 0, "more") == "x");
+    h.db.reset();
+    CHECK(*open_at(h, "copy")->count(1, {}) == 600);
+    if (!met) break;
+  }
+}
