@@ -171,4 +171,11 @@ Status validate(const Config& config) {
   return Status::ok();
 }
 
+std::string backup_directory(const Config& config) {
+  if (config.backup_dir != "auto") return config.backup_dir;
+  std::string dir = config.engine.dir;
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();
+  return dir + "-backups";
+}
+
 }  // namespace ebbtide

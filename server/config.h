@@ -31,6 +31,8 @@ struct Config {
   std::string password;
   bool protected_mode = true;
   bool core_dumps = false;
+  std::string backup_dir = "auto";
+  std::uint64_t backup_keep = 1;
   // storage and tree; memory_budget 0 = auto until resolved
   Settings engine = default_engine();
   // limits
@@ -56,6 +58,9 @@ struct Config {
 
   static Settings default_engine();
 };
+
+/// Where backups go: what backup_dir says, `auto` resolved.
+std::string backup_directory(const Config& config);
 
 enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuration, kText, kName, kList };
 

@@ -361,6 +361,12 @@ class Table {
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256, "Threads for flushes and merges."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read pages which a command lacks."));
+    add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
+                 "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),
+        "", true);
+    add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
+                    "Finished backups that stay, the newest; older ones go when one is made."),
+        "", true);
     add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
                  "Open the database although the clock is far ahead of where it was; expiries that it passes then fall due."));
   }

@@ -280,6 +280,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
   env_ = {db_.get(), this,    &table_,  &locks_,     offload_.get(),
           &cursors_, &stats_, &pubsub_, &observers_, engine_settings_.databases};
+  backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), start_micros_ / 1'000'000));
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
@@ -324,6 +325,18 @@ void Server::end() {
   }
   db_.reset();
 }
+
+bool Server::begin_save() { return backups_->begin(unix_micros()); }
+
+Status Server::save() {
+  const Config config = config_.get();
+  const auto made = backups_->run(*db_, {config.engine.dir, backup_directory(config), config.backup_keep}, *this);
+  log_->write(made.is_ok() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
+              made.is_ok() ? "backup: " + *made : "backup failed: " + made.status().to_string());
+  return made.status();
+}
+
+SaveState Server::save_state() const { return backups_->state(); }
 
 Status Server::shutdown(const ShutdownRequest&) {
   asio::post(io_, [this] { begin_stop("SHUTDOWN"); });

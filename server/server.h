@@ -21,6 +21,7 @@
 #include <engine/events.h>
 
 #include "admin/admin_server.h"
+#include "checkpoint/backups.h"
 #include "client_memory.h"
 #include "command/context.h"
 #include "command/key_locks.h"
@@ -56,6 +57,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void config_get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const override;
   Status config_set(std::span<const std::pair<Bytes, Bytes>> items) override;
   Status config_rewrite() override;
+  bool begin_save() override;
+  Status save() override;
+  [[nodiscard]] SaveState save_state() const override;
   [[nodiscard]] bool password_required() const override;
   [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
   void count_auth_failure() override;
@@ -132,6 +136,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::unique_ptr<Offload> offload_;
   CommandEnv env_;
   std::unique_ptr<Db> db_;
+  std::unique_ptr<Backups> backups_;
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};
   std::atomic<bool> stopping_{false};

@@ -51,6 +51,14 @@ struct ShutdownRequest {
   bool now = false, force = false;
 };
 
+/// Of SAVE and BGSAVE.
+struct SaveState {
+  std::uint64_t last_unix_seconds = 0;  ///< of the last one that succeeded; of the server's start, if there is none
+  bool last_ok = true;
+  std::int64_t last_took_seconds = -1;     ///< -1: none since the start
+  std::uint64_t running_since_micros = 0;  ///< Unix time; 0: none is under way
+};
+
 /// Which clients CLIENT LIST shows or CLIENT KILL ends. Empty or 0: any.
 struct ClientFilter {
   std::vector<std::uint64_t> ids;
@@ -84,6 +92,13 @@ class ServerControl {
   virtual Status config_set(std::span<const std::pair<Bytes, Bytes>> items) = 0;
   /// The same convention: "ERR The server is running without a config file". From offload threads only: writes a file.
   virtual Status config_rewrite() = 0;
+
+  // --- backups
+  /// Claims the one place for a backup under way; false if it is taken. Whoever gets it calls save().
+  virtual bool begin_save() = 0;
+  /// Makes the backup; what goes wrong is logged, too. From offload threads only: may take long.
+  virtual Status save() = 0;
+  [[nodiscard]] virtual SaveState save_state() const = 0;
 
   // --- secrets
   [[nodiscard]] virtual bool password_required() const = 0;

@@ -1,10 +1,12 @@
 // The server as a whole: CONFIG, TIME, SHUTDOWN.
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
+#include "command/offload.h"
 #include "command/server_stats.h"
 #include "command/table.h"
 #include "commands/families.h"
@@ -55,6 +57,39 @@ Status time(Ctx& ctx) {
   ctx.reply.array(2);
   ctx.reply.bulk(std::to_string(now / kMicros));
   ctx.reply.bulk(std::to_string(now % kMicros));
+  return Status::ok();
+}
+
+constexpr const char* kSaving = "ERR Background save already in progress";
+
+/// A backup whose client does not wait for it.
+class BackgroundSave final : public OffloadWork {
+ public:
+  explicit BackgroundSave(ServerControl& control) : control_(control) {}
+  void run() override { (void)control_.save(); }
+
+ private:
+  ServerControl& control_;
+};
+
+Status save(Ctx& ctx) {
+  if (!ctx.env.control->begin_save()) return reply_error(kSaving);
+  TRY(ctx.env.control->save());
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status bgsave(Ctx& ctx) {
+  // SCHEDULE waits for a rewrite of Redis's append-only file, which does not exist here.
+  if (ctx.argc() > 2 || (ctx.argc() == 2 && !ArgCursor(ctx.args, 1).take_word("SCHEDULE"))) return syntax_error();
+  if (!ctx.env.control->begin_save()) return reply_error(kSaving);
+  ctx.env.offload->submit(OffloadClass::kLong, std::make_shared<BackgroundSave>(*ctx.env.control));
+  ctx.reply.simple("Background saving started");
+  return Status::ok();
+}
+
+Status lastsave(Ctx& ctx) {
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.control->save_state().last_unix_seconds));
   return Status::ok();
 }
 
@@ -152,6 +187,31 @@ constexpr CommandSpec kServer[] = {
      .since = "2.6.0",
      .complexity = "O(1)",
      .summary = "Returns the server time.",
+     .group = Group::kServer},
+    {.name = "save",
+     .arity = exactly(1),
+     .flags = kAdmin | kNoScript | kNoMulti | kOffload | kLong | kNeverInline,
+     .run = save,
+     .since = "1.0.0",
+     .complexity = "O(N) where N is the number of files; O(data) where backups lie on another file system",
+     .summary = "Makes a backup of all databases and waits for it.",
+     .group = Group::kServer},
+    {.name = "bgsave",
+     .arity = at_least(1),
+     .flags = kAdmin | kNoScript,
+     .run = bgsave,
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .summary = "Makes a backup of all databases in the background.",
+     .group = Group::kServer,
+     .arguments = kBgsaveArguments},
+    {.name = "lastsave",
+     .arity = exactly(1),
+     .flags = kLoading | kStale | kFast,
+     .run = lastsave,
+     .since = "1.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns the Unix timestamp of the last successful backup.",
      .group = Group::kServer},
     {.name = "shutdown",
      .arity = at_least(1),

@@ -59,6 +59,9 @@ constexpr ArgDoc kCommandListArguments[] = {
      .flags = ArgDoc::kOptional,
      .arguments = kCommandListArgumentsFilterby},
 };
+constexpr ArgDoc kBgsaveArguments[] = {
+    {.name = "schedule", .type = Type::kPureToken, .token = "SCHEDULE", .flags = ArgDoc::kOptional, .since = "3.2.2"},
+};
 constexpr ArgDoc kShutdownArgumentsNosaveSave[] = {
     {.name = "nosave", .type = Type::kPureToken, .token = "NOSAVE"},
     {.name = "save", .type = Type::kPureToken, .token = "SAVE"},

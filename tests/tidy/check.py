@@ -157,6 +157,7 @@ EXCEPTIONS = {
     ("server/server.", "randomness"): "the real form of ServerControl: where commands get their seeds from",
     ("server/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
     ("server/config.", "files"): "reads the YAML, which lies apart from any data directory",
+    ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
     ("server/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
 

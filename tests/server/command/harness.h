@@ -60,6 +60,13 @@ class FakeControl final : public ServerControl {
     return Status::ok();
   }
   Status config_rewrite() override { return Status::invalid_argument("ERR The server is running without a config file"); }
+  bool begin_save() override { return !std::exchange(saving, true); }
+  Status save() override {
+    saving = false;
+    ++saves;
+    return save_result;
+  }
+  SaveState save_state() const override { return {.last_unix_seconds = 1234, .running_since_micros = saving ? 1u : 0u}; }
   bool password_required() const override { return !password.empty(); }
   bool check_password(Bytes user, Bytes given) const override {
     return user == "default" && (password.empty() || password == given);
@@ -79,6 +86,9 @@ class FakeControl final : public ServerControl {
   std::map<std::string, std::string> config{{"maxmemory", "0"}, {"appendfsync", "everysec"}};
   std::string password;
   int auth_failures = 0;
+  bool saving = false;
+  int saves = 0;
+  Status save_result;
   bool shutdown_asked = false, refuse_shutdown = false;
   ShutdownRequest last_shutdown;
   std::function<std::string(const ClientFilter&)> list_clients;

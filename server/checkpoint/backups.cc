@@ -1,0 +1,124 @@
+#include "checkpoint/backups.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+namespace ebbtide {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMicros = 1'000'000;
+
+bool finished(const fs::path& backup) {
+  std::error_code error;
+  return fs::exists(backup / "CURRENT", error);
+}
+
+/// The directories in `dir` that have a backup's name, oldest first.
+std::vector<fs::path> backups_in(const std::string& dir) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (auto at = fs::directory_iterator(dir, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+    if (backup_unix_seconds(at->path().filename()) != 0 && at->is_directory(error)) found.push_back(at->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Status remove_old(const std::string& dir, std::uint64_t keep) {
+  std::vector<fs::path> found = backups_in(dir);
+  std::reverse(found.begin(), found.end());
+  std::uint64_t kept = 0;
+  for (const fs::path& backup : found) {
+    if (finished(backup) && kept++ < keep) continue;
+    std::error_code error;
+    fs::remove(backup / "CURRENT", error);  // first: what is half gone must not open
+    fs::remove_all(backup, error);
+    if (error) return Status::io_error("cannot remove the old backup " + backup.string() + ": " + error.message());
+  }
+  return Status::ok();
+}
+
+Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
+  std::error_code error;
+  const fs::path dir = fs::weakly_canonical(settings.dir, error), data = fs::weakly_canonical(settings.data_dir, error);
+  if (std::mismatch(data.begin(), data.end(), dir.begin(), dir.end()).first == data.end()) {
+    return Status::invalid_argument("storage.backup_dir (" + settings.dir + ") lies in the data directory " + settings.data_dir +
+                                    "; backups keep deleted data and must lie outside it");
+  }
+  if (!fs::exists(dir, error)) {
+    fs::create_directories(dir, error);
+    if (!error) fs::permissions(dir, fs::perms::owner_all, error);
+    if (error) return Status::io_error("cannot make " + dir.string() + ": " + error.message());
+  }
+  const std::string path = (dir / backup_name(now)).string();
+  TRY(db.checkpoint(path).status());
+  TRY(remove_old(dir.string(), settings.keep));
+  return path;
+}
+
+}  // namespace
+
+std::string backup_name(std::uint64_t unix_micros) {
+  const auto seconds = static_cast<std::time_t>(unix_micros / kMicros);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char date[32], text[48];
+  std::strftime(date, sizeof(date), "%Y-%m-%dT%H-%M-%S", &utc);
+  std::snprintf(text, sizeof(text), "%s.%03uZ", date, static_cast<unsigned>(unix_micros / 1000 % 1000));
+  return text;
+}
+
+std::uint64_t backup_unix_seconds(const std::string& name) {
+  std::tm utc{};
+  unsigned millis = 0;
+  int end = 0;
+  if (std::sscanf(name.c_str(), "%4d-%2d-%2dT%2d-%2d-%2d.%3uZ%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour,
+                  &utc.tm_min, &utc.tm_sec, &millis, &end) != 7) {
+    return 0;
+  }
+  utc.tm_year -= 1900;
+  utc.tm_mon -= 1;
+  const std::time_t seconds = timegm(&utc);
+  if (seconds <= 0 || backup_name(static_cast<std::uint64_t>(seconds) * kMicros + millis * 1000ull) != name) return 0;
+  return static_cast<std::uint64_t>(seconds);
+}
+
+std::uint64_t Backups::newest(const std::string& dir, std::uint64_t otherwise) {
+  for (const fs::path& backup : backups_in(dir)) {
+    if (finished(backup)) otherwise = backup_unix_seconds(backup.filename());
+  }
+  return otherwise;
+}
+
+Backups::Backups(std::uint64_t last_unix_seconds) { state_.last_unix_seconds = last_unix_seconds; }
+
+bool Backups::begin(std::uint64_t unix_micros) {
+  std::lock_guard lock(mutex_);
+  if (state_.running_since_micros != 0) return false;
+  state_.running_since_micros = unix_micros;
+  return true;
+}
+
+Result<std::string> Backups::run(Db& db, const BackupSettings& settings, const ServerControl& clock) {
+  const std::uint64_t began = clock.unix_micros();
+  Result<std::string> made = make(db, settings, began);
+  std::lock_guard lock(mutex_);
+  state_.last_ok = made.is_ok();
+  state_.last_took_seconds = static_cast<std::int64_t>((clock.unix_micros() - began) / kMicros);
+  state_.running_since_micros = 0;
+  if (made.is_ok()) state_.last_unix_seconds = began / kMicros;
+  return made;
+}
+
+SaveState Backups::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+}  // namespace ebbtide

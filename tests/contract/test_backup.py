@@ -1,0 +1,116 @@
+"""SAVE, BGSAVE and LASTSAVE: a backup made under writes opens as a database of its own, and the newest replaces those before it."""
+
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+from conftest import SETTINGS
+from support.server import Server, wait_until
+
+
+def backups(server):
+    folder = Path(f"{server.data}-backups")
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def opened(home):
+    """A server over `home`/data."""
+    return Server(SETTINGS, home, config=None)
+
+
+def test_save_makes_a_backup_that_opens(fresh, tmp_path):
+    fresh.start()
+    client = fresh.client()
+    before = client.lastsave()
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(20_000):
+            pipe.set(f"key:{i}", f"value {i}" * 10)
+        pipe.execute()
+    assert client.save() is True
+    assert client.lastsave() >= before
+    client.flushdb()
+    client.set("key:1", "after")
+
+    (backup,) = backups(fresh)
+    restored_dir = tmp_path / "restored"
+    shutil.copytree(backup, restored_dir / "data")
+    with opened(restored_dir) as restored:
+        other = restored.client()
+        assert other.dbsize() == 20_000
+        assert other.get("key:1") == b"value 1" * 10
+        assert other.execute_command("TREE.VERIFY")
+    assert client.get("key:1") == b"after"
+
+
+def test_bgsave_under_writes_is_one_moment(fresh, tmp_path):
+    """Two keys written by one MSET are equal in every backup."""
+    fresh.start()
+    client = fresh.client()
+    stop = threading.Event()
+
+    def write():
+        mine = fresh.client()
+        number = 0
+        while not stop.is_set():
+            number += 1
+            mine.mset({"a": number, "b": number, f"filler:{number % 5000}": "x" * 500})
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(5):
+            assert client.bgsave() is True
+            wait_until(lambda: client.info("persistence")["rdb_bgsave_in_progress"] == 0)
+            assert client.info("persistence")["rdb_last_bgsave_status"] == "ok"
+    finally:
+        stop.set()
+        writer.join()
+    assert len(backups(fresh)) == 1  # one is kept
+    copy = tmp_path / "copy"
+    shutil.copytree(backups(fresh)[0], copy / "data")
+    with opened(copy) as restored:
+        a, b = restored.client().mget("a", "b")
+        assert a == b and a is not None
+
+
+def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.config_set("storage.backup_keep", 2)
+    client.save()
+    folder = backups(fresh)[0].parent
+    (folder / "mine").mkdir()
+    unfinished = folder / "2020-01-01T00-00-00.000Z"
+    unfinished.mkdir()
+    (unfinished / "000001.data").write_bytes(b"x")
+    for _ in range(3):
+        client.save()
+    names = [path.name for path in backups(fresh)]
+    assert "mine" in names and unfinished.name not in names and len(names) == 3
+
+
+def test_refusals(fresh, tmp_path):
+    fresh.start()
+    client = fresh.client()
+    with pytest.raises(redis.ResponseError, match="syntax error"):
+        client.execute_command("BGSAVE", "NOW")
+    with pytest.raises(redis.ResponseError, match="wrong number of arguments for 'save'"):
+        client.execute_command("SAVE", "x")
+    client.config_set("storage.backup_dir", str(fresh.data / "inside"))
+    with pytest.raises(redis.ResponseError, match="must lie outside it"):
+        client.save()
+    assert client.info("persistence")["rdb_last_bgsave_status"] == "err"
+    occupied = tmp_path / "file"
+    occupied.write_text("x")
+    client.config_set("storage.backup_dir", str(occupied / "sub"))
+    with pytest.raises(redis.ResponseError, match="cannot make"):
+        client.save()
+    client.config_set("storage.backup_dir", str(tmp_path / "good"))
+    assert client.bgsave() is True
+    wait_until(lambda: client.info("persistence")["rdb_bgsave_in_progress"] == 0)
+    assert client.info("persistence")["rdb_last_bgsave_status"] == "ok"
+    assert client.lastsave().timestamp() >= time.time() - 60
