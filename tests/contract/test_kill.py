@@ -152,3 +152,4 @@ def test_acknowledged_writes_survive_kill_9(fsync, kills):
                 )
                 Workload.apply(state, workload.commands[position])
                 position += 1
+    print(f"{kills} kills survived")

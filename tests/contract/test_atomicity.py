@@ -1,0 +1,205 @@
+"""MULTI/EXEC, WATCH, MSET and MGET of concurrent connections, with kill -9 now and then: all of a transaction or nothing of it, and
+one order of transactions for everybody.
+
+The order: each transaction appends its name to several lists at once. Each list then has an order of transactions in it, readers
+(MULTI of GETs) see beginnings of the lists, and all of this together must be without a cycle.
+
+A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
+"""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+import redis
+
+from support.server import Server
+
+ACCOUNTS = [f"account:{i}" for i in range(8)]
+LISTS = [f"list:{i}" for i in range(6)]
+EACH = 1000
+SECONDS = float(os.environ.get("EBBTIDE_HISTORY_SECONDS", "5"))
+SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
+
+
+class Crowd:
+    """Threads that run until it is time; what one of them raises fails the test. A lost connection is part of the game."""
+
+    def __init__(self, server, seed):
+        self.server, self.seed, self.until = server, seed, time.monotonic() + SECONDS
+        self.threads, self.errors, self.rounds = [], [], 0
+
+    def add(self, work, count=1):
+        for number in range(count):
+            choose = random.Random(f"{self.seed}-{work.__name__}-{number}")
+            self.threads.append(threading.Thread(target=self.run, args=(work, choose), daemon=True))
+
+    def run(self, work, choose):
+        client = None
+        while time.monotonic() < self.until and not self.errors:
+            try:
+                client = client or self.server.client()
+                work(client, choose)
+                self.rounds += 1
+            except GONE:
+                client = None
+                time.sleep(0.01)
+            except BaseException as error:
+                self.errors.append(error)
+                raise
+
+    def go(self, kills):
+        for thread in self.threads:
+            thread.start()
+        choose = random.Random(f"{self.seed}-kills")
+        for moment in sorted(self.until - SECONDS * choose.uniform(0.1, 0.9) for _ in range(kills)):
+            time.sleep(max(0.0, moment - time.monotonic()))
+            self.server.kill()
+            self.server.start()
+        for thread in self.threads:
+            thread.join(SECONDS + 60)
+            assert not thread.is_alive(), "a client hangs"
+        if self.errors:
+            raise self.errors[0]
+        return self.rounds
+
+
+def transfer(client, choose):
+    """Moves money with WATCH; whoever is disturbed leaves it."""
+    a, b = choose.sample(ACCOUNTS, 2)
+    with client.pipeline() as pipe:
+        try:
+            pipe.watch(a, b)
+            amount = choose.randint(1, 50)
+            has, other = int(pipe.get(a)), int(pipe.get(b))
+            pipe.multi()
+            pipe.set(a, has - amount)
+            pipe.set(b, other + amount)
+            pipe.execute()
+        except redis.WatchError:
+            pass
+
+
+def blind_transfer(client, choose):
+    a, b = choose.sample(ACCOUNTS, 2)
+    amount = choose.randint(1, 50)
+    with client.pipeline() as pipe:
+        pipe.decrby(a, amount).incrby(b, amount).execute()
+
+
+def audit(client, choose):
+    if choose.random() < 0.5:
+        balances = client.mget(ACCOUNTS)
+    else:
+        with client.pipeline() as pipe:
+            for account in ACCOUNTS:
+                pipe.get(account)
+            balances = pipe.execute()
+    total = sum(map(int, balances))
+    assert total == EACH * len(ACCOUNTS), f"half a transaction was seen: {balances} make {total}"
+
+
+def churn(client, choose):
+    with client.pipeline(transaction=False) as pipe:
+        for _ in range(100):
+            pipe.set(f"filler:{choose.randrange(3000)}", "x" * choose.randint(1, 400))
+        pipe.execute()
+    if choose.random() < 0.2:
+        client.execute_command(choose.choice(("TREE.FLUSH", "TREE.COMPACT")))
+
+
+def settings(fsync):
+    return {"storage.fsync": fsync, "storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
+
+
+@pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("always", 2), ("no", 2)])
+def test_no_half_of_a_transaction_is_ever_seen(fsync, kills):
+    print(f"EBBTIDE_SEED={SEED}")
+    with Server(settings(fsync)) as server:
+        server.client().mset(dict.fromkeys(ACCOUNTS, EACH))
+        crowd = Crowd(server, f"{SEED}-{fsync}")
+        crowd.add(transfer, 3)
+        crowd.add(blind_transfer, 2)
+        crowd.add(audit, 2)
+        crowd.add(churn)
+        print(f"{crowd.go(kills)} transactions and audits")
+        audit(server.client(), random.Random(0))
+
+
+def cycle(edges):
+    """Some nodes on a cycle of the graph, or None. edges: node -> set of nodes that come later."""
+    waiting = {}
+    for node, later in edges.items():
+        waiting.setdefault(node, 0)
+        for other in later:
+            waiting[other] = waiting.get(other, 0) + 1
+    ready = [node for node, count in waiting.items() if count == 0]
+    while ready:
+        node = ready.pop()
+        del waiting[node]
+        for other in edges.get(node, ()):
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                ready.append(other)
+    return sorted(waiting)[:10] or None
+
+
+def test_the_cycle_finder():
+    assert cycle({"a": {"b"}, "b": {"c"}}) is None
+    assert cycle({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b"]
+
+
+@pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("everysec", 2)])
+def test_everybody_sees_one_order_of_transactions(fsync, kills):
+    print(f"EBBTIDE_SEED={SEED}")
+    names, sure, reads = iter(range(1, 1 << 30)), {}, []
+
+    def append(client, choose):
+        name, lists = f"T{next(names)}", choose.sample(LISTS, choose.randint(2, 3))
+        sure[name] = [lists, False]
+        with client.pipeline() as pipe:
+            for key in lists:
+                pipe.append(key, name + ";")
+            pipe.execute()
+        sure[name][1] = True
+
+    def read(client, choose):
+        with client.pipeline() as pipe:
+            for key in LISTS:
+                pipe.get(key)
+            reads.append(pipe.execute())
+        time.sleep(0.005)  # what is read grows, and all of it is kept
+
+    with Server(settings(fsync)) as server:
+        crowd = Crowd(server, f"{SEED}-{fsync}-{kills}")
+        crowd.add(append, 4)
+        crowd.add(read, 2)
+        crowd.add(churn)
+        print(f"{crowd.go(kills)} transactions and reads")
+        read(server.client(), None)
+
+    def items(text):
+        return (text or b"").decode().split(";")[:-1]
+
+    final = dict(zip(LISTS, map(items, reads[-1])))
+    for key, order in final.items():
+        assert len(set(order)) == len(order), f"{key}: a transaction is in it twice"
+    for name, (lists, answered) in sure.items():
+        has = [name in final[key] for key in lists]
+        assert all(has) or (not any(has) and not answered), f"{name}: in {has} of {lists}, answered: {answered} (seed {SEED})"
+    edges = {}
+    for order in final.values():
+        for before, after in zip(order, order[1:]):
+            edges.setdefault(before, set()).add(after)
+    for number, seen in enumerate(reads):
+        for key, text in zip(LISTS, seen):
+            part = items(text)
+            assert final[key][: len(part)] == part, f"{key}: what was read is no beginning of what is there (seed {SEED})"
+            if part:
+                edges.setdefault(part[-1], set()).add(f"read {number}")
+            if len(part) < len(final[key]):
+                edges.setdefault(f"read {number}", set()).add(final[key][len(part)])
+    assert cycle(edges) is None, f"no order explains what was seen (seed {SEED}): {cycle(edges)}"

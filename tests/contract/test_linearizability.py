@@ -1,0 +1,168 @@
+"""Single-key commands of concurrent connections, with flushes and merges under way and kill -9 now and then: each history is one
+that could have happened one command after the other.
+
+Clients are processes of their own. A command whose answer never came, because the server was killed, may have happened or not.
+
+A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
+"""
+
+import multiprocessing
+import os
+import random
+import socket
+import time
+
+import pytest
+
+from support.linearizability import NEVER, UNKNOWN, Operation, violation
+from support.server import Server
+from support.sockets import encode
+
+CLIENTS = 8
+REGISTERS = [f"register:{i}" for i in range(6)]
+COUNTERS = [f"counter:{i}" for i in range(4)]
+SECONDS = float(os.environ.get("EBBTIDE_HISTORY_SECONDS", "5"))
+SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+
+
+def step(state, name, arguments):
+    """What Redis's command does to one key. None: there is no key."""
+    if name in ("GET", "GETDEL"):
+        return state, None if name == "GETDEL" else state
+    if name == "SET":
+        return b"OK", arguments[0]
+    if name == "GETSET":
+        return state, arguments[0]
+    if name == "SETNX":
+        return (0, state) if state is not None else (1, arguments[0])
+    if name == "DEL":
+        return int(state is not None), None
+    if name == "APPEND":
+        after = (state or b"") + arguments[0]
+        return len(after), after
+    if name == "STRLEN":
+        return len(state or b""), state
+    if name in ("INCRBY", "DECRBY"):
+        after = int(state or 0) + (arguments[0] if name == "INCRBY" else -arguments[0])
+        return after, b"%d" % after
+    raise ValueError(name)
+
+
+def choose_command(choose, unique):
+    if choose.random() < 0.3:
+        key = choose.choice(COUNTERS)
+        name = choose.choice(("INCRBY", "INCRBY", "DECRBY", "GET", "GET", "DEL" if choose.random() < 0.1 else "GET"))
+        return name, key, (choose.randint(1, 1000),) if name.endswith("BY") else ()
+    key = choose.choice(REGISTERS)
+    name = choose.choice(("SET", "SET", "GET", "GET", "GET", "GETSET", "SETNX", "DEL", "GETDEL", "APPEND", "STRLEN"))
+    value = b"%s%s" % (unique, b"." * choose.choice((0, 0, 20, 300)))
+    return name, key, (value,) if name in ("SET", "GETSET", "SETNX") else (unique + b";",) if name == "APPEND" else ()
+
+
+class Line:
+    """One command at a time over a plain socket."""
+
+    def __init__(self, port):
+        self.link = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.rest = b""
+
+    def fill(self):
+        part = self.link.recv(65536)
+        if not part:
+            raise ConnectionError("closed")
+        self.rest += part
+
+    def ask(self, *arguments):
+        self.link.sendall(encode(*arguments))
+        while b"\r\n" not in self.rest:
+            self.fill()
+        head, self.rest = self.rest.split(b"\r\n", 1)
+        if head[:1] == b":":
+            return int(head[1:])
+        if head[:1] == b"+":
+            return head[1:]
+        if head[:1] == b"$":
+            size = int(head[1:])
+            if size < 0:
+                return None
+            while len(self.rest) < size + 2:
+                self.fill()
+            value, self.rest = self.rest[:size], self.rest[size + 2 :]
+            return value
+        raise RuntimeError(f"{arguments}: {head!r}")
+
+
+def client(number, port, seed, until, results):
+    """Runs commands until it is time, and hands over what happened, by key."""
+    choose = random.Random(f"{seed}-{number}")
+    history, line, count = [], None, 0
+    while time.monotonic() < until:
+        count += 1
+        name, key, arguments = choose_command(choose, b"%d-%d" % (number, count))
+        try:
+            line = line or Line(port)
+        except OSError:
+            time.sleep(0.01)  # it is being started again
+            continue
+        called = time.monotonic_ns()
+        try:
+            answer = line.ask(name, key, *arguments)
+            history.append((key, Operation(number, name, arguments, answer, called, time.monotonic_ns())))
+        except RuntimeError as error:
+            if "LOADING" not in str(error):
+                results.put((number, str(error)))
+                return
+            line = None
+        except OSError:
+            history.append((key, Operation(number, name, arguments, UNKNOWN, called, NEVER)))
+            line = None
+    results.put((number, history))
+
+
+def record(server, seed, kills):
+    """A history by key, of `CLIENTS` clients over `SECONDS`."""
+    until = time.monotonic() + SECONDS
+    fork = multiprocessing.get_context("fork")
+    results = fork.Queue()
+    clients = [fork.Process(target=client, args=(i, server.port, seed, until, results), daemon=True) for i in range(CLIENTS)]
+    for process in clients:
+        process.start()
+    choose = random.Random(f"{seed}-churn")
+    kill_at = sorted(until - SECONDS * choose.uniform(0.1, 0.9) for _ in range(kills))
+    filler = 0
+    while time.monotonic() < until:
+        if kill_at and time.monotonic() > kill_at[0]:
+            kill_at.pop(0)
+            server.kill()
+            server.start()
+        with server.client() as churn, churn.pipeline(transaction=False) as pipe:
+            for _ in range(200):
+                filler += 1
+                pipe.set(f"filler:{choose.randrange(3000)}", str(filler) * 40)
+            pipe.execute()
+            if choose.random() < 0.3:
+                churn.execute_command(choose.choice(("TREE.FLUSH", "TREE.FLUSH", "TREE.COMPACT")))
+    histories = [results.get(timeout=60) for _ in clients]
+    by_key = {}
+    for number, history in histories:
+        assert isinstance(history, list), f"client {number} got {history}"
+        for key, operation in history:
+            by_key.setdefault(key, []).append(operation)
+    return by_key
+
+
+@pytest.mark.parametrize("kills", [0, 2])
+@pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
+def test_histories_are_linearizable(fsync, kills):
+    print(f"EBBTIDE_SEED={SEED}")
+    settings = {"storage.fsync": fsync, "storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
+    with Server(settings) as server:
+        by_key = record(server, f"{SEED}-{fsync}-{kills}", kills)
+    operations = sum(map(len, by_key.values()))
+    unknown = sum(operation.answer is UNKNOWN for history in by_key.values() for operation in history)
+    print(f"{operations} operations on {len(by_key)} keys, {unknown} without an answer")
+    assert operations > 500 and len(by_key) == len(REGISTERS) + len(COUNTERS)
+    assert kills == 0 or unknown > 0, "no kill met a command under way"
+    for key, history in by_key.items():
+        wrong = violation(history, step, None)
+        assert wrong is None, f"{key}, seed {SEED}: {wrong}"

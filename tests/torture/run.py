@@ -1,0 +1,138 @@
+"""./dev torture NAME: a test of the commit gate, again and again with other seeds, for as long as wanted.
+
+Prints a line a round, keeps where it is in build/torture/NAME.json (a run that was cut off goes on with --resume), and ends with a
+line of figures. The first failure ends it: its output is kept, and the line that repeats it is printed.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "torture"
+SEEDS_A_ROUND = 1000  # of tests that count their seeds: a round takes so many
+
+
+class Program:
+    """What a round runs. `counts` finds figures in its output: name -> pattern whose first group is a number; all are added up."""
+
+    def __init__(self, about, command, environment, counts):
+        self.about, self.command, self.environment, self.counts = about, command, environment, counts
+
+
+def contract(name, about, counts=None, **environment):
+    pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", f"tests/contract/{name}.py"]
+    return Program(about, pytest, environment, {"tests": r"(\d+) passed", **(counts or {})})
+
+
+def engine(case, about, **environment):
+    test = [str(ROOT / "build/release/bin/test_engine_db"), case]
+    return Program(about, test, environment, {"assertions": r"All tests passed \((\d+) assertions"})
+
+
+PROGRAMS = {
+    "kill": contract("test_kill", "kill -9 of the server under load; expected state kept outside it", {"kills": r"(\d+) kills survived"}),
+    "linearizability": contract(
+        "test_linearizability", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
+    ),
+    "atomicity": contract("test_atomicity", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
+    "full-disk": contract("test_full_disk", "a data directory on a small tmpfs fills up and heals"),
+    "differential": contract(
+        "test_differential_values", "command sequences against redis-server", EBBTIDE_DIFFERENTIAL_SEED="{seed}", EBBTIDE_DIFFERENTIAL_ROUNDS="200"
+    ),
+    "model": engine("model:*", "random operations against ordered maps, under every option set", EBBTIDE_MODEL_ROUNDS="12"),
+    "power-loss": engine("power loss*", f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round", EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND)),
+    "crash": engine("a crash*", "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+}
+
+
+def show_time(seconds):
+    return f"{seconds / 3600:.1f} h" if seconds >= 7200 else f"{seconds / 60:.1f} min" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+class State:
+    """Where a run is; written after each round."""
+
+    def __init__(self, name, seed):
+        self.path = OUT / f"{name}.json"
+        self.name, self.seed, self.rounds, self.seconds, self.figures = name, seed, 0, 0.0, {}
+
+    @classmethod
+    def resume(cls, name):
+        state = cls(name, 0)
+        if not state.path.exists():
+            sys.exit(f"torture: there is nothing to resume: {state.path} does not exist")
+        kept = json.loads(state.path.read_text())
+        state.seed, state.rounds, state.seconds, state.figures = (kept[key] for key in ("seed", "rounds", "seconds", "figures"))
+        return state
+
+    def keep(self):
+        OUT.mkdir(parents=True, exist_ok=True)
+        fields = ("name", "seed", "rounds", "seconds", "figures")
+        self.path.write_text(json.dumps({key: getattr(self, key) for key in fields}, indent=2) + "\n")
+
+    def summary(self):
+        figures = "".join(f", {count:,} {what}" for what, count in self.figures.items())
+        return f"torture {self.name}: {self.rounds:,} rounds in {show_time(self.seconds)} from seed {self.seed}{figures}"
+
+
+def run_round(program, state):
+    """(whether all was well, what was printed). The seeds of two rounds do not meet."""
+    seed = state.seed + state.rounds * SEEDS_A_ROUND
+    environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
+    environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run(program.command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
+    output = done.stdout + done.stderr
+    for what, pattern in program.counts.items():
+        found = [int(count.replace(",", "")) for count in re.findall(pattern, output)]
+        state.figures[what] = state.figures.get(what, 0) + sum(found)
+    repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *program.command])
+    return done.returncode == 0, f"{output}\nrepeat: {repeat}\n"
+
+
+def main():
+    names = "\n".join(f"  {name:<16} {program.about}" for name, program in PROGRAMS.items())
+    parser = argparse.ArgumentParser(
+        prog="./dev torture", description=__doc__, epilog=f"names:\n{names}", formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("name", choices=PROGRAMS, metavar="NAME", help="what to run; the names stand below")
+    parser.add_argument("--minutes", type=float, default=10, metavar="N", help="stop after the round that is under way by then (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed; by default one that is new")
+    parser.add_argument("--resume", action="store_true", help="go on where the last run of this name stopped")
+    options = parser.parse_args()
+    program = PROGRAMS[options.name]
+    state = State.resume(options.name) if options.resume else State(options.name, options.seed or random.SystemRandom().randrange(1, 2**30))
+    print(f"torture {options.name}: {program.about}; seed {state.seed}", flush=True)
+    end = time.monotonic() + options.minutes * 60
+    try:
+        while True:
+            began = time.monotonic()
+            good, output = run_round(program, state)
+            took = time.monotonic() - began
+            state.seconds += took
+            if not good:
+                OUT.mkdir(parents=True, exist_ok=True)
+                log = OUT / f"{options.name}-{state.seed + state.rounds * SEEDS_A_ROUND}.log"
+                log.write_text(output)
+                print("\n".join(output.splitlines()[-40:]))
+                print(f"torture {options.name}: FAILED in round {state.rounds + 1}; everything it said: {log}")
+                return 1
+            state.rounds += 1
+            state.keep()
+            print(f"  round {state.rounds:<5} {took:6.1f} s   left: {show_time(max(0.0, end - time.monotonic()))}", flush=True)
+            if time.monotonic() >= end:
+                break
+    except KeyboardInterrupt:
+        print("stopped; --resume goes on")
+    print(state.summary())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
