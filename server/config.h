@@ -51,6 +51,7 @@ struct Config {
   // metrics, log
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off
+  bool console = true;
   std::string log_level = "info";
   std::string log_file;  ///< "" = standard output
 

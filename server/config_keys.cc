@@ -461,6 +461,7 @@ class Table {
   void add_rest() {
     add(text_key("metrics.bind", of(&Config::metrics_bind), "an IP address", "Address of the HTTP port for metrics and health."));
     add(integer_key("metrics.port", of(&Config::metrics_port), 0, 65535, "Port of it; 0 = off."));
+    add(bool_key("metrics.console", of(&Config::console), "Whether the port shows the console, a page for people, too."));
     auto& level = add(name_key<std::string>("log.level", of(&Config::log_level),
                                             {{"debug", "debug"}, {"info", "info"}, {"warning", "warning"}, {"error", "error"}},
                                             "The least important messages that are still logged."),

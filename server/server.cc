@@ -236,8 +236,9 @@ bool Server::start_listening() {
 bool Server::start_admin() {
   const Config config = config_.get();
   if (config.metrics_port == 0) return true;
-  admin_ =
-      std::make_unique<AdminServer>(AdminHandlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }});
+  AdminHandlers handlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }, nullptr};
+  if (config.console) handlers.console = [this](DatabaseId database) { return console(database); };
+  admin_ = std::make_unique<AdminServer>(std::move(handlers));
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
   if (why.empty()) return true;
   log_->write(ServerLog::Level::kError, why);
@@ -247,13 +248,15 @@ bool Server::start_admin() {
 void Server::banner() const {
   const std::uint64_t budget = engine_settings_.memory_budget;
   const std::string cache = engine_settings_.block_cache == 0 ? "the rest" : format_size(engine_settings_.block_cache);
-  log_->write(ServerLog::Level::kInfo, "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) +
-                                           ", dir " + engine_settings_.dir + ", pid " + std::to_string(::getpid()) + ", " +
-                                           std::to_string(loops_.size()) + " event loop" + (loops_.size() == 1 ? "" : "s") +
-                                           ", memory budget " + std::to_string(budget >> 20) + "MiB of " +
-                                           std::to_string(memory_ >> 20) + "MiB (memtables of " +
-                                           format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
-                                           (admin_ == nullptr ? "" : ", metrics at port " + std::to_string(admin_->port())));
+  log_->write(ServerLog::Level::kInfo,
+              "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) + ", dir " + engine_settings_.dir +
+                  ", pid " + std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" +
+                  (loops_.size() == 1 ? "" : "s") + ", memory budget " + std::to_string(budget >> 20) + "MiB of " +
+                  std::to_string(memory_ >> 20) + "MiB (memtables of " + format_size(engine_settings_.memtable_size) +
+                  ", page cache: " + cache + ")" +
+                  (admin_ == nullptr ? ""
+                                     : ", metrics" + std::string(config_.get().console ? " and console" : "") + " at port " +
+                                           std::to_string(admin_->port())));
 }
 
 void Server::open_database() {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -97,6 +98,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
   [[nodiscard]] std::string not_ready() const;
+  /// What the console shows (server_console.cc).
+  [[nodiscard]] std::optional<std::string> console(DatabaseId database) const;
   [[nodiscard]] NetTotals net_totals() const;
 
   // Constant after construction.

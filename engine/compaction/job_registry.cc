@@ -67,6 +67,14 @@ bool JobRegistry::is_busy(FileNum data_file) const {
   return busy_.count(data_file) != 0;
 }
 
+JobRegistry::Running JobRegistry::now() const {
+  MutexLock lock(mutex_);
+  Running out;
+  out.files = busy_;
+  for (const auto& [id, job] : jobs_) out.plans.push_back(job.plan);
+  return out;
+}
+
 std::size_t JobRegistry::running() const {
   MutexLock lock(mutex_);
   return jobs_.size();

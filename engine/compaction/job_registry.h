@@ -37,6 +37,12 @@ class JobRegistry {
   /// What `policy` asks for next, given what runs. Empty if there is nothing.
   [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape) const;
   [[nodiscard]] bool is_busy(FileNum data_file) const;
+  /// What runs, all at one moment.
+  struct Running {
+    std::vector<Plan> plans;
+    std::set<FileNum> files;  ///< inputs
+  };
+  [[nodiscard]] Running now() const;
   [[nodiscard]] std::size_t running() const;
   /// Asks all jobs to stop.
   void abort_all();

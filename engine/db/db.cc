@@ -163,6 +163,7 @@ bool Db::writes_stopped() const { return impl_->slowdown_permille_.load(std::mem
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 Stats Db::stats() const { return impl_->stats(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }
+Result<TreeMap> Db::tree_map(DatabaseId database, std::size_t max_cells) const { return impl_->tree_map(database, max_cells); }
 const Settings& Db::settings() const { return impl_->settings_; }
 
 Status ReadView::get(const LookupKey& key, Found* found) const {

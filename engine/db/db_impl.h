@@ -172,6 +172,8 @@ struct DbImpl {
   // stats.cc
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
+  // tree_map.cc
+  [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // checker.cc
   Result<VerifyReport> verify(DatabaseId database);
   // checkpoint.cc

@@ -33,6 +33,19 @@ Inspection inspect_table(FileSystem& fs, const std::string& path);
 /// Every file of a data directory against its checksums and against the manifest. Leftovers are told, not counted as damage.
 Inspection inspect_verify(FileSystem& fs, const std::string& dir);
 
+/// What inspect_deletes is asked.
+struct DeletesQuery {
+  Millis wall_ms = 0;      ///< now
+  Millis deadline = 0;     ///< the delete deadline that is configured; 0 = not known
+  std::size_t files = 20;  ///< how many files are listed, of each tree
+};
+/// What a data directory owes to deletes: tombstones, their ages and deadlines by level and by file, and deletes in the log.
+Inspection inspect_deletes(FileSystem& fs, const std::string& dir, const DeletesQuery& query);
+/// "250ms", "30s", "2m 5s", "24h", "3d 4h".
+std::string duration_text(Millis ms);
+/// "30s", "24h", "7d"; kInvalidArgument says what is allowed.
+Result<Millis> parse_duration(const std::string& text);
+
 /// A path as directory and name ("." for a bare name).
 struct SplitPath {
   std::string dir, name;

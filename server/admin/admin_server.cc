@@ -3,8 +3,11 @@
 #include <httplib.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <thread>
+
+#include "admin/console.h"
 
 namespace ebbtide {
 
@@ -12,8 +15,53 @@ struct AdminServer::Impl {
   AdminHandlers handlers;
   httplib::Server http;
   std::thread thread;
+  std::string address;
   int port = 0;
+
+  void serve_console();
+  bool may_look(const httplib::Request& request, httplib::Response& response) const;
 };
+
+namespace {
+
+std::optional<DatabaseId> database_argument(const httplib::Request& request) {
+  if (!request.has_param("db")) return 0;
+  const std::string text = request.get_param_value("db");
+  DatabaseId database = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), database);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return database;
+}
+
+}  // namespace
+
+bool AdminServer::Impl::may_look(const httplib::Request& request, httplib::Response& response) const {
+  response.set_header("X-Content-Type-Options", "nosniff");
+  response.set_header("Referrer-Policy", "no-referrer");
+  response.set_header("Cache-Control", "no-store");
+  response.set_header("Cross-Origin-Resource-Policy", "same-origin");
+  if (console_host_allowed(request.get_header_value("Host"), address)) return true;
+  response.status = 403;
+  response.set_content("the console is asked for at localhost or a loopback address; metrics.bind opens it to a network\n",
+                       "text/plain");
+  return false;
+}
+
+void AdminServer::Impl::serve_console() {
+  http.Get("/", [this](const httplib::Request& request, httplib::Response& response) {
+    if (!may_look(request, response)) return;
+    response.set_header("Content-Security-Policy", std::string(console_policy()));
+    const std::string_view page = console_page();
+    response.set_content(page.data(), page.size(), "text/html; charset=utf-8");
+  });
+  http.Get("/console.json", [this](const httplib::Request& request, httplib::Response& response) {
+    if (!may_look(request, response)) return;
+    const std::optional<DatabaseId> database = database_argument(request);
+    std::optional<std::string> json = database ? handlers.console(*database) : std::nullopt;
+    if (!json) response.status = 400;
+    response.set_content(json ? *json : "{\"error\":\"db: must be the number of a database\"}", "application/json");
+  });
+}
 
 AdminServer::AdminServer(AdminHandlers handlers) : impl_(std::make_unique<Impl>()) { impl_->handlers = std::move(handlers); }
 
@@ -39,8 +87,12 @@ std::string AdminServer::start(const std::string& address, std::uint16_t port) {
     if (!why.empty()) response.status = 503;
     response.set_content((why.empty() ? "ok" : why) + "\n", "text/plain");
   });
-  http.set_error_handler([](const httplib::Request&, httplib::Response& response) {
-    if (response.status == 404) response.set_content("not found; there are /metrics, /healthz and /ready\n", "text/plain");
+  impl_->address = address;
+  if (impl_->handlers.console != nullptr) impl_->serve_console();
+  const std::string there =
+      impl_->handlers.console == nullptr ? "/metrics, /healthz and /ready" : "/, /metrics, /healthz and /ready";
+  http.set_error_handler([there](const httplib::Request&, httplib::Response& response) {
+    if (response.status == 404) response.set_content("not found; there are " + there + "\n", "text/plain");
   });
   errno = 0;
   impl_->port = port == 0 ? http.bind_to_any_port(address) : (http.bind_to_port(address, port) ? port : -1);

@@ -21,6 +21,7 @@
 #include <engine/read_view.h>
 #include <engine/result.h>
 #include <engine/stats.h>
+#include <engine/tree_map.h>
 #include <engine/types.h>
 #include <engine/write_batch.h>
 
@@ -140,6 +141,9 @@ class Db {
   [[nodiscard]] MemoryAccount& memory() const;
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
+  /// The tree as a picture, without a key: at most about `max_cells` cells, however many files there are. Holds no lock while it
+  /// is made; time in the number of files.
+  [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells) const;
   [[nodiscard]] const Settings& settings() const;
 
  private:

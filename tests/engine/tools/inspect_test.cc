@@ -75,6 +75,7 @@ void run_all(FileSystem& fs, const std::string& path) {
   (void)inspect_manifest(fs, path);
   (void)inspect_wal(fs, path, true);
   (void)inspect_table(fs, path);
+  (void)inspect_deletes(fs, path, {1, 1, 1});
 }
 
 TEST_CASE("a whole data directory", "[tools]") {
@@ -105,6 +106,74 @@ TEST_CASE("a whole data directory", "[tools]") {
       CHECK(table.json.str().find("\"pages_per_tile\":1") != std::string::npos);
     }
   }
+}
+
+TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
+  MemoryFileSystem fs;
+  SimulatedClock clock;
+  ManualPool pool;
+  const Millis start = clock.wall_ms();
+  {
+    Settings settings;
+    settings.dir = kDir;
+    Components components;
+    components.fs = &fs;
+    components.clock = &clock;
+    components.background = &pool;
+    auto db = Db::open(settings, components);
+    REQUIRE(db.is_ok());
+    const auto write = [&](const std::function<void(WriteBatch&)>& fill) {
+      WriteBatch batch;
+      fill(batch);
+      REQUIRE((*db)->commit(batch).is_ok());
+      (*db)->write_log();
+    };
+    for (int i = 0; i < 10; ++i) write([i](WriteBatch& b) { b.put(0, "name" + std::to_string(i), "v"); });
+    write([&](WriteBatch& b) { b.put(0, "name_x", "v", {kNoStamp, start + 20'000}); });
+    REQUIRE((*db)->flush(0).is_ok());
+    clock.advance(10'000);
+    // Above an older run, so that they must stay.
+    for (int i = 0; i < 3; ++i) write([i](WriteBatch& b) { b.del(0, "name" + std::to_string(i)); });
+    write([](WriteBatch& b) { b.delete_range(0, "name5", "name7"); });
+    REQUIRE((*db)->flush(0).is_ok());
+    REQUIRE((*db)->close().is_ok());
+  }
+  const Inspection early = inspect_deletes(fs, kDir, {start + 15'000, 60'000, 20});
+  for (const std::string& error : early.errors) FAIL_CHECK(error);
+  {
+    INFO(early.text);
+    CHECK(early.text.find("tree 1 of database 0: 2 runs, 2 files, ") != std::string::npos);
+    CHECK(early.text.find("\n1 files owe something, the oldest first\n") != std::string::npos);
+    CHECK(early.text.find("tombstone  2023-11-14 22:13:30Z   5s     55s\n") != std::string::npos);
+    CHECK(early.text.find("log: 1 segments, ") != std::string::npos);
+    CHECK(early.text.find("late") == std::string::npos);
+    CHECK(early.text.find("name") == std::string::npos);  // keys are nobody's business here
+  }
+  const std::string json = early.json.str();
+  INFO(json);
+  CHECK(json.find("\"tombstones\":3,\"range_tombstones\":1,\"debts\":0,\"files_with_expired\":0,") != std::string::npos);
+  CHECK(json.find("\"age_ms\":5000,\"deadline_ms\":1700000070000,\"overdue\":false") != std::string::npos);
+  CHECK(json.find("\"files_owing\":1,") != std::string::npos);
+  const Inspection late = inspect_deletes(fs, kDir, {start + 90'000, 60'000, 1});
+  INFO(late.text);
+  CHECK(late.text.find("late by 20s\n") != std::string::npos);
+  CHECK(late.text.find("2 files owe something, the oldest first (1 of them; --files shows more)\n") != std::string::npos);
+  CHECK(late.json.str().find("\"overdue\":true") != std::string::npos);
+  CHECK(late.json.str().find("\"files_with_expired\":1,") != std::string::npos);
+  const Inspection open = inspect_deletes(fs, kDir, {start + 90'000, 0, 20});
+  CHECK(open.text.find("deadline not given") != std::string::npos);
+  CHECK(open.text.find("  expiry  2023-11-14 22:13:40Z") != std::string::npos);
+  CHECK(open.json.str().find("overdue") == std::string::npos);
+}
+
+TEST_CASE("durations for people", "[tools]") {
+  CHECK(duration_text(250) == "250ms");
+  CHECK(duration_text(65'000) == "1m 5s");
+  CHECK(duration_text(86'400'000) == "24h");
+  CHECK(duration_text(200'000'000) == "2d 7h");
+  CHECK(*parse_duration("24h") == 86'400'000);
+  CHECK(*parse_duration("250ms") == 250);
+  for (const char* wrong : {"", "h", "5", "5w", "-1s", "99999999999999d", "1.5h"}) CHECK(!parse_duration(wrong).is_ok());
 }
 
 TEST_CASE("verify finds a flipped bit anywhere in a table", "[tools]") {
@@ -162,12 +231,14 @@ TEST_CASE("damaged and hostile files are reported, not crashed on", "[tools]") {
       write_file(*fs, path, bad);
       run_all(*fs, path);
       (void)inspect_verify(*fs, kDir);
+      (void)inspect_deletes(*fs, kDir, {1'700'000'000'000, 1'000, 3});
     }
     write_file(*fs, path, good);
   }
   for (const char* path : {"nowhere", "db/nothing.data", "db/999999.wal", "", "/"}) {
     run_all(*fs, path);
     CHECK(!inspect_tree(*fs, path).errors.empty());
+    CHECK(!inspect_deletes(*fs, path, {}).errors.empty());
     CHECK(!inspect_verify(*fs, path).errors.empty());
   }
 }

@@ -35,7 +35,7 @@ std::string ask(std::uint16_t port, const std::string& path) {
 TEST_CASE("metrics, health and readiness") {
   std::atomic<bool> ready{false};
   AdminServer server(
-      {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});
+      {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }, nullptr});
   REQUIRE(server.start("127.0.0.1", 0).empty());
   const std::string metrics = ask(server.port(), "/metrics");
   CHECK(metrics.find("HTTP/1.1 200") == 0);
@@ -50,7 +50,9 @@ TEST_CASE("metrics, health and readiness") {
   const std::string other = ask(server.port(), "/other");
   CHECK(other.find("HTTP/1.1 404") == 0);
   CHECK(other.find("there are /metrics, /healthz and /ready\n") != std::string::npos);
-  AdminServer second({nullptr, nullptr});
+  CHECK(ask(server.port(), "/").find("HTTP/1.1 404") == 0);
+  CHECK(ask(server.port(), "/console.json").find("HTTP/1.1 404") == 0);
+  AdminServer second({nullptr, nullptr, nullptr});
   const std::string why = second.start("127.0.0.1", server.port());
   CHECK(why == "metrics: cannot listen on 127.0.0.1:" + std::to_string(server.port()) +
                    ": Address already in use. metrics.port takes another port, or 0 for none");

@@ -109,7 +109,9 @@ TEST_CASE("what this version does not do is an error that says so") {
         std::string::npos);
   CHECK(error_of("tree: { deletes: { stamp: explicit } }") ==
         "f.yaml:1: tree.deletes.stamp: 'explicit' is not allowed; allowed: write_time");
-  CHECK(error_of("metrics: { console: true }").find("metrics.console: no such key") != std::string::npos);
+  CHECK(error_of("metrics: { console: false }") == "no error");
+  CHECK(error_of("metrics: { console: maybe }").find("metrics.console: 'maybe' is not allowed; allowed: true, false") !=
+        std::string::npos);
 }
 
 TEST_CASE("the tree's rules") {

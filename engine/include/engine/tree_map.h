@@ -1,0 +1,58 @@
+// A tree as a picture of it needs it: where in the key space each file lies, how large it is, and what it owes to deletes.
+//
+// There is no key in it. The key space is laid out by the data in it: 0 is before the first key, 1 after the last, and a stretch
+// with twice the bytes is twice as wide, so that positions say which files overlap and nothing about what keys are called.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// A table, or several neighbours of one run where there are more than can be shown.
+struct TreeMapCell {
+  FileNum file = kNoFile;  ///< the first of them
+  std::uint64_t files = 1;
+  double start = 0, end = 1;  ///< in the key space
+  std::uint64_t bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
+  Millis oldest_birth = 0;  ///< of a delete whose traces are here still (an expiry that has passed is one); 0 = none
+  bool busy = false;        ///< a running job has it
+  bool operator==(const TreeMapCell&) const = default;
+};
+
+struct TreeMapRun {
+  RunId id = 0;
+  int level = 0;
+  std::uint64_t files = 0, bytes = 0;
+  std::vector<TreeMapCell> cells;  ///< in key order
+  bool operator==(const TreeMapRun&) const = default;
+};
+
+struct TreeMapMemTable {
+  std::uint64_t bytes = 0, entries = 0, tombstones = 0;
+  Millis oldest_birth = 0;  ///< 0 = it has no deletes, and nothing in it has expired
+  bool frozen = false;      ///< waits to be flushed
+};
+
+/// A compaction under way.
+struct TreeMapJob {
+  std::string kind, reason;            ///< "merge", "slice", "move", "rewrite", "drop"; as in compactions_total{reason}
+  std::uint64_t files = 0, bytes = 0;  ///< its inputs
+  int from_level = 0, to_level = 0;
+  bool urgent = false;
+};
+
+struct TreeMap {
+  DatabaseId database = 0;
+  TreeId tree = kNoTree;
+  std::string policy;
+  Millis delete_deadline = 0;              ///< 0 = no promise
+  std::vector<TreeMapMemTable> memtables;  ///< newest first; the first one takes writes
+  std::vector<TreeMapRun> runs;            ///< newest first; runs without files are left out
+  std::vector<TreeMapJob> jobs;
+};
+
+}  // namespace ebbtide

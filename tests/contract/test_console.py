@@ -1,0 +1,208 @@
+"""The console, over HTTP and, where there is a Chromium, as people see it."""
+
+import json
+import socket
+
+import pytest
+
+from support.browser import Browser, program
+from support.server import free_port, wait_until
+
+needs_browser = pytest.mark.skipif(
+    program() is None, reason="no Chromium on this machine: the console is not looked at (Debian: apt-get install chromium)"
+)
+SECRET = "secret:4111-1111"  # keys are nobody's business who looks at the console
+
+
+def ask(server, path, host="127.0.0.1"):
+    """Head and body of an answer to a request with this Host."""
+    with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
+        link.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: link.recv(1 << 16), b""))
+    head, body = answer.split(b"\r\n\r\n", 1)
+    return head.decode(), body.decode()
+
+
+def numbers(server, database=0):
+    head, body = ask(server, f"/console.json?db={database}")
+    assert head.startswith("HTTP/1.1 200"), head
+    return json.loads(body)
+
+
+def fill(server, keys=3000):
+    client = server.client()
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(keys):
+            pipe.set(f"{SECRET}:{i:06}", "v" * 200)
+        pipe.execute()
+    server.cli("TREE.FLUSH")
+    server.cli("TREE.COMPACT")
+    for i in range(0, keys, 100):
+        client.delete(f"{SECRET}:{i:06}")
+    server.cli("TREE.FLUSH")
+    return client
+
+
+def test_page_and_headers(server):
+    head, body = ask(server, "/")
+    assert head.startswith("HTTP/1.1 200")
+    assert body.startswith("<!doctype html>") and body.rstrip().endswith("</html>")
+    for line in ("Content-Security-Policy: default-src 'none'; ", "X-Content-Type-Options: nosniff", "Cache-Control: no-store",
+                 "Content-Type: text/html; charset=utf-8"):  # fmt: skip
+        assert line in head, head
+    assert "unsafe" not in head
+
+
+def test_numbers_and_no_keys(server):
+    fill(server)
+    head, body = ask(server, "/console.json")
+    assert "application/json" in head
+    assert "secret" not in body and "4111" not in body
+    seen = json.loads(body)
+    assert seen["not_ready"] == "" and seen["tree"]["db"] == 0 and seen["tickets"] == []
+    files = [cell for run in seen["tree"]["runs"] for cell in run["cells"]]
+    assert sum(cell.get("t", 0) for cell in files) == 30
+    assert all(0 <= cell["x0"] < cell["x1"] <= 1 for cell in files)
+    assert {entry["db"] for entry in seen["databases"]} >= {0}
+    assert numbers(server, 9)["tree"]["runs"] == []
+
+
+@pytest.mark.parametrize("database", ["16", "-1", "x", "99999999999", ""])
+def test_no_such_database(server, database):
+    head, body = ask(server, f"/console.json?db={database}")
+    assert head.startswith("HTTP/1.1 400") and "error" in json.loads(body)
+
+
+def test_others_names_are_refused(server):
+    for path in ("/", "/console.json"):
+        head, body = ask(server, path, host="evil.example:9736")
+        assert head.startswith("HTTP/1.1 403") and "loopback" in body
+    assert ask(server, "/metrics", host="evil.example")[0].startswith("HTTP/1.1 200")
+
+
+def test_it_only_looks(server):
+    for method in ("POST", "PUT", "DELETE"):
+        with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
+            link.sendall(f"{method} /console.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+            assert b" 404 " in link.recv(100)
+
+
+def test_switched_off(fresh):
+    fresh.set("metrics.console=false").start()
+    assert ask(fresh, "/")[0].startswith("HTTP/1.1 404")
+    assert ask(fresh, "/console.json")[0].startswith("HTTP/1.1 404")
+    assert ask(fresh, "/metrics")[0].startswith("HTTP/1.1 200")
+
+
+# --- as people see it
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with Browser() as running:
+        yield running
+
+
+def open_console(browser, server, **how):
+    page = browser.open(f"http://127.0.0.1:{server.metrics_port}/", **how)
+    page.wait("document.body.dataset.state === 'live'")
+    return page
+
+
+@needs_browser
+@pytest.mark.parametrize("width, height, dark", [(1440, 900, True), (1024, 768, False), (390, 844, True), (320, 568, False)])
+def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark):
+    fill(server)
+    page = open_console(browser, server, width=width, height=height, dark=dark)
+    files = sum(len(run["cells"]) for run in numbers(server)["tree"]["runs"])
+    page.wait(f"document.querySelectorAll('.cell:not(.mem):not(.gone)').length === {files}")
+    page.wait("document.querySelector('#ops').textContent !== '\\u2013'")  # a second answer: rates
+    page.evaluate("new Promise((done) => setTimeout(done, 1500))")
+    assert page.errors == [] and page.refused() == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it must not scroll sideways"
+    assert page.layout_shift() < 0.1
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == ("dark" if dark else "light")
+    assert page.text("#fact-tombstones") == "30"
+    assert "secret" not in page.evaluate("document.documentElement.outerHTML").replace("the secret", "")
+    page.close()
+
+
+@needs_browser
+def test_files_are_reached_with_the_keyboard(server, browser):
+    fill(server)
+    page = open_console(browser, server)
+    page.wait("document.querySelectorAll('.row').length >= 2")
+    page.evaluate("document.querySelector('.cell[tabindex=\"0\"]').focus()")
+    first = page.evaluate("document.activeElement.dataset.key")
+    page.key("ArrowDown")
+    second = page.evaluate("document.activeElement.dataset.key")
+    assert second and second != first
+    label = page.evaluate("document.activeElement.getAttribute('aria-label')").replace("\u00a0", " ")
+    assert label.startswith("File ") and "Size: " in label and "Oldest delete: " in label
+    assert page.text("#detail-hint") == "Enter keeps it"
+    page.key("Enter")
+    assert page.text("#detail-hint") == "kept; Esc lets go"
+    page.key("Escape")
+    assert page.text("#detail-hint") == "Enter keeps it"
+    assert page.evaluate("document.querySelectorAll('.cell[tabindex=\"0\"]').length") == 1, "one stop for Tab"
+    page.close()
+
+
+@needs_browser
+def test_empty_lost_and_found_again(fresh, browser):
+    fresh.start()
+    page = open_console(browser, fresh)
+    assert page.text("#empty-title") == "Database 0 is empty"
+    fresh.client().set("k", "v")
+    page.wait("document.querySelectorAll('.cell.mem').length === 1")
+    assert page.evaluate("document.querySelector('#empty').hidden")
+    fresh.kill()
+    page.wait("document.body.dataset.state === 'lost'")
+    assert page.text("#lost").startswith("The server has not answered since ")
+    fresh.start()
+    page.wait("document.body.dataset.state === 'live'")
+    assert page.evaluate("document.querySelector('#lost').hidden")
+    page.close()
+
+
+@needs_browser
+def test_hostile_texts_stay_texts(browser, tmp_path):
+    """A server that says whatever it likes cannot get a tag into the page."""
+    import http.server
+    import threading
+
+    from support.server import Server
+
+    with Server({"server.bind": "127.0.0.1"}, tmp_path, config=None) as real:
+        head, body = ask(real, "/")
+        answer = numbers(real)
+    policy = next(line.split(": ", 1)[1] for line in head.splitlines() if line.startswith("Content-Security-Policy"))
+    evil = "<img src=x onerror=alert(1)>"
+    answer.update(version=evil, not_ready="", tickets=[{"id": evil, "done": False, "deadline": 0, "files_left": 1, "bytes_left": 1}])
+    answer["tree"].update(policy=evil, jobs=[{"kind": evil, "reason": evil, "files": 1, "bytes": 1, "from": 0, "to": 1, "urgent": False}])
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            page = self.path == "/"
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8" if page else "application/json")
+            self.send_header("Content-Security-Policy", policy)
+            self.end_headers()
+            self.wfile.write((body if page else json.dumps(answer)).encode())
+
+        def log_message(self, *_):
+            pass
+
+    port = free_port()
+    fake = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    threading.Thread(target=fake.serve_forever, daemon=True).start()
+    try:
+        page = browser.open(f"http://127.0.0.1:{port}/")
+        page.wait("document.body.dataset.state === 'live'")
+        wait_until(lambda: evil in page.text("#tickets"), 10, "the ticket's name")
+        assert page.evaluate("document.images.length") == 0
+        assert page.refused() == []
+        page.close()
+    finally:
+        fake.shutdown()
+        fake.server_close()

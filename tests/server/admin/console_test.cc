@@ -1,0 +1,101 @@
+// What the console is sent, and who may see it.
+#include <catch2/catch.hpp>
+
+#include "admin/console.h"
+
+using namespace ebbtide;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("before the database is open there is the server alone") {
+  ConsoleSnapshot s;
+  s.version = "9.9";
+  s.not_ready = "the database is being opened";
+  s.databases = 16;
+  const std::string json = console_json(s);
+  CHECK(has(json, "{\"version\":\"9.9\",\"not_ready\":\"the database is being opened\","));
+  CHECK(has(json, "\"databases\":[],\"tickets\":[]}"));
+  CHECK(!has(json, "now_ms"));
+  CHECK(!has(json, "tree"));
+}
+
+TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is left out") {
+  ConsoleSnapshot s;
+  Stats stats;
+  stats.engine_time = 1'000'000;
+  s.engine = stats;
+  TreeInfo info;
+  info.database = 3;
+  RunInfo run;
+  run.files = 2;
+  run.bytes = 300;
+  run.tombstones = 4;
+  run.oldest_tombstone_birth = 999'000;
+  info.runs = {run};
+  s.trees = {info};
+  s.delete_deadlines = {30'000};
+  TreeMap map;
+  map.database = 3;
+  map.policy = "leveling";
+  map.delete_deadline = 30'000;
+  map.memtables = {{100, 2, 1, 999'500, false}};
+  TreeMapRun cells;
+  cells.id = 7;
+  cells.level = 1;
+  cells.files = 2;
+  cells.bytes = 300;
+  cells.cells = {{11, 1, 0, 0.25, 100, 10, 4, 1, 999'000, true}, {12, 1, 0.25, 1, 200, 20, 0, 0, 0, false}};
+  map.runs = {cells};
+  map.jobs = {{"merge", "deadline", 2, 300, 0, 1, true}};
+  s.map = map;
+  s.tickets = {{"purge-5-1", false, 1'020'000, 2, 300}};
+  const std::string json = console_json(s);
+  CHECK(has(json,
+            "{\"db\":3,\"files\":2,\"bytes\":300,\"runs\":1,\"keys\":0,\"tombstones\":4,\"oldest_birth\":999000,\"deadline_ms\":"
+            "30000,"));
+  CHECK(has(json, "{\"f\":11,\"n\":1,\"x0\":0,\"x1\":0.25,\"b\":100,\"e\":10,\"t\":4,\"r\":1,\"o\":999000,\"busy\":true}"));
+  CHECK(has(json, "{\"f\":12,\"n\":1,\"x0\":0.25,\"x1\":1,\"b\":200,\"e\":20}"));
+  CHECK(has(json, "{\"kind\":\"merge\",\"reason\":\"deadline\",\"files\":2,\"bytes\":300,\"from\":0,\"to\":1,\"urgent\":true}"));
+  CHECK(has(json, "{\"bytes\":100,\"entries\":2,\"tombstones\":1,\"o\":999500,\"frozen\":false}"));
+  CHECK(
+      has(json, "\"tickets\":[{\"id\":\"purge-5-1\",\"done\":false,\"deadline\":1020000,\"files_left\":2,\"bytes_left\":300}]"));
+}
+
+TEST_CASE("texts cannot leave their quotes, nor begin a tag") {
+  ConsoleSnapshot s;
+  s.not_ready = "a\"b\\c</script>\n\xff";
+  const std::string json = console_json(s);
+  CHECK(has(json, "\"not_ready\":\"a\\u0022b\\u005cc\\u003c/script>\\u000a\\u00ff\""));
+}
+
+TEST_CASE("the page is whole, loads nothing, and its policy lets run what is in it only") {
+  const std::string page(console_page()), policy(console_policy());
+  CHECK(page.rfind("<!doctype html>", 0) == 0);
+  CHECK(has(page, "</html>"));
+  CHECK(!has(page, "@STYLE@"));
+  CHECK(!has(page, "@SCRIPT@"));
+  CHECK(!has(page, "src=\"http"));
+  CHECK(!has(page, "innerHTML"));
+  CHECK(has(policy, "default-src 'none'"));
+  CHECK(has(policy, "script-src 'sha256-"));
+  CHECK(has(policy, "frame-ancestors 'none'"));
+  CHECK(!has(policy, "unsafe"));
+}
+
+TEST_CASE("on loopback the console answers to loopback's names only") {
+  for (const char* host : {"localhost:9736", "localhost", "127.0.0.1:9736", "127.0.0.1", "[::1]:9736", "[::1]"}) {
+    INFO(host);
+    CHECK(console_host_allowed(host, "127.0.0.1"));
+    CHECK(console_host_allowed(host, "::1"));
+  }
+  for (const char* host : {"evil.example", "evil.example:9736", "127.0.0.1.evil.example:9736", "127.evil.example",
+                           "10.0.0.1:9736", "", "[::2]", "[", "localhost.evil.example"}) {
+    INFO(host);
+    CHECK(!console_host_allowed(host, "127.0.0.1"));
+    CHECK(console_host_allowed(host, "0.0.0.0"));
+  }
+}

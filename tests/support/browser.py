@@ -1,0 +1,193 @@
+"""A headless Chromium, spoken to over two pipes: no driver, no library.
+
+    with Browser() as browser:
+        page = browser.open("http://127.0.0.1:9736/", width=390, height=844)
+        page.wait("document.body.dataset.state === 'live'")
+        assert page.evaluate("document.title") == "Ebbtide"
+        page.key("Tab")
+
+Chromium's DevTools protocol: JSON messages, each ended by a zero byte. What a page logs as an error, throws or is refused by its
+Content-Security-Policy is kept in `page.errors`; how far its content was shifted without the user's doing, in `page.layout_shift()`.
+"""
+
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+# Runs before the page's own scripts.
+WATCH = """
+window.shifted = 0;
+new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) window.shifted += e.value; })
+  .observe({ type: "layout-shift", buffered: true });
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (e) => window.violations.push(e.violatedDirective + " " + e.blockedURI));
+"""
+
+
+def program():
+    """Path of a Chromium, or None."""
+    return next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+class Browser:
+    def __init__(self):
+        self._profile = tempfile.mkdtemp(prefix="ebbtide-browser-")
+        self._number = 0
+        self._buffer = b""
+        self._sessions = {}
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+
+        def pipes():
+            os.dup2(to_read, 203), os.dup2(to_write, 204)  # first out of the way, should one of them be 3 or 4
+            os.dup2(203, 3), os.dup2(204, 4)
+
+        # No sandbox: it needs what containers and root lack, and the pages are our own.
+        options = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self._profile}", "--no-sandbox", "--disable-gpu",
+                   "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server", "--disable-extensions", "--hide-scrollbars",
+                   "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb", "about:blank"]  # fmt: skip
+        self._process = subprocess.Popen(
+            [program(), *options], preexec_fn=pipes, pass_fds=(3, 4), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        os.close(to_read), os.close(to_write)
+
+    # --- messages
+    def _receive(self, until):
+        while b"\0" not in self._buffer:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._read], [], [], left)[0]:
+                return None
+            part = os.read(self._read, 1 << 20)
+            if not part:
+                raise RuntimeError("the browser has ended")
+            self._buffer += part
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def call(self, method, session=None, seconds=60, **parameters):
+        """Calls a method and returns its result; what is told meanwhile goes to the pages."""
+        self._number += 1
+        number = self._number
+        message = {"id": number, "method": method, "params": parameters, **({"sessionId": session} if session else {})}
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        until = time.monotonic() + seconds
+        while True:
+            answer = self._receive(until)
+            if answer is None:
+                raise TimeoutError(f"the browser has not answered {method} within {seconds} s")
+            if answer.get("id") == number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']['message']}")
+                return answer["result"]
+            page = self._sessions.get(answer.get("sessionId"))
+            if page is not None and "method" in answer:
+                page._told(answer["method"], answer["params"])
+
+    def open(self, url, width=1280, height=900, dark=True, scale=1, reduced_motion=False):
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        page = Page(self, session, target)
+        self._sessions[session] = page
+        for domain in ("Page", "Runtime", "Log"):
+            page.call(f"{domain}.enable")
+        page.resize(width, height, scale)
+        page.call("Emulation.setEmulatedMedia", features=[
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else "no-preference"}])  # fmt: skip
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
+        page.call("Page.navigate", url=url)
+        page.wait("document.readyState === 'complete'")
+        return page
+
+    def close(self):
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        os.close(self._read), os.close(self._write)
+        shutil.rmtree(self._profile, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Page:
+    def __init__(self, browser, session, target):
+        self._browser, self._session, self._target = browser, session, target
+        self.errors = []
+
+    def _told(self, method, told):
+        if method == "Runtime.exceptionThrown":
+            details = told["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
+            self.errors.append(told["entry"]["text"] + " " + told["entry"].get("url", ""))
+
+    def call(self, method, **parameters):
+        return self._browser.call(method, self._session, **parameters)
+
+    def evaluate(self, expression):
+        """The value of a JavaScript expression (awaited), as JSON can carry it."""
+        done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in done:
+            raise RuntimeError(f"{expression}: {done['exceptionDetails']['exception'].get('description')}")
+        return done["result"].get("value")
+
+    def wait(self, expression, seconds=30):
+        """Waits until the expression is true, and returns its value."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            value = self.evaluate(expression)
+            if value:
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f"not within {seconds} s: {expression}; errors: {self.errors}; the page says: {self.text()[:2000]}")
+
+    def text(self, selector="body"):
+        """What stands there to read, with plain blanks."""
+        return (self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText") or "").replace("\u00a0", " ")
+
+    def key(self, name):
+        code = KEYS.get(name, 0)
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code, **({"text": "\r"} if name == "Enter" and kind == "keyDown" else {}))
+
+    def click(self, selector):
+        x, y = self.evaluate(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
+            " const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+        )
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=1)
+
+    def resize(self, width, height, scale=1):
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
+
+    def layout_shift(self):
+        """Chromium's cumulative layout shift since the page was opened, what followed from input not counted."""
+        return self.evaluate("window.shifted")
+
+    def refused(self):
+        """What the Content-Security-Policy has kept from happening."""
+        return self.evaluate("window.violations")
+
+    def screenshot(self, path, whole=True):
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(data))
+
+    def close(self):
+        self._browser.call("Target.closeTarget", targetId=self._target)

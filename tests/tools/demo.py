@@ -1,0 +1,329 @@
+"""What the delete deadline is, shown in a minute: ./dev demo.
+
+Ebbtide with a short deadline and a redis-server with an append-only file stand side by side, in a directory that goes away
+afterwards. Both are given a secret, both are told to delete it. Then everybody looks at the disk, with grep.
+
+The demo proves what it says or says that it could not: it ends with status 0 only if nothing is left of the secret, neither its
+name nor its value, in Ebbtide's directory at the deadline - in no file, nor in one that is unlinked but still open.
+
+    demo.py [--deadline 20s] [--server PATH] [--plain]
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from support.server import Server, binary, free_port  # noqa: E402
+from support.sockets import encode  # noqa: E402
+
+COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+BLANK = "  "
+
+
+class Screen:
+    """Words for people: coloured, with a line that is written anew, on a terminal; plain lines elsewhere."""
+
+    def __init__(self, plain):
+        self.live = sys.stdout.isatty() and not plain and os.environ.get("TERM", "dumb") != "dumb"
+        self.colour = self.live and not os.environ.get("NO_COLOR")
+        self.width = shutil.get_terminal_size((100, 24)).columns
+        self.open_line = False
+        self.last = None
+
+    def paint(self, colour, text):
+        return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if self.colour else text
+
+    def say(self, text=""):
+        self.end_line()
+        print(text, flush=True)
+
+    def step(self, number, title):
+        self.say()
+        self.say(self.paint("bold", f"{number}. {title}"))
+
+    def progress(self, text, what):
+        """A line that replaces the one before. Without a terminal: a line whenever `what` has changed."""
+        if self.live:
+            print("\r\x1b[2K" + text, end="", flush=True)
+            self.open_line = True
+        elif what != self.last:
+            print(text, flush=True)
+        self.last = what
+
+    def end_line(self):
+        if self.open_line:
+            print()
+        self.open_line = False
+
+
+class Link:
+    """One connection; replies as Python values, errors raised."""
+
+    def __init__(self, port):
+        import socket
+
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.stream = self.socket.makefile("rb")
+
+    def ask(self, *words):
+        self.socket.sendall(encode(*words))
+        return self.reply()
+
+    def pipe(self, commands):
+        self.socket.sendall(b"".join(encode(*words) for words in commands))
+        return [self.reply() for _ in commands]
+
+    def reply(self):
+        line = self.stream.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("the server closed the connection")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise RuntimeError(rest.decode(errors="replace"))
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self.stream.read(int(rest) + 2)[:-2].decode(errors="replace")
+        if kind == b"*":
+            return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
+        return rest.decode()
+
+    def knows(self, command):
+        return bool(self.ask("COMMAND", "INFO", command)[0])
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+
+# --- looking at the disk
+
+
+def grep(words, directory):
+    """Files below `directory` that contain one of the words, by name, as grep finds them."""
+    patterns = [part for word in words for part in ("-e", word)]
+    for _ in range(20):
+        done = subprocess.run(["grep", "-rlaF", *patterns, "."], cwd=directory, capture_output=True, text=True, check=False)
+        if done.returncode < 2 or not re.search("No such file", done.stderr):
+            break  # a file that went while grep looked at it is no error, but the rest is looked at once more
+    if done.returncode > 1:
+        raise RuntimeError(f"grep: {done.stderr.strip()}")
+    return sorted(line.removeprefix("./") for line in done.stdout.splitlines())
+
+
+def unlinked(words, pid, directory):
+    """The same for files below `directory` that have no name any more and that the process still holds open."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = os.readlink(link)
+            if not target.startswith(str(directory)) or not target.endswith(" (deleted)"):
+                continue
+            content = link.read_bytes()
+            if any(word.encode() in content for word in words):
+                found.append(Path(target.removesuffix(" (deleted)")).name + " (unlinked, still open)")
+    return found
+
+
+def traces(words, server):
+    return grep(words, server.data) + unlinked(words, server.pid, server.data.resolve())
+
+
+# --- the two servers
+
+
+def has_deadlines(deadline):
+    done = subprocess.run([str(binary()), "--check", "--set", f"tree.deletes.deadline={deadline}"], capture_output=True, text=True, check=False)
+    return done.returncode == 0, (done.stderr or done.stdout).strip()
+
+
+@contextlib.contextmanager
+def ebbtide(directory, deadline):
+    # Without compression, so that grep sees everything that is there.
+    settings = {
+        "tree.deletes.deadline": deadline, "storage.compression": "none", "storage.compression_last_level": "none",
+        "storage.memory_budget": "64MiB", "server.bind": "127.0.0.1",
+    }  # fmt: skip
+    server = Server(settings, directory, config=None)
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@contextlib.contextmanager
+def redis(directory):
+    directory.mkdir()
+    port = free_port()
+    with open(directory / "redis.log", "wb") as log:
+        process = subprocess.Popen(
+            ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--dir", str(directory), "--appendonly", "yes", "--save", ""],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+        )  # fmt: skip
+    try:
+        end = time.monotonic() + 30
+        while True:
+            try:
+                Link(port).close()
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError("redis-server did not start: " + (directory / "redis.log").read_text()[-500:]) from None
+                time.sleep(0.05)
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+# --- the story
+
+
+def listed(files):
+    return ", ".join(files) if files else "nothing"
+
+
+def seconds_of(text):
+    match = re.fullmatch(r"(\d+)(s|m)", text)
+    if not match or not 2 <= int(match[1]) * {"s": 1, "m": 60}[match[2]] <= 3600:
+        raise argparse.ArgumentTypeError("a duration from 2s to 60m, like 20s")
+    return int(match[1]) * {"s": 1, "m": 60}[match[2]]
+
+
+class Demo:
+    def __init__(self, screen, deadline):
+        self.screen, self.deadline = screen, deadline
+        self.name, self.value = f"patient:{secrets.token_hex(8)}", secrets.token_hex(24)
+        self.words = (self.name, self.value)
+
+    def tell(self, who, text):
+        self.screen.say(BLANK + self.screen.paint("cyan", f"{who:<8}") + " " + text)
+
+    def run(self, home):
+        screen = self.screen
+        screen.step(1, "Two servers, one secret")
+        with ebbtide(home / "ebbtide", f"{self.deadline}s") as server, redis(home / "redis") as port:
+            ours, theirs = Link(server.port), Link(port)
+            self.tell("Ebbtide", f"deletes are due on disk within {self.deadline} s; compression is off, so that grep sees all there is")
+            self.tell("Redis", "with an append-only file")
+            for link in (ours, theirs):
+                link.pipe([("SET", f"other:{i:05}", secrets.token_hex(40)) for i in range(5000)])
+                link.ask("SET", self.name, self.value)
+            ours.ask("TREE.FLUSH")  # into a table, too: not in the log alone
+            self.both(f"SET {self.name} {self.value[:12]}...", "OK, among 5000 other keys")
+            time.sleep(1.1)  # Redis and Ebbtide both write the log through within a second
+            screen.step(2, "It is on the disk, of course")
+            here, there = traces(self.words, server), grep(self.words, home / "redis")
+            if not here or not there:
+                screen.say(BLANK + screen.paint("red", "grep does not find the secret before it is deleted; so there is nothing to show."))
+                return 1
+            self.tell("Ebbtide", f"grep finds it in {listed(here)}")
+            self.tell("Redis", f"grep finds it in {listed(there)}")
+            screen.step(3, "Delete it")
+            ticket, began = self.delete(ours, theirs)
+            self.tell("Ebbtide", f"and on disk? Still in {listed(traces(self.words, server))}")
+            self.tell("Redis", f"and on disk? Still in {listed(grep(self.words, home / 'redis'))}")
+            screen.say(BLANK + "Every store works like this: deleted means hidden. From here on, it is a matter of time.")
+            screen.step(4, "Wait for the deadline, and touch nothing")
+            took = self.wait(ours, server, began)
+            return self.conclude(ours, server, home, ticket, took)
+
+    def both(self, command, meaning):
+        self.screen.say(BLANK + self.screen.paint("dim", "> ") + command + self.screen.paint("dim", f"   {meaning}"))
+
+    def delete(self, ours, theirs):
+        began = time.monotonic()
+        for link in (ours, theirs):
+            if link.ask("DEL", self.name) != 1 or link.ask("GET", self.name) is not None:
+                raise RuntimeError("DEL did not delete")
+        self.both(f"DEL {self.name}", "1 from both; GET says nil from both")
+        ticket = None
+        if ours.knows("purge.ticket"):
+            ticket = ours.ask("PURGE.TICKET")
+            self.both("PURGE.TICKET", f"{ticket}, for every delete until now")
+        return ticket, began
+
+    def wait(self, ours, server, began):
+        """Until nothing is left or the deadline has passed. The seconds it took, or None."""
+        while True:
+            passed = time.monotonic() - began
+            left = traces(self.words, server)
+            if not left:
+                self.screen.progress(f"{BLANK}after {passed:4.1f} s  {self.screen.paint('green', 'nothing found any more')}", "gone")
+                return passed
+            if passed >= self.deadline:
+                return None
+            share = int(20 * passed / self.deadline)
+            bar = "=" * share + "-" * (20 - share)
+            self.screen.progress(f"{BLANK}[{self.screen.paint('yellow', bar)}] due in {self.deadline - passed:4.1f} s  still in {listed(left)}"[: self.screen.width + 9], left)
+            time.sleep(0.2)
+
+    def conclude(self, ours, server, home, ticket, took):
+        screen = self.screen
+        screen.step(5, "Look once more")
+        left, there = traces(self.words, server), grep(self.words, home / "redis")
+        kept = ours.ask("GET", "other:00042") is not None and ours.ask("EXISTS", self.name) == 0
+        if ticket is not None:
+            state = ours.ask("PURGE.STATUS", ticket)
+            self.tell("Ebbtide", "PURGE.STATUS: " + ", ".join(f"{k} {v}" for k, v in zip(state[::2], state[1::2])))
+            self.tell("Ebbtide", "PURGE.REPORT, for whoever has to prove it:")
+            for line in str(ours.ask("PURGE.REPORT", ticket)).splitlines():
+                screen.say(BLANK * 6 + line)
+        self.tell("Redis", f"grep still finds it in {listed(there)}, until that file is rewritten some day")
+        if left:
+            self.tell("Ebbtide", screen.paint("red", f"grep still finds it in {listed(left)}"))
+        else:
+            self.tell("Ebbtide", "grep finds nothing: no name, no value, in no file" + ("" if took is None else f"; gone after {took:.1f} s of {self.deadline} s"))
+        screen.say()
+        if left or took is None:
+            screen.say(screen.paint("red", "NOT PROVED: ") + "the secret was in Ebbtide's directory at its deadline. This is a fault; please report it.")
+            return 1
+        if not kept:
+            screen.say(screen.paint("red", "NOT PROVED: ") + "other data has gone, too, or the key is still there.")
+            return 1
+        screen.say(screen.paint("green", "PROVED: ") + "deleted on time, with no further write, and everything else is still there.")
+        return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="./dev demo", description="Shows in a minute what a delete deadline is.")
+    parser.add_argument("--deadline", type=seconds_of, default=20, metavar="20s", help="the deadline of deletes, from 2s to 60m")
+    parser.add_argument("--plain", action="store_true", help="no colours, and no line that is written anew")
+    options = parser.parse_args()
+    screen = Screen(options.plain)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupted)
+    able, why = has_deadlines(f"{options.deadline}s")
+    if not able:
+        screen.say(screen.paint("red", "NOT PROVED: ") + "this server has no delete deadline to show.\n" + BLANK + why)
+        return 1
+    home = Path(tempfile.mkdtemp(prefix="ebbtide-demo-"))
+    try:
+        return Demo(screen, options.deadline).run(home)
+    except KeyboardInterrupt:
+        screen.say()
+        screen.say("Interrupted; everything is cleaned up.")
+        return 130
+    except (RuntimeError, OSError) as error:
+        screen.say(screen.paint("red", "NOT PROVED: ") + str(error))
+        return 1
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
