@@ -155,6 +155,7 @@ def ebbtide(directory, deadline):
         "tree.deletes.deadline": deadline, "storage.compression": "none", "storage.compression_last_level": "none",
         "storage.memory_budget": "64MiB", "server.bind": "127.0.0.1",
     }  # fmt: skip
+    directory.mkdir()
     server = Server(settings, directory, config=None)
     try:
         yield server.start()

@@ -1,0 +1,96 @@
+"""./dev demo in a short form: what it says it proves, it proves; and when it cannot, it says so and ends with another status."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.server import ROOT, binary, wait_until
+
+DEMO = [sys.executable, str(ROOT / "tests" / "tools" / "demo.py"), "--plain"]
+DEADLINE = "6s"
+
+pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server to compare with")
+
+
+def offers_deadlines():
+    return subprocess.run([str(binary()), "--check", "--set", f"tree.deletes.deadline={DEADLINE}"], capture_output=True, check=False).returncode == 0
+
+
+def run(tmp_path, *arguments, server=None):
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "EBBTIDE_SERVER": str(server or binary())}
+    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+
+def wrapper(tmp_path, *settings):
+    """A server that is started with other settings than it is told."""
+    path = tmp_path / "server"
+    path.write_text(f'#!/bin/sh\nexec {binary()} "$@" ' + " ".join(f"--set {setting}" for setting in settings) + "\n")
+    path.chmod(0o755)
+    return path
+
+
+def leftovers(tmp_path):
+    """Directories of the demo, and processes that have one on their command line."""
+    found = [path.name for path in tmp_path.glob("ebbtide-demo-*")]
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(tmp_path).encode() in path.read_bytes():
+                found.append(path.read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            pass
+    return found
+
+
+def test_it_proves_what_it_says(tmp_path):
+    if not offers_deadlines():
+        pytest.skip("this build has no delete deadline")
+    done = run(tmp_path, "--deadline", DEADLINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\nPROVED: deleted on time" in done.stdout
+    assert "Ebbtide  grep finds nothing: no name, no value, in no file; gone after " in done.stdout
+    assert "Redis    grep still finds it in appendonlydir/" in done.stdout
+    assert "\x1b" not in done.stdout and "\r" not in done.stdout
+    assert leftovers(tmp_path) == []
+
+
+def test_it_admits_that_the_secret_is_still_there(tmp_path):
+    if not offers_deadlines():
+        pytest.skip("this build has no delete deadline")
+    done = run(tmp_path, "--deadline", "3s", server=wrapper(tmp_path, "tree.deletes.deadline=1h"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "NOT PROVED: the secret was in Ebbtide's directory at its deadline." in done.stdout
+    assert "\nPROVED" not in done.stdout
+
+
+def test_it_admits_that_there_is_no_deadline_to_show(tmp_path):
+    path = tmp_path / "server"
+    path.write_text("#!/bin/sh\necho 'tree.deletes.deadline: no such key' >&2\nexit 2\n")
+    path.chmod(0o755)
+    done = run(tmp_path, server=path)
+    assert (done.returncode, "NOT PROVED: this server has no delete deadline" in done.stdout) == (1, True)
+
+
+def test_it_cleans_up_when_interrupted(tmp_path):
+    if not offers_deadlines():
+        pytest.skip("this build has no delete deadline")
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "EBBTIDE_SERVER": str(binary())}
+    process = subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment)
+    for line in process.stdout:
+        if "Wait for the deadline" in line:
+            break
+    assert leftovers(tmp_path) != []
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert "Interrupted; everything is cleaned up." in rest
+    wait_until(lambda: leftovers(tmp_path) == [], 20, "nothing is left of the demo")
+
+
+def test_a_wrong_deadline_is_told(tmp_path):
+    done = run(tmp_path, "--deadline", "1")
+    assert done.returncode == 2 and "a duration from 2s to 60m" in done.stderr
