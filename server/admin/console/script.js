@@ -128,7 +128,7 @@
     let top = 0;
     const seenRows = new Set(), seenCells = new Set();
     list.forEach((row, index) => {
-      const height = Math.round(Math.max(10, Math.min(74, ((room - gap * (list.length - 1)) * weights[index]) / sum)));
+      const height = Math.round(Math.max(10, Math.min(104, ((room - gap * (list.length - 1)) * weights[index]) / sum)));
       let node = rows.get(row.key);
       if (!node) {
         node = make("div", "row");
