@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include <yaml-cpp/anchor.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -109,14 +111,37 @@ Status apply(const std::vector<Assignment>& layer, int wanted_rank, Config* conf
   return Status::ok();
 }
 
+/// Takes what a YAML parser meets and does nothing with it.
+class Ignored final : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+/// Not by YAML::LoadAll: it never ends on some texts that are wrong, as ",,", where each document is found empty and nothing
+/// read.
+bool has_more_than_one_document(const std::string& text) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  Ignored ignored;
+  return parser.HandleNextDocument(ignored) && parser.HandleNextDocument(ignored);
+}
+
 }  // namespace
 
 Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources) {
   std::vector<Assignment> layers[3];
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) return wrong(file, {}, "holds more than one document");
-    if (!documents.empty()) TRY(flatten(documents[0], {}, file, &layers[0]));
+    if (has_more_than_one_document(text)) return wrong(file, {}, "holds more than one document");
+    const YAML::Node root = YAML::Load(text);
+    if (!root.IsNull()) TRY(flatten(root, {}, file, &layers[0]));
   } catch (const YAML::Exception& e) {
     return wrong(at(file, e.mark), {}, e.msg);
   }

@@ -36,6 +36,11 @@ def engine(case, about, **environment):
     return Program(about, test, environment, {"assertions": r"All tests passed \((\d+) assertions"})
 
 
+def fuzz(name, about):
+    program = [str(ROOT / "build/fuzz/bin" / f"fuzz_{name}"), "--seconds", "60", "--seed", "{seed}", f"tests/fuzz/corpus/{name}"]
+    return Program(f"fuzzing: {about}", program, {}, {"runs": r"(\d+) runs, \d+ inputs kept, seed"})
+
+
 PROGRAMS = {
     "kill": contract("test_kill", "kill -9 of the server under load; expected state kept outside it", {"kills": r"(\d+) kills survived"}),
     "linearizability": contract(
@@ -49,6 +54,12 @@ PROGRAMS = {
     "model": engine("model:*", "random operations against ordered maps, under every option set", EBBTIDE_MODEL_ROUNDS="12"),
     "power-loss": engine("power loss*", f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round", EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND)),
     "crash": engine("a crash*", "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+    "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
+    "fuzz-glob": fuzz("glob", "patterns"),
+    "fuzz-config": fuzz("config", "the configuration file, read and written back"),
+    "fuzz-wal": fuzz("wal", "segments of the log, checksums mended"),
+    "fuzz-manifest": fuzz("manifest", "manifests, checksums mended"),
+    "fuzz-table": fuzz("table", "the two files of a table, checksums mended"),
 }
 
 
@@ -87,12 +98,13 @@ def run_round(program, state):
     seed = state.seed + state.rounds * SEEDS_A_ROUND
     environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
     environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
-    done = subprocess.run(program.command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
+    command = [word.format(seed=seed) for word in program.command]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
     output = done.stdout + done.stderr
     for what, pattern in program.counts.items():
         found = [int(count.replace(",", "")) for count in re.findall(pattern, output)]
         state.figures[what] = state.figures.get(what, 0) + sum(found)
-    repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *program.command])
+    repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *command])
     return done.returncode == 0, f"{output}\nrepeat: {repeat}\n"
 
 

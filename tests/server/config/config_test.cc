@@ -101,6 +101,17 @@ TEST_CASE("errors name file, line, key and what is allowed") {
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
 }
 
+TEST_CASE("a text of commas ends, as any other that is no configuration") {
+  for (const char* text : {",", ",,", ",,\xfc\xfc^\xfc\xbd", "]", "---\n---\n"}) {
+    INFO(text);
+    CHECK_FALSE(load_config_text(text, "test.yaml", {}).is_ok());
+  }
+  for (const char* text : {"", "\n", "# nothing\n", "---\n", "~\n"}) {
+    INFO(text);
+    CHECK(load_config_text(text, "test.yaml", {}).is_ok());
+  }
+}
+
 TEST_CASE("what this version does not do is an error that says so") {
   CHECK(error_of("tree: { deletes: { deadline: 24h } }") ==
         "f.yaml:1: tree.deletes.deadline: '24h' is not allowed; allowed: 0s: this version does not enforce delete deadlines");

@@ -1,0 +1,100 @@
+// A segment of the log: read as recovery does, batches and their operations included; cut where it is torn, it reads the same
+// again.
+#include <vector>
+
+#include <engine/write_batch.h>
+#include "base/checksum.h"
+#include "base/coding.h"
+#include "fuzz.h"
+#include "io/file_names.h"
+#include "io/memory_fs.h"
+#include "wal/log_format.h"
+#include "wal/log_reader.h"
+
+namespace {
+
+using namespace ebbtide;
+
+constexpr FileNum kFile = 7;
+
+void put_at(std::string* bytes, std::size_t at, std::uint64_t value) {
+  std::string number;
+  put_u64(&number, value);
+  bytes->replace(at, number.size(), number);
+}
+
+/// A header, then the input as records, their checksums made right.
+std::string mended(std::string body) {
+  std::string segment;
+  put_u32(&segment, kLogMagic);
+  put_u32(&segment, kLogVersion);
+  put_u64(&segment, kFile);
+  put_u64(&segment, 0);
+  put_u64(&segment, block_checksum(segment, kFile, 0));
+  segment += body;
+  for (std::size_t at = kLogHeaderBytes; at + kLogRecordHeaderBytes <= segment.size();) {
+    Bytes in = Bytes(segment).substr(at);
+    std::uint32_t length = 0;
+    get_u32(&in, &length);
+    const std::size_t payload = length & ~kLogMarkFlag;
+    if (payload > segment.size() - at - kLogRecordHeaderBytes) break;
+    BlockChecksummer sum(kFile, at);
+    sum.update(Bytes(segment).substr(at, 4));
+    sum.update(Bytes(segment).substr(at + kLogRecordHeaderBytes, payload));
+    put_at(&segment, at + 4, sum.digest());
+    at += kLogRecordHeaderBytes + payload;
+  }
+  return segment;
+}
+
+std::vector<std::string> records(FileSystem& fs, Result<LogEnd>* end) {
+  std::vector<std::string> found;
+  *end = read_log(fs, "d", kFile, [&](std::string payload, std::uint64_t) {
+    found.push_back(std::move(payload));
+    return Status::ok();
+  });
+  return found;
+}
+
+void visit_batches(Bytes group) {
+  while (!group.empty()) {
+    std::uint32_t length = 0;
+    if (!get_u32(&group, &length) || length > group.size()) return;
+    auto batch = WriteBatch::parse(std::string(group.substr(0, length)));
+    group.remove_prefix(length);
+    if (!batch.is_ok()) continue;
+    WriteBatch::Op op;
+    std::uint32_t operations = 0;
+    for (std::size_t cursor = 0; batch->next_op(&cursor, &op);) ++operations;
+    FUZZ_CHECK(operations == batch->count());
+    std::vector<Bytes> pieces;
+    batch->append_payload(&pieces);
+    std::string again;
+    for (const Bytes piece : pieces) again += piece;
+    FUZZ_CHECK(WriteBatch::parse(again).is_ok());
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  const bool mend = (input.byte() & 1) != 0;
+  std::string content(input.rest());
+  if (mend) content = mended(std::move(content));
+  MemoryFileSystem fs;
+  FUZZ_CHECK(fs.create_dir("d").is_ok());
+  auto file = fs.create(join_path("d", log_file_name(kFile)));
+  FUZZ_CHECK((*file)->append(content).is_ok());
+  file->reset();
+  Result<LogEnd> end = Status::ok();
+  const std::vector<std::string> found = records(fs, &end);
+  for (const std::string& record : found) visit_batches(record);
+  if (!end.is_ok()) return 0;
+  FUZZ_CHECK(end->valid_bytes <= content.size());
+  if (end->clean || end->valid_bytes == 0) return 0;
+  FUZZ_CHECK(cut_log(fs, "d", kFile, end->valid_bytes).is_ok());
+  FUZZ_CHECK(records(fs, &end) == found);
+  FUZZ_CHECK(end.is_ok() && end->clean);
+  return 0;
+}
