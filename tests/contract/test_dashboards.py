@@ -1,0 +1,100 @@
+"""What deploy/ gives to Prometheus and Grafana speaks of metrics that there are; where there is a Prometheus, every query is run."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+
+import pytest
+
+from support.server import ROOT, free_port, wait_until
+
+DEPLOY = ROOT / "deploy"
+DASHBOARD = json.loads((DEPLOY / "grafana" / "dashboards" / "ebbtide.json").read_text())
+ALERTS = (DEPLOY / "prometheus" / "alerts.yml").read_text()
+
+
+def queries():
+    return [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+
+
+def names_in(text):
+    return {re.sub(r"_(bucket|sum|count)$", "", name) for name in re.findall(r"\bebbtide_\w+", text)}
+
+
+def make_load(server):
+    client = server.client()
+    for batch in range(20):
+        with client.pipeline(transaction=False) as pipe:
+            for i in range(500):
+                pipe.set(f"k{i}", "v" * 300)
+                pipe.get(f"k{i}")
+                pipe.get(f"k{i}{batch}x")  # within the tables' bounds: the filters are asked
+            pipe.delete(*(f"k{i}" for i in range(100)))
+            pipe.execute()
+        server.cli("DELRANGE", "k3", "k4")
+        server.cli("TREE.FLUSH")
+    server.cli("TREE.COMPACT")
+
+
+def test_every_metric_that_is_asked_for_exists(server):
+    make_load(server)
+    there = set(re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M))
+    assert len(queries()) > 20
+    for title, query in queries():
+        assert names_in(query) <= there, f"panel '{title}' asks for {names_in(query) - there}"
+    rules = "".join(line for line in ALERTS.splitlines() if "expr:" in line)
+    assert names_in(rules) and names_in(rules) <= there, names_in(rules) - there
+
+
+def test_panels_do_not_overlap_and_say_what_they_are():
+    taken = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken and place["x"] + place["w"] <= 24, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus on this machine: the queries are not run (Debian: prometheus)")
+def test_every_query_returns_data_from_a_real_prometheus(server, tmp_path):
+    subprocess.run(["promtool", "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")], check=True, capture_output=True)
+    port = free_port()
+    config = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
+    config = config.replace("10s", "1s").replace("127.0.0.1:9736", f"127.0.0.1:{server.metrics_port}")
+    config = config.replace("alerts.yml", str(DEPLOY / "prometheus" / "alerts.yml"))
+    (tmp_path / "prometheus.yml").write_text(config)
+    with open(tmp_path / "log", "wb") as log:
+        process = subprocess.Popen(
+            ["prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data",
+             f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log,
+        )  # fmt: skip
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def ask(query):
+        try:
+            with direct.open(f"http://127.0.0.1:{port}/api/v1/query?query={urllib.parse.quote(query)}", timeout=10) as answer:
+                return json.loads(answer.read())["data"]["result"]
+        except OSError:
+            return []
+
+    def run(query):
+        make_query = query.replace("$__rate_interval", "20s").replace("$__range", "1m").replace("$instance", ".*")
+        return ask(make_query)
+
+    try:
+        wait_until(lambda: ask("up == 1"), 60, "a first scrape")
+        make_load(server)
+        wait_until(lambda: run("count_over_time(ebbtide_info[1m]) > 4"), 60, "some scrapes")
+        for _ in range(20):  # rates need two scrapes with load between them
+            empty = [(title, query) for title, query in queries() if not run(query)]
+            if not empty:
+                break
+            make_load(server)
+        assert not empty
+    finally:
+        process.kill()
+        process.wait()
