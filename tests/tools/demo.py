@@ -11,6 +11,7 @@ name nor its value, in Ebbtide's directory at the deadline - in no file, nor in 
 
 import argparse
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -270,17 +271,21 @@ class Demo:
             self.screen.progress(f"{BLANK}[{self.screen.paint('yellow', bar)}] due in {self.deadline - passed:4.1f} s  still in {listed(left)}"[: self.screen.width + 9], left)
             time.sleep(0.2)
 
+    def report(self, ours, ticket):
+        """What the server itself says of it, if it is a server that has purge tickets."""
+        self.tell("Ebbtide", f"PURGE.WAIT {ticket} 2000 says {ours.ask('PURGE.WAIT', ticket, 2000)}; PURGE.REPORT, for whoever has to prove it:")
+        report = json.loads(ours.ask("PURGE.REPORT", ticket))
+        for name in ("state", "born_by", "deadline", "gone_at_the_latest", "in_time", "scope"):
+            if name in report:
+                self.screen.say(BLANK * 6 + self.screen.paint("dim", f"{name:<19}") + str(report[name]))
+
     def conclude(self, ours, server, home, ticket, took):
         screen = self.screen
         screen.step(5, "Look once more")
         left, there = traces(self.words, server), grep(self.words, home / "redis")
         kept = ours.ask("GET", "other:00042") is not None and ours.ask("EXISTS", self.name) == 0
         if ticket is not None:
-            state = ours.ask("PURGE.STATUS", ticket)
-            self.tell("Ebbtide", "PURGE.STATUS: " + ", ".join(f"{k} {v}" for k, v in zip(state[::2], state[1::2])))
-            self.tell("Ebbtide", "PURGE.REPORT, for whoever has to prove it:")
-            for line in str(ours.ask("PURGE.REPORT", ticket)).splitlines():
-                screen.say(BLANK * 6 + line)
+            self.report(ours, ticket)
         self.tell("Redis", f"grep still finds it in {listed(there)}, until that file is rewritten some day")
         if left:
             self.tell("Ebbtide", screen.paint("red", f"grep still finds it in {listed(left)}"))
