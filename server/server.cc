@@ -565,7 +565,8 @@ MetricsSnapshot Server::snapshot() const {
   s.version = EBBTIDE_VERSION;
   s.start_seconds = static_cast<double>(start_micros_) / 1e6;
   s.uptime_seconds = static_cast<double>(unix_micros_now() - start_micros_) / 1e6;
-  s.max_clients = config_.get().max_clients;
+  const Config config = config_.get();
+  s.max_clients = config.max_clients;
   add_net(&s);
   const auto counts = stats_.commands();
   for (const Command& command : table_.all()) {
@@ -591,7 +592,9 @@ MetricsSnapshot Server::snapshot() const {
   s.now_ms = static_cast<std::int64_t>(s.engine->engine_time);
   for (DatabaseId database = 0; database < engine_settings_.databases; ++database) {
     auto tree = db->tree_info(database);
-    if (tree.is_ok() && tree->tree != kNoTree) s.trees.push_back(std::move(tree).value());
+    if (!tree.is_ok() || tree->tree == kNoTree) continue;
+    s.trees.push_back(std::move(tree).value());
+    s.delete_deadlines.push_back(config.engine.tree_for(database).delete_deadline);
   }
   return s;
 }

@@ -268,6 +268,27 @@ void info_keyspace(const Facts& facts, InfoText& out) {
   }
 }
 
+/// What tables still hold of what was deleted, by database. (Not `db0`: client libraries make one dictionary of all sections.)
+void info_deletes(const Facts& facts, InfoText& out) {
+  out.section("Deletes");
+  for (DatabaseId database = 0; database < facts.env.databases; ++database) {
+    const auto info = facts.env.db->tree_info(database);
+    if (!info.is_ok() || info->tree == kNoTree) continue;
+    std::uint64_t tombstones = 0, ranges = 0;
+    Millis oldest = 0;
+    for (const RunInfo& run : info->runs) {
+      tombstones += run.tombstones;
+      ranges += run.range_tombstones;
+      const Millis birth = run.oldest_tombstone_birth;
+      if (birth != 0 && (oldest == 0 || birth < oldest)) oldest = birth;
+    }
+    const Millis now = facts.engine.engine_time;
+    out.field("deletes_db" + std::to_string(database),
+              "tombstones=" + std::to_string(tombstones) + ",range_tombstones=" + std::to_string(ranges) + ",oldest_birth_ms=" +
+                  std::to_string(oldest) + ",oldest_age_ms=" + std::to_string(oldest == 0 ? 0 : now - std::min(oldest, now)));
+  }
+}
+
 void info_ebbtide(const Facts& facts, InfoText& out) {
   const Stats& engine = facts.engine;
   out.section("Ebbtide");
@@ -325,6 +346,7 @@ constexpr Section kSections[] = {
     {"latencystats", info_latencystats, false},
     {"cluster", info_cluster, true},
     {"keyspace", info_keyspace, true},
+    {"deletes", info_deletes, true},
     {"ebbtide", info_ebbtide, true},
 };
 

@@ -181,7 +181,7 @@ class Collector final : public prometheus::Collectable {
 
   void deletes_and_shape() const {
     const std::size_t first = families_.size();
-    families_.reserve(first + 12);
+    families_.reserve(first + 16);
     auto& runs = family("level_runs", "Sorted runs.", kGauge);
     auto& files = family("level_files", "Table files.", kGauge);
     auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
@@ -192,7 +192,11 @@ class Collector final : public prometheus::Collectable {
     auto& pending =
         family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
     auto& keys = family("estimated_keys", "Entries less tombstones.", kGauge);
-    for (const TreeInfo& tree : s_.trees) {
+    auto& space = family("space_amplification_ratio", "Bytes of all tables per byte of the last level's.", kGauge);
+    auto& deadlines = family("delete_deadline_seconds",
+                             "By when a delete must be out of all files; databases without a promise are left out.", kGauge);
+    for (std::size_t i = 0; i < s_.trees.size(); ++i) {
+      const TreeInfo& tree = s_.trees[i];
       const std::string db = std::to_string(tree.database);
       std::map<int, Level> levels;
       for (const RunInfo& run : tree.runs) {
@@ -225,6 +229,14 @@ class Collector final : public prometheus::Collectable {
         add(oldest, std::max(age, 0.0) / 1000, labels);
       }
       add(pending, static_cast<double>(tree.pending_compaction_bytes), {{"db", db}});
+      std::uint64_t all = 0;
+      for (const auto& [number, l] : levels) all += l.bytes;
+      if (all > 0 && levels.rbegin()->second.bytes > 0) {
+        add(space, static_cast<double>(all) / static_cast<double>(levels.rbegin()->second.bytes), {{"db", db}});
+      }
+      if (i < s_.delete_deadlines.size() && s_.delete_deadlines[i] != 0) {
+        add(deadlines, static_cast<double>(s_.delete_deadlines[i]) / 1000, {{"db", db}});
+      }
       add(keys, static_cast<double>(tree.estimated_keys), {{"db", db}});
     }
   }

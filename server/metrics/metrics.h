@@ -45,7 +45,8 @@ struct MetricsSnapshot {
   // engine, once it is open
   std::optional<Stats> engine;
   std::vector<TreeInfo> trees;
-  std::int64_t now_ms = 0;  ///< engine time, for ages
+  std::vector<Millis> delete_deadlines;  ///< beside them; 0 = no promise
+  std::int64_t now_ms = 0;               ///< engine time, for ages
 };
 
 /// The whole answer to a scrape.

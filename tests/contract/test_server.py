@@ -233,6 +233,21 @@ def test_metrics(server):
     assert value("ebbtide_loading") == 0
 
 
+def test_info_tells_of_deletes(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.mset({f"k{i}": "v" for i in range(100)})
+    fresh.cli("TREE.FLUSH")
+    client.delete("k1", "k2")
+    fresh.cli("DELRANGE", "k5", "k6")
+    fresh.cli("TREE.FLUSH")
+    told = client.info()
+    assert told["db0"]["keys"] > 0, "the keyspace is still what db0 means"
+    deletes = told["deletes_db0"]
+    assert (deletes["tombstones"], deletes["range_tombstones"]) == (2, 1)
+    assert 0 <= deletes["oldest_age_ms"] < 60_000 and deletes["oldest_birth_ms"] > 1_600_000_000_000
+
+
 def test_log_rotation(fresh):
     log = fresh.home / "own.log"
     fresh.set(f"log.file={log}").start(wait=False)

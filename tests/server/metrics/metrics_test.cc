@@ -72,8 +72,13 @@ TEST_CASE("engine metrics, by level") {
   a.tombstones = 4;
   a.oldest_tombstone_birth = 90'000;
   b.oldest_tombstone_birth = 95'000;
-  tree.runs = {a, b};
+  a.bytes = 300;
+  RunInfo last;
+  last.level = 2;
+  last.bytes = 600;
+  tree.runs = {a, b, last};
   s.trees = {tree};
+  s.delete_deadlines = {30'000};
   const std::string text = metrics_text(s);
   CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
   CHECK(has_line(text, "ebbtide_write_stall_seconds_total{reason=\"runs\"} 2.5"));
@@ -82,6 +87,10 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_filter_bits_per_key{db=\"3\",level=\"1\"} 10"));
   CHECK(has_line(text, "ebbtide_tombstones{db=\"3\",level=\"1\",kind=\"point\"} 4"));
   CHECK(has_line(text, "ebbtide_oldest_tombstone_age_seconds{db=\"3\",level=\"1\"} 10"));
+  CHECK(has_line(text, "ebbtide_delete_deadline_seconds{db=\"3\"} 30"));
+  CHECK(has_line(text, "ebbtide_space_amplification_ratio{db=\"3\"} 1.5"));
+  s.delete_deadlines = {0};
+  CHECK(metrics_text(s).find("ebbtide_delete_deadline_seconds{") == std::string::npos);
 }
 
 TEST_CASE("every family has help, a type, the prefix, and appears once; counters end in _total") {
