@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.server import ROOT, binary, wait_until
+from support.server import ROOT, Server, binary, wait_until
 
 DEMO = [sys.executable, str(ROOT / "tests" / "tools" / "demo.py"), "--plain"]
 DEADLINE = "6s"
@@ -19,6 +19,12 @@ pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="no
 
 def offers_deadlines():
     return subprocess.run([str(binary()), "--check", "--set", f"tree.deletes.deadline={DEADLINE}"], capture_output=True, check=False).returncode == 0
+
+
+def cleans_every_file():
+    """A deadline for tables alone leaves the secret in the log and the manifest; what cleans those came with the purge tickets."""
+    with Server({"storage.memory_budget": "64MiB", "server.bind": "127.0.0.1"}, config=None) as server:
+        return server.cli("COMMAND", "LIST", "FILTERBY", "PATTERN", "purge.ticket").strip() != b""
 
 
 def run(tmp_path, *arguments, server=None):
@@ -47,8 +53,8 @@ def leftovers(tmp_path):
 
 
 def test_it_proves_what_it_says(tmp_path):
-    if not offers_deadlines():
-        pytest.skip("this build has no delete deadline")
+    if not offers_deadlines() or not cleans_every_file():
+        pytest.skip("this build has no delete deadline that covers every file")
     done = run(tmp_path, "--deadline", DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nPROVED: deleted on time" in done.stdout
