@@ -113,7 +113,7 @@ class DbImpl::Checkpoint {
     return Status::ok();
   }
   void pin(const Tree& tree) REQUIRES(db_.state_mutex_) {
-    if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr) pinned_.push_back(tree.view_owner->tables);
+    if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr) pinned_.push_back(db_.make_lease(tree.view_owner, report_.seq));
   }
 
   Status bring_log() REQUIRES(db_.manifest_mutex_) {
@@ -132,10 +132,13 @@ class DbImpl::Checkpoint {
   }
 
   Status bring_tables() {
-    for (const auto& tables : pinned_) {
-      for (const Run& run : tables->version->runs) {
+    for (const auto& lease : pinned_) {
+      for (const Run& run : lease->view()->tables->version->runs) {
         for (const FileMetaPtr& file : run.files) {
           if (db_.closing_) return Status::aborted("the database is closing");
+          if (lease->revoked()) {
+            return Status::revoked("the checkpoint took so long that deleted data would have outlived its deadline; try again");
+          }
           TRY(bring(data_file_name(file->data_file), file->data_bytes));
           TRY(bring(metadata_file_name(file->metadata_file), file->metadata_bytes));
         }
@@ -182,7 +185,7 @@ class DbImpl::Checkpoint {
   const std::string target_;
   FileNum manifest_ = kNoFile;
   std::string record_;
-  std::vector<std::shared_ptr<const TablesView>> pinned_;
+  std::vector<std::shared_ptr<Lease>> pinned_;
   std::vector<std::string> made_;
   bool made_directory_ = true, finished_ = false;
   CheckpointReport report_;

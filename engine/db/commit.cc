@@ -107,6 +107,8 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
 
   // Trees first: creating one takes a seq of its own, before the batch's. Changes of the mapping take effect in the batch's
   // order.
+  static thread_local LogNotes notes;
+  notes.clear();
   bool mapping_changes = false;
   DatabaseId last_database = ~DatabaseId{0};
   TreeId last_tree = kNoTree;
@@ -114,7 +116,7 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
   WriteBatch::Op op;
   for (; batch.next_op(&cursor, &op); at = cursor) {
     if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
-      change_mapping(batch, at, op, inserts);
+      change_mapping(batch, at, op, time, inserts, &notes);
       mapping_changes = true;
       last_database = ~DatabaseId{0};
     } else if (op.tree == last_database) {
@@ -123,6 +125,7 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
       last_database = op.tree;
       last_tree = place_operation(batch, at, op, time, inserts);
     }
+    if (op.kind != OpKind::kFlushDatabase && op.kind != OpKind::kSwapDatabases) add_note(&notes, log_note(op, last_tree, time));
   }
   batch.set_header(next_seq_, time, 0);
   next_seq_ += batch.count();
@@ -132,8 +135,30 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
   }
   if (inserts->first.memtable != nullptr) mark_active(inserts->first.tree, batch);
   for (const Inserts::Target& t : inserts->more) mark_active(t.tree, batch);
-  log_->enqueue(batch);
+  log_->enqueue(batch, notes);
   return Status::ok();
+}
+
+LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
+  LogNote note{tree, 0, 0};
+  switch (op.kind) {
+    case OpKind::kTombstone:
+    case OpKind::kRangeTombstone:
+    case OpKind::kSecondaryDelete:
+      note.oldest_delete = time;
+      break;
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      if (op.expiry != 0 && op.expiry <= time) {
+        note.oldest_delete = time;
+      } else {
+        note.min_expiry = op.expiry;
+      }
+      break;
+    default:
+      break;
+  }
+  return note;
 }
 
 // Finds the operation's tree, which is made if its database has none, and sees to it that the tree's memtable is among the
@@ -149,7 +174,8 @@ TreeId DbImpl::place_operation(WriteBatch& batch, std::size_t at, const WriteBat
   return tree->id;
 }
 
-void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Inserts* inserts) {
+void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts,
+                            LogNotes* notes) {
   const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
   ASSERT_MSG(a < settings_.databases && (op.kind == OpKind::kFlushDatabase || b < settings_.databases),
              "a batch names a database that there is not");
@@ -165,7 +191,10 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
     batch.set_flush_trees(at, fresh->id, fresh->stamp, old == nullptr ? kNoTree : old->id);
     inserts->remapped.emplace_back(a, fresh.get());
     database_trees_[a] = std::move(fresh);
-    if (old != nullptr) drop_tree(std::move(old));
+    if (old != nullptr) {
+      add_note(notes, {old->id, time, 0});
+      drop_tree(std::move(old), time);
+    }
   } else {
     std::swap(database_trees_[a], database_trees_[b]);
     inserts->swaps.emplace_back(a, b);
@@ -207,7 +236,8 @@ Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts)
   databases_seq_ = create.last_seq();
   inserts->remapped.emplace_back(database, fresh.get());
   database_trees_[database] = fresh;
-  log_->enqueue(create);
+  const LogNote note{fresh->id, 0, 0};
+  log_->enqueue(create, std::span(&note, 1));
   schedule_database_changes();
   return fresh.get();
 }
@@ -244,9 +274,14 @@ void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   tree.policy = std::move(policy).value();
 }
 
-void DbImpl::drop_tree(TreePtr tree) {
+void DbImpl::drop_tree(TreePtr tree, Millis time) {
+  tree->dropped_at = time;
   tree->dropped = true;
   tree->jobs.abort_all();
+  {
+    MutexLock lock(state_mutex_);
+    dropped_deadlines_[tree->id] = tree->settings.delete_deadline;
+  }
   trees_.erase(tree->id);
   dropped_trees_.push_back(std::move(tree));
   pending_drops_ += 1;
@@ -282,7 +317,9 @@ void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqN
   Entry entry;
   entry.key = op.key;
   entry.seq = seq;
-  if (op.kind == OpKind::kTombstone) {
+  // A value that expired before it was written is a delete, born now: an older birth would break promises that were kept already.
+  const bool born_dead = op.kind == OpKind::kPut && op.expiry != 0 && op.expiry <= time;
+  if (op.kind == OpKind::kTombstone || born_dead) {
     entry.kind = EntryKind::kTombstone;
     entry.delete_key = time;
   } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader) {

@@ -100,9 +100,11 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   std::shared_ptr<const TablesView> tables;
   std::shared_ptr<const Policy> policy;
   CompactionContext context;
+  std::shared_ptr<const int> working;
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr) return Status::aborted("");
+    working = tree->work;
     tables = tree->view_owner->tables;
     policy = tree->policy;
     context.settings = tree->settings;
@@ -113,7 +115,12 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   std::map<FileNum, std::shared_ptr<TableReader>> opened;
   CompactionEnv env = compaction_env(tables, job.abort.get(), &opened);
   env.may_write = [this](std::uint64_t bytes) { return disk_.may_compact(bytes); };
-  TRY_ASSIGN(result, execute(job.plan, *tables->version, context, env));
+  auto executed = execute(job.plan, *tables->version, context, env);
+  if (!executed.is_ok()) {
+    leave_failed_outputs(tree);
+    return executed.status();
+  }
+  CompactionResult result = std::move(executed).value();
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;
@@ -123,7 +130,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
   if (tree->dropped || current == nullptr) {
-    unlink_tables(result.outputs);
+    unlink_tables(tree, result.outputs);
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
@@ -136,7 +143,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));
   if (!committed.is_ok()) {
-    disown_tables(result.outputs);
+    disown_tables(tree, result.outputs);
     background_failed(committed, "compaction");
     return committed;
   }
@@ -146,13 +153,16 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
 // The tree's tables as the manifest has them now, and its oldest memtables gone, in one step. Only who holds manifest_mutex_
 // changes the tables of a view, so they are put together before the lock.
 Status DbImpl::install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed) {
-  std::shared_ptr<const TablesView> old;
+  SeqNum up_to = 0;
+  const Millis now = fence(&up_to);
+  std::shared_ptr<const TreeView> before;
   {
     MutexLock lock(state_mutex_);
     if (tree.view_owner == nullptr) return Status::aborted("");
-    old = tree.view_owner->tables;
+    before = tree.view_owner;
   }
-  auto tables = make_tables_view(versions_->tree(tree.id), old.get(), opened);
+  const std::shared_ptr<const TablesView> old = before->tables;
+  auto tables = make_tables_view(versions_->tree(tree.id), old.get(), opened, floor_of(*before, tree.dropped_at, now));
   ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
   MutexLock lock(state_mutex_);
   auto view = std::make_shared<TreeView>(*tree.view_owner);
@@ -170,8 +180,9 @@ Result<std::shared_ptr<TableReader>> DbImpl::open_table(const FileMeta& meta) {
       {meta.data_file, meta.metadata_file, meta.data_bytes, meta.metadata_bytes, meta.data_checksum, meta.metadata_checksum});
 }
 
-Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(
-    const VersionPtr& version, const TablesView* old, const std::map<FileNum, std::shared_ptr<TableReader>>& opened) {
+Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const VersionPtr& version, const TablesView* old,
+                                                                   const std::map<FileNum, std::shared_ptr<TableReader>>& opened,
+                                                                   Millis floor) {
   // By metadata file: a table whose metadata was replaced is another table to its readers.
   std::map<FileNum, OpenTablePtr> have;
   if (old != nullptr) {
@@ -181,6 +192,7 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(
   }
   auto view = std::make_shared<TablesView>();
   view->version = version;
+  std::set<FileNum> fresh_data;  // of tables whose metadata is new: their data may be old
   for (const Run& run : version->runs) {
     if (run.files.empty()) continue;
     std::vector<OpenTablePtr> tables;
@@ -189,18 +201,28 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(
         tables.push_back(it->second);
         have.erase(it);
       } else if (auto fresh = opened.find(file->metadata_file); fresh != opened.end()) {
+        fresh_data.insert(file->data_file);
         tables.push_back(std::make_shared<OpenTable>(file, fresh->second, &obsolete_sink_));
       } else {
+        fresh_data.insert(file->data_file);
         TRY_ASSIGN(reader, open_table(*file));
         tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), &obsolete_sink_));
       }
+      const auto take_older = [](Millis* oldest, Millis time) {
+        if (time != 0 && (*oldest == 0 || time < *oldest)) *oldest = time;
+      };
+      take_older(&view->oldest_obligation, file->stats.oldest_obligation());
+      take_older(&view->min_expiry, file->stats.min_expiry);
       view->memory_bytes += tables.back()->reader->memory_bytes();
       view->file_bytes += file->data_bytes + file->metadata_bytes;
     }
     if (run.level == version->runs.front().level) ++view->newest_level_runs;
     view->runs.emplace_back(run, std::move(tables));
   }
-  for (const auto& [file, table] : have) table->obsolete.store(true, std::memory_order_release);
+  for (const auto& [file, table] : have) {
+    leave_table(*table, version->tree, floor, fresh_data.count(table->meta->data_file) == 0);
+    table->obsolete.store(true, std::memory_order_release);
+  }
   return std::shared_ptr<const TablesView>(std::move(view));
 }
 
@@ -258,23 +280,22 @@ void DbImpl::purge_obsolete() {
   }
 }
 
-// What was deleted is in the file still: it must not stay because the system said no once.
+// What was deleted is in the file still: it must not stay because the system said no once. Whoever unlinks a file of the engine,
+// removals_ remembers that it did not work.
 void DbImpl::remove_file(const std::string& name) {
   const Status status = fs_.unlink(join_path(settings_.dir, name));
   if (status.is_ok() || status.is_not_found()) return;
   say(Severity::kWarning, "cannot remove a file, will try again: " + status.to_string());
-  MutexLock lock(obsolete_mutex_);
-  unremoved_.push_back(name);
 }
 
 void DbImpl::remove_unremoved() {
-  std::vector<std::string> names;
+  if (!removals_.has_unremoved()) return;
   {
     MutexLock lock(obsolete_mutex_);
-    if (unremoved_.empty() || clock_.mono_ns() - last_removal_ns_ < kRemovalRetryNs) return;
+    if (clock_.mono_ns() - last_removal_ns_ < kRemovalRetryNs) return;
     last_removal_ns_ = clock_.mono_ns();
-    names.swap(unremoved_);
   }
+  const std::vector<std::string> names = removals_.take_unremoved();
   submit(Priority::kHigh, [this, names = std::move(names)] {
     for (const std::string& name : names) remove_file(name);
   });

@@ -82,7 +82,7 @@ ReadView Db::lease(DatabaseId database) const {
     if (mapping % 2 != 0 || impl_->mapping_version_.load(std::memory_order_acquire) != mapping) continue;
     if (tree == nullptr) return view;
     if (owner == nullptr) continue;
-    view.lease_ = std::make_shared<Lease>(std::move(owner), view.seq_, impl_->leases_);
+    view.lease_ = impl_->make_lease(std::move(owner), view.seq_);
     view.tree_ = view.lease_->view();
     return view;
   }
@@ -155,6 +155,10 @@ void Db::resume_compactions() {
   for (const TreePtr& tree : impl_->live_trees()) impl_->schedule_compactions(tree);
 }
 
+PurgeTicket Db::purge_ticket(SeqNum* up_to) { return impl_->purge_ticket(up_to); }
+Result<PurgeStatus> Db::purge_status(const PurgeTicket& ticket) { return impl_->purge_status(ticket); }
+Status Db::purge_now(const PurgeTicket& ticket) { return impl_->purge_now(ticket); }
+
 void Db::tick() { impl_->tick(); }
 Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
   return impl_->try_commit(batch, waited, wait_ms);
@@ -169,6 +173,7 @@ const Settings& Db::settings() const { return impl_->settings_; }
 Status ReadView::get(const LookupKey& key, Found* found) const {
   if (tree_ == nullptr) return Status::not_found();
   if (lease_ == nullptr) return impl_->get(*this, key, found);
+  if (lease_->revoked()) return Status::revoked("the read view was taken back, so that what was deleted is gone in time");
   EpochGuard guard(impl_->epoch_);
   TRY(impl_->get(*this, key, found));
   if (found->pin == nullptr) {

@@ -5,8 +5,10 @@
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
 //   checkpoint.cc  a copy that opens, made while running
+//   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
 //
 // Locks, in the order they may nest:
+//   purge_mutex_     one look at what deletes owe at a time; never held across I/O, but for looking whether names exist
 //   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
@@ -38,8 +40,11 @@
 #include "db/large_values.h"
 #include "db/log_queue.h"
 #include "db/page_fetcher.h"
+#include "db/purge.h"
+#include "db/purge_ledger.h"
 #include "db/tree_view.h"
 #include "io/file_system.h"
+#include "io/removals_fs.h"
 #include "policy/policy.h"
 #include "version/version_set.h"
 
@@ -59,6 +64,7 @@ struct Tree {
   std::atomic<bool> dropped{false};  ///< running jobs give up, nothing is installed any more
   /// Obligations born by then are overdue, with a deadline or without one: somebody asked for them to be met now. Only grows.
   std::atomic<Millis> purge_before{0};
+  std::atomic<Millis> dropped_at{0};  ///< birth of the delete that took the whole tree; 0 = it lives
 
   // guarded by commit_mutex_
   MemTable* active = nullptr;
@@ -66,7 +72,8 @@ struct Tree {
 
   // guarded by state_mutex_
   std::shared_ptr<const TreeView> view_owner;
-  std::vector<FrozenMemTable> frozen;  ///< oldest first
+  std::vector<FrozenMemTable> frozen;                         ///< oldest first
+  std::shared_ptr<const int> work = std::make_shared<int>();  ///< held by whoever writes files for the tree
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
   bool flush_queued = false;
@@ -117,7 +124,7 @@ struct DatabaseChanges {
   std::vector<TreePtr> dropped;
 };
 
-/// What a leased view holds.
+/// What a leased view holds. It keeps files that it alone needs; so it is taken back before that breaks a deadline (clean.cc).
 class Lease {
  public:
   Lease(std::shared_ptr<const TreeView> view, SeqNum seq, std::atomic<std::uint64_t>& count)
@@ -143,6 +150,9 @@ class Lease {
 
 /// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
 enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes };
+
+/// What the log has to know of an operation that was written at `time`.
+LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time);
 
 /// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
 Status check_settings(const Settings& settings);
@@ -186,7 +196,8 @@ struct DbImpl {
   Status sequence(WriteBatch& batch, Inserts* inserts) REQUIRES(commit_mutex_);
   TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
       REQUIRES(commit_mutex_);
-  void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Inserts* inserts) REQUIRES(commit_mutex_);
+  void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes)
+      REQUIRES(commit_mutex_);
   bool keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) REQUIRES(commit_mutex_);
   void mark_active(TreeId id, const WriteBatch& batch) REQUIRES(commit_mutex_);
   Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
@@ -201,8 +212,9 @@ struct DbImpl {
   Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
   Status build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
-  void unlink_tables(const std::vector<FileMeta>& tables);
-  void disown_tables(const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
+  void unlink_tables(const TreePtr& tree, const std::vector<FileMeta>& tables);
+  void disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
+  TreePtr tree_with(TreeId id);
   void schedule_database_changes();
   Status commit_database_changes() REQUIRES(manifest_mutex_);
   DatabaseChanges collect_database_changes(VersionEdit* edit) REQUIRES(manifest_mutex_);
@@ -219,7 +231,7 @@ struct DbImpl {
   void run_job(const TreePtr& tree, const RunningJob& job);
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
-  void drop_tree(TreePtr tree) REQUIRES(commit_mutex_);
+  void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
   Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
       REQUIRES(manifest_mutex_);
@@ -228,13 +240,39 @@ struct DbImpl {
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
-                                                             const std::map<FileNum, std::shared_ptr<TableReader>>& opened);
+                                                             const std::map<FileNum, std::shared_ptr<TableReader>>& opened,
+                                                             Millis floor = 0);
   CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   void purge_obsolete();
   void remove_file(const std::string& name);
   void remove_unremoved();
+  // purge.cc
+  PurgeTicket purge_ticket(SeqNum* up_to);
+  Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
+  Status purge_now(const PurgeTicket& ticket);
+  Millis fence(SeqNum* up_to);
+  Millis floor_of(const TreeView& view, Millis dropped_at, Millis now) const;
+  Millis floor_of(const TreePtr& tree);
+  void survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey);
+  void survey_log(PurgeSurvey* survey);
+  std::shared_ptr<const PurgeSurvey> survey_purges(std::uint64_t max_age_ns) EXCLUDES(purge_mutex_);
+  std::shared_ptr<const PurgeSurvey> look_at_purges() REQUIRES(purge_mutex_);
+  void note_survey(const PurgeSurvey& survey) REQUIRES(purge_mutex_);
+  [[nodiscard]] bool is_purged(const PurgeTicket& ticket, const PurgeSurvey& survey, Millis* known_at) REQUIRES(purge_mutex_);
+  void leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data);
+  void leave_failed_outputs(const TreePtr& tree);
+  // clean.cc
+  void keep_clean() REQUIRES(tick_mutex_);
+  void count_misses(const PurgeSurvey& survey) REQUIRES(tick_mutex_);
+  void retire_segment(FileNum file);
+  void revoke_leases(const PurgeSurvey& survey);
+  void clean_now(bool roll);
+  Status advance_log() REQUIRES(manifest_mutex_);
+  Status roll_manifest() REQUIRES(manifest_mutex_);
+  std::shared_ptr<Lease> make_lease(std::shared_ptr<const TreeView> view, SeqNum seq);
+  void leave_segments(FileNum oldest);
   [[nodiscard]] std::vector<TreePtr> live_trees();
   void retire_tree(TreePtr tree);
   // write_stall.cc
@@ -268,7 +306,7 @@ struct DbImpl {
   Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
   Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
   Status replay_record(Bytes group, const std::string& where, Replay* replay) REQUIRES(commit_mutex_);
-  Status replay_batch(WriteBatch& batch) REQUIRES(commit_mutex_);
+  Status replay_batch(WriteBatch& batch, LogNotes* notes) REQUIRES(commit_mutex_);
   Status remove_leftovers();
   // read_path.cc
   static Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
@@ -282,7 +320,8 @@ struct DbImpl {
 
   // --- constant after construction
   const Settings settings_;
-  FileSystem& fs_;
+  RemovalsFileSystem removals_;
+  FileSystem& fs_;  ///< removals_
   Clock& clock_;
   EventListener* const events_;
   const bool threads_;                      ///< false: the caller's pool, no log thread, no fetchers
@@ -291,8 +330,8 @@ struct DbImpl {
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
   Mutex obsolete_mutex_;
   std::vector<TableFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
-  std::vector<std::string> unremoved_ GUARDED_BY(obsolete_mutex_);  ///< names of files that could not be unlinked
   std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
+  PurgeLedger ledger_;
   ObsoleteSink obsolete_sink_;
   Epoch epoch_;
   EngineTime time_;
@@ -321,6 +360,23 @@ struct DbImpl {
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
+  Mutex lease_mutex_;
+  std::vector<std::weak_ptr<Lease>> leased_ GUARDED_BY(lease_mutex_);
+
+  Millis opened_at_ = 0;                 ///< engine time; set by open()
+  std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
+  std::atomic<bool> clean_queued_{false}, purge_asked_{false};
+  std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_load_{0}, leases_revoked_{0};
+  std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);  ///< the newest birth whose deadline was counted as missed
+  std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0;
+
+  Mutex purge_mutex_;
+  std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(purge_mutex_);
+  std::uint64_t surveyed_ns_ GUARDED_BY(purge_mutex_) = 0;
+  std::map<TreeId, PurgeHistory> purged_ GUARDED_BY(purge_mutex_);  ///< of trees that live or left something
+  PurgeHistory purged_gone_ GUARDED_BY(purge_mutex_);               ///< of all others
+  Millis surveyed_until_ GUARDED_BY(purge_mutex_) = 0;
+
   Mutex tick_mutex_;                                                    ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;                   ///< and said so
   Mutex pressure_mutex_;                                                ///< or an older measurement could replace a newer one
@@ -342,6 +398,7 @@ struct DbImpl {
 
   Mutex state_mutex_;
   CondVar progress_;  ///< with state_mutex_: a flush, a compaction or a failure
+  std::map<TreeId, Millis> dropped_deadlines_ GUARDED_BY(state_mutex_);  ///< of dropped trees of which something may be left
   bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
   Status background_error_ GUARDED_BY(state_mutex_);
   std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;

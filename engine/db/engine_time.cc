@@ -22,6 +22,7 @@ Millis EngineTime::tick() {
   refused_.store(-lead > static_cast<std::int64_t>(kStepRefused), std::memory_order_relaxed);
   if (lead < 0 && !step_refused()) {
     offset = wall - boot;  // the wall clock is ahead: follow it
+    if (-lead > static_cast<std::int64_t>(kLead)) stepped_.store(static_cast<Millis>(wall), std::memory_order_relaxed);
   } else if (lead > 0 && lead <= static_cast<std::int64_t>(kLead) && elapsed > 0) {
     offset -= std::min(lead, elapsed / 2);  // ahead of the wall clock by no more than a restart explains: half speed
   }

@@ -45,6 +45,8 @@ class EngineTime {
   void set_mark(Millis mark) { mark_.store(mark, std::memory_order_relaxed); }
   /// True while the wall clock is so far ahead that it is not followed.
   [[nodiscard]] bool step_refused() const { return refused_.load(std::memory_order_relaxed); }
+  /// Engine time just after it last went forward by more than kLead at once, following the wall clock; 0 = it never did.
+  [[nodiscard]] Millis last_step() const { return stepped_.load(std::memory_order_relaxed); }
 
  private:
   const Clock& clock_;
@@ -52,6 +54,7 @@ class EngineTime {
   std::atomic<Millis> mark_{0};
   mutable std::atomic<Millis> last_{0};
   std::atomic<bool> refused_{false};
+  std::atomic<Millis> stepped_{0};
   Millis last_tick_boot_ = 0;
 };
 

@@ -94,6 +94,11 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
     TRY(commit_database_changes());
   }
   BuiltFlush built;
+  std::vector<std::shared_ptr<const int>> working;
+  {
+    MutexLock lock(state_mutex_);
+    for (const TreePtr& tree : trees) working.push_back(tree->work);
+  }
   const Millis now = time_.now();
   Status status;
   for (const TreePtr& tree : trees) {
@@ -105,7 +110,8 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
     status = log_->wait_synced(built.relies_on);
   }
   if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) unlink_tables(of.outputs);
+    for (const BuiltFlush::Of& of : built.of) unlink_tables(of.tree, of.outputs);
+    for (const TreePtr& tree : trees) leave_failed_outputs(tree);
     return status;
   }
   MutexLock manifest(manifest_mutex_);
@@ -157,7 +163,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     return dropped.count(id) != 0 || (versions_->tree(id) == nullptr && created.count(id) == 0);
   };
   for (const BuiltFlush::Of& of : built->of) {
-    if (gone(of.tree->id)) unlink_tables(of.outputs);
+    if (gone(of.tree->id)) unlink_tables(of.tree, of.outputs);
   }
   std::erase_if(built->of, [&](const BuiltFlush::Of& of) { return gone(of.tree->id); });
   for (TreeEdit& tree : built->edit.trees) {
@@ -167,7 +173,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     // The edit has everything: nothing before the segment in which the log will begin anew is needed.
     auto fresh = log_->prepare_restart();
     if (!fresh.is_ok()) {
-      for (const BuiltFlush::Of& of : built->of) unlink_tables(of.outputs);
+      for (const BuiltFlush::Of& of : built->of) unlink_tables(of.tree, of.outputs);
       return fresh.status();
     }
     edit.oldest_log = *fresh;
@@ -177,7 +183,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     edit.last_seq = built->relies_on;
   }
   if (Status status = commit_edit(std::move(edit)); !status.is_ok()) {
-    for (const BuiltFlush::Of& of : built->of) disown_tables(of.outputs);
+    for (const BuiltFlush::Of& of : built->of) disown_tables(of.tree, of.outputs);
     return status;
   }
   // The memtables go in the same step in which the tables come: no view has both or neither.
@@ -190,19 +196,49 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
   return Status::ok();
 }
 
-void DbImpl::unlink_tables(const std::vector<FileMeta>& tables) {
+// Copies of what the tree has: they go after it, whatever is deleted meanwhile.
+void DbImpl::unlink_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) {
+  const Millis floor = floor_of(tree);
   for (const FileMeta& table : tables) {
+    ledger_.leave({data_file_name(table.data_file), table.data_bytes, {{tree->id, floor}}});
+    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
     remove_file(data_file_name(table.data_file));
     remove_file(metadata_file_name(table.metadata_file));
   }
 }
 
-void DbImpl::disown_tables(const std::vector<FileMeta>& tables) {
-  for (const FileMeta& table : tables) disowned_.push_back({table.data_file, table.metadata_file, 0, 0, 0, 0});
+void DbImpl::disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) {
+  const Millis floor = floor_of(tree);
+  for (const FileMeta& table : tables) {
+    ledger_.leave({data_file_name(table.data_file), table.data_bytes, {{tree->id, floor}}});
+    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
+    disowned_.push_back({table.data_file, table.metadata_file, 0, 0, 0, 0});
+  }
 }
 
+TreePtr DbImpl::tree_with(TreeId id) {
+  MutexLock lock(commit_mutex_);
+  if (const auto at = trees_.find(id); at != trees_.end()) return at->second;
+  for (const TreePtr& tree : dropped_trees_) {
+    if (tree->id == id) return tree;
+  }
+  return nullptr;
+}
+
+// What the edit takes out stays named in the manifest that is written to, until that is rolled. A commit may roll it first: then
+// what was taken out before is in the old file alone, but this edit's files are in the new one's snapshot.
 Status DbImpl::commit_edit(VersionEdit edit) {
+  std::map<TreeId, PurgeLedger::Superseded> superseded;
+  for (const TreeEdit& change : edit.trees) {
+    if (!change.drop && change.removed_files.empty()) continue;
+    const TreePtr tree = tree_with(change.tree);
+    superseded[change.tree] = {tree == nullptr ? time_.now() : floor_of(tree), time_.now()};
+  }
+  for (const auto& [tree, what] : superseded) ledger_.supersede(tree, what.floor, what.since);
+  const FileNum manifest = versions_->manifest_file();
+  const std::uint64_t bytes = versions_->manifest_bytes();
   Status status = versions_->commit(std::move(edit));
+  if (versions_->manifest_file() != manifest) ledger_.rolled(manifest_file_name(manifest), bytes, superseded);
   if (!status.is_ok()) return status.with_context("manifest");
   return status;
 }
@@ -231,6 +267,7 @@ SeqNum DbImpl::oldest_needed(const BuiltFlush* built, const DatabaseChanges& cha
 }
 
 void DbImpl::remove_old_segments() {
+  leave_segments(versions_->oldest_log());
   for (FileNum file : log_->take_segments_below(versions_->oldest_log())) remove_file(log_file_name(file));
 }
 
@@ -323,15 +360,24 @@ void DbImpl::finish_database_changes(DatabaseChanges changes) {
 
 // Its files go when the last reader lets go of them.
 void DbImpl::retire_tree(TreePtr tree) {
+  const Millis floor = floor_of(tree);
   std::shared_ptr<const TreeView> view;
   {
     MutexLock lock(state_mutex_);
-    tree->frozen.clear();
-    view = std::move(tree->view_owner);
-    tree->view_owner = nullptr;
+    view = tree->view_owner;
   }
   for (const RunView& run : view->tables->runs) {
-    for (const OpenTablePtr& table : run.tables()) table->obsolete.store(true, std::memory_order_release);
+    for (const OpenTablePtr& table : run.tables()) {
+      leave_table(*table, tree->id, floor, true);
+      table->obsolete.store(true, std::memory_order_release);
+    }
+  }
+  {
+    MutexLock lock(state_mutex_);
+    ledger_.leave({"(outputs)", 0, {{tree->id, floor}}, tree->work});  // of jobs that have not noticed yet
+    tree->work = nullptr;
+    tree->frozen.clear();
+    tree->view_owner = nullptr;
   }
   epoch_.retire([tree = std::move(tree), view = std::move(view)] {});
   epoch_.collect();

@@ -11,13 +11,43 @@ namespace ebbtide {
 namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr unsigned kTickMs = 100;
+
+void take_older(Millis* oldest, Millis time) {
+  if (time != 0 && (*oldest == 0 || time < *oldest)) *oldest = time;
+}
 }  // namespace
+
+void add_note(LogNotes* notes, const LogNote& note) {
+  auto at = std::find_if(notes->rbegin(), notes->rend(), [&](const LogNote& have) { return have.tree == note.tree; });
+  if (at == notes->rend()) {
+    notes->push_back(note);
+    return;
+  }
+  take_older(&at->oldest_delete, note.oldest_delete);
+  take_older(&at->min_expiry, note.min_expiry);
+}
+
+Millis log_debt(const std::vector<LogQueue::Segment>& segments, std::size_t at, TreeId tree, Millis now) {
+  const auto note_in = [tree](const LogQueue::Segment& segment) {
+    return std::find_if(segment.notes.begin(), segment.notes.end(), [&](const LogNote& note) { return note.tree == tree; });
+  };
+  if (note_in(segments[at]) == segments[at].notes.end()) return 0;
+  Millis oldest = 0;
+  for (; at < segments.size(); ++at) {
+    const auto note = note_in(segments[at]);
+    if (note == segments[at].notes.end()) continue;
+    take_older(&oldest, note->oldest_delete);
+    if (note->min_expiry <= now) take_older(&oldest, note->min_expiry);
+  }
+  return oldest;
+}
 
 void LogQueue::Group::clear() {
   bytes.clear();
   if (bytes.capacity() > (std::size_t{4} << 20)) bytes.shrink_to_fit();
   splices.clear();
   splice_bytes = 0;
+  notes.clear();
 }
 
 void LogQueue::Group::append_pieces(std::vector<Bytes>* pieces) const {
@@ -39,7 +69,7 @@ Status LogQueue::start(std::vector<Segment> recovered, SeqNum last_seq) {
   MutexLock lock(mutex_);
   writer_ = std::move(writer);
   for (Segment& s : recovered) segments_.push_back(s);
-  segments_.push_back({writer_->file(), last_seq, writer_->size()});
+  segments_.push_back({writer_->file(), last_seq, writer_->size(), {}});
   logged_seq_ = last_seq;
   synced_seq_ = last_seq;
   last_sync_ns_ = options_.clock->mono_ns();
@@ -64,7 +94,7 @@ Status LogQueue::close() {
   return bad_;
 }
 
-void LogQueue::enqueue(const WriteBatch& batch) {
+void LogQueue::enqueue(const WriteBatch& batch, std::span<const LogNote> notes) {
   static thread_local std::vector<Bytes> pieces;
   pieces.clear();
   batch.append_payload(&pieces);
@@ -75,6 +105,7 @@ void LogQueue::enqueue(const WriteBatch& batch) {
     pending_ = {};
   }
   append_batch(&pending_, batch, pieces);
+  for (const LogNote& note : notes) add_note(&pending_.notes, note);
   has_pending_.store(true, std::memory_order_relaxed);
 }
 
@@ -150,6 +181,8 @@ Status LogQueue::write_groups() {
       full_groups_.pop_front();
     }
     has_pending_.store(false, std::memory_order_relaxed);
+    // Before the write: what fails may be on disk all the same.
+    for (const LogNote& note : in_flight_.notes) add_note(&segments_.back().notes, note);
     LogRecord record;
     in_flight_.append_pieces(&record);
     const std::uint64_t bytes = in_flight_.bytes.size() + in_flight_.splice_bytes;
@@ -199,7 +232,7 @@ void LogQueue::switch_segment() {
     return;
   }
   writer_ = std::move(fresh).value();
-  segments_.push_back({writer_->file(), logged_seq(), writer_->size()});
+  segments_.push_back({writer_->file(), logged_seq(), writer_->size(), {}});
 }
 
 bool LogQueue::wants_group_sync() const {
@@ -363,7 +396,7 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     full_groups_.clear();
     has_pending_.store(false, std::memory_order_relaxed);
     sync_wanted_ = 0;
-    segments_.push_back({writer_->file(), last_seq, writer_->size()});
+    segments_.push_back({writer_->file(), last_seq, writer_->size(), {}});
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
     bad_ = Status::ok();
@@ -371,6 +404,35 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     done_writing();
   }
   notify_listener();
+}
+
+void LogQueue::end_segment(FileNum file) {
+  {
+    MutexLock lock(mutex_);
+    if (!bad_.is_ok() || segments_.back().file != file || (segments_.back().notes.empty() && queue_empty())) return;
+    to_end_ = file;
+  }
+  wake_.notify_one();
+}
+
+std::vector<LogQueue::Segment> LogQueue::segments() const {
+  MutexLock lock(mutex_);
+  std::vector<Segment> segments(segments_.begin(), segments_.end());
+  const auto take_along = [&](const Group& group) {
+    for (const LogNote& note : group.notes) add_note(&segments.back().notes, note);
+  };
+  for (const Group& group : full_groups_) take_along(group);
+  take_along(pending_);
+  return segments;
+}
+
+std::vector<LogQueue::Segment> LogQueue::segments_below(FileNum oldest) const {
+  MutexLock lock(mutex_);
+  std::vector<Segment> segments;
+  for (const Segment& s : segments_) {
+    if (s.file < oldest && &s != &segments_.back()) segments.push_back(s);
+  }
+  return segments;
 }
 
 std::vector<FileNum> LogQueue::take_segments_below(FileNum oldest) {
@@ -389,11 +451,6 @@ FileNum LogQueue::oldest_needed(SeqNum seq) const {
     if (s.last_seq >= seq || &s == &segments_.back()) return s.file;
   }
   return kNoFile;
-}
-
-std::vector<LogQueue::Segment> LogQueue::segments() const {
-  MutexLock lock(mutex_);
-  return {segments_.begin(), segments_.end()};
 }
 
 std::uint64_t LogQueue::live_bytes() const {

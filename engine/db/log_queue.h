@@ -10,6 +10,10 @@
 // Failure: after a failed write or sync the log is bad. What was queued or unsynced has an unknown outcome; nothing more is
 // accepted until restart_after_failure(), which needs everything up to then to be safe in tables.
 //
+// Deletes: each segment knows, by tree, since when it has had something to hide: the birth of the first delete in it, the
+// smallest expiry. A delete may concern a value in any segment before its own, so what a segment owes is found there and in all
+// later ones (log_debt). No segment is ever used again for another.
+//
 // Without a thread (tests), write() does all of it inline, a sync once a second of the simulated clock included.
 #pragma once
 
@@ -17,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,6 +33,17 @@
 #include "wal/log_writer.h"
 
 namespace ebbtide {
+
+/// What a part of the log has of one tree, as far as deletes are concerned. Times of the engine; 0 = none.
+struct LogNote {
+  TreeId tree = kNoTree;
+  Millis oldest_delete = 0;  ///< birth of its first delete
+  Millis min_expiry = 0;     ///< smallest expiry of its values
+};
+/// Few trees each: a vector is searched faster than a map.
+using LogNotes = std::vector<LogNote>;
+/// Takes `note` into `notes`.
+void add_note(LogNotes* notes, const LogNote& note);
 
 struct LogQueueOptions {
   FileSystem* fs = nullptr;
@@ -48,6 +64,7 @@ class LogQueue {
     FileNum file = kNoFile;
     SeqNum last_seq = 0;      ///< of its last operation, as far as written
     std::uint64_t bytes = 0;  ///< header included
+    LogNotes notes = {};      ///< a note for every tree that has an operation in it
   };
 
   explicit LogQueue(LogQueueOptions options);
@@ -60,8 +77,9 @@ class LogQueue {
   /// Writes and syncs what is queued, stops the thread.
   Status close();
 
-  /// Copies the payload in (shared values are referenced). Caller's lock held.
-  void enqueue(const WriteBatch& batch);
+  /// Copies the payload in (shared values are referenced). `notes`: of each tree that the batch has an operation for. Caller's
+  /// lock held.
+  void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
   /// See Db::write_log.
   void write();
 
@@ -87,12 +105,17 @@ class LogQueue {
   /// Everything up to last_seq is safe without the log: forget what is queued and go on in the prepared segment.
   void restart_after_failure(SeqNum last_seq);
 
-  /// Forgets and returns the segments with smaller numbers than `oldest`; the current one is never among them.
+  /// Ends the segment `file`, if it is the current one, has something, and the log is good: soon, by the log thread; without one,
+  /// by the next write().
+  void end_segment(FileNum file);
+  /// Oldest first; the last one is being written to, and has what waits to be written.
+  [[nodiscard]] std::vector<Segment> segments() const;
+  /// The segments with smaller numbers than `oldest`, without the current one.
+  [[nodiscard]] std::vector<Segment> segments_below(FileNum oldest) const;
+  /// Forgets and returns them.
   std::vector<FileNum> take_segments_below(FileNum oldest);
   /// The file of the oldest segment that holds an operation of `seq` or later.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
-  /// Those that are needed, oldest first, the last one being written. What each has up to `bytes` is whole records.
-  [[nodiscard]] std::vector<Segment> segments() const;
   [[nodiscard]] std::uint64_t live_bytes() const;
   [[nodiscard]] std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }
@@ -109,6 +132,7 @@ class LogQueue {
     std::vector<Splice> splices;
     std::size_t splice_bytes = 0;
     SeqNum last_seq = 0;
+    LogNotes notes;
     [[nodiscard]] bool empty() const { return bytes.empty(); }
     void clear();
     void append_pieces(std::vector<Bytes>* pieces) const;
@@ -122,7 +146,9 @@ class LogQueue {
   void sync_beside_appends() REQUIRES(mutex_);
   bool wants_group_sync() const REQUIRES(mutex_);
   bool wants_timed_sync() const REQUIRES(mutex_);
-  bool segment_full() const REQUIRES(mutex_) { return segments_.back().bytes >= options_.segment_bytes; }
+  bool segment_full() const REQUIRES(mutex_) {
+    return segments_.back().bytes >= options_.segment_bytes || segments_.back().file == to_end_;
+  }
   bool queue_empty() const REQUIRES(mutex_) { return pending_.empty() && full_groups_.empty(); }
   Status write_groups() REQUIRES(mutex_);  // as the writer: until the queue is empty
   void sync_as_writer() REQUIRES(mutex_);  // as the writer: then synced_seq == logged_seq
@@ -151,6 +177,7 @@ class LogQueue {
   Status bad_ GUARDED_BY(mutex_);
   std::shared_ptr<LogWriter> prepared_ GUARDED_BY(mutex_);
   std::deque<Segment> segments_ GUARDED_BY(mutex_);  // the last one is being written
+  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;      // a segment that is to take no more
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_pending_{false};
 
@@ -159,5 +186,9 @@ class LogQueue {
   Group in_flight_;
   std::thread thread_;
 };
+
+/// The oldest birth, up to `now`, that segment `at` owes something to for `tree`: of a delete in it or in a later one, or an
+/// expiry that has passed. 0 if none, or if the segment has nothing of the tree.
+Millis log_debt(const std::vector<LogQueue::Segment>& segments, std::size_t at, TreeId tree, Millis now);
 
 }  // namespace ebbtide

@@ -40,10 +40,12 @@ Status check_settings(const Settings& settings) {
 
 DbImpl::DbImpl(const Settings& settings, const Components& components)
     : settings_(settings),
-      fs_(components.fs != nullptr ? *components.fs : *posix_file_system()),
+      removals_(components.fs != nullptr ? *components.fs : *posix_file_system(), settings.dir),
+      fs_(removals_),
       clock_(components.clock != nullptr ? *components.clock : *system_clock()),
       events_(components.events),
       threads_(components.background == nullptr),
+      ledger_(removals_, settings.dir),
       time_(clock_),
       disk_({.fs = &fs_,
              .dir = settings.dir,
@@ -106,9 +108,12 @@ Status DbImpl::open() {
   {
     MutexLock manifest(manifest_mutex_);  // the log's thread ticks by now
     if (!edit.oldest_log) edit.oldest_log = log_->oldest_needed(last_seq + 1);
-    TRY(versions_->commit(std::move(edit)));
+    TRY(commit_edit(std::move(edit)));
     time_.set_mark(versions_->time_mark());
   }
+  // What earlier runs left has been unlinked by now, their manifest too: for good, before anybody is told that it is gone.
+  TRY(fs_.sync_dir(settings_.dir));
+  opened_at_ = time_.now();
 
   update_pressure();
   {
@@ -222,6 +227,7 @@ struct DbImpl::Replay {
   SeqNum expected = 0;  // seq that the next batch must begin with; 0 before the first
   std::string torn;     // where an earlier segment ended badly
   std::uint64_t total = 0, done = 0;
+  LogNotes notes;  // of the segment at hand
 };
 
 Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
@@ -263,6 +269,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
   const auto on_record = [&](std::string payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
     return replay_record(payload, path + ": record at " + std::to_string(offset), replay);
   };
+  replay->notes.clear();
   auto end = read_log(fs_, settings_.dir, file, on_record);
   if (!end.is_ok()) return end.status();
   if (!end->clean) {
@@ -276,7 +283,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     }
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
   }
-  segments->push_back({file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes});
+  segments->push_back({file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes, replay->notes});
   // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
   return fs_.sync_file(path);
 }
@@ -300,18 +307,20 @@ Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* repl
                                 (replay->torn.empty() ? "" : "; before it, " + replay->torn));
     }
     if (batch->count() != 0) replay->expected = batch->last_seq() + 1;
-    TRY(replay_batch(*batch));
+    TRY(replay_batch(*batch, &replay->notes));
   }
   if (events_ != nullptr) events_->on_recovery_progress(std::min(replay->done, replay->total), replay->total);
   return Status::ok();
 }
 
-Status DbImpl::replay_batch(WriteBatch& batch) {
+Status DbImpl::replay_batch(WriteBatch& batch, LogNotes* notes) {
   SeqNum seq = batch.first_seq();
   last_time_ = std::max(last_time_, batch.time());
   std::size_t cursor = 0;
   WriteBatch::Op op;
   for (; batch.next_op(&cursor, &op); ++seq) {
+    if (op.kind != OpKind::kSwapDatabases) add_note(notes, log_note(op, op.tree, batch.time()));
+    if (op.kind == OpKind::kFlushDatabase && op.tree != op.hi) add_note(notes, {static_cast<TreeId>(op.hi), batch.time(), 0});
     const bool mapping = op.kind == OpKind::kCreateTree || op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases;
     if (mapping) {
       versions_->mark_tree_used(op.tree);
@@ -333,7 +342,7 @@ Status DbImpl::replay_batch(WriteBatch& batch) {
       }
       TreePtr old = op.kind == OpKind::kFlushDatabase ? database_trees_[a] : nullptr;
       if (op.kind == OpKind::kFlushDatabase && op.tree == op.hi) continue;  // it was empty, and kept its tree
-      if (old != nullptr) drop_tree(std::move(old));
+      if (old != nullptr) drop_tree(std::move(old), batch.time());
       TreePtr fresh = make_tree(op.tree, a, op.mode);
       trees_[op.tree] = fresh;
       map_database(a, std::move(fresh));

@@ -31,6 +31,7 @@ struct OpenTable {
   const FileMetaPtr meta;
   const std::shared_ptr<TableReader> reader;
   mutable std::atomic<bool> obsolete{false};
+  mutable std::atomic<Millis> floor{0};  ///< once it is obsolete: deletes whose bytes it may hold were born then or later
   const ObsoleteSink* const sink;
 };
 using OpenTablePtr = std::shared_ptr<const OpenTable>;
@@ -70,6 +71,8 @@ struct TablesView {
   std::vector<RunView> runs;       ///< newest first; runs without files are left out
   std::uint64_t memory_bytes = 0;  ///< of the open tables
   std::uint64_t file_bytes = 0;    ///< data and metadata
+  Millis oldest_obligation = 0;    ///< oldest birth that a table owes something to; 0 = none does
+  Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = none has one
   int newest_level_runs = 0;       ///< runs of the level that the newest run lies in, those without files not counted
 };
 

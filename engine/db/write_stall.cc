@@ -323,7 +323,7 @@ void DbImpl::heal() {
 Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
   {
     MutexLock manifest(manifest_mutex_);
-    TRY(versions_->roll());
+    TRY(roll_manifest());
     MutexLock lock(obsolete_mutex_);
     obsolete_.insert(obsolete_.end(), disowned_.begin(), disowned_.end());
     disowned_.clear();
@@ -372,6 +372,7 @@ void DbImpl::tick() {
   }
   if (obsolete) submit(Priority::kHigh, [this] { purge_obsolete(); });
   remove_unremoved();
+  keep_clean();
   tick_mutex_.unlock();
 }
 
@@ -388,12 +389,12 @@ void DbImpl::advance_time_mark() {
   if (mark == 0 || !manifest_mutex_.try_lock()) return;
   VersionEdit edit;
   edit.time_mark = mark;
-  const Status status = closing_ ? Status::aborted("") : versions_->commit(std::move(edit));
+  const Status status = closing_ ? Status::aborted("") : commit_edit(std::move(edit));
   manifest_mutex_.unlock();
   if (status.is_ok()) {
     time_.set_mark(mark);
   } else if (!closing_) {
-    background_failed(status.with_context("manifest"), "engine time");
+    background_failed(status, "engine time");
   }
 }
 

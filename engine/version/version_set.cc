@@ -199,6 +199,7 @@ const std::string& VersionSet::torn_tail() const { return impl_->torn_tail; }
 
 FileNum VersionSet::new_file() { return impl_->next_file.fetch_add(1); }
 TreeId VersionSet::new_tree() { return impl_->next_tree.fetch_add(1); }
+TreeId VersionSet::tree_limit() const { return impl_->next_tree.load(); }
 void VersionSet::mark_file_used(FileNum file) { impl_->mark_used(file); }
 void VersionSet::mark_tree_used(TreeId tree) {
   constexpr TreeId kLast = std::numeric_limits<TreeId>::max();

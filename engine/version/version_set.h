@@ -60,6 +60,8 @@ class VersionSet {
   /// A file or tree number never given out before. Both are thread-safe. They become durable with the next commit.
   FileNum new_file();
   TreeId new_tree();
+  /// Every tree that ever was has a smaller number. Thread-safe.
+  [[nodiscard]] TreeId tree_limit() const;
   /// For recovery: numbers up to and including these are taken.
   void mark_file_used(FileNum file);
   void mark_tree_used(TreeId tree);

@@ -18,6 +18,7 @@
 #include <engine/iterator.h>
 #include <engine/memory_account.h>
 #include <engine/options.h>
+#include <engine/purge.h>
 #include <engine/read_view.h>
 #include <engine/result.h>
 #include <engine/stats.h>
@@ -129,6 +130,16 @@ class Db {
   /// Stops compactions (flushes go on); nests.
   void pause_compactions();
   void resume_compactions();
+
+  // --- deletes on their way out of the files
+  /// A ticket for every delete so far. `up_to`: the reply that carries it must not leave before the log is synced past this seq.
+  PurgeTicket purge_ticket(SeqNum* up_to);
+  /// Whether the ticket's deletes are physically gone, and what is left if not. A ticket that is done is done for ever, restarts
+  /// included. May look at all tables' metadata, and whether files exist: not for an event loop to wait for.
+  /// kInvalidArgument: such a ticket was never given out.
+  Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
+  /// Starts the work for the ticket's deletes now instead of by their deadline, with a deadline or without. Errors as above.
+  Status purge_now(const PurgeTicket& ticket);
 
   /// Housekeeping that goes by the clock: the mark of engine time, syncs that are due, healing after a full disk, memory limits.
   /// The engine's own thread calls it several times a second; only an engine without threads (Components::background given) needs

@@ -68,7 +68,8 @@ struct Log {
     batch.put(0, "key", std::string(100, 'v'));
     const SeqNum seq = ++last_seq;
     batch.set_header(seq, 1, 0);
-    queue->enqueue(batch);
+    const LogNote note{1, 0, 0};
+    queue->enqueue(batch, std::span(&note, 1));
     return seq;
   }
   MemoryFileSystem files;

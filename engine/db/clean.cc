@@ -1,0 +1,209 @@
+// What is no table keeps deadlines, too: log segments end and go, the manifest is rolled, removals are synced, views are taken
+// back. And what missed its deadline is counted.
+//
+//   a quarter of the deadline after the oldest birth in question:  a log segment is retired: the trees whose memtables keep it
+//   are
+//                                                                  flushed, so that the log goes on without it
+//   a quarter after an edit took files out of a tree, or three
+//   quarters after the births that it owes to:                     the manifest is rolled
+//   seven eighths after those births:                              a leased view that still holds such files is revoked
+//   at once, no more than once a second:                           the directory is synced if something was unlinked
+//
+// PURGE.NOW makes all of it due. The work that waits for the device is not done here but handed to the flush thread.
+#include <algorithm>
+#include <set>
+
+#include "db/db_impl.h"
+#include "io/file_names.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kCleanNs = 1'000'000'000;
+constexpr unsigned kLogEighths = 2, kManifestEighths = 6, kLeaseEighths = 7;
+
+}  // namespace
+
+std::shared_ptr<Lease> DbImpl::make_lease(std::shared_ptr<const TreeView> view, SeqNum seq) {
+  auto lease = std::make_shared<Lease>(std::move(view), seq, leases_);
+  MutexLock lock(lease_mutex_);
+  if (leased_.size() >= 2 * leases_.load(std::memory_order_relaxed) + 16) {
+    std::erase_if(leased_, [](const std::weak_ptr<Lease>& held) { return held.expired(); });
+  }
+  leased_.push_back(lease);
+  return lease;
+}
+
+// Only tables that went out of the tree while it was open make a view a hindrance.
+void DbImpl::revoke_leases(const PurgeSurvey& survey) {
+  const bool due = std::any_of(survey.holders.begin(), survey.holders.end(), [&](const PurgeHolder& holder) {
+    return holder.place == PurgePlace::kLeaving && survey.is_due(holder, kLeaseEighths);
+  });
+  if (!due) return;
+  std::vector<std::shared_ptr<Lease>> leases;
+  {
+    MutexLock lock(lease_mutex_);
+    for (const std::weak_ptr<Lease>& held : leased_) {
+      if (auto lease = held.lock(); lease != nullptr && !lease->revoked()) leases.push_back(std::move(lease));
+    }
+  }
+  for (const std::shared_ptr<Lease>& lease : leases) {
+    const TreeView& view = *lease->view();
+    const auto hinders = [&](const OpenTablePtr& table) {
+      if (!table->obsolete.load(std::memory_order_acquire)) return false;
+      return survey.is_due({PurgePlace::kLeaving, view.tree, table->floor.load(std::memory_order_relaxed), 0, kNoFile},
+                           kLeaseEighths);
+    };
+    for (const RunView& run : view.tables->runs) {
+      if (std::none_of(run.tables().begin(), run.tables().end(), hinders)) continue;
+      lease->revoke();
+      leases_revoked_ += 1;
+      break;
+    }
+  }
+}
+
+// The segment takes no more, and no memtable keeps it: those that do are flushed, though they be small.
+void DbImpl::retire_segment(FileNum file) {
+  log_->end_segment(file);
+  SeqNum last = 0;
+  for (const LogQueue::Segment& segment : log_->segments()) {
+    if (segment.file == file) last = segment.last_seq;
+  }
+  MutexLock lock(commit_mutex_);
+  std::vector<Tree*> keepers;
+  for (const auto& [id, tree] : trees_) {
+    if (tree->active_first_seq != 0 && tree->active_first_seq <= last) keepers.push_back(tree.get());
+  }
+  for (Tree* tree : keepers) freeze(*tree);
+}
+
+void DbImpl::keep_clean() {
+  const std::uint64_t now_ns = clock_.mono_ns();
+  const bool asked = purge_asked_.load(std::memory_order_relaxed);
+  if (!asked && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < kCleanNs) return;
+  last_clean_ns_ = now_ns;
+  const std::shared_ptr<const PurgeSurvey> survey = survey_purges(0);
+  count_misses(*survey);
+  revoke_leases(*survey);
+
+  bool waits = false;              // somebody asked, and something is left
+  std::set<TreeId> not_in_tables;  // of what somebody asked for, these have nothing left in memtables and tables
+  for (const auto& [tree, terms] : survey->trees) not_in_tables.insert(tree);
+  FileNum last_due = kNoFile;
+  for (const PurgeHolder& holder : survey->holders) {
+    const bool due = survey->is_due(holder, kLogEighths), wanted = holder.floor <= survey->trees.at(holder.tree).purge_before;
+    waits |= wanted;
+    if (wanted && (holder.place == PurgePlace::kTable || holder.place == PurgePlace::kMemTable)) not_in_tables.erase(holder.tree);
+    if (due && holder.place == PurgePlace::kLog) last_due = std::max(last_due, holder.file);
+    if (due && holder.place == PurgePlace::kMemTable) {
+      MutexLock lock(commit_mutex_);
+      if (auto at = trees_.find(holder.tree); at != trees_.end()) freeze(*at->second);
+    }
+  }
+  if (last_due != kNoFile) retire_segment(last_due);
+
+  if (asked && !waits) purge_asked_ = false;
+
+  bool roll = false;
+  for (const auto& [tree, what] : ledger_.superseded()) {
+    const auto terms = survey->trees.find(tree);
+    if (terms == survey->trees.end()) continue;
+    const Millis deadline = terms->second.deadline;
+    roll |= what.floor <= terms->second.purge_before && not_in_tables.count(tree) != 0;
+    roll |= deadline != 0 &&
+            (survey->now >= what.since + deadline / 4 || survey->now >= what.floor + deadline / 8 * kManifestEighths);
+  }
+  if ((roll || last_due != kNoFile || ledger_.wants_sync()) && !clean_queued_.exchange(true)) {
+    submit(Priority::kHigh, [this, roll] { clean_now(roll); });
+  }
+}
+
+void DbImpl::clean_now(bool roll) {
+  Status status;
+  {
+    MutexLock manifest(manifest_mutex_);
+    if (!closing_) status = advance_log();
+    bool healthy = false;
+    {
+      MutexLock lock(state_mutex_);
+      healthy = background_error_.is_ok();
+    }
+    if (!closing_ && healthy && roll && status.is_ok()) status = roll_manifest();
+  }
+  // A sync that fails is tried again: until one has worked, nothing counts as gone.
+  if (!closing_ && status.is_ok()) {
+    ledger_.look();
+    if (ledger_.wants_sync()) (void)!fs_.sync_dir(settings_.dir).is_ok();
+  }
+  clean_queued_ = false;
+  if (!status.is_ok()) background_failed(status, "cleaning up");
+}
+
+// What no flush said because there was nothing to flush: that older segments are needed no more.
+Status DbImpl::advance_log() {
+  {
+    MutexLock lock(state_mutex_);
+    if (!background_error_.is_ok()) return Status::ok();
+  }
+  const FileNum oldest = log_->oldest_needed(oldest_needed(nullptr, {}));
+  if (oldest == kNoFile || oldest <= versions_->oldest_log()) return Status::ok();
+  VersionEdit edit;
+  edit.oldest_log = oldest;
+  TRY(commit_edit(std::move(edit)));
+  remove_old_segments();
+  return Status::ok();
+}
+
+Status DbImpl::roll_manifest() {
+  const std::string old = manifest_file_name(versions_->manifest_file());
+  const std::uint64_t bytes = versions_->manifest_bytes();
+  Status status = versions_->roll();
+  if (!status.is_ok()) return status.with_context("manifest");
+  ledger_.rolled(old, bytes, {});
+  return Status::ok();
+}
+
+// Segments that are about to go, for the ledger.
+void DbImpl::leave_segments(FileNum oldest) {
+  if (log_->segments_below(oldest).empty()) return;
+  SeqNum up_to = 0;
+  const Millis now = fence(&up_to);
+  const std::vector<LogQueue::Segment> all = log_->segments();
+  for (std::size_t i = 0; i < all.size() && all[i].file < oldest; ++i) {
+    PurgeLedger::Leaving file{log_file_name(all[i].file), all[i].bytes, {}, {}};
+    for (const LogNote& note : all[i].notes) {
+      const Millis floor = log_debt(all, i, note.tree, now);
+      file.floors[note.tree] = floor == 0 ? now : floor;
+    }
+    if (!file.floors.empty()) ledger_.leave(std::move(file));
+  }
+}
+
+// Each birth whose deadline passed is counted once for each tree. Only `load` is a fault of ours: the others had the server
+// stopped, or the clock moved, for so much of the time that less than half of it was left.
+void DbImpl::count_misses(const PurgeSurvey& survey) {
+  for (const auto& [tree, terms] : survey.trees) {
+    if (terms.deadline == 0) continue;
+    const Millis floor = survey.floor(tree), deadline = floor + terms.deadline;
+    Millis& counted = missed_[tree];
+    if (floor >= survey.now || deadline > survey.now || floor <= counted) continue;
+    counted = floor;
+    const Millis half = terms.deadline / 2, stepped = time_.last_step();
+    const char* reason = "load";
+    if (floor < opened_at_ && deadline < opened_at_ + half) {
+      misses_down_ += 1;
+      reason = "down";
+    } else if (floor < stepped && deadline < stepped + half) {
+      misses_clock_ += 1;
+      reason = "clock";
+    } else {
+      misses_load_ += 1;
+    }
+    say(Severity::kError, "tree " + std::to_string(tree) + ": deletes missed their deadline by " +
+                              std::to_string(survey.now - deadline) + " ms so far (reason: " + reason + ")");
+  }
+  std::erase_if(missed_, [&](const auto& entry) { return survey.trees.count(entry.first) == 0; });
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,333 @@
+// What deletes still owe, asked of everything that may hold their bytes, and the tickets that users hold for the answer.
+//
+// Order matters: things move from memtables to tables, from tables and log segments to the ledger of what is on its way out, and
+// whoever moves one notes it at the new place before it leaves the old one. A survey looks in that direction, so that it meets
+// everything at least once.
+//
+// Monotone: a survey's `now` is drawn where births are, so every later birth is `now` or later, and what it looks at has every
+// earlier one (fence). A ticket is done once a survey drawn after its moment finds no holder with a floor at or before it, and
+// floors never get older. So a ticket that is done stays done; over restarts too, since open() leaves nothing but what the
+// manifest and the log name, with the births that they had.
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "db/db_impl.h"
+#include "io/file_names.h"
+
+namespace ebbtide {
+namespace {
+
+void take_older(Millis* oldest, Millis time) {
+  if (time != 0) *oldest = std::min(*oldest, time);
+}
+
+// Births up to `now` that a file owes something to; `now` if there are none.
+Millis floor_of(const TableStats& stats, Millis now) {
+  Millis floor = now;
+  take_older(&floor, stats.oldest_obligation());
+  if (stats.min_expiry <= now) take_older(&floor, stats.min_expiry);
+  return floor;
+}
+
+Millis floor_of(const MemTable& memtable, Millis now) {
+  Millis floor = now;
+  take_older(&floor, memtable.oldest_birth());
+  if (memtable.min_expiry() <= now) take_older(&floor, memtable.min_expiry());
+  return floor;
+}
+
+constexpr std::uint64_t kSurveyMaxAgeNs = 20'000'000;  // of one that answers somebody: they may ask very often
+
+}  // namespace
+
+const char* purge_place_name(PurgePlace place) {
+  switch (place) {
+    case PurgePlace::kMemTable:
+      return "memtable";
+    case PurgePlace::kTable:
+      return "table";
+    case PurgePlace::kLeaving:
+      return "leaving";
+    case PurgePlace::kLog:
+      return "log";
+    case PurgePlace::kManifest:
+      return "manifest";
+  }
+  return "unknown";
+}
+
+std::uint64_t PurgeStatus::files() const {
+  std::uint64_t sum = 0;
+  for (std::size_t place = 1; place < kPurgePlaces; ++place) sum += left[place].files;  // a memtable is no file
+  return sum;
+}
+
+std::uint64_t PurgeStatus::bytes() const {
+  std::uint64_t sum = 0;
+  for (std::size_t place = 1; place < kPurgePlaces; ++place) sum += left[place].bytes;
+  return sum;
+}
+
+void PurgeHistory::note(Millis floor, Millis now) {
+  if (!steps_.empty() && floor <= steps_.back().first) return;
+  steps_.emplace_back(floor, now);
+  if (steps_.size() <= kMaxSteps) return;
+  // Of the older half every second step goes: what it said is then said by the one after it, which is later.
+  std::deque<std::pair<Millis, Millis>> thinned;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (i % 2 != 0 || i >= steps_.size() / 2) thinned.push_back(steps_[i]);
+  }
+  steps_ = std::move(thinned);
+}
+
+Millis PurgeHistory::known_at(Millis n) const {
+  const auto at =
+      std::upper_bound(steps_.begin(), steps_.end(), n, [](Millis birth, const auto& step) { return birth < step.first; });
+  return at == steps_.end() ? 0 : at->second;
+}
+
+bool PurgeSurvey::is_due(const PurgeHolder& holder, unsigned eighths) const {
+  const auto at = trees.find(holder.tree);
+  if (at == trees.end()) return false;
+  const Terms& terms = at->second;
+  return holder.floor <= terms.purge_before || (terms.deadline != 0 && now >= holder.floor + terms.deadline / 8 * eighths);
+}
+
+Millis PurgeSurvey::floor(TreeId tree) const {
+  Millis floor = now;
+  for (const PurgeHolder& holder : holders) {
+    if (holder.tree == tree) floor = std::min(floor, holder.floor);
+  }
+  return floor;
+}
+
+// A moment: everything that was born before is in place to be seen, and everything to come is born then or later.
+Millis DbImpl::fence(SeqNum* up_to) {
+  Millis now = 0;
+  {
+    MutexLock lock(commit_mutex_);
+    now = last_time_ = std::max(time_.now(), last_time_);
+    *up_to = next_seq_ - 1;
+  }
+  while (visible_seq_.load(std::memory_order_acquire) < *up_to) std::this_thread::yield();
+  return now;
+}
+
+// The oldest birth that the tree owes something to, at most `now`.
+Millis DbImpl::floor_of(const TreeView& view, Millis dropped_at, Millis now) const {
+  Millis floor = now;
+  take_older(&floor, dropped_at);
+  for (const auto& memtable : view.memtables) floor = std::min(floor, ebbtide::floor_of(*memtable, now));
+  take_older(&floor, view.tables->oldest_obligation);
+  if (view.tables->min_expiry <= now) take_older(&floor, view.tables->min_expiry);
+  return floor;
+}
+
+Millis DbImpl::floor_of(const TreePtr& tree) {
+  SeqNum up_to = 0;
+  const Millis now = fence(&up_to);
+  std::shared_ptr<const TreeView> view;
+  {
+    MutexLock lock(state_mutex_);
+    view = tree->view_owner;
+  }
+  return view == nullptr ? now : floor_of(*view, tree->dropped_at, now);
+}
+
+void DbImpl::leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data) {
+  table.floor.store(floor, std::memory_order_relaxed);
+  const FileMeta& meta = *table.meta;
+  ledger_.leave({metadata_file_name(meta.metadata_file), meta.metadata_bytes, {{tree, floor}}, table.reader});
+  if (with_data) ledger_.leave({data_file_name(meta.data_file), meta.data_bytes, {{tree, floor}}, table.reader});
+}
+
+// A job that failed has unlinked what it wrote; that is not durable, and may not even have worked.
+void DbImpl::leave_failed_outputs(const TreePtr& tree) {
+  const Millis floor = floor_of(tree);
+  ledger_.leave({"(outputs)", 0, {{tree->id, floor}}, {}});
+  for (const std::string& name : removals_.unremoved()) ledger_.leave({name, 0, {{tree->id, floor}}, {}});
+}
+
+void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {
+  const Millis now = survey->now;
+  for (const TreePtr& tree : trees) {
+    std::shared_ptr<const TreeView> view;
+    const Millis dropped_at = tree->dropped_at;
+    {
+      MutexLock lock(state_mutex_);
+      view = tree->view_owner;
+      survey->trees[tree->id] = {tree->settings.delete_deadline, tree->purge_before.load(std::memory_order_relaxed)};
+    }
+    if (view == nullptr || floor_of(*view, dropped_at, now) >= now) continue;
+    for (const auto& memtable : view->memtables) {
+      Millis floor = ebbtide::floor_of(*memtable, now);
+      take_older(&floor, dropped_at);
+      if (floor < now && !memtable->empty())
+        survey->holders.push_back({PurgePlace::kMemTable, tree->id, floor, memtable->memory_bytes(), kNoFile});
+    }
+    for (const Run& run : view->tables->version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        Millis floor = ebbtide::floor_of(file->stats, now);
+        take_older(&floor, dropped_at);
+        if (floor < now)
+          survey->holders.push_back(
+              {PurgePlace::kTable, tree->id, floor, file->data_bytes + file->metadata_bytes, file->data_file});
+      }
+    }
+  }
+}
+
+void DbImpl::survey_log(PurgeSurvey* survey) {
+  const std::vector<LogQueue::Segment> segments = log_->segments();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    for (const LogNote& note : segments[i].notes) {
+      const Millis floor = log_debt(segments, i, note.tree, survey->now);
+      if (floor != 0 && floor < survey->now)
+        survey->holders.push_back({PurgePlace::kLog, note.tree, floor, segments[i].bytes, segments[i].file});
+    }
+  }
+}
+
+std::shared_ptr<const PurgeSurvey> DbImpl::survey_purges(std::uint64_t max_age_ns) {
+  MutexLock lock(purge_mutex_);
+  if (survey_ != nullptr && max_age_ns != 0 && clock_.mono_ns() - surveyed_ns_ < max_age_ns) return survey_;
+  return look_at_purges();
+}
+
+std::shared_ptr<const PurgeSurvey> DbImpl::look_at_purges() {
+  auto survey = std::make_shared<PurgeSurvey>();
+  surveyed_ns_ = clock_.mono_ns();
+  std::vector<TreePtr> trees;
+  Millis least_deadline = 0;  // of what a tree had that nobody remembers
+  {
+    SeqNum up_to = 0;
+    survey->now = fence(&up_to);
+    MutexLock lock(commit_mutex_);
+    for (const auto& [id, tree] : trees_) trees.push_back(tree);
+    trees.insert(trees.end(), dropped_trees_.begin(), dropped_trees_.end());
+    for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
+      if (database_trees_[d] != nullptr) survey->databases.emplace_back(d, database_trees_[d]->id);
+      const Millis deadline = tree_settings_[d].delete_deadline;
+      if (deadline != 0 && (least_deadline == 0 || deadline < least_deadline)) least_deadline = deadline;
+    }
+  }
+  survey_memory(trees, survey.get());
+  survey_log(survey.get());
+  for (const auto& [tree, what] : ledger_.superseded()) {
+    survey->holders.push_back({PurgePlace::kManifest, tree, what.floor, 0, kNoFile});
+  }
+  ledger_.look();
+  for (const PurgeLedger::Leaving& file : ledger_.leaving()) {
+    for (const auto& [tree, floor] : file.floors)
+      survey->holders.push_back({PurgePlace::kLeaving, tree, floor, file.bytes, kNoFile});
+  }
+  {
+    MutexLock lock(state_mutex_);
+    const Millis urgent = purge_before_.load(std::memory_order_relaxed);
+    for (const PurgeHolder& holder : survey->holders) {
+      if (survey->trees.count(holder.tree) != 0) continue;
+      const auto known = dropped_deadlines_.find(holder.tree);
+      survey->trees[holder.tree] = {known == dropped_deadlines_.end() ? least_deadline : known->second, urgent};
+    }
+    std::erase_if(dropped_deadlines_, [&](const auto& entry) { return survey->trees.count(entry.first) == 0; });
+  }
+  note_survey(*survey);
+  survey_ = survey;
+  return survey;
+}
+
+void DbImpl::note_survey(const PurgeSurvey& survey) {
+  std::map<TreeId, Millis> floors;
+  for (const auto& [tree, terms] : survey.trees) floors[tree] = survey.now;
+  for (const PurgeHolder& holder : survey.holders) floors[holder.tree] = std::min(floors[holder.tree], holder.floor);
+  for (const auto& [tree, floor] : floors) {
+    auto [history, fresh] = purged_.try_emplace(tree);
+    // A tree that is met for the first time owes nothing of what was born before the last look: it was not there.
+    if (fresh && surveyed_until_ != 0) history->second.note(std::min(floor, surveyed_until_), surveyed_until_);
+    history->second.note(floor, survey.now);
+  }
+  std::erase_if(purged_, [&](const auto& entry) { return floors.count(entry.first) == 0; });
+  purged_gone_.note(survey.now, survey.now);
+  surveyed_until_ = survey.now;
+}
+
+bool DbImpl::is_purged(const PurgeTicket& ticket, const PurgeSurvey& survey, Millis* known_at) {
+  const auto of_tree = [&](TreeId tree) {
+    const auto at = purged_.find(tree);
+    const PurgeHistory& history = at == purged_.end() ? purged_gone_ : at->second;
+    if (!history.covers(ticket.born_by)) return false;
+    *known_at = std::max(*known_at, history.known_at(ticket.born_by));
+    return true;
+  };
+  if (ticket.tree) return of_tree(*ticket.tree);
+  bool done = purged_gone_.covers(ticket.born_by);
+  if (done) *known_at = purged_gone_.known_at(ticket.born_by);
+  for (const auto& [tree, terms] : survey.trees) {
+    if (terms.deadline != 0) done = of_tree(tree) && done;
+  }
+  return done;
+}
+
+PurgeTicket DbImpl::purge_ticket(SeqNum* up_to) { return {fence(up_to), {}}; }
+
+Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
+  MutexLock lock(purge_mutex_);
+  const bool fresh = survey_ != nullptr && survey_->now > ticket.born_by && clock_.mono_ns() - surveyed_ns_ < kSurveyMaxAgeNs;
+  const std::shared_ptr<const PurgeSurvey> survey = fresh ? survey_ : look_at_purges();
+  if (ticket.born_by > survey->now || ticket.born_by == 0 || ticket.tree.value_or(0) >= versions_->tree_limit()) {
+    return Status::invalid_argument("no such purge ticket was ever given out");
+  }
+  PurgeStatus status;
+  Millis known_at = 0;
+  status.done = is_purged(ticket, *survey, &known_at);
+  if (status.done) status.completed_at = std::max(known_at, ticket.born_by);
+  const auto promise = [&](Millis deadline) {
+    if (deadline == 0) return;
+    status.promised = true;
+    constexpr Millis kEnd = std::numeric_limits<Millis>::max();
+    status.deadline = std::max(status.deadline, ticket.born_by > kEnd - deadline ? kEnd : ticket.born_by + deadline);
+  };
+  for (const auto& [tree, terms] : survey->trees) {
+    if (!ticket.tree || *ticket.tree == tree) promise(terms.deadline);
+  }
+  if (!ticket.tree) {
+    for (const auto& [database, tree] : survey->databases) {
+      if (survey->trees.at(tree).deadline == 0) status.not_promised.push_back(database);
+    }
+  }
+  if (status.done) return status;
+  std::set<FileNum> segments;  // one may owe to several trees
+  for (const PurgeHolder& holder : survey->holders) {
+    const bool concerned = ticket.tree ? holder.tree == *ticket.tree : survey->trees.at(holder.tree).deadline != 0;
+    if (!concerned || holder.floor > ticket.born_by) continue;
+    PurgeStatus::Left& left = status.left[static_cast<std::size_t>(holder.place)];
+    if (left.oldest_birth == 0 || holder.floor < left.oldest_birth) left.oldest_birth = holder.floor;
+    if (holder.place == PurgePlace::kLog && !segments.insert(holder.file).second) continue;
+    if (holder.place == PurgePlace::kManifest && left.files != 0) continue;
+    left.files += 1;
+    left.bytes += holder.bytes;
+  }
+  return status;
+}
+
+// What is left becomes overdue; the ticks and the planners do the rest. Memtables are flushed by the next tick.
+Status DbImpl::purge_now(const PurgeTicket& ticket) {
+  TRY(purge_status(ticket).status());
+  const auto raise = [&](std::atomic<Millis>& bound) {
+    Millis have = bound.load(std::memory_order_relaxed);
+    while (have < ticket.born_by && !bound.compare_exchange_weak(have, ticket.born_by, std::memory_order_relaxed)) {
+    }
+  };
+  raise(purge_before_);
+  const std::vector<TreePtr> trees = live_trees();
+  for (const TreePtr& tree : trees) {
+    if (!ticket.tree || tree->id == *ticket.tree) raise(tree->purge_before);
+  }
+  purge_asked_ = true;
+  for (const TreePtr& tree : trees) schedule_compactions(tree);
+  return Status::ok();
+}
+
+}  // namespace ebbtide

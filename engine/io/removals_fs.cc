@@ -1,0 +1,61 @@
+#include "io/removals_fs.h"
+
+#include "io/file_names.h"
+
+namespace ebbtide {
+
+std::string RemovalsFileSystem::parent_path_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+std::vector<std::string> RemovalsFileSystem::take_unremoved() {
+  MutexLock lock(mutex_);
+  std::vector<std::string> names(unremoved_.begin(), unremoved_.end());
+  unremoved_.clear();
+  unremoved_count_.store(0, std::memory_order_relaxed);
+  return names;
+}
+
+std::vector<std::string> RemovalsFileSystem::unremoved() const {
+  MutexLock lock(mutex_);
+  return {unremoved_.begin(), unremoved_.end()};
+}
+
+// Two counts, since a removal takes time. One that a sync did not cover had not ended when the sync began, or had not even begun:
+// so fewer had ended by then than have begun when somebody sees that its name is gone.
+Status RemovalsFileSystem::rename(const std::string& from, const std::string& to) {
+  if (!is_watched(to)) return base_.rename(from, to);
+  begun_.fetch_add(1, std::memory_order_acq_rel);
+  const Status status = base_.rename(from, to);
+  ended_.fetch_add(1, std::memory_order_acq_rel);
+  return status;
+}
+
+Status RemovalsFileSystem::unlink(const std::string& path) {
+  if (!is_watched(path)) return base_.unlink(path);
+  begun_.fetch_add(1, std::memory_order_acq_rel);
+  const Status status = base_.unlink(path);
+  ended_.fetch_add(1, std::memory_order_acq_rel);
+  if (status.is_ok() || status.is_not_found()) return status;
+  const std::string name = dir_.empty() ? path : path.substr(dir_.size() + 1);
+  FileKind kind{};
+  FileNum file = kNoFile;
+  if (!parse_file_name(name, &kind, &file) || file == kNoFile) return status;
+  MutexLock lock(mutex_);
+  unremoved_.insert(name);
+  unremoved_count_.store(unremoved_.size(), std::memory_order_relaxed);
+  return status;
+}
+
+Status RemovalsFileSystem::sync_dir(const std::string& dir) {
+  const std::uint64_t covered = ended_.load(std::memory_order_acquire);
+  const Status status = base_.sync_dir(dir);
+  if (!status.is_ok() || dir != dir_) return status;
+  std::uint64_t durable = durable_removals();
+  while (durable < covered && !durable_.compare_exchange_weak(durable, covered, std::memory_order_acq_rel)) {
+  }
+  return status;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,70 @@
+// A file system over another that knows of one directory which removals are not certain yet.
+//
+// A name that was unlinked is back after a power loss until its directory has been synced, and a name that the system would not
+// unlink is there still. Whoever promises that bytes are gone has to know of both. Everything else goes straight through, open
+// files included: they are the base's own.
+#pragma once
+
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "io/file_system.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class RemovalsFileSystem final : public FileSystem {
+ public:
+  /// `base` outlives this. `dir`: the directory to watch; names are "dir/name" as join_path makes them.
+  RemovalsFileSystem(FileSystem& base, std::string dir) : base_(base), dir_(std::move(dir)) {}
+
+  /// How many removals have begun. What was seen to be gone is among them; it is gone for good once as many are durable.
+  [[nodiscard]] std::uint64_t removals() const { return begun_.load(std::memory_order_acquire); }
+  /// How many had ended when the latest sync of the directory began.
+  [[nodiscard]] std::uint64_t durable_removals() const { return durable_.load(std::memory_order_acquire); }
+  /// The names of files with numbers, without the directory, that could not be unlinked since the last time: to be tried again.
+  /// Files without one are replaced over and over by those who make them.
+  std::vector<std::string> take_unremoved();
+  [[nodiscard]] std::vector<std::string> unremoved() const;
+  [[nodiscard]] bool has_unremoved() const { return unremoved_count_.load(std::memory_order_relaxed) != 0; }
+
+  Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) override {
+    return base_.create(path, options);
+  }
+  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) override {
+    return base_.open(path, options);
+  }
+  Status rename(const std::string& from, const std::string& to) override;
+  Status unlink(const std::string& path) override;
+  Status link(const std::string& from, const std::string& to) override { return base_.link(from, to); }
+  Status truncate(const std::string& path, std::uint64_t size) override { return base_.truncate(path, size); }
+  Status sync_file(const std::string& path) override { return base_.sync_file(path); }
+  Status sync_dir(const std::string& dir) override;
+  Status create_dir(const std::string& dir) override { return base_.create_dir(dir); }
+  Status remove_dir(const std::string& dir) override { return base_.remove_dir(dir); }
+  Result<std::vector<std::string>> list(const std::string& dir) override { return base_.list(dir); }
+  Result<std::uint64_t> file_size(const std::string& path) override { return base_.file_size(path); }
+  [[nodiscard]] bool exists(const std::string& path) override { return base_.exists(path); }
+  Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) override {
+    return base_.punch_hole(path, offset, length);
+  }
+  Result<std::uint64_t> allocated_bytes(const std::string& path) override { return base_.allocated_bytes(path); }
+  Result<DiskSpace> disk_space(const std::string& dir) override { return base_.disk_space(dir); }
+  Status allocate(const std::string& path, std::uint64_t bytes) override { return base_.allocate(path, bytes); }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override { return base_.lock(path); }
+
+ private:
+  [[nodiscard]] bool is_watched(const std::string& path) const { return parent_path_of(path) == dir_; }
+  [[nodiscard]] static std::string parent_path_of(const std::string& path);
+
+  FileSystem& base_;
+  const std::string dir_;
+  std::atomic<std::uint64_t> begun_{0}, ended_{0}, durable_{0}, unremoved_count_{0};
+  mutable Mutex mutex_;
+  std::set<std::string> unremoved_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,408 @@
+// Deletes leave the files: log, manifest, views, removals; and tickets say when, and never say it too early.
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr Millis kHour = 3'600'000, kDeadline = 8 * kHour;
+const std::string kMarker = "marker-0123456789";      // of values
+const std::string kName = "name-of-the-deleted-key";  // of keys
+
+Settings with_deadline(Millis deadline = kDeadline) {
+  Settings s = Harness::small();
+  s.tree.delete_deadline = deadline;
+  return s;
+}
+
+// The files that hold `text`, by name.
+std::vector<std::string> files_with(MemoryFileSystem& files, const std::string& text) {
+  std::vector<std::string> out;
+  for (const std::string& path : files.tree()) {
+    if (path.back() == '/') continue;
+    auto content = read_file(files, path);
+    REQUIRE(content.is_ok());
+    if (content->find(text) != std::string::npos) out.push_back(path);
+  }
+  return out;
+}
+
+// Time goes on in small steps, and whatever wants to be done is done.
+void pass(Harness& h, Millis ms, Millis step = 5 * 60'000) {
+  for (Millis done = 0; done < ms; done += step) {
+    h.advance(std::min(step, ms - done));
+    h.settle();
+    h.db->write_log();
+  }
+}
+
+PurgeTicket ticket_of(Harness& h) {
+  SeqNum up_to = 0;
+  const PurgeTicket ticket = h.db->purge_ticket(&up_to);
+  REQUIRE(h.db->wait_synced(up_to).is_ok());
+  h.clock.advance(2);
+  return ticket;
+}
+
+bool is_done(Harness& h, const PurgeTicket& ticket) {
+  auto status = h.db->purge_status(ticket);
+  INFO(status.status().to_string());
+  REQUIRE(status.is_ok());
+  CHECK((status->completed_at != 0) == status->done);
+  return status->done;
+}
+
+// Keys around the one to be deleted, so that tables have something else.
+void put_some(Harness& h, int n = 50) {
+  for (int i = 0; i < n; ++i) h.put(0, "a" + std::to_string(i), std::string(100, 'x'));
+  h.put(0, kName, kMarker);
+  for (int i = 0; i < n; ++i) h.put(0, "z" + std::to_string(i), std::string(100, 'x'));
+}
+
+}  // namespace
+
+TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket says so when it has") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.del(0, kName);
+  const bool rewritten = GENERATE(false, true);
+  if (rewritten) h.put(0, kName, "new");
+  CHECK_FALSE(files_with(*h.files, kMarker).empty());
+  const PurgeTicket ticket = ticket_of(h);
+  const PurgeTicket of_tree{ticket.born_by, h.db->tree_info(0)->tree};
+  CHECK_FALSE(is_done(h, ticket));
+  auto status = h.db->purge_status(ticket);
+  CHECK(status->promised);
+  CHECK(status->deadline == ticket.born_by + kDeadline);
+  CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files >= 1);
+
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK_FALSE(is_done(h, ticket));  // the log has it still
+  pass(h, kDeadline / 2);
+  CHECK(is_done(h, ticket));
+  CHECK(is_done(h, of_tree));
+  CHECK(files_with(*h.files, kMarker).empty());
+  if (!rewritten) CHECK(files_with(*h.files, kName).empty());
+  CHECK(h.get(0, "a7") == std::string(100, 'x'));
+  CHECK(h.get(0, kName) == (rewritten ? "new" : "(absent)"));
+  CHECK(h.db->stats().purge_misses_load == 0);
+}
+
+TEST_CASE("a tree that deletes nothing does not keep the log of one that does") {
+  Harness h(with_deadline());
+  h.open();
+  h.put(1, "quiet", "v");
+  put_some(h, 5);
+  h.del(0, kName);
+  h.put(2, "quiet", "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK_FALSE(files_with(*h.files, kMarker).empty());
+  pass(h, kDeadline / 2);
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(h.get(1, "quiet") == "v");
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  CHECK(h.get(1, "quiet") == "v");
+  CHECK(h.get(2, "quiet") == "v");
+}
+
+TEST_CASE("what expires leaves the log, too") {
+  Harness h(with_deadline());
+  h.open();
+  h.put(0, kName, kMarker, h.db->now() + kHour);
+  h.put(0, "other", "v");
+  pass(h, kHour / 2);
+  const PurgeTicket before = ticket_of(h);
+  CHECK(is_done(h, before));  // nothing has expired yet
+  pass(h, kHour);
+  const PurgeTicket after = ticket_of(h);
+  CHECK_FALSE(is_done(h, after));
+  CHECK(is_done(h, before));
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, kDeadline / 2);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, kHour);
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(is_done(h, after));
+}
+
+TEST_CASE("a value whose expiry has passed when it is written is a delete of now, not of then") {
+  Harness h(with_deadline());
+  h.open();
+  h.put(0, "k", "v");
+  pass(h, kHour);
+  const PurgeTicket ticket = ticket_of(h);
+  CHECK(is_done(h, ticket));
+  h.put(0, kName, kMarker, ticket.born_by - 1000);
+  CHECK(is_done(h, ticket));
+  CHECK(h.get(0, kName) == "(absent)");
+  const PurgeTicket later = ticket_of(h);
+  CHECK_FALSE(is_done(h, later));
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  h.clock.advance(2);
+  CHECK(is_done(h, ticket));
+  CHECK_FALSE(is_done(h, later));
+  CHECK(h.get(0, kName) == "(absent)");
+}
+
+TEST_CASE("a view that keeps deleted data is taken back before the deadline, with a clear error") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  auto view = std::make_unique<ReadView>(h.db->lease(0));
+  auto walk = h.db->iterate(*view, {});
+  walk->seek_to_first();
+  REQUIRE(walk->valid());
+  h.del(0, kName);
+  const PurgeTicket ticket = ticket_of(h);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, kDeadline * 3 / 4);
+  walk->next();
+  CHECK(walk->valid());  // there is time yet
+  CHECK_FALSE(is_done(h, ticket));
+  CHECK(h.db->purge_status(ticket)->left[static_cast<std::size_t>(PurgePlace::kLeaving)].files >= 2);
+  CHECK_FALSE(files_with(*h.files, kMarker).empty());
+  pass(h, kDeadline / 8 + kHour / 4);
+  CHECK(h.db->stats().leases_revoked == 1);
+  walk->next();
+  CHECK_FALSE(walk->valid());
+  CHECK(walk->status().code() == Code::kRevoked);
+  Found found;
+  CHECK(view->get({"a1", hash_key("a1")}, &found).code() == Code::kRevoked);
+  CHECK_FALSE(is_done(h, ticket));  // it has not let go yet
+  walk.reset();
+  view.reset();
+  pass(h, 60'000, 10'000);
+  CHECK(is_done(h, ticket));
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(h.db->stats().purge_misses_load == 0);
+  // A view taken now is in nobody's way.
+  const ReadView fresh = h.db->lease(0);
+  pass(h, kDeadline);
+  CHECK(fresh.get({"a1", hash_key("a1")}, &found).is_ok());
+}
+
+TEST_CASE("PURGE.NOW does not wait for the deadline, nor for views, with a promise or without") {
+  Harness h(with_deadline(GENERATE(Millis{0}, kDeadline)));
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  const ReadView view = h.db->lease(0);
+  h.del(0, kName);
+  const PurgeTicket ticket{ticket_of(h).born_by, h.db->tree_info(0)->tree};
+  pass(h, 60'000, 10'000);
+  CHECK_FALSE(is_done(h, ticket));
+  REQUIRE(h.db->purge_now(ticket).is_ok());
+  pass(h, 5'000, 1000);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, 20'000, 1000);
+  Found found;
+  CHECK(view.get({"a1", hash_key("a1")}, &found).code() == Code::kRevoked);
+  CHECK_FALSE(is_done(h, ticket));
+  const_cast<ReadView&>(view) = ReadView();
+  pass(h, 20'000, 1000);
+  CHECK(is_done(h, ticket));
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(files_with(*h.files, kName).empty());
+}
+
+TEST_CASE("an emptied database is gone once nobody reads it, and its part of log and manifest") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  put_some(h);  // in the log alone, again
+  const TreeId old = h.db->tree_info(0)->tree;
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  const PurgeTicket ticket = ticket_of(h);
+  CHECK_FALSE(is_done(h, ticket));
+  pass(h, kDeadline / 2);
+  CHECK(is_done(h, ticket));
+  CHECK(is_done(h, {ticket.born_by, old}));
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(files_with(*h.files, kName).empty());
+}
+
+TEST_CASE("a file that cannot be unlinked, or may come back, is not gone") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.del(0, kName);
+  const PurgeTicket ticket = ticket_of(h);
+  const bool unlink_fails = GENERATE(true, false);
+  h.faults->inject({.ops = ops_of(unlink_fails ? FileOp::kUnlink : FileOp::kSyncDir),
+                    .sticky = true,
+                    .path_has = unlink_fails ? ".data" : ""});
+  (void)!h.db->compact(0, {}).is_ok();
+  pass(h, kDeadline / 2);
+  CHECK_FALSE(is_done(h, ticket));
+  h.faults->clear_faults();
+  pass(h, kDeadline / 4);
+  (void)!h.db->compact(0, {}).is_ok();
+  pass(h, kDeadline / 4);
+  CHECK(is_done(h, ticket));
+  CHECK(files_with(*h.files, kMarker).empty());
+}
+
+TEST_CASE("a log that failed goes in time like any other") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  h.del(0, kName);
+  h.faults->inject({.ops = ops_of(FileOp::kSync), .sticky = true, .path_has = ".wal"});
+  (void)!h.db->wait_synced(h.db->visible_seq()).is_ok();
+  h.faults->clear_faults();
+  pass(h, 60'000, 1000);
+  CHECK(h.db->write_status().is_ok());
+  CHECK(h.get(0, "a7") == std::string(100, 'x'));
+  const PurgeTicket ticket = ticket_of(h);
+  pass(h, kDeadline / 2);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, kDeadline / 4);
+  CHECK(is_done(h, ticket));
+  CHECK(files_with(*h.files, kMarker).empty());
+}
+
+TEST_CASE("tickets that were never given out are refused; old ones stay good over restarts") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  h.del(0, kName);
+  const PurgeTicket ticket = ticket_of(h);
+  const TreeId tree = h.db->tree_info(0)->tree;
+  CHECK(h.db->purge_status({ticket.born_by + kDeadline, {}}).status().code() == Code::kInvalidArgument);
+  CHECK(h.db->purge_status({0, {}}).status().code() == Code::kInvalidArgument);
+  CHECK(h.db->purge_status({ticket.born_by, tree + 1}).status().code() == Code::kInvalidArgument);
+  CHECK(h.db->purge_now({ticket.born_by + kDeadline, {}}).code() == Code::kInvalidArgument);
+  const bool crashes = GENERATE(true, false);
+  const auto restart = [&] {
+    if (crashes) {
+      h.crash(CrashMode::kEverything, 1);
+      h.open();
+    } else {
+      h.reopen();
+    }
+    h.clock.advance(2);
+    h.db->tick();
+  };
+  restart();
+  CHECK_FALSE(is_done(h, ticket));
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, kDeadline / 2);
+  CHECK(is_done(h, ticket));
+  restart();
+  CHECK(is_done(h, ticket));
+}
+
+TEST_CASE("a database without a deadline is not waited for by a ticket for all, and is named") {
+  Settings s = with_deadline();
+  s.overrides[1] = s.tree;
+  s.overrides[1].delete_deadline = 0;
+  Harness h(s);
+  h.open();
+  h.put(1, kName, kMarker);
+  h.del(1, kName);
+  h.put(0, "k", "v");
+  pass(h, kHour);
+  const PurgeTicket ticket = ticket_of(h);
+  CHECK(is_done(h, ticket));
+  CHECK(h.db->purge_status(ticket)->not_promised == std::vector<DatabaseId>{1});
+  const PurgeTicket own{ticket.born_by, h.db->tree_info(1)->tree};
+  CHECK_FALSE(is_done(h, own));
+  CHECK_FALSE(h.db->purge_status(own)->promised);
+}
+
+TEST_CASE("a missed deadline is counted once, under its reason") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.del(0, kName);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.db->pause_compactions();
+  const std::string reason = GENERATE("down", "clock", "load");
+  if (reason == "down") {
+    h.drop();
+    h.clock.advance(kDeadline + kHour);
+    h.open();
+    h.db->pause_compactions();
+    pass(h, kHour / 2);
+  } else if (reason == "clock") {
+    pass(h, kHour);
+    h.clock.set_wall(h.clock.wall_ms() + kDeadline);
+    pass(h, kHour);
+  } else {
+    h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .path_has = ".data"});
+    pass(h, kDeadline + kHour);
+    h.faults->clear_faults();
+  }
+  const Stats stats = h.db->stats();
+  CHECK(stats.purge_misses_down == (reason == "down" ? 1 : 0));
+  CHECK(stats.purge_misses_clock == (reason == "clock" ? 1 : 0));
+  CHECK(stats.purge_misses_load == (reason == "load" ? 1 : 0));
+  CHECK(h.events.heard("reason: " + reason));
+}
+
+// At any moment the power may go: what was said to be gone stays gone, on the disk and in what tickets say.
+TEST_CASE("done is never taken back by a crash") {
+  const int rounds = 60;
+  for (int round = 0; round < rounds; ++round) {
+    Harness h(with_deadline());
+    h.open();
+    put_some(h, 10);
+    if (round % 3 == 0) REQUIRE(h.db->flush(0).is_ok());
+    if (round % 5 == 4) {
+      WriteBatch batch;
+      batch.flush_database(0);
+      h.write(batch);
+      h.put(0, "a1", "v");
+    } else if (round % 2 == 0) {
+      h.del(0, kName);
+    } else {
+      h.del_range(0, "n", "o");
+    }
+    const PurgeTicket ticket = ticket_of(h);
+    REQUIRE(h.db->purge_now(ticket).is_ok());
+    std::unique_ptr<MemoryFileSystem> left;
+    bool done_at_crash = false, done = false;
+    int calls = 0;
+    const int crash_at = 7 + round * 3;
+    h.watch->on_call = [&](const FileCall& call) {
+      if ((ops_of(call.op) & kMutatingOps) == 0 || ++calls != crash_at) return;
+      left = h.files->crash_clone(static_cast<std::uint64_t>(round), CrashMode::kRandom);
+      done_at_crash = done;
+    };
+    for (int i = 0; i < 30 && left == nullptr; ++i) {
+      pass(h, 2000, 1000);
+      if (i == 4) (void)!h.db->compact(0, {}).is_ok();
+      if (left == nullptr) done = is_done(h, ticket);
+    }
+    h.watch->on_call = nullptr;
+    if (left == nullptr) {
+      CHECK(done);
+      left = h.files->crash_clone(static_cast<std::uint64_t>(round), CrashMode::kRandom);
+      done_at_crash = done;
+    }
+    INFO("round " << round << " done " << done_at_crash);
+    if (done_at_crash) CHECK(files_with(*left, kMarker).empty());
+    h.abandon(std::move(left));
+    h.open();
+    h.clock.advance(10);
+    if (done_at_crash) CHECK(is_done(h, ticket));
+    REQUIRE(h.db->purge_now(ticket).is_ok());
+    pass(h, 10'000, 1000);
+    REQUIRE(h.db->compact(0, {}).is_ok());
+    pass(h, 30'000, 1000);
+    CHECK(is_done(h, ticket));
+    CHECK(files_with(*h.files, kMarker).empty());
+    if (round % 5 != 4) CHECK(files_with(*h.files, kName).empty());
+  }
+}
