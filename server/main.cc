@@ -31,12 +31,13 @@ int run(int argc, char** argv) {
   ConfigSources sources;
   std::string port, dir;
   std::vector<std::string> settings;
-  bool check = false;
+  bool check = false, accept_clock = false;
   app.set_version_flag("--version", "ebbtide-server " EBBTIDE_VERSION);
   app.add_option("--config", sources.file, "YAML file; without it, every key has its default");
   app.add_option("--port", port, "short for --set server.port=N");
   app.add_option("--dir", dir, "short for --set storage.dir=PATH");
   app.add_option("--set", settings, "a.b.c=value; repeatable")->allow_extra_args(false);
+  app.add_flag("--accept-clock", accept_clock, "open the data although the wall clock is over 30 days past its last use");
   app.add_flag("--check", check, "check the configuration and exit");
   try {
     app.parse(argc, argv);
@@ -54,6 +55,7 @@ int run(int argc, char** argv) {
     sources.command_line.emplace_back(setting.substr(0, equals), setting.substr(equals + 1));
   }
   if (!port.empty()) sources.command_line.emplace_back("server.port", port);
+  if (accept_clock) sources.command_line.emplace_back("storage.accept_clock", "true");
   if (!dir.empty()) sources.command_line.emplace_back("storage.dir", dir);
   auto config = load_config(sources);
   if (!config.is_ok()) {

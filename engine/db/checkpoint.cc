@@ -113,7 +113,8 @@ class DbImpl::Checkpoint {
     return Status::ok();
   }
   void pin(const Tree& tree) REQUIRES(db_.state_mutex_) {
-    if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr) pinned_.push_back(db_.make_lease(tree.view_owner, report_.seq));
+    if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr)
+      pinned_.push_back(db_.make_lease(tree.view_owner, report_.seq));
   }
 
   Status bring_log() REQUIRES(db_.manifest_mutex_) {

@@ -84,7 +84,7 @@ void DbImpl::keep_clean() {
   if (!asked && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < kCleanNs) return;
   last_clean_ns_ = now_ns;
   const std::shared_ptr<const PurgeSurvey> survey = survey_purges(0);
-  count_misses(*survey);
+  count_late(*survey);
   revoke_leases(*survey);
 
   bool waits = false;              // somebody asked, and something is left
@@ -182,7 +182,7 @@ void DbImpl::leave_segments(FileNum oldest) {
 
 // Each birth whose deadline passed is counted once for each tree. Only `load` is a fault of ours: the others had the server
 // stopped, or the clock moved, for so much of the time that less than half of it was left.
-void DbImpl::count_misses(const PurgeSurvey& survey) {
+void DbImpl::count_late(const PurgeSurvey& survey) {
   for (const auto& [tree, terms] : survey.trees) {
     if (terms.deadline == 0) continue;
     const Millis floor = survey.floor(tree), deadline = floor + terms.deadline;

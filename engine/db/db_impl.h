@@ -19,6 +19,7 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -252,6 +253,8 @@ struct DbImpl {
   PurgeTicket purge_ticket(SeqNum* up_to);
   Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
   Status purge_now(const PurgeTicket& ticket);
+  void note_ticket(const PurgeTicket& ticket);
+  std::vector<PurgeTicket> open_tickets();
   Millis fence(SeqNum* up_to);
   Millis floor_of(const TreeView& view, Millis dropped_at, Millis now) const;
   Millis floor_of(const TreePtr& tree);
@@ -265,7 +268,7 @@ struct DbImpl {
   void leave_failed_outputs(const TreePtr& tree);
   // clean.cc
   void keep_clean() REQUIRES(tick_mutex_);
-  void count_misses(const PurgeSurvey& survey) REQUIRES(tick_mutex_);
+  void count_late(const PurgeSurvey& survey) REQUIRES(tick_mutex_);
   void retire_segment(FileNum file);
   void revoke_leases(const PurgeSurvey& survey);
   void clean_now(bool roll);
@@ -369,6 +372,9 @@ struct DbImpl {
   std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_load_{0}, leases_revoked_{0};
   std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);  ///< the newest birth whose deadline was counted as missed
   std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0;
+
+  Mutex ticket_mutex_;
+  std::deque<PurgeTicket> tickets_ GUARDED_BY(ticket_mutex_);  ///< noted, and not known to be done; in the order of their births
 
   Mutex purge_mutex_;
   std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(purge_mutex_);

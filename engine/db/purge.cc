@@ -9,6 +9,7 @@
 // floors never get older. So a ticket that is done stays done; over restarts too, since open() leaves nothing but what the
 // manifest and the log name, with the births that they had.
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <set>
 #include <thread>
@@ -38,6 +39,7 @@ Millis floor_of(const MemTable& memtable, Millis now) {
   return floor;
 }
 
+constexpr std::size_t kMaxTickets = 1000;
 constexpr std::uint64_t kSurveyMaxAgeNs = 20'000'000;  // of one that answers somebody: they may ask very often
 
 }  // namespace
@@ -56,6 +58,28 @@ const char* purge_place_name(PurgePlace place) {
       return "manifest";
   }
   return "unknown";
+}
+
+std::string format_ticket(const PurgeTicket& ticket) {
+  std::string text = "purge-" + std::to_string(ticket.born_by);
+  if (ticket.tree) text += "-" + std::to_string(*ticket.tree);
+  return text;
+}
+
+std::optional<PurgeTicket> parse_ticket(Bytes text) {
+  constexpr Bytes kPrefix = "purge-";
+  if (!text.starts_with(kPrefix)) return std::nullopt;
+  PurgeTicket ticket;
+  const char* at = text.data() + kPrefix.size();
+  const char* const end = text.data() + text.size();
+  auto read = std::from_chars(at, end, ticket.born_by);
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-') {
+    ticket.tree = 0;
+    read = std::from_chars(read.ptr + 1, end, *ticket.tree);
+  }
+  // Each ticket has one spelling: no leading zeros, nothing behind it.
+  if (read.ec != std::errc() || read.ptr != end || text != format_ticket(ticket)) return std::nullopt;
+  return ticket;
 }
 
 std::uint64_t PurgeStatus::files() const {
@@ -310,6 +334,24 @@ Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
     left.bytes += holder.bytes;
   }
   return status;
+}
+
+void DbImpl::note_ticket(const PurgeTicket& ticket) {
+  MutexLock lock(ticket_mutex_);
+  if (!tickets_.empty() && tickets_.back() == ticket) return;
+  tickets_.push_back(ticket);
+  if (tickets_.size() > kMaxTickets) tickets_.pop_front();
+}
+
+std::vector<PurgeTicket> DbImpl::open_tickets() {
+  MutexLock purging(purge_mutex_);
+  const auto survey = look_at_purges();
+  MutexLock lock(ticket_mutex_);
+  std::erase_if(tickets_, [&](const PurgeTicket& ticket) {
+    Millis known_at = 0;
+    return is_purged(ticket, *survey, &known_at);
+  });
+  return {tickets_.begin(), tickets_.end()};
 }
 
 // What is left becomes overdue; the ticks and the planners do the rest. Memtables are flushed by the next tick.

@@ -27,6 +27,19 @@ const char* mode_name(StampMode mode) {
   return "unknown";
 }
 
+/// "2024-05-01 12:00:00 UTC". Days to a date as in the proleptic Gregorian calendar, years counted from March.
+std::string utc(Millis time) {
+  const std::uint64_t seconds = time / 1000, days = seconds / 86400 + 719468;
+  const std::uint64_t era = days / 146097, day_of_era = days % 146097;
+  const std::uint64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+  const std::uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+  const std::uint64_t m = (5 * day_of_year + 2) / 153, day = day_of_year - (153 * m + 2) / 5 + 1, month = m < 10 ? m + 3 : m - 9;
+  const std::uint64_t year = year_of_era + era * 400 + (month <= 2 ? 1 : 0);
+  const auto two = [](std::uint64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
+  return std::to_string(year) + "-" + two(month) + "-" + two(day) + " " + two(seconds / 3600 % 24) + ":" +
+         two(seconds / 60 % 60) + ":" + two(seconds % 60) + " UTC";
+}
+
 }  // namespace
 
 Status check_settings(const Settings& settings) {
@@ -161,10 +174,10 @@ Status DbImpl::open_manifest() {
 Status DbImpl::start_time() {
   const Millis mark = versions_->time_mark();
   if (mark != 0 && clock_.wall_ms() > mark + EngineTime::kOpenRefused && !settings_.accept_clock) {
-    return Status::invalid_argument("the wall clock (" + std::to_string(clock_.wall_ms()) +
-                                    " ms) is more than 30 days past the time at which " + settings_.dir + " was last used (" +
-                                    std::to_string(mark) +
-                                    " ms): everything with an expiry would go. If the clock is right, start with --accept-clock");
+    return Status::invalid_argument("the wall clock (" + utc(clock_.wall_ms()) +
+                                    ") is more than 30 days past the time at which " + settings_.dir + " was last used (" +
+                                    utc(mark) +
+                                    "): everything with an expiry would go. If the clock is right, start with --accept-clock");
   }
   time_.start(mark);
   return Status::ok();

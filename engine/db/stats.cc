@@ -45,9 +45,9 @@ Stats DbImpl::stats() {
   s.write_stalled = slowdown_permille_ >= 1000;
   s.snapshots = leases_;
   s.leases_revoked = leases_revoked_;
-  s.purge_misses_down = misses_down_;
-  s.purge_misses_clock = misses_clock_;
-  s.purge_misses_load = misses_load_;
+  s.deadlines_missed_down = misses_down_;
+  s.deadlines_missed_clock = misses_clock_;
+  s.deadlines_missed_load = misses_load_;
   s.dropped_trees = pending_drops_;
   s.visible_seq = visible_seq_;
   s.logged_seq = log_->logged_seq();

@@ -70,6 +70,10 @@ struct Ctx {
   const PendingWrites* pending = nullptr;
   /// Inside EXEC: what is to happen once the transaction is committed and has replied; else null.
   std::vector<std::function<void()>>* effects = nullptr;
+  /// Of a kBlocking command on an offload thread: for how long its client has waited, and, set by the handler, that there is no
+  /// reply yet: it is run again after so many ms, and holds no thread meanwhile.
+  std::uint64_t waited_ms = 0;
+  std::uint32_t again_ms = 0;
   /// On an offload thread: set once nobody waits for the reply. Long walks look at it.
   const std::atomic<bool>* cancelled = nullptr;
   [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }

@@ -79,6 +79,8 @@ struct Dispatcher::Job final : OffloadWork {
   std::uint64_t client_id = 0;
   ClientLoop* loop = nullptr;
   std::uint64_t random = 0;
+  std::uint64_t waited_ms = 0;
+  std::uint32_t again_ms = 0;            ///< result: it blocks, and is to be run again after so long
   bool wait_only = false;                ///< the command has run: `seen_seq` is to be synced
   std::atomic<bool> client_gone{false};  ///< nobody waits for the results
 
@@ -108,11 +110,13 @@ struct Dispatcher::Job final : OffloadWork {
     ctx.now = env->db->now();
     ctx.random = random;
     ctx.cancelled = &client_gone;
+    ctx.waited_ms = waited_ms;
     const Status ran = command->spec->run(ctx);
     // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
     // data, INFO above all, answer also while the log cannot be written.
     if (command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
     TRY(ran);
+    again_ms = ctx.again_ms;
     counts = ctx.counts;
     // Writes are locked and committed on loops only.
     if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
@@ -151,6 +155,7 @@ struct Dispatcher::Waiting final : Continuation {
   std::shared_ptr<Job> job;          ///< set once it runs or waits off the loop
   bool stalled = false;              ///< the write stall held its commit back, as long as it asked for
   std::uint32_t stalls = 0;          ///< how often
+  std::uint64_t blocked_since = 0;   ///< monotonic ns; of a kBlocking command
 };
 
 Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
@@ -414,6 +419,8 @@ void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   waiting.stalled = true;
+  // A stall may last: meanwhile it keeps no table open that others have replaced.
+  if (waiting.fetched != nullptr) waiting.fetched->set.clear();
   stall_ms_ = 0;
   pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
   pending.state = PendingCommand::State::kWaiting;
@@ -435,7 +442,12 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   job->loop = client.loop;
   job->random = next_random();
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
-  static_cast<Waiting&>(*pending.continuation).job = job;
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  if (prepared.command->spec->has(kBlocking)) {
+    if (waiting.blocked_since == 0) waiting.blocked_since = nanos_;
+    job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
+  }
+  waiting.job = job;
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
   misses_of(pending).clear();
@@ -456,7 +468,9 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
     status = run_once(pending, prepared, reply);
   }
   if (stall_ms_ != 0) return park(pending, stall_ms_);
-  if (!status.is_ok() || batch_.empty()) {
+  // A ticket stands for deletes before it, too: where there was nothing to delete its reply waits all the same.
+  const bool waits = !batch_.empty() || prepared.command->spec->has(kReplySynced);
+  if (!status.is_ok() || !waits) {
     Reply direct(&client.out, client.protocol);
     const Reply::Mark mark = direct.mark();
     if (status.is_ok()) client.out.take(job->out);
@@ -467,7 +481,7 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
   job->command = prepared.command;
   job->client_id = client.id;
   job->loop = client.loop;
-  job->seen_seq = batch_.last_seq();
+  job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
   static_cast<Waiting&>(*pending.continuation).job = job;
@@ -481,6 +495,13 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   Client& client = *pending.client;
   const std::shared_ptr<Job> job = static_cast<Waiting&>(*pending.continuation).job;
   if (!job->done.load(std::memory_order_acquire)) {
+    pending.state = PendingCommand::State::kWaiting;
+    client.waiting = true;
+    return;
+  }
+  if (job->again_ms != 0 && job->status.is_ok()) {
+    static_cast<Waiting&>(*pending.continuation).job = nullptr;
+    pending.retry_ms = job->again_ms;
     pending.state = PendingCommand::State::kWaiting;
     client.waiting = true;
     return;

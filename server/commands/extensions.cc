@@ -40,7 +40,9 @@ void reply_ticket(Ctx& ctx) {
     const auto info = ctx.env.db->tree_info(ctx.session.database);
     if (info.is_ok()) tree = info->tree;
   }
-  ctx.reply.bulk("purge-" + std::to_string(born) + "-" + std::to_string(tree));
+  const PurgeTicket ticket{born, tree};
+  ctx.env.db->note_ticket(ticket);
+  ctx.reply.bulk(format_ticket(ticket));
 }
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {

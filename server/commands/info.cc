@@ -320,6 +320,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("filter_negatives", engine.filter_negatives);
   out.field("filter_false_positives", engine.filter_false_positives);
   out.field("snapshots", engine.snapshots);
+  out.field("snapshots_revoked", engine.leases_revoked);
   out.field("write_stalled", std::uint64_t{engine.write_stalled ? 1u : 0u});
   out.field("write_stall_usec_memtable", engine.stall_micros_memtable);
   out.field("write_stall_usec_runs", engine.stall_micros_runs);

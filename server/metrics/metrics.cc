@@ -165,6 +165,7 @@ class Collector final : public prometheus::Collectable {
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
     gauge("snapshots", "Leased views.", e.snapshots);
+    counter("snapshots_revoked_total", "Leased views that were taken back so that a delete deadline holds.", e.leases_revoked);
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {
       gauge("write_amplification_ratio", "Bytes written to disk per byte written by users, since the start.",

@@ -138,6 +138,11 @@ class Db {
   /// included. May look at all tables' metadata, and whether files exist: not for an event loop to wait for.
   /// kInvalidArgument: such a ticket was never given out.
   Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
+  /// Keeps the ticket for open_tickets(): a bounded number of the latest, until they are done or the database is closed. Needed
+  /// for nothing else.
+  void note_ticket(const PurgeTicket& ticket);
+  /// Those that are not done, oldest first. As purge_status().
+  [[nodiscard]] std::vector<PurgeTicket> open_tickets();
   /// Starts the work for the ticket's deletes now instead of by their deadline, with a deadline or without. Errors as above.
   Status purge_now(const PurgeTicket& ticket);
 

@@ -32,6 +32,11 @@ inline constexpr std::size_t kPurgePlaces = 5;
 /// "memtable", "table", "leaving", "log", "manifest".
 const char* purge_place_name(PurgePlace place);
 
+/// "purge-<born by>" or "purge-<born by>-<tree>".
+std::string format_ticket(const PurgeTicket& ticket);
+/// Nothing if `text` is not spelled as format_ticket does.
+std::optional<PurgeTicket> parse_ticket(Bytes text);
+
 struct PurgeStatus {
   bool done = false;
   bool promised = false;    ///< a delete deadline applies

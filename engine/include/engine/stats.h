@@ -52,7 +52,7 @@ struct Stats {
   std::uint64_t leases_revoked = 0;
   // deletes that were not gone from the files by their deadline, since open, by reason: the server had been down, the clock had
   // stepped, or neither, which is a fault
-  std::uint64_t purge_misses_down = 0, purge_misses_clock = 0, purge_misses_load = 0;
+  std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_load = 0;
   std::uint64_t dropped_trees = 0;  ///< of emptied databases, in the manifest still
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;

@@ -87,7 +87,7 @@ TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket
   if (!rewritten) CHECK(files_with(*h.files, kName).empty());
   CHECK(h.get(0, "a7") == std::string(100, 'x'));
   CHECK(h.get(0, kName) == (rewritten ? "new" : "(absent)"));
-  CHECK(h.db->stats().purge_misses_load == 0);
+  CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
 TEST_CASE("a tree that deletes nothing does not keep the log of one that does") {
@@ -180,7 +180,7 @@ TEST_CASE("a view that keeps deleted data is taken back before the deadline, wit
   pass(h, 60'000, 10'000);
   CHECK(is_done(h, ticket));
   CHECK(files_with(*h.files, kMarker).empty());
-  CHECK(h.db->stats().purge_misses_load == 0);
+  CHECK(h.db->stats().deadlines_missed_load == 0);
   // A view taken now is in nobody's way.
   const ReadView fresh = h.db->lease(0);
   pass(h, kDeadline);
@@ -345,9 +345,9 @@ TEST_CASE("a missed deadline is counted once, under its reason") {
     h.faults->clear_faults();
   }
   const Stats stats = h.db->stats();
-  CHECK(stats.purge_misses_down == (reason == "down" ? 1 : 0));
-  CHECK(stats.purge_misses_clock == (reason == "clock" ? 1 : 0));
-  CHECK(stats.purge_misses_load == (reason == "load" ? 1 : 0));
+  CHECK(stats.deadlines_missed_down == (reason == "down" ? 1 : 0));
+  CHECK(stats.deadlines_missed_clock == (reason == "clock" ? 1 : 0));
+  CHECK(stats.deadlines_missed_load == (reason == "load" ? 1 : 0));
   CHECK(h.events.heard("reason: " + reason));
 }
 

@@ -1,0 +1,233 @@
+// PURGE.*: when deletes have left the files.
+//
+// A ticket is text that stands for itself (engine/purge.h), so these commands keep nothing of their own. What they ask may look
+// at the metadata of all tables, so they run on offload threads. PURGE.WAIT holds none while it waits: it asks, and is handed in
+// again a little later.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "commands/families.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+using Type = ArgDoc::Type;
+
+constexpr std::uint32_t kFirstPollMs = 20, kLastPollMs = 500;
+
+Result<PurgeTicket> ticket_argument(Bytes text) {
+  if (const auto ticket = parse_ticket(text)) return *ticket;
+  return reply_error("ERR not a purge ticket: purge-<number> or purge-<number>-<tree> is expected");
+}
+
+Status ticket(Ctx& ctx) {
+  SeqNum up_to = 0;
+  const PurgeTicket drawn = ctx.env.db->purge_ticket(&up_to);
+  TRY(ctx.env.db->wait_synced(up_to));
+  ctx.env.db->note_ticket(drawn);
+  ctx.reply.bulk(format_ticket(drawn));
+  return Status::ok();
+}
+
+void reply_time(Reply& reply, Bytes name, Millis time) {
+  reply.bulk(name);
+  time == 0 ? reply.null() : reply.integer(static_cast<std::int64_t>(time));
+}
+
+void reply_count(Reply& reply, Bytes name, std::uint64_t count) {
+  reply.bulk(name);
+  reply.integer(static_cast<std::int64_t>(count));
+}
+
+Status purge_status(Ctx& ctx) {
+  TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
+  TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
+  Reply& reply = ctx.reply;
+  reply.map(8);
+  reply.bulk("ticket");
+  reply.bulk(format_ticket(asked));
+  reply.bulk("state");
+  reply.bulk(status.done ? "done" : "pending");
+  reply_time(reply, "deadline", status.deadline);
+  reply_time(reply, "completed-at", status.completed_at);
+  reply_count(reply, "files-left", status.files());
+  reply_count(reply, "bytes-left", status.bytes());
+  reply.bulk("left-in");
+  const auto left = [&status](std::size_t place) { return status.left[place].oldest_birth != 0; };
+  std::size_t places = 0;
+  for (std::size_t place = 0; place < kPurgePlaces; ++place) places += left(place) ? 1 : 0;
+  reply.array(places);
+  for (std::size_t place = 0; place < kPurgePlaces; ++place) {
+    if (left(place)) reply.bulk(purge_place_name(static_cast<PurgePlace>(place)));
+  }
+  reply.bulk("not-promised");
+  reply.array(status.not_promised.size());
+  for (const DatabaseId database : status.not_promised) reply.integer(database);
+  return Status::ok();
+}
+
+Status wait(Ctx& ctx) {
+  TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
+  const auto timeout = parse_integer(ctx.arg(2));
+  if (!timeout) return reply_error("ERR timeout is not an integer or out of range");
+  if (*timeout < 0) return reply_error("ERR timeout is negative");
+  TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
+  const auto limit = static_cast<std::uint64_t>(*timeout);
+  // As WAIT, it does not block inside a transaction.
+  if (!status.done && ctx.pending == nullptr && (limit == 0 || ctx.waited_ms < limit)) {
+    std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms / 4, kFirstPollMs, kLastPollMs);
+    if (limit != 0) ms = std::min(ms, limit - ctx.waited_ms);
+    ctx.again_ms = static_cast<std::uint32_t>(ms);
+    return Status::ok();
+  }
+  ctx.reply.integer(status.done ? 1 : 0);
+  return Status::ok();
+}
+
+Status now(Ctx& ctx) {
+  PurgeTicket asked;
+  if (ctx.argc() > 2) return syntax_error();
+  if (ctx.argc() == 2) {
+    TRY_ASSIGN(given, ticket_argument(ctx.arg(1)));
+    asked = given;
+  } else {
+    SeqNum up_to = 0;
+    asked = ctx.env.db->purge_ticket(&up_to);
+  }
+  TRY(ctx.env.db->purge_now(asked));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status list(Ctx& ctx) {
+  const std::vector<PurgeTicket> open = ctx.env.db->open_tickets();
+  ctx.reply.array(open.size());
+  for (const PurgeTicket& ticket : open) ctx.reply.bulk(format_ticket(ticket));
+  return Status::ok();
+}
+
+/// "2024-05-01T12:00:00.123Z", or null.
+std::string json_time(Millis time) {
+  if (time == 0) return "null";
+  const auto seconds = static_cast<std::time_t>(time / 1000);
+  std::tm parts{};
+  char text[64];
+  if (::gmtime_r(&seconds, &parts) == nullptr) return "null";
+  const std::size_t n = std::strftime(text, sizeof(text), "\"%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + n, sizeof(text) - n, ".%03uZ\"", static_cast<unsigned>(time % 1000));
+  return text;
+}
+
+std::string report_of(const PurgeTicket& ticket, const PurgeStatus& status, const ServerInfo& server, Millis now) {
+  std::string out = "{\"ticket\":\"" + format_ticket(ticket) + "\"";
+  const auto field = [&out](const char* name, const std::string& value) { out += std::string(",\"") + name + "\":" + value; };
+  const auto word = [](bool yes) { return std::string(yes ? "true" : "false"); };
+  field("state", status.done ? "\"done\"" : "\"pending\"");
+  field("covers", ticket.tree ? "\"every delete in tree " + std::to_string(*ticket.tree) + " born by then\""
+                              : "\"every delete born by then, in every database with a delete deadline\"");
+  field("born_by", json_time(ticket.born_by));
+  field("promised", word(status.promised));
+  field("deadline", json_time(status.deadline));
+  field("gone_at_the_latest", json_time(status.completed_at));
+  field("in_time", status.done && status.promised ? word(status.completed_at <= status.deadline) : "null");
+  std::string places, databases;
+  for (std::size_t place = 0; place < kPurgePlaces; ++place) {
+    const PurgeStatus::Left& left = status.left[place];
+    places += std::string(places.empty() ? "\"" : ",\"") + purge_place_name(static_cast<PurgePlace>(place)) +
+              "\":{\"count\":" + std::to_string(left.files) + ",\"bytes\":" + std::to_string(left.bytes) +
+              ",\"oldest_birth\":" + json_time(left.oldest_birth) + "}";
+  }
+  for (const DatabaseId database : status.not_promised) databases += (databases.empty() ? "" : ",") + std::to_string(database);
+  field("left", "{" + places + "}");
+  field("databases_not_promised", "[" + databases + "]");
+  field("scope", "\"the files of the data directory; not what the file system's journal, the drive, or backups keep\"");
+  field("written_at", json_time(now));
+  field("server_version", "\"" + server.version + "\"");
+  field("run_id", "\"" + server.run_id + "\"");
+  return out + "}";
+}
+
+Status report(Ctx& ctx) {
+  TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
+  TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
+  ctx.reply.bulk(report_of(asked, status, ctx.env.control->info(), ctx.env.db->now()));
+  return Status::ok();
+}
+
+constexpr ArgDoc kTicketArguments[] = {
+    {.name = "ticket"},
+};
+constexpr ArgDoc kOptionalTicketArguments[] = {
+    {.name = "ticket", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kWaitArguments[] = {
+    {.name = "ticket"},
+    {.name = "timeout", .type = Type::kInteger},
+};
+
+constexpr CommandSpec kPurge[] = {
+    {.name = "purge.ticket",
+     .arity = exactly(1),
+     .flags = kNoMulti | kNoScript | kOffload,
+     .run = ticket,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Returns a purge ticket for every delete acknowledged so far, by any client.",
+     .group = Group::kExtension},
+    {.name = "purge.status",
+     .arity = exactly(2),
+     .flags = kOffload,
+     .run = purge_status,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of files.",
+     .summary = "Tells whether the deletes of a ticket have left the files, by when they have to, and what is left.",
+     .group = Group::kExtension,
+     .arguments = kTicketArguments},
+    {.name = "purge.wait",
+     .arity = exactly(3),
+     .flags = kOffload | kBlocking,
+     .run = wait,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of files, again and again.",
+     .summary = "Blocks until the deletes of a ticket have left the files, or so many milliseconds are over; 0 = no limit.",
+     .group = Group::kExtension,
+     .arguments = kWaitArguments},
+    {.name = "purge.now",
+     .arity = at_least(1),
+     .flags = kAdmin | kNoScript | kOffload,
+     .run = now,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of files.",
+     .summary = "Starts the work for a ticket's deletes, or for all deletes so far, now instead of by their deadline.",
+     .group = Group::kExtension,
+     .arguments = kOptionalTicketArguments},
+    {.name = "purge.list",
+     .arity = exactly(1),
+     .flags = kOffload,
+     .run = list,
+     .since = "0.1.0",
+     .complexity = "O(N + M) where N is the number of files and M that of tickets.",
+     .summary = "Returns the latest tickets given out since the start whose deletes have not left the files.",
+     .group = Group::kExtension},
+    {.name = "purge.report",
+     .arity = exactly(2),
+     .flags = kOffload,
+     .run = report,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of files.",
+     .summary = "Returns a certificate, as JSON and without names of keys, of what a ticket's deletes have left and by when.",
+     .group = Group::kExtension,
+     .arguments = kTicketArguments},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> purge_commands() { return kPurge; }
+
+}  // namespace ebbtide

@@ -1,0 +1,215 @@
+"""Purge tickets: what they promise, over a real socket, on a real disk."""
+
+import json
+import threading
+import time
+
+import pytest
+import redis
+
+from support.server import wait_until
+
+NAME = b"name-of-a-key-to-be-forgotten"
+MARKER = b"marker-of-a-value-to-be-forgotten"
+
+
+def files_with(server, text):
+    found = []
+    for path in sorted(server.data.iterdir()):
+        try:
+            if path.is_file() and text in path.read_bytes():
+                found.append(path.name)
+        except FileNotFoundError:
+            pass  # went meanwhile
+    return found
+
+
+def fill(client):
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(500):
+            pipe.set(f"key{i}", "x" * 100)
+        pipe.set(NAME, MARKER)
+        pipe.execute()
+    client.execute_command("TREE.FLUSH")
+
+
+def status_of(client, ticket):
+    answer = client.execute_command("PURGE.STATUS", ticket)
+    return dict(zip(answer[::2], answer[1::2])) if isinstance(answer, list) else answer
+
+
+@pytest.fixture
+def plain(fresh):
+    """Nothing that hides bytes from a search."""
+    return fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
+
+
+@pytest.mark.parametrize("way", ["DELRANGE", "DELPREFIX"])
+def test_a_purged_range_is_in_no_file(plain, way):
+    client = plain.client()
+    fill(client)
+    assert files_with(plain, MARKER)
+    ticket = client.execute_command("DELPREFIX", NAME) if way == "DELPREFIX" else client.execute_command("DELRANGE", NAME, NAME + b"z")
+    assert client.get(NAME) is None
+    state = status_of(client, ticket)
+    assert state[b"ticket"] == ticket and state[b"state"] == b"pending" and state[b"completed-at"] is None
+    assert b"log" in state[b"left-in"]
+    assert client.execute_command("PURGE.WAIT", ticket, 50) == 0
+    assert ticket in client.execute_command("PURGE.LIST")
+    assert client.execute_command("PURGE.NOW", ticket) == b"OK"
+    client.execute_command("TREE.COMPACT")
+    assert client.execute_command("PURGE.WAIT", ticket, 60_000) == 1
+    assert files_with(plain, MARKER) == []
+    assert files_with(plain, NAME) == []
+    state = status_of(client, ticket)
+    assert state[b"state"] == b"done" and state[b"completed-at"] >= int(ticket.split(b"-")[1])
+    assert state[b"files-left"] == 0 and state[b"left-in"] == []
+    assert ticket not in client.execute_command("PURGE.LIST")
+    assert client.get("key7") == b"x" * 100
+    # It stays so, over any end of the server.
+    plain.restart()
+    wait_until(lambda: status_of(plain.client(), ticket)[b"state"] == b"done", 5, "done after a restart")
+    plain.kill()
+    plain.start()
+    assert status_of(plain.client(), ticket)[b"state"] == b"done"
+
+
+def test_a_report_is_for_auditors(plain):
+    client = plain.client()
+    fill(client)
+    ticket = client.execute_command("DELPREFIX", NAME)
+    report = json.loads(client.execute_command("PURGE.REPORT", ticket))
+    assert report["state"] == "pending" and report["ticket"] == ticket.decode() and report["gone_at_the_latest"] is None
+    assert report["left"]["log"]["count"] >= 1
+    client.execute_command("PURGE.NOW")
+    client.execute_command("TREE.COMPACT")
+    assert client.execute_command("PURGE.WAIT", ticket, 60_000) == 1
+    text = client.execute_command("PURGE.REPORT", ticket)
+    report = json.loads(text)
+    assert report["state"] == "done" and report["gone_at_the_latest"] >= report["born_by"]
+    assert all(place["count"] == 0 for place in report["left"].values())
+    assert NAME not in text and MARKER not in text
+
+
+def test_a_ticket_for_everything(plain):
+    client = plain.client()
+    ticket = client.execute_command("PURGE.TICKET")
+    assert ticket.startswith(b"purge-") and ticket.count(b"-") == 1
+    assert client.execute_command("PURGE.WAIT", ticket, 5000) == 1  # nothing was deleted
+    client.set("k", "v")
+    later = client.execute_command("PURGE.TICKET")
+    assert int(later[6:]) >= int(ticket[6:])
+
+
+def test_what_is_no_ticket(plain):
+    client = plain.client()
+    client.set("k", "v")
+    far = b"purge-%d" % (int(time.time() * 1000) + 10_000_000)
+    for text in (b"", b"purge-", b"purge-x", b"purge-1-", b"purge--1", b"purge-01", b"purge-1-2-3", b"purge-1 ", b"PURGE-1", b"purge-" + b"9" * 30):
+        with pytest.raises(redis.ResponseError, match="not a purge ticket"):
+            client.execute_command("PURGE.STATUS", text)
+    for text in (far, b"purge-0", b"purge-1-4000000000"):
+        for command in (("PURGE.STATUS", text), ("PURGE.WAIT", text, 10), ("PURGE.NOW", text), ("PURGE.REPORT", text)):
+            with pytest.raises(redis.ResponseError, match="no such purge ticket"):
+                client.execute_command(*command)
+    ticket = client.execute_command("PURGE.TICKET")
+    for text, why in ((b"x", "not an integer"), (b"-1", "negative"), (b"9" * 30, "not an integer")):
+        with pytest.raises(redis.ResponseError, match=why):
+            client.execute_command("PURGE.WAIT", ticket, text)
+    with pytest.raises(redis.ResponseError, match="wrong number of arguments"):
+        client.execute_command("PURGE.STATUS")
+
+
+def test_many_wait_and_nobody_else_does(plain):
+    client = plain.client()
+    fill(client)
+    ticket = client.execute_command("DELPREFIX", NAME)
+    answers = []
+
+    def wait(ms):
+        answers.append(plain.client().execute_command("PURGE.WAIT", ticket, ms))
+
+    waiting = [threading.Thread(target=wait, args=(60_000 if i else 0,)) for i in range(40)]
+    for thread in waiting:
+        thread.start()
+    gone = plain.connect()
+    gone.sendall(b"*3\r\n$10\r\nPURGE.WAIT\r\n$%d\r\n%s\r\n$1\r\n0\r\n" % (len(ticket), ticket))
+    began = time.monotonic()
+    assert client.execute_command("PURGE.WAIT", ticket, 300) == 0
+    assert 0.25 < time.monotonic() - began
+    assert client.execute_command("COUNTRANGE", "-", "+", "EXACT") == 500  # threads for other work are free
+    assert client.get("key1") is not None
+    gone.close()
+    assert not answers
+    client.execute_command("PURGE.NOW", ticket)
+    client.execute_command("TREE.COMPACT")
+    for thread in waiting:
+        thread.join(60)
+    assert answers == [1] * 40
+
+
+def test_inside_a_transaction_nothing_blocks(plain):
+    client = plain.client()
+    fill(client)
+    ticket = client.execute_command("DELPREFIX", NAME)
+    with client.pipeline(transaction=True) as pipe:
+        pipe.execute_command("PURGE.WAIT", ticket, 0)
+        pipe.execute_command("DELRANGE", "key1", "key2")
+        answers = pipe.execute()
+    assert answers[0] == 0
+    assert status_of(client, answers[1])[b"state"] == b"pending"
+
+
+@pytest.mark.parametrize("fsync", ["everysec", "no", "always"])
+def test_a_ticket_leaves_after_the_log_is_synced(fresh, fsync):
+    fresh.set(f"storage.fsync={fsync}").start()
+    client = fresh.client()
+
+    def synced():
+        fields = client.info("ebbtide")
+        return fields["synced_seq"]
+
+    for i in range(20):
+        client.set(f"k{i}", "v")
+        client.execute_command("DELRANGE", f"k{i}", f"k{i}z")
+        assert synced() >= 2 * i + 2
+    client.set("last", "v")
+    seen = client.info("ebbtide")["visible_seq"]
+    client.execute_command("PURGE.TICKET")
+    assert synced() >= seen
+
+
+def test_neither_log_nor_files_have_what_was_typed(plain):
+    client = plain.client()
+    secret = b"secret-that-is-in-no-log"
+    client.config_set("slowlog-log-slower-than", 0)
+    client.set("s", "v")
+    for command in (("INCR", "s", secret), (secret, secret), ("LPUSH", secret), ("GET", secret), ("PURGE.STATUS", secret), ("INCRBY", "s", secret)):
+        try:
+            client.execute_command(*command)
+        except redis.ResponseError:
+            pass
+    raw = plain.connect()
+    raw.sendall(b"*1\r\n$-5\r\n" + secret + b"\r\n")
+    raw.recv(1000)
+    raw.close()
+    plain.stop()
+    assert secret not in plain.log_path.read_bytes()
+    assert files_with(plain, secret) == []
+
+
+def test_core_dumps_are_off(plain):
+    limits = dict(
+        (line[:26].strip(), line[26:].split()) for line in open(f"/proc/{plain.pid}/limits", encoding="ascii").read().splitlines()[1:]
+    )
+    assert limits["Max core file size"][:2] == ["0", "0"]
+
+
+def test_described_as_every_command(plain):
+    client = plain.client()
+    names = ["purge.ticket", "purge.status", "purge.wait", "purge.now", "purge.list", "purge.report"]
+    docs = plain.cli("-3", "--json", "COMMAND", "DOCS", *names)
+    described = json.loads(docs)
+    assert set(described) == set(names)
+    assert [argument["name"] for argument in described["purge.wait"]["arguments"]] == ["ticket", "timeout"]
+    assert "snapshots_revoked" in client.info("ebbtide")
