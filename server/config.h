@@ -20,6 +20,11 @@
 
 namespace ebbtide {
 
+/// Who may run DEBUG.
+enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
+/// Of a threshold: none is ever reached.
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
 /// Every setting. Sizes in bytes, times in ms. 0 stands for "auto" where a key allows auto.
 struct Config {
   // server
@@ -38,7 +43,9 @@ struct Config {
   // limits
   std::uint64_t timeout_ms = 0;
   std::uint64_t tcp_keepalive_ms = 300'000;
-  std::uint64_t slowlog_slower_than_us = 10'000;
+  std::uint64_t slowlog_slower_than_us = 10'000;  ///< kNever: none
+  std::uint64_t latency_threshold_ms = 0;         ///< 0: none
+  DebugCommands debug_commands = DebugCommands::kNo;
   std::uint64_t slowlog_max_len = 128;
   std::string notify_keyspace_events;  ///< letters as Redis's; "" = none
   std::uint64_t authentication_timeout_ms = 10'000;

@@ -10,6 +10,27 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
+constexpr std::uint64_t kMaxInteger = std::numeric_limits<std::int64_t>::max();
+
+// As Redis prints them: in its order, A for all classes that A stands for, each letter once.
+std::string notify_letters(Bytes text) {
+  static constexpr Bytes kAll = "g$lshzxetd";
+  const auto has = [text](char c) {
+    return text.find(c) != Bytes::npos || (text.find('A') != Bytes::npos && kAll.find(c) != Bytes::npos);
+  };
+  const bool all = std::all_of(kAll.begin(), kAll.end(), has);
+  std::string out = all ? "A" : "";
+  for (const char c : kAll) {
+    if (!all && has(c)) out += c;
+  }
+  // Redis's order: where not all are there, n comes before K and E, and m after; else K and E, m, n.
+  if (!all && has('n')) out += 'n';
+  for (const char c : Bytes("KEm")) {
+    if (has(c)) out += c;
+  }
+  if (all && has('n')) out += 'n';
+  return out;
+}
 
 Status not_allowed(Bytes text, const std::string& allowed) {
   return Status::invalid_argument("'" + std::string(text) + "' is not allowed; allowed: " + allowed);
@@ -331,6 +352,10 @@ class Table {
         "requirepass", true);
     add(bool_key("server.protected_mode", of(&Config::protected_mode), "Without a password, serve clients of this machine only."),
         "protected-mode", true);
+    add(name_key<DebugCommands>("server.debug_commands", of(&Config::debug_commands),
+                                {{"no", DebugCommands::kNo}, {"local", DebugCommands::kLocal}, {"yes", DebugCommands::kYes}},
+                                "Who may run DEBUG: nobody, clients of this machine, or everybody."),
+        "enable-debug-command");
     add(bool_key("server.core_dumps", of(&Config::core_dumps),
                  "Whether a crash may write a core file; it holds keys and values."));
   }
@@ -385,11 +410,9 @@ class Table {
       if (text.find_first_not_of("KEg$lshzxetdmnA") != Bytes::npos) {
         return Status::invalid_argument("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.");
       }
-      return set(c, text);
+      return set(c, notify_letters(text));
     };
-    add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, 1'000'000'000'000,
-                    "Commands that run for so many microseconds go into the slow log; 0 = all."),
-        "slowlog-log-slower-than", true);
+    add_slow_log();
     add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000, "Entries of the slow log."),
         "slowlog-max-len", true);
     add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000},
@@ -424,6 +447,31 @@ class Table {
     add(duration_key("limits.client_output_buffer_limit.soft_time", of(&Config::output_buffer_soft_ms), 86'400'000,
                      "How long the soft limit may be exceeded."),
         "", true);
+  }
+
+  void add_slow_log() {
+    auto& slow = add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, kMaxInteger,
+                                 "Commands that run for so many microseconds go into the slow log; 0 = all, off = none."),
+                     "slowlog-log-slower-than", true);
+    slow.allowed += ", or off";
+    slow.get = [](const Config& c) {
+      return c.slowlog_slower_than_us == kNever ? "off" : std::to_string(c.slowlog_slower_than_us);
+    };
+    slow.redis_get = [](const Config& c) {
+      return c.slowlog_slower_than_us == kNever ? "-1" : std::to_string(c.slowlog_slower_than_us);
+    };
+    const auto set_or = [set = slow.set](Bytes word) {
+      return [set, word](Config& c, Bytes text) {
+        if (text != word) return set(c, text);
+        c.slowlog_slower_than_us = kNever;
+        return Status::ok();
+      };
+    };
+    slow.redis_set = set_or("-1");
+    slow.set = set_or("off");
+    add(integer_key("log.latency_threshold_ms", of(&Config::latency_threshold_ms), 0, kMaxInteger,
+                    "Commands that run for so many milliseconds are samples of LATENCY's events; 0 = none."),
+        "latency-monitor-threshold", true);
   }
 
   // "normal <hard> <soft> <seconds>", repeatable; other classes of clients are not told apart.

@@ -63,7 +63,13 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   std::lock_guard lock(mutex_);
   Config next = config_;
   std::set<std::string> seen;
-  for (const auto& [given, value] : items) {
+  struct Change {
+    Bytes given, value;
+    const ConfigKey* key;
+    bool redis;
+  };
+  std::vector<Change> changes;
+  for (const auto& [given, value] : items) {  // names before values, as in Redis
     const std::string name = lower(given);
     const ConfigKey* key = find_redis_key(name);
     const bool redis = key != nullptr;
@@ -74,11 +80,14 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
       return Status::invalid_argument("ERR Unknown option or number of arguments for CONFIG SET - '" + std::string(given) + "'");
     }
     if (!seen.insert(key->name).second) return failed(given, "duplicate parameter");
-    if (!key->changeable) return failed(given, "can't set immutable config");
-    const Status status = redis && key->redis_set ? key->redis_set(next, value) : key->set(next, value);
-    if (!status.is_ok()) return failed(given, std::string(status.message()));
+    if (!key->changeable) return failed(name, "can't set immutable config");
+    changes.push_back({given, value, key, redis});
   }
-  const Bytes last = items.empty() ? Bytes() : items.back().first;
+  for (const auto& [given, value, key, redis] : changes) {
+    const Status status = redis && key->redis_set ? key->redis_set(next, value) : key->set(next, value);
+    if (!status.is_ok()) return failed(lower(given), std::string(status.message()));
+  }
+  const std::string last = items.empty() ? std::string() : lower(items.back().first);
   if (Status status = validate(next); !status.is_ok()) return failed(last, std::string(status.message()));
   if (Status status = apply_(config_, next); !status.is_ok()) return failed(last, status.to_string());
   config_ = next;

@@ -168,7 +168,9 @@ Server::Server(Config config, std::string executable)
       });
     }
   };
+  observers_.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
   observers_.set_slow_log(config.slowlog_slower_than_us, config.slowlog_max_len);
+  observers_.latency.set_threshold(config.latency_threshold_ms);
   observers_.set_notify_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
   net_env_.log = [this](NetLog level, const std::string& text) {
     log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
@@ -395,6 +397,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
   observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len);
+  observers_.latency.set_threshold(after.latency_threshold_ms);
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
   }
@@ -416,6 +419,51 @@ bool Server::check_password(Bytes user, Bytes password) const {
   std::lock_guard lock(secret_mutex_);
   const bool same = equal_secrets(password, password_);
   return user == "default" && (password_.empty() || same);
+}
+
+Server::Debugging Server::debugging() const {
+  switch (config_.get().debug_commands) {
+    case DebugCommands::kNo:
+      return Debugging::kNo;
+    case DebugCommands::kLocal:
+      return Debugging::kLocal;
+    case DebugCommands::kYes:
+      return Debugging::kYes;
+  }
+  return Debugging::kNo;
+}
+
+void Server::log_message(const std::string& text) { log_->write(ServerLog::Level::kWarning, text); }
+
+void Server::pause_compactions(std::uint64_t ms) {
+  asio::post(io_, [this, ms] {
+    resume_timer_.cancel();
+    if (db_ == nullptr) return;
+    if (!compactions_paused_) db_->pause_compactions();
+    compactions_paused_ = true;
+    if (ms == 0) return;
+    resume_timer_.expires_after(std::chrono::milliseconds(ms));
+    resume_timer_.async_wait([this](const asio::error_code& error) {
+      if (!error) resume_now();
+    });
+  });
+}
+
+void Server::resume_compactions() {
+  asio::post(io_, [this] {
+    resume_timer_.cancel();
+    resume_now();
+  });
+}
+
+void Server::sleep_ms(std::uint64_t ms) {
+  asio::io_context io;
+  asio::steady_timer(io, std::chrono::milliseconds(ms)).wait();
+}
+
+void Server::resume_now() {
+  if (compactions_paused_ && db_ != nullptr) db_->resume_compactions();
+  compactions_paused_ = false;
 }
 
 void Server::count_auth_failure() { auth_failures_.fetch_add(1); }

@@ -64,8 +64,14 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] bool password_required() const override;
   [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
   void count_auth_failure() override;
+  [[nodiscard]] Debugging debugging() const override;
+  void log_message(const std::string& text) override;
+  void pause_compactions(std::uint64_t ms) override;
+  void resume_compactions() override;
+  void sleep_ms(std::uint64_t ms) override;
   [[nodiscard]] ServerInfo info() const override;
   void reset_stats() override;
+  [[nodiscard]] bool has_client(std::uint64_t id) const override { return net_.live.contains(id); }
   [[nodiscard]] std::string client_list(const ClientFilter& filter) override;
   std::uint64_t kill_clients(const ClientFilter& filter, std::uint64_t self_id) override;
 
@@ -84,6 +90,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
   };
 
+  void resume_now();
   bool start_listening();
   bool start_admin();
   void banner() const;
@@ -134,6 +141,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // The main thread; `db_` is published to the others through `ready_`.
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
+  asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
+  bool compactions_paused_ = false;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<Offload> offload_;

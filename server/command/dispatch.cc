@@ -182,6 +182,10 @@ bool Dispatcher::refresh_time() {
 }
 
 void Dispatcher::note_slow(const PendingCommand& pending, const Command& command, std::uint64_t nanos) {
+  if (env_.observers->latency.threshold_ms() != 0) {
+    env_.observers->latency.add(command.spec->has(kFast) ? "fast-command" : "command", nanos / kNanosPerMilli,
+                                static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000));
+  }
   if (nanos < env_.observers->slow_log.threshold_nanos() || command.spec->has(kSkipSlowlog)) return;
   Client& client = *pending.client;
   env_.observers->slow_log.add(pending.args, nanos, static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000),
@@ -535,9 +539,9 @@ void Dispatcher::reject(PendingCommand& pending, const Command* command, const S
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
   const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
-  if (in_transaction && command != nullptr && command->spec->has(kRunsQueue)) {
+  if (command != nullptr && command->spec->has(kRunsQueue)) {
     send_error(reply, transaction_discarded(error));
-    end_transaction(client);
+    if (in_transaction) end_transaction(client);
   } else {
     send_error(reply, error);
     if (in_transaction) transaction_of(client)->failed = true;
@@ -553,6 +557,7 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
     misses_of(pending).clear();
     send_error(reply, status);
     counters_->failed(command.index);
+    failed_ = true;
   }
   Session& session = session_of(*pending.client);
   session.last_command = &command;
@@ -569,7 +574,8 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
   client.last_command_ms = static_cast<std::int64_t>(now_);
   ++session.commands;
   if (session.replies != Session::Replies::kOn) [[unlikely]] {
-    if (session.replies != Session::Replies::kSkipNext) reply.rollback(mark);
+    if (session.replies != Session::Replies::kSkipNext && !session.wrote_pushes) reply.rollback(mark);
+    session.wrote_pushes = false;
     if (session.replies == Session::Replies::kSkip) session.replies = Session::Replies::kOn;
     if (session.replies == Session::Replies::kSkipNext) session.replies = Session::Replies::kSkip;
   }

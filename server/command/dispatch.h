@@ -99,7 +99,8 @@ class Dispatcher final : public CommandSink {
   /// To the monitors.
   void show(const Client& client, const Command& command, const Args& args, DatabaseId database);
   /// Has the observers told of the queued command's writes once the transaction is committed.
-  void observe_later(Client& client, const QueuedCommand& queued, DatabaseId database);
+  void observe_later(Client& client, const QueuedCommand& queued, DatabaseId database, std::vector<std::string> had);
+  [[nodiscard]] std::vector<bool> which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
   Status run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes, Part& part);
 
   /// True if everything was at hand: run again at once. False: the command waits.
@@ -131,6 +132,7 @@ class Dispatcher final : public CommandSink {
   WriteBatch batch_;
   WriteBatch command_batch_;                    ///< of one command of a transaction
   std::vector<std::function<void()>> effects_;  ///< of a transaction, once it is committed
+  bool failed_ = false;                         ///< the latest command that finished with an error, since it was last cleared
   std::uint32_t stall_ms_ = 0;                  ///< of the latest commit: held back for so long, 0 = it was not
   std::shared_ptr<Fetched> misses_;             ///< of commands that have fetched nothing yet
 

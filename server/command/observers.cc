@@ -88,7 +88,7 @@ std::optional<std::uint32_t> parse_notify_flags(Bytes text) {
         flags |= kNotifyKeyevent;
         break;
       case 'A':
-        flags |= kNotifyGeneric | kNotifyString | kNotifyOthers;
+        flags |= kNotifyGeneric | kNotifyString | kNotifyExpired | kNotifyOthers;
         break;
       case 'g':
         flags |= kNotifyGeneric;
@@ -96,8 +96,17 @@ std::optional<std::uint32_t> parse_notify_flags(Bytes text) {
       case '$':
         flags |= kNotifyString;
         break;
+      case 'x':
+        flags |= kNotifyExpired;
+        break;
+      case 'm':
+        flags |= kNotifyMiss;
+        break;
+      case 'n':
+        flags |= kNotifyNew;
+        break;
       default:
-        if (Bytes("lshzxetdmn").find(c) == Bytes::npos) return std::nullopt;
+        if (Bytes("lshzetd").find(c) == Bytes::npos) return std::nullopt;
         flags |= kNotifyOthers;
     }
   }
@@ -109,8 +118,10 @@ void Observers::set_switch(std::uint32_t bit, bool on) {
 }
 
 void Observers::set_notify_flags(std::uint32_t flags) {
-  notify_flags_.store(flags, std::memory_order_relaxed);
-  set_switch(kNotify, (flags & (kNotifyKeyspace | kNotifyKeyevent)) != 0 && (flags & (kNotifyGeneric | kNotifyString)) != 0);
+  constexpr std::uint32_t kSome = kNotifyGeneric | kNotifyString | kNotifyExpired | kNotifyMiss | kNotifyNew;
+  const bool on = (flags & (kNotifyKeyspace | kNotifyKeyevent)) != 0 && (flags & kSome) != 0;
+  notify_flags_.store(on ? flags : 0, std::memory_order_relaxed);
+  set_switch(kNotify, on);
 }
 
 void Observers::pause(std::uint64_t until_ms, bool all) {
@@ -208,11 +219,10 @@ void Observers::show_command(const Args& args, DatabaseId database, const Client
   }
 }
 
-void Observers::committed(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, Client& client,
-                          std::uint64_t seq) {
+void Observers::committed(const Commit& commit, Client& client) {
   const std::uint32_t on = switches();
-  if ((on & kTracking) != 0) invalidate(batch, client, seq);
-  if ((on & kNotify) != 0) notify_all(command, args, database, batch, client.loop, seq);
+  if ((on & kTracking) != 0) invalidate(commit.batch, client, commit.seq);
+  if ((on & kNotify) != 0) notify_all(commit, client.loop);
 }
 
 void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq) {
@@ -278,6 +288,19 @@ void Observers::send(const std::map<std::uint64_t, std::optional<std::vector<std
       client.loop->touch(&client);
     };
     if (tracker.redirect != 0) {
+      if (is_connected && !is_connected(tracker.redirect)) {
+        const auto complain = [loop = tracker.loop, id = id, redirect = tracker.redirect] {
+          Client* client = loop->find(id);
+          if (client == nullptr || client->protocol != 3) return;
+          Reply reply(&client->out, client->protocol);
+          reply.push(2);
+          reply.bulk("tracking-redir-broken");
+          reply.integer(static_cast<std::int64_t>(redirect));
+          loop->touch(client);
+        };
+        tracker.loop == here ? complain() : tracker.loop->post(complain);
+        continue;
+      }
       if (to_client) to_client(tracker.redirect, tell);
       continue;
     }
@@ -289,31 +312,60 @@ void Observers::send(const std::map<std::uint64_t, std::optional<std::vector<std
 }
 
 void Observers::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, std::uint64_t seq) {
-  const std::uint32_t flags = notify_flags_.load(std::memory_order_relaxed);
+  const std::uint32_t flags = notify_flags();
   if ((flags & type) == 0) return;
   const std::string number = std::to_string(database);
   if ((flags & kNotifyKeyspace) != 0) publish("__keyspace@" + number + "__:" + std::string(key), event, here, seq);
   if ((flags & kNotifyKeyevent) != 0) publish("__keyevent@" + number + "__:" + std::string(event), key, here, seq);
 }
 
-void Observers::notify_all(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch,
-                           ClientLoop* here, std::uint64_t seq) {
-  const Bytes name = command.spec->name;
+void Observers::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const std::vector<bool>& there,
+                       DatabaseId database, ClientLoop* here, std::uint64_t seq) {
+  // What only writes looks its keys up without a word; so do OBJECT and MEMORY USAGE.
+  constexpr Bytes kReaders[] = {"getex", "getdel", "getset", "set", "bitfield", "bitop", "pfcount", "pfmerge", "copy"};
+  const CommandSpec& spec = *command.spec;
+  const bool reads = spec.has(kReadOnly) ? spec.container.empty()
+                                         : std::find(std::begin(kReaders), std::end(kReaders), spec.name) != std::end(kReaders);
+  if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return;
+  const bool writes_first = spec.name == "bitop" || spec.name == "pfmerge";
+  const std::size_t last = spec.name == "copy" ? 1 : keys.size();
+  for (std::size_t i = writes_first ? 1 : 0; i < last && i < there.size(); ++i) {
+    if (!there[i]) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq);
+  }
+}
+
+void Observers::notify_all(const Commit& commit, ClientLoop* here) {
+  const Bytes name = commit.command.spec->name;
+  const Args& args = commit.args;
+  const std::uint64_t seq = commit.seq;
   const bool renames = name == "rename" || name == "renamenx", moves = name == "move";
+  // These delete what they overwrite, so that the key counts as new.
+  const bool replaces = renames || moves || name == "copy" || name == "restore";
+  const auto is_new = [&](Bytes key) {
+    return replaces || std::none_of(commit.had.begin(), commit.had.end(), [key](const std::string& had) { return had == key; });
+  };
+  const DatabaseId target = target_of(name, args, commit.database);
+  const auto announce_new = [&](const WriteBatch::Op& op) {
+    if ((notify_flags() & kNotifyNew) != 0 && is_new(op.key)) notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
+  };
   std::size_t cursor = 0;
+  for (WriteBatch::Op op; replaces && commit.batch.next_op(&cursor, &op);) {
+    if (op.kind == OpKind::kPut) announce_new(op);
+  }
+  cursor = 0;
   // What a key went from comes before what it went to.
-  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
     if (op.kind != OpKind::kTombstone) continue;
     const Bytes event = renames ? "rename_from" : moves ? "move_from" : "del";
-    notify(kNotifyGeneric, event, user_key(op.key), database, here, seq);
+    notify(kNotifyGeneric, event, user_key(op.key), commit.database, here, seq);
   }
   const auto* known = std::find_if(std::begin(kEvents), std::end(kEvents), [name](const Event& e) { return e.command == name; });
   if (known == std::end(kEvents)) return;
-  const DatabaseId target = target_of(name, args, database);
   const bool sets_expiry = name == "setex" || name == "psetex" || (name == "set" && !has_word(args, "KEEPTTL"));
   cursor = 0;
-  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
     if (op.kind != OpKind::kPut) continue;
+    if (!replaces) announce_new(op);
     const std::string key = user_key(op.key);
     const Bytes event = name == "getex" && op.expiry == 0 ? Bytes("persist") : known->name;
     notify(known->type, event, key, target, here, seq);

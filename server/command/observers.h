@@ -21,6 +21,7 @@
 
 #include <engine/write_batch.h>
 
+#include "command/latency_monitor.h"
 #include "command/slow_log.h"
 #include "resp/args.h"
 #include "resp/client.h"
@@ -35,7 +36,10 @@ enum NotifyFlags : std::uint32_t {
   kNotifyKeyevent = 2,  ///< E
   kNotifyGeneric = 4,   ///< g
   kNotifyString = 8,    ///< $
-  kNotifyOthers = 16,   ///< l s h z x e t d: of types and events that are not here
+  kNotifyExpired = 16,  ///< x
+  kNotifyMiss = 32,     ///< m
+  kNotifyNew = 64,      ///< n
+  kNotifyOthers = 128,  ///< l s h z e t d: of types and events that are not here
 };
 /// nullopt: a letter that is none.
 std::optional<std::uint32_t> parse_notify_flags(Bytes text);
@@ -63,9 +67,17 @@ class Observers {
   using Publish = std::function<void(Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq)>;
   /// Set once, before use.
   Publish publish;
+  /// Whether a client is connected. Set once, before use.
+  std::function<bool(std::uint64_t client_id)> is_connected;
   /// Runs something with a client, wherever it lives, on its loop's thread; not at all if it is gone. Set once, before use.
   using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
   ToClient to_client;
+
+  /// Of notify-keyspace-events; 0 where nothing would be published. One load.
+  [[nodiscard]] std::uint32_t notify_flags() const { return notify_flags_.load(std::memory_order_relaxed); }
+  /// A command that has run met, or did not meet, its keys: `there` says which it had. Publishes key-miss events.
+  void missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const std::vector<bool>& there,
+              DatabaseId database, ClientLoop* here, std::uint64_t seq);
 
   /// One load.
   [[nodiscard]] std::uint32_t switches() const { return switches_.load(std::memory_order_relaxed); }
@@ -73,6 +85,8 @@ class Observers {
   void set_notify_flags(std::uint32_t flags);
 
   SlowLog slow_log;
+  /// Dispatch tells it of a command when a millisecond has passed.
+  LatencyMonitor latency;
   /// Commands of `micros` or more go into the slow log. Dispatch looks at the time of a command when a millisecond has passed;
   /// for less than that, at every command (kQuick).
   void set_slow_log(std::uint64_t micros, std::uint64_t entries) {
@@ -97,9 +111,17 @@ class Observers {
   /// Sends a command to all monitors.
   void show_command(const Args& args, DatabaseId database, const Client& client, std::uint64_t unix_micros);
 
-  /// A command's writes are committed. `database` is what it ran against.
-  void committed(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, Client& client,
-                 std::uint64_t seq);
+  /// A command's writes are committed.
+  struct Commit {
+    const Command& command;
+    const Args& args;
+    DatabaseId database;  ///< what it ran against
+    const WriteBatch& batch;
+    std::uint64_t seq;
+    /// Of its keys those that were there before. Known only while somebody wants to hear of new ones.
+    std::span<const std::string> had;
+  };
+  void committed(const Commit& commit, Client& client);
 
  private:
   struct Tracker {
@@ -112,8 +134,7 @@ class Observers {
   using TrackedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
 
   void notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, std::uint64_t seq);
-  void notify_all(const Command& command, const Args& args, DatabaseId database, const WriteBatch& batch, ClientLoop* here,
-                  std::uint64_t seq);
+  void notify_all(const Commit& commit, ClientLoop* here);
   void invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq);
   void set_switch(std::uint32_t bit, bool on);
   /// Sends each client its keys (engine keys; nullopt: all).

@@ -100,6 +100,18 @@ class ServerControl {
   virtual Status save() = 0;
   [[nodiscard]] virtual SaveState save_state() const = 0;
 
+  // --- by hand
+  /// Who may run DEBUG.
+  enum class Debugging : std::uint8_t { kNo, kLocal, kYes };
+  [[nodiscard]] virtual Debugging debugging() const = 0;
+  /// A line for the server's log.
+  virtual void log_message(const std::string& text) = 0;
+  /// Compactions stop, until resume_compactions() or for `ms` (0: no limit); again: for the time named last. Soon, not at once.
+  virtual void pause_compactions(std::uint64_t ms) = 0;
+  virtual void resume_compactions() = 0;
+  /// DEBUG SLEEP: blocks the caller.
+  virtual void sleep_ms(std::uint64_t ms) = 0;
+
   // --- secrets
   [[nodiscard]] virtual bool password_required() const = 0;
   /// Compared in constant time. The only user is "default"; without a password it accepts any (Redis's nopass).
@@ -112,6 +124,8 @@ class ServerControl {
   virtual void reset_stats() = 0;
 
   // --- clients
+  /// Whether a client with this id is connected.
+  [[nodiscard]] virtual bool has_client(std::uint64_t id) const = 0;
   /// One line per client as describe_client (session.h) makes it, newline at each end, ordered by id. From offload threads only:
   /// may wait for other loops.
   [[nodiscard]] virtual std::string client_list(const ClientFilter& filter) = 0;

@@ -39,6 +39,17 @@ Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   return *transaction;
 }
 
+Status check_debugging(const ServerControl& control, const Client* client) {
+  using Debugging = ServerControl::Debugging;
+  const Debugging who = control.debugging();
+  const Bytes address = client == nullptr ? Bytes() : Bytes(client->address);
+  const bool local = address.starts_with("127.") || address.starts_with("[::1]:") || address.starts_with("::1:");
+  if (who == Debugging::kYes || (who == Debugging::kLocal && local)) return Status::ok();
+  return Status::invalid_argument(
+      "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local "
+      "connection, otherwise you need to set this option in the configuration file, and then restart the server.");
+}
+
 void end_transaction(Client& client) {
   if (Transaction* transaction = transaction_of(client)) transaction->end();
   session_of(client).modes &= static_cast<std::uint8_t>(~Session::kInTransaction);
@@ -55,7 +66,10 @@ void reset_session(Client& client) {
   const std::uint64_t commands = session.commands;
   // Redis keeps the library's name and version over RESET.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
+  // CLIENT REPLY SKIP before RESET skips the reply to RESET, as in Redis.
+  const Session::Replies replies = session.replies == Session::Replies::kSkip ? Session::Replies::kSkip : Session::Replies::kOn;
   session = Session{};
+  session.replies = replies;
   static_cast<SessionState&>(*client.state).subscriptions.reset();
   client.subscriber = false;
   session.commands = commands;

@@ -7,6 +7,7 @@
 #include <engine/types.h>
 
 #include "command/observers.h"
+#include "command/server_control.h"
 #include "command/transaction.h"
 #include "resp/client.h"
 
@@ -29,6 +30,8 @@ struct Session {
   DatabaseId database = 0;
   std::uint8_t modes = 0;
   Replies replies = Replies::kOn;
+  /// What the command at hand has written are pushes, which CLIENT REPLY does not hold back.
+  bool wrote_pushes = false;
   std::uint32_t channels = 0, patterns = 0, shard_channels = 0;  ///< subscribed to
   bool no_evict = false;
   bool no_touch = false;
@@ -37,6 +40,11 @@ struct Session {
   std::string library_name, library_version;
   std::uint64_t commands = 0;  ///< run so far
 };
+
+/// Whether the reply to the command at hand is held back.
+inline bool is_quiet(const Session& session) {
+  return session.replies == Session::Replies::kOff || session.replies == Session::Replies::kSkip;
+}
 
 /// How a session hangs on its client.
 struct SessionState final : ClientState {
@@ -69,6 +77,8 @@ inline Transaction* transaction_of(Client& client) {
 }
 /// The same, made on first use.
 Transaction& make_transaction(Client& client, MemoryAccount& memory);
+/// Whether the client may run DEBUG; null: it may not.
+Status check_debugging(const ServerControl& control, const Client* client);
 /// Forgets what was queued and watched, and leaves MULTI.
 void end_transaction(Client& client);
 

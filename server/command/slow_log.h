@@ -20,6 +20,8 @@ class SlowLog {
  public:
   static constexpr std::size_t kMaxArguments = 32, kMaxArgumentBytes = 128;
 
+  static constexpr std::uint64_t kMaxMicros = ~std::uint64_t{0} / 1000;
+
   struct Entry {
     std::uint64_t id = 0;
     std::int64_t unix_seconds = 0;

@@ -81,8 +81,9 @@ Status unknown_command(const Args& args) {
   constexpr std::size_t kShown = 128;
   std::string list;
   for (std::size_t i = 1; i < args.size() && list.size() < kShown; ++i) {
+    const Bytes text = shown(args[i], kShown - list.size());
     list += '\'';
-    list += shown(args[i], kShown - list.size());
+    list += text;
     list += "' ";
   }
   return reply_error("ERR unknown command '" + std::string(shown(args[0])) + "', with args beginning with: " + list);
@@ -93,6 +94,13 @@ Status unknown_subcommand(const Command& container, Bytes name) {
   std::transform(upper.begin(), upper.end(), upper.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return reply_error("ERR unknown subcommand '" + std::string(shown(name)) + "'. Try " + upper + " HELP.");
+}
+
+Status wrong_subcommand_arguments(const Command& command, const Args& args) {
+  std::string upper(command.spec->container);
+  for (char& c : upper) c = static_cast<char>(c - 32);
+  return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(args[1])) + "'. Try " +
+                     upper + " HELP.");
 }
 
 Status wrong_arity(const Command& command) {

@@ -50,6 +50,8 @@ class CommandTable {
 Status unknown_command(const Args& args);
 /// The error for a container's subcommand that does not exist.
 Status unknown_subcommand(const Command& container, Bytes name);
+/// The error for arguments of a known subcommand (argument 1) that make no form of it.
+Status wrong_subcommand_arguments(const Command& command, const Args& args);
 /// The error for a wrong number of arguments.
 Status wrong_arity(const Command& command);
 

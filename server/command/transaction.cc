@@ -116,6 +116,12 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) {
     env_.observers->note_reads(client.id, std::span<const LookupKey>(keys_.data() + prepared.first_key, prepared.keys));
   }
+  const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+  std::vector<bool> there;
+  if (pending.continuation == nullptr && (env_.observers->notify_flags() & (kNotifyMiss | kNotifyNew)) != 0) {
+    there = which_are_there(keys, database);
+  }
+  failed_ = false;
   batch_.clear();
   batch_.set_header(0, 0, 0);
   const std::uint64_t start = nanos_, before_ms = now_nanos_;
@@ -131,9 +137,28 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
       (session.modes & Session::kInTransaction) == 0) {
     tracking->caching.reset();
   }
+  if (pending.state == PendingCommand::State::kDone && !failed_ && !there.empty() &&
+      (env_.observers->notify_flags() & kNotifyMiss) != 0) {
+    env_.observers->missed(*prepared.command, pending.args, keys, there, database, client.loop, client.seen_seq);
+  }
   // EXEC has told of its commands itself.
   if (batch_.empty() || batch_.first_seq() == 0 || spec.has(kRunsQueue)) return;
-  env_.observers->committed(*prepared.command, pending.args, database, batch_, client, batch_.last_seq());
+  std::vector<std::string> had;
+  for (std::size_t i = 0; i < there.size(); ++i) {
+    if (there[i]) had.emplace_back(keys[i].key);
+  }
+  env_.observers->committed({*prepared.command, pending.args, database, batch_, batch_.last_seq(), had}, client);
+}
+
+// Reads from disk if it must: whoever wants to hear of new and of missing keys pays for it.
+std::vector<bool> Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
+  std::vector<bool> there;
+  const ReadView view = env_.db->view(database, now_, ReadMode::kBlocking, nullptr);
+  for (const LookupKey& key : keys) {
+    Found found;
+    there.push_back(view.has_tree() && view.get({key.key, key.hash}, &found).is_ok());
+  }
+  return there;
 }
 
 void Dispatcher::show(const Client& client, const Command& command, const Args& args, DatabaseId database) {
@@ -149,6 +174,10 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
   const CommandSpec& spec = *prepared.command->spec;
   if (spec.has(kNoMulti | kNeverInline)) {
     return reject(pending, prepared.command, reply_error("ERR Command not allowed inside a transaction"));
+  }
+  if (spec.name == "debug") {
+    if (const Status status = check_debugging(*env_.control, &client); !status.is_ok())
+      return reject(pending, prepared.command, status);
   }
   if (!transaction.failed) {
     std::uint64_t bytes = sizeof(QueuedCommand);
@@ -252,6 +281,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
     return Status::ok();
   }
   effects_.clear();
+  const Reply::Mark begin = reply.mark();
   PendingWrites pending_writes(*env_.db, now_, view.mode(), view.misses());
   std::deque<Part> parts(1);
   parts.back().out.set_limit(client.out.limit());
@@ -277,16 +307,21 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
     ctx.now = now_;
     part.after_commit(ctx);
   }
+  // What the effects send this very client are pushes.
+  if (is_quiet(session) && !effects_.empty()) {
+    reply.rollback(begin);
+    session.wrote_pushes = true;
+  }
   for (const auto& effect : effects_) effect();
   return Status::ok();
 }
 
-void Dispatcher::observe_later(Client& client, const QueuedCommand& queued, DatabaseId database) {
+void Dispatcher::observe_later(Client& client, const QueuedCommand& queued, DatabaseId database, std::vector<std::string> had) {
   auto batch = std::make_shared<WriteBatch>();
   append(command_batch_, batch.get(), nullptr);
-  effects_.push_back([this, &client, &queued, database, batch] {
+  effects_.push_back([this, &client, &queued, database, batch, had = std::move(had)] {
     const Args args{queued.list, queued.shared};
-    env_.observers->committed(*queued.command, args, database, *batch, client, client.seen_seq);
+    env_.observers->committed({*queued.command, args, database, *batch, client.seen_seq, had}, client);
   });
 }
 
@@ -308,6 +343,23 @@ Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const
   if ((session_of(client).modes & Session::kTracks) != 0 && spec.has(kReadOnly) && tracking_of(client).notes_reads()) {
     env_.observers->note_reads(client.id, queued.keys);
   }
+  std::vector<std::string> had;
+  if ((env_.observers->notify_flags() & (kNotifyNew | kNotifyMiss)) != 0) {
+    std::vector<bool> there;
+    for (const LookupKey& key : queued.keys) {
+      std::optional<Found> found;
+      TRY(ctx.strings().get_any(key, &found));
+      there.push_back(found.has_value());
+      if (found) had.emplace_back(key.key);
+    }
+    ctx.counts = {};
+    if ((env_.observers->notify_flags() & kNotifyMiss) != 0) {
+      effects_.push_back([this, &client, &queued, there, database = view.database()] {
+        const Args asked{queued.list, queued.shared};
+        env_.observers->missed(*queued.command, asked, queued.keys, there, database, client.loop, client.seen_seq);
+      });
+    }
+  }
   const Status status = spec.run(ctx);
   if (status.is_not_resident()) return status;
   // What asks the engine itself may have seen more than the view has.
@@ -318,7 +370,8 @@ Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const
     });
   }
   if (status.is_ok()) {
-    if (env_.observers->switches() != 0 && !command_batch_.empty()) observe_later(client, queued, view.database());
+    if (env_.observers->switches() != 0 && !command_batch_.empty())
+      observe_later(client, queued, view.database(), std::move(had));
     append(command_batch_, &batch_, &pending_writes);
     part.last = &queued;
     part.after_commit = ctx.after_commit;

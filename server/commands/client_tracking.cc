@@ -18,8 +18,8 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
     if (cursor.take_option("REDIRECT", &value)) {
       if (wanted.redirect != 0) return reply_error("ERR A client can only redirect to a single other client");
       TRY_ASSIGN(id, integer_argument(value));
-      // Clients of other loops cannot be looked up from here; an id that was never given out reaches nobody.
-      if (id <= 0) return reply_error("ERR The client ID you want redirect to does not exist");
+      if (!ctx.env.control->has_client(static_cast<std::uint64_t>(id)))
+        return reply_error("ERR The client ID you want redirect to does not exist");
       wanted.redirect = static_cast<std::uint64_t>(id);
     } else if (cursor.take_word("BCAST")) {
       wanted.broadcast = true;
@@ -99,7 +99,7 @@ Status client_tracking(Ctx& ctx) {
 
 Status client_caching(Ctx& ctx) {
   Tracking& tracking = tracking_of(*ctx.client);
-  if (!tracking.opt_in && !tracking.opt_out) {
+  if (!tracking.on) {
     return reply_error(
         "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled");
   }
@@ -132,6 +132,7 @@ Status client_trackinginfo(Ctx& ctx) {
   if (tracking.opt_out) flags.push_back("optout");
   if (tracking.opt_out && tracking.caching) flags.push_back("caching-no");
   if (tracking.no_loop) flags.push_back("noloop");
+  if (tracking.redirect != 0 && !ctx.env.control->has_client(tracking.redirect)) flags.push_back("broken_redirect");
   Reply& reply = ctx.reply;
   reply.map(3);
   reply.bulk("flags");
@@ -147,7 +148,7 @@ Status client_trackinginfo(Ctx& ctx) {
 
 Status client_pause(Ctx& ctx) {
   bool all = true;
-  if (ctx.argc() > 4) return syntax_error();
+  if (ctx.argc() > 4) return wrong_subcommand_arguments(ctx.command, ctx.args);
   if (ctx.argc() == 4) {
     all = equal_ignoring_case(ctx.arg(3), "all");
     if (!all && !equal_ignoring_case(ctx.arg(3), "write")) return reply_error("ERR CLIENT PAUSE mode must be WRITE or ALL");
@@ -173,7 +174,7 @@ Status client_unpause(Ctx& ctx) {
 
 /// Nobody blocks: no command does, yet.
 Status client_unblock(Ctx& ctx) {
-  if (ctx.argc() > 4) return wrong_arity(ctx.command);
+  if (ctx.argc() > 4) return wrong_subcommand_arguments(ctx.command, ctx.args);
   if (ctx.argc() == 4 && !equal_ignoring_case(ctx.arg(3), "timeout") && !equal_ignoring_case(ctx.arg(3), "error")) {
     return reply_error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
   }

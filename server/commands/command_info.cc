@@ -274,6 +274,9 @@ Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** f
   if (command->spec->keys.first == 0) return reply_error("ERR The command has no key arguments");
   const std::size_t argc = ctx.argc() - 2;
   if (!command->spec->arity_ok(argc)) return reply_error("ERR Invalid number of arguments specified for command");
+  for (const KeySpec& part : command->spec->key_specs) {
+    if (part.last_of(static_cast<int>(argc)) < part.first) return reply_error("ERR Invalid arguments specified for command");
+  }
   const KeySpec& keys = command->spec->keys;
   std::vector<std::size_t> positions;
   const int last = std::min(keys.last_of(static_cast<int>(argc)), static_cast<int>(argc) - 1);
@@ -290,8 +293,34 @@ Status command_getkeys(Ctx& ctx) {
   return Status::ok();
 }
 
-/// What a command of `argc` arguments does to the key at `position`.
-std::uint16_t access_to(const CommandSpec& spec, int argc, int position) {
+/// SET with GET reads what it overwrites; argument `first` is its first option.
+std::uint16_t access_of_set(const Args& args, std::size_t first) {
+  for (std::size_t i = first; i < args.size(); ++i) {
+    if (equal_ignoring_case(args[i], "get")) return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
+  }
+  return KeySpec::kOw | KeySpec::kUpdate;
+}
+
+/// BITFIELD that only GETs writes nothing; argument `first` is its first operation. What makes no sense may write.
+std::uint16_t access_of_bitfield(const Args& args, std::size_t first) {
+  for (std::size_t i = first; i < args.size();) {
+    if (!equal_ignoring_case(args[i], "get") || i + 2 >= args.size()) {
+      if (!equal_ignoring_case(args[i], "overflow") || i + 1 >= args.size()) {
+        return KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate;
+      }
+      i += 2;
+    } else {
+      i += 3;
+    }
+  }
+  return KeySpec::kRo | KeySpec::kAccess;
+}
+
+/// What a command of `argc` arguments does to the key at `position`; its name is argument 2 of `args`.
+std::uint16_t access_to(const CommandSpec& spec, const Args& args, int position) {
+  if (spec.name == "set") return access_of_set(args, 5);
+  if (spec.name == "bitfield") return access_of_bitfield(args, 4);
+  const int argc = static_cast<int>(args.size()) - 2;
   for (const KeySpec& part : spec.key_specs) {
     if (position >= part.first && position <= part.last_of(argc)) return part.access;
   }
@@ -305,7 +334,7 @@ Status command_getkeysandflags(Ctx& ctx) {
   for (const std::size_t i : positions) {
     ctx.reply.array(2);
     ctx.reply.bulk(ctx.arg(i));
-    reply_flags(ctx.reply, access_to(*command->spec, static_cast<int>(ctx.argc()) - 2, static_cast<int>(i) - 2), kAccessNames);
+    reply_flags(ctx.reply, access_to(*command->spec, ctx.args, static_cast<int>(i) - 2), kAccessNames);
   }
   return Status::ok();
 }

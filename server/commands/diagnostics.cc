@@ -8,6 +8,7 @@
 #include "command/context.h"
 #include "command/server_stats.h"
 #include "commands/families.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // --- SLOWLOG
 
 Status slowlog_get(Ctx& ctx) {
-  if (ctx.argc() > 3) return wrong_arity(ctx.command);
+  if (ctx.argc() > 3) return wrong_subcommand_arguments(ctx.command, ctx.args);
   std::int64_t count = 10;
   if (ctx.argc() == 3) {
     const auto given = integer_argument_in(ctx.arg(2), -1, std::numeric_limits<std::int64_t>::max());
@@ -48,22 +49,68 @@ Status slowlog_reset(Ctx& ctx) {
   return Status::ok();
 }
 
-// --- LATENCY: events are not monitored, as with latency-monitor-threshold 0; HISTOGRAM is real.
+// --- LATENCY
 
-Status latency_nothing(Ctx& ctx) {
-  ctx.reply.array(0);
+void reply_sample(Reply& reply, const LatencyMonitor::Sample& sample) {
+  reply.array(2);
+  reply.integer(sample.unix_seconds);
+  reply.integer(static_cast<std::int64_t>(sample.ms));
+}
+
+Status latency_latest(Ctx& ctx) {
+  const auto events = ctx.env.observers->latency.events();
+  ctx.reply.array(events.size());
+  for (const auto& [name, event] : events) {
+    ctx.reply.array(4);
+    ctx.reply.bulk(name);
+    ctx.reply.integer(event.samples.back().unix_seconds);
+    ctx.reply.integer(static_cast<std::int64_t>(event.samples.back().ms));
+    ctx.reply.integer(static_cast<std::int64_t>(event.max_ms));
+  }
+  return Status::ok();
+}
+
+Status latency_history(Ctx& ctx) {
+  const auto event = ctx.env.observers->latency.event(ctx.arg(2));
+  ctx.reply.array(event.samples.size());
+  for (const auto& sample : event.samples) reply_sample(ctx.reply, sample);
+  return Status::ok();
+}
+
+Status latency_graph(Ctx& ctx) {
+  const auto event = ctx.env.observers->latency.event(ctx.arg(2));
+  if (event.samples.empty()) return reply_error("ERR No samples available for event '" + std::string(shown(ctx.arg(2))) + "'");
+  const auto now = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1'000'000);
+  ctx.reply.verbatim("txt", draw_latency(ctx.arg(2), event, now));
   return Status::ok();
 }
 
 Status latency_reset(Ctx& ctx) {
-  ctx.reply.integer(0);
+  std::size_t gone = ctx.argc() == 2 ? ctx.env.observers->latency.reset_all() : 0;
+  for (std::size_t i = 2; i < ctx.argc(); ++i) gone += ctx.env.observers->latency.reset(ctx.arg(i)) ? 1 : 0;
+  ctx.reply.integer(static_cast<std::int64_t>(gone));
   return Status::ok();
 }
 
 Status latency_doctor(Ctx& ctx) {
-  ctx.reply.verbatim("txt",
-                     "Latency events are not recorded here: LATENCY HISTOGRAM, SLOWLOG GET and the metrics port say how long "
-                     "commands take.\n");
+  const LatencyMonitor& monitor = ctx.env.observers->latency;
+  std::string text;
+  if (monitor.threshold_ms() == 0) {
+    text =
+        "Latency events are not recorded: CONFIG SET latency-monitor-threshold <milliseconds> begins. LATENCY HISTOGRAM, SLOWLOG "
+        "GET and the metrics port say how long commands take without it.\n";
+  } else if (monitor.events().empty()) {
+    text = "No command has kept an event loop for " + std::to_string(monitor.threshold_ms()) + " ms or more.\n";
+  } else {
+    for (const auto& [name, event] : monitor.events()) {
+      std::uint64_t sum = 0;
+      for (const auto& sample : event.samples) sum += sample.ms;
+      text += name + ": " + std::to_string(event.samples.size()) + " latency spikes (average " +
+              std::to_string(sum / event.samples.size()) + " ms, worst of all times " + std::to_string(event.max_ms) + " ms).\n";
+    }
+    text += "SLOWLOG GET names the commands. All others of the same event loop waited for them: server.threads adds loops.\n";
+  }
+  ctx.reply.verbatim("txt", text);
   return Status::ok();
 }
 
@@ -189,6 +236,8 @@ Status monitor(Ctx& ctx) {
 // --- LOLWUT
 
 Status lolwut(Ctx& ctx) {
+  // Which version is to draw; there is one picture here.
+  if (ctx.argc() >= 3 && equal_ignoring_case(ctx.arg(1), "version")) TRY(integer_argument(ctx.arg(2)).status());
   // The ebb: each wave leaves a little less on the sand.
   std::string picture;
   for (int row = 0; row < 8; ++row) {
@@ -265,6 +314,16 @@ constexpr CommandSpec kLatency[] = {
      .summary = "Says where to look for what is slow.",
      .group = kGroup,
      .container = "latency"},
+    {.name = "graph",
+     .arity = exactly(3),
+     .flags = kLook,
+     .run = latency_graph,
+     .since = "2.8.13",
+     .complexity = "O(1)",
+     .summary = "Returns a latency graph for an event.",
+     .group = kGroup,
+     .arguments = kEvent,
+     .container = "latency"},
     {.name = "help",
      .arity = exactly(2),
      .flags = kHelpFlags,
@@ -287,20 +346,20 @@ constexpr CommandSpec kLatency[] = {
     {.name = "history",
      .arity = exactly(3),
      .flags = kLook,
-     .run = latency_nothing,
+     .run = latency_history,
      .since = "2.8.13",
      .complexity = "O(1)",
-     .summary = "Returns the samples of a latency event: none are recorded.",
+     .summary = "Returns timestamp-latency samples for an event.",
      .group = kGroup,
      .arguments = kEvent,
      .container = "latency"},
     {.name = "latest",
      .arity = exactly(2),
      .flags = kLook,
-     .run = latency_nothing,
+     .run = latency_latest,
      .since = "2.8.13",
      .complexity = "O(1)",
-     .summary = "Returns the latest samples of all latency events: none are recorded.",
+     .summary = "Returns the latest latency samples for all events.",
      .group = kGroup,
      .container = "latency"},
     {.name = "reset",
@@ -309,7 +368,7 @@ constexpr CommandSpec kLatency[] = {
      .run = latency_reset,
      .since = "2.8.13",
      .complexity = "O(1)",
-     .summary = "Forgets the samples of latency events.",
+     .summary = "Resets the latency data for one or more events.",
      .group = kGroup,
      .arguments = kEvents,
      .container = "latency"},

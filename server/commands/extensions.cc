@@ -172,6 +172,31 @@ Status tree_compact(Ctx& ctx) {
   return Status::ok();
 }
 
+/// TREE.PAUSE without a time lasts until TREE.RESUME; with one at most so long.
+constexpr std::int64_t kMaxPauseMs = std::int64_t{7} * 24 * 3600 * 1000;
+
+Status tree_pause(Ctx& ctx) {
+  if (ctx.argc() > 2) return wrong_arity(ctx.command);
+  std::int64_t ms = 0;
+  if (ctx.argc() == 2) {
+    TRY_ASSIGN(given, integer_argument(ctx.arg(1)));
+    if (given < 1 || given > kMaxPauseMs) {
+      return reply_error("ERR a pause of " + std::to_string(given) + " ms is not allowed; allowed: 1 to " +
+                         std::to_string(kMaxPauseMs) + ", or none for no limit");
+    }
+    ms = given;
+  }
+  ctx.env.control->pause_compactions(static_cast<std::uint64_t>(ms));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status tree_resume(Ctx& ctx) {
+  ctx.env.control->resume_compactions();
+  ctx.reply.ok();
+  return Status::ok();
+}
+
 Status tree_verify(Ctx& ctx) {
   VerifyReport report;
   if (ctx.view.has_tree()) {
@@ -201,6 +226,9 @@ constexpr ArgDoc kCountArguments[] = {
     {.name = "start"},
     {.name = "end"},
     {.name = "exact", .type = Type::kPureToken, .token = "EXACT", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kPauseArguments[] = {
+    {.name = "milliseconds", .type = Type::kInteger, .flags = ArgDoc::kOptional},
 };
 constexpr ArgDoc kCompactArguments[] = {
     {.name = "range", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kRangeArguments},
@@ -267,6 +295,25 @@ constexpr CommandSpec kExtensions[] = {
      .summary = "Merges everything in a range of keys of the current database into one run and waits for it.",
      .group = kOwn,
      .arguments = kCompactArguments},
+    {.name = "tree.pause",
+     .arity = at_least(1),
+     .flags = kAdmin | kNoScript,
+     .run = tree_pause,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary =
+         "Stops compactions of all databases for some milliseconds, or until TREE.RESUME. Flushes go on, and so does what a "
+         "delete deadline needs.",
+     .group = kOwn,
+     .arguments = kPauseArguments},
+    {.name = "tree.resume",
+     .arity = exactly(1),
+     .flags = kAdmin | kNoScript,
+     .run = tree_resume,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Lets compactions go on after TREE.PAUSE.",
+     .group = kOwn},
     {.name = "tree.verify",
      .arity = exactly(1),
      .flags = kByHand,

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "command/spec.h"
+#include "resp/reply.h"
 
 namespace ebbtide {
 
@@ -25,6 +26,7 @@ std::span<const CommandSpec> object_commands();       ///< object.cc: OBJECT
 std::span<const CommandSpec> wait_commands();         ///< wait.cc: WAIT, WAITAOF
 std::span<const CommandSpec> scan_commands();         ///< scan.cc: walks over the key space
 std::span<const CommandSpec> database_commands();     ///< databases.cc: whole databases
+std::span<const CommandSpec> debug_commands();        ///< debug.cc: DEBUG
 std::span<const CommandSpec> server_commands();       ///< server.cc: CONFIG, TIME, SHUTDOWN
 std::span<const CommandSpec> info_commands();         ///< info.cc: INFO
 std::span<const CommandSpec> command_commands();      ///< command_info.cc: COMMAND
@@ -34,7 +36,9 @@ std::span<const CommandSpec> purge_commands();        ///< purge.cc: PURGE.*, wh
 /// The families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();
 
-/// HELP of a container command, made from its subcommands' specs.
+/// HELP of a container command (help.cc).
 Status container_help(Ctx& ctx);
+/// What it says.
+void reply_help(Reply& reply, Bytes container);
 
 }  // namespace ebbtide

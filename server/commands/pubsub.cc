@@ -23,6 +23,7 @@ Subscriptions& subscriptions_of(const Ctx& ctx) {
 /// What CLIENT LIST shows and dispatch goes by.
 void note_counts(Ctx& ctx, const Subscriptions& subscriptions) {
   Session& session = ctx.session;
+  session.wrote_pushes = is_quiet(session) && ctx.pending == nullptr;
   session.channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kChannel).size());
   session.patterns = static_cast<std::uint32_t>(subscriptions.names(Kind::kPattern).size());
   session.shard_channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kShard).size());
@@ -85,7 +86,11 @@ Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "suns
 // written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *ctx.env.pubsub;
-  ctx.reply.integer(static_cast<std::int64_t>(pubsub.receivers(kind, ctx.arg(1))));
+  if (is_quiet(ctx.session) && ctx.effects == nullptr) {
+    ctx.session.wrote_pushes = true;
+  } else {
+    ctx.reply.integer(static_cast<std::int64_t>(pubsub.receivers(kind, ctx.arg(1))));
+  }
   ClientLoop* here = ctx.client->loop;
   if (ctx.effects != nullptr) {
     ctx.effects->push_back(
@@ -102,7 +107,7 @@ Status publish(Ctx& ctx) { return publish_to(ctx, Kind::kChannel); }
 Status spublish(Ctx& ctx) { return publish_to(ctx, Kind::kShard); }
 
 Status list_names(Ctx& ctx, Kind kind) {
-  if (ctx.argc() > 3) return wrong_arity(ctx.command);
+  if (ctx.argc() > 3) return wrong_subcommand_arguments(ctx.command, ctx.args);
   const auto names = ctx.env.pubsub->names(kind, ctx.argc() == 3 ? ctx.arg(2) : Bytes("*"));
   ctx.reply.array(names.size());
   for (const std::string& name : names) ctx.reply.bulk(name);

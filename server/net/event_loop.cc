@@ -237,6 +237,7 @@ void EventLoop::add_connection(int fd, std::string address, std::string local_ad
   c.slot = connections_.size();
   connections_.push_back(std::move(owned));
   by_id_.emplace(c.id, &c);
+  shared_->live.add(c.id);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &c;
@@ -554,6 +555,7 @@ void EventLoop::close(Connection& c) {
   c.fd = -1;
   counters_.closed.add(1);
   by_id_.erase(c.id);
+  shared_->live.remove(c.id);
   if (c.counted_stranger) shared_->strangers.fetch_sub(1);
   held_bytes_ -= c.held_bytes;
   if (env_->memory != nullptr && c.charged_values != 0) env_->memory->release_values(c.charged_values);

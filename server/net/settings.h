@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <string>
+#include <unordered_set>
 
 namespace ebbtide {
 
@@ -47,8 +49,30 @@ struct LoopCounters {
   NetCounter pass_nanos;
 };
 
+/// The ids of the connections that are there. Thread-safe.
+class LiveClients {
+ public:
+  void add(std::uint64_t id) {
+    std::lock_guard lock(mutex_);
+    ids_.insert(id);
+  }
+  void remove(std::uint64_t id) {
+    std::lock_guard lock(mutex_);
+    ids_.erase(id);
+  }
+  [[nodiscard]] bool contains(std::uint64_t id) const {
+    std::lock_guard lock(mutex_);
+    return ids_.contains(id);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<std::uint64_t> ids_;  // guarded by mutex_
+};
+
 /// What all loops and the listener share. Thread-safe.
 struct NetShared {
+  LiveClients live;
   std::atomic<std::uint64_t> next_client_id{1};
   std::atomic<std::uint64_t> clients{0}, strangers{0};
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0}, accept_errors{0};

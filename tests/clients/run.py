@@ -1,8 +1,9 @@
 """Client libraries of other languages against the real server: `./dev test-clients [NAME...]`.
 
-Each folder beside this file that has a package.json is one library, with the version that is pinned there: it is installed into
-build/clients/NAME, and test.js runs against a server of its own, which is started again whenever it ends (the tests kill it to
-see what the library makes of that). Ends with `N passed, N failed`.
+Each folder beside this file is one library, in the version that its package manager's own file pins there: package.json and its lock
+for npm, go.mod and go.sum for Go, pom.xml for Maven. It is installed into build/clients/NAME, and its script runs against a server of
+its own, which is started again whenever it ends (some tests kill it to see what the library makes of that). Every script ends with
+`N passed, N failed`. What cannot be fetched, because a registry cannot be reached or a tool is missing, is said and counts as failed.
 """
 
 import os
@@ -19,29 +20,76 @@ HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "clients"
 
 
-def install(name):
-    """Installs what package-lock.json names, unless that is there already; the folder with the modules."""
-    folder, source = BUILD / name, HERE / name
-    wanted = (source / "package-lock.json").read_text()
-    done = folder / "installed"  # written last: an installation that was cut off does not count
-    if done.exists() and done.read_text() == wanted:
-        return folder / "node_modules"
+class CannotInstall(Exception):
+    pass
+
+
+def fetch(name, tool, command, folder, **environment):
+    """Runs a package manager; its registries are those that it uses by itself."""
+    if shutil.which(tool) is None:
+        raise CannotInstall(f"{name}: there is no {tool} on this machine")
+    done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, stdout=sys.stderr, check=False)
+    if done.returncode:
+        raise CannotInstall(f"{name}: {tool} could not fetch it. Can its registry be reached? The reason stands above.")
+
+
+def fresh_copy(name, files):
+    """build/clients/NAME with these files of the library's folder, and whether what they name is installed there already."""
+    folder = BUILD / name
+    wanted = "".join((HERE / name / file).read_text() for file in files)
+    mark = folder / "installed"  # written last: an installation that was cut off does not count
+    if mark.exists() and mark.read_text() == wanted:
+        return folder, None
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for file in ("package.json", "package-lock.json"):
-        shutil.copy(source / file, folder / file)
-    # The cache lies in build/ too: a home may be read-only.
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--cache", str(BUILD / "cache")]
-    if subprocess.run(command, cwd=folder, stdout=sys.stderr, check=False).returncode:
-        raise SystemExit(f"{name}: npm could not install it; the reason stands above.")
-    done.write_text(wanted)
-    return folder / "node_modules"
+    for file in files:
+        shutil.copy(HERE / name / file, folder / file)
+    return folder, lambda: mark.write_text(wanted)
 
 
-def run(name):
+def node_command(name):
+    folder, finish = fresh_copy(name, ["package.json", "package-lock.json"])
+    if finish:
+        # The cache lies in build/ too: a home may be read-only.
+        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--cache", str(BUILD / "cache")]
+        fetch(name, "npm", ["npm", "ci", *options], folder)
+        finish()
+    return ["node", str(HERE / name / "test.js")], {"NODE_PATH": str(folder / "node_modules")}
+
+
+def go_command(name):
+    folder, finish = fresh_copy(name, ["go.mod", "go.sum", "main.go"])
+    if finish:
+        fetch(name, "go", ["go", "build", "-o", "client", "."], folder, GOFLAGS="-mod=readonly")
+        finish()
+    return [str(folder / "client")], {}
+
+
+def java_command(name):
+    folder, finish = fresh_copy(name, ["pom.xml", "ClientTest.java"])
+    if finish:
+        fetch(name, "mvn", ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DoutputDirectory=lib"], folder)
+        fetch(name, "javac", ["javac", "-cp", "lib/*", "-d", "classes", "ClientTest.java"], folder)
+        finish()
+    return ["java", "-cp", f"{folder}/classes:{folder}/lib/*", "ClientTest"], {}
+
+
+KINDS = {"package.json": node_command, "go.mod": go_command, "pom.xml": java_command}
+
+
+def libraries():
+    """Name -> how it is installed and run."""
+    return {folder.name: KINDS[file] for folder in sorted(HERE.iterdir()) for file in KINDS if (folder / file).exists()}
+
+
+def run(name, kind):
     """(passed, failed)"""
-    modules = install(name)
     print(f"==> {name}", flush=True)
+    try:
+        command, environment = kind(name)
+    except CannotInstall as why:
+        print(why, flush=True)
+        return 0, 1
     counts = None
     with Server() as server:
         over = threading.Event()
@@ -54,10 +102,9 @@ def run(name):
         keeper = threading.Thread(target=keep_running)
         keeper.start()
         try:
-            environment = {**os.environ, "EBBTIDE_PORT": str(server.port), "NODE_PATH": str(modules)}
-            command = ["node", str(HERE / name / "test.js")]
-            with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as node:
-                for line in node.stdout:
+            environment = {**os.environ, "EBBTIDE_PORT": str(server.port), **environment}
+            with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as script:
+                for line in script.stdout:
                     print(line, end="", flush=True)
                     counts = re.fullmatch(r"(\d+) passed, (\d+) failed\n", line) or counts
         finally:
@@ -67,12 +114,12 @@ def run(name):
 
 
 def main():
-    known = sorted(path.parent.name for path in HERE.glob("*/package.json"))
-    wanted = sys.argv[1:] or known
+    known = libraries()
+    wanted = sys.argv[1:] or list(known)
     for name in wanted:
         if name not in known:
             raise SystemExit(f"no client '{name}'. There are: {', '.join(known)}.")
-    totals = [run(name) for name in wanted]
+    totals = [run(name, known[name]) for name in wanted]
     passed, failed = (sum(column) for column in zip(*totals))
     print(f"\n{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0

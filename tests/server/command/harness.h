@@ -72,6 +72,12 @@ class FakeControl final : public ServerControl {
     return user == "default" && (password.empty() || password == given);
   }
   void count_auth_failure() override { ++auth_failures; }
+  Debugging debugging() const override { return debug; }
+  void log_message(const std::string& text) override { logged = text; }
+  void pause_compactions(std::uint64_t ms) override { paused_ms = ms; }
+  void resume_compactions() override { paused_ms = std::nullopt; }
+  void sleep_ms(std::uint64_t) override {}
+  bool has_client(std::uint64_t id) const override { return id < 100; }
   ServerInfo info() const override {
     ServerInfo info;
     info.version = "0.1.0";
@@ -89,6 +95,9 @@ class FakeControl final : public ServerControl {
   bool saving = false;
   int saves = 0;
   Status save_result;
+  Debugging debug = Debugging::kNo;
+  std::string logged;
+  std::optional<std::uint64_t> paused_ms;
   bool shutdown_asked = false, refuse_shutdown = false;
   ShutdownRequest last_shutdown;
   std::function<std::string(const ClientFilter&)> list_clients;

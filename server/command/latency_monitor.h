@@ -1,0 +1,56 @@
+// The commands that took long, as LATENCY's events: for each event the slowest of each second in which there was one.
+//
+// Only the time that a command spent running counts, not what it waited for the disk, the log or other threads: what one command
+// makes all others of its event loop wait for.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class LatencyMonitor {
+ public:
+  static constexpr std::size_t kSamples = 160;  ///< kept of each event, as in Redis
+
+  struct Sample {
+    std::int64_t unix_seconds = 0;
+    std::uint64_t ms = 0;
+  };
+  struct Event {
+    std::vector<Sample> samples;  ///< the oldest first, at least one
+    std::uint64_t max_ms = 0;     ///< of all times
+  };
+
+  /// Commands of `ms` or more are samples; 0: none are.
+  void set_threshold(std::uint64_t ms) { threshold_ms_.store(ms, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t threshold_ms() const { return threshold_ms_.load(std::memory_order_relaxed); }
+  /// A command of `event` took so long; ignored if that is below the threshold.
+  void add(Bytes event, std::uint64_t ms, std::int64_t unix_seconds);
+
+  /// By name.
+  [[nodiscard]] std::map<std::string, Event> events() const;
+  /// Without samples if there is none.
+  [[nodiscard]] Event event(Bytes name) const;
+  /// Forgets one; false if there is none.
+  bool reset(Bytes name);
+  std::size_t reset_all();
+
+ private:
+  std::atomic<std::uint64_t> threshold_ms_{0};
+  mutable std::mutex mutex_;
+  std::map<std::string, Event, std::less<>> events_;  // guarded by mutex_
+};
+
+/// The samples as Redis draws them, the oldest to the left, each with its age at `now` under it.
+std::string draw_latency(Bytes name, const LatencyMonitor::Event& event, std::int64_t now_unix_seconds);
+
+}  // namespace ebbtide

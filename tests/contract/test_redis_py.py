@@ -1,0 +1,160 @@
+"""redis-py as people use it, and its asyncio half: pipelines, transactions, scans, pub/sub, RESP3, invalidations."""
+
+import asyncio
+
+import pytest
+import redis
+import redis.asyncio
+
+
+def run(server, body, **options):
+    """Runs `body(client)` with an asyncio client."""
+
+    async def main():
+        client = redis.asyncio.Redis(port=server.port, **options)
+        try:
+            return await asyncio.wait_for(body(client), 120)
+        finally:
+            await client.close()
+
+    return asyncio.run(main())
+
+
+# Debian's redis-py is older than RESP3 support; the protocol itself is tried over plain sockets elsewhere.
+PROTOCOLS = [{}, {"protocol": 3}] if "protocol" in redis.Connection.__init__.__code__.co_varnames else [{}]
+
+
+@pytest.fixture(params=PROTOCOLS, ids=["resp3" if options else "resp2" for options in PROTOCOLS])
+def options(request):
+    return request.param
+
+
+def test_commands(server, options):
+    async def body(client):
+        await client.flushall()
+        assert await client.set("k", "v", ex=100) is True
+        assert await client.get("k") == b"v"
+        assert 90 < await client.ttl("k") <= 100
+        assert await client.set("k", "w", nx=True) is None
+        assert await client.getex("k", persist=True) == b"v"
+        assert await client.incrbyfloat("f", 1.5) == 1.5
+        assert await client.bitfield("b").incrby("u8", 0, 255).overflow("sat").incrby("u8", 0, 9).execute() == [255, 255]
+        assert await client.pfadd("h", "a", "b") == 1
+        assert await client.mget("k", "none") == [b"v", None]
+        with pytest.raises(redis.ResponseError, match="value is not an integer"):
+            await client.incr("k")
+
+    run(server, body, **options)
+
+
+def test_pipelines_and_gather(server, options):
+    async def body(client):
+        async with client.pipeline(transaction=False) as pipe:
+            for i in range(10_000):
+                pipe.set(f"p{i}", i)
+            assert await pipe.execute() == [True] * 10_000
+        values = await asyncio.gather(*[client.get(f"p{i}") for i in range(200)])
+        assert values == [b"%d" % i for i in range(200)]
+
+    run(server, body, **options)
+
+
+def test_transactions_that_watch(server, options):
+    async def body(client):
+        await client.set("watched", 0)
+
+        async def increment():
+            async with client.pipeline() as pipe:
+                while True:
+                    try:
+                        await pipe.watch("watched")
+                        n = int(await pipe.get("watched"))
+                        pipe.multi()
+                        pipe.set("watched", n + 1)
+                        return await pipe.execute()
+                    except redis.WatchError:
+                        continue
+
+        await asyncio.gather(*[increment() for _ in range(50)])
+        assert await client.get("watched") == b"50"
+        # One that somebody else disturbs for sure.
+        async with client.pipeline() as pipe:
+            await pipe.watch("watched")
+            await client.set("watched", 7)
+            pipe.multi()
+            pipe.set("watched", 8)
+            with pytest.raises(redis.WatchError):
+                await pipe.execute()
+
+    run(server, body, **options)
+
+
+def test_scans(server, options):
+    async def body(client):
+        await client.flushall()
+        await client.mset({f"scan:{i}": i for i in range(3000)} | {"other": 1})
+        assert len({key async for key in client.scan_iter(match="scan:*", count=200)}) == 3000
+
+    run(server, body, **options)
+
+
+def test_publish_and_subscribe(server, options):
+    async def body(client):
+        async with client.pubsub() as listener:
+            await listener.psubscribe("news.*")
+            assert (await listener.get_message(timeout=20))["type"] == "psubscribe"
+            assert await client.publish("news.python", "hello") == 1
+            message = await listener.get_message(timeout=20)
+            assert (message["pattern"], message["channel"], message["data"]) == (b"news.*", b"news.python", b"hello")
+
+    run(server, body, **options)
+
+
+def test_invalidations_reach_the_connection_that_was_named(server):
+    async def body(client):
+        listener = client.pubsub()
+        await listener.subscribe("__redis__:invalidate")
+        await listener.get_message(timeout=20)
+        await listener.execute_command("PING")
+        clients = await client.client_list(_type="pubsub")
+        reader = redis.asyncio.Redis(port=server.port, single_connection_client=True)
+        await reader.execute_command("CLIENT", "TRACKING", "on", "REDIRECT", clients[-1]["id"])
+        await client.set("cached", 1)
+        await reader.get("cached")
+        await client.set("cached", 2)
+        message = None
+        while message is None or message["type"] != "message":
+            message = await listener.get_message(timeout=20)
+        assert message["data"] == [b"cached"]
+        await reader.close()
+        await listener.close()
+
+    run(server, body)
+
+
+def later_test_expired_events(server):
+    """What notify-keyspace-events promises of expiry: told within a second, whether the key is met or not."""
+    client = server.client()
+    client.config_set("notify-keyspace-events", "Ex")
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    listener.psubscribe("__keyevent@*__:expired")
+    try:
+        client.set("gone:soon", 1, px=300)
+        client.set("gone:met", 1, px=300)
+        client.set("kept", 1, px=300)
+        client.persist("kept")
+        client.set("deleted", 1, px=300)
+        client.delete("deleted")
+        keys = set()
+        for _ in range(200):
+            client.get("gone:met")
+            message = listener.get_message(timeout=0.05)
+            if message is not None and message["type"] == "pmessage":
+                keys.add(message["data"])
+            if len(keys) == 2:
+                break
+        assert keys == {b"gone:soon", b"gone:met"}
+        assert listener.get_message(timeout=1) is None
+    finally:
+        client.config_set("notify-keyspace-events", "")
+        listener.close()

@@ -1,0 +1,122 @@
+"""Where replies differ and should: the reviewed list. Nothing else may.
+
+Each entry names commands, what has to be true of the two replies all the same, and why they differ.
+"""
+
+import struct
+
+from support.differential.payloads import crc64, undumped
+from support.differential.wire import elements, value_of
+
+
+def number(reply):
+    return int(reply[1:-2]) if reply[:1] == b":" else None
+
+
+def times_agree(command, mine, theirs):
+    """What is left of a time, and when it ends, may differ by what the servers' clocks did between the two."""
+    unit = {b"TTL": 1, b"EXPIRETIME": 1, b"PTTL": 1000, b"PEXPIRETIME": 1000}[command[0].upper()]
+    a, b = number(mine), number(theirs)
+    return a is not None and b is not None and min(a, b) >= 0 and abs(a - b) <= 5 * unit
+
+
+def dumps_agree(_, mine, theirs):
+    if mine[:1] != b"$" or theirs[:1] != b"$" or b"$-1" in (mine[:3], theirs[:3]):
+        return False
+    ours, redis = value_of(mine), value_of(theirs)
+    sound = struct.unpack("<Q", ours[-8:])[0] == crc64(ours[:-8])
+    return sound and struct.unpack("<H", ours[-10:-8])[0] == 11 and undumped(ours) == undumped(redis)
+
+
+def same_kind(_, mine, theirs):
+    return mine[:1] == theirs[:1] != b"-"
+
+
+def scans_agree(_, mine, theirs):
+    """A page of a scan that is large enough for everything: the same keys, in whatever order, and the end."""
+    a, b = value_of(mine), value_of(theirs)
+    if not (isinstance(a, list) and isinstance(b, list)):
+        return False
+    return a[0] != b"0" or b[0] != b"0" or sorted(a[1]) == sorted(set(b[1]))
+
+
+def hellos_agree(_, mine, theirs):
+    a, b = value_of(mine), value_of(theirs)
+    if not (isinstance(a, list) and isinstance(b, list)) or mine[:1] != theirs[:1]:
+        return False
+    mine, theirs = (dict(zip(each[::2], each[1::2], strict=True)) for each in (a, b))
+    return list(mine) == list(theirs) and all(mine[key] == theirs[key] for key in mine if key not in (b"version", b"id"))
+
+
+def helps_agree(_, mine, theirs):
+    """Every line that Redis 7.0 has, and what 7.2 has added."""
+    a, b = value_of(mine), value_of(theirs)
+    return isinstance(a, list) and isinstance(b, list) and a[0] == b[0] and set(b) <= set(a)
+
+
+def config_errors_agree(_, mine, theirs):
+    """Both refuse, and name the same parameter."""
+    start = b"-ERR CONFIG SET failed (possibly related to argument '"
+    return mine.startswith(start) and mine.partition(b" - ")[0] == theirs.partition(b" - ")[0]
+
+
+def is_named(*names):
+    return lambda command: command[0].upper() in names
+
+
+def is_sub(name, *subs):
+    """A container's subcommand; no subs: any."""
+    return lambda command: command[0].upper() == name and (not subs or (len(command) > 1 and command[1].upper() in subs))
+
+
+def either(*tests):
+    return lambda command: any(test(command) for test in tests)
+
+
+def asks_for_keys(command):
+    return command[0].upper() == b"COMMAND" and len(command) > 2 and command[1].upper() in (b"GETKEYS", b"GETKEYSANDFLAGS")
+
+
+def replies(mine=None, theirs=None):
+    """Replies that begin so."""
+    return lambda _, a, b: (mine is None or a.startswith(mine)) and (theirs is None or b.startswith(theirs))
+
+
+# (which commands, which replies, why)
+REVIEWED = [
+    (is_named(b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"), times_agree, "the two servers run the command at different moments"),
+    (is_named(b"KEYS"), lambda _, a, b: a[:1] == b[:1] == b"*" and sorted(elements(a)) == sorted(elements(b)),
+     "Redis has no order of keys, this server has"),
+    (is_named(b"SCAN"), scans_agree, "Redis has no order of keys, this server has; how many keys a page has is left to the server"),
+    (is_named(b"RANDOMKEY"), lambda _, a, b: a[:1] == b[:1] == b"$", "which key is left to chance"),
+    (is_named(b"DUMP"), dumps_agree, "Redis 7.0 writes version 10 and compresses; 7.2 has version 11, which is written here, without LZF"),
+    (is_sub(b"OBJECT", b"REFCOUNT"), lambda _, a, b: a == b":1\r\n" and number(b) is not None,
+     "Redis shares small integers and counts how often; here every value is its own"),
+    (is_sub(b"OBJECT", b"IDLETIME"), lambda _, a, b: a == b":0\r\n" and number(b) is not None, "nobody notes here when a key was read"),
+    (is_named(b"WAIT"), lambda _, a, b: a == b"-ERR timeout is out of range\r\n" and b == b":0\r\n",
+     "7.2 sees that the timeout overflows, 7.0 does not"),
+    (is_named(b"EXPIRETIME"), lambda _, a, b: (number(b) or 0) < -2 and number(a) == 9223372036854776,
+     "Redis adds 500 ms before it divides, which overflows close to the end of time"),
+    (is_named(b"HELLO"), hellos_agree, "the version, and the connection's number"),
+    (is_sub(b"CLIENT", b"ID", b"INFO", b"LIST"), same_kind, "numbers, addresses, ages and sizes of connections"),
+    (is_named(b"TIME"), same_kind, "the moment"),
+    (is_named(b"INFO"), same_kind, "the state of the server; its fields have a test of their own"),
+    (is_named(b"LOLWUT"), same_kind, "a picture of its own"),
+    (is_sub(b"SLOWLOG", b"GET", b"LEN"), same_kind, "what was slow"),
+    (is_sub(b"LATENCY", b"LATEST", b"HISTORY", b"HISTOGRAM", b"DOCTOR"), same_kind, "what was slow"),
+    (is_sub(b"MEMORY", b"USAGE", b"STATS", b"DOCTOR", b"MALLOC-STATS"), same_kind, "what a key takes in memtables and files, not on a heap"),
+    (is_sub(b"COMMAND", b"COUNT", b"LIST", b"INFO", b"DOCS"), same_kind,
+     "Redis has commands that are not here, and the other way round; each command's description has a test of its own"),
+    (lambda command: len(command) > 1 and command[1].upper() == b"HELP", helps_agree, "7.2 has lines that 7.0 has not"),
+    (is_sub(b"CLIENT", b"SETINFO", b"NO-TOUCH"), replies(theirs=b"-ERR unknown subcommand"), "new in 7.2"),
+    (asks_for_keys, replies(theirs=b"-ERR wrong number of arguments for 'command|getkeys"), "Redis 7.0 wants a command with an argument, 7.2 any command"),
+    (is_sub(b"CONFIG", b"SET"), config_errors_agree, "the error names what is allowed, here in the words of the configuration file"),
+    (is_sub(b"CONFIG", b"GET"), lambda _, a, b: b"AKE" in b and a.replace(b"n\r\n", b"\r\n")[-5:] == b[-5:],
+     "Redis forgets to print n when A is set"),
+    (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and command[1] not in (b"0", b""),
+     replies(b"-ERR unknown cursor", b"*"), "a cursor that was never given out is a position in Redis's table; here it is a mistake"),
+]  # fmt: skip
+
+
+def agree(command, mine, theirs):
+    return mine == theirs or any(concerns(command) and fine(command, mine, theirs) for concerns, fine, _ in REVIEWED)

@@ -1,0 +1,234 @@
+"""Commands on connections, transactions, channels and the server: the part of the random sequences that is not about values.
+
+What changes the whole server (CONFIG SET) is put back in the same item. What would end it, or this connection, is not here.
+"""
+
+from support.differential.values import EDGES, KEYS, VALUES, Maker, allowed, broken, shapes
+
+NAMES = [b"", b"a", b"name", b"a b", b"\xff", b"new\nline", b"x" * 100, b"~!"]
+CHANNELS = [b"", b"a", b"news", b"news:1", b"n\x00l", b"key:1"]
+PATTERNS = [b"*", b"news*", b"n?ws", b"[a-n]*", b"", b"\\a", b"a"]
+LETTERS = [b"", b"A", b"K", b"E", b"KEA", b"AKE", b"Kg$", b"Elshzxet", b"Kmn", b"KEAm", b"KEn", b"xE", b"KAd", b"Eg$lshzxetd", b"Q", b"K E",
+           b"KEg$lshztdxemn", b"k"]  # fmt: skip
+
+
+def numbers(m):
+    return m.rng.choice([b"1", b"2", b"128", b"1000", *EDGES])
+
+
+def some_of(rng, words, low, high):
+    return [rng.choice(words) for _ in range(rng.randint(low, high))]
+
+
+def connection_shapes(m):
+    rng = m.rng
+    pick = rng.choice
+    auth = lambda: [b"AUTH", pick([b"default", b"nobody", b""]), pick([b"", b"x"])]  # noqa: E731
+    no_client = lambda: pick([b"0", b"-1", b"999999999", b"9223372036854775807", b"abc", b"", b"99999999999999999999", b"1.5"])  # noqa: E731
+    return [
+        (3, lambda: [b"PING", *some_of(rng, VALUES, 0, 2)]),
+        (2, lambda: [b"ECHO", *some_of(rng, VALUES, 1, 1 if rng.random() < 0.8 else 2)]),
+        (1, lambda: [b"RESET", *some_of(rng, NAMES, 0, 1)]),
+        (2, lambda: [b"HELLO", *pick([[], [b"2"], [b"3"], [pick(EDGES)], [b"3", b"SETNAME", pick(NAMES)], [b"2", *auth()], [b"3", *auth()],
+                                      [b"2", b"x"], [b"3", b"AUTH", b"x"], [b"3", b"SETNAME"], [b"4", *auth()]])]),
+        (2, lambda: pick([auth(), [b"AUTH", pick(NAMES)], [b"AUTH"], [b"AUTH", b"a", b"b", b"c"]])),
+        (3, lambda: [b"CLIENT", b"SETNAME", pick(NAMES)]),
+        (2, lambda: [b"CLIENT", pick([b"GETNAME", b"ID", b"INFO", b"GETREDIR", b"TRACKINGINFO", b"UNPAUSE", b"HELP", b"LIST", b"NOSUCH"]),
+                     *some_of(rng, NAMES, 0, 1 if rng.random() < 0.2 else 0)]),
+        (2, lambda: [b"CLIENT", b"SETINFO", pick([b"lib-name", b"LIB-VER", b"lib", b""]), pick(NAMES)]),
+        (2, lambda: [b"CLIENT", b"LIST", *pick([[b"TYPE", b"normal"], [b"TYPE", b"x"], [b"TYPE"], [b"ID"], [b"ID", no_client()], [b"x"],
+                                               [b"ID", no_client(), no_client()], [b"TYPE", b"pubsub"], [b"TYPE", b"replica", b"x"]])]),
+        (2, lambda: [b"CLIENT", b"KILL", *pick([[b"ID", no_client()], [b"1.2.3.4:5"], [b"x"], [b"ADDR", b"1.2.3.4:5"], [b"LADDR", b"1.1.1.1:1"],
+                                               [b"TYPE", b"x"], [b"TYPE", b"master"], [b"USER", b"nobody"], [b"SKIPME", b"maybe"], [b"ID"],
+                                               [b"ID", no_client(), b"SKIPME", b"yes"], [b"ID", no_client(), b"x", b"y"], []])]),
+        (1, lambda: [b"CLIENT", pick([b"NO-EVICT", b"NO-TOUCH", b"no-evict"]), pick([b"on", b"OFF", b"x", b""])]),
+        (1, lambda: [b"CLIENT", b"PAUSE", pick([b"0", b"-1", b"abc", b"", b"1.5", b"99999999999999999999"]),
+                     *pick([[], [b"WRITE"], [b"all"], [b"x"], [b"WRITE", b"x"]])]),
+        (1, lambda: [b"CLIENT", b"UNBLOCK", no_client(), *pick([[], [b"TIMEOUT"], [b"error"], [b"x"], [b"ERROR", b"x"]])]),
+        (1, lambda: [b"CLIENT", b"REPLY", pick([b"ON", b"on", b"x", b""])]),
+        (1, lambda: [b"CLIENT", b"CACHING", pick([b"yes", b"no", b"x"])]),
+        (2, lambda: [b"CLIENT", b"TRACKING", *pick([[b"off"], [b"x"], [b"off", b"x"], [b"on", b"REDIRECT", no_client()], [b"on", b"PREFIX", b"a"],
+                                                    [b"on", b"OPTIN", b"OPTOUT"], [b"on", b"BCAST", b"OPTIN"], [b"on", b"PREFIX"], [b"on", b"x"],
+                                                    [b"on", b"BCAST", b"PREFIX", b"a", b"PREFIX", b"ab"], [b"on", b"BCAST", b"PREFIX", b"", b"PREFIX", b"q"],
+                                                    [b"off", b"BCAST", b"OPTIN", b"PREFIX", b"x"]])]),
+    ]  # fmt: skip
+
+
+def server_shapes(m, value_command):
+    rng = m.rng
+    pick = rng.choice
+    database = lambda: pick([b"0", b"1", b"2", *EDGES])  # noqa: E731
+    names = [b"get", b"SET", b"mset", b"config", b"config|get", b"client|kill", b"nosuch", b"", b"object|encoding", b"eval", b"msetnx"]
+    return [
+        (4, lambda: [b"COMMAND", pick([b"GETKEYS", b"GETKEYSANDFLAGS"]), *value_command()]),
+        (1, lambda: [b"COMMAND", pick([b"GETKEYS", b"GETKEYSANDFLAGS"]), *pick([[b"PING"], [b"nosuch"], [b"GET"], [b"OBJECT", b"ENCODING"], [b"CONFIG", b"GET", b"x"], [b"SUBSCRIBE", b"a"], [b"MULTI"]])]),
+        (1, lambda: [b"COMMAND", pick([b"COUNT", b"HELP", b"NOSUCH", b"DOCS", b"INFO", b"LIST"]), *some_of(rng, [b"nosuch", b""], 1, 2)]),
+        (1, lambda: [b"COMMAND", b"LIST", b"FILTERBY", *pick([[b"MODULE", b"x"], [b"ACLCAT", b"x"], [b"PATTERN", b"nosuch*"], [b"PATTERN", b"getr*"], [b"x", b"y"], [b"PATTERN"], [b"ACLCAT", b"string", b"x"]])]),
+        (1, lambda: [b"COMMAND", b"INFO", pick([b"nosuch", b"config|nosuch", b""])]),
+        (1, lambda: [b"SWAPDB", database(), database()]),
+        (1, lambda: [pick([b"FLUSHDB", b"FLUSHALL"]), *pick([[b"x"], [b"SYNC", b"x"], [b"ASYNC", b"SYNC"]])]),
+        (1, lambda: [b"TIME", *some_of(rng, NAMES, 0, 1)]),
+        (1, lambda: [b"SLOWLOG", *pick([[b"LEN"], [b"RESET"], [b"GET"], [b"GET", numbers(m)], [b"GET", b"-2"], [b"GET", b"1", b"2"], [b"x"], [b"LEN", b"x"], [b"HELP"]])]),
+        (1, lambda: [b"LATENCY", *pick([[b"LATEST"], [b"HISTORY", b"command"], [b"HISTORY"], [b"RESET"], [b"RESET", b"command", b"x"], [b"HISTOGRAM", b"nosuch"], [b"x"], [b"HELP"],
+                                        [b"GRAPH", b"nosuch"], [b"GRAPH"]])]),
+        (2, lambda: [b"MEMORY", b"USAGE", m.key(), *pick([[], [b"SAMPLES", numbers(m)], [b"SAMPLES"], [b"x", b"1"], [b"SAMPLES", b"1", b"SAMPLES", b"-1"]])]),
+        (1, lambda: [b"MEMORY", *pick([[b"x"], [b"DOCTOR", b"x"], [b"PURGE"], [b"STATS", b"x"], [b"USAGE"], [b"HELP"], [b"HELP", b"x"]])]),
+        (1, lambda: [b"DEBUG", *pick([[], [b"OBJECT", m.key()], [b"SLEEP", b"0"], [b"nosuch"], [b"JMAP"], [b"HELP"]])]),
+        (2, lambda: [b"SCAN", *pick([[b"abc"], [b"-1"], [b""], [b"1.5"], [b"0", b"COUNT", numbers(m)], [b"0", b"MATCH"], [b"0", b"x", b"y"], [b"0", b"TYPE", b"x"],
+                                     [b"0", b"COUNT", b"1000", b"MATCH", pick(PATTERNS)], [b"0", b"COUNT", b"1000", b"TYPE", b"string"], [b"18446744073709551616"]])]),
+        (1, lambda: [b"SHUTDOWN", *pick([[b"x"], [b"SAVE", b"NOSAVE"], [b"ABORT"], [b"ABORT", b"NOW"], [b"NOW", b"x"]])]),
+        (1, lambda: [b"PUBSUB", *pick([[b"CHANNELS"], [b"CHANNELS", pick(PATTERNS)], [b"CHANNELS", b"a", b"b"], [b"NUMSUB"], [b"NUMSUB", *some_of(rng, CHANNELS, 1, 3)],
+                                       [b"NUMPAT"], [b"NUMPAT", b"x"], [b"SHARDCHANNELS"], [b"SHARDNUMSUB", pick(CHANNELS)], [b"x"], [b"HELP"]])]),
+        (1, lambda: [pick([b"PUBLISH", b"SPUBLISH"]), *some_of(rng, CHANNELS, 2, 2 if rng.random() < 0.9 else 3)]),
+        (1, lambda: [b"WAIT", pick([b"0", b"-1", b"abc", b""]), numbers(m)]),
+        (1, lambda: [b"LOLWUT", *pick([[b"VERSION"], [b"VERSION", b"abc"], [b"x"]])]),
+        (1, lambda: [pick([b"nosuch", b"", b"GET\x00", b"g\xff", b"x" * 200]), *some_of(rng, VALUES, 0, 3)]),
+        (1, lambda: [b"INFO", *pick([[b"nosuch"], [b"cluster"], [b"modules"]])]),
+        (1, lambda: [b"OBJECT", *pick([[b"HELP"], [b"HELP", b"x"], [b"ENCODING"], [b"FREQ", b"nosuchkey"], [b"REFCOUNT", m.key(), b"x"], [b"x"]])]),
+    ]  # fmt: skip
+
+
+def config_item(m):
+    """Sets a parameter, looks, and puts it back."""
+    pick = m.rng.choice
+    parameter, values, usual = pick([
+        (b"notify-keyspace-events", LETTERS, b""),
+        (b"slowlog-max-len", [b"0", b"10", b"-1", b"abc", b"", b"99999999999999999999", b"1.5"], b"128"),
+        (b"slowlog-log-slower-than", [b"0", b"-1", b"-2", b"50000", b"abc", b"", b"99999999999999999999"], b"10000"),
+        (b"latency-monitor-threshold", [b"0", b"100", b"-1", b"abc", b""], b"0"),
+    ])  # fmt: skip
+    commands = [[b"CONFIG", b"SET", pick([parameter, parameter.upper()]), pick(values)], [b"CONFIG", b"GET", parameter]]
+    roll = m.rng.random()
+    if roll < 0.1:
+        commands[0] += [b"nosuch", b"1"]
+    elif roll < 0.2:
+        commands[0] += commands[0][2:]
+    elif roll < 0.3:
+        commands = [pick([[b"CONFIG", b"GET"], [b"CONFIG", b"SET", parameter], [b"CONFIG", b"nosuch"], [b"CONFIG", b"GET", b"nosuch*"], [b"CONFIG"],
+                          [b"CONFIG", b"SET", b"nosuch", b"x"], [b"CONFIG", b"HELP"], [b"CONFIG", b"RESETSTAT", b"x"], [b"CONFIG", b"REWRITE", b"x"]])]  # fmt: skip
+    return [*commands, [b"CONFIG", b"SET", parameter, usual]]
+
+
+def transaction_item(m, any_command):
+    """MULTI to EXEC, mostly; watched keys, commands that are refused when they are queued, and loose ends."""
+    rng = m.rng
+    out = []
+    if rng.random() < 0.3:
+        out.append([b"WATCH", *m.some(m.key, 1, 3)])
+        if rng.random() < 0.4:
+            out.append(any_command())
+        if rng.random() < 0.15:
+            out.append([b"UNWATCH"])
+    if rng.random() < 0.95:
+        out.append([b"MULTI"])
+    for _ in range(rng.randint(0, 6)):
+        command = any_command()
+        roll = rng.random()
+        if roll < 0.06:
+            command = rng.choice([[b"MULTI"], [b"WATCH", b"a"], [b"nosuch", b"x"], [b"GET"], [b"UNWATCH"], [b"EXEC", b"x"], [b"RESET"], [b"WATCH"]])
+        out.append(command)
+    out.append(rng.choices([[b"EXEC"], [b"DISCARD"], [b"EXEC", b"x"], [b"RESET"]], [80, 10, 2, 2])[0])
+    if rng.random() < 0.1:
+        out.append(rng.choice([[b"EXEC"], [b"DISCARD"], [b"UNWATCH"]]))
+    return out
+
+
+def may_be_queued(command):
+    """Not what one of the two refuses where the other queues it: the whole transaction would differ.
+
+    CLIENT LIST and KILL and CONFIG SET and REWRITE wait for other threads here and are no part of a transaction; Redis 7.0 does not
+    have CLIENT SETINFO and NO-TOUCH, and wants a command with an argument for COMMAND GETKEYS.
+    """
+    words = [word.upper() for word in command[:2]]
+    if words[0] == b"OBJECT":
+        return False  # how a value is kept depends in Redis on how it came about; outside it is set first
+    if words[0] == b"CLIENT":
+        return words[1] not in (b"LIST", b"KILL", b"SETINFO", b"NO-TOUCH")
+    return words[0] != b"CONFIG" and not (words[0] == b"COMMAND" and words[1].startswith(b"GETKEYS") and len(command) < 4)
+
+
+def item_maker(rng):
+    """A function that makes one item: commands that belong together, and whether they may write keys that are not in KEYS."""
+    m = Maker(rng)
+    values = shapes(m)
+    value_weights = [weight for weight, _ in values]
+
+    def value_command():
+        while True:
+            command = rng.choices(values, value_weights)[0][1]()
+            if allowed(command):
+                return command
+
+    connection, server = connection_shapes(m), server_shapes(m, value_command)
+    connection_weights, server_weights = [w for w, _ in connection], [w for w, _ in server]
+    connection_command = lambda: rng.choices(connection, connection_weights)[0][1]()  # noqa: E731
+    server_command = lambda: rng.choices(server, server_weights)[0][1]()  # noqa: E731
+
+    def queueable():
+        roll = rng.random()
+        command = value_command() if roll < 0.8 else server_command() if roll < 0.9 else connection_command()
+        return command if may_be_queued(command) else queueable()
+
+    def item():
+        roll = rng.random()
+        if roll < 0.62:
+            command = value_command()
+            if rng.random() < 0.06:
+                command = broken(rng, command)
+                return ([command], True) if allowed(command) else item()
+            commands = [command]
+            if command[0] in (b"DBSIZE", b"RANDOMKEY"):
+                # Redis counts, and may name, keys that have expired until it meets them.
+                commands.insert(0, [b"EXISTS", *KEYS])
+            if command[0] == b"OBJECT" and len(command) > 2:
+                # How a value is kept depends in Redis on how it came about; here only on the value.
+                commands.insert(0, [b"SET", command[2], rng.choice(VALUES)])
+            return commands, False
+        if roll < 0.76:
+            return transaction_item(m, queueable), False
+        if roll < 0.86:
+            return [connection_command()], False
+        if roll < 0.97:
+            command = server_command()
+            if rng.random() < 0.08:
+                command = broken(rng, command)
+                safe = allowed(command) and command[0].upper() not in (b"SHUTDOWN", b"DEBUG")
+                return ([command], False) if safe else item()
+            return [command], False
+        return config_item(m), False
+
+    return item
+
+
+# --- sequences whose replies cannot be counted: subscriptions, CLIENT REPLY, and RESP3's pushes
+
+
+def pubsub_sequence(rng, protocol):
+    m = Maker(rng)
+    pick = rng.choice
+    forms = [
+        lambda: [pick([b"SUBSCRIBE", b"SUBSCRIBE", b"SSUBSCRIBE"]), *some_of(rng, CHANNELS, 1, 3)],
+        lambda: [b"PSUBSCRIBE", *some_of(rng, PATTERNS, 1, 2)],
+        lambda: [pick([b"UNSUBSCRIBE", b"SUNSUBSCRIBE"]), *some_of(rng, CHANNELS, 1, 2)],
+        lambda: [b"PUNSUBSCRIBE", *some_of(rng, PATTERNS, 1, 2)],
+        lambda: [pick([b"PUBLISH", b"PUBLISH", b"SPUBLISH"]), pick(CHANNELS), pick(VALUES)],
+        lambda: [b"PUBSUB", *pick([[b"NUMSUB", *some_of(rng, CHANNELS, 0, 3)], [b"NUMPAT"], [b"SHARDNUMSUB", pick(CHANNELS)]])],
+        lambda: [b"PING", *some_of(rng, VALUES, 0, 1)],
+        lambda: [pick([b"SUBSCRIBE", b"PSUBSCRIBE", b"PUBLISH", b"SSUBSCRIBE", b"SPUBLISH"])],
+        lambda: pick([[b"GET", m.key()], [b"SET", m.key(), pick(VALUES)], [b"ECHO", b"x"], [b"CLIENT", b"GETNAME"], [b"DEL", m.key()], [b"nosuch"], [b"HELLO", b"x"]]),
+    ]  # fmt: skip
+    # Not both in one sequence: what a transaction sends while replies are off differs in its order.
+    if rng.random() < 0.5:
+        forms.append(lambda: pick([[b"MULTI"], [b"EXEC"], [b"DISCARD"], [b"RESET"], [b"WATCH", b"a"]]))
+    else:
+        forms.append(lambda: pick([[b"CLIENT", b"REPLY", b"OFF"], [b"CLIENT", b"REPLY", b"SKIP"], [b"CLIENT", b"REPLY", b"ON"], [b"RESET"], [b"CLIENT", b"REPLY", b"ON"]]))
+    # Without BCAST: Redis sends what it broadcasts after everything that came at once, here it follows the write.
+    if protocol == 3:
+        forms += [
+            lambda: [b"CLIENT", b"TRACKING", b"on", *pick([[], [], [b"OPTIN"], [b"OPTOUT"], [b"NOLOOP"], [b"OPTIN", b"NOLOOP"]])],
+            lambda: [b"CLIENT", b"CACHING", pick([b"yes", b"no"])],
+            lambda: [pick([b"GET", b"STRLEN", b"EXISTS", b"TTL"]), m.key()],
+            lambda: pick([[b"SET", m.key(), pick(VALUES)], [b"APPEND", m.key(), b"x"], [b"DEL", m.key()], [b"SETNX", m.key(), b"1"], [b"EXPIRE", m.key(), b"5000"]]),
+            lambda: [b"CLIENT", b"TRACKING", b"off"],
+        ]  # fmt: skip
+    return [pick(forms)() for _ in range(rng.randint(4, 20))]

@@ -1,0 +1,122 @@
+"""RESP by hand: commands as bytes, replies as the bytes that came, and links that exchange many at once."""
+
+import socket
+import threading
+
+
+def encoded(command):
+    return b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in command)
+
+
+def quoted(value):
+    named = {0x22: '\\"', 0x5C: "\\\\", 10: "\\n", 13: "\\r"}
+    return '"' + "".join(named.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in value) + '"'
+
+
+def shown(command):
+    return " ".join(word.decode() if word.isalnum() else quoted(word) for word in command)
+
+
+def reply_end(data, at):
+    """Where the reply ends that starts at `at`; ValueError if it is not whole."""
+    todo = 1
+    while todo:
+        todo -= 1
+        end = data.index(b"\r\n", at)
+        kind, number = data[at], data[at + 1 : end]
+        at = end + 2
+        if kind in b"$=" and number != b"-1":
+            at += int(number) + 2
+        elif kind in b"*~>" and number != b"-1":
+            todo += int(number)
+        elif kind == 0x25:  # %
+            todo += 2 * int(number)
+    return at
+
+
+def split_replies(data):
+    out, at = [], 0
+    while at < len(data):
+        end = reply_end(data, at)
+        out.append(data[at:end])
+        at = end
+    return out
+
+
+def parsed(reply, at=0):
+    """A reply as lists, bytes, numbers and None, and where it ends. Maps are flat lists; errors begin with '-'."""
+    end = reply.index(b"\r\n", at)
+    kind, rest, at = reply[at : at + 1], reply[at + 1 : end], end + 2
+    if kind in b"$=":
+        size = int(rest)
+        return (None, at) if size < 0 else (reply[at : at + size], at + size + 2)
+    if kind in b"*~>%":
+        if rest == b"-1":
+            return None, at
+        items = []
+        for _ in range(int(rest) * (2 if kind == b"%" else 1)):
+            item, at = parsed(reply, at)
+            items.append(item)
+        return items, at
+    if kind == b"_":
+        return None, at
+    if kind == b"-":
+        return kind + rest, at
+    return (int(rest) if kind == b":" else rest), at
+
+
+def value_of(reply):
+    return parsed(reply)[0]
+
+
+def elements(reply):
+    """The elements of a flat array or set of bulk strings."""
+    return value_of(reply)
+
+
+class Link:
+    """A connection. Commands go out in one go; what comes back is cut at markers, or at the ends of replies."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self.marks = 0
+
+    def close(self):
+        self.socket.close()
+
+    def receive_until(self, mark):
+        """Everything up to the reply that is `mark`, which is cut off."""
+        parts, tail = [], b""
+        while True:
+            data = self.socket.recv(1 << 18)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            parts.append(data)
+            tail = (tail + data)[-len(mark) :] if len(data) < len(mark) else data[-len(mark) :]
+            if tail == mark:
+                return b"".join(parts)[: -len(mark)]
+
+    def send_in_background(self, data):
+        """Sends, while the replies that come are kept. `data` must leave the connection in a state in which ECHO is answered."""
+        self.marks += 1
+        word = b"-- end of part %08d --" % self.marks
+        self.mark = b"$%d\r\n%s\r\n" % (len(word), word)
+        data += encoded([b"ECHO", word])
+        self.sender = threading.Thread(target=self.socket.sendall, args=(data,))
+        self.sender.start()
+
+    def finish(self):
+        """What the server said to what was sent."""
+        answer = self.receive_until(self.mark)
+        self.sender.join()
+        return answer
+
+    def exchange(self, data):
+        self.send_in_background(data)
+        return self.finish()
+
+    def call(self, commands):
+        """One reply for each command."""
+        replies = split_replies(self.exchange(b"".join(map(encoded, commands))))
+        assert len(replies) == len(commands), f"{len(replies)} replies to {len(commands)} commands"
+        return replies
