@@ -36,14 +36,23 @@
 
   // --- what is owed
   const age = (birth) => (birth && last ? Math.max(0, last.now_ms - birth) : 0);
-  const worn = (birth, deadline) => (birth && deadline ? age(birth) / deadline : null);
-  function oldest() {
+  // By when what the oldest delete of a file has left must be gone; 0 = no promise. After a change of the deadline the oldest of all
+  // is due when the server says, and none before it: due times grow with births.
+  function dueOf(cell) {
+    const here = last.databases.find((d) => d.db === last.tree.db), deadline = last.tree.deadline_ms;
+    if (!cell.o) return 0;
+    if (here && here.oldest_deadline && cell.o <= here.oldest_birth) return here.oldest_deadline;
+    return deadline ? Math.max(cell.o + deadline, (here && here.oldest_deadline) || 0) : 0;
+  }
+  // How much of its time the oldest delete of a file has used: 1 at the deadline; null without one.
+  const worn = (cell) => { const due = dueOf(cell); return due ? age(cell.o) / Math.max(1, due - cell.o) : null; };
+  function owed() {
     const tree = last.tree;
-    let birth = 0, tombstones = 0;
-    const see = (o) => { if (o && (!birth || o < birth)) birth = o; };
-    for (const m of tree.memtables) { see(m.o); tombstones += m.tombstones; }
-    for (const run of tree.runs) for (const c of run.cells) { see(c.o); tombstones += (c.t || 0) + (c.r || 0); }
-    return { birth, tombstones };
+    let oldest = null, tombstones = 0;
+    const see = (c) => { if (c.o && (!oldest || c.o < oldest.o)) oldest = c; };
+    for (const m of tree.memtables) { see(m); tombstones += m.tombstones; }
+    for (const run of tree.runs) for (const c of run.cells) { see(c); tombstones += (c.t || 0) + (c.r || 0); }
+    return { oldest, tombstones };
   }
 
   function drawVerdict() {
@@ -55,16 +64,20 @@
       text("gauge-left", left || NBSP); text("gauge-right", right || NBSP);
     };
     if (!tree) { say("idle", "Not open yet", "The database is being opened; what it owes is known in a moment.", 0); return; }
-    const { birth, tombstones } = oldest(), deadline = tree.deadline_ms, f = worn(birth, deadline), name = "database " + tree.db;
+    const { oldest, tombstones } = owed(), deadline = tree.deadline_ms, f = oldest ? worn(oldest) : null, name = "database " + tree.db;
+    const old = oldest ? age(oldest.o) : 0, left = oldest ? dueOf(oldest) - last.now_ms : 0, missed = last.missed || {};
     text("fact-tombstones", count(tombstones));
     text("fact-deadline", deadline ? span(deadline) : "none");
-    text("fact-due", f === null ? DASH : f >= 1 ? "now" : span(birth + deadline - last.now_ms));
-    if (!deadline && !birth) say("idle", "No deadline is set", "Deletes in " + name + " are gone for readers at once, and from its files when merges meet them.", 0);
-    else if (!deadline) say("idle", "No deadline is set", "The oldest delete of " + name + " still has traces on disk. Nothing promises when they go.", 0, "oldest " + span(age(birth)) + " ago");
-    else if (!birth) say("calm", "Nothing is owed", "No delete of " + name + " has left a trace in its tables or in memory.", 0, "", span(deadline) + " allowed");
-    else if (f < 0.8) say("calm", "Every delete is on time", "The oldest one of " + name + " still on disk is " + span(age(birth)) + " old. It will be gone in time.", f, span(age(birth)) + " used", "due in " + span(birth + deadline - last.now_ms));
-    else if (f < 1) say("soon", "A delete is close to its deadline", "The oldest one of " + name + " has used " + percent(f) + " of its time.", f, span(age(birth)) + " used", "due in " + span(birth + deadline - last.now_ms));
-    else say("late", "A delete is past its deadline", "The oldest one of " + name + " should have been gone " + span(age(birth) - deadline) + " ago.", 1, span(age(birth)) + " used", "over by " + span(age(birth) - deadline));
+    text("fact-due", f === null ? DASH : f >= 1 ? "now" : span(left));
+    text("fact-missed", or(missed.down + missed.clock + missed.load, count));
+    $("fact-missed").title = missed.down + " while the server was down, " + missed.clock + " by a step of the clock, " + missed.load + " under load";
+    $("fact-missed").classList.toggle("bad", missed.load > 0);
+    if (!deadline && !oldest) say("idle", "No deadline is set", "Deletes in " + name + " are gone for readers at once, and from its files when merges meet them.", 0);
+    else if (!oldest) say("calm", "Nothing is owed", "No delete of " + name + " has left a trace in its tables or in memory.", 0, "", span(deadline) + " allowed");
+    else if (f === null) say("idle", "No deadline is set", "The oldest delete of " + name + " still has traces on disk. Nothing promises when they go.", 0, "oldest " + span(old) + " ago");
+    else if (f < 0.8) say("calm", "Every delete is on time", "The oldest one of " + name + " still on disk is " + span(old) + " old. It will be gone in time.", f, span(old) + " used", "due in " + span(left));
+    else if (f < 1) say("soon", "A delete is close to its deadline", "The oldest one of " + name + " has used " + percent(f) + " of its time.", f, span(old) + " used", "due in " + span(left));
+    else say("late", "A delete is past its deadline", "The oldest one of " + name + " should have been gone " + span(-left) + " ago.", 1, span(old) + " used", "over by " + span(-left));
   }
 
   // --- the tree
@@ -90,7 +103,7 @@
   }
 
   function paint(node, cell, row, height, largest) {
-    const f = worn(cell.o, last.tree.deadline_ms), classes = ["cell"], set = (name, v) => { if (node.dataset[name] !== v) node.dataset[name] = v; };
+    const f = worn(cell), classes = ["cell"], set = (name, v) => { if (node.dataset[name] !== v) node.dataset[name] = v; };
     if (cell.mem) classes.push("mem");
     if (cell.frozen) classes.push("frozen");
     if (cell.busy) classes.push("busy");
@@ -180,7 +193,7 @@
 
   // --- one file
   function describe(cell) {
-    const out = [], deadline = last.tree.deadline_ms, f = worn(cell.o, deadline);
+    const out = [], f = worn(cell);
     if (cell.mem) out.push(["Kind", cell.frozen ? "memtable, being written out" : "memtable, takes writes"]);
     else {
       out.push(["Level", "L" + cell.run.level + ", run " + cell.run.id]);
@@ -189,7 +202,7 @@
     }
     out.push(["Size", bytes(cell.b)], ["Entries", count(cell.e)], ["Deletes", count(cell.t || 0) + (cell.r ? " and " + plural(cell.r, "range") : "")]);
     out.push(["Oldest delete", cell.o ? span(age(cell.o)) + " ago" : "none"]);
-    out.push(["Due", f === null ? (cell.o ? "no deadline" : DASH) : f >= 1 ? "overdue by " + span(age(cell.o) - deadline) : "in " + span(cell.o + deadline - last.now_ms)]);
+    out.push(["Due", f === null ? (cell.o ? "no deadline" : DASH) : f >= 1 ? "overdue by " + span(last.now_ms - dueOf(cell)) : "in " + span(dueOf(cell) - last.now_ms)]);
     out.push(["Now", cell.busy ? "being merged" : "at rest"]);
     return out;
   }
@@ -275,12 +288,12 @@
     const wal = rate("wal_bytes_written"), flush = rate("flush_bytes_written"), merge = rate("compaction_bytes_written");
     const disk = wal === null || flush === null || merge === null ? null : wal + flush + merge;
     const gone = before && before.stalls && last.stalls && last.uptime_ms > before.uptime_ms ? (last.uptime_ms - before.uptime_ms) * 1000 : 0;
-    const held = (name) => (gone ? Math.min(1, Math.max(0, (last.stalls[name] - before.stalls[name]) / gone)) : null);
-    const stalls = ["memtable_us", "runs_us", "pending_us"].map(held), stall = stalls[0] === null ? null : Math.min(1, stalls[0] + stalls[1] + stalls[2]);
+    const held = (name) => (gone && name in last.stalls ? Math.min(1, Math.max(0, (last.stalls[name] - before.stalls[name]) / gone)) : null);
+    const stalls = ["memtable_us", "runs_us", "pending_us", "deadline_us"].map(held), stall = stalls[0] === null ? null : Math.min(1, stalls.reduce((a, b) => a + (b || 0), 0));
     remember("ops", ops); remember("disk", disk); remember("stall", stall);
     text("ops", or(ops, count)); text("reads", or(reads, count)); text("writes", or(writes, count)); text("clients", count(last.clients));
     text("disk-rate", or(disk, bytes)); text("rate-wal", or(wal, bytes)); text("rate-flush", or(flush, bytes)); text("rate-merge", or(merge, bytes));
-    text("stall", or(stall, percent)); text("stall-memtable", or(stalls[0], percent)); text("stall-runs", or(stalls[1], percent)); text("stall-pending", or(stalls[2], percent));
+    text("stall", or(stall, percent)); text("stall-memtable", or(stalls[0], percent)); text("stall-runs", or(stalls[1], percent)); text("stall-pending", or(stalls[2], percent)); text("stall-deadline", or(stalls[3], percent));
     spark("ops-spark", history.ops, 10); spark("disk-spark", history.disk, 65536); spark("stall-spark", history.stall, 0.05);
     $("stall-spark").classList.toggle("bad", history.stall.some((v) => v > 0.01));
     const total = last.user_bytes_written, ratio = (a, b) => (b > 0 ? a / b : null), times = (v) => fixed(v) + NBSP + "\u00d7";
