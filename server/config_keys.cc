@@ -299,8 +299,10 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
                              "Filter memory per key, in bits; 0 = no filters."));
   keys->push_back(fixed_duration_key("deletes.deadline", "Not offered by this version."));
-  keys->push_back(name_key<StampMode>("deletes.stamp", of(tree, &TreeSettings::stamp), {{"write_time", StampMode::kWriteTime}},
-                                      "Where an entry's stamp comes from; fixed when the database gets its first key."));
+  keys->push_back(name_key<StampMode>(
+      "deletes.stamp", of(tree, &TreeSettings::stamp),
+      {{"write_time", StampMode::kWriteTime}, {"expire_time", StampMode::kExpireTime}, {"explicit", StampMode::kExplicit}},
+      "Where a key's stamp comes from; fixed when the database gets its first key."));
   for (std::size_t i = first; i < keys->size(); ++i) {
     (*keys)[i].name = prefix + (*keys)[i].name;
     (*keys)[i].changeable = changeable && (*keys)[i].name.find("deletes.") == std::string::npos;

@@ -79,6 +79,14 @@ void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end) {
   put_bytes(&rep_, end);
 }
 
+void WriteBatch::delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) {
+  ASSERT(hi <= kDeleteKeyEnd);
+  if (lo >= hi) return;
+  begin_op(OpKind::kSecondaryDelete, 0, database);
+  put_u64(&rep_, lo);
+  put_u64(&rep_, hi);
+}
+
 void WriteBatch::flush_database(DatabaseId database) {
   ++flushes_;
   begin_op(OpKind::kFlushDatabase, 0, database);
@@ -130,7 +138,7 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
     case OpKind::kPut:
     case OpKind::kHeader:
       if ((shape->flags & ~(WriteBatch::kHasStamp | WriteBatch::kHasExpiry)) != 0 || !get_bytes(in, &op->key)) return false;
-      if ((shape->flags & WriteBatch::kHasStamp) != 0 && !get_u64(in, &op->stamp)) return false;
+      if ((shape->flags & WriteBatch::kHasStamp) != 0 && (!get_u64(in, &op->stamp) || op->stamp > kMaxDeleteKey)) return false;
       if ((shape->flags & WriteBatch::kHasExpiry) != 0 && !get_u64(in, &op->expiry)) return false;
       return get_varint(in, &shape->value_length);
     case OpKind::kTombstone:
@@ -138,7 +146,7 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
     case OpKind::kRangeTombstone:
       return get_bytes(in, &op->key) && get_bytes(in, &op->end);
     case OpKind::kSecondaryDelete:
-      return get_u64(in, &op->lo) && get_u64(in, &op->hi);
+      return get_u64(in, &op->lo) && get_u64(in, &op->hi) && op->lo < op->hi && op->hi <= kDeleteKeyEnd;
     case OpKind::kFlushDatabase:
     case OpKind::kSwapDatabases:
       if (!get_u32(in, &a) || !get_u32(in, &b)) return false;

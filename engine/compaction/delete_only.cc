@@ -114,7 +114,11 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      const Millis owed = file->stats.oldest_obligation();
+      Millis owed = file->stats.oldest_obligation();
+      // What a record covers here hides older versions only as long as it is there, and the record's birth is theirs, too.
+      if (const Millis born = records_birth(file->stats, *input.version->records); born != 0) {
+        owed = owed == 0 ? born : std::min(owed, born);
+      }
       if (cover != covered[run].end() && (owed == 0 || owed >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);
       } else {

@@ -68,7 +68,7 @@ class Job {
     if (std::holds_alternative<Rewrite>(plan_.action)) return false;
     const TableStats& stats = file.meta->stats;
     const bool owes = stats.tombstones + stats.range_tombstones + stats.debts != 0 ||
-                      (stats.min_expiry != 0 && stats.min_expiry <= context_.now);
+                      records_birth(stats, *version_.records) != 0 || (stats.min_expiry != 0 && stats.min_expiry <= context_.now);
     if (!owes) return true;
     // Where its tombstones are is not known: something older must lie under every key that it may have.
     const auto pieces = inputs_.finality.pieces(file.range);
@@ -128,7 +128,7 @@ class Job {
 
   Status merge_parts() {
     std::atomic<bool> failed{false};
-    const MergeShared shared{&env_, &context_.settings, &judgement_, &inputs_.finality, &failed};
+    const MergeShared shared{&env_, &context_.settings, &judgement_, &inputs_.finality, version_.records.get(), &failed};
     run_parts(env_.pool, parts_.size(), [&](std::size_t i) { parts_[i].result = run_merge_part(make_part(&parts_[i]), shared); });
     Status status;
     for (Part& part : parts_) {
@@ -150,7 +150,7 @@ class Job {
     const FileGroup& group = *part->group;
     MergePart out;
     out.range = part->range;
-    out.applied_seq = kMaxSeqNum;
+    out.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover anything
     // One source a run, newest first; a run's files are in key order already.
     std::vector<std::size_t> runs;
     for (const InputFile& file : group.files) runs.push_back(file.run);
@@ -159,7 +159,6 @@ class Job {
     for (std::size_t run : runs) {
       auto files = std::make_shared<std::vector<const FileMeta*>>();
       for (const InputFile& file : group.files) {
-        out.applied_seq = std::min(out.applied_seq, file.meta->stats.applied_seq);
         if (file.run != run || !ranges_overlap(file.range, part->range)) continue;
         files->push_back(file.meta.get());
         const SharedTombstones& tombstones = table_of(tables_, file.meta->data_file)->range_tombstones();

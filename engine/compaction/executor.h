@@ -39,6 +39,7 @@ struct CompactionContext {
   TreeSettings settings;
   StampMode stamp = StampMode::kWriteTime;
   SeqNum visible_seq = 0;
+  SeqNum last_seq = 0;  ///< flushes: of the last operation in the memtables
 };
 
 struct CompactionResult {
@@ -52,11 +53,12 @@ struct CompactionResult {
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env);
 
-/// Writes the entries of frozen memtables (newest first; one iterator and its range tombstones each) as files of one new run of
-/// level `level` in front of every other run. Same survivors, same builder.
+/// Writes the entries of frozen memtables (newest first; one iterator, its range tombstones and its records each) as files of one
+/// new run of level 0 in front of every other run. Same survivors, same builder. The edit takes over the records.
 struct FlushInput {
   InternalIterator* entries = nullptr;
   SharedTombstones range_tombstones;
+  SharedRecords records = no_records();
 };
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
                                       const CompactionContext& context, const CompactionEnv& env);

@@ -76,16 +76,22 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   TRY_ASSIGN(probe, RunProbe::open(version, env));
 
   MergePart part;
+  std::vector<Record> records;
   for (const FlushInput& input : inputs) {
     part.sources.push_back(std::make_unique<BorrowedIterator>(input.entries));
     if (input.range_tombstones != nullptr) part.tombstones.push_back(input.range_tombstones);
+    const std::vector<Record>& more = input.records->records();
+    records.insert(records.end(), more.begin(), more.end());
   }
+  // Those of the version are older than everything here.
+  const RecordSet all(records);
+  part.applied_seq = context.last_seq;
   part.absent_below = [&probe](Bytes key) { return probe.absent(key); };
   part.mark_first = true;
   part.limits = {context.settings.file_size, 0};
   part.compression = context.settings.compression;
   std::atomic<bool> failed{false};
-  MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &failed});
+  MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &all, &failed});
   if (done.status.is_ok() && !done.outputs.empty()) done.status = env.fs->sync_dir(env.dir);
   if (!done.status.is_ok()) {
     unlink_outputs(env, done.outputs);
@@ -95,6 +101,8 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   CompactionResult result;
   result.edit.tree = version.tree;
   result.edit.flushes = version.flushes + 1;
+  result.edit.flushed_seq = context.last_seq;
+  result.edit.added_records = all.records();
   if (!done.outputs.empty()) {
     const RunId id = version.next_run;
     result.edit.added_runs.push_back({id, 0, version.runs.empty() ? RunId{0} : version.runs.front().id, true});

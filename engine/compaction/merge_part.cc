@@ -43,7 +43,7 @@ class PartMerger {
         shared_(shared),
         tombstones_(std::move(tombstones)),
         source_(std::move(part_.sources), part_.shared_prefix),
-        survivors_(*shared.judgement),
+        survivors_(*shared.judgement, shared.records),
         writer_({shared.env, shared.settings, part_.compression, part_.applied_seq},
                 OutputSplitter(part_.limits, surviving_tombstones(tombstones_, part_.range, shared), std::move(part_.below))) {}
 
@@ -100,7 +100,7 @@ class PartMerger {
     const std::span<const Entry> kept = survivors_.finish({.nothing_below = final, .mark_first = part_.mark_first});
     if (kept.empty()) return Status::ok();
     entries_out_ += kept.size();
-    return writer_.add(kept);
+    return writer_.add(kept, survivors_.applied_seq());
   }
 
   /// Keys ascend, so the fragment that may cover one is found by stepping.

@@ -25,7 +25,7 @@ struct MergePart {
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;  ///< for the splitter
   Compression compression = Compression::kLz4;
-  SeqNum applied_seq = 0;
+  SeqNum applied_seq = 0;  ///< every record up to it is among MergeShared::records, or covers nothing here
 };
 
 /// What all parts of a job share.
@@ -34,6 +34,7 @@ struct MergeShared {
   const TreeSettings* settings = nullptr;
   const Judgement* judgement = nullptr;
   const Finality* finality = nullptr;
+  const RecordSet* records = nullptr;   ///< may be null
   std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails: the others give up
 };
 

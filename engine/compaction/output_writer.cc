@@ -25,7 +25,7 @@ void OutputWriter::open() {
   builder_ = std::make_unique<TableBuilder>(std::move(table));
 }
 
-Status OutputWriter::add(std::span<const Entry> versions) {
+Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   const Bytes key = versions.front().key;
   if (builder_ != nullptr && splitter_.should_close(key, builder_->data_bytes())) TRY(close(splitter_.close_before(key)));
   if (builder_ == nullptr) {
@@ -37,6 +37,7 @@ Status OutputWriter::add(std::span<const Entry> versions) {
     ASSERT_MSG(i == 0 || versions[i].seq < versions[i - 1].seq, "versions of an output descend");
     TRY(builder_->add(versions[i]));
   }
+  builder_->lower_applied_seq(applied_seq);
   last_key_.assign(key);
   return throttle(kThrottleBytes);
 }

@@ -24,8 +24,8 @@ class OutputWriter {
  public:
   OutputWriter(OutputOptions options, OutputSplitter splitter) : options_(options), splitter_(std::move(splitter)) {}
 
-  /// All versions of one key, newest first; keys ascend. May close a file before.
-  Status add(std::span<const Entry> versions);
+  /// All versions of one key, newest first; keys ascend. May close a file before. `applied_seq`: no record up to it covers one.
+  Status add(std::span<const Entry> versions, SeqNum applied_seq);
   /// Closes the last file, which may hold nothing but range tombstones.
   Status finish();
 

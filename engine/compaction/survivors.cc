@@ -43,8 +43,12 @@ void Survivors::add(const Entry& entry) {
   if (used_ > 0 && candidates_[used_ - 1].stripe == stripe) {
     Candidate& newer = candidates_[used_ - 1];
     newer.shadowed = older(newer.shadowed, older(owed_by(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
+    // A record deletes what is current: this version was until the next one came.
+    newer.shadowed = older(newer.shadowed, record_birth(entry, last_seq_));
+    last_seq_ = entry.seq;
     return;
   }
+  last_seq_ = entry.seq;
   if (used_ == candidates_.size()) candidates_.emplace_back();
   Candidate& candidate = candidates_[used_++];
   candidate.entry = entry;
@@ -76,13 +80,20 @@ Millis Survivors::oldest_cover_birth(SeqNum above, SeqNum up_to) const {
   return oldest;
 }
 
+/// The oldest birth of the records over `entry` with a seq in (its own, up_to]; 0 if there are none.
+Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
+  if (records_ == nullptr || entry.is_tombstone() || entry.delete_key == kNoStamp) return 0;
+  return records_->oldest_birth(entry.delete_key, entry.seq, up_to);
+}
+
 /// Turns the candidate into what is left of it; false if that is nothing.
 bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   Entry& entry = candidate->entry;
   const bool covered = cover_in_stripe(entry, candidate->stripe) != nullptr;
   const bool expired = !entry.is_tombstone() && entry.expired(judgement_.now);
+  const Millis record_birth = this->record_birth(entry, candidate->stripe);
   const bool held = is_held_by_elements(entry, covered);
-  const bool dead = entry.is_tombstone() || covered || (expired && !held);
+  const bool dead = entry.is_tombstone() || covered || ((expired || record_birth != 0) && !held);
   if (nothing_below) {
     entry.debt = 0;
     return !dead;
@@ -90,12 +101,12 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   entry.debt = older(entry.debt, candidate->shadowed);
   if (!dead) return true;
 
-  const Millis owed = older(owed_by(entry), entry.debt);
+  const Millis owed = older(older(owed_by(entry), record_birth), entry.debt);
   const Millis cover_birth = covered ? oldest_cover_birth(entry.seq, candidate->stripe) : 0;
   if (covered && (owed == 0 || owed >= cover_birth)) return false;  // the range tombstone hides and owes all that this one did
   if (!entry.is_tombstone()) {
     entry.kind = EntryKind::kTombstone;
-    entry.delete_key = older(cover_birth, expired ? entry.expiry : 0);
+    entry.delete_key = older(older(cover_birth, record_birth), expired ? entry.expiry : 0);
     entry.expiry = 0;
     entry.value = {};
     entry.shared = nullptr;
@@ -105,8 +116,15 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   return true;
 }
 
+void Survivors::note_unapplied(const Entry& entry) {
+  if (records_ == nullptr || entry.is_tombstone() || entry.delete_key == kNoStamp) return;
+  const SeqNum cover = records_->oldest_cover_above(entry.delete_key, entry.seq);
+  if (cover != 0) applied_seq_ = std::min(applied_seq_, cover - 1);
+}
+
 std::span<const Entry> Survivors::finish(const KeyFacts& facts) {
   out_.clear();
+  applied_seq_ = kMaxSeqNum;
   const bool nothing_older = facts.nothing_below || first_met_;
   bool nothing_below = nothing_older;
   for (std::size_t i = used_; i-- > 0;) {
@@ -114,6 +132,7 @@ std::span<const Entry> Survivors::finish(const KeyFacts& facts) {
     if (!judge(&candidate, nothing_below)) continue;
     candidate.entry.first = nothing_below && (first_met_ || facts.mark_first);
     nothing_below = false;
+    note_unapplied(candidate.entry);
     out_.push_back(candidate.entry);
   }
   std::reverse(out_.begin(), out_.end());

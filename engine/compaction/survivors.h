@@ -20,6 +20,9 @@
 //   takes over
 //      its birth, and the debts it had itself. With nothing below, the debt is paid.
 //   5. Seqs never change.
+//   6. A record (secondary range delete) acts on the survivor of a stripe as a tombstone just above it, with the record's seq and
+//      birth, would: it covers by the delete key of that one version. What it covers becomes a tombstone with the version's own
+//      seq, whatever else stays: the record hides that version and no older one.
 //
 // Range tombstones are judged beside: of the covers of one stripe the newest stays, with the oldest birth of all. Where the run
 // is final they go when no view is older than they are: then everything that they cover goes in the same merge.
@@ -32,6 +35,7 @@
 
 #include "base/entry.h"
 #include "deletes/range_tombstone.h"
+#include "deletes/record.h"
 
 namespace ebbtide {
 
@@ -49,7 +53,7 @@ struct Judgement {
   }
 };
 
-/// Whether a dead header must be kept: elements lie below it until a range tombstone over them is committed.
+/// Whether a dead header must be kept: elements lie below it until a range tombstone over them is committed. `covered`: by one.
 inline bool is_held_by_elements(const Entry& entry, bool covered) { return entry.kind == EntryKind::kHeader && !covered; }
 
 /// What is known of the key from outside the input.
@@ -63,7 +67,9 @@ class Survivors {
  public:
   using Cover = FragmentedRangeTombstones::Cover;
 
-  explicit Survivors(const Judgement& judgement) : judgement_(judgement) {}
+  /// `records`: those that may cover entries of the input; must live as long. Null: there are none.
+  explicit Survivors(const Judgement& judgement, const RecordSet* records = nullptr)
+      : judgement_(judgement), records_(records == nullptr || records->empty() ? nullptr : records) {}
 
   /// `covers`: of all range tombstones in the input, those over this key, newest first; they must live until finish(). Forgets
   /// the key before.
@@ -74,6 +80,9 @@ class Survivors {
   [[nodiscard]] const std::string& key() const { return key_; }
   /// The survivors, newest first; valid until begin().
   std::span<const Entry> finish(const KeyFacts& facts);
+  /// After finish(): the greatest seq such that no record up to it covers a survivor. Readers of an old view, or elements that
+  /// wait for their range tombstone, may keep what is covered.
+  [[nodiscard]] SeqNum applied_seq() const { return applied_seq_; }
 
  private:
   struct Candidate {
@@ -85,14 +94,19 @@ class Survivors {
   [[nodiscard]] Millis owed_by(const Entry& entry) const;
   [[nodiscard]] const Cover* cover_in_stripe(const Entry& entry, SeqNum stripe) const;
   [[nodiscard]] Millis oldest_cover_birth(SeqNum above, SeqNum stripe) const;
+  [[nodiscard]] Millis record_birth(const Entry& entry, SeqNum up_to) const;
   bool judge(Candidate* candidate, bool nothing_below) const;
+  void note_unapplied(const Entry& entry);
 
   const Judgement& judgement_;
+  const RecordSet* const records_;
   std::string key_;
   std::span<const Cover> covers_;
   std::deque<Candidate> candidates_;  // the first used_ of them; the rest keep their buffers. A deque: entries point into them
   std::size_t used_ = 0;
   bool first_met_ = false;
+  SeqNum last_seq_ = 0;  // of the version added last
+  SeqNum applied_seq_ = kMaxSeqNum;
   std::vector<Entry> out_;
 };
 

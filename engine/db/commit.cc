@@ -18,6 +18,9 @@
 #include "db/db_impl.h"
 
 namespace ebbtide {
+namespace {
+constexpr std::size_t kMaxMemTableRecords = 4096;
+}  // namespace
 
 // Where the operations of one batch go. A tree is looked up once per batch: a memtable is not switched in the middle of one.
 struct DbImpl::Inserts {
@@ -119,7 +122,7 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
       change_mapping(batch, at, op, time, inserts, &notes);
       mapping_changes = true;
       last_database = ~DatabaseId{0};
-    } else if (op.tree == last_database) {
+    } else if (op.tree == last_database && op.kind != OpKind::kSecondaryDelete) {
       batch.set_op_tree(at, last_tree);
     } else {
       last_database = op.tree;
@@ -167,11 +170,17 @@ TreeId DbImpl::place_operation(WriteBatch& batch, std::size_t at, const WriteBat
   ASSERT_MSG(op.tree < settings_.databases, "a batch names a database that there is not");
   Tree* tree = tree_for_write(op.tree, time, inserts);
   batch.set_op_tree(at, tree->id);
+  if (op.kind == OpKind::kSecondaryDelete) tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
   if (inserts->find(tree->id) == nullptr) {
-    if (tree->active->memory_bytes() >= settings_.memtable_size) freeze(*tree);
+    if (is_full(*tree->active)) freeze(*tree);
     inserts->add({tree->id, tree->active, tree->stamp});
   }
   return tree->id;
+}
+
+// Records are few, or a memtable is not what keeps them: what they cost to look up grows with their number, not their bytes.
+bool DbImpl::is_full(const MemTable& memtable) const {
+  return memtable.memory_bytes() >= settings_.memtable_size || memtable.records().size() >= kMaxMemTableRecords;
 }
 
 void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts,
@@ -250,6 +259,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   auto view = std::make_shared<TreeView>();
   view->tree = id;
   view->stamp = stamp;
+  view->recorded = tree->recorded;
   view->memtables.push_back(std::make_shared<MemTable>(settings_.memtable_size));
   auto version = std::make_shared<Version>();
   version->tree = id;
@@ -312,6 +322,10 @@ void DbImpl::freeze(Tree& tree) {
 void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp) {
   if (op.kind == OpKind::kRangeTombstone) {
     memtable.insert_range({std::string(op.key), std::string(op.end), seq, time});
+    return;
+  }
+  if (op.kind == OpKind::kSecondaryDelete) {
+    memtable.insert_record({op.lo, op.hi, seq, time});
     return;
   }
   Entry entry;

@@ -56,7 +56,7 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     if (plan.empty()) {
       TreeShape shape = tables->version->shape(settings_.memtable_size, settings.file_size, settings.delete_deadline, now,
                                                [](FileNum) { return false; });
-      shape.purge_before = tree->purge_before.load(std::memory_order_relaxed);
+      shape.purge_before = std::max(tree->purge_before.load(std::memory_order_relaxed), tables->version->overdue_before());
       plan = tree->jobs.next(*policy, {now, settings.file_choice}, std::move(shape));
     }
     if (plan.empty()) return std::nullopt;
@@ -212,6 +212,7 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
         if (time != 0 && (*oldest == 0 || time < *oldest)) *oldest = time;
       };
       take_older(&view->oldest_obligation, file->stats.oldest_obligation());
+      take_older(&view->oldest_obligation, records_birth(file->stats, *version->records));
       take_older(&view->min_expiry, file->stats.min_expiry);
       view->memory_bytes += tables.back()->reader->memory_bytes();
       view->file_bytes += file->data_bytes + file->metadata_bytes;

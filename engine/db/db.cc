@@ -172,6 +172,24 @@ Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_i
 Result<TreeMap> Db::tree_map(DatabaseId database, std::size_t max_cells) const { return impl_->tree_map(database, max_cells); }
 const Settings& Db::settings() const { return impl_->settings_; }
 
+StampMode ReadView::stamp_mode() const {
+  if (tree_ != nullptr) [[likely]]
+    return tree_->stamp;
+  MutexLock lock(impl_->commit_mutex_);
+  return impl_->tree_settings_[database_].stamp;
+}
+
+StampMode Db::stamp_mode(DatabaseId database) const {
+  MutexLock lock(impl_->commit_mutex_);
+  const TreePtr& tree = impl_->database_trees_[database];
+  return tree != nullptr ? tree->stamp : impl_->tree_settings_[database].stamp;
+}
+
+StampMode Db::configured_stamp_mode(DatabaseId database) const {
+  MutexLock lock(impl_->commit_mutex_);
+  return impl_->tree_settings_[database].stamp;
+}
+
 Status ReadView::get(const LookupKey& key, Found* found) const {
   if (tree_ == nullptr) return Status::not_found();
   if (lease_ == nullptr) return impl_->get(*this, key, found);

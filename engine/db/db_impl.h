@@ -62,6 +62,7 @@ struct Tree {
   TreeId id = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
   std::atomic<const TreeView*> view{nullptr};
+  const std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);  ///< TreeView::recorded
   std::atomic<bool> dropped{false};  ///< running jobs give up, nothing is installed any more
   /// Obligations born by then are overdue, with a deadline or without one: somebody asked for them to be met now. Only grows.
   std::atomic<Millis> purge_before{0};
@@ -203,6 +204,7 @@ struct DbImpl {
   void mark_active(TreeId id, const WriteBatch& batch) REQUIRES(commit_mutex_);
   Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
   TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
+  [[nodiscard]] bool is_full(const MemTable& memtable) const;
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
   void publish(const Inserts& inserts, SeqNum last);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);

@@ -94,6 +94,7 @@ class DbIterator final : public Iterator {
     visible.view_seq = lease.seq();
     visible.now = now;
     visible.max_steps = options.max_steps;
+    visible.records = lease.view()->record_sets();
     return {std::move(merged), std::move(tombstones), std::move(visible)};
   }
 

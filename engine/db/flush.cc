@@ -135,15 +135,15 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   context.now = now;
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
+  context.last_seq = frozen.back().last_seq;
   std::vector<std::unique_ptr<InternalIterator>> iterators;
   std::vector<FlushInput> inputs;
   for (auto it = frozen.rbegin(); it != frozen.rend(); ++it) {
     iterators.push_back(it->memtable->new_iterator());
-    inputs.push_back({iterators.back().get(), it->memtable->range_tombstones()});
+    inputs.push_back({iterators.back().get(), it->memtable->range_tombstones(), it->memtable->records().snapshot()});
   }
   TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
   result.edit.tree = tree->id;
-  result.edit.flushed_seq = frozen.back().last_seq;
   built->relies_on = std::max(built->relies_on, frozen.back().last_seq);
   built->edit.trees.push_back(std::move(result.edit));
   built->of.push_back({tree, frozen.size(), std::move(result.outputs)});

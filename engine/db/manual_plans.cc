@@ -16,7 +16,7 @@ Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool
     for (const FileShape& file : run.files) {
       if (!file.overlaps(range.start, range.end)) continue;
       *busy |= file.busy;
-      dirty |= file.tombstones + file.range_tombstones > 0;
+      dirty |= file.tombstones + file.range_tombstones + file.dead > 0;
       input.files.push_back(file.num);
     }
     if (input.files.empty()) continue;

@@ -25,9 +25,10 @@ void take_older(Millis* oldest, Millis time) {
 }
 
 // Births up to `now` that a file owes something to; `now` if there are none.
-Millis floor_of(const TableStats& stats, Millis now) {
+Millis floor_of(const TableStats& stats, const RecordSet& records, Millis now) {
   Millis floor = now;
   take_older(&floor, stats.oldest_obligation());
+  take_older(&floor, records_birth(stats, records));
   if (stats.min_expiry <= now) take_older(&floor, stats.min_expiry);
   return floor;
 }
@@ -193,7 +194,7 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
     }
     for (const Run& run : view->tables->version->runs) {
       for (const FileMetaPtr& file : run.files) {
-        Millis floor = ebbtide::floor_of(file->stats, now);
+        Millis floor = ebbtide::floor_of(file->stats, *view->tables->version->records, now);
         take_older(&floor, dropped_at);
         if (floor < now)
           survey->holders.push_back(

@@ -1,5 +1,8 @@
 // One get: newest to oldest, memtables then runs; the first version found decides, unless something newer covers it.
 //
+// The version found is then asked for its records, which may be in any memtable or in the version, newer or older than where it
+// lay. If one covers it the key is absent: older versions are never looked at.
+//
 // Sources are in age order: for any one key, everything in a newer source has a larger seq than anything in an older one. So once
 // a range tombstone that covers the key was met, no older source can have a version that survives it, and the search ends.
 //
@@ -61,10 +64,13 @@ Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cov
   found->seq = entry.seq;
   if (entry.is_tombstone() || entry.expired(view.now()) || (cover != nullptr && cover->seq > entry.seq))
     return Status::not_found();
+  if (view.tree_->deleted_by_record(entry, view.seq_)) [[unlikely]] {
+    return Status::not_found();
+  }
   found->kind = entry.kind;
   found->expiry = entry.expiry;
   found->stamp = entry.delete_key;
-  if (entry.is_large()) return read_large_value(view, entry.large, *view.impl_->large_values_, found);
+  if (entry.is_large() && !view.without_large_) return read_large_value(view, entry.large, *view.impl_->large_values_, found);
   found->value = entry.value;
   found->pin = entry.shared != nullptr ? std::shared_ptr<const void>(*entry.shared) : std::move(pin);
   return Status::ok();

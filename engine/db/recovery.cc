@@ -196,6 +196,7 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
                                       std::to_string(database) + " has data");
     }
     TreePtr tree = make_tree(id, database, version->stamp);
+    tree->recorded->store(!version->records->empty(), std::memory_order_relaxed);
     MutexLock state(state_mutex_);
     auto view = std::make_shared<TreeView>(*tree->view_owner);
     TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}));
@@ -361,15 +362,12 @@ Status DbImpl::replay_batch(WriteBatch& batch, LogNotes* notes) {
       map_database(a, std::move(fresh));
       continue;
     }
-    if (op.kind == OpKind::kSecondaryDelete) {
-      return Status::unsupported(settings_.dir + ": operation " + std::to_string(seq) +
-                                 " of the log is a secondary delete, which this version does not know");
-    }
     auto it = trees_.find(op.tree);
     if (it == trees_.end()) continue;  // dropped later on
     Tree& tree = *it->second;
     if (seq <= tree.view_owner->tables->version->flushed_seq) continue;
-    if (tree.active->memory_bytes() >= settings_.memtable_size && tree.active_first_seq != 0) {
+    if (op.kind == OpKind::kSecondaryDelete) tree.recorded->store(true, std::memory_order_relaxed);
+    if (is_full(*tree.active) && tree.active_first_seq != 0) {
       MutexLock lock(state_mutex_);
       auto view = std::make_shared<TreeView>(*tree.view_owner);
       tree.frozen.push_back({view->memtables.front(), tree.active_first_seq, tree.active_last_seq});

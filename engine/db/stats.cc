@@ -93,6 +93,12 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     tombstones += memtable->tombstones();
   }
   info.frozen_memtables = view.memtables.size() - 1;
+  for (const SharedRecords& records : view.record_sets()) {
+    info.records += records->size();
+    for (const Record& record : records->records()) {
+      if (info.oldest_record_birth == 0 || record.birth < info.oldest_record_birth) info.oldest_record_birth = record.birth;
+    }
+  }
   for (const RunView& run : view.tables->runs) {
     RunInfo r;
     r.id = run.id();

@@ -65,4 +65,21 @@ std::size_t RunView::lower_bound(Bytes key) const {
                                   tables_.begin());
 }
 
+bool TreeView::find_record(const Entry& entry, SeqNum view_seq) const {
+  for (const auto& memtable : memtables) {
+    if (memtable->records().covers(entry.delete_key, entry.seq, view_seq)) return true;
+  }
+  return tables->version->records->covers(entry.delete_key, entry.seq, view_seq);
+}
+
+std::vector<SharedRecords> TreeView::record_sets() const {
+  std::vector<SharedRecords> sets;
+  if (!recorded->load(std::memory_order_relaxed)) return sets;
+  for (const auto& memtable : memtables) {
+    if (!memtable->records().empty()) sets.push_back(memtable->records().snapshot());
+  }
+  if (!tables->version->records->empty()) sets.push_back(tables->version->records);
+  return sets;
+}
+
 }  // namespace ebbtide

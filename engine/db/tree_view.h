@@ -79,8 +79,20 @@ struct TablesView {
 struct TreeView {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
+  /// Whether the tree has, or since it was opened had, any record: in the version or in a memtable.
+  std::shared_ptr<const std::atomic<bool>> recorded;
   std::vector<std::shared_ptr<MemTable>> memtables;  ///< newest first; the first one is active
   std::shared_ptr<const TablesView> tables;
+
+  /// Whether a record up to view_seq covers this version, the newest of its key in the view.
+  [[nodiscard]] bool deleted_by_record(const Entry& entry, SeqNum view_seq) const {
+    return recorded->load(std::memory_order_relaxed) && !entry.is_tombstone() && find_record(entry, view_seq);
+  }
+  /// Of all memtables and of the version; empty sets are left out.
+  [[nodiscard]] std::vector<SharedRecords> record_sets() const;
+
+ private:
+  [[nodiscard]] bool find_record(const Entry& entry, SeqNum view_seq) const;
 };
 
 }  // namespace ebbtide

@@ -133,10 +133,11 @@ const SharedRecords& no_records() {
   return kNone;
 }
 
-std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq) {
+std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
+                                   Millis max_gap) {
   std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.seq < b.seq; });
-  const auto told_apart = [&](const Record& a, const Record& b) {
-    if (b.seq > visible_seq) return true;
+  const auto stay_apart = [&](const Record& a, const Record& b) {
+    if (b.seq > visible_seq || (b.birth > a.birth && b.birth - a.birth > max_gap)) return true;
     const auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), a.seq);
     return view != view_seqs.end() && *view < b.seq;
   };
@@ -146,7 +147,7 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const 
     // The oldest that will do: it is the least likely to have a view in between. Later ones may swallow that one in turn.
     const auto by = std::find_if(records.begin() + static_cast<std::ptrdiff_t>(i) + 1, records.end(),
                                  [&](const Record& r) { return r.lo <= record.lo && record.hi <= r.hi; });
-    if (by != records.end() && !told_apart(record, *by)) {
+    if (by != records.end() && !stay_apart(record, *by)) {
       by->birth = older(by->birth, record.birth);
     } else {
       out.push_back(record);

@@ -26,9 +26,6 @@
 
 namespace ebbtide {
 
-/// The end of all delete keys: the `hi` of a record without an upper end.
-inline constexpr DeleteKey kDeleteKeyEnd = kMaxDeleteKey + 1;
-
 /// Deletes every key whose current entry, at `seq`, has lo <= D < hi.
 struct Record {
   DeleteKey lo = 0;
@@ -99,10 +96,12 @@ using SharedRecords = std::shared_ptr<const RecordSet>;
 /// The one set without records: never null where a set is asked for.
 const SharedRecords& no_records();
 
-/// What is left of `records` when those are merged that a newer one subsumes ([lo, hi) within its own) and that no view tells
-/// apart from it: no seq of `view_seqs` (ascending) lies in [older.seq, newer.seq), and newer.seq <= visible_seq. The older birth
-/// passes on. By seq, ascending.
-std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq);
+/// What is left of `records` when those are merged that a newer one subsumes ([lo, hi) within its own), was born no more than
+/// `max_gap` ms later, and that no view tells apart from it: no seq of `view_seqs` (ascending) lies in [older.seq, newer.seq),
+/// and newer.seq <= visible_seq. The older birth passes on: what only the newer one covers is then due as early, which is why a
+/// gap may be too wide. By seq, ascending.
+std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
+                                   Millis max_gap);
 
 /// The records of a memtable: they arrive one by one. The newest few lie unsorted in a tail that readers scan; a full tail
 /// becomes a set of all. The tail grows with the set, so that n insertions cost O(n log^2 n) together. Sets that readers may

@@ -108,7 +108,14 @@ bool VisibleIterator::exists(const Entry& entry, std::size_t child) {
     }
   }
   covered_in_row_ = 0;
-  return !entry.is_tombstone() && !entry.expired(options_.now);
+  if (entry.is_tombstone() || entry.expired(options_.now)) return false;
+  return options_.records.empty() || !deleted_by_record(entry);
+}
+
+bool VisibleIterator::deleted_by_record(const Entry& entry) const {
+  return std::any_of(options_.records.begin(), options_.records.end(), [&](const SharedRecords& records) {
+    return records->covers(entry.delete_key, entry.seq, options_.view_seq);
+  });
 }
 
 void VisibleIterator::find_forward() {

@@ -1,8 +1,7 @@
 // What a reader sees of a walk over versions: one entry per key that exists at (view_seq, now), either way.
 //
 //   1. Of a key's versions only the newest with seq <= view_seq counts. If it is a tombstone, expired at `now`, or covered by a
-//   range
-//      tombstone with a greater seq <= view_seq, the key does not exist; older versions are never looked at.
+//   range tombstone or a record with a greater seq <= view_seq, the key does not exist; older versions are never looked at.
 //   2. Forward, versions come newest first: the first in view decides. Backward they come oldest first: the last in view before
 //   the key
 //      changes decides, so it is copied while the walk looks further. After kManyVersions of one key both turn to seeking.
@@ -18,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "deletes/record.h"
 #include "iter/coverage.h"
 #include "iter/merging_iterator.h"
 
@@ -27,7 +27,8 @@ struct VisibleOptions {
   KeyRange bounds{};  ///< exact: nothing outside is shown
   SeqNum view_seq = 0;
   Millis now = 0;
-  std::uint64_t max_steps = 0;  ///< as IteratorOptions; 0 = no limit
+  std::uint64_t max_steps = 0;           ///< as IteratorOptions; 0 = no limit
+  std::vector<SharedRecords> records{};  ///< secondary range deletes; sets without any may be left out
 };
 
 /// Semantics of every call are those of engine/iterator.h. Not thread-safe.
@@ -68,6 +69,7 @@ class VisibleIterator {
   void jump_backward();
   bool pause_at(Bytes key, bool behind);
   void end();
+  [[nodiscard]] bool deleted_by_record(const Entry& entry) const;
   [[nodiscard]] bool on_key() const { return source_->valid() && source_->entry().key == Bytes(key_); }
 
   // constant after construction

@@ -63,6 +63,7 @@ struct MemTable::Impl {
   HashIndex hash;
   BTree ordered;
   TombstoneSet ranges;
+  RecordLog records;
   // Written by every insertion: off the lines that readers need.
   alignas(64) std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
@@ -132,6 +133,11 @@ void MemTable::insert_range(RangeTombstone tombstone) {
   impl_->ranges.insert(std::move(tombstone));
 }
 
+void MemTable::insert_record(const Record& record) {
+  lower(impl_->oldest_birth, record.birth);
+  impl_->records.insert(record);
+}
+
 bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
   const KeyNode* node = impl_->hash.find(key);
   if (node == nullptr) return false;
@@ -149,17 +155,18 @@ bool MemTable::newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstone
   return impl_->ranges.newest_cover(key, view_seq, out);
 }
 SharedTombstones MemTable::range_tombstones() const { return impl_->ranges.snapshot(); }
+const RecordLog& MemTable::records() const { return impl_->records; }
 
 std::size_t MemTable::memory_bytes() const {
   const Impl& m = *impl_;
-  return sizeof(Impl) + m.arena.memory_bytes() + m.hash.memory_bytes() + m.ranges.memory_bytes() +
+  return sizeof(Impl) + m.arena.memory_bytes() + m.hash.memory_bytes() + m.ranges.memory_bytes() + m.records.memory_bytes() +
          m.kept_bytes.load(std::memory_order_relaxed);
 }
 std::uint64_t MemTable::entries() const { return impl_->entries.load(std::memory_order_relaxed); }
 std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::memory_order_relaxed); }
 Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }
 Millis MemTable::min_expiry() const { return impl_->min_expiry.load(std::memory_order_relaxed); }
-bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty(); }
+bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() && impl_->records.empty(); }
 
 namespace {
 

@@ -14,6 +14,7 @@
 #include <engine/write_batch.h>
 #include "base/entry.h"
 #include "deletes/range_tombstone.h"
+#include "deletes/record.h"
 #include "iter/internal_iterator.h"
 
 namespace ebbtide {
@@ -31,6 +32,9 @@ class MemTable {
   /// Adds a range tombstone.
   void insert_range(RangeTombstone tombstone);
 
+  /// Adds a secondary range delete.
+  void insert_record(const Record& record);
+
   /// The newest version of `key` with seq <= view_seq, or null. Range tombstones are not applied. The entry is filled in `out`.
   bool get(const LookupKey& key, SeqNum view_seq, Entry* out) const;
   /// Stage 0 starts the load of the hash bucket, stage 1 of the node it leads to. True from stage 1: there is one, and all but
@@ -43,6 +47,9 @@ class MemTable {
   /// All range tombstones, fragmented, as of now; never null.
   [[nodiscard]] SharedTombstones range_tombstones() const;
 
+  /// Its secondary range deletes. They cover entries of older sources, too.
+  [[nodiscard]] const RecordLog& records() const;
+
   /// Shows insertions that happen while it is open, or not. The memtable must outlive it.
   [[nodiscard]] std::unique_ptr<InternalIterator> new_iterator() const;
 
@@ -50,7 +57,7 @@ class MemTable {
   [[nodiscard]] std::size_t memory_bytes() const;
   [[nodiscard]] std::uint64_t entries() const;
   [[nodiscard]] std::uint64_t tombstones() const;
-  /// Oldest birth of a tombstone (point or range) or smallest expiry; 0 = none.
+  /// Oldest birth of a tombstone (point or range) or record; 0 = none.
   [[nodiscard]] Millis oldest_birth() const;
   [[nodiscard]] Millis min_expiry() const;
   [[nodiscard]] bool empty() const;

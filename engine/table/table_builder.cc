@@ -291,6 +291,9 @@ Status TableBuilder::add(const Entry& entry) {
   return impl_->status;
 }
 
+void TableBuilder::lower_applied_seq(SeqNum applied_seq) {
+  impl_->meta.stats.applied_seq = std::min(impl_->meta.stats.applied_seq, applied_seq);
+}
 void TableBuilder::add_range_tombstone(const RangeTombstone& tombstone) {
   if (!tombstone.end.empty() && tombstone.end <= tombstone.start) return;
   impl_->meta.stats.add_range_tombstone(tombstone);

@@ -53,6 +53,8 @@ class TableBuilder {
   /// kLargeValueBytes is written as blocks of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
+  /// Some entry stays though a secondary range delete behind `applied_seq` covers it: lowers what the options said.
+  void lower_applied_seq(SeqNum applied_seq);
   /// Bytes of the data file so far, the tile in progress included (before compression): what splits outputs.
   [[nodiscard]] std::uint64_t data_bytes() const;
   [[nodiscard]] bool empty() const;

@@ -434,6 +434,31 @@ std::uint32_t TableReader::pages_per_tile() const { return impl_->h; }
 std::uint32_t TableReader::page_count() const { return static_cast<std::uint32_t>(impl_->pages.size()); }
 std::uint32_t TableReader::tile_count() const { return static_cast<std::uint32_t>(impl_->tiles.size()); }
 
+std::uint32_t TableReader::first_tile(Bytes key) const { return impl_->first_tile(key); }
+std::string TableReader::tile_start(std::uint32_t tile) const { return impl_->fences.separator(tile); }
+
+Result<bool> TableReader::collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from,
+                                         std::vector<std::string>* keys, ReadCounters* counters) const {
+  const TableReaderImpl& r = *impl_;
+  const TileInfo& info = r.tiles[tile];
+  bool looked = false;
+  std::string key;
+  for (std::uint32_t p = info.first_page; p < info.first_page + info.pages; ++p) {
+    const PageInfo& page = r.pages[p];
+    const auto [min, max] = r.delete_keys[p];
+    if (page.dropped() || (page.flags & kPageTombstones) != 0 || min > max || max < lo || min >= hi) continue;
+    looked = true;
+    TRY_ASSIGN(block, r.load_page(page, true, counters));
+    const PageView view(block->bytes());
+    Entry entry;
+    for (std::uint32_t i = view.lower_bound(from); i < view.count(); ++i) {
+      view.read(i, this, &key, &entry);
+      if (!entry.is_tombstone() && lo <= entry.delete_key && entry.delete_key < hi) keys->push_back(key);
+    }
+  }
+  return looked;
+}
+
 PageFence TableReader::page_fence(std::uint32_t page) const {
   const TableReaderImpl& r = *impl_;
   const auto tile = std::upper_bound(r.tiles.begin(), r.tiles.end(), page,

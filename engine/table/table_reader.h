@@ -102,6 +102,15 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] std::uint32_t tile_count() const;
   /// Of page `page` < page_count(), numbered tile by tile. No I/O. O(log tiles).
   [[nodiscard]] PageFence page_fence(std::uint32_t page) const;
+  /// The first tile that can have a version of `key`. Needs tile_count() > 0.
+  [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
+  /// No key of the tile is less than this, and none of those before it greater; "" for the first tile.
+  [[nodiscard]] std::string tile_start(std::uint32_t tile) const;
+  /// Appends the key of each entry of the tile with key >= from and lo <= D < hi, once a version, in no order. Reads only pages
+  /// whose fences meet the range, through the cache; `counters->pages_read` says how many were not there. False: none had to be
+  /// looked at.
+  Result<bool> collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from, std::vector<std::string>* keys,
+                              ReadCounters* counters) const;
   /// The metadata file, read again: for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;

@@ -28,6 +28,13 @@ void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& d
   }
   out->text +=
       "# tree " + std::to_string(version.tree) + names + ", flushed seq " + std::to_string(version.flushed_seq) + "\n" + shape;
+  JsonArray records;
+  for (const Record& r : version.records->records()) {
+    const std::string hi = r.hi == kDeleteKeyEnd ? "*" : "<" + std::to_string(r.hi);
+    out->text += "# record " + std::to_string(r.seq) + ": stamps " + std::to_string(r.lo) + ".." + hi + ", born " +
+                 std::to_string(r.birth) + "\n";
+    records.add(JsonObject().add("seq", r.seq).add("lo", r.lo).add("hi", r.hi).add("birth", r.birth).str());
+  }
   JsonArray runs;
   for (const Run& run : version.runs) {
     std::uint64_t bytes = 0, entries = 0, tombstones = 0;
@@ -42,7 +49,7 @@ void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& d
   }
   JsonObject json;
   json.add("tree", version.tree).add("databases", ids).add("stamp_mode", static_cast<std::uint64_t>(version.stamp));
-  trees->add(json.add("flushed_seq", version.flushed_seq).add("shape", shape).add("runs", runs).str());
+  trees->add(json.add("flushed_seq", version.flushed_seq).add("shape", shape).add("runs", runs).add("records", records).str());
 }
 
 }  // namespace

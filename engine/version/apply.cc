@@ -66,6 +66,28 @@ Status remove_run(Version* version, RunId id) {
   return Status::ok();
 }
 
+Status change_records(Version* version, const TreeEdit& edit) {
+  if (edit.removed_records.empty() && edit.added_records.empty()) return Status::ok();
+  std::map<SeqNum, Record> records;
+  for (const Record& record : version->records->records()) records.emplace(record.seq, record);
+  for (const SeqNum seq : edit.removed_records) {
+    if (records.erase(seq) == 0) return Status::corruption("record " + std::to_string(seq) + " is not in the tree");
+  }
+  for (const Record& record : edit.added_records) {
+    if (!records.emplace(record.seq, record).second) {
+      return Status::corruption("record " + std::to_string(record.seq) + " is added but is there already");
+    }
+  }
+  if (records.empty()) {
+    version->records = no_records();
+    return Status::ok();
+  }
+  std::vector<Record> list;
+  for (const auto& [seq, record] : records) list.push_back(record);
+  version->records = std::make_shared<const RecordSet>(list);
+  return Status::ok();
+}
+
 Status set_cursor(Version* version, int level, const std::string& key) {
   if (level < 0 || level > kMaxLevel) return Status::corruption("cursor of level " + std::to_string(level));
   const auto at = static_cast<std::size_t>(level);
@@ -93,6 +115,7 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
     run->level = level;
   }
   for (const RunId run : edit.removed_runs) TRY(remove_run(version, run));
+  TRY(change_records(version, edit));
   for (const auto& [level, key] : edit.cursors) TRY(set_cursor(version, level, key));
   if (edit.flushed_seq) version->flushed_seq = std::max(version->flushed_seq, *edit.flushed_seq);
   if (edit.flushes) version->flushes = *edit.flushes;

@@ -34,7 +34,12 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   return file;
 }
 
-FileShape FileMeta::shape(Millis delete_deadline, Millis now) const {
+Millis records_birth(const TableStats& stats, const RecordSet& records) {
+  if (records.empty() || stats.min_delete_key > stats.max_delete_key) return 0;
+  return records.oldest_birth_over(stats.min_delete_key, stats.max_delete_key, stats.min_seq, stats.applied_seq);
+}
+
+FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& records) const {
   FileShape out;
   out.num = data_file;
   out.smallest = stats.smallest;
@@ -52,6 +57,10 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now) const {
     // An expired entry is a tombstone born at its expiry. How many have expired is not known; that one has is.
     out.dead = 1;
     if (out.oldest_birth == 0 || stats.min_expiry < out.oldest_birth) out.oldest_birth = stats.min_expiry;
+  }
+  if (const Millis birth = records_birth(stats, records); birth != 0) {
+    ++out.dead;  // how many are covered is not known either, nor for certain that one is
+    if (out.oldest_birth == 0 || birth < out.oldest_birth) out.oldest_birth = birth;
   }
   if (delete_deadline != 0 && out.oldest_birth != 0) {
     constexpr Millis kEnd = std::numeric_limits<Millis>::max();

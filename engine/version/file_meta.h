@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/table_stats.h"
+#include "deletes/record.h"
 #include "tree/shape.h"
 
 namespace ebbtide {
@@ -18,10 +19,13 @@ struct FileMeta {
 
   void encode(std::string* out) const;
   static Result<FileMeta> decode(Bytes* in);
-  /// What policies see. `delete_deadline` 0 = none.
-  [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now) const;
+  /// What policies see. `delete_deadline` 0 = none. Births of records that may cover entries count as those of tombstones.
+  [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };
+
+/// The oldest birth of the records that may cover entries of a table; 0 = none does.
+Millis records_birth(const TableStats& stats, const RecordSet& records);
 
 using FileMetaPtr = std::shared_ptr<const FileMeta>;
 

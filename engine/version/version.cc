@@ -1,11 +1,17 @@
 #include "version/version.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
 namespace ebbtide {
 namespace {
+
+// Records subsumed by a newer one are merged into it if they are as good as of the same time, or if there are many: what only the
+// newer one covers then has to go by the older one's deadline.
+constexpr Millis kSameTime = 60'000;
+constexpr std::size_t kFewRecords = 64;
 
 std::string name_of(const FileMeta& file) { return "file " + std::to_string(file.data_file); }
 
@@ -54,7 +60,41 @@ std::string check_ages(const Run& newer, const Run& older) {
 
 }  // namespace
 
+RecordChanges tidy_records(const Version& version) {
+  RecordChanges changes;
+  const std::vector<Record>& records = version.records->records();
+  if (records.empty()) return changes;
+  std::vector<bool> needed(records.size());
+  for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) {
+      const TableStats& stats = file->stats;
+      for (std::size_t i = records.size(); i-- > 0 && records[i].seq > std::max(stats.min_seq, stats.applied_seq);) {
+        needed[i] = needed[i] || (records[i].lo <= stats.max_delete_key && stats.min_delete_key < records[i].hi &&
+                                  stats.min_delete_key <= stats.max_delete_key);
+      }
+    }
+  }
+  std::vector<Record> kept;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (needed[i]) kept.push_back(records[i]);
+  }
+  const Millis gap = kept.size() > kFewRecords ? std::numeric_limits<Millis>::max() : kSameTime;
+  kept = merge_subsumed(std::move(kept), {}, kMaxSeqNum, gap);
+  auto at = kept.begin();
+  for (const Record& record : records) {
+    const bool stays = at != kept.end() && at->seq == record.seq;
+    if (!stays || !(*at == record)) changes.removed.push_back(record.seq);
+    if (stays && !(*at == record)) changes.added.push_back(*at);
+    if (stays) ++at;
+  }
+  return changes;
+}
+
 std::string check(const Version& version) {
+  if (!version.records->empty() && version.records->records().back().seq > version.flushed_seq) {
+    return "record " + std::to_string(version.records->records().back().seq) + " is newer than what was flushed, " +
+           std::to_string(version.flushed_seq);
+  }
   std::set<RunId> ids;
   std::vector<std::pair<FileNum, RunId>> numbers;  // of files, and where they are
   int level = 0;

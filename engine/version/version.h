@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <engine/options.h>
+#include "deletes/record.h"
 #include "version/file_meta.h"
 
 namespace ebbtide {
@@ -20,15 +21,24 @@ struct Run {
   std::vector<FileMetaPtr> files;  ///< disjoint, in key order; may be empty (a placeholder)
 };
 
+/// Every entry that is found is asked for the records: beyond so many, the work that retires the oldest of them comes first.
+inline constexpr std::size_t kManyRecords = 1024;
+
 struct Version {
   TreeId tree = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
-  std::vector<Run> runs;             ///< newest first
-  SeqNum flushed_seq = 0;            ///< every operation of this tree up to it is in tables
-  std::vector<std::string> cursors;  ///< by level, for round robin
+  std::vector<Run> runs;                 ///< newest first
+  SeqNum flushed_seq = 0;                ///< every operation of this tree up to it is in tables and records
+  SharedRecords records = no_records();  ///< secondary range deletes that may still cover something in the tables
+  std::vector<std::string> cursors;      ///< by level, for round robin
   std::uint64_t flushes = 0;
   int levels = 0;
   RunId next_run = 1;
+
+  /// What was born by then is overdue for the sake of the number of records; 0 = nothing is. For TreeShape::purge_before.
+  [[nodiscard]] Millis overdue_before() const {
+    return records->size() <= kManyRecords ? 0 : records->records()[records->size() - kManyRecords - 1].birth;
+  }
 
   /// `busy` says for a data file whether a running job has it.
   template <typename Busy>
@@ -43,7 +53,7 @@ struct Version {
     for (const Run& run : runs) {
       RunShape shape{run.id, run.level, {}};
       for (const FileMetaPtr& file : run.files) {
-        shape.files.push_back(file->shape(deadline, now));
+        shape.files.push_back(file->shape(deadline, now, *records));
         shape.files.back().busy = busy(file->data_file);
       }
       out.runs.push_back(std::move(shape));
@@ -53,6 +63,16 @@ struct Version {
 };
 
 using VersionPtr = std::shared_ptr<const Version>;
+
+/// Which records the version can do without, and what the rest may be merged into: `removed` and `added` are as in TreeEdit. A
+/// record retires when no file may have an entry that it covers: inputs of running jobs are in the version, and what memtables
+/// have is younger than every record here. One that a newer record subsumes passes its birth on: whoever reads this version reads
+/// it at a seq above all of its records.
+struct RecordChanges {
+  std::vector<SeqNum> removed;
+  std::vector<Record> added;
+};
+RecordChanges tidy_records(const Version& version);
 
 /// Why `version` breaks an invariant, or "": checked after each edit (order and disjointness of files, run and level order,
 /// unique ids; every entry of a newer run is newer than any version of its key in an older one, as far as the seqs of files can

@@ -38,6 +38,8 @@ enum TreeTag : std::uint32_t {
   kFlushes = 11,
   kLevels = 12,
   kNextRun = 13,
+  kRemovedRecord = 14,
+  kAddedRecord = 15,
 };
 
 // --- writing
@@ -68,6 +70,8 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
   }
   for (const RunId run : edit.removed_runs) put_numbers(out, kRemovedRun, run);
   for (const auto& [run, level] : edit.relabeled) put_numbers(out, kRelabeled, run, level);
+  for (const SeqNum seq : edit.removed_records) put_numbers(out, kRemovedRecord, seq);
+  for (const Record& r : edit.added_records) put_numbers(out, kAddedRecord, r.lo, r.hi, r.seq, r.birth);
   if (edit.flushed_seq) put_numbers(out, kFlushedSeq, *edit.flushed_seq);
   for (const auto& [level, key] : edit.cursors) {
     std::string payload;
@@ -165,6 +169,18 @@ Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
     case kRelabeled: {
       const RunId run = field->number();
       edit->relabeled.emplace_back(run, field->level());
+      return true;
+    }
+    case kRemovedRecord:
+      edit->removed_records.push_back(field->number(kMaxSeqNum));
+      return true;
+    case kAddedRecord: {
+      Record& record = edit->added_records.emplace_back();
+      record.lo = field->number(kMaxDeleteKey);
+      record.hi = field->number(kDeleteKeyEnd);
+      record.seq = field->number(kMaxSeqNum);
+      record.birth = field->number();
+      field->require(record.lo < record.hi);
       return true;
     }
     case kCursor: {
@@ -271,6 +287,11 @@ std::string tree_text(const TreeEdit& edit) {
   for (const auto& [run, file] : edit.added_files) line("add file " + file_text(file) + " to run " + std::to_string(run));
   for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
   for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));
+  for (const SeqNum seq : edit.removed_records) line("remove record " + std::to_string(seq));
+  for (const Record& r : edit.added_records) {
+    line("add record " + std::to_string(r.seq) + " on stamps " + std::to_string(r.lo) + ".." +
+         (r.hi == kDeleteKeyEnd ? "*" : "<" + std::to_string(r.hi)) + ", born " + std::to_string(r.birth));
+  }
   if (edit.flushed_seq) line("flushed seq " + std::to_string(*edit.flushed_seq));
   for (const auto& [level, key] : edit.cursors) line("cursor of level " + std::to_string(level) + " at " + quoted(key));
   if (edit.flushes) line("flushes " + std::to_string(*edit.flushes));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <vector>
 
 #include "io/file_names.h"
@@ -123,6 +124,24 @@ struct VersionSet::Impl {
   }
 };
 
+namespace {
+
+// Whatever an edit changes may have been the last that a record was kept for.
+void retire_records(const VersionState& after, TreeEdit* edit) {
+  const auto tree = after.trees.find(edit->tree);
+  if (tree == after.trees.end()) return;
+  RecordChanges changes = tidy_records(*tree->second);
+  for (const SeqNum seq : changes.removed) {
+    // One that the edit itself was to add is not even mentioned.
+    if (std::erase_if(edit->added_records, [seq](const Record& r) { return r.seq == seq; }) == 0) {
+      edit->removed_records.push_back(seq);
+    }
+  }
+  edit->added_records.insert(edit->added_records.end(), changes.added.begin(), changes.added.end());
+}
+
+}  // namespace
+
 VersionSet::VersionSet(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 VersionSet::~VersionSet() = default;
 
@@ -158,7 +177,11 @@ Status VersionSet::commit(VersionEdit edit) {
   for (TreeEdit& tree : edit.trees) {
     if (const auto at = self.state.trees.find(tree.tree); at != self.state.trees.end()) renumber_added_runs(*at->second, &tree);
   }
-  TRY(apply(self.state, edit).status());
+  TRY_ASSIGN(without, apply(self.state, edit));
+  std::set<TreeId> tidied;  // a tree may be changed by several edits in a row: the last one tidies up after all
+  for (auto tree = edit.trees.rbegin(); tree != edit.trees.rend(); ++tree) {
+    if (tidied.insert(tree->tree).second) retire_records(without, &*tree);
+  }
   if (self.writer == nullptr || self.outgrown()) TRY(self.roll());
   // The roll took a number.
   edit.next_file = std::max(*edit.next_file, self.next_file.load());

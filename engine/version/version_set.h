@@ -33,9 +33,10 @@ class VersionSet {
   static Result<std::unique_ptr<VersionSet>> open(FileSystem& fs, const std::string& dir);
   ~VersionSet();
 
-  /// Logs the edit, syncs, then makes it current. Fills in next_file and next_tree, and renumbers added runs whose ids were taken
-  /// since (renumber_added_runs). After an I/O error nothing has changed in memory and the set is bad: only roll() helps. An edit
-  /// that does not fit is kCorruption; nothing was written and the set is as good as before.
+  /// Logs the edit, syncs, then makes it current. Fills in next_file and next_tree, renumbers added runs whose ids were taken
+  /// since (renumber_added_runs), and takes along what becomes of the records of the trees that it changes (tidy_records). After
+  /// an I/O error nothing has changed in memory and the set is bad: only roll() helps. An edit that does not fit is kCorruption;
+  /// nothing was written and the set is as good as before.
   Status commit(VersionEdit edit);
   /// Starts a new manifest with a snapshot of the state, switches CURRENT to it, unlinks the old ones. After an error the set is
   /// bad.

@@ -95,6 +95,7 @@ VersionEdit snapshot(const VersionState& state) {
       tree.added_runs.push_back({run.id, run.level, 0});
       for (const FileMetaPtr& file : run.files) tree.added_files.emplace_back(run.id, *file);
     }
+    tree.added_records = version->records->records();
     tree.flushed_seq = version->flushed_seq;
     for (std::size_t level = 0; level < version->cursors.size(); ++level) {
       if (!version->cursors[level].empty()) tree.cursors.emplace_back(static_cast<int>(level), version->cursors[level]);

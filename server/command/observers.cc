@@ -44,21 +44,37 @@ struct Event {
   std::uint32_t type;
 };
 constexpr Event kEvents[] = {
-    {"set", "set", kNotifyString},           {"setnx", "set", kNotifyString},
-    {"setex", "set", kNotifyString},         {"psetex", "set", kNotifyString},
-    {"getset", "set", kNotifyString},        {"mset", "set", kNotifyString},
-    {"msetnx", "set", kNotifyString},        {"append", "append", kNotifyString},
-    {"setrange", "setrange", kNotifyString}, {"incr", "incrby", kNotifyString},
-    {"incrby", "incrby", kNotifyString},     {"decr", "incrby", kNotifyString},
-    {"decrby", "incrby", kNotifyString},     {"incrbyfloat", "incrbyfloat", kNotifyString},
-    {"setbit", "setbit", kNotifyString},     {"bitfield", "setbit", kNotifyString},
-    {"bitop", "set", kNotifyString},         {"pfadd", "pfadd", kNotifyString},
-    {"pfmerge", "pfadd", kNotifyString},     {"expire", "expire", kNotifyGeneric},
-    {"pexpire", "expire", kNotifyGeneric},   {"expireat", "expire", kNotifyGeneric},
-    {"pexpireat", "expire", kNotifyGeneric}, {"persist", "persist", kNotifyGeneric},
-    {"rename", "rename_to", kNotifyGeneric}, {"renamenx", "rename_to", kNotifyGeneric},
-    {"move", "move_to", kNotifyGeneric},     {"copy", "copy_to", kNotifyGeneric},
-    {"restore", "restore", kNotifyGeneric},  {"getex", "expire", kNotifyGeneric},
+    {"set", "set", kNotifyString},
+    {"stamp.set", "set", kNotifyString},
+    {"setnx", "set", kNotifyString},
+    {"setex", "set", kNotifyString},
+    {"psetex", "set", kNotifyString},
+    {"getset", "set", kNotifyString},
+    {"mset", "set", kNotifyString},
+    {"msetnx", "set", kNotifyString},
+    {"append", "append", kNotifyString},
+    {"setrange", "setrange", kNotifyString},
+    {"incr", "incrby", kNotifyString},
+    {"incrby", "incrby", kNotifyString},
+    {"decr", "incrby", kNotifyString},
+    {"decrby", "incrby", kNotifyString},
+    {"incrbyfloat", "incrbyfloat", kNotifyString},
+    {"setbit", "setbit", kNotifyString},
+    {"bitfield", "setbit", kNotifyString},
+    {"bitop", "set", kNotifyString},
+    {"pfadd", "pfadd", kNotifyString},
+    {"pfmerge", "pfadd", kNotifyString},
+    {"expire", "expire", kNotifyGeneric},
+    {"pexpire", "expire", kNotifyGeneric},
+    {"expireat", "expire", kNotifyGeneric},
+    {"pexpireat", "expire", kNotifyGeneric},
+    {"persist", "persist", kNotifyGeneric},
+    {"rename", "rename_to", kNotifyGeneric},
+    {"renamenx", "rename_to", kNotifyGeneric},
+    {"move", "move_to", kNotifyGeneric},
+    {"copy", "copy_to", kNotifyGeneric},
+    {"restore", "restore", kNotifyGeneric},
+    {"getex", "expire", kNotifyGeneric},
 };
 
 bool has_word(const Args& args, Bytes word) {
@@ -231,7 +247,8 @@ void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_
     std::lock_guard lock(mutex_);
     std::size_t cursor = 0;
     for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
-      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
+      // Which keys a delete by stamp takes is not known: it tells everybody to forget all, as FLUSHDB does.
+      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases || op.kind == OpKind::kSecondaryDelete) {
         for (const auto& [id, tracker] : trackers_) told[id] = std::nullopt;
         tracked_.clear();
       } else if (op.kind == OpKind::kRangeTombstone) {
@@ -361,7 +378,8 @@ void Observers::notify_all(const Commit& commit, ClientLoop* here) {
   }
   const auto* known = std::find_if(std::begin(kEvents), std::end(kEvents), [name](const Event& e) { return e.command == name; });
   if (known == std::end(kEvents)) return;
-  const bool sets_expiry = name == "setex" || name == "psetex" || (name == "set" && !has_word(args, "KEEPTTL"));
+  const bool sets_expiry =
+      name == "setex" || name == "psetex" || ((name == "set" || name == "stamp.set") && !has_word(args, "KEEPTTL"));
   cursor = 0;
   for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
     if (op.kind != OpKind::kPut) continue;

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "command/arg_cursor.h"
+#include "store/numbers.h"
+
 namespace ebbtide {
 namespace {
 
@@ -50,6 +53,23 @@ void ScanCursors::evict() {
     by_id_.erase(oldest.id);
     list.pop_front();
   }
+}
+
+Result<std::uint64_t> parse_scan_cursor(Bytes text) {
+  if (text.empty()) return std::uint64_t{0};
+  const bool negative = text.front() == '-';
+  if (negative || text.front() == '+') text.remove_prefix(1);
+  const auto number = parse_unsigned(text);
+  if (!number) return reply_error("ERR invalid cursor");
+  return negative ? 0 - *number : *number;
+}
+
+Result<std::string> resume_scan(ScanCursors& cursors, DatabaseId database, std::uint64_t cursor) {
+  if (cursor == 0) return std::string();
+  auto resume = cursors.find(database, cursor);
+  if (resume) return std::move(*resume);
+  return reply_error(
+      "ERR unknown cursor: it is not one of this database's, too old, or from before a restart. Start again with 0");
 }
 
 }  // namespace ebbtide

@@ -15,6 +15,7 @@
 #include <string>
 #include <unordered_map>
 
+#include <engine/result.h>
 #include <engine/types.h>
 
 namespace ebbtide {
@@ -54,5 +55,11 @@ class ScanCursors {
   std::uint64_t counter_ = 0;
   std::size_t bytes_ = 0;
 };
+
+/// A cursor as a client gives it. Redis reads cursors with strtoul: nothing at all is 0, a sign is allowed.
+Result<std::uint64_t> parse_scan_cursor(Bytes text);
+
+/// Where a scan goes on: "" for cursor 0; an error for one that is not known.
+Result<std::string> resume_scan(ScanCursors& cursors, DatabaseId database, std::uint64_t cursor);
 
 }  // namespace ebbtide

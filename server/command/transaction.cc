@@ -43,8 +43,10 @@ void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
       case OpKind::kSwapDatabases:
         to->swap_databases(static_cast<DatabaseId>(op.lo), static_cast<DatabaseId>(op.hi));
         break;
-      case OpKind::kHeader:
       case OpKind::kSecondaryDelete:
+        to->delete_stamps(op.tree, op.lo, op.hi);
+        break;
+      case OpKind::kHeader:
       case OpKind::kCreateTree:
         break;  // no handler writes these
     }

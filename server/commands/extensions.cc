@@ -6,6 +6,7 @@
 #include "command/arg_cursor.h"
 #include "command/context.h"
 #include "commands/families.h"
+#include "commands/purge_ticket.h"
 #include "store/key_codec.h"
 
 namespace ebbtide {
@@ -24,25 +25,6 @@ KeyRange range_argument(const Ctx& ctx, std::size_t i) {
   const std::optional<Bytes> nothing = Bytes();
   if (ctx.arg(i) == "+" || ctx.arg(i + 1) == "-") return engine_range(nothing, nothing);
   return engine_range(bound(ctx.arg(i)), bound(ctx.arg(i + 1)));
-}
-
-/// purge-<n>-<tree>: n is the time at which the delete was born, tree the physical tree that it concerns.
-void reply_ticket(Ctx& ctx) {
-  Millis born = ctx.now;
-  TreeId tree = kNoTree;
-  if (!ctx.batch.empty()) {
-    born = ctx.batch.time();
-    std::size_t cursor = 0;
-    for (WriteBatch::Op op; ctx.batch.next_op(&cursor, &op);) {
-      if (op.kind == OpKind::kRangeTombstone) tree = op.tree;
-    }
-  } else if (ctx.view.has_tree()) {
-    const auto info = ctx.env.db->tree_info(ctx.session.database);
-    if (info.is_ok()) tree = info->tree;
-  }
-  const PurgeTicket ticket{born, tree};
-  ctx.env.db->note_ticket(ticket);
-  ctx.reply.bulk(format_ticket(ticket));
 }
 
 Status delete_keys(Ctx& ctx, const KeyRange& range) {
@@ -136,7 +118,7 @@ Status tree_info(Ctx& ctx) {
     levels = std::max(levels, run.level + 1);
   }
   Reply& reply = ctx.reply;
-  reply.map(15);
+  reply.map(17);
   reply_field(reply, "database", info.database);
   reply_field(reply, "tree", info.tree);
   reply.bulk("policy");
@@ -147,6 +129,8 @@ Status tree_info(Ctx& ctx) {
   reply_field(reply, "entries", total.entries);
   reply_field(reply, "tombstones", total.tombstones);
   reply_field(reply, "range-tombstones", total.range_tombstones);
+  reply_field(reply, "stamp-deletes", info.records);
+  reply_field(reply, "oldest-stamp-delete-birth", info.oldest_record_birth);
   reply_field(reply, "memtable-bytes", info.memtable_bytes);
   reply_field(reply, "memtable-entries", info.memtable_entries);
   reply_field(reply, "frozen-memtables", info.frozen_memtables);
@@ -325,6 +309,24 @@ constexpr CommandSpec kExtensions[] = {
 };
 
 }  // namespace
+
+void reply_ticket(Ctx& ctx) {
+  Millis born = ctx.now;
+  TreeId tree = kNoTree;
+  if (!ctx.batch.empty()) {
+    born = ctx.batch.time();
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; ctx.batch.next_op(&cursor, &op);) {
+      if (op.kind == OpKind::kRangeTombstone || op.kind == OpKind::kSecondaryDelete) tree = op.tree;
+    }
+  } else if (ctx.view.has_tree()) {
+    const auto info = ctx.env.db->tree_info(ctx.session.database);
+    if (info.is_ok()) tree = info->tree;
+  }
+  const PurgeTicket ticket{born, tree};
+  ctx.env.db->note_ticket(ticket);
+  ctx.reply.bulk(format_ticket(ticket));
+}
 
 std::span<const CommandSpec> extension_commands() { return kExtensions; }
 

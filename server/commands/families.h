@@ -32,6 +32,7 @@ std::span<const CommandSpec> info_commands();         ///< info.cc: INFO
 std::span<const CommandSpec> command_commands();      ///< command_info.cc: COMMAND
 std::span<const CommandSpec> extension_commands();    ///< extensions.cc: range deletes and the tree
 std::span<const CommandSpec> purge_commands();        ///< purge.cc: PURGE.*, when deletes have left the files
+std::span<const CommandSpec> stamp_commands();        ///< stamps.cc: keys by stamp
 
 /// The families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();

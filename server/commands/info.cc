@@ -321,6 +321,12 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("filter_false_positives", engine.filter_false_positives);
   out.field("snapshots", engine.snapshots);
   out.field("snapshots_revoked", engine.leases_revoked);
+  std::uint64_t records = 0;
+  for (DatabaseId database = 0; database < facts.env.databases; ++database) {
+    const auto info = facts.env.db->tree_info(database);
+    if (info.is_ok()) records += info->records;
+  }
+  out.field("stamp_deletes", records);
   out.field("write_stalled", std::uint64_t{engine.write_stalled ? 1u : 0u});
   out.field("write_stall_usec_memtable", engine.stall_micros_memtable);
   out.field("write_stall_usec_runs", engine.stall_micros_runs);

@@ -35,19 +35,9 @@ struct ScanOptions {
   std::optional<Bytes> type;
 };
 
-/// Redis reads cursors with strtoul: nothing at all is 0, a sign is allowed.
-Result<std::uint64_t> parse_cursor(Bytes text) {
-  if (text.empty()) return std::uint64_t{0};
-  const bool negative = text.front() == '-';
-  if (negative || text.front() == '+') text.remove_prefix(1);
-  const auto number = parse_unsigned(text);
-  if (!number) return reply_error("ERR invalid cursor");
-  return negative ? 0 - *number : *number;
-}
-
 Result<ScanOptions> parse_scan(const Ctx& ctx) {
   ScanOptions options;
-  TRY_ASSIGN(number, parse_cursor(ctx.arg(1)));
+  TRY_ASSIGN(number, parse_scan_cursor(ctx.arg(1)));
   options.cursor = number;
   for (ArgCursor cursor(ctx.args, 2); !cursor.done();) {
     Bytes value;
@@ -69,9 +59,6 @@ Result<ScanOptions> parse_scan(const Ctx& ctx) {
 KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
-
-/// The type's name as TYPE gives it.
-Bytes type_name(EntryKind kind) { return kind == EntryKind::kValue ? "string" : "none"; }
 
 /// Collects keys from `walk` on; where to go on, or nullopt at the end of the range.
 Result<std::optional<std::string>> collect(const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys) {
@@ -99,12 +86,8 @@ Status scan(Ctx& ctx) {
   walk_options.keys_only = true;
   std::string start = walk_options.bounds.start;
   if (options.cursor != 0) {
-    const auto resume = ctx.env.cursors->find(ctx.session.database, options.cursor);
-    if (!resume) {
-      return reply_error(
-          "ERR unknown cursor: it is not one of this database's, too old, or from before a restart. Start again with 0");
-    }
-    start = std::max(start, *resume);
+    TRY_ASSIGN(resume, resume_scan(*ctx.env.cursors, ctx.session.database, options.cursor));
+    start = std::max(start, resume);
   }
   std::vector<std::string> keys;
   std::optional<std::string> resume;

@@ -10,6 +10,7 @@
 #include "command/arg_cursor.h"
 #include "command/context.h"
 #include "commands/families.h"
+#include "commands/stamp_argument.h"
 #include "commands/strings_docs.h"
 #include "store/expiry.h"
 #include "store/strings.h"
@@ -90,9 +91,9 @@ struct SetOptions {
   Bytes expiry_value;
 };
 
-Result<SetOptions> parse_set_options(const Ctx& ctx) {
+Result<SetOptions> parse_set_options(const Ctx& ctx, std::size_t first) {
   SetOptions options;
-  for (ArgCursor cursor(ctx.args, 3); !cursor.done();) {
+  for (ArgCursor cursor(ctx.args, first); !cursor.done();) {
     if (!options.xx && cursor.take_word("NX")) {
       options.nx = true;
     } else if (!options.nx && cursor.take_word("XX")) {
@@ -110,25 +111,21 @@ Result<SetOptions> parse_set_options(const Ctx& ctx) {
 }
 
 /// Writes the value with an expiry that may have passed already: then the key just goes, its delete born now.
-Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64_t expiry) {
+Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64_t expiry, DeleteKey stamp = kNoStamp) {
   if (expiry != 0 && has_passed(expiry, ctx.now)) {
     std::optional<Found> old;
     TRY(strings.get_any_for_update(ctx.key(), &old));
     if (old) strings.remove(ctx.key());
     return Status::ok();
   }
-  strings.set(ctx.key(), ctx.arg(value_arg), static_cast<Millis>(expiry), ctx.shared_arg(value_arg));
+  strings.set(ctx.key(), ctx.arg(value_arg), static_cast<Millis>(expiry), ctx.shared_arg(value_arg), stamp);
   return Status::ok();
 }
 
-Status set(Ctx& ctx) {
+/// SET with whatever options follow the value.
+Status set_value(Ctx& ctx, std::size_t value_arg, DeleteKey stamp) {
   Strings strings = ctx.strings();
-  if (ctx.argc() == 3) {
-    strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
-    ctx.reply.ok();
-    return Status::ok();
-  }
-  TRY_ASSIGN(options, parse_set_options(ctx));
+  TRY_ASSIGN(options, parse_set_options(ctx, value_arg + 1));
   std::int64_t expiry = 0;
   if (options.expiry != ExpiryOption::kNone && options.expiry != ExpiryOption::kKeepTtl) {
     TRY_ASSIGN(parsed, parse_expiry(ctx, options.expiry, options.expiry_value));
@@ -147,9 +144,25 @@ Status set(Ctx& ctx) {
     return Status::ok();
   }
   if (options.expiry == ExpiryOption::kKeepTtl && old) expiry = static_cast<std::int64_t>(old->expiry);
-  TRY(write_value(ctx, strings, 2, expiry));
+  TRY(write_value(ctx, strings, value_arg, expiry, stamp));
   if (!options.get) ctx.reply.ok();
   return Status::ok();
+}
+
+Status set(Ctx& ctx) {
+  if (ctx.argc() > 3) return set_value(ctx, 2, kNoStamp);
+  ctx.strings().set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status stamp_set(Ctx& ctx) {
+  TRY_ASSIGN(stamp, stamp_argument(ctx.arg(2)));
+  if (const StampMode mode = ctx.strings().stamp_mode(); mode != StampMode::kExplicit) {
+    return reply_error("ERR stamps of this database are not chosen by clients: its stamp mode is " +
+                       std::string(mode == StampMode::kWriteTime ? "write_time" : "expire_time"));
+  }
+  return set_value(ctx, 3, stamp);
 }
 
 Status setnx(Ctx& ctx) {
@@ -322,7 +335,23 @@ constexpr auto kUpdate = kWrite | kDenyOom;
 constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
 constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
 
+// Without a condition, GET or KEEPTTL it is as blind as SET.
+constexpr KeySpec kStampSetKey = {
+    .first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate | KeySpec::kVariableFlags, .blind_argc = 4};
+
 constexpr CommandSpec kStrings[] = {
+    {.name = "stamp.set",
+     .arity = at_least(4),
+     .keys = kStampSetKey,
+     .flags = kWrite | kDenyOom,
+     .run = stamp_set,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Sets the string value of a key and its stamp, an integer from 0 to 2^63-1, where the database's stamp mode is "
+                "explicit. Options as of SET.",
+     .group = Group::kExtension,
+     .arguments = kStampSetArguments,
+     .extra_acl = "@string"},
     {.name = "get",
      .arity = exactly(2),
      .keys = kReadKey,

@@ -32,6 +32,14 @@ constexpr ArgDoc kSetArguments[] = {
     {.name = "get", .type = Type::kPureToken, .token = "GET", .flags = ArgDoc::kOptional, .since = "6.2.0"},
     {.name = "expiration", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .arguments = kSetArgumentsExpiration},
 };
+constexpr ArgDoc kStampSetArguments[] = {
+    {.name = "key", .type = Type::kKey},
+    {.name = "stamp", .type = Type::kInteger},
+    {.name = "value", .type = Type::kString},
+    {.name = "condition", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .arguments = kSetArgumentsCondition},
+    {.name = "get", .type = Type::kPureToken, .token = "GET", .flags = ArgDoc::kOptional},
+    {.name = "expiration", .type = Type::kOneOf, .flags = ArgDoc::kOptional, .arguments = kSetArgumentsExpiration},
+};
 constexpr ArgDoc kSetnxArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "value", .type = Type::kString},

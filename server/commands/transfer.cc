@@ -41,7 +41,7 @@ Status rename_generic(Ctx& ctx, bool only_if_absent) {
     return Status::ok();
   }
   if (ctx.key(0).key != ctx.key(1).key) {
-    strings.put_copy(ctx.key(1), *value);
+    strings.put_copy(ctx.key(1), *value, strings.stamp_mode());
     strings.remove(ctx.key(0));
   }
   only_if_absent ? ctx.reply.integer(1) : ctx.reply.ok();
@@ -68,7 +68,7 @@ Status move(Ctx& ctx) {
   TRY(read_both(strings, ctx.key(), &value, target, ctx.key(), &old));
   const bool moves = value && !old;
   if (moves) {
-    target.put_copy(ctx.key(), *value);
+    target.put_copy(ctx.key(), *value, strings.stamp_mode());
     strings.remove(ctx.key());
   }
   ctx.reply.integer(moves ? 1 : 0);
@@ -96,7 +96,7 @@ Status copy(Ctx& ctx) {
   std::optional<Found> value, old;
   TRY(read_both(strings, ctx.key(0), &value, target, ctx.key(1), &old));
   const bool copies = value && (!old || replace);
-  if (copies) target.put_copy(ctx.key(1), *value);
+  if (copies) target.put_copy(ctx.key(1), *value, strings.stamp_mode());
   ctx.reply.integer(copies ? 1 : 0);
   return Status::ok();
 }

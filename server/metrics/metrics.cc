@@ -182,7 +182,7 @@ class Collector final : public prometheus::Collectable {
 
   void deletes_and_shape() const {
     const std::size_t first = families_.size();
-    families_.reserve(first + 16);
+    families_.reserve(first + 17);
     auto& runs = family("level_runs", "Sorted runs.", kGauge);
     auto& files = family("level_files", "Table files.", kGauge);
     auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
@@ -190,6 +190,7 @@ class Collector final : public prometheus::Collectable {
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
     auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
     auto& oldest = family("oldest_tombstone_age_seconds", "Age of the oldest tombstone.", kGauge);
+    auto& records = family("stamp_deletes", "Deletes by stamp that may still cover something.", kGauge);
     auto& pending =
         family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
     auto& keys = family("estimated_keys", "Entries less tombstones.", kGauge);
@@ -229,6 +230,7 @@ class Collector final : public prometheus::Collectable {
         const double age = l.oldest_tombstone == 0 ? 0 : static_cast<double>(s_.now_ms) - static_cast<double>(l.oldest_tombstone);
         add(oldest, std::max(age, 0.0) / 1000, labels);
       }
+      add(records, static_cast<double>(tree.records), {{"db", db}});
       add(pending, static_cast<double>(tree.pending_compaction_bytes), {{"db", db}});
       std::uint64_t all = 0;
       for (const auto& [number, l] : levels) all += l.bytes;

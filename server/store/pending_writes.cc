@@ -14,9 +14,34 @@ bool PendingWrites::Database::hides(Bytes key) const {
   return std::any_of(deleted.begin(), deleted.end(), [key](const KeyRange& range) { return contains(range, key); });
 }
 
+bool PendingWrites::Database::hides_stamp(DeleteKey stamp) const {
+  return std::any_of(deleted_stamps.begin(), deleted_stamps.end(),
+                     [stamp](const auto& range) { return range.first <= stamp && stamp < range.second; });
+}
+
+StampMode PendingWrites::stamp_mode(const ReadView& view) const {
+  const Database* database = find(view.database());
+  return database == nullptr ? view.stamp_mode() : database->mode;
+}
+
+DeleteKey PendingWrites::stamp_of(const Database& database, const WriteBatch::Op& op) const {
+  switch (database.mode) {
+    case StampMode::kWriteTime:
+      return now_;  // the commit may give it a little more; see kSecondaryDelete below
+    case StampMode::kExpireTime:
+      return op.expiry == 0 ? kNoStamp : op.expiry;
+    case StampMode::kExplicit:
+      break;
+  }
+  return op.stamp;
+}
+
 PendingWrites::Database& PendingWrites::at(DatabaseId database) {
   const auto [it, is_new] = databases_.try_emplace(database);
-  if (is_new) it->second.base = database;
+  if (is_new) {
+    it->second.base = database;
+    it->second.mode = db_.stamp_mode(database);
+  }
   return it->second;
 }
 
@@ -29,11 +54,12 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
   switch (op.kind) {
     case OpKind::kPut:
     case OpKind::kHeader: {
-      Entry& entry = at(op.tree).entries[std::string(op.key)];
+      Database& database = at(op.tree);
+      Entry& entry = database.entries[std::string(op.key)];
       entry = Entry{};
       entry.kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
       entry.expiry = op.expiry;
-      entry.stamp = op.stamp;
+      entry.stamp = stamp_of(database, op);
       if (op.shared != nullptr) {
         entry.shared = *op.shared;
       } else {
@@ -56,15 +82,28 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       return;
     }
     case OpKind::kFlushDatabase: {
-      Database& database = at(static_cast<DatabaseId>(op.lo));
+      const auto number = static_cast<DatabaseId>(op.lo);
+      Database& database = at(number);
       database = Database{};
+      database.mode = db_.configured_stamp_mode(number);
       return;
     }
     case OpKind::kSwapDatabases:
       std::swap(at(static_cast<DatabaseId>(op.lo)), at(static_cast<DatabaseId>(op.hi)));
       return;
+    case OpKind::kSecondaryDelete: {
+      // By write time a pending entry has the time of the commit, which is not known yet: whoever writes the operation sees to it
+      // that the commit fails if by then it has passed a border of the range that it has not now.
+      Database& database = at(op.tree);
+      for (auto& [key, entry] : database.entries) {
+        if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;
+        entry = Entry{};
+        entry.deleted = true;
+      }
+      database.deleted_stamps.emplace_back(op.lo, op.hi);
+      return;
+    }
     case OpKind::kCreateTree:
-    case OpKind::kSecondaryDelete:
       return;  // no handler writes these
   }
 }
@@ -84,8 +123,12 @@ Status PendingWrites::get(const ReadView& view, const LookupKey& key, Found* fou
     return Status::ok();
   }
   if (!database->base || database->hides(key.key)) return Status::not_found();
-  if (*database->base == view.database()) return view.get(key, found);
-  return db_.view(*database->base, now_, mode_, misses_).get(key, found);
+  if (*database->base == view.database()) {
+    TRY(view.get(key, found));
+  } else {
+    TRY(db_.view(*database->base, now_, mode_, misses_).get(key, found));
+  }
+  return database->hides_stamp(found->stamp) ? Status::not_found() : Status::ok();
 }
 
 bool PendingWrites::has_tree(const ReadView& view) const {
@@ -152,7 +195,9 @@ class OverlayIterator final : public Iterator {
   [[nodiscard]] bool gone(const PendingWrites::Entry& entry) const {
     return entry.deleted || (entry.expiry != 0 && entry.expiry <= now_);
   }
-  [[nodiscard]] bool base_hidden() const { return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()); }
+  [[nodiscard]] bool base_hidden() const {
+    return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
+  }
 
   void start_backward() {
     forward_ = false;

@@ -1,9 +1,9 @@
 // What a transaction has written so far, as its later commands read it.
 //
 // EXEC is one WriteBatch, and nothing of a batch is visible before all of it is. Its commands read through this overlay instead:
-// for each database that the batch has touched, the entries it put or deleted, the ranges it deleted since, and which committed
-// database lies underneath (another one after SWAPDB, none after FLUSHDB). What the overlay does not know is read from there.
-// Ordered, so that SCAN, KEYS and COUNTRANGE can walk over both at once.
+// for each database that the batch has touched, the entries it put or deleted, the ranges and stamps it deleted since, and which
+// committed database lies underneath (another one after SWAPDB, none after FLUSHDB). What the overlay does not know is read from
+// there. Ordered, so that SCAN, KEYS and COUNTRANGE can walk over both at once.
 #pragma once
 
 #include <functional>
@@ -31,6 +31,8 @@ class PendingWrites {
 
   /// As ReadView::get, with the pending operations applied. `found` is valid until the next apply, and as long as `view`.
   [[nodiscard]] Status get(const ReadView& view, const LookupKey& key, Found* found) const;
+  /// Where the stamps of the view's database come from, once the pending operations are there.
+  [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
   /// Whether anything was ever written to the database, pending operations included.
   [[nodiscard]] bool has_tree(const ReadView& view) const;
   /// As Db::iterate, with the pending operations applied. Reads blocking; must not outlive this object, nor the next apply.
@@ -49,9 +51,13 @@ class PendingWrites {
   struct Database {
     std::optional<DatabaseId> base;  ///< what is committed there; nullopt: nothing, it was emptied
     std::map<std::string, Entry, std::less<>> entries;
-    std::vector<KeyRange> deleted;              ///< of the base
-    [[nodiscard]] bool hides(Bytes key) const;  ///< whether the base's entry of `key` is not to be seen
+    std::vector<KeyRange> deleted;                                ///< of the base
+    std::vector<std::pair<DeleteKey, DeleteKey>> deleted_stamps;  ///< of the base: [lo, hi)
+    StampMode mode{};                                             ///< where its stamps come from
+    [[nodiscard]] bool hides(Bytes key) const;                    ///< whether the base's entry of `key` is not to be seen
+    [[nodiscard]] bool hides_stamp(DeleteKey stamp) const;        ///< the same of an entry with that stamp
   };
+  [[nodiscard]] DeleteKey stamp_of(const Database& database, const WriteBatch::Op& op) const;
   Database& at(DatabaseId database);
   [[nodiscard]] const Database* find(DatabaseId database) const;
 

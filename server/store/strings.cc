@@ -12,6 +12,8 @@ Status wrong_type() { return Status::invalid_argument("WRONGTYPE Operation again
 
 Status string_too_long() { return Status::invalid_argument("ERR string exceeds maximum allowed size (proto-max-bulk-len)"); }
 
+Bytes type_name(EntryKind kind) { return kind == EntryKind::kValue ? "string" : "none"; }
+
 Bytes string_encoding(Bytes value) {
   constexpr std::size_t kMaxIntegerBytes = 20, kMaxEmbeddedBytes = 44;
   if (value.size() <= kMaxIntegerBytes && parse_integer(value)) return "int";
@@ -53,8 +55,11 @@ Status Strings::get_for_update(const LookupKey& key, std::optional<Found>* found
   return Status::ok();
 }
 
-void Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue shared) {
+StampMode Strings::stamp_mode() const { return pending_ == nullptr ? view_.stamp_mode() : pending_->stamp_mode(view_); }
+
+void Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue shared, DeleteKey stamp) {
   WriteBatch::PutOptions options;
+  options.stamp = stamp;
   options.expiry = expiry;
   if (shared != nullptr) {
     batch_.put_shared(view_.database(), key.key, std::move(shared), options);
@@ -66,22 +71,22 @@ void Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue 
 void Strings::modify(const LookupKey& key, const std::optional<Found>& old, Bytes value) {
   WriteBatch::PutOptions options;
   if (old) {
-    options.stamp = old->stamp;
+    options.stamp = kept_stamp(*old);
     options.expiry = old->expiry;
   }
   batch_.put(view_.database(), key.key, value, options);
 }
 
-void Strings::put_copy(const LookupKey& key, const Found& source) {
+void Strings::put_copy(const LookupKey& key, const Found& source, StampMode source_mode) {
   WriteBatch::PutOptions options;
-  options.stamp = source.stamp;
+  if (source_mode == StampMode::kExplicit) options.stamp = kept_stamp(source);
   options.expiry = source.expiry;
   batch_.put(view_.database(), key.key, source.value, options);
 }
 
 void Strings::set_expiry(const LookupKey& key, const Found& old, Millis expiry) {
   WriteBatch::PutOptions options;
-  options.stamp = old.stamp;
+  options.stamp = kept_stamp(old);
   options.expiry = expiry;
   batch_.put(view_.database(), key.key, old.value, options);
 }

@@ -21,6 +21,9 @@ Status wrong_type();
 inline constexpr std::size_t kMaxStringBytes = kMaxValueBytes;
 Status string_too_long();
 
+/// The type's name as TYPE gives it.
+Bytes type_name(EntryKind kind);
+
 /// How Redis would keep a value that was just set: "int", "embstr" or "raw".
 Bytes string_encoding(Bytes value);
 
@@ -45,12 +48,17 @@ class Strings {
   Status get_for_update(const LookupKey& key, std::optional<Found>* found);
   Status get_any_for_update(const LookupKey& key, std::optional<Found>* found);
 
-  /// Replaces whatever is there. `expiry` is absolute, 0 = never. `shared`, if set, holds the value already.
-  void set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr);
+  /// Where the stamps of this database come from.
+  [[nodiscard]] StampMode stamp_mode() const;
+
+  /// Replaces whatever is there. `expiry` is absolute, 0 = never. `shared`, if set, holds the value already. `stamp` counts where
+  /// the mode is explicit: what replaces a value clears its stamp.
+  void set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr, DeleteKey stamp = kNoStamp);
   /// A new value for an entry that was read, or for none; keeps expiry and stamp of the old one.
   void modify(const LookupKey& key, const std::optional<Found>& old, Bytes value);
-  /// What was read at another key, or in another database, with its expiry and stamp, in place of whatever is there.
-  void put_copy(const LookupKey& key, const Found& source);
+  /// What was read at another key, or in another database, with its expiry, in place of whatever is there. It keeps its stamp
+  /// where both databases, that of the source in `source_mode`, let clients say it; else the mode of this one gives it another.
+  void put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
   /// A new expiry (0 = never) for an entry that was read; value and stamp stay.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
   /// Deletes an entry that was read.
@@ -58,6 +66,9 @@ class Strings {
 
  private:
   Status find(const LookupKey& key, std::optional<Found>* found) const;
+  [[nodiscard]] DeleteKey kept_stamp(const Found& old) const {
+    return stamp_mode() == StampMode::kExplicit ? old.stamp : kNoStamp;
+  }
 
   const ReadView& view_;
   WriteBatch& batch_;

@@ -1,6 +1,6 @@
 """kill -9 under load: what was acknowledged is there, and the state is a prefix of the history.
 
-One connection sends a known list of writes (SET, DEL, INCR, DELRANGE, DELPREFIX, FLUSHDB, a big value now and then) as fast as
+One connection sends a known list of writes (SET, STAMP.SET, DEL, INCR, DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, a big value now and then) as fast as
 the socket takes them, and counts the replies. After the kill the recovered database must equal the model after n operations for
 some n between the replies that had arrived and the commands that had been sent: nothing acknowledged lost, nothing wrong, nothing
 out of order. Each round goes on from the state that the last one left, through the same files.
@@ -32,6 +32,9 @@ class Workload:
     def command(choose, number):
         dice = choose.random()
         key = choose.choice(KEYS)
+        if dice < 0.35:
+            stamp = choose.randrange(1000)  # what starts like that has it
+            return ("STAMP.SET", key, str(stamp), f"stamp{stamp}:{number}-{choose.getrandbits(64):x}")
         if dice < 0.70:
             return ("SET", key, f"{number}-{choose.getrandbits(64):x}" * choose.choice((1, 1, 10, 100)))
         if dice < 0.71:
@@ -40,6 +43,9 @@ class Workload:
             return ("DEL", key)
         if dice < 0.97:
             return ("INCR", f"counter:{choose.randrange(5)}")
+        if dice < 0.98:
+            low = choose.randrange(1000)
+            return ("STAMP.DELRANGE", str(low), str(low + choose.choice((1, 10, 200))))
         if dice < 0.985:
             first, second = sorted(choose.sample(KEYS, 2))
             return ("DELRANGE", first, second)
@@ -52,6 +58,13 @@ class Workload:
         name, *arguments = command
         if name == "SET":
             state[arguments[0].encode()] = arguments[1].encode()
+        elif name == "STAMP.SET":
+            state[arguments[0].encode()] = arguments[2].encode()
+        elif name == "STAMP.DELRANGE":
+            low, high = (int(argument) for argument in arguments)
+            for key in [key for key, value in state.items() if value.startswith(b"stamp")]:
+                if low <= int(state[key][len("stamp") : state[key].index(b":")]) < high:
+                    del state[key]
         elif name == "DEL":
             state.pop(arguments[0].encode(), None)
         elif name == "INCR":
@@ -133,7 +146,7 @@ def test_acknowledged_writes_survive_kill_9(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     choose = random.Random(f"{SEED}-{fsync}")
     # Small everything: flushes, log switches and merges are under way at most kills.
-    settings = {"storage.fsync": fsync, "storage.memtable_size": "1MiB", "tree.file_size": "1MiB"}
+    settings = {"storage.fsync": fsync, "storage.memtable_size": "1MiB", "tree.file_size": "1MiB", "tree.deletes.stamp": "explicit"}
     state = {}
     with Server(settings=settings) as server:
         for number in range(kills):

@@ -30,6 +30,19 @@ namespace ebbtide {
 
 struct DbImpl;
 
+/// What Db::scan_stamps found.
+struct StampedKeys {
+  struct Key {
+    std::string key;
+    EntryKind kind;
+    DeleteKey stamp;
+  };
+  std::vector<Key> keys;
+  bool more = false;   ///< there may be others from `resume` on
+  std::string resume;  ///< greater than where it began
+  std::uint64_t pages_read = 0;
+};
+
 /// While one is alive on a thread, nothing that a pass view of that thread can reach is freed. Cheap (two stores); may nest.
 /// Not for use across I/O that may last, nor to be moved to another thread.
 class PassGuard {
@@ -94,6 +107,20 @@ class Db {
   [[nodiscard]] ReadView view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const;
   /// A leased view: consistent, owned, revocable. Always ReadMode::kBlocking.
   [[nodiscard]] ReadView lease(DatabaseId database) const;
+  /// Where the stamps of a database's keys come from: the mode of its tree, or, if it has none, of the tree that its first write
+  /// makes. Takes a short lock.
+  [[nodiscard]] StampMode stamp_mode(DatabaseId database) const;
+  /// The mode that the settings ask for: that of the next tree, which FLUSHDB makes.
+  [[nodiscard]] StampMode configured_stamp_mode(DatabaseId database) const;
+  /// A secondary range lookup: keys of a leased view with lo <= stamp < hi, in key order from `from` on, about `max_keys` of them
+  /// at most. Of tables only those pages are read whose delete fences meet the range; a key counts if its current entry does.
+  /// Work is bounded by `max_pages` read and about a hundred times as many entries looked at; at least one key is passed.
+  /// kRevoked.
+  [[nodiscard]] Result<StampedKeys> scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from,
+                                                std::size_t max_keys, std::uint64_t max_pages) const;
+  /// How many keys that would be in all, estimated from the delete fences alone: no I/O. Versions that are shadowed count until a
+  /// merge drops them; what records cover whole pages of does not.
+  [[nodiscard]] std::uint64_t estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const;
   /// An iterator over a leased view (a new one if `view` is a pass view: its seq may then be later).
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the

@@ -116,6 +116,8 @@ class ReadView {
   [[nodiscard]] SeqNum seq() const { return seq_; }
   [[nodiscard]] Millis now() const { return now_; }
   [[nodiscard]] DatabaseId database() const { return database_; }
+  /// Where stamps come from: the mode of the tree, or, if there is none, of the tree that the first write makes.
+  [[nodiscard]] StampMode stamp_mode() const;
   /// False when the database never had a write: everything is absent.
   [[nodiscard]] bool has_tree() const { return tree_ != nullptr; }
   [[nodiscard]] MissSet* misses() const { return misses_; }
@@ -131,6 +133,7 @@ class ReadView {
   MissSet* misses_ = nullptr;
   ReadMode mode_ = ReadMode::kBlocking;
   DatabaseId database_ = 0;
+  bool without_large_ = false;    ///< large values are left where they are
   std::shared_ptr<Lease> lease_;  ///< null for a pass view
 };
 

@@ -24,6 +24,8 @@ struct TreeInfo {
   std::vector<RunInfo> runs;  ///< newest first
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
+  std::uint64_t records = 0;       ///< secondary range deletes that may still cover something, those in memtables included
+  Millis oldest_record_birth = 0;  ///< 0 = there are none
   /// An estimate of the keys that exist: entries less tombstones. Exact only when nothing was overwritten.
   std::uint64_t estimated_keys = 0;
 };

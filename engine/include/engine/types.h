@@ -35,6 +35,8 @@ using Millis = std::uint64_t;
 /// The delete key D: a 63-bit unsigned number that an entry may carry beside its sort key. Users see it as the stamp.
 using DeleteKey = std::uint64_t;
 inline constexpr DeleteKey kMaxDeleteKey = (DeleteKey{1} << 63) - 1;
+/// The end of all delete keys, as an exclusive upper bound.
+inline constexpr DeleteKey kDeleteKeyEnd = kMaxDeleteKey + 1;
 /// In memory only: "no stamp". Matches no range of delete keys, open-ended ones included.
 inline constexpr DeleteKey kNoStamp = std::numeric_limits<DeleteKey>::max();
 

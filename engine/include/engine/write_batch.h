@@ -11,7 +11,7 @@
 //            put/header : key (varint length, bytes), [stamp u64], [expiry u64], value (varint length, bytes)
 //            tombstone  : key
 //            range      : start, end ("" = no upper bound)
-//            secondary  : lo u64, hi u64
+//            secondary  : lo u64, hi u64 (of delete keys; lo < hi <= 2^63)
 //            flush      : database u32, old tree u32      (tree = the new, empty tree)
 //            create     : database u32                    (tree = the new tree)
 //            swap       : database a u32, database b u32  (tree = 0)
@@ -82,6 +82,9 @@ class WriteBatch {
   void del(DatabaseId database, Bytes key);
   /// Deletes every key in [start, end); an empty end has no upper bound. An empty range adds nothing.
   void delete_range(DatabaseId database, Bytes start, Bytes end);
+  /// A secondary range delete: of every key whose current entry has lo <= stamp < hi; hi = kDeleteKeyEnd has no upper end.
+  /// Entries without a stamp stay. An empty range adds nothing.
+  void delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi);
   /// Empties a database: it maps to a new tree from this operation's seq on.
   void flush_database(DatabaseId database);
   void swap_databases(DatabaseId a, DatabaseId b);

@@ -26,6 +26,7 @@ WriteBatch sample() {
   batch.flush_database(4);
   batch.swap_databases(5, 6);
   batch.create_tree(7, 70, StampMode::kExpireTime);
+  batch.delete_stamps(3, 5, kDeleteKeyEnd);
   batch.set_header(100, 5000, 42);
   return batch;
 }
@@ -39,7 +40,7 @@ TEST_CASE("a batch is read back as it was written, values that it only refers to
   auto parsed = WriteBatch::parse(bytes);
   REQUIRE(parsed.is_ok());
   CHECK(parsed->first_seq() == 100);
-  CHECK(parsed->last_seq() == 108);
+  CHECK(parsed->last_seq() == 109);
   CHECK(parsed->time() == 5000);
   CHECK(parsed->replication_id() == 42);
   std::size_t a = 0, b = 0;
@@ -62,13 +63,15 @@ TEST_CASE("a batch is read back as it was written, values that it only refers to
     ++count;
   }
   CHECK_FALSE(parsed->next_op(&b, &right));
-  CHECK(count == 9);
+  CHECK(count == 10);
 }
 
 TEST_CASE("an empty range adds nothing, and only what reads as nothing is empty") {
   WriteBatch batch;
   batch.delete_range(0, "b", "b");
   batch.delete_range(0, "c", "b");
+  batch.delete_stamps(0, 5, 5);
+  batch.delete_stamps(0, 6, 5);
   CHECK(batch.empty());
   batch.delete_range(0, "b", "");
   CHECK(batch.count() == 1);
@@ -107,6 +110,22 @@ TEST_CASE("the earliest expiry that was relied on counts") {
   batch.rely_on_expiry(70);
   batch.rely_on_expiry(30);
   CHECK(batch.relied_expiry() == 30);
+}
+
+TEST_CASE("a range of stamps that is none, or reaches past the last stamp, is not read back") {
+  WriteBatch batch;
+  batch.delete_stamps(0, 5, kDeleteKeyEnd);
+  const std::string good = payload(batch);
+  REQUIRE(WriteBatch::parse(good).is_ok());
+  const auto with_end = [&](std::uint64_t hi) {
+    std::string bytes = good;
+    for (std::size_t i = 0; i < 8; ++i) bytes[bytes.size() - 8 + i] = static_cast<char>(hi >> (8 * i));
+    return WriteBatch::parse(bytes).is_ok();
+  };
+  CHECK(with_end(6));
+  CHECK_FALSE(with_end(5));
+  CHECK_FALSE(with_end(kDeleteKeyEnd + 1));
+  CHECK_FALSE(with_end(kNoStamp));
 }
 
 TEST_CASE("bytes that are no batch are refused, whatever they are") {

@@ -89,7 +89,7 @@ void random_views(TreeFixture& tree) {
 }
 
 TEST_CASE("no plan changes what any reader sees, and every delete stays owed until it is done") {
-  std::uint64_t plans = 0, drops = 0, moves = 0, parts = 0;
+  std::uint64_t plans = 0, drops = 0, moves = 0, parts = 0, retired = 0;
   ThreadPool pool(2, "test", 0);
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
@@ -132,6 +132,8 @@ TEST_CASE("no plan changes what any reader sees, and every delete stays owed unt
       }
     }
     REQUIRE(range_tombstones == 0);
+    REQUIRE(tree.version->records->empty());
+    retired += tree.retired;
     REQUIRE(entries == testing::visible({tree.history}, tree.context.visible_seq, tree.context.now).size());
   }
   CAPTURE(plans, drops, moves, parts);
@@ -139,6 +141,7 @@ TEST_CASE("no plan changes what any reader sees, and every delete stays owed unt
   REQUIRE(drops > 5);
   REQUIRE(moves > 20);
   REQUIRE(parts > 500);
+  REQUIRE(retired > 500);
 }
 
 TEST_CASE("sub-merges give the same content as one merge") {

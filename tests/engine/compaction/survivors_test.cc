@@ -19,12 +19,14 @@ constexpr SeqNum kBelowSeq = 1;  // the version in an older run
 constexpr SeqNum kFirstSeq = 2;  // the input has seqs from here on
 constexpr int kSlots = 5;
 
-enum Slot { kNone, kValue, kExpired, kPoint, kRange, kSlotKinds };
+enum Slot { kNone, kValue, kExpired, kPoint, kRange, kSlotKinds, kStamped = kSlotKinds, kRecord, kAllSlotKinds };
+constexpr DeleteKey kStamp = 7;  // of kStamped: the records cover it, and no other version
 enum class Below { kFinal, kOldValue, kNothingButUnknown, kFirstFlag };
 
 struct History {
   std::vector<Owned> versions;  // newest first
   std::vector<Cover> covers;    // newest first
+  std::vector<Record> records;
 };
 
 Millis birth_of(SeqNum seq) { return 100 + seq; }
@@ -38,7 +40,12 @@ History make_history(const int (&slots)[kSlots], Below below) {
       h.covers.push_back({seq, birth_of(seq)});
       continue;
     }
+    if (slots[i] == kRecord) {
+      h.records.push_back({kStamp - 2, kStamp + 3, seq, birth_of(seq)});
+      continue;
+    }
     Owned e{.key = "key", .seq = seq, .value = "v" + std::to_string(seq)};
+    if (slots[i] == kStamped) e.delete_key = kStamp;
     if (slots[i] == kPoint) {
       e.kind = EntryKind::kTombstone;
       e.value.clear();
@@ -53,7 +60,8 @@ History make_history(const int (&slots)[kSlots], Below below) {
 }
 
 /// Seq of the version that a reader at `view` finds, or nothing.
-std::optional<SeqNum> read(const std::vector<Owned>& versions, const std::vector<Cover>& covers, bool old_value, SeqNum view) {
+std::optional<SeqNum> read(const std::vector<Owned>& versions, const std::vector<Cover>& covers,
+                           const std::vector<Record>& records, bool old_value, SeqNum view) {
   Owned found;
   for (const Owned& e : versions) {
     if (e.seq <= view && e.seq > found.seq) found = e;
@@ -63,16 +71,21 @@ std::optional<SeqNum> read(const std::vector<Owned>& versions, const std::vector
   for (const Cover& cover : covers) {
     if (cover.seq <= view && cover.seq > found.seq) return std::nullopt;
   }
+  for (const Record& record : records) {
+    if (record.covers(found.delete_key, found.seq, view)) return std::nullopt;
+  }
   return found.seq;
 }
 
 struct Outcome {
   std::vector<Owned> versions;
   std::vector<Cover> covers;
+  SeqNum applied_seq = 0;
 };
 
 Outcome survive(const History& before, const Judgement& judgement, Below below) {
-  Survivors survivors(judgement);
+  const RecordSet records(before.records);
+  Survivors survivors(judgement, &records);
   survivors.begin("key", before.covers);
   for (const Owned& e : before.versions) {
     Owned scratch = e;  // its views must not be needed afterwards
@@ -81,18 +94,23 @@ Outcome survive(const History& before, const Judgement& judgement, Below below) 
   }
   Outcome out;
   for (const Entry& e : survivors.finish({.nothing_below = below == Below::kFinal})) out.versions.push_back(Owned::of(e));
+  out.applied_seq = survivors.applied_seq();
   out.covers = surviving_covers(before.covers, judgement, below == Below::kFinal);
   return out;
 }
 
 /// Oldest birth that the outcome owes something to.
-Millis owed(const Outcome& out) {
+Millis owed(const Outcome& out, const std::vector<Record>& records) {
   Millis oldest = 0;
   const auto take = [&](Millis birth) { oldest = birth != 0 && (oldest == 0 || birth < oldest) ? birth : oldest; };
   for (const Owned& e : out.versions) {
     take(e.debt);
     if (e.kind == EntryKind::kTombstone) take(e.delete_key);
     if (e.expiry != 0) take(e.expiry);
+    // The file shows what a record may cover in it.
+    for (const Record& record : records) {
+      if (e.kind == EntryKind::kValue && record.covers(e.delete_key, e.seq, kMaxSeqNum)) take(record.birth);
+    }
   }
   for (const Cover& c : out.covers) take(c.birth);
   return oldest;
@@ -104,7 +122,8 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   std::vector<SeqNum> readers = judgement.view_seqs;
   for (SeqNum seq = judgement.visible_seq; seq <= kFirstSeq + kSlots; ++seq) readers.push_back(seq);
   for (const SeqNum view : readers) {
-    if (read(before.versions, before.covers, old_value, view) != read(after.versions, after.covers, old_value, view)) {
+    if (read(before.versions, before.covers, before.records, old_value, view) !=
+        read(after.versions, after.covers, before.records, old_value, view)) {
       return "a reader at " + std::to_string(view) + " sees something else";
     }
   }
@@ -125,11 +144,26 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   }
   // Every delete with something left below it is still owed.
   const SeqNum lowest = nothing_older ? (after.versions.empty() ? kMaxSeqNum : after.versions.back().seq) : kBelowSeq;
-  const Millis still = owed(after);
+  const Millis still = owed(after, before.records);
   const auto is_owed = [&](SeqNum seq, Millis birth) { return lowest >= seq || (still != 0 && still <= birth); };
   for (const Cover& c : before.covers) {
     if (!is_owed(c.seq, c.birth)) return "a range delete is forgotten";
   }
+  SeqNum applied = kMaxSeqNum;
+  for (const Record& r : before.records) {
+    // A record deletes the version that was current, unless a range delete or an older record had been there before.
+    for (std::size_t i = 0; i < before.versions.size(); ++i) {
+      const bool current = i == 0 || before.versions[i - 1].seq > r.seq;
+      if (current && r.covers(before.versions[i].delete_key, before.versions[i].seq, kMaxSeqNum) &&
+          before.versions[i].kind == EntryKind::kValue && !is_owed(r.seq, r.birth)) {
+        return "a delete by stamp is forgotten";
+      }
+    }
+    for (const Owned& e : after.versions) {
+      if (e.kind == EntryKind::kValue && r.covers(e.delete_key, e.seq, kMaxSeqNum)) applied = std::min(applied, r.seq - 1);
+    }
+  }
+  if (after.applied_seq != applied) return "what was applied";
   for (const Owned& e : before.versions) {
     if (e.kind == EntryKind::kTombstone && !is_owed(e.seq, e.delete_key)) return "a delete is forgotten";
     if (e.expiry != 0 && !is_owed(e.seq, e.expiry)) return "an expiry is forgotten";
@@ -139,6 +173,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   if (judgement.view_seqs.empty() && judgement.visible_seq >= kFirstSeq + kSlots) {
     if (after.versions.size() > 1) return "more than one version without views";
     if (below == Below::kFinal && !after.covers.empty()) return "a range tombstone at the end";
+    if (applied != kMaxSeqNum) return "covered by a record, and stays without views";
   }
   return "";
 }
@@ -168,6 +203,46 @@ TEST_CASE("survivors keep what every reader sees, and every delete that is still
     }
   }
   REQUIRE(cases == 3125u * 4 * 64 * 2);
+}
+
+TEST_CASE("the same with stamps and records: the newest version is chosen first, then judged") {
+  constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
+  for (int history = 0; history < kHistories; ++history) {
+    int slots[kSlots] = {};
+    for (int i = 0, rest = history; i < kUsed; ++i, rest /= kAllSlotKinds) slots[i] = rest % kAllSlotKinds;
+    for (const Below below : {Below::kFinal, Below::kOldValue, Below::kNothingButUnknown, Below::kFirstFlag}) {
+      const History before = make_history(slots, below);
+      if (before.records.empty()) continue;
+      for (unsigned views = 0; views < (1u << (kUsed + 1)); ++views) {
+        for (const SeqNum visible : {kFirstSeq + kSlots, kFirstSeq + 2}) {
+          Judgement judgement{.visible_seq = visible, .now = kNow};
+          for (SeqNum seq = 0; seq <= kUsed; ++seq) {
+            if ((views >> seq & 1u) != 0 && kBelowSeq + seq <= visible) judgement.view_seqs.push_back(kBelowSeq + seq);
+          }
+          const std::string wrong = check(before, survive(before, judgement, below), judgement, below);
+          if (!wrong.empty()) {
+            CAPTURE(slots[0], slots[1], slots[2], slots[3], static_cast<int>(below), judgement.view_seqs, visible);
+            FAIL(wrong);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a covered header stays for its elements' sake, and says so") {
+  const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
+  const Judgement judgement{.now = kNow};
+  Survivors survivors(judgement, &records);
+  survivors.begin("key", {});
+  Owned header{.key = "key", .seq = 7, .value = "h"};
+  header.kind = EntryKind::kHeader;
+  header.delete_key = kStamp;
+  survivors.add(header.view());
+  const auto kept = survivors.finish({.nothing_below = true});
+  REQUIRE(kept.size() == 1);
+  CHECK(kept[0].kind == EntryKind::kHeader);
+  CHECK(survivors.applied_seq() == 19);
 }
 
 TEST_CASE("debts pass through merge after merge until nothing is left below") {

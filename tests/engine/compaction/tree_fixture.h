@@ -45,6 +45,11 @@ class TreeFixture {
     for (std::uint64_t i = 0; i < operations; ++i) {
       const SeqNum seq = ++context.visible_seq;
       context.now += random.uniform(3);
+      if (random.one_in(30)) {
+        const DeleteKey lo = random.uniform(100);
+        table.records.push_back({lo, random.one_in(8) ? kDeleteKeyEnd : lo + 1 + random.uniform(20), seq, context.now});
+        continue;
+      }
       if (random.one_in(25)) {
         std::string a = random_key(random, keys), b = random_key(random, keys);
         if (b < a) std::swap(a, b);
@@ -71,9 +76,11 @@ class TreeFixture {
   void flush(const Source& table) {
     history.entries.insert(history.entries.end(), table.entries.begin(), table.entries.end());
     history.tombstones.insert(history.tombstones.end(), table.tombstones.begin(), table.tombstones.end());
+    history.records.insert(history.records.end(), table.records.begin(), table.records.end());
+    context.last_seq = context.visible_seq;
     VectorIterator it(&table.entries);
     auto tombstones = std::make_shared<FragmentedRangeTombstones>(std::span(table.tombstones));
-    auto result = flush_to_run({{&it, tombstones}}, *version, context, env);
+    auto result = flush_to_run({{&it, tombstones, std::make_shared<const RecordSet>(table.records)}}, *version, context, env);
     INFO(result.status().to_string());
     REQUIRE(result.is_ok());
     install(result->edit);
@@ -82,6 +89,19 @@ class TreeFixture {
   void install(const TreeEdit& edit) {
     auto next = apply(*version, edit);
     INFO(next.status().to_string());
+    REQUIRE(next.is_ok());
+    // Records that nothing needs go. Here views outlive their files, so none may be merged into another.
+    TreeEdit tidy;
+    for (const Record& record : next.value()->records->records()) {
+      const RecordSet alone(std::span(&record, 1));
+      bool needed = false;
+      for (const Run& run : next.value()->runs) {
+        for (const FileMetaPtr& file : run.files) needed = needed || records_birth(file->stats, alone) != 0;
+      }
+      if (!needed) tidy.removed_records.push_back(record.seq);
+    }
+    retired += tidy.removed_records.size();
+    next = apply(*next.value(), tidy);
     REQUIRE(next.is_ok());
     for (const auto& [run, file] : edit.removed_files) {
       const bool moved = std::any_of(edit.added_files.begin(), edit.added_files.end(),
@@ -108,7 +128,7 @@ class TreeFixture {
       children.push_back(run_iterator(run));
     }
     VisibleIterator it(std::make_unique<MergingIterator>(std::move(children)), std::move(tombstones),
-                       {.view_seq = view, .now = context.now});
+                       {.view_seq = view, .now = context.now, .records = {version->records}});
     std::vector<Owned> out;
     for (it.seek_to_first(); it.valid(); it.next()) {
       Owned e = Owned::of(it.entry());
@@ -162,11 +182,16 @@ class TreeFixture {
         for (const RangeTombstone& t : history.tombstones) {
           if (t.covers(e.key)) take(t.seq, t.birth);
         }
+        for (const Record& r : history.records) {
+          if (deletes(r, e.key)) take(r.seq, r.birth);
+        }
         if (birth == 0) continue;
         bool owed = false;
         for (std::size_t newer = 0; newer <= r; ++newer) {
           for (const FileMetaPtr& file : version->runs[newer].files) {
-            const Millis oldest = file->stats.oldest_obligation();
+            Millis oldest = file->stats.oldest_obligation();
+            const Millis covered = records_birth(file->stats, *version->records);
+            if (oldest == 0 || (covered != 0 && covered < oldest)) oldest = covered;
             owed = owed || (range_of(file->stats).contains(e.key) && oldest != 0 && oldest <= birth);
           }
         }
@@ -175,6 +200,17 @@ class TreeFixture {
       }
       REQUIRE(it->status().is_ok());
     }
+  }
+
+  /// Whether the record deleted the key: what was current at its seq has the stamp.
+  [[nodiscard]] bool deletes(const Record& record, Bytes key) const {
+    const Owned* current = nullptr;
+    for (const Owned& o : history.entries) {
+      if (o.key == key && o.seq < record.seq && (current == nullptr || o.seq > current->seq)) current = &o;
+    }
+    if (current == nullptr || current->kind == EntryKind::kTombstone || !record.has(current->delete_key)) return false;
+    return std::none_of(history.tombstones.begin(), history.tombstones.end(),
+                        [&](const RangeTombstone& t) { return t.covers(key) && t.seq > current->seq && t.seq < record.seq; });
   }
 
   /// Files on disk that no version names.
@@ -215,6 +251,7 @@ class TreeFixture {
   CompactionContext context;
   CompactionEnv env;
   Source history;
+  std::uint64_t retired = 0;  ///< records
 
  private:
   void remove_file(FileNum data_file) {

@@ -24,6 +24,7 @@ Settings crash_settings(FsyncMode fsync) {
   s.memtable_size = 16 << 10;
   s.wal_segment_size = 64 << 10;
   s.fsync = fsync;
+  s.tree.stamp = StampMode::kExplicit;  // deletes by stamp reach old versions
   return s;
 }
 
@@ -61,6 +62,7 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
                                        {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
     Settings settings = crash_settings(fsync);
     settings.tree.policy = policies[s / 3 % 6];
+    settings.tree.stamp = static_cast<StampMode>(s / 18 % 3);
     Harness h(settings);
     h.open();
     ModelDriver driver(h, seed, 150);

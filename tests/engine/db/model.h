@@ -16,13 +16,15 @@ class Model {
   struct Value {
     std::string bytes;
     Millis expiry = 0;
+    DeleteKey stamp = kNoStamp;
   };
   using Map = std::map<std::string, Value>;
   struct Op {
-    enum Kind { kPut, kDel, kRange, kFlush, kSwap } kind;
+    enum Kind { kPut, kDel, kRange, kStamps, kFlush, kSwap } kind;
     DatabaseId database, other;
     std::string key, end;
     Value value;
+    DeleteKey lo, hi;  ///< kStamps
   };
   struct Batch {
     SeqNum first = 0, last = 0;
@@ -71,6 +73,9 @@ class Model {
       case Op::kRange:
         map.erase(map.lower_bound(op.key), op.end.empty() ? map.end() : map.lower_bound(op.end));
         break;
+      case Op::kStamps:
+        std::erase_if(map, [&](const auto& item) { return op.lo <= item.second.stamp && item.second.stamp < op.hi; });
+        break;
       case Op::kFlush:
         map.clear();
         break;
@@ -86,7 +91,8 @@ class Model {
 /// Drives harness and model side by side with random operations. Every check names the seed through INFO of the caller.
 class ModelDriver {
  public:
-  ModelDriver(Harness& harness, std::uint64_t seed, int keys) : h_(harness), random_(seed), keys_(keys), model_(kDatabases) {}
+  ModelDriver(Harness& harness, std::uint64_t seed, int keys)
+      : h_(harness), random_(seed), keys_(keys), stamp_(harness.settings.tree.stamp), model_(kDatabases) {}
   static constexpr DatabaseId kDatabases = 2;
 
   /// One random write batch.
@@ -98,6 +104,9 @@ class ModelDriver {
     if (batch.empty()) return;
     const Status status = h_.db->commit(batch);
     REQUIRE(status.is_ok());
+    for (Model::Op& op : mirror.ops) {
+      if (op.kind == Model::Op::kPut) op.value.stamp = stamp_of(op.value, batch.time());
+    }
     mirror.first = batch.first_seq();
     mirror.last = batch.last_seq();
     model_.apply(std::move(mirror));
@@ -123,6 +132,11 @@ class ModelDriver {
     for (const auto& [key, value] : model_.map(d)) {
       if (range.contains(key) && !Model::dead(value, view.now())) expected.emplace_back(key, value.bytes);
     }
+    const auto check_entry = [&] {
+      const auto in_model = model_.map(d).find(std::string(it->key()));
+      if (in_model != model_.map(d).end()) CHECK(it->stamp() == in_model->second.stamp);
+      seen.emplace_back(it->key(), it->value());
+    };
     const bool backward = random_.one_in(2);
     if (backward) {
       std::reverse(expected.begin(), expected.end());
@@ -131,7 +145,7 @@ class ModelDriver {
           it->seek_before(std::string(it->resume_key()));
           continue;
         }
-        seen.emplace_back(it->key(), it->value());
+        check_entry();
         it->prev();
       }
     } else {
@@ -140,12 +154,37 @@ class ModelDriver {
           it->seek(std::string(it->resume_key()));
           continue;
         }
-        seen.emplace_back(it->key(), it->value());
+        check_entry();
         it->next();
       }
     }
     CHECK(it->status().is_ok());
     CHECK(seen == expected);
+  }
+  /// A secondary range lookup, stretch by stretch.
+  void check_stamps() {
+    const auto d = database();
+    DeleteKey lo = 0, hi = 0;
+    random_stamps(&lo, &hi);
+    const ReadView view = h_.db->lease(d);
+    std::vector<std::pair<std::string, DeleteKey>> expected, seen;
+    for (const auto& [key, value] : model_.map(d)) {
+      if (lo <= value.stamp && value.stamp < hi && !Model::dead(value, view.now())) expected.emplace_back(key, value.stamp);
+    }
+    const std::size_t keys_at_once = 1 + random_.uniform(30);
+    const std::uint64_t pages_at_once = 1 + random_.uniform(8);
+    std::string from;
+    for (bool more = true; more;) {
+      const auto found = h_.db->scan_stamps(view, lo, hi, from, keys_at_once, pages_at_once);
+      REQUIRE(found.is_ok());
+      REQUIRE(found->keys.size() <= keys_at_once);
+      for (const StampedKeys::Key& key : found->keys) seen.emplace_back(key.key, key.stamp);
+      more = found->more;
+      if (more) REQUIRE(found->resume > from);
+      from = found->resume;
+    }
+    CHECK(seen == expected);
+    (void)h_.db->estimate_stamps(d, lo, hi);
   }
   void check_everything() {
     for (DatabaseId d = 0; d < kDatabases; ++d) {
@@ -162,6 +201,35 @@ class ModelDriver {
         const std::string key = random_key();
         REQUIRE(h_.get(d, key) == model_.get(d, key, h_.db->now()));
       }
+    }
+  }
+  /// A view that stays open over what comes, or one that has been checked enough and goes.
+  void change_views() {
+    if (views_.size() < 3 && random_.one_in(2)) {
+      const auto d = database();
+      views_.push_back({h_.db->lease(d), model_.map(d)});
+    } else if (!views_.empty()) {
+      views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(random_.uniform(views_.size())));
+    }
+  }
+  void close_views() { views_.clear(); }
+  /// Each shows what was there when it was opened.
+  void check_views() {
+    for (const OpenView& open : views_) {
+      const auto it = h_.db->iterate(open.view, {});
+      std::map<std::string, std::string> expected, seen;
+      for (const auto& [key, value] : open.map) {
+        if (!Model::dead(value, open.view.now())) expected[key] = value.bytes;
+      }
+      for (it->seek_to_first(); it->valid(); it->next()) seen.emplace(it->key(), it->value());
+      if (it->status().code() == Code::kRevoked) continue;
+      REQUIRE(it->status().is_ok());
+      REQUIRE(seen == expected);
+      const std::string key = random_key();
+      Found found;
+      const Status status = open.view.get({key, hash_key(key)}, &found);
+      REQUIRE((status.is_ok() ? std::string(found.value) : "(absent)") ==
+              (expected.contains(key) ? expected.at(key) : "(absent)"));
     }
   }
   /// After a crash and open: what was durable is there, and what is there is a prefix.
@@ -201,6 +269,33 @@ class ModelDriver {
     if (random_.one_in(20)) b.clear();
     return {a, b};
   }
+  [[nodiscard]] DeleteKey stamp_of(const Model::Value& value, Millis time) const {
+    switch (stamp_) {
+      case StampMode::kWriteTime:
+        return time;
+      case StampMode::kExpireTime:
+        return value.expiry == 0 ? kNoStamp : value.expiry;
+      case StampMode::kExplicit:
+        break;
+    }
+    return value.stamp;
+  }
+  /// A range of delete keys that meets some of those in use.
+  void random_stamps(DeleteKey* lo, DeleteKey* hi) {
+    const Millis now = h_.db->now();
+    if (stamp_ == StampMode::kExplicit) {
+      *lo = random_.uniform(1000);
+      *hi = *lo + 1 + random_.uniform(100);
+    } else if (stamp_ == StampMode::kWriteTime) {
+      *lo = now - random_.uniform(60'000);
+      *hi = *lo + 1 + random_.uniform(20'000);
+    } else {
+      *lo = now - 20'000 + random_.uniform(80'000);
+      *hi = *lo + 1 + random_.uniform(20'000);
+    }
+    if (random_.one_in(20)) *lo = 0;
+    if (random_.one_in(40)) *hi = kDeleteKeyEnd;
+  }
   void add_op(WriteBatch* batch, Model::Batch* mirror) {
     Model::Op op{};
     op.database = database();
@@ -211,12 +306,13 @@ class ModelDriver {
       const std::size_t size = random_.one_in(400) ? kLargeValueBytes + random_.uniform(100'000) : random_.uniform(200);
       op.value.bytes = std::to_string(random_.next()) + std::string(size, static_cast<char>('a' + random_.uniform(26)));
       if (random_.one_in(8)) op.value.expiry = h_.db->now() + 1 + random_.uniform(60'000);
-      batch->put(op.database, op.key, op.value.bytes, {kNoStamp, op.value.expiry});
-    } else if (dice < 940) {
+      if (stamp_ == StampMode::kExplicit && !random_.one_in(4)) op.value.stamp = random_.uniform(1000);
+      batch->put(op.database, op.key, op.value.bytes, {op.value.stamp, op.value.expiry});
+    } else if (dice < 930) {
       op.kind = Model::Op::kDel;
       op.key = random_key();
       batch->del(op.database, op.key);
-    } else if (dice < 990) {
+    } else if (dice < 970) {
       op.kind = Model::Op::kRange;
       const KeyRange range = random_range();
       if (range.start >= range.end && !range.end.empty()) return;
@@ -224,7 +320,11 @@ class ModelDriver {
       op.end = range.end;
       if (op.end.empty() && !random_.one_in(10)) return;
       batch->delete_range(op.database, op.key, op.end);
-    } else if (dice < 993) {
+    } else if (dice < 992) {
+      op.kind = Model::Op::kStamps;
+      random_stamps(&op.lo, &op.hi);
+      batch->delete_stamps(op.database, op.lo, op.hi);
+    } else if (dice < 994) {
       op.kind = Model::Op::kFlush;
       batch->flush_database(op.database);
     } else if (dice < 997) {
@@ -238,9 +338,15 @@ class ModelDriver {
     mirror->ops.push_back(std::move(op));
   }
 
+  struct OpenView {
+    ReadView view;
+    Model::Map map;
+  };
   Harness& h_;
   Random random_;
   const int keys_;
+  const StampMode stamp_;
+  std::vector<OpenView> views_;
   Model model_;
   SeqNum durable_ = 0, synced_ = 0;
 };

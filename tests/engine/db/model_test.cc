@@ -128,12 +128,13 @@ const OptionSet kOptionSets[] = {
 
 struct Reached {
   std::size_t levels = 0;
-  bool tombstones = false, range_tombstones = false, restarted = false, killed = false;
+  bool tombstones = false, range_tombstones = false, records = false, restarted = false, killed = false;
 };
 
 void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
   Harness h;
   set.change(h.settings);
+  h.settings.tree.stamp = static_cast<StampMode>(seed % 3);
   h.open();
   ModelDriver driver(h, seed, 400);
   Random& random = driver.random();
@@ -143,8 +144,10 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
       driver.write();
     } else if (dice < 900) {
       driver.check_get();
-    } else if (dice < 930) {
+    } else if (dice < 920) {
       driver.check_scan();
+    } else if (dice < 930) {
+      driver.check_stamps();
     } else if (dice < 950) {
       h.pool.run_one();
     } else if (dice < 960) {
@@ -164,11 +167,16 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
         tree.policy = {names[random.uniform(std::size(names))], {}};
       }
       REQUIRE(h.db->set_tree_settings(0, tree).is_ok());
-    } else if (dice < 995 && random.one_in(3)) {
+    } else if (dice < 993) {
+      driver.change_views();
+      driver.check_views();
+    } else if (dice < 996 && random.one_in(3)) {
+      driver.close_views();
       h.reopen();
       reached->restarted = true;
       driver.check_everything();
     } else if (random.one_in(3)) {
+      driver.close_views();
       const SeqNum durable = driver.durable();
       h.crash(CrashMode::kEverything, seed);
       h.open();
@@ -182,11 +190,14 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
       reached->tombstones |= r.tombstones != 0;
       reached->range_tombstones |= r.range_tombstones != 0 && r.files > 1;
     }
+    reached->records |= info.records != 0;
     reached->levels = std::max(reached->levels, levels);
   }
   driver.check_everything();
   h.settle();
   driver.check_everything();
+  driver.check_views();
+  driver.close_views();
   for (DatabaseId d = 0; d < ModelDriver::kDatabases; ++d) {
     const auto report = *h.db->verify(d);
     for (const std::string& error : report.errors) FAIL_CHECK(error);
@@ -211,6 +222,7 @@ TEST_CASE("model: random operations give a map's answers under every option set"
     }
     INFO("option set \"" << set.name << "\" must reach the states that it is there for");
     CHECK(reached.tombstones);
+    CHECK(reached.records);
     CHECK(reached.restarted);
     CHECK(reached.killed);
   }

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "deletes/range_tombstone.h"
+#include "deletes/record.h"
 #include "iter/internal_iterator.h"
 
 namespace ebbtide::testing {
@@ -99,10 +100,11 @@ inline std::string random_key(Random& random, std::uint64_t universe) {
   return "shared-" + std::string(1, static_cast<char>('a' + n / 5)) + kTails[n % 5];
 }
 
-/// Versions and range tombstones of one memtable or run.
+/// Versions, range tombstones and records of one memtable or run.
 struct Source {
   std::vector<Owned> entries;
   std::vector<RangeTombstone> tombstones;
+  std::vector<Record> records{};
 };
 
 struct SourceOptions {
@@ -111,6 +113,7 @@ struct SourceOptions {
   std::uint64_t versions = 20;         ///< a source, at most
   std::uint64_t range_tombstones = 2;  ///< a source, at most
   Millis now = 1000;
+  std::uint64_t records = 0;  ///< a source, at most; with some, entries have stamps
 };
 
 /// Sources in age order, newest first, seqs falling with age as in a tree. `last_seq` is the greatest seq used.
@@ -121,8 +124,15 @@ inline std::vector<Source> random_sources(Random& random, const SourceOptions& o
     Source& source = sources[age];
     std::uint64_t puts = random.uniform(options.versions + 1);
     std::uint64_t deletes = random.uniform(options.range_tombstones + 1);
+    std::uint64_t records = options.records == 0 ? 0 : random.uniform(options.records + 1);
     while (puts + deletes > 0) {
       ++seq;
+      if (records > 0 && random.one_in(5)) {
+        --records;
+        const DeleteKey lo = random.uniform(20);
+        source.records.push_back({lo, random.one_in(6) ? kDeleteKeyEnd : lo + 1 + random.uniform(6), seq, 1 + seq});
+        continue;
+      }
       if (random.uniform(puts + deletes) < deletes) {
         --deletes;
         std::string a = random_key(random, options.keys), b = random_key(random, options.keys);
@@ -141,6 +151,7 @@ inline std::vector<Source> random_sources(Random& random, const SourceOptions& o
       } else if (random.one_in(5)) {
         e.expiry = options.now - 5 + random.uniform(10);
       }
+      if (options.records > 0 && e.kind != EntryKind::kTombstone && !random.one_in(4)) e.delete_key = random.uniform(20);
       source.entries.push_back(e);
     }
     sort_versions(&source.entries);
@@ -161,6 +172,7 @@ inline std::vector<Owned> visible(const std::vector<Source>& sources, SeqNum vie
     decided = &e.key;
     bool exists = e.kind != EntryKind::kTombstone && !(e.expiry != 0 && e.expiry <= now);
     for (const Source& source : sources) {
+      for (const Record& r : source.records) exists = exists && !r.covers(e.delete_key, e.seq, view);
       for (const RangeTombstone& t : source.tombstones) exists = exists && !(t.seq <= view && t.seq > e.seq && t.covers(e.key));
     }
     if (exists) out.push_back(e);

@@ -98,9 +98,13 @@ TEST_CASE("the visible walk equals the model at every view, both ways, with boun
     const std::uint64_t keys = seed % 4 == 0 ? 3 : 40;  // few keys: many versions each
     SeqNum last = 0;
     const auto sources = testing::random_sources(
-        random, {.sources = 1 + seed % 5, .keys = keys, .versions = 80, .range_tombstones = seed % 4}, &last);
+        random, {.sources = 1 + seed % 5, .keys = keys, .versions = 80, .range_tombstones = seed % 4, .records = seed % 3 * 5},
+        &last);
     VisibleOptions options{
         .view_seq = random.one_in(2) ? last : random.uniform(last + 1), .now = 1000, .max_steps = random.uniform(4)};
+    for (const Source& source : sources) {
+      if (!source.records.empty()) options.records.push_back(std::make_shared<const RecordSet>(source.records));
+    }
     if (random.one_in(2)) options.bounds.start = testing::random_key(random, keys);
     if (random.one_in(2)) options.bounds.end = testing::random_key(random, keys);
     const auto model = clip(testing::visible(sources, options.view_seq, options.now), options.bounds);

@@ -107,7 +107,9 @@ TEST_CASE("the same optional twice, a number too many, too large a level or stam
   for (const std::string& bad :
        {field(3, {5}) + field(3, {5}), field(3, {5, 6}), field(3, {}), tree(field(1, {5}) + field(1, {5})), tree(field(1, {0})),
         tree(field(8, {1, 2})), tree(field(1, {5}) + field(8, {1, kMaxLevel + 1})), tree(field(1, {5}) + field(2, {3})),
-        tree(field(1, {5}) + field(9, {kMaxSeqNum + 1}))}) {
+        tree(field(1, {5}) + field(9, {kMaxSeqNum + 1})), tree(field(1, {5}) + field(15, {7, 7, 1, 1})),
+        tree(field(1, {5}) + field(15, {7, kDeleteKeyEnd + 1, 1, 1})), tree(field(1, {5}) + field(15, {7, 8, 1})),
+        tree(field(1, {5}) + field(14, {kMaxSeqNum + 1}))}) {
     const auto decoded = VersionEdit::decode(bad);
     REQUIRE(!decoded.is_ok());
     CHECK(decoded.status().code() == Code::kCorruption);
@@ -125,6 +127,8 @@ TEST_CASE("an edit as text", "[version]") {
   tree.added_files.emplace_back(1, plain_file(4, "a\xff", "b\"", 3, 5));
   tree.removed_runs = {9};
   tree.relabeled = {{2, 4}};
+  tree.removed_records = {70};
+  tree.added_records = {{5, 9, 75, 1000}, {5, kDeleteKeyEnd, 76, 1001}};
   tree.flushed_seq = 77;
   tree.cursors = {{1, "k"}};
   tree.next_run = 10;
@@ -142,6 +146,9 @@ TEST_CASE("an edit as text", "[version]") {
         "to run 1\n"
         "tree 3: run 2 to level 4\n"
         "tree 3: remove run 9\n"
+        "tree 3: remove record 70\n"
+        "tree 3: add record 75 on stamps 5..<9, born 1000\n"
+        "tree 3: add record 76 on stamps 5..*, born 1001\n"
         "tree 3: flushed seq 77\n"
         "tree 3: cursor of level 1 at \"k\"\n"
         "tree 3: next run 10\n"
@@ -199,6 +206,68 @@ TEST_CASE("an edit merges level 0 into level 1", "[version]") {
   TreeEdit forget;
   forget.cursors = {{3, ""}};
   CHECK((*apply(**applied, forget))->cursors == std::vector<std::string>{"", "q"});
+}
+
+TEST_CASE("records come and go with edits", "[version]") {
+  TreeEdit edit;
+  edit.tree = 1;
+  edit.flushed_seq = 100;
+  edit.added_records = {{5, 9, 99, 1000}, {1, 3, 98, 900}};
+  const auto with = *apply(two_levels(), edit);
+  CHECK(with->records->records() == std::vector<Record>{{1, 3, 98, 900}, {5, 9, 99, 1000}});
+  TreeEdit change;
+  change.removed_records = {98, 99};
+  change.added_records = {{5, 9, 99, 900}};
+  const auto changed = *apply(*with, change);
+  CHECK(changed->records->records() == std::vector<Record>{{5, 9, 99, 900}});
+  change.added_records.clear();
+  change.removed_records = {99};
+  CHECK((*apply(*changed, change))->records->empty());
+  CHECK(apply(*with, edit).status().message() == "tree 1: record 99 is added but is there already");
+  change.removed_records = {97};
+  CHECK(apply(*with, change).status().message() == "tree 0: record 97 is not in the tree");
+  // Of an operation that may still be in the log alone.
+  edit.flushed_seq = 98;
+  CHECK(apply_error(edit) == "tree 1: record 99 is newer than what was flushed, 98");
+}
+
+TEST_CASE("records go when no file may have what they cover, and into those that subsume them", "[version]") {
+  const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
+    FileMeta file = plain_file(num, a, b, lo, hi);
+    file.stats.min_delete_key = min;
+    file.stats.max_delete_key = max;
+    return file;
+  };
+  Version version;
+  version.tree = 1;
+  version.flushed_seq = 200;
+  version.next_run = 2;
+  FileMeta applied = stamped(11, "g", "k", 10, 60, 40, 49);
+  applied.stats.applied_seq = 150;
+  version.runs = {
+      {1,
+       1,
+       {std::make_shared<const FileMeta>(stamped(10, "a", "f", 10, 50, 20, 29)), std::make_shared<const FileMeta>(applied)}}};
+  const auto tidied = [&](std::vector<Record> records) {
+    version.records = std::make_shared<const RecordSet>(records);
+    const RecordChanges changes = tidy_records(version);
+    TreeEdit edit;
+    edit.tree = 1;
+    edit.removed_records = changes.removed;
+    edit.added_records = changes.added;
+    return (*apply(version, edit))->records->records();
+  };
+  const Record used{25, 26, 100, 7};
+  CHECK(tidied({used}) == std::vector<Record>{used});
+  CHECK(tidied({{25, 26, 11, 7}}).size() == 1);
+  CHECK(tidied({{25, 26, 10, 7}}).empty());   // nothing there is older
+  CHECK(tidied({{15, 20, 100, 7}}).empty());  // other stamps
+  CHECK(tidied({{29, 30, 100, 7}}).size() == 1);
+  CHECK(tidied({{30, 31, 100, 7}}).empty());
+  CHECK(tidied({{40, 50, 150, 7}}).empty());  // applied
+  CHECK(tidied({{40, 50, 151, 7}}).size() == 1);
+  CHECK(tidied({used, {20, 30, 120, 9}}) == std::vector<Record>{{20, 30, 120, 7}});
+  CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
 TEST_CASE("added runs find their place", "[version]") {

@@ -55,6 +55,12 @@ inline TreeEdit random_tree_edit(Random& random) {
   for (auto n = random.uniform(3); n > 0; --n) edit.removed_runs.push_back(any_number(random));
   for (auto n = random.uniform(3); n > 0; --n) edit.relabeled.emplace_back(any_number(random), level());
   for (auto n = random.uniform(3); n > 0; --n) edit.cursors.emplace_back(level(), random_bytes(random, 8));
+  for (auto n = random.uniform(3); n > 0; --n) edit.removed_records.push_back(any_number(random) & kMaxSeqNum);
+  for (auto n = random.uniform(3); n > 0; --n) {
+    const DeleteKey lo = any_number(random) & (kMaxDeleteKey >> 1);
+    edit.added_records.push_back(
+        {lo, lo + 1 + (any_number(random) & (kMaxDeleteKey >> 1)), any_number(random) & kMaxSeqNum, any_number(random)});
+  }
   if (random.one_in(2)) edit.flushed_seq = any_number(random) & kMaxSeqNum;
   if (random.one_in(2)) edit.flushes = any_number(random);
   if (random.one_in(2)) edit.levels = level();

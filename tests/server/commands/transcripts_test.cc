@@ -22,7 +22,13 @@ TEST_CASE("transcripts") {
   std::unique_ptr<CommandHarness> server;
   const auto start = [&server](const std::string&) {
     server.reset();
-    server = std::make_unique<CommandHarness>(command_families());
+    // Database 0 stamps by the time of the write, 5 lets clients say it, 6 takes the expiry.
+    Settings settings = CommandHarness::small();
+    for (const auto& [database, mode] : {std::pair{5u, StampMode::kExplicit}, {6u, StampMode::kExpireTime}}) {
+      settings.overrides[database] = settings.tree;
+      settings.overrides[database].stamp = mode;
+    }
+    server = std::make_unique<CommandHarness>(command_families(), settings);
   };
   const auto run = [&server](const DataCase& test) -> std::string {
     const int client = std::stoi(test.arg("client", "1"));

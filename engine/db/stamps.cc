@@ -1,0 +1,217 @@
+// Keys by stamp: the secondary range lookup, and an estimate of how many there are.
+//
+// A lookup goes through a stretch of the key space at a time, so that it can go on from a key whatever is flushed or compacted
+// meanwhile. Each source (memtable, run) collects candidates, keys of which it has some version with a stamp in the range, from
+// the start of the stretch on, until it has enough or has worked enough; of a table only pages are read whose delete fences meet
+// the range. The stretch ends where the first source stopped: up to there all candidates are known. Then each of them is looked
+// up from the top, filters first: it counts if its current entry is in the range. That its page has just been read makes the last
+// step of that lookup cheap; what younger runs say costs a filter each, most of the time.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/hash.h"
+#include "base/invariant.h"
+#include "db/db_impl.h"
+
+namespace ebbtide {
+namespace {
+
+/// Of a source without a limit of its own: how much is looked at for each page that might be read.
+constexpr std::uint64_t kEntriesPerPage = 100;
+constexpr std::uint64_t kTilesPerPage = 10'000;  // fences only: no I/O
+/// Entries of one memtable that an estimate looks at; of the rest, as large a part is taken to be in the range.
+constexpr std::uint64_t kMaxWalked = 100'000;
+
+struct StampRange {
+  DeleteKey lo, hi;
+  [[nodiscard]] bool has(DeleteKey d) const { return lo <= d && d < hi; }
+  [[nodiscard]] bool meets(DeleteKey min, DeleteKey max) const { return min <= max && min < hi && lo <= max; }
+};
+
+/// What one source has to say of the stretch.
+struct Collected {
+  std::vector<std::string> keys;
+  std::optional<std::string> end;  ///< it was not asked further; none: it has no more
+};
+
+class StampLookup {
+ public:
+  StampLookup(const TreeView& view, StampRange range, Bytes from, std::size_t max_keys, std::uint64_t max_pages)
+      : view_(view), range_(range), from_(from), max_keys_(max_keys) {
+    const std::uint64_t sources = view.memtables.size() + view.tables->runs.size();
+    pages_each_ = std::max<std::uint64_t>(1, max_pages / sources);
+  }
+
+  /// Candidates of the stretch, in order, and where it ends.
+  Status collect(std::vector<std::string>* candidates, std::optional<std::string>* end) {
+    for (const auto& memtable : view_.memtables) take(from_memtable(*memtable), candidates, end);
+    for (const RunView& run : view_.tables->runs) {
+      TRY_ASSIGN(collected, from_run(run));
+      take(std::move(collected), candidates, end);
+    }
+    std::sort(candidates->begin(), candidates->end());
+    candidates->erase(std::unique(candidates->begin(), candidates->end()), candidates->end());
+    if (*end) candidates->erase(std::lower_bound(candidates->begin(), candidates->end(), **end), candidates->end());
+    return Status::ok();
+  }
+  [[nodiscard]] const ReadCounters& reads() const { return reads_; }
+
+ private:
+  static void take(Collected collected, std::vector<std::string>* candidates, std::optional<std::string>* end) {
+    std::move(collected.keys.begin(), collected.keys.end(), std::back_inserter(*candidates));
+    if (collected.end && (!*end || *collected.end < **end)) *end = std::move(collected.end);
+  }
+
+  [[nodiscard]] Collected from_memtable(const MemTable& memtable) const {
+    Collected out;
+    const auto walk = memtable.new_iterator();
+    std::uint64_t looked_at = 0;
+    for (walk->seek(from_); walk->valid(); walk->next()) {
+      const Entry& entry = walk->entry();
+      const bool is_new_key = entry.key > Bytes(from_);
+      if (is_new_key && (looked_at >= pages_each_ * kEntriesPerPage || out.keys.size() > max_keys_)) {
+        out.end = std::string(entry.key);
+        break;
+      }
+      ++looked_at;
+      if (!entry.is_tombstone() && range_.has(entry.delete_key)) out.keys.emplace_back(entry.key);
+    }
+    return out;
+  }
+
+  Result<Collected> from_run(const RunView& run) {
+    Collected out;
+    std::uint64_t pages = 0, tiles = 0;
+    const auto enough = [&] {
+      return pages >= pages_each_ || tiles >= pages_each_ * kTilesPerPage || out.keys.size() > max_keys_;
+    };
+    for (std::size_t i = run.lower_bound(from_); i < run.tables().size(); ++i) {
+      const TableReader& table = run.reader(i);
+      const TableStats& stats = run.tables()[i]->meta->stats;
+      if (table.tile_count() == 0 || !range_.meets(stats.min_delete_key, stats.max_delete_key)) continue;
+      if (enough() && Bytes(stats.smallest) > Bytes(from_)) {
+        out.end = stats.smallest;
+        return out;
+      }
+      for (std::uint32_t tile = table.first_tile(from_); tile < table.tile_count(); ++tile) {
+        if (enough()) {
+          std::string start = std::max(table.tile_start(tile), stats.smallest);
+          if (start > from_) {
+            out.end = std::move(start);
+            return out;
+          }
+        }
+        ++tiles;
+        const std::uint64_t before = out.keys.size();
+        TRY_ASSIGN(looked, table.collect_stamps(tile, range_.lo, range_.hi, from_, &out.keys, &reads_));
+        if (looked) pages += 1;
+        if (out.keys.size() - before > 1) forget_versions(&out.keys, before);
+      }
+    }
+    return out;
+  }
+
+  /// A key counts once however many versions of it a tile has.
+  static void forget_versions(std::vector<std::string>* keys, std::uint64_t first) {
+    const auto begin = keys->begin() + static_cast<std::ptrdiff_t>(first);
+    std::sort(begin, keys->end());
+    keys->erase(std::unique(begin, keys->end()), keys->end());
+  }
+
+  const TreeView& view_;
+  const StampRange range_;
+  const std::string from_;
+  const std::size_t max_keys_;
+  std::uint64_t pages_each_ = 1;
+  ReadCounters reads_;
+};
+
+/// The part of [min, max] that lies in the range, as a share.
+double share_of(const StampRange& range, DeleteKey min, DeleteKey max) {
+  const DeleteKey low = std::max(min, range.lo), high = std::min(max, range.hi - 1);
+  if (low > high) return 0;
+  return (static_cast<double>(high - low) + 1) / (static_cast<double>(max - min) + 1);
+}
+
+double estimate_memtable(const MemTable& memtable, const StampRange& range) {
+  const auto walk = memtable.new_iterator();
+  std::uint64_t walked = 0, found = 0;
+  std::string last;
+  bool any = false;
+  for (walk->seek_to_first(); walk->valid() && walked < kMaxWalked; walk->next(), ++walked) {
+    const Entry& entry = walk->entry();
+    if (any && entry.key == Bytes(last)) continue;  // an older version
+    any = true;
+    last.assign(entry.key);
+    if (!entry.is_tombstone() && range.has(entry.delete_key)) ++found;
+  }
+  if (walked == 0) return 0;
+  return static_cast<double>(found) * static_cast<double>(std::max(memtable.entries(), walked)) / static_cast<double>(walked);
+}
+
+double estimate_table(const OpenTable& table, const StampRange& range, const std::vector<SharedRecords>& records,
+                      SeqNum view_seq) {
+  const TableStats& stats = table.meta->stats;
+  if (!range.meets(stats.min_delete_key, stats.max_delete_key)) return 0;
+  double sum = 0;
+  for (std::uint32_t p = 0; p < table.reader->page_count(); ++p) {
+    const PageFence fence = table.reader->page_fence(p);
+    if (!range.meets(fence.min_delete_key, fence.max_delete_key)) continue;
+    const bool covered = std::any_of(records.begin(), records.end(), [&](const SharedRecords& set) {
+      return set->covers_all(std::max(fence.min_delete_key, range.lo), std::min(fence.max_delete_key, range.hi - 1),
+                             fence.max_seq, view_seq);
+    });
+    if (!covered) sum += fence.entries * share_of(range, fence.min_delete_key, fence.max_delete_key);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Result<StampedKeys> Db::scan_stamps(const ReadView& lease, DeleteKey lo, DeleteKey hi, Bytes from, std::size_t max_keys,
+                                    std::uint64_t max_pages) const {
+  StampedKeys out;
+  if (!lease.has_tree() || lo >= hi) return out;
+  ASSERT_MSG(lease.lease_ != nullptr, "a lookup by stamp reads for long: it needs a leased view");
+  const StampRange range{lo, hi};
+  max_keys = std::max<std::size_t>(1, max_keys);
+  EpochGuard guard(impl_->epoch_);
+  StampLookup lookup(*lease.tree_, range, from, max_keys, max_pages);
+  std::vector<std::string> candidates;
+  std::optional<std::string> end;
+  TRY(lookup.collect(&candidates, &end));
+  out.pages_read = lookup.reads().pages_read;
+  impl_->counters_.mine().add(lookup.reads());
+  ReadView view = lease;
+  view.without_large_ = true;
+  for (std::string& key : candidates) {
+    if (out.keys.size() == max_keys) {
+      end = std::move(key);
+      break;
+    }
+    Found found;
+    const Status status = impl_->get(view, {key, hash_key(key)}, &found);
+    if (status.is_not_found()) continue;
+    TRY(status);
+    if (range.has(found.stamp)) out.keys.push_back({std::move(key), found.kind, found.stamp});
+  }
+  out.more = end.has_value();
+  if (end) out.resume = std::move(*end);
+  return out;
+}
+
+std::uint64_t Db::estimate_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) const {
+  const ReadView view = lease(database);
+  if (!view.has_tree() || lo >= hi) return 0;
+  const StampRange range{lo, hi};
+  const std::vector<SharedRecords> records = view.tree_->record_sets();
+  double sum = 0;
+  for (const auto& memtable : view.tree_->memtables) sum += estimate_memtable(*memtable, range);
+  for (const RunView& run : view.tree_->tables->runs) {
+    for (const OpenTablePtr& table : run.tables()) sum += estimate_table(*table, range, records, view.seq());
+  }
+  return static_cast<std::uint64_t>(sum + 0.5);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,319 @@
+// Keys by stamp: STAMP.GET, STAMP.DELRANGE, STAMP.COUNT, STAMP.SCAN. (STAMP.SET is SET with a stamp: strings.cc.)
+//
+// A range of stamps is [lo, hi); - and + leave an end open. Keys without a stamp are in no range, open ones included.
+//
+// STAMP.DELRANGE deletes what is current when it is committed: one operation, whatever it covers. It holds all locks, so that no
+// command that has read a value keeps the value's stamp past the delete. STAMP.SCAN goes in key order, as SCAN does, and gives
+// the same guarantee: a key that is there, with its stamp in the range, from the first call to the last is returned.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "command/scan_cursors.h"
+#include "commands/families.h"
+#include "commands/purge_ticket.h"
+#include "commands/stamp_argument.h"
+#include "store/key_codec.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+
+Result<DeleteKey> stamp_argument(Bytes text) {
+  const auto number = parse_integer(text);
+  if (!number || *number < 0) return reply_error("ERR stamp is not an integer or out of range");
+  return static_cast<DeleteKey>(*number);
+}
+
+namespace {
+
+using Type = ArgDoc::Type;
+
+/// Pages that a call of STAMP.SCAN may read, if it is to find no more keys than that.
+constexpr std::uint64_t kMinPages = 64;
+constexpr std::size_t kKeysAtOnce = 1000;
+constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
+/// Inside a transaction, where the whole loop waits: keys that are looked at.
+constexpr std::uint64_t kMaxInlineKeys = 100'000;
+/// Versions that a walk may pass over for one key of a scan.
+constexpr std::uint64_t kMaxSteps = 10'000;
+
+struct StampRange {
+  DeleteKey lo = 0, hi = kDeleteKeyEnd;
+  [[nodiscard]] bool empty() const { return lo >= hi; }
+  [[nodiscard]] bool has(DeleteKey d) const { return lo <= d && d < hi; }
+};
+
+Result<StampRange> range_argument(const Ctx& ctx) {
+  StampRange range;
+  const Bytes lo = ctx.arg(1), hi = ctx.arg(2);
+  if (lo != "-" && lo != "+") {
+    TRY_ASSIGN(stamp, stamp_argument(lo));
+    range.lo = stamp;
+  }
+  if (hi != "-" && hi != "+") {
+    TRY_ASSIGN(stamp, stamp_argument(hi));
+    range.hi = stamp;
+  }
+  if (lo == "+" || hi == "-") range.hi = range.lo;
+  return range;
+}
+
+Status get(Ctx& ctx) {
+  std::optional<Found> found;
+  TRY(ctx.strings().get_any(ctx.key(), &found));
+  if (found && found->stamp != kNoStamp) {
+    ctx.reply.integer(static_cast<std::int64_t>(found->stamp));
+  } else {
+    ctx.reply.null();
+  }
+  return Status::ok();
+}
+
+Status delrange(Ctx& ctx) {
+  TRY_ASSIGN(range, range_argument(ctx));
+  // Where nothing was ever written there is nothing to delete, and no tree to note it in.
+  if (ctx.has_tree() && !range.empty()) {
+    ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);
+    if (ctx.pending != nullptr && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
+      // What the transaction has written so far gets the time of its commit as stamp; the commands to come take it for now.
+      for (const DeleteKey border : {range.lo, range.hi}) {
+        if (border > ctx.now && border != kDeleteKeyEnd) ctx.batch.rely_on_expiry(border);
+      }
+    }
+  }
+  ctx.after_commit = reply_ticket;
+  return Status::ok();
+}
+
+/// Walks the database, as it is for a transaction that has written to it, from `from` on. Calls `visit` for each key in the
+/// range; where to go on, or nullopt at the end.
+template <typename Visit>
+Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& range, const std::string& from, Visit visit) {
+  IteratorOptions options;
+  options.keys_only = true;
+  options.max_steps = kMaxSteps;
+  const auto walk = ctx.iterate(options);
+  std::uint64_t looked_at = 0;
+  for (walk->seek(from); walk->valid(); walk->next()) {
+    if (++looked_at > kMaxInlineKeys) return std::optional(std::string(walk->key()));
+    if (is_element_key(walk->key()) || !range.has(walk->stamp())) continue;
+    TRY_ASSIGN(goes_on, visit(walk->key(), walk->kind()));
+    if (!goes_on) return std::optional(std::string(walk->key()));
+  }
+  if (walk->paused()) return std::optional(std::string(walk->resume_key()));
+  TRY(walk->status());
+  return std::optional<std::string>();
+}
+
+Result<std::uint64_t> count_exactly(Ctx& ctx, const StampRange& range) {
+  std::uint64_t count = 0;
+  if (ctx.pending != nullptr) {
+    TRY_ASSIGN(resume, walk_pending(ctx, range, "", [&](Bytes, EntryKind) -> Result<bool> {
+                 ++count;
+                 return true;
+               }));
+    if (resume) {
+      return reply_error("ERR STAMP.COUNT EXACT inside a transaction looks at no more than " + std::to_string(kMaxInlineKeys) +
+                         " keys");
+    }
+    return count;
+  }
+  std::string from;
+  for (bool more = true; more && !ctx.is_cancelled();) {
+    TRY_ASSIGN(found, ctx.env.db->scan_stamps(ctx.view, range.lo, range.hi, from, kKeysAtOnce, kKeysAtOnce));
+    for (const StampedKeys::Key& key : found.keys) count += is_element_key(key.key) ? 0 : 1;
+    more = found.more;
+    from = std::move(found.resume);
+  }
+  return count;
+}
+
+Status count(Ctx& ctx) {
+  ArgCursor cursor(ctx.args, 3);
+  const bool exact = cursor.take_word("EXACT");
+  if (!cursor.done()) return syntax_error();
+  TRY_ASSIGN(range, range_argument(ctx));
+  std::uint64_t count = 0;
+  if (ctx.has_tree() && !range.empty()) {
+    if (exact) {
+      TRY_ASSIGN(counted, count_exactly(ctx, range));
+      count = counted;
+    } else {
+      count = ctx.env.db->estimate_stamps(ctx.session.database, range.lo, range.hi);
+    }
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+  return Status::ok();
+}
+
+struct ScanOptions {
+  StampRange range;
+  std::uint64_t cursor = 0;
+  std::uint64_t count = 10;
+  std::optional<Bytes> type;
+};
+
+Result<ScanOptions> parse_scan(const Ctx& ctx) {
+  ScanOptions options;
+  TRY_ASSIGN(range, range_argument(ctx));
+  options.range = range;
+  TRY_ASSIGN(number, parse_scan_cursor(ctx.arg(3)));
+  options.cursor = number;
+  for (ArgCursor cursor(ctx.args, 4); !cursor.done();) {
+    Bytes value;
+    if (cursor.take_option("COUNT", &value)) {
+      TRY_ASSIGN(count, integer_argument(value));
+      if (count < 1) return syntax_error();
+      options.count = static_cast<std::uint64_t>(count);
+    } else if (cursor.take_option("TYPE", &value)) {
+      options.type = value;
+    } else {
+      return syntax_error();
+    }
+  }
+  return options;
+}
+
+/// The keys of one call.
+class Batch {
+ public:
+  explicit Batch(const ScanOptions& options) : options_(options) {}
+  Status add(Bytes engine_key, EntryKind kind) {
+    ++looked_at_;
+    if (options_.type && !equal_ignoring_case(*options_.type, type_name(kind))) return Status::ok();
+    TRY_ASSIGN(key, unescape_key(engine_key, &buffer_));
+    bytes_ += key.size();
+    keys_.emplace_back(key);
+    return Status::ok();
+  }
+  [[nodiscard]] bool full() const { return looked_at_ >= options_.count || bytes_ >= kMaxScanBytes; }
+  [[nodiscard]] std::uint64_t left() const { return options_.count - std::min(options_.count, looked_at_); }
+  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+
+ private:
+  const ScanOptions& options_;
+  std::vector<std::string> keys_;
+  std::string buffer_;
+  std::uint64_t looked_at_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& options, std::string from, Batch* batch) {
+  const std::uint64_t max_pages = std::max(kMinPages, std::min<std::uint64_t>(options.count, kKeysAtOnce));
+  for (std::uint64_t pages = 0;;) {
+    const auto at_once = static_cast<std::size_t>(std::min<std::uint64_t>(batch->left(), kKeysAtOnce));
+    TRY_ASSIGN(found, ctx.env.db->scan_stamps(ctx.view, options.range.lo, options.range.hi, from, at_once, max_pages));
+    for (const StampedKeys::Key& key : found.keys) {
+      if (!is_element_key(key.key)) TRY(batch->add(key.key, key.kind));
+    }
+    pages += found.pages_read;
+    if (!found.more) return std::optional<std::string>();
+    from = std::move(found.resume);
+    // A stretch in which nothing was found was as much work as one call may be.
+    if (batch->full() || found.keys.empty() || pages >= max_pages || ctx.is_cancelled()) return std::optional(std::move(from));
+  }
+}
+
+Status scan(Ctx& ctx) {
+  TRY_ASSIGN(options, parse_scan(ctx));
+  TRY_ASSIGN(from, resume_scan(*ctx.env.cursors, ctx.session.database, options.cursor));
+  Batch batch(options);
+  std::optional<std::string> resume;
+  if (ctx.has_tree() && !options.range.empty()) {
+    if (ctx.pending != nullptr) {
+      TRY_ASSIGN(next, walk_pending(ctx, options.range, from, [&](Bytes key, EntryKind kind) -> Result<bool> {
+                   if (batch.full()) return false;
+                   TRY(batch.add(key, kind));
+                   return true;
+                 }));
+      resume = std::move(next);
+    } else {
+      TRY_ASSIGN(next, scan_committed(ctx, options, std::move(from), &batch));
+      resume = std::move(next);
+    }
+  }
+  const std::uint64_t cursor = resume ? ctx.env.cursors->add(ctx.session.database, std::move(*resume)) : 0;
+  ctx.reply.array(2);
+  ctx.reply.bulk(std::to_string(cursor));
+  ctx.reply.array(batch.keys().size());
+  for (const std::string& key : batch.keys()) ctx.reply.bulk(key);
+  return Status::ok();
+}
+
+constexpr ArgDoc kKeyArgument[] = {
+    {.name = "key", .type = Type::kKey},
+};
+constexpr ArgDoc kRangeArguments[] = {
+    {.name = "lo"},
+    {.name = "hi"},
+};
+constexpr ArgDoc kCountArguments[] = {
+    {.name = "lo"},
+    {.name = "hi"},
+    {.name = "exact", .type = Type::kPureToken, .token = "EXACT", .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kScanArguments[] = {
+    {.name = "lo"},
+    {.name = "hi"},
+    {.name = "cursor", .type = Type::kInteger},
+    {.name = "count", .type = Type::kInteger, .token = "COUNT", .flags = ArgDoc::kOptional},
+    {.name = "type", .token = "TYPE", .flags = ArgDoc::kOptional},
+};
+
+constexpr CommandSpec kStamps[] = {
+    {.name = "stamp.get",
+     .arity = exactly(2),
+     .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess},
+     .flags = kReadOnly | kFast,
+     .run = get,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Returns the stamp of a key, or nil if there is no key or it has none.",
+     .group = Group::kExtension,
+     .arguments = kKeyArgument,
+     .extra_acl = "@keyspace"},
+    {.name = "stamp.delrange",
+     .arity = exactly(3),
+     .flags = kWrite | kDangerous | kLockAll | kReplySynced,
+     .run = delrange,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Deletes every key with a stamp from lo up to, but not including, hi; - and + leave an end open. Keys without a "
+                "stamp stay. Returns a purge ticket.",
+     .group = Group::kExtension,
+     .arguments = kRangeArguments,
+     .extra_acl = "@keyspace"},
+    {.name = "stamp.count",
+     .arity = at_least(3),
+     .flags = kReadOnly | kOffload | kLong,
+     .run = count,
+     .since = "0.1.0",
+     .complexity =
+         "O(P) where P is the number of pages of the database, from memory; with EXACT also O(N) where N is the number of "
+         "keys in the range.",
+     .summary =
+         "Estimates how many keys have a stamp from lo up to, but not including, hi; - and + leave an end open. With EXACT, "
+         "counts them.",
+     .group = Group::kExtension,
+     .arguments = kCountArguments,
+     .extra_acl = "@keyspace"},
+    {.name = "stamp.scan",
+     .arity = at_least(4),
+     .flags = kReadOnly | kOffload,
+     .run = scan,
+     .since = "0.1.0",
+     .complexity = "O(COUNT) for every call, O(N) for a complete iteration, where N is the number of keys in the range.",
+     .summary =
+         "Iterates over the names of the keys with a stamp from lo up to, but not including, hi; - and + leave an end open.",
+     .group = Group::kExtension,
+     .arguments = kScanArguments,
+     .extra_acl = "@keyspace"},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> stamp_commands() { return kStamps; }
+
+}  // namespace ebbtide

@@ -1,0 +1,306 @@
+// Secondary range deletes, from the batch to the last file: what a delete of the newest version must never do is to bring an
+// older one back.
+#include "engine/db/model.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr int kKeys = 240;
+
+std::string key_of(int i) { return "key:" + std::to_string(1000 + i); }
+
+struct Case {
+  PolicySettings policy;
+  std::uint32_t pages_per_tile;
+  bool with_view;
+};
+
+Settings settings_for(const Case& c) {
+  Settings s = Harness::small();
+  s.memtable_size = 16 << 10;
+  s.tree.file_size = 64 << 10;
+  s.tree.policy = c.policy;
+  s.tree.pages_per_tile = c.pages_per_tile;
+  s.tree.stamp = StampMode::kExplicit;
+  return s;
+}
+
+void put(Harness& h, int i, const std::string& value, DeleteKey stamp) {
+  WriteBatch batch;
+  batch.put(0, key_of(i), value, {stamp, 0});
+  h.write(batch);
+}
+
+void delete_stamps(Harness& h, DeleteKey lo, DeleteKey hi) {
+  WriteBatch batch;
+  batch.delete_stamps(0, lo, hi);
+  h.write(batch);
+}
+
+std::string padded(const std::string& what, int i) { return what + std::to_string(i) + std::string(100, '.'); }
+
+/// Three generations of versions, each of half of the keys before, in runs of their own.
+void write_generations(Harness& h, bool flush) {
+  for (int i = 0; i < kKeys; ++i) put(h, i, padded("old", i), 10);
+  if (flush) REQUIRE(h.db->flush(0).is_ok());
+  for (int i = 0; i < kKeys; i += 2) put(h, i, padded("new", i), 100);
+  if (flush) REQUIRE(h.db->flush(0).is_ok());
+  for (int i = 0; i < kKeys; i += 4) put(h, i, padded("newest", i), 200);
+}
+
+std::string before_delete(int i) { return i % 4 == 0 ? padded("newest", i) : i % 2 == 0 ? padded("new", i) : padded("old", i); }
+/// Keys divisible by 8 were written anew after the delete, with a stamp that it had covered.
+std::string after_delete(int i) {
+  if (i % 8 == 0) return padded("again", i);
+  return i % 2 == 0 ? "(absent)" : padded("old", i);
+}
+
+void check_keys(Harness& h, const ReadView* view, const std::string& when) {
+  INFO(when);
+  for (int i = 0; i < kKeys; ++i) {
+    CAPTURE(i);
+    REQUIRE(h.get(0, key_of(i)) == after_delete(i));
+    if (view == nullptr) continue;
+    Found found;
+    const std::string key = key_of(i);
+    REQUIRE(view->get({key, hash_key(key)}, &found).is_ok());
+    REQUIRE(found.value == before_delete(i));
+  }
+  int there = 0;
+  auto walk = h.db->iterate(h.db->lease(0), {});
+  for (walk->seek_to_last(); walk->valid(); walk->prev()) ++there;
+  REQUIRE(walk->status().is_ok());
+  REQUIRE(there == kKeys / 2 + kKeys / 8);
+  REQUIRE(h.db->verify(0)->errors.empty());
+}
+
+void resurrect(const Case& c, bool flush_between) {
+  CAPTURE(c.policy.name, c.pages_per_tile, c.with_view, flush_between);
+  Harness h(settings_for(c));
+  h.open();
+  write_generations(h, flush_between);
+  ReadView view;
+  if (c.with_view) view = h.db->lease(0);
+  delete_stamps(h, 100, 201);
+  for (int i = 0; i < kKeys; i += 8) put(h, i, padded("again", i), 150);
+  const ReadView* const open = c.with_view ? &view : nullptr;
+  check_keys(h, open, "after the delete");
+  REQUIRE(h.db->flush(0).is_ok());
+  check_keys(h, open, "after the flush");
+  while (h.pool.run_one()) check_keys(h, open, "after a job");
+  // What is final goes before what is not, and the other way round.
+  REQUIRE(h.db->compact(0, {key_of(0), key_of(kKeys / 2)}).is_ok());
+  check_keys(h, open, "after half was merged");
+  view = ReadView();
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  check_keys(h, nullptr, "after a crash");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  check_keys(h, nullptr, "after everything was merged");
+  const TreeInfo info = *h.db->tree_info(0);
+  std::uint64_t entries = 0;
+  for (const RunInfo& run : info.runs) entries += run.entries;
+  CHECK(entries == kKeys / 2 + kKeys / 8);
+  CHECK(info.records == 0);
+  h.reopen();
+  check_keys(h, nullptr, "after a restart");
+}
+
+}  // namespace
+
+TEST_CASE("dropping the newest version of a key brings no older one back: each policy, each h, with a view and without") {
+  const char* const policies[] = {"one_leveling", "leveling", "tiering",  "lazy_leveling", "klsm",
+                                  "garnering",    "bigtable", "constant", "exploring",     "concurrent"};
+  for (const char* policy : policies) {
+    for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
+      for (const bool with_view : {false, true}) {
+        resurrect({{policy, {}}, h, with_view}, true);
+        resurrect({{policy, {}}, h, with_view}, false);
+      }
+    }
+  }
+}
+
+TEST_CASE("a record is known from its own seq on, to views of any age and whatever it lies in") {
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.open();
+  put(h, 0, "a", 5);
+  const ReadView before = h.db->lease(0);
+  delete_stamps(h, 5, 6);
+  const ReadView after = h.db->lease(0);
+  put(h, 0, "b", 5);
+  const auto value_in = [](const ReadView& view) {
+    const std::string key = key_of(0);
+    Found found;
+    const Status status = view.get({key, hash_key(key)}, &found);
+    return status.is_ok() ? std::string(found.value) : std::string("(absent)");
+  };
+  for (int round = 0; round < 3; ++round) {
+    CHECK(value_in(before) == "a");
+    CHECK(value_in(after) == "(absent)");
+    CHECK(h.get(0, key_of(0)) == "b");
+    if (round == 0) REQUIRE(h.db->flush(0).is_ok());
+    if (round == 1) REQUIRE(h.db->compact(0, {}).is_ok());
+  }
+}
+
+TEST_CASE("operations of one batch act in their order") {
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.open();
+  WriteBatch batch;
+  batch.put(0, "a", "1", {7, 0});
+  batch.delete_stamps(0, 7, 8);
+  batch.put(0, "b", "2", {7, 0});
+  batch.delete_stamps(0, 9, 9);  // nothing
+  batch.put(1, "c", "3", {7, 0});
+  REQUIRE(batch.count() == 4);
+  h.write(batch);
+  for (int round = 0; round < 3; ++round) {
+    CHECK(h.get(0, "a") == "(absent)");
+    CHECK(h.get(0, "b") == "2");
+    CHECK(h.get(1, "c") == "3");  // another database
+    if (round == 0) h.reopen();
+    if (round == 1) REQUIRE(h.db->flush(0).is_ok());
+  }
+}
+
+TEST_CASE("a record retires with the last entry that it covers, and not before") {
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.open();
+  put(h, 0, "covered", 50);
+  REQUIRE(h.db->flush(0).is_ok());
+  put(h, 1, "younger", 50);
+  delete_stamps(h, 40, 60);
+  put(h, 2, "later", 50);
+  CHECK(h.db->tree_info(0)->records == 1);
+  REQUIRE(h.db->flush(0).is_ok());
+  CHECK(h.db->tree_info(0)->records == 1);
+  CHECK(h.db->tree_info(0)->oldest_record_birth != 0);
+  h.reopen();
+  CHECK(h.db->tree_info(0)->records == 1);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK(h.db->tree_info(0)->records == 0);
+  CHECK(h.get(0, key_of(0)) == "(absent)");
+  CHECK(h.get(0, key_of(1)) == "(absent)");
+  CHECK(h.get(0, key_of(2)) == "later");
+  // One that nothing in tables can need never gets there.
+  delete_stamps(h, 1000, 2000);
+  REQUIRE(h.db->flush(0).is_ok());
+  CHECK(h.db->tree_info(0)->records == 0);
+}
+
+TEST_CASE("a sliding window of deletes is one record in the end, with the oldest birth") {
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.open();
+  for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));
+  REQUIRE(h.db->flush(0).is_ok());
+  h.db->pause_compactions();
+  const Millis first = h.db->now();
+  for (int i = 1; i <= 50; ++i) {
+    delete_stamps(h, 0, static_cast<DeleteKey>(i));
+    h.advance(10);
+    if (i % 7 == 0) REQUIRE(h.db->flush(0).is_ok());
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  CHECK(h.db->tree_info(0)->records == 1);
+  CHECK(h.db->tree_info(0)->oldest_record_birth >= first);
+  CHECK(h.db->tree_info(0)->oldest_record_birth < first + 10);
+  for (int i = 0; i < 100; ++i) CHECK(h.get(0, key_of(i)) == (i < 50 ? "(absent)" : "v"));
+  h.db->resume_compactions();
+}
+
+TEST_CASE("more records than a memtable takes go on in the next one") {
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.settings.memtable_size = 64 << 20;
+  h.open();
+  for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(10 * i));
+  REQUIRE(h.db->flush(0).is_ok());
+  for (DeleteKey d = 0; d < 5000; ++d) {
+    WriteBatch batch;  // no two of them subsume each other
+    batch.delete_stamps(0, 10 * (d % 50) + d / 50 % 10, 10 * (d % 50) + d / 50 % 10 + 1);
+    REQUIRE(h.db->commit(batch).is_ok());
+  }
+  CHECK(h.db->tree_info(0)->frozen_memtables == 1);
+  h.db->write_log();
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 100; ++i) CHECK(h.get(0, key_of(i)) == (i < 50 ? "(absent)" : "v"));
+    if (round == 0) h.reopen();
+    if (round == 1) REQUIRE(h.db->flush(0).is_ok());
+  }
+}
+
+TEST_CASE("entries without a stamp are in no range") {
+  for (const StampMode mode : {StampMode::kExplicit, StampMode::kExpireTime}) {
+    Harness h;
+    h.settings.tree.stamp = mode;
+    h.open();
+    h.put(0, "none", "1");
+    h.put(0, "expires", "2", h.db->now() + 100'000);
+    WriteBatch stamped;
+    stamped.put(0, "stamped", "3", {12, 0});
+    h.write(stamped);
+    delete_stamps(h, 0, kDeleteKeyEnd);
+    for (int round = 0; round < 2; ++round) {
+      CHECK(h.get(0, "none") == "1");
+      CHECK(h.get(0, "expires") == (mode == StampMode::kExpireTime ? "(absent)" : "2"));
+      CHECK(h.get(0, "stamped") == (mode == StampMode::kExplicit ? "(absent)" : "3"));
+      REQUIRE(h.db->compact(0, {}).is_ok());
+    }
+  }
+}
+
+TEST_CASE("a lookup by stamp reads only pages that can match") {
+  Harness h;
+  h.settings.tree.stamp = StampMode::kExplicit;
+  h.settings.tree.pages_per_tile = 8;
+  h.settings.memtable_size = 4 << 20;
+  h.settings.tree.file_size = 4 << 20;
+  h.open();
+  Random random(5);
+  std::vector<DeleteKey> stamps;
+  for (int i = 0; i < 4000; ++i) {
+    stamps.push_back(random.uniform(100'000));
+    put(h, i, padded("v", i), stamps.back());
+  }
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  const std::uint64_t pages = h.db->verify(0)->pages;
+  h.reopen();  // a cold cache
+  const ReadView view = h.db->lease(0);
+  std::uint64_t read = 0, keys = 0;
+  std::string from;
+  for (bool more = true; more;) {
+    const auto found = *h.db->scan_stamps(view, 50'000, 51'000, from, 100, 10);
+    read += found.pages_read;
+    keys += found.keys.size();
+    more = found.more;
+    from = found.resume;
+  }
+  const auto in_range = [](DeleteKey d) { return d >= 50'000 && d < 51'000; };
+  CHECK(keys == static_cast<std::uint64_t>(std::count_if(stamps.begin(), stamps.end(), in_range)));
+  // One or two of the eight pages of a tile.
+  CHECK(read * 4 < pages);
+  const std::uint64_t estimate = h.db->estimate_stamps(0, 50'000, 51'000);
+  CHECK(estimate > keys / 2);
+  CHECK(estimate < keys * 2);
+  // What a record covers wholly counts no more.
+  delete_stamps(h, 0, 60'000);
+  CHECK(h.db->estimate_stamps(0, 50'000, 51'000) == 0);
+  const auto none = *h.db->scan_stamps(h.db->lease(0), 50'000, 51'000, "", 1000, 10'000);
+  CHECK(none.keys.empty());
+}
+
+TEST_CASE("a failed edit of a flush loses no record, and a restart finds it in the log") {
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.open();
+  put(h, 0, "covered", 50);
+  REQUIRE(h.db->flush(0).is_ok());
+  delete_stamps(h, 40, 60);
+  for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kEverything}) {
+    REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+    h.crash(mode, 3);
+    h.open();
+    CHECK(h.get(0, key_of(0)) == "(absent)");
+  }
+}
