@@ -154,6 +154,7 @@ class Differ:
         self.sequences = Sequences()
         self.dirty = True
         self.commands = 0
+        self.difference = None  # of the sequence that run() has returned, as it was in its row
 
     def close(self):
         for link in self.links:
@@ -196,7 +197,8 @@ class Differ:
                 if not found:
                     return seed
                 pair.append(mine)
-            if pair[0] != pair[1] and compare(seed, commands, *pair) is not None:
+            self.difference = None if pair[0] == pair[1] else compare(seed, commands, *pair)
+            if self.difference is not None:
                 return seed
         return None
 
@@ -217,7 +219,11 @@ class Differ:
     def report(self, seed):
         commands = self.sequences.make(seed)[0]
         if self.run_one(seed, commands) is None:
-            return f"seed {seed}, RESP{protocol_of(seed)}: differed in a row of others, and not alone"
+            text = f"seed {seed}, RESP{protocol_of(seed)}: differed in a row of others, and not alone"
+            if self.difference is not None:
+                command, mine, theirs = self.difference
+                text += f": {shown(command)}\nwas here  {quoted(mine)}\nin Redis  {quoted(theirs)}"
+            return text
         commands = self.shrunk(seed, commands)
         difference = self.run_one(seed, commands)
         if difference is None:
