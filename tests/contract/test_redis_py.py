@@ -130,31 +130,3 @@ def test_invalidations_reach_the_connection_that_was_named(server):
         await listener.close()
 
     run(server, body)
-
-
-def later_test_expired_events(server):
-    """What notify-keyspace-events promises of expiry: told within a second, whether the key is met or not."""
-    client = server.client()
-    client.config_set("notify-keyspace-events", "Ex")
-    listener = client.pubsub(ignore_subscribe_messages=True)
-    listener.psubscribe("__keyevent@*__:expired")
-    try:
-        client.set("gone:soon", 1, px=300)
-        client.set("gone:met", 1, px=300)
-        client.set("kept", 1, px=300)
-        client.persist("kept")
-        client.set("deleted", 1, px=300)
-        client.delete("deleted")
-        keys = set()
-        for _ in range(200):
-            client.get("gone:met")
-            message = listener.get_message(timeout=0.05)
-            if message is not None and message["type"] == "pmessage":
-                keys.add(message["data"])
-            if len(keys) == 2:
-                break
-        assert keys == {b"gone:soon", b"gone:met"}
-        assert listener.get_message(timeout=1) is None
-    finally:
-        client.config_set("notify-keyspace-events", "")
-        listener.close()
