@@ -118,8 +118,8 @@ TEST_CASE("what this version does not do is an error that says so") {
   CHECK(error_of("tree: { deletes: { deadline: 0s } }") == "no error");
   CHECK(error_of("databases: { 3: { deletes: { deadline: 30s } } }").find("does not enforce delete deadlines") !=
         std::string::npos);
-  CHECK(error_of("tree: { deletes: { stamp: explicit } }") ==
-        "f.yaml:1: tree.deletes.stamp: 'explicit' is not allowed; allowed: write_time");
+  CHECK(error_of("tree: { deletes: { stamp: sometimes } }") ==
+        "f.yaml:1: tree.deletes.stamp: 'sometimes' is not allowed; allowed: write_time, expire_time, explicit");
   CHECK(error_of("metrics: { console: false }") == "no error");
   CHECK(error_of("metrics: { console: maybe }").find("metrics.console: 'maybe' is not allowed; allowed: true, false") !=
         std::string::npos);
