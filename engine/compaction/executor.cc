@@ -1,7 +1,14 @@
 // Plans become edits. The groups of a merge are moved or merged (subranges.h), merged groups are cut into parts (merge_part.h),
 // parts run side by side (parallel.h); what comes out is one edit. Move is a merge whose groups have one file each; a Rewrite is
 // a merge of one file that may not be moved.
+//
+// A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the range
+// one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another: there all
+// older runs lie below, the other inputs included, since what they have outside the range stays where it is.
 #include "compaction/executor.h"
+
+#include <deque>
+#include <map>
 
 #include "base/invariant.h"
 #include "compaction/merge_part.h"
@@ -27,6 +34,22 @@ std::size_t shared_prefix(const KeyRange& range) {
   return n;
 }
 
+/// What `whole` has before and after `middle`, which it meets.
+std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle) {
+  std::vector<KeyRange> out;
+  if (whole.start < middle.start) out.push_back({whole.start, middle.start});
+  if (end_before(middle.end, whole.end)) out.push_back({middle.end, whole.end});
+  return out;
+}
+
+/// What goes through the same merge, into the same run.
+struct Group {
+  FileGroup files;
+  RunId run = 0;                       ///< that the output goes to
+  const Finality* finality = nullptr;  ///< there
+  bool has_below = false;              ///< cut where files of the run below end
+};
+
 /// The tables that a merge reads, open. Immutable once filled.
 using OpenTables = std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>>;
 
@@ -44,7 +67,11 @@ class Job {
   Result<CompactionResult> run() {
     TRY_ASSIGN(inputs, resolve_inputs(plan_, version_));
     inputs_ = std::move(inputs);
-    TRY(sort_out(overlapping_groups(inputs_.files)));
+    if (const auto* slice = std::get_if<Slice>(&plan_.action)) {
+      cut_slice(slice->range);
+    } else {
+      TRY(sort_out(overlapping_groups(inputs_.files)));
+    }
     TRY(open_tables());
     cut_parts();
     const Status status = merge_parts();
@@ -58,7 +85,7 @@ class Job {
 
  private:
   struct Part {
-    const FileGroup* group;
+    const Group* group;
     KeyRange range;
     ReadCounters counters;
     MergePartResult result;
@@ -87,24 +114,52 @@ class Job {
         joinable = false;
         continue;
       }
-      const bool fits = joinable && merged_.back().bytes < context_.settings.file_size &&
-                        (inputs_.new_run || inputs_.target_gaps.is_final(KeyRange{merged_.back().range.start, group.range.end}));
+      FileGroup* last = joinable ? &merged_.back().files : nullptr;
+      const bool fits = last != nullptr && last->bytes < context_.settings.file_size &&
+                        (inputs_.new_run || inputs_.target_gaps.is_final(KeyRange{last->range.start, group.range.end}));
       if (fits) {
-        FileGroup& last = merged_.back();
-        last.range.end = group.range.end;
-        last.bytes += group.bytes;
-        for (InputFile& file : group.files) last.files.push_back(std::move(file));
+        last->range.end = group.range.end;
+        last->bytes += group.bytes;
+        for (InputFile& file : group.files) last->files.push_back(std::move(file));
       } else {
-        merged_.push_back(std::move(group));
+        merged_.push_back({std::move(group), inputs_.target, &inputs_.finality, true});
       }
       joinable = true;
     }
     return Status::ok();
   }
 
+  void cut_slice(const KeyRange& range) {
+    FileGroup inside{range, {}, 0};
+    std::map<std::size_t, const Finality*> below;  // by run
+    std::vector<Group> outside;
+    for (const InputFile& file : inputs_.files) {
+      inside.files.push_back(file);
+      inside.bytes += file.meta->data_bytes;
+      for (const KeyRange& rest : outside_of(file.range, range)) {
+        const Finality*& finality = below[file.run];
+        if (finality == nullptr) finality = &outside_finality_.emplace_back(finality_below(file.run));
+        outside.push_back({{rest, {file}, file.meta->data_bytes}, file.run_id, finality, false});
+      }
+    }
+    std::sort(inside.files.begin(), inside.files.end(),
+              [](const InputFile& a, const InputFile& b) { return a.range.start < b.range.start; });
+    merged_.push_back({std::move(inside), inputs_.target, &inputs_.finality, true});
+    std::move(outside.begin(), outside.end(), std::back_inserter(merged_));
+  }
+
+  /// Below what stays in a run lies everything that is older, inputs or not.
+  [[nodiscard]] Finality finality_below(std::size_t run) const {
+    std::vector<KeyRange> below;
+    for (++run; run < version_.runs.size(); ++run) {
+      for (const FileMetaPtr& file : version_.runs[run].files) below.push_back(range_of(file->stats));
+    }
+    return Finality(std::move(below));
+  }
+
   Status open_tables() {
-    for (const FileGroup& group : merged_) {
-      for (const InputFile& file : group.files) {
+    for (const Group& group : merged_) {
+      for (const InputFile& file : group.files.files) {
         TRY_ASSIGN(table, env_.open_table(*file.meta));
         tables_.emplace_back(file.meta->data_file, std::move(table));
       }
@@ -117,25 +172,29 @@ class Job {
     const auto split_points = [this](const FileMeta& file, const KeyRange& range, std::size_t count) {
       return table_of(tables_, file.data_file)->split_points(range, count);
     };
-    for (const FileGroup& group : merged_) {
-      const std::uint64_t by_size = group.bytes / std::max<std::uint64_t>(env_.sub_merge_bytes, 1);
+    for (const Group& group : merged_) {
+      const std::uint64_t by_size = group.files.bytes / std::max<std::uint64_t>(env_.sub_merge_bytes, 1);
       const std::size_t parts =
           env_.pool == nullptr || by_size < 2 ? 1 : std::min<std::uint64_t>(by_size, 2 * env_.pool->width());
-      for (KeyRange& range : cut_evenly(group, parts, split_points)) parts_.push_back({&group, std::move(range), {}, {}});
+      for (KeyRange& range : cut_evenly(group.files, parts, split_points)) parts_.push_back({&group, std::move(range), {}, {}});
     }
     result_.sub_merges = parts_.size();
   }
 
   Status merge_parts() {
     std::atomic<bool> failed{false};
-    const MergeShared shared{&env_, &context_.settings, &judgement_, &inputs_.finality, version_.records.get(), &failed};
-    run_parts(env_.pool, parts_.size(), [&](std::size_t i) { parts_[i].result = run_merge_part(make_part(&parts_[i]), shared); });
+    run_parts(env_.pool, parts_.size(), [&](std::size_t i) {
+      const MergeShared shared{&env_,    &context_.settings,     &judgement_, parts_[i].group->finality,
+                               version_.records.get(), &failed};
+      parts_[i].result = run_merge_part(make_part(&parts_[i]), shared);
+    });
     Status status;
     for (Part& part : parts_) {
       MergePartResult& done = part.result;
       if (status.is_ok() || (status.code() == Code::kAborted && !done.status.is_ok())) {
         if (!done.status.is_ok()) status = done.status;
       }
+      output_runs_.insert(output_runs_.end(), done.outputs.size(), part.group->run);
       std::move(done.outputs.begin(), done.outputs.end(), std::back_inserter(result_.outputs));
       result_.entries_in += done.entries_in;
       result_.entries_out += done.entries_out;
@@ -147,7 +206,7 @@ class Job {
   }
 
   MergePart make_part(Part* part) const {
-    const FileGroup& group = *part->group;
+    const FileGroup& group = part->group->files;
     MergePart out;
     out.range = part->range;
     out.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover anything
@@ -172,12 +231,14 @@ class Job {
               [files, options, this](std::size_t i) { return table_of(tables_, (*files)[i]->data_file)->new_iterator(options); }},
           part->range));
     }
-    out.shared_prefix = shared_prefix(group.range);  // of whole files: sources need not clip
+    KeyRange whole = group.range;  // of whole files: sources need not clip
+    for (const InputFile& file : group.files) whole = hull(whole, file.range);
+    out.shared_prefix = shared_prefix(whole);
     out.limits = {context_.settings.file_size, kBelowFactor * context_.settings.file_size};
-    for (const FileMetaPtr& file : inputs_.below) {
+    for (const FileMetaPtr& file : part->group->has_below ? inputs_.below : std::vector<FileMetaPtr>()) {
       if (file->stats.overlaps(part->range)) out.below.push_back({range_of(file->stats).end, file->data_bytes});
     }
-    const bool last = inputs_.finality.is_final(group.range);
+    const bool last = part->group->finality->is_final(group.range);
     out.compression = last ? context_.settings.compression_last_level : context_.settings.compression;
     return out;
   }
@@ -185,14 +246,16 @@ class Job {
   void make_edit() {
     TreeEdit& edit = result_.edit;
     edit.tree = version_.tree;
-    for (const FileGroup& group : merged_) {
-      for (const InputFile& file : group.files) edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
+    const bool slice = std::holds_alternative<Slice>(plan_.action);
+    for (const Group& group : merged_) {
+      if (slice && &group != &merged_.front()) continue;  // the first has all inputs
+      for (const InputFile& file : group.files.files) edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
     }
     for (const InputFile& file : moved_) {
       edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
       edit.added_files.emplace_back(inputs_.target, *file.meta);
     }
-    for (const FileMeta& output : result_.outputs) edit.added_files.emplace_back(inputs_.target, output);
+    for (std::size_t i = 0; i < result_.outputs.size(); ++i) edit.added_files.emplace_back(output_runs_[i], result_.outputs[i]);
     result_.files_moved = moved_.size();
     if (inputs_.new_run && !edit.added_files.empty()) {
       edit.added_runs.push_back({inputs_.target, inputs_.level, inputs_.before, false});
@@ -200,7 +263,7 @@ class Job {
     }
     const TreeShape shape = version_.shape(0, 0, 0, 0, [](FileNum) { return false; });
     edit.removed_runs = removed_runs(shape, plan_);
-    if (context_.settings.file_choice == FileChoice::kRoundRobin) {
+    if (context_.settings.file_choice == FileChoice::kRoundRobin && plan_.reason != Reason::kDeadline) {
       if (auto cursor = cursor_after(shape, plan_)) edit.cursors.push_back(std::move(*cursor));
     }
   }
@@ -212,9 +275,11 @@ class Job {
   const Judgement judgement_;
   PlanInputs inputs_;
   std::vector<InputFile> moved_;
-  std::vector<FileGroup> merged_;
+  std::vector<Group> merged_;
+  std::deque<Finality> outside_finality_;  // of what a slice leaves outside; a deque: groups point into it
   OpenTables tables_;
   std::vector<Part> parts_;
+  std::vector<RunId> output_runs_;  // of result_.outputs
   CompactionResult result_;
 };
 
@@ -232,9 +297,6 @@ Result<CompactionResult> drop(const Plan& plan, const Version& version) {
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env) {
   if (plan.empty()) return CompactionResult{};
-  if (std::holds_alternative<Slice>(plan.action)) {
-    return Status::unsupported("slices of a key range out of several runs are not carried out by this version");
-  }
   if (std::holds_alternative<Drop>(plan.action)) return drop(plan, version);
   return Job(plan, version, context, env).run();
 }

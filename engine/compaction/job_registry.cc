@@ -16,7 +16,11 @@ std::optional<JobRegistry::Held> JobRegistry::hold(const Plan& plan, const Versi
   if (!inputs->new_run) held.target = inputs->target;
   for (const InputFile& file : inputs->files) held.files.push_back(file.meta->data_file);
   std::sort(held.files.begin(), held.files.end());
-  for (const FileGroup& group : overlapping_groups(inputs->files)) held.ranges.push_back(group.range);
+  if (const auto* slice = std::get_if<Slice>(&plan.action)) {
+    held.ranges.push_back(slice->range);
+  } else {
+    for (const FileGroup& group : overlapping_groups(inputs->files)) held.ranges.push_back(group.range);
+  }
   held.abort = std::make_shared<std::atomic<bool>>(false);
   return held;
 }
@@ -54,12 +58,27 @@ void JobRegistry::finish(JobId id) {
   jobs_.erase(job);
 }
 
-Plan JobRegistry::next(const Policy& policy, const PolicyContext& context, TreeShape shape) const {
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [id, job] : jobs_) mark_busy(&shape, job.plan, true);
+void JobRegistry::mark_running(TreeShape* shape, bool urgent_only) const {
+  MutexLock lock(mutex_);
+  for (const auto& [id, job] : jobs_) {
+    if (!urgent_only || job.plan.urgent) mark_busy(shape, job.plan, true);
   }
+}
+
+Plan JobRegistry::next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved) const {
+  mark_running(&shape, false);
+  mark_busy(&shape, reserved, true);
   return policy.next(shape, context);
+}
+
+Plan JobRegistry::next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const {
+  TreeShape marked = shape;
+  mark_running(&marked, false);
+  if (Plan plan = urgent(marked, policy, context); !plan.empty()) return plan;
+  marked = shape;
+  mark_running(&marked, true);
+  context.late_only = true;
+  return urgent(marked, policy, context);
 }
 
 bool JobRegistry::is_busy(FileNum data_file) const {

@@ -12,6 +12,7 @@
 
 #include "base/mutex.h"
 #include "compaction/key_ranges.h"
+#include "policy/fade.h"
 #include "policy/policy.h"
 #include "version/version.h"
 
@@ -34,8 +35,12 @@ class JobRegistry {
   /// The job is over: installed, failed or aborted.
   void finish(JobId id);
 
-  /// What `policy` asks for next, given what runs. Empty if there is nothing.
-  [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape) const;
+  /// What `policy` asks for next, given what runs and what is reserved for an urgent plan that cannot start yet. Empty if there
+  /// is nothing.
+  [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved = {}) const;
+  /// What the deadlines ask for next, given what runs; what is late may need files of jobs that run and are not urgent: start()
+  /// asks them to stop. Empty if there is nothing.
+  [[nodiscard]] Plan next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const;
   [[nodiscard]] bool is_busy(FileNum data_file) const;
   /// What runs, all at one moment.
   struct Running {
@@ -56,6 +61,7 @@ class JobRegistry {
     std::shared_ptr<std::atomic<bool>> abort;
   };
   [[nodiscard]] static std::optional<Held> hold(const Plan& plan, const Version& version);
+  void mark_running(TreeShape* shape, bool urgent_only) const;
   [[nodiscard]] static bool collide(const Held& a, const Held& b);
 
   mutable Mutex mutex_;

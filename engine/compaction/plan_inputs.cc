@@ -74,6 +74,21 @@ struct Resolver {
     return Status::ok();
   }
 
+  /// As check_ages. Of a slice only what lies in its range moves: in all runs from its newest to its target everything in the
+  /// range must take part.
+  Status check_slice(const Slice& slice) const {
+    if (slice.target.run == 0) return Status::invalid_argument("a slice goes into a run that is there");
+    if (is_empty(slice.range)) return Status::invalid_argument("a slice of an empty range");
+    std::size_t newest = version.runs.size();
+    for (const InputFile& file : out.files) newest = std::min(newest, file.run);
+    for (std::size_t run = newest; run <= out.place; ++run) {
+      if (!Finality(staying(run)).is_final(slice.range)) {
+        return Status::invalid_argument("a slice leaves out files of " + text(version.runs[run].id) + " within its range");
+      }
+    }
+    return Status::ok();
+  }
+
   /// Nothing that stays may come to lie above what was newer than it, or in the way of the output.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
@@ -110,7 +125,11 @@ Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version) {
   if (resolver.out.files.empty()) return Status::invalid_argument("a plan without files");
   if (std::holds_alternative<Drop>(plan.action)) return std::move(resolver.out);
   TRY(resolver.aim(plan, inputs));
-  TRY(resolver.check_ages());
+  if (const auto* slice = std::get_if<Slice>(&plan.action)) {
+    TRY(resolver.check_slice(*slice));
+  } else {
+    TRY(resolver.check_ages());
+  }
   resolver.look_below();
   return std::move(resolver.out);
 }

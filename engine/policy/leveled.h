@@ -48,6 +48,7 @@ class LeveledPolicy final : public Policy {
   [[nodiscard]] Plan next(const TreeShape& shape, const PolicyContext& context) const override;
   [[nodiscard]] std::uint64_t debt_bytes(const TreeShape& shape) const override;
   [[nodiscard]] double capacity_bytes(const TreeShape& shape, int level) const override;
+  [[nodiscard]] bool by_file() const override { return true; }
   [[nodiscard]] int slowdown_runs() const override;
   [[nodiscard]] int stop_runs() const override;
   [[nodiscard]] std::string check(const TreeShape& shape) const override;

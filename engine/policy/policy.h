@@ -45,6 +45,8 @@ class Policy {
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
+  /// Whether levels from 1 on are one run each, of which single files go down: then FADE steps files down, too (fade.h).
+  [[nodiscard]] virtual bool by_file() const { return false; }
   /// What TreeShape::levels should be from now on: whoever changes the shape stores it, with that change or the next. Only
   /// Garnering has a persisted number of levels; the others leave none behind, so that it begins anew after them.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }

@@ -43,21 +43,6 @@ std::string check_files(const Run& run, std::vector<std::pair<FileNum, RunId>>* 
   return "";
 }
 
-/// Runs of level 0 are flushes, or merges of neighbours among them: whatever overlaps is strictly newer in the newer one. Below,
-/// files of a run meet their neighbours' past in parts, so that seqs of whole files say nothing about single keys.
-std::string check_ages(const Run& newer, const Run& older) {
-  std::size_t first = 0;
-  for (const FileMetaPtr& young : newer.files) {
-    while (first < older.files.size() && before(older.files[first]->stats, young->stats)) ++first;
-    for (std::size_t i = first; i < older.files.size() && !before(young->stats, older.files[i]->stats); ++i) {
-      if (young->stats.min_seq > older.files[i]->stats.max_seq) continue;
-      return name_of(*young) + " of run " + std::to_string(newer.id) + " overlaps " + name_of(*older.files[i]) +
-             " of the older run " + std::to_string(older.id) + " and is not newer";
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 RecordChanges tidy_records(const Version& version) {
@@ -98,7 +83,6 @@ std::string check(const Version& version) {
   std::set<RunId> ids;
   std::vector<std::pair<FileNum, RunId>> numbers;  // of files, and where they are
   int level = 0;
-  const Run* newer = nullptr;
   for (const Run& run : version.runs) {
     const std::string who = "run " + std::to_string(run.id);
     if (run.id == 0) return "a run has id 0";
@@ -108,12 +92,6 @@ std::string check(const Version& version) {
     if (run.level < level) return who + " of level " + std::to_string(run.level) + " lies behind level " + std::to_string(level);
     level = run.level;
     if (std::string wrong = check_files(run, &numbers); !wrong.empty()) return who + ": " + wrong;
-    if (run.level == 0 && !run.files.empty()) {
-      if (newer != nullptr) {
-        if (std::string wrong = check_ages(*newer, run); !wrong.empty()) return wrong;
-      }
-      newer = &run;
-    }
   }
   std::stable_sort(numbers.begin(), numbers.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   const auto twice =

@@ -75,8 +75,8 @@ struct RecordChanges {
 RecordChanges tidy_records(const Version& version);
 
 /// Why `version` breaks an invariant, or "": checked after each edit (order and disjointness of files, run and level order,
-/// unique ids; every entry of a newer run is newer than any version of its key in an older one, as far as the seqs of files can
-/// tell: for neighbouring runs of level 0).
+/// unique ids). That a newer run has the newer versions of a key cannot be seen from files: slices take parts of runs down, so
+/// that files of neighbouring runs meet each other's past.
 std::string check(const Version& version);
 
 }  // namespace ebbtide

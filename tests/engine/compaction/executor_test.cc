@@ -42,13 +42,40 @@ Plan step_down(TreeFixture& tree, std::size_t from, std::size_t to) {
   return plan;
 }
 
-/// Some plan that fits the tree: tiering within level 0, level 0 into 1, files from level to level, rewrites.
+/// What lies in a random range, from one run down to another, as a slice; any file may straddle its ends.
+Plan random_slice(TreeFixture& tree) {
+  Plan plan;
+  const auto& runs = tree.version->runs;
+  if (runs.empty()) return plan;
+  const std::size_t to = tree.random.uniform(runs.size()), from = to - tree.random.uniform(to + 1);
+  Slice slice;
+  slice.range = {testing::random_key(tree.random, 60), testing::random_key(tree.random, 60)};
+  if (slice.range.end < slice.range.start) std::swap(slice.range.start, slice.range.end);
+  if (tree.random.one_in(10)) slice.range.start.clear();
+  if (tree.random.one_in(10) || is_empty(slice.range)) slice.range.end.clear();
+  if (tree.random.one_in(2) && !runs[to].files.empty()) {
+    slice.range = range_of(runs[to].files[tree.random.uniform(runs[to].files.size())]->stats);
+  }
+  for (std::size_t run = from; run <= to; ++run) {
+    PlanInput input{runs[run].id, {}};
+    for (const FileMetaPtr& file : runs[run].files) {
+      if (ranges_overlap(range_of(file->stats), slice.range)) input.files.push_back(file->data_file);
+    }
+    if (!input.files.empty()) slice.inputs.push_back(std::move(input));
+  }
+  slice.target = {runs[to].id, runs[to].level};
+  plan.reason = Reason::kDeadline;
+  if (!slice.inputs.empty()) plan.action = std::move(slice);
+  return plan;
+}
+
+/// Some plan that fits the tree: tiering within level 0, level 0 into 1, files from level to level, slices, rewrites.
 Plan random_plan(TreeFixture& tree) {
   const Version& v = *tree.version;
   std::size_t flushed = 0;
   while (flushed < v.runs.size() && v.runs[flushed].level == 0) ++flushed;
   Plan plan;
-  switch (tree.random.uniform(6)) {
+  switch (tree.random.uniform(8)) {
     case 0:
       if (flushed >= 2) {
         const std::size_t from = tree.random.uniform(flushed), to = from + tree.random.uniform(flushed - from);
@@ -72,6 +99,9 @@ Plan random_plan(TreeFixture& tree) {
       if (!run.files.empty()) plan.action = Rewrite{run.id, run.files[tree.random.uniform(run.files.size())]->data_file};
       return plan;
     }
+    case 5:
+    case 6:
+      return random_slice(tree);
     default: {
       DeleteOnlyInput input{
           .version = tree.version.get(), .view_seqs = tree.context.view_seqs, .visible_seq = tree.context.visible_seq};
@@ -121,6 +151,14 @@ TEST_CASE("no plan changes what any reader sees, and every delete stays owed unt
       const auto result = tree.run(plan);
       REQUIRE(result.is_ok());
       if (result->entries_in == result->entries_out) break;
+    }
+    // A file that meets no other was moved, with the versions that only past views saw.
+    for (const Run& run : std::vector<Run>(tree.version->runs)) {
+      for (const FileMetaPtr& file : run.files) {
+        Plan plan;
+        plan.action = Rewrite{run.id, file->data_file};
+        REQUIRE(tree.run(plan).is_ok());
+      }
     }
     tree.check();
     std::uint64_t entries = 0, range_tombstones = 0;
@@ -336,11 +374,76 @@ TEST_CASE("an aborted merge gives up and leaves no file behind") {
   tree.check();
 }
 
-TEST_CASE("slices are refused with a sentence") {
-  TreeFixture tree(9);
+/// The files (index of run, index of file) within the range, into run `to`.
+Plan slice_of(const TreeFixture& tree, std::vector<std::pair<std::size_t, std::size_t>> files, KeyRange range, std::size_t to) {
+  Slice slice;
+  for (const auto& [run, file] : files) {
+    const Run& from = tree.version->runs[run];
+    if (slice.inputs.empty() || slice.inputs.back().run != from.id) slice.inputs.push_back({from.id, {}});
+    slice.inputs.back().files.push_back(from.files[file]->data_file);
+  }
+  slice.range = std::move(range);
+  slice.target = {tree.version->runs[to].id, tree.version->runs[to].level};
   Plan plan;
-  plan.action = Slice{};
-  REQUIRE(execute(plan, *tree.version, tree.context, tree.env).status().code() == Code::kUnsupported);
+  plan.action = std::move(slice);
+  plan.reason = Reason::kDeadline;
+  return plan;
+}
+
+/// A run of values (or tombstones) of the keys a to z.
+void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
+  testing::Source table;
+  for (char c = first; c <= last; ++c) {
+    Owned e{.key = std::string(1, c), .seq = ++tree.context.visible_seq, .value = tree.value_of(1)};
+    if (tombstones) {
+      e.kind = EntryKind::kTombstone;
+      e.value.clear();
+      e.delete_key = tree.context.now;
+    }
+    table.entries.push_back(e);
+  }
+  tree.flush(table);
+}
+
+TEST_CASE("a slice takes its range down and leaves what lies outside where it was") {
+  TreeFixture tree(3);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'a', 'z', false);  // runs[2] in the end
+  flush_letters(tree, 'c', 'x', true);   // runs[1]
+  flush_letters(tree, 'a', 'b', false);  // runs[0]
+  // Of run 1 only, into run 2: what straddles is cut, tombstones in the range go, those outside stay.
+  REQUIRE(tree.run(slice_of(tree, {{1, 0}, {2, 0}}, {"e", "g"}, 2)).is_ok());
+  tree.check();
+  REQUIRE(tree.version->runs.size() == 3);
+  const Run& middle = tree.version->runs[1];
+  REQUIRE(middle.files.size() == 2);
+  CHECK(middle.files[0]->stats.smallest == "c");
+  CHECK(middle.files[0]->stats.largest == "d");
+  CHECK(middle.files[1]->stats.smallest == "g");
+  CHECK(middle.files[1]->stats.largest == "x");
+  std::uint64_t entries = 0;
+  for (const FileMetaPtr& file : tree.version->runs[2].files) entries += file->stats.entries;
+  CHECK(entries == 24);  // without e and f
+  // An emptied run stays as a placeholder.
+  REQUIRE(tree.run(slice_of(tree, {{1, 0}, {1, 1}, {2, 0}, {2, 1}}, {"a", ""}, 2)).is_ok());
+  tree.check();
+  REQUIRE(tree.version->runs.size() == 3);
+  CHECK(tree.version->runs[1].files.empty());
+}
+
+TEST_CASE("a slice that leaves out what it must take is refused with a sentence") {
+  TreeFixture tree(9);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'a', 'z', false);
+  flush_letters(tree, 'c', 'x', false);
+  flush_letters(tree, 'd', 'e', true);
+  const auto refused = [&](const Plan& plan) { return execute(plan, *tree.version, tree.context, tree.env).status().to_string(); };
+  const std::string left_out = "a slice leaves out files of run ";
+  CHECK(refused(slice_of(tree, {{0, 0}, {2, 0}}, {"a", "f"}, 2)).find(left_out) != std::string::npos);
+  CHECK(refused(slice_of(tree, {{0, 0}, {1, 0}}, {"a", "f"}, 2)).find(left_out) != std::string::npos);
+  CHECK(refused(slice_of(tree, {{2, 0}}, {"f", "f"}, 2)).find("empty range") != std::string::npos);
+  CHECK(refused(slice_of(tree, {{2, 0}}, {"a", "f"}, 1)).find("entries of an older run") != std::string::npos);
+  tree.check();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "policy/fade.h"
 #include "policy/leveled.h"
 #include "policy/registry.h"
 #include "support/datadriven.h"
@@ -36,6 +37,9 @@ FileChoice choice_of(const std::string& name) {
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
 /// debt, check, levels, flushes      as the methods
+/// urgent now= [margin=] [late]      what the deadlines ask for; `all`: plan after plan, each marked busy before the next
+/// ttl [deadline=] [margin=]         of the memtable and each level above the final one, and what a file may have had by then
+/// work now=                         what is still to be done
 /// capacity                          of levels 0 to 4
 /// drive flushes=...                 from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
 ///                                   newest first, "|" between levels. Flushes are even and all overlap.
@@ -57,6 +61,16 @@ class Runner {
     if (data.command == "check") return check_bounds(*policy_, shape, context) + ".";
     if (data.command == "levels") return std::to_string(policy_->levels(shape));
     if (data.command == "flushes") return std::to_string(policy_->flushes(shape));
+    if (data.command == "urgent") return urgent_plans(shape, data);
+    if (data.command == "ttl") return ttls(shape, data);
+    if (data.command == "work") {
+      const FadeWork work = fade_work(shape, std::stoull(data.arg("now")));
+      char text[160];
+      std::snprintf(text, sizeof text, "%s, %.1f bytes/ms, oldest %llu, deadline %llu", bytes_to_text(work.bytes).c_str(),
+                    work.bytes_per_ms, static_cast<unsigned long long>(work.oldest_birth),
+                    static_cast<unsigned long long>(work.deadline));
+      return text;
+    }
     REQUIRE(data.command == "capacity");
     std::string out;
     for (int level = 0; level < 5; ++level) {
@@ -81,6 +95,35 @@ class Runner {
       if (plan.empty()) return out;
       mark_busy(&shape, plan, true);
     }
+  }
+  [[nodiscard]] std::string urgent_plans(TreeShape shape, const test::DataCase& data) const {
+    std::vector<FileNum> skip;
+    if (data.args.count("skip") != 0) skip.push_back(std::stoull(data.arg("skip")));
+    const FadeContext context{std::stoull(data.arg("now")), std::stoull(data.arg("margin", "0")), data.args.count("late") != 0,
+                              skip};
+    std::string out;
+    for (;;) {
+      const Plan plan = urgent(shape, *policy_, context);
+      out += to_text(plan) + "\n";
+      if (plan.empty() || data.args.count("all") == 0) return out;
+      mark_busy(&shape, plan, true);
+    }
+  }
+  [[nodiscard]] std::string ttls(const TreeShape& shape, const test::DataCase& data) const {
+    const double deadline = std::stod(data.arg("deadline")), margin = std::stod(data.arg("margin", "0"));
+    std::vector<double> capacities{static_cast<double>(shape.memtable_bytes)};
+    for (int level = 0; level < shape.last_level(); ++level) capacities.push_back(policy_->capacity_bytes(shape, level));
+    const TtlShares shares(shape, *policy_);
+    std::string out;
+    char text[80];
+    int level = -1;
+    for (const double ttl : level_ttls(deadline, margin, capacities)) {
+      std::snprintf(text, sizeof text, "%s d %.0f, until %.0f\n", level < 0 ? "memtable" : ("L" + std::to_string(level)).c_str(),
+                    ttl, (deadline - margin) * (level < 0 ? shares.memtable() : shares.level(level)));
+      out += text;
+      ++level;
+    }
+    return out;
   }
   [[nodiscard]] std::string drive(const std::string& at) const {
     std::istringstream list(at);

@@ -1,0 +1,38 @@
+#include "deletes/deadline.h"
+
+#include <algorithm>
+
+namespace ebbtide {
+namespace {
+
+/// 0 = no promise.
+Millis after(Millis from, Millis deadline) {
+  if (deadline == 0 || from > DeadlineRule::kNever - deadline) return DeadlineRule::kNever;
+  return from + deadline;
+}
+
+}  // namespace
+
+void DeadlineRule::change(Millis now, Millis deadline) {
+  if (deadline == deadline_) return;
+  earlier_.push_back({now, deadline_});
+  deadline_ = deadline;
+  if (earlier_.size() <= kMostChanges) return;
+  // What was born before the oldest change is held to the stricter of the two oldest promises.
+  Earlier& next = earlier_[1];
+  const Millis oldest = earlier_[0].deadline;
+  if (oldest != 0 && (next.deadline == 0 || oldest < next.deadline)) next.deadline = oldest;
+  earlier_.erase(earlier_.begin());
+}
+
+Millis DeadlineRule::due(Millis birth) const {
+  // Change by change, from the promise that held at birth: each can only bring the end nearer.
+  std::size_t at = 0;
+  while (at < earlier_.size() && birth >= earlier_[at].until) ++at;
+  const auto deadline_after = [this](std::size_t i) { return i < earlier_.size() ? earlier_[i].deadline : deadline_; };
+  Millis due = after(birth, deadline_after(at));
+  for (std::size_t i = at; i < earlier_.size(); ++i) due = std::min(due, after(earlier_[i].until, deadline_after(i + 1)));
+  return due;
+}
+
+}  // namespace ebbtide

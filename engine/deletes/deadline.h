@@ -1,0 +1,45 @@
+// By when a delete must be physically done: its birth and the delete deadline that held, and holds, since then.
+//
+// A deadline that is changed while deletes are waiting takes no promise back, and is not surprised by old ones either: what was
+// born before the change is due at min(old deadline, time of the change + new deadline); what is born later goes by the new one
+// alone. Switching the promise off (0) keeps those that were made.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// A value; pure.
+class DeadlineRule {
+ public:
+  /// In `due`: no promise.
+  static constexpr Millis kNever = std::numeric_limits<Millis>::max();
+  /// Changes that are remembered. Older ones are folded together: the strictest of them counts.
+  static constexpr std::size_t kMostChanges = 16;
+
+  /// `deadline` in ms, 0 = no promise.
+  explicit DeadlineRule(Millis deadline = 0) : deadline_(deadline) {}
+
+  /// From `now` on, engine time that never goes back, `deadline` holds. Nothing if that is what holds already.
+  void change(Millis now, Millis deadline);
+
+  /// Engine time by which everything born at `birth` has to be gone; kNever if nothing was promised. Grows with `birth`.
+  [[nodiscard]] Millis due(Millis birth) const;
+  /// What holds for what is born now; 0 = no promise.
+  [[nodiscard]] Millis deadline() const { return deadline_; }
+  /// Whether nothing at all is promised, of what was born before a change either.
+  [[nodiscard]] bool never() const { return deadline_ == 0 && earlier_.empty(); }
+
+ private:
+  struct Earlier {
+    Millis until = 0;     ///< the time of the change that ended it
+    Millis deadline = 0;  ///< that held before
+  };
+  Millis deadline_;
+  std::vector<Earlier> earlier_;  ///< oldest first
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,309 @@
+#include "policy/fade.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace ebbtide {
+namespace {
+
+/// A file that owes something in time, and where it is.
+struct Expired {
+  std::size_t run = 0;
+  const FileShape* file = nullptr;
+  bool final = false;
+};
+
+bool is_final(const TreeShape& shape, std::size_t run, const KeyRange& range) {
+  for (std::size_t older = run + 1; older < shape.runs.size(); ++older) {
+    const auto [first, last] = shape.runs[older].overlapping(range.start, range.end);
+    if (first != last) return false;
+  }
+  return true;
+}
+
+/// The next older run that the range meets from `run` on, and the oldest; shape.runs.size() if there is none.
+std::size_t next_met(const TreeShape& shape, std::size_t run, const KeyRange& range) {
+  for (; run < shape.runs.size(); ++run) {
+    const auto [first, last] = shape.runs[run].overlapping(range.start, range.end);
+    if (first != last) return run;
+  }
+  return run;
+}
+std::size_t oldest_met(const TreeShape& shape, std::size_t run, const KeyRange& range) {
+  std::size_t oldest = shape.runs.size();
+  for (; run < shape.runs.size(); ++run) {
+    const auto [first, last] = shape.runs[run].overlapping(range.start, range.end);
+    if (first != last) oldest = run;
+  }
+  return oldest;
+}
+
+std::span<const FileShape> files_in(const RunShape& run, const KeyRange& range) {
+  const auto [first, last] = run.overlapping(range.start, range.end);
+  return std::span(run.files).subspan(first, last - first);
+}
+
+/// Puts a plan together out of runs newest first.
+struct Draft {
+  std::vector<PlanInput> inputs{};
+  PlanTarget target{};
+  std::uint64_t bytes = 0;
+  bool busy = false;
+
+  void take(const RunShape& run, std::span<const FileShape> files) {
+    if (files.empty()) return;
+    PlanInput& input = inputs.emplace_back(PlanInput{run.id, {}});
+    for (const FileShape& file : files) {
+      input.files.push_back(file.num);
+      bytes += file.bytes;
+      busy |= file.busy;
+    }
+  }
+};
+
+/// One question: the shape, and what is known of it.
+class Fade {
+ public:
+  Fade(const TreeShape& shape, const Policy& policy, const FadeContext& context)
+      : shape_(shape), context_(context), by_file_(policy.by_file()), shares_(shape, policy) {}
+
+  Plan next() {
+    std::vector<Expired> expired = find_expired();
+    std::sort(expired.begin(), expired.end(), [this](const Expired& a, const Expired& b) { return goes_first(a, b); });
+    for (const Expired& e : expired) {
+      if (std::binary_search(context_.skip.begin(), context_.skip.end(), e.file->num)) continue;
+      if (context_.late_only && !is_late(*e.file)) continue;
+      Plan plan = plan_for(e);
+      if (plan.empty()) continue;
+      plan.reason = Reason::kDeadline;
+      plan.urgent = is_late(*e.file);
+      return plan;
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] bool is_late(const FileShape& file) const {
+    return context_.now >= expires_at(file.oldest_birth, file.deadline, context_.margin / 2, 1);
+  }
+
+  [[nodiscard]] bool is_expired(const RunShape& run, const FileShape& file, bool final) const {
+    if (file.oldest_birth == 0 || file.deadline == 0) return false;
+    const double share = final || !by_file_ ? 1 : shares_.level(run.level);
+    return context_.now >= expires_at(file.oldest_birth, file.deadline, context_.margin, share);
+  }
+
+  [[nodiscard]] std::vector<Expired> find_expired() const {
+    std::vector<Expired> expired;
+    for (std::size_t run = 0; run < shape_.runs.size(); ++run) {
+      for (const FileShape& file : shape_.runs[run].files) {
+        // What is not even expired at the strictest needs no look at the runs below.
+        if (!is_expired(shape_.runs[run], file, false) && !is_expired(shape_.runs[run], file, true)) continue;
+        const bool final = is_final(shape_, run, file.range());
+        if (is_expired(shape_.runs[run], file, final)) expired.push_back({run, &file, final});
+      }
+    }
+    return expired;
+  }
+
+  [[nodiscard]] bool goes_first(const Expired& a, const Expired& b) const {
+    if (a.file->deadline != b.file->deadline) return a.file->deadline < b.file->deadline;
+    if (a.file->oldest_birth != b.file->oldest_birth) return a.file->oldest_birth < b.file->oldest_birth;
+    const int level_a = shape_.runs[a.run].level, level_b = shape_.runs[b.run].level;
+    if (level_a != level_b) return level_a < level_b;
+    const auto tombstones = [](const FileShape& file) { return file.tombstones + file.range_tombstones; };
+    if (tombstones(*a.file) != tombstones(*b.file)) return tombstones(*a.file) > tombstones(*b.file);
+    if (a.run != b.run) return a.run < b.run;
+    return a.file->smallest < b.file->smallest;
+  }
+
+  [[nodiscard]] Plan plan_for(const Expired& e) const {
+    Plan plan;
+    if (e.final) {
+      if (!e.file->busy) plan.action = Rewrite{shape_.runs[e.run].id, e.file->num};
+      return plan;
+    }
+    if (by_file_) {
+      if (std::optional<Draft> down = step_down(e)) {
+        if (!down->busy) plan.action = Merge{std::move(down->inputs), down->target};
+        return plan;
+      }
+    }
+    return slice(e);
+  }
+
+  /// The merge that takes the file one step down; none if that has to be done in slices.
+  [[nodiscard]] std::optional<Draft> step_down(const Expired& e) const {
+    const int level = shape_.runs[e.run].level;
+    std::size_t last = e.run;  // of the runs that go: those of level 0 from the tombstone's down
+    while (level == 0 && last + 1 < shape_.runs.size() && shape_.runs[last + 1].level == 0) ++last;
+    if (level > 0 && last + 1 < shape_.runs.size() && shape_.runs[last + 1].level == level) return std::nullopt;  // surplus
+
+    KeyRange range = e.file->range();
+    const std::size_t below = next_met(shape_, last + 1, range);
+    if (below == shape_.runs.size()) return std::nullopt;  // only level 0 is older
+    std::span<const FileShape> first(e.file, 1);
+    if (level > 0 && is_final(shape_, below, range)) {
+      first = files_in(shape_.runs[e.run], oldest_target(e, below).range());
+      range = hull(first.front().range(), first.back().range());
+    }
+    Draft draft;
+    draft.take(shape_.runs[e.run], first);
+    for (std::size_t run = e.run + 1; run <= below; ++run) {
+      if (run > last && run < below) {
+        if (next_met(shape_, run, range) < below) return std::nullopt;  // grown over files of a run in between
+        continue;
+      }
+      const auto files = files_in(shape_.runs[run], range);
+      draft.take(shape_.runs[run], files);
+      if (run != below && !files.empty()) range = hull(range, hull(files.front().range(), files.back().range()));
+    }
+    if (draft.bytes > kLargestMerge * std::max<std::uint64_t>(shape_.file_bytes, 1)) return std::nullopt;
+    draft.target = {shape_.runs[below].id, shape_.runs[below].level};
+    return draft;
+  }
+
+  /// Of the files in run `below` that the expired file meets, the one under the oldest obligation, of equals the smallest.
+  [[nodiscard]] const FileShape& oldest_target(const Expired& e, std::size_t below) const {
+    const FileShape* oldest = nullptr;
+    Millis oldest_deadline = 0;
+    for (const FileShape& target : files_in(shape_.runs[below], e.file->range())) {
+      const Millis deadline = earliest_over(target, below);
+      if (oldest != nullptr && deadline >= oldest_deadline) continue;
+      oldest = &target;
+      oldest_deadline = deadline;
+    }
+    return *oldest;
+  }
+
+  /// The earliest deadline of expired files that lie over `target`; there is one.
+  [[nodiscard]] Millis earliest_over(const FileShape& target, std::size_t below) const {
+    Millis earliest = std::numeric_limits<Millis>::max();
+    const KeyRange range = target.range();
+    for (std::size_t run = 0; run < below; ++run) {
+      for (const FileShape& file : files_in(shape_.runs[run], range)) {
+        if (is_expired(shape_.runs[run], file, false)) earliest = std::min(earliest, file.deadline);
+      }
+    }
+    return earliest;
+  }
+
+  [[nodiscard]] Plan slice(const Expired& e) const {
+    const std::size_t below = oldest_met(shape_, e.run + 1, e.file->range());
+    KeyRange range = oldest_target(e, below).range();
+    // Expired files of newer runs in the range go along: the target is to be written once.
+    std::size_t from = e.run;
+    for (std::size_t run = 0; run < e.run && from == e.run; ++run) {
+      for (const FileShape& file : files_in(shape_.runs[run], range)) {
+        if (is_expired(shape_.runs[run], file, false)) from = run;
+      }
+    }
+    Draft draft = cut(from, below, range);
+    for (bool grows = true; grows;) {
+      const KeyRange wider = widened(from, below, range);
+      grows = wider.start != range.start || wider.end != range.end;
+      Draft next = grows ? cut(from, below, wider) : Draft();
+      grows = grows && !next.busy && next.bytes <= kSliceFiles * shape_.file_bytes;
+      if (!grows) break;
+      range = wider;
+      draft = std::move(next);
+    }
+    Plan plan;
+    if (!draft.busy) plan.action = Slice{std::move(draft.inputs), range, {shape_.runs[below].id, shape_.runs[below].level}};
+    return plan;
+  }
+
+  [[nodiscard]] Draft cut(std::size_t from, std::size_t below, const KeyRange& range) const {
+    Draft draft;
+    for (std::size_t run = from; run <= below; ++run) draft.take(shape_.runs[run], files_in(shape_.runs[run], range));
+    return draft;
+  }
+
+  /// The range grown to whole files of the younger runs, and then to whole files of the target's.
+  [[nodiscard]] KeyRange widened(std::size_t from, std::size_t below, KeyRange range) const {
+    const auto cover = [&](std::size_t run) {
+      const auto files = files_in(shape_.runs[run], range);
+      if (!files.empty()) range = hull(range, hull(files.front().range(), files.back().range()));
+    };
+    for (std::size_t run = from; run < below; ++run) cover(run);
+    cover(below);
+    return range;
+  }
+
+  const TreeShape& shape_;
+  const FadeContext& context_;
+  const bool by_file_;
+  const TtlShares shares_;
+};
+
+}  // namespace
+
+std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities) {
+  double all = 0;
+  for (const double capacity : capacities) all += capacity;
+  std::vector<double> ttls;
+  for (const double capacity : capacities) ttls.push_back(all > 0 ? (deadline - margin) * capacity / all : 0);
+  return ttls;
+}
+
+TtlShares::TtlShares(const TreeShape& shape, const Policy& policy) {
+  // Level 0 is always above something: what the memtable becomes is never final but in an empty tree.
+  const int last = std::max(1, shape.last_level());
+  std::vector<double> capacities{static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1))};
+  for (int level = 0; level < last; ++level) capacities.push_back(policy.capacity_bytes(shape, level));
+  double sum = 0;
+  for (const double ttl : level_ttls(1, 0, capacities)) shares_.push_back(sum += ttl);
+  shares_.back() = 1;
+}
+
+double TtlShares::level(int level) const {
+  const auto at = static_cast<std::size_t>(level) + 1;
+  return at < shares_.size() ? shares_[at] : 1;
+}
+
+Millis expires_at(Millis birth, Millis deadline, Millis margin, double share) {
+  const Millis all = deadline > birth ? deadline - birth : 0;
+  const Millis time = all - std::min(margin, all / 2);
+  return birth + (share >= 1 ? time : static_cast<Millis>(static_cast<double>(time) * share));
+}
+
+Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& context) {
+  return Fade(shape, policy, context).next();
+}
+
+FadeWork fade_work(const TreeShape& shape, Millis now) {
+  FadeWork work;
+  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // by file: when at the latest, and bytes
+  const auto add = [&](const FileShape& file, Millis deadline) {
+    auto& entry = due.try_emplace(file.num, deadline, file.bytes).first->second;
+    entry.first = std::min(entry.first, deadline);
+  };
+  for (std::size_t run = 0; run < shape.runs.size(); ++run) {
+    for (const FileShape& file : shape.runs[run].files) {
+      if (file.oldest_birth == 0) continue;
+      if (work.oldest_birth == 0 || file.oldest_birth < work.oldest_birth) work.oldest_birth = file.oldest_birth;
+      if (file.deadline == 0) continue;
+      if (work.deadline == 0 || file.deadline < work.deadline) work.deadline = file.deadline;
+      add(file, file.deadline);
+      const KeyRange range = file.range();
+      const std::size_t below = oldest_met(shape, run + 1, range);
+      if (below == shape.runs.size()) continue;
+      for (const FileShape& target : files_in(shape.runs[below], range)) add(target, file.deadline);
+    }
+  }
+  std::vector<std::pair<Millis, std::uint64_t>> by_deadline;
+  for (const auto& [file, entry] : due) by_deadline.push_back(entry);
+  std::sort(by_deadline.begin(), by_deadline.end());
+  constexpr Millis kSoon = 1000;
+  for (const auto& [deadline, bytes] : by_deadline) {
+    work.bytes += bytes;
+    const Millis left = deadline > now + kSoon ? deadline - now : kSoon;
+    work.bytes_per_ms = std::max(work.bytes_per_ms, static_cast<double>(work.bytes) / static_cast<double>(left));
+  }
+  return work;
+}
+
+}  // namespace ebbtide

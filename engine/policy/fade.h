@@ -1,0 +1,83 @@
+// FADE (Lethe, section 4.1) over any merge policy: what must be done now so that every delete meets its deadline. Pure.
+//
+// An *obligation* is the birth of a tombstone, of a range tombstone or of a debt, or an expiry that has passed: whatever was deleted
+// then has to be out of all files by FileShape::deadline. A file is *final* if no older run overlaps it; there an obligation ends
+// with the next rewrite. What is asked for:
+//
+//   final file                  Rewrite: one file, same run
+//   trees that go file by file  the file steps down (a merge with what it overlaps in the next older run that it meets). Out of
+//   (Policy::by_file)           level 0 go its runs from the tombstone's down. Where that next run is final the step is aimed at a
+//                               target: the final file under the oldest obligation absorbs all that lies over it in the run above,
+//                               so that one target is written once.
+//   all others                  Slice: the key range of files of the oldest overlapping run, out of all younger runs from the
+//                               tombstone's down, into them. No run comes, goes or changes place.
+//
+// A step down whose merge would be out of all proportion (kLargestMerge) is done in slices too.
+//
+// When. TTLs d_0 .. d_{n-1} of the levels above the final run (the memtable is the first of them) share the time from birth to
+// deadline, less a margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any
+// capacities. A file of the i-th is expired once its age exceeds d_0 + ... + d_i. A slice goes down to the final run in one go, so
+// in trees of slices a file has the whole time: to slice earlier would write each target more often and no tombstone less. The same
+// holds for what final files owe (engine/docs/decisions/0008-one-ttl-for-slices.md).
+//
+// Order (DD of section 4.1.4): the oldest obligation first, that is, the earliest deadline; of equals the smallest level, then the
+// file with the most tombstones, then the newest run and the smallest key.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace ebbtide {
+
+struct FadeContext {
+  Millis now = 0;     ///< engine time
+  Millis margin = 0;  ///< how long before a deadline all work for it is to be done; at most half of the time there is, see ttl_of()
+  /// Only what is so close to its deadline that running jobs may be aborted for it: half of the margin is left.
+  bool late_only = false;
+  std::span<const FileNum> skip{};  ///< ascending: files that are not tried on their own account
+};
+
+/// A slice grows over neighbouring targets up to so many files' sizes: the more of a straddling file it takes along, the less of
+/// it is written only to be clipped.
+inline constexpr std::uint64_t kSliceFiles = 8;
+/// A step down of more than so many files' sizes is done in slices.
+inline constexpr std::uint64_t kLargestMerge = 32;
+
+/// d_0 .. d_{n-1} for the capacities c_0 .. c_{n-1} of the levels above the final run, memtable first: ms, as fractions.
+/// d_i = (deadline - margin) c_i / sum(c). `margin` is at most `deadline`.
+std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
+
+/// Which part of its time a delete may spend down to and including each level: [0] in the memtable, [i + 1] down to level i; what
+/// lies deeper has all of it (1).
+class TtlShares {
+ public:
+  TtlShares(const TreeShape& shape, const Policy& policy);
+  [[nodiscard]] double memtable() const { return shares_.front(); }
+  [[nodiscard]] double level(int level) const;
+
+ private:
+  std::vector<double> shares_;
+};
+
+/// When something born at `birth` and due at `deadline` has to leave a place that ends `share` of its way.
+Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
+
+/// The most urgent thing to do for the deadlines, or an empty plan if no file is expired, or none whose plan does without busy
+/// files. FileShape::deadline says what is promised (0: nothing); reason kDeadline; Plan::urgent if it is late.
+Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& context);
+
+/// What is still to be done for the deadlines of a tree.
+struct FadeWork {
+  std::uint64_t bytes = 0;  ///< of all files that owe something and all final files below them: each is to be written once
+  /// The largest part of a second's worth of `rate` that is needed: max over deadlines t of work due by t / (t - now); what is
+  /// overdue counts as due within a second.
+  double bytes_per_ms = 0;
+  Millis oldest_birth = 0;  ///< 0: nothing is owed
+  Millis deadline = 0;      ///< the earliest; 0: nothing is promised
+};
+FadeWork fade_work(const TreeShape& shape, Millis now);
+
+}  // namespace ebbtide
