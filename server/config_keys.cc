@@ -245,17 +245,15 @@ Field<T> of(const TreeOf& tree, T TreeSettings::*member) {
   return [tree, member](Config& c) -> T& { return tree(c).*member; };
 }
 
-ConfigKey fixed_duration_key(std::string name, std::string doc) {
-  ConfigKey key;
-  key.name = std::move(name);
-  key.type = ConfigType::kDuration;
-  key.allowed = "0s: this version does not enforce delete deadlines";
-  key.doc = std::move(doc);
-  key.get = [](const Config&) { return "0s"; };
-  key.set = [allowed = key.allowed](Config&, Bytes text) {
+// 0s is "no promise"; anything else leaves the merges a second.
+ConfigKey deadline_key(std::string name, Field<std::uint64_t> field, std::string doc) {
+  constexpr std::uint64_t kLow = 1000, kHigh = 3650 * std::uint64_t{86'400'000};
+  ConfigKey key = duration_key(std::move(name), std::move(field), kHigh, std::move(doc));
+  key.allowed = "0s (no promise), or " + format_duration_ms(kLow) + " to " + format_duration_ms(kHigh);
+  key.set = [set = key.set, allowed = key.allowed](Config& c, Bytes text) {
     const auto value = parse_duration_ms(text);
-    if (value.is_ok() && *value == 0) return Status::ok();
-    return not_allowed(text, allowed);
+    if (value.is_ok() && ((*value != 0 && *value < kLow) || *value > kHigh)) return not_allowed(text, allowed);
+    return set(c, text);
   };
   return key;
 }
@@ -298,14 +296,15 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
                                              "How filter memory is spread over the levels."));
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
                              "Filter memory per key, in bits; 0 = no filters."));
-  keys->push_back(fixed_duration_key("deletes.deadline", "Not offered by this version."));
+  keys->push_back(deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline),
+                               "After so long nothing of what was deleted is in any file."));
   keys->push_back(name_key<StampMode>(
       "deletes.stamp", of(tree, &TreeSettings::stamp),
       {{"write_time", StampMode::kWriteTime}, {"expire_time", StampMode::kExpireTime}, {"explicit", StampMode::kExplicit}},
       "Where a key's stamp comes from; fixed when the database gets its first key."));
   for (std::size_t i = first; i < keys->size(); ++i) {
     (*keys)[i].name = prefix + (*keys)[i].name;
-    (*keys)[i].changeable = changeable && (*keys)[i].name.find("deletes.") == std::string::npos;
+    (*keys)[i].changeable = changeable && (*keys)[i].name.find("deletes.stamp") == std::string::npos;
   }
 }
 

@@ -20,6 +20,9 @@ Status validate(const TreeSettings& s) {
   TRY(in_range<std::uint64_t>("tree.file_size", s.file_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("tree.page_size", s.page_size, 1 << 10, 64 << 10));
   TRY(in_range<std::uint64_t>("tree.pages_per_tile", s.pages_per_tile, 1, 64));
+  if (s.delete_deadline != 0) {
+    TRY(in_range<std::uint64_t>("tree.deletes.deadline in ms", s.delete_deadline, 1000, 3650ull * 24 * 3600 * 1000));
+  }
   if (std::isnan(s.filter_bits_per_key)) return Status::invalid_argument("tree.filters.bits_per_key is not a number");
   TRY(in_range<double>("tree.filters.bits_per_key", s.filter_bits_per_key, 0, 32));
   return Status::ok();

@@ -2,9 +2,9 @@
 // parts run side by side (parallel.h); what comes out is one edit. Move is a merge whose groups have one file each; a Rewrite is
 // a merge of one file that may not be moved.
 //
-// A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the range
-// one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another: there all
-// older runs lie below, the other inputs included, since what they have outside the range stays where it is.
+// A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the
+// range one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another:
+// there all older runs lie below, the other inputs included, since what they have outside the range stays where it is.
 #include "compaction/executor.h"
 
 #include <deque>

@@ -104,4 +104,11 @@ void JobRegistry::abort_all() {
   for (auto& [id, job] : jobs_) job.abort->store(true, std::memory_order_relaxed);
 }
 
+void JobRegistry::abort_others() {
+  MutexLock lock(mutex_);
+  for (auto& [id, job] : jobs_) {
+    if (!job.plan.urgent) job.abort->store(true, std::memory_order_relaxed);
+  }
+}
+
 }  // namespace ebbtide

@@ -49,8 +49,9 @@ class JobRegistry {
   };
   [[nodiscard]] Running now() const;
   [[nodiscard]] std::size_t running() const;
-  /// Asks all jobs to stop.
+  /// Asks all jobs to stop; all that are not urgent.
   void abort_all();
+  void abort_others();
 
  private:
   struct Held {

@@ -255,6 +255,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   auto tree = std::make_shared<Tree>();
   tree->id = id;
   tree->stamp = stamp;
+  tree->deadlines = DeadlineRule(tree_settings_[database].delete_deadline);
   adopt_settings(*tree, database);
   auto view = std::make_shared<TreeView>();
   view->tree = id;
@@ -282,6 +283,7 @@ void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   tree.settings = tree_settings_[database];
   tree.settings.stamp = tree.stamp;
   tree.policy = std::move(policy).value();
+  tree.deadlines.change(time_.now(), tree.settings.delete_deadline);
 }
 
 void DbImpl::drop_tree(TreePtr tree, Millis time) {

@@ -6,6 +6,8 @@
 //
 // A compaction that fails loses nothing and is tried again, ever more rarely: a full disk or a bad sector must not become a loop
 // that reads and writes at full speed for nothing.
+#include <algorithm>
+
 #include "base/invariant.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
@@ -15,6 +17,21 @@ namespace {
 constexpr std::uint64_t kFirstRetryNs = 500'000'000;
 constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
 constexpr std::uint64_t kLastRetryNs = 4'000'000'000;  // within the 5 s in which a disk that has room again must be noticed
+
+// Runs that slices emptied stay until the next merge: the slice itself must change neither runs nor their order. No job that runs
+// has one as its target, but for the oldest run of a level below 0 (tree/apply.h), which stays.
+void remove_placeholders(const Version& version, TreeEdit* edit) {
+  for (std::size_t i = 0; i < version.runs.size(); ++i) {
+    const Run& run = version.runs[i];
+    const bool oldest_of_level = i + 1 == version.runs.size() || version.runs[i + 1].level != run.level;
+    if (!run.files.empty() || (run.level > 0 && oldest_of_level)) continue;
+    const auto added = [&](const auto& file) { return file.first == run.id; };
+    if (std::any_of(edit->added_files.begin(), edit->added_files.end(), added)) continue;
+    if (std::count(edit->removed_runs.begin(), edit->removed_runs.end(), run.id) != 0) continue;
+    edit->removed_runs.push_back(run.id);
+  }
+}
+
 }  // namespace
 
 // A pool of the caller's may turn after the database is gone.
@@ -37,12 +54,15 @@ bool DbImpl::may_compact(const Tree& tree) const {
   return tree.compaction_error.is_ok() || clock_.mono_ns() >= tree.compaction_retry_ns;
 }
 
-// The plan is made without a lock, of tables that stay as they are, and holds only if the tree still has them.
+// The plan is made without a lock, of tables that stay as they are, and holds only if the tree still has them. What the deadlines
+// ask for goes first; if a running job is in its way, which is then asked to stop, its files are kept from new ones.
 std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
   for (;;) {
     std::shared_ptr<const TablesView> tables;
     std::shared_ptr<const Policy> policy;
     TreeSettings settings;
+    DeadlineRule rule;
+    std::vector<FileNum> skip;
     {
       MutexLock lock(state_mutex_);
       if (!may_compact(*tree)) return std::nullopt;
@@ -50,20 +70,27 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
       if (tables->runs.empty()) return std::nullopt;
       policy = tree->policy;
       settings = tree->settings;
+      rule = tree->deadlines;
+      skip = fruitless_files(*tree);
     }
     const Millis now = time_.now();
-    Plan plan = next_drop(*tree, *tables);
-    if (plan.empty()) {
-      TreeShape shape = tables->version->shape(settings_.memtable_size, settings.file_size, settings.delete_deadline, now,
-                                               [](FileNum) { return false; });
-      shape.purge_before = std::max(tree->purge_before.load(std::memory_order_relaxed), tables->version->overdue_before());
-      plan = tree->jobs.next(*policy, {now, settings.file_choice}, std::move(shape));
+    const TreeShape shape = shape_for_deadlines(*tree, *tables->version, settings, rule, now);
+    const Plan dropping = next_drop(*tree, *tables);
+    const Plan urgent = dropping.empty() ? next_urgent(*tree, *policy, shape, now, skip) : Plan();
+    for (const bool deadline : {true, false}) {
+      const Plan plan = !dropping.empty() ? dropping
+                        : deadline        ? urgent
+                                          : tree->jobs.next(*policy, {now, settings.file_choice}, shape, urgent);
+      if (plan.empty()) continue;
+      MutexLock lock(state_mutex_);
+      if (!may_compact(*tree)) return std::nullopt;
+      if (tree->view_owner->tables != tables) break;
+      // Nothing if a running job is in its way; its end asks again.
+      std::optional<RunningJob> job = tree->jobs.start(plan, *tables->version);
+      if (job || !deadline || !dropping.empty()) return job;
     }
-    if (plan.empty()) return std::nullopt;
     MutexLock lock(state_mutex_);
-    if (!may_compact(*tree)) return std::nullopt;
-    if (tree->view_owner->tables != tables) continue;
-    return tree->jobs.start(plan, *tables->version);  // nothing if a running job is in its way; its end asks again
+    if (tree->view_owner == nullptr || tree->view_owner->tables == tables) return std::nullopt;
   }
 }
 
@@ -79,8 +106,8 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   }
   update_pressure();
   purge_obsolete();
-  if (status.is_ok()) {
-    schedule_compactions(tree);
+  if (status.is_ok() || (status.code() == Code::kAborted && !closing_ && !tree->dropped)) {
+    schedule_compactions(tree);  // a job that gave way made room for what it gave way to
   } else if (status.code() != Code::kAborted) {
     say(Severity::kError, std::string("compaction failed: ") + status.to_string());
     if (status.code() == Code::kCorruption) background_failed(status, "compaction");
@@ -115,15 +142,21 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   std::map<FileNum, std::shared_ptr<TableReader>> opened;
   CompactionEnv env = compaction_env(tables, job.abort.get(), &opened);
   env.may_write = [this](std::uint64_t bytes) { return disk_.may_compact(bytes); };
+  const std::uint64_t begun = clock_.mono_ns();
   auto executed = execute(job.plan, *tables->version, context, env);
   if (!executed.is_ok()) {
     leave_failed_outputs(tree);
     return executed.status();
   }
   CompactionResult result = std::move(executed).value();
+  merge_rate_.note(result.bytes_read, clock_.mono_ns() - begun);
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;
+  const auto reason = static_cast<std::size_t>(job.plan.reason);
+  jobs_by_reason_[reason] += 1;
+  read_by_reason_[reason] += result.bytes_read;
+  written_by_reason_[reason] += result.bytes_written;
   moves_ += result.files_moved;
   if (std::holds_alternative<Drop>(job.plan.action)) dropped_files_ += result.edit.removed_files.size();
 
@@ -139,6 +172,10 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   const int levels = policy->levels(
       current->shape(settings_.memtable_size, context.settings.file_size, 0, context.now, [](FileNum) { return false; }));
   if (levels != current->levels) result.edit.levels = levels;
+  if (!std::holds_alternative<Slice>(job.plan.action) && !std::holds_alternative<Rewrite>(job.plan.action)) {
+    remove_placeholders(*current, &result.edit);
+  }
+  note_fruitless(*tree, job.plan, result.outputs, context.now);
   VersionEdit edit;
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));

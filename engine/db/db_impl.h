@@ -6,9 +6,11 @@
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
 //   checkpoint.cc  a copy that opens, made while running
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
+//   deadline_keeper.cc when the tables' work for deadlines starts
 //
 // Locks, in the order they may nest:
 //   purge_mutex_     one look at what deletes owe at a time; never held across I/O, but for looking whether names exist
+//   deadline_mutex_  what is known of the trees' deadlines; never held across I/O
 //   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
@@ -36,6 +38,7 @@
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
 #include "db/counters.h"
+#include "db/deadline_keeper.h"
 #include "db/disk_watch.h"
 #include "db/engine_time.h"
 #include "db/large_values.h"
@@ -44,6 +47,7 @@
 #include "db/purge.h"
 #include "db/purge_ledger.h"
 #include "db/tree_view.h"
+#include "deletes/deadline.h"
 #include "io/file_system.h"
 #include "io/removals_fs.h"
 #include "policy/policy.h"
@@ -83,7 +87,22 @@ struct Tree {
   unsigned compaction_failures = 0;  ///< in a row
   std::uint64_t compaction_retry_ns = 0;
 
-  JobRegistry jobs;  ///< own synchronization
+  DeadlineRule deadlines;
+  std::map<FileNum, std::uint64_t> fruitless;  ///< files that rewriting did not clean: not before mono_ns()
+
+  JobRegistry jobs;               ///< own synchronization
+  std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; set by keep_deadlines()
+
+  /// What keep_deadlines() knows of it; guarded by deadline_mutex_.
+  struct Deadlines {
+    VersionPtr version;  ///< of which, and when, this was made out
+    Millis looked_at = 0;
+    FadeWork work;
+    std::uint64_t final_bytes = 0;          ///< of files that no older run overlaps
+    double memtable_share = 1;              ///< part of its time that a delete may spend in the memtable
+    Millis oldest_birth = 0, deadline = 0;  ///< of memtables and tables; 0 = none
+  };
+  Deadlines kept;
 
   /// What compactions owe, and of what that was computed: it is computed anew only when that changes.
   struct Debt {
@@ -151,7 +170,7 @@ class Lease {
 };
 
 /// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
-enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes };
+enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes, kDeadline };
 
 /// What the log has to know of an operation that was written at `time`.
 LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time);
@@ -301,6 +320,18 @@ struct DbImpl {
   void relieve_log();
   void relieve_memory();
   void say(Severity severity, const std::string& text);
+  // deadline_keeper.cc
+  void keep_deadlines(const std::vector<TreeLoad>& loads);
+  bool keep_deadlines_of(const TreeLoad& load, Millis now) REQUIRES(deadline_mutex_);
+  void flush_due(const TreeLoad& load);
+  void report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final);
+  void make_way(const TreePtr& tree);
+  [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, const TreeSettings& settings,
+                                              const DeadlineRule& rule, Millis now) const;
+  [[nodiscard]] Plan next_urgent(const Tree& tree, const Policy& policy, const TreeShape& shape, Millis now,
+                                 const std::vector<FileNum>& skip) const;
+  void note_fruitless(Tree& tree, const Plan& plan, const std::vector<FileMeta>& outputs, Millis now);
+  [[nodiscard]] std::vector<FileNum> fruitless_files(Tree& tree) REQUIRES(state_mutex_);
   // recovery.cc
   struct Replay;
   Status open_manifest();
@@ -387,6 +418,12 @@ struct DbImpl {
 
   Mutex tick_mutex_;                                                    ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;                   ///< and said so
+  Mutex deadline_mutex_;
+  bool infeasible_told_ GUARDED_BY(deadline_mutex_) = false;
+  MergeRate merge_rate_;                             ///< own synchronization
+  std::atomic<Millis> least_deadline_{0};            ///< that could be kept at the measured rate; 0 = unknown
+  std::atomic<std::uint32_t> deadline_permille_{0};  ///< of the measured rate that the deadlines need
+  std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason_{}, read_by_reason_{}, written_by_reason_{};
   Mutex pressure_mutex_;                                                ///< or an older measurement could replace a newer one
   std::uint64_t pressure_measured_ns_ GUARDED_BY(pressure_mutex_) = 0;  ///< mono_ns() of the last measurement
   Mutex flush_mutex_;
@@ -420,7 +457,7 @@ struct DbImpl {
   std::atomic<bool> stuck_{false};                   ///< the stop is due to runs, and compactions of that tree fail
   std::atomic<std::uint32_t> slowdown_permille_{0};  ///< 0 = none, 1000 = stop
   std::atomic<StallReason> stall_reason_{StallReason::kNone};
-  std::array<std::atomic<std::uint64_t>, 4> stall_nanos_{};
+  std::array<std::atomic<std::uint64_t>, 5> stall_nanos_{};
   std::atomic<std::uint64_t> delay_debt_ns_{0};
   std::atomic<std::uint64_t> next_slot_ns_{0};  ///< try_commit's slowdown: when what was let in so far is paid for
 };

@@ -133,6 +133,7 @@ Status DbImpl::open() {
     MutexLock lock(commit_mutex_);
     if (databases_seq_ != databases_seq_committed_) schedule_database_changes();
   }
+  keep_deadlines(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : live_trees()) {
     schedule_flush(tree);
     schedule_compactions(tree);

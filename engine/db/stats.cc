@@ -42,6 +42,14 @@ Stats DbImpl::stats() {
   s.stall_micros_memtable = stall_nanos_[static_cast<std::size_t>(StallReason::kMemTable)] / 1000;
   s.stall_micros_runs = stall_nanos_[static_cast<std::size_t>(StallReason::kRuns)] / 1000;
   s.stall_micros_pending_bytes = stall_nanos_[static_cast<std::size_t>(StallReason::kPendingBytes)] / 1000;
+  s.stall_micros_deadline = stall_nanos_[static_cast<std::size_t>(StallReason::kDeadline)] / 1000;
+  s.deadline_rate_needed = deadline_permille_ / 1000.0;
+  s.least_feasible_deadline = least_deadline_;
+  for (std::size_t i = 0; i < kReasons; ++i) {
+    if (static_cast<Reason>(i) == Reason::kFlush) continue;
+    s.merges_by_reason.push_back(
+        {reason_name(static_cast<Reason>(i)), jobs_by_reason_[i], read_by_reason_[i], written_by_reason_[i]});
+  }
   s.write_stalled = slowdown_permille_ >= 1000;
   s.snapshots = leases_;
   s.leases_revoked = leases_revoked_;
@@ -53,7 +61,12 @@ Stats DbImpl::stats() {
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();
-  for (const TreeLoad& load : tree_loads()) {
+  const std::vector<TreeLoad> loads = tree_loads();
+  {
+    MutexLock lock(deadline_mutex_);
+    for (const TreeLoad& load : loads) s.deadline_work_bytes += load.tree->kept.work.bytes;
+  }
+  for (const TreeLoad& load : loads) {
     s.memtable_bytes += load.memtable_bytes();
     s.table_bytes += load.view->tables->memory_bytes;
     s.table_live_bytes += load.view->tables->file_bytes;
@@ -75,9 +88,11 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   std::shared_ptr<const TreeView> owner;
   std::shared_ptr<const Policy> policy;
   std::uint64_t file_size = 0;
+  DeadlineRule rule;
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr) return info;
+    rule = tree->deadlines;
     owner = tree->view_owner;
     policy = tree->policy;
     file_size = tree->settings.file_size;
@@ -85,12 +100,18 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.tree = tree->id;
   info.policy = policy->name();
   const TreeView& view = *owner;
+  const Millis now = time_.now();
+  const auto owe = [&info](Millis birth) {
+    if (birth != 0 && (info.oldest_obligation == 0 || birth < info.oldest_obligation)) info.oldest_obligation = birth;
+  };
   std::uint64_t entries = 0, tombstones = 0;
   for (const auto& memtable : view.memtables) {
     info.memtable_bytes += memtable->memory_bytes();
     info.memtable_entries += memtable->entries();
     entries += memtable->entries();
     tombstones += memtable->tombstones();
+    owe(memtable->oldest_birth());
+    if (memtable->min_expiry() <= now) owe(memtable->min_expiry());
   }
   info.frozen_memtables = view.memtables.size() - 1;
   for (const SharedRecords& records : view.record_sets()) {
@@ -111,7 +132,8 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
       r.tombstones += stats.tombstones;
       r.range_tombstones += stats.range_tombstones;
       r.filter_bits += table->reader->filter_bits();
-      const Millis oldest = stats.oldest_obligation();
+      const Millis oldest = table->meta->shape(0, now).oldest_birth;
+      owe(oldest);
       if (oldest != 0 && (r.oldest_tombstone_birth == 0 || oldest < r.oldest_tombstone_birth)) r.oldest_tombstone_birth = oldest;
     }
     entries += r.entries;
@@ -121,6 +143,13 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
   const TreeShape shape = view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  info.delete_deadline = rule.deadline();
+  const Millis due = info.oldest_obligation == 0 ? DeadlineRule::kNever : rule.due(info.oldest_obligation);
+  info.oldest_obligation_deadline = due == DeadlineRule::kNever ? 0 : due;
+  {
+    MutexLock lock(deadline_mutex_);
+    info.deadline_work_bytes = tree->kept.work.bytes;
+  }
   info.pending_compaction_bytes = policy->debt_bytes(shape);
   return info;
 }

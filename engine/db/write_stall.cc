@@ -4,6 +4,8 @@
 //   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes
 //   runs        of the youngest level, against the policy's two limits
 //   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
+//   deadline    the rate that the delete deadlines need comes near what merges were measured to do (deadline_keeper.cc); nor does
+//               this
 // The slowdown is gradual: at pressure p a byte costs p * kSlowNsPerByte, and from kSteep on ever more, up to kSteepest times
 // that, so that writes get as slow as any compaction before they would have to stop; a thread sleeps whenever it has saved up a
 // millisecond. Counted as stalled is the time that a byte costs, or that writes are stopped, not the sum over those who wait.
@@ -21,6 +23,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kSlowNsPerByte = 200;  // 5 MB/s
+constexpr std::uint32_t kDeadlineSlows = 700;  // permille of the measured rate that the deadlines need
 constexpr std::uint32_t kSteep = 800;          // permille of pressure
 constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
 constexpr std::uint64_t kSleepNs = 1'000'000;
@@ -228,6 +231,9 @@ void DbImpl::update_pressure() {
     const double soft = std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes));
     if (debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
   }
+  if (const std::uint32_t needed = deadline_permille_.load(std::memory_order_relaxed); needed > kDeadlineSlows) {
+    raise(std::min(0.95, static_cast<double>(needed - kDeadlineSlows) / (1000 - kDeadlineSlows)), StallReason::kDeadline);
+  }
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
   const std::uint64_t share = std::max(2 * settings_.memtable_size, std::min(budget / 3, 8 * settings_.memtable_size));
   if (frozen_bytes > share / 2) {
@@ -358,8 +364,10 @@ void DbImpl::tick() {
   look_at_disk(loads);
   relieve_log();
   relieve_memory();
+  keep_deadlines(loads);
   for (const TreeLoad& load : loads) {
     schedule_flush(load.tree);
+    make_way(load.tree);
     schedule_compactions(load.tree);
   }
   update_pressure();

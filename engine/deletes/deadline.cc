@@ -28,11 +28,19 @@ void DeadlineRule::change(Millis now, Millis deadline) {
 Millis DeadlineRule::due(Millis birth) const {
   // Change by change, from the promise that held at birth: each can only bring the end nearer.
   std::size_t at = 0;
-  while (at < earlier_.size() && birth >= earlier_[at].until) ++at;
+  while (at < earlier_.size() && birth > earlier_[at].until) ++at;
   const auto deadline_after = [this](std::size_t i) { return i < earlier_.size() ? earlier_[i].deadline : deadline_; };
   Millis due = after(birth, deadline_after(at));
   for (std::size_t i = at; i < earlier_.size(); ++i) due = std::min(due, after(earlier_[i].until, deadline_after(i + 1)));
   return due;
+}
+
+Millis DeadlineRule::shortest() const {
+  Millis shortest = deadline_;
+  for (const Earlier& earlier : earlier_) {
+    if (earlier.deadline != 0 && (shortest == 0 || earlier.deadline < shortest)) shortest = earlier.deadline;
+  }
+  return shortest;
 }
 
 }  // namespace ebbtide

@@ -1,8 +1,8 @@
 // By when a delete must be physically done: its birth and the delete deadline that held, and holds, since then.
 //
 // A deadline that is changed while deletes are waiting takes no promise back, and is not surprised by old ones either: what was
-// born before the change is due at min(old deadline, time of the change + new deadline); what is born later goes by the new one
-// alone. Switching the promise off (0) keeps those that were made.
+// born before the change, or in the same ms, is due at min(old deadline, time of the change + new deadline); what is born later
+// goes by the new one alone. Switching the promise off (0) keeps those that were made.
 #pragma once
 
 #include <limits>
@@ -30,6 +30,8 @@ class DeadlineRule {
   [[nodiscard]] Millis due(Millis birth) const;
   /// What holds for what is born now; 0 = no promise.
   [[nodiscard]] Millis deadline() const { return deadline_; }
+  /// The shortest that something may still be held to; 0 = none.
+  [[nodiscard]] Millis shortest() const;
   /// Whether nothing at all is promised, of what was born before a change either.
   [[nodiscard]] bool never() const { return deadline_ == 0 && earlier_.empty(); }
 

@@ -86,11 +86,20 @@ class Fade {
   }
 
  private:
+  [[nodiscard]] bool asked_for(const FileShape& file) const {
+    return file.oldest_birth != 0 && file.oldest_birth <= shape_.purge_before;
+  }
+  /// What counts for the order: what somebody wants gone now comes before all that merely has a deadline.
+  [[nodiscard]] Millis due(const FileShape& file) const {
+    if (asked_for(file)) return 0;
+    return file.deadline == 0 ? std::numeric_limits<Millis>::max() : file.deadline;
+  }
   [[nodiscard]] bool is_late(const FileShape& file) const {
-    return context_.now >= expires_at(file.oldest_birth, file.deadline, context_.margin / 2, 1);
+    return file.deadline != 0 && context_.now >= expires_at(file.oldest_birth, file.deadline, context_.margin / 2, 1);
   }
 
   [[nodiscard]] bool is_expired(const RunShape& run, const FileShape& file, bool final) const {
+    if (asked_for(file)) return true;
     if (file.oldest_birth == 0 || file.deadline == 0) return false;
     const double share = final || !by_file_ ? 1 : shares_.level(run.level);
     return context_.now >= expires_at(file.oldest_birth, file.deadline, context_.margin, share);
@@ -110,7 +119,7 @@ class Fade {
   }
 
   [[nodiscard]] bool goes_first(const Expired& a, const Expired& b) const {
-    if (a.file->deadline != b.file->deadline) return a.file->deadline < b.file->deadline;
+    if (due(*a.file) != due(*b.file)) return due(*a.file) < due(*b.file);
     if (a.file->oldest_birth != b.file->oldest_birth) return a.file->oldest_birth < b.file->oldest_birth;
     const int level_a = shape_.runs[a.run].level, level_b = shape_.runs[b.run].level;
     if (level_a != level_b) return level_a < level_b;
@@ -179,13 +188,13 @@ class Fade {
     return *oldest;
   }
 
-  /// The earliest deadline of expired files that lie over `target`; there is one.
+  /// The earliest end of what is expired and lies over `target`.
   [[nodiscard]] Millis earliest_over(const FileShape& target, std::size_t below) const {
     Millis earliest = std::numeric_limits<Millis>::max();
     const KeyRange range = target.range();
     for (std::size_t run = 0; run < below; ++run) {
       for (const FileShape& file : files_in(shape_.runs[run], range)) {
-        if (is_expired(shape_.runs[run], file, false)) earliest = std::min(earliest, file.deadline);
+        if (is_expired(shape_.runs[run], file, false)) earliest = std::min(earliest, due(file));
       }
     }
     return earliest;

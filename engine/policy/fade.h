@@ -1,14 +1,15 @@
 // FADE (Lethe, section 4.1) over any merge policy: what must be done now so that every delete meets its deadline. Pure.
 //
-// An *obligation* is the birth of a tombstone, of a range tombstone or of a debt, or an expiry that has passed: whatever was deleted
-// then has to be out of all files by FileShape::deadline. A file is *final* if no older run overlaps it; there an obligation ends
-// with the next rewrite. What is asked for:
+// An *obligation* is the birth of a tombstone, of a range tombstone or of a debt, or an expiry that has passed: whatever was
+// deleted then has to be out of all files by FileShape::deadline. A file is *final* if no older run overlaps it; there an
+// obligation ends with the next rewrite. What is asked for:
 //
 //   final file                  Rewrite: one file, same run
 //   trees that go file by file  the file steps down (a merge with what it overlaps in the next older run that it meets). Out of
-//   (Policy::by_file)           level 0 go its runs from the tombstone's down. Where that next run is final the step is aimed at a
-//                               target: the final file under the oldest obligation absorbs all that lies over it in the run above,
-//                               so that one target is written once.
+//   (Policy::by_file)           level 0 go its runs from the tombstone's down. Where that next run is final the step is aimed at
+//   a
+//                               target: the final file under the oldest obligation absorbs all that lies over it in the run
+//                               above, so that one target is written once.
 //   all others                  Slice: the key range of files of the oldest overlapping run, out of all younger runs from the
 //                               tombstone's down, into them. No run comes, goes or changes place.
 //
@@ -16,12 +17,13 @@
 //
 // When. TTLs d_0 .. d_{n-1} of the levels above the final run (the memtable is the first of them) share the time from birth to
 // deadline, less a margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any
-// capacities. A file of the i-th is expired once its age exceeds d_0 + ... + d_i. A slice goes down to the final run in one go, so
-// in trees of slices a file has the whole time: to slice earlier would write each target more often and no tombstone less. The same
-// holds for what final files owe (engine/docs/decisions/0008-one-ttl-for-slices.md).
+// capacities. A file of the i-th is expired once its age exceeds d_0 + ... + d_i. A slice goes down to the final run in one go,
+// so in trees of slices a file has the whole time: to slice earlier would write each target more often and no tombstone less. The
+// same holds for what final files owe (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
-// Order (DD of section 4.1.4): the oldest obligation first, that is, the earliest deadline; of equals the smallest level, then the
-// file with the most tombstones, then the newest run and the smallest key.
+// What was born by TreeShape::purge_before is expired wherever it is, and comes first. Order (DD of section 4.1.4): the oldest
+// obligation first, that is, the earliest deadline; of equals the smallest level, then the file with the most tombstones, then
+// the newest run and the smallest key.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +35,9 @@
 namespace ebbtide {
 
 struct FadeContext {
-  Millis now = 0;     ///< engine time
-  Millis margin = 0;  ///< how long before a deadline all work for it is to be done; at most half of the time there is, see ttl_of()
+  Millis now = 0;  ///< engine time
+  Millis margin =
+      0;  ///< how long before a deadline all work for it is to be done; at most half of the time there is, see ttl_of()
   /// Only what is so close to its deadline that running jobs may be aborted for it: half of the margin is left.
   bool late_only = false;
   std::span<const FileNum> skip{};  ///< ascending: files that are not tried on their own account

@@ -12,6 +12,7 @@ namespace ebbtide {
 
 /// Why a plan was made; a label of metrics. Text by reason_name().
 enum class Reason : std::uint8_t { kFlush, kSize, kRunCount, kDeadline, kManual, kSpace, kScrub, kDropped };
+inline constexpr std::size_t kReasons = 8;
 const char* reason_name(Reason reason);
 
 /// Files of one run that take part.

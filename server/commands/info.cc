@@ -331,6 +331,11 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("write_stall_usec_memtable", engine.stall_micros_memtable);
   out.field("write_stall_usec_runs", engine.stall_micros_runs);
   out.field("write_stall_usec_pending_bytes", engine.stall_micros_pending_bytes);
+  out.field("write_stall_usec_deadline", engine.stall_micros_deadline);
+  out.field("delete_deadline_missed_down", engine.deadlines_missed_down);
+  out.field("delete_deadline_missed_clock", engine.deadlines_missed_clock);
+  out.field("delete_deadline_missed_load", engine.deadlines_missed_load);
+  out.field("delete_deadline_work_bytes", engine.deadline_work_bytes);
 }
 
 struct Section {

@@ -153,6 +153,12 @@ class Collector final : public prometheus::Collectable {
     add(stalls, seconds(e.stall_micros_memtable), {{"reason", "memtable"}});
     add(stalls, seconds(e.stall_micros_runs), {{"reason", "runs"}});
     add(stalls, seconds(e.stall_micros_pending_bytes), {{"reason", "pending_bytes"}});
+    add(stalls, seconds(e.stall_micros_deadline), {{"reason", "deadline"}});
+    many("delete_deadline_missed_total", "Deletes that were in a file past their deadline.", kCounter,
+         {{{{"reason", "down"}}, e.deadlines_missed_down},
+          {{{"reason", "clock"}}, e.deadlines_missed_clock},
+          {{{"reason", "load"}}, e.deadlines_missed_load}});
+    gauge("delete_deadline_work_bytes", "Bytes that merges must still read for the deadlines, estimated.", e.deadline_work_bytes);
     gauge("write_stalled", "1 while writes are held back.", std::uint64_t{e.write_stalled ? 1u : 0u});
     gauge("read_only", "1 while writes are refused.", std::uint64_t{e.read_only ? 1u : 0u});
     gauge("compactions_running", "Merges under way.", e.compactions_running);

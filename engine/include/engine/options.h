@@ -41,8 +41,10 @@ struct TreeSettings {
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kUniform;
-  double filter_bits_per_key = 10;          ///< 0 to 32; 0 = no filters
-  Millis delete_deadline = 0;               ///< 0 = no promise
+  double filter_bits_per_key = 10;  ///< 0 to 32; 0 = no filters
+  /// After so long whatever was deleted is out of all files; 0 = no promise, else 1 s to 10 years. A change leaves what was
+  /// promised before: see deletes/deadline.h.
+  Millis delete_deadline = 24ull * 3600 * 1000;
   StampMode stamp = StampMode::kWriteTime;  ///< fixed for the life of a tree
   Compression compression = Compression::kLz4;
   Compression compression_last_level = Compression::kZstd;

@@ -17,6 +17,12 @@ struct RunInfo {
   Millis oldest_tombstone_birth = 0;  ///< 0 = none
 };
 
+/// Merges and the like, by what they were for.
+struct ReasonInfo {
+  std::string reason;  ///< size, run_count, deadline, manual, space, scrub, dropped
+  std::uint64_t jobs = 0, bytes_read = 0, bytes_written = 0;
+};
+
 struct TreeInfo {
   DatabaseId database = 0;
   TreeId tree = kNoTree;
@@ -26,6 +32,10 @@ struct TreeInfo {
   std::uint64_t pending_compaction_bytes = 0;
   std::uint64_t records = 0;       ///< secondary range deletes that may still cover something, those in memtables included
   Millis oldest_record_birth = 0;  ///< 0 = there are none
+  Millis delete_deadline = 0;             ///< for what is deleted now; 0 = no promise
+  Millis oldest_obligation = 0;           ///< birth of the oldest delete that memtables or tables still hold; 0 = none
+  Millis oldest_obligation_deadline = 0;  ///< by when it is to be gone; 0 = nothing was promised
+  std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines
   /// An estimate of the keys that exist: entries less tombstones. Exact only when nothing was overwritten.
   std::uint64_t estimated_keys = 0;
 };
@@ -43,7 +53,13 @@ struct Stats {
   // stalls, by cause: how long writes were stopped, and what a slowdown made those that were let through wait. Time on the clock:
   // two clients that wait side by side count once.
   std::uint64_t stall_micros_memtable = 0, stall_micros_runs = 0, stall_micros_pending_bytes = 0;
+  std::uint64_t stall_micros_deadline = 0;
   bool write_stalled = false;
+  // deletes on time
+  std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines of all trees
+  double deadline_rate_needed = 0;        ///< part of the measured rate of merges that the deadlines need, 0 to 1
+  Millis least_feasible_deadline = 0;     ///< what merging all final data takes at the measured rate; 0 = unknown yet
+  std::vector<ReasonInfo> merges_by_reason;
   // memory, bytes now
   std::uint64_t memory_budget = 0, memtable_bytes = 0, cache_bytes = 0, cache_capacity = 0, table_bytes = 0;
   std::uint64_t connection_bytes = 0, large_value_bytes = 0, pinned_page_bytes = 0;  ///< MemoryAccount, by kind

@@ -437,7 +437,9 @@ TEST_CASE("a slice that leaves out what it must take is refused with a sentence"
   flush_letters(tree, 'a', 'z', false);
   flush_letters(tree, 'c', 'x', false);
   flush_letters(tree, 'd', 'e', true);
-  const auto refused = [&](const Plan& plan) { return execute(plan, *tree.version, tree.context, tree.env).status().to_string(); };
+  const auto refused = [&](const Plan& plan) {
+    return execute(plan, *tree.version, tree.context, tree.env).status().to_string();
+  };
   const std::string left_out = "a slice leaves out files of run ";
   CHECK(refused(slice_of(tree, {{0, 0}, {2, 0}}, {"a", "f"}, 2)).find(left_out) != std::string::npos);
   CHECK(refused(slice_of(tree, {{0, 0}, {1, 0}}, {"a", "f"}, 2)).find(left_out) != std::string::npos);

@@ -1,0 +1,192 @@
+// Keeping the deadlines of deletes: on each tick, of each tree, what is owed and by when.
+//
+//   * a memtable whose oldest delete has had its time there (d_0 of policy/fade.h) is flushed though it is not full;
+//   * the margin by which work starts before its deadline follows the work that is left and the measured rate;
+//   * the rate that the deadlines need, against the measured one, slows writes down (write_stall.cc) before a miss.
+//
+// What has missed its deadline all the same is counted in clean.cc, which looks at the log and the rest, too.
+//
+// The plans themselves are made in next_job (compactions.cc): what policy/fade.h asks for comes before what the merge policy asks
+// for. Here is what they need beside the shape.
+#include "db/db_impl.h"
+
+#include <algorithm>
+
+namespace ebbtide {
+namespace {
+
+// The shape of a tree is looked at anew when it changed, and as often: births come by expiry, too.
+constexpr Millis kLookEvery = 200;
+
+/// The oldest delete in a memtable, as far as it has happened by now; 0 = none.
+Millis oldest_birth(const MemTable& memtable, Millis now) {
+  const Millis birth = memtable.oldest_birth(), expiry = memtable.min_expiry();
+  if (expiry == 0 || expiry > now) return birth;
+  return birth == 0 ? expiry : std::min(birth, expiry);
+}
+
+std::uint64_t final_bytes(const TreeShape& shape) {
+  std::uint64_t bytes = 0;
+  for (const RunShape& run : shape.runs) {
+    for (const FileShape& file : run.files) {
+      const KeyRange range = file.range();
+      if (shape.is_final(run.id, range.start, range.end)) bytes += file.bytes;
+    }
+  }
+  return bytes;
+}
+
+std::string seconds(Millis ms) { return std::to_string((ms + 999) / 1000) + " s"; }
+
+}  // namespace
+
+TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, const TreeSettings& settings,
+                                      const DeadlineRule& rule, Millis now) const {
+  TreeShape shape = version.shape(settings_.memtable_size, settings.file_size, 0, now, [](FileNum) { return false; });
+  shape.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), version.overdue_before());
+  if (rule.never()) return shape;
+  for (RunShape& run : shape.runs) {
+    for (FileShape& file : run.files) {
+      const Millis due = file.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(file.oldest_birth);
+      file.deadline = due == DeadlineRule::kNever ? 0 : due;
+    }
+  }
+  return shape;
+}
+
+Plan DbImpl::next_urgent(const Tree& tree, const Policy& policy, const TreeShape& shape, Millis now,
+                         const std::vector<FileNum>& skip) const {
+  return tree.jobs.next_urgent(policy, {now, tree.margin.load(std::memory_order_relaxed), false, skip}, shape);
+}
+
+// A rewrite that leaves what it was for, such as the header of a collection whose elements are not gone yet, is not to be done
+// again and again.
+void DbImpl::note_fruitless(Tree& tree, const Plan& plan, const std::vector<FileMeta>& outputs, Millis now) {
+  constexpr std::uint64_t kRetryNs = 5'000'000'000;
+  if (!std::holds_alternative<Rewrite>(plan.action) || plan.reason != Reason::kDeadline) return;
+  MutexLock lock(state_mutex_);
+  for (const FileMeta& output : outputs) {
+    if (output.shape(0, now).oldest_birth != 0) tree.fruitless[output.data_file] = clock_.mono_ns() + kRetryNs;
+  }
+}
+
+std::vector<FileNum> DbImpl::fruitless_files(Tree& tree) {
+  std::erase_if(tree.fruitless, [now = clock_.mono_ns()](const auto& file) { return file.second <= now; });
+  std::vector<FileNum> files;
+  for (const auto& [file, until] : tree.fruitless) files.push_back(file);
+  return files;
+}
+
+void DbImpl::keep_deadlines(const std::vector<TreeLoad>& loads) {
+  const Millis now = time_.now();
+  std::vector<TreeLoad> due;
+  std::uint64_t final = 0;
+  {
+    MutexLock lock(deadline_mutex_);
+    double needed = 0;
+    for (const TreeLoad& load : loads) {
+      if (keep_deadlines_of(load, now)) due.push_back(load);
+      needed += load.tree->kept.work.bytes_per_ms;
+      final += load.tree->kept.final_bytes;
+    }
+    const double rate = merge_rate_.bytes_per_ms();
+    deadline_permille_ = rate > 0 ? static_cast<std::uint32_t>(std::min(1000.0, 1000 * needed / rate)) : 0;
+  }
+  for (const TreeLoad& load : due) flush_due(load);
+  report_feasible(loads, final);
+}
+
+void DbImpl::flush_due(const TreeLoad& load) {
+  MutexLock lock(commit_mutex_);
+  const auto it = trees_.find(load.tree->id);
+  if (it != trees_.end() && it->second->active == load.view->memtables.front().get()) freeze(*it->second);
+}
+
+// Whether the active memtable has had its time.
+bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
+  Tree& tree = *load.tree;
+  DeadlineRule rule;
+  TreeSettings settings;
+  {
+    MutexLock lock(state_mutex_);
+    rule = tree.deadlines;
+    settings = tree.settings;
+  }
+  const Millis purge_before = tree.purge_before.load(std::memory_order_relaxed);
+  Tree::Deadlines& kept = tree.kept;
+  if (rule.never() && purge_before == 0) {
+    kept = {};
+    return false;
+  }
+  const VersionPtr& version = load.view->tables->version;
+  if (kept.version != version || now >= kept.looked_at + kLookEvery) {
+    const TreeShape shape = shape_for_deadlines(tree, *version, settings, rule, now);
+    kept.version = version;
+    kept.looked_at = now;
+    kept.work = fade_work(shape, now);
+    kept.final_bytes = final_bytes(shape);
+    kept.memtable_share = TtlShares(shape, *load.policy).memtable();
+    tree.margin = deadline_margin(rule.shortest(), kept.work.bytes, merge_rate_.bytes_per_ms());
+  }
+  kept.oldest_birth = kept.work.oldest_birth;
+  for (const auto& memtable : load.view->memtables) {
+    const Millis birth = oldest_birth(*memtable, now);
+    if (birth != 0 && (kept.oldest_birth == 0 || birth < kept.oldest_birth)) kept.oldest_birth = birth;
+  }
+  const Millis due = kept.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(kept.oldest_birth);
+  kept.deadline = due == DeadlineRule::kNever ? 0 : due;
+  const Millis birth = oldest_birth(*load.view->memtables.front(), now);
+  if (birth == 0) return false;
+  if (birth <= purge_before) return true;
+  return rule.due(birth) != DeadlineRule::kNever &&
+         now >= expires_at(birth, rule.due(birth), tree.margin.load(std::memory_order_relaxed), kept.memtable_share);
+}
+
+// The least deadline that could be kept: all final data merged once.
+void DbImpl::report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final) {
+  const double rate = merge_rate_.bytes_per_ms();
+  const Millis feasible = rate > 0 ? static_cast<Millis>(static_cast<double>(final) / rate) : 0;
+  least_deadline_ = feasible;
+  Millis strictest = DeadlineRule::kNever;
+  {
+    MutexLock lock(state_mutex_);
+    for (const TreeLoad& load : loads) {
+      if (load.tree->deadlines.deadline() != 0) strictest = std::min(strictest, load.tree->deadlines.deadline());
+    }
+  }
+  bool tell = false;
+  {
+    MutexLock lock(deadline_mutex_);
+    const bool infeasible = feasible > strictest;
+    tell = infeasible && !infeasible_told_;
+    infeasible_told_ = infeasible;
+  }
+  if (tell) {
+    say(Severity::kWarning, "the delete deadline of " + seconds(strictest) +
+                                " is shorter than merging all data takes at the measured rate: " + seconds(feasible));
+  }
+}
+
+// Something is late and all threads are taken by merges that are not: they give way.
+void DbImpl::make_way(const TreePtr& tree) {
+  std::shared_ptr<const TablesView> tables;
+  std::shared_ptr<const Policy> policy;
+  TreeSettings settings;
+  DeadlineRule rule;
+  std::vector<FileNum> skip;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree->view_owner == nullptr || tree->jobs.running() < pool_->width()) return;
+    tables = tree->view_owner->tables;
+    policy = tree->policy;
+    settings = tree->settings;
+    rule = tree->deadlines;
+    skip = fruitless_files(*tree);
+  }
+  if (rule.never()) return;
+  const Millis now = time_.now();
+  const TreeShape shape = shape_for_deadlines(*tree, *tables->version, settings, rule, now);
+  if (next_urgent(*tree, *policy, shape, now, skip).urgent) tree->jobs.abort_others();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,47 @@
+// What the deadline keeper goes by: how fast merges are, and how early work has to start.
+//
+// The keeper runs on each tick. Of every tree it knows what is still to be done for the deadlines (FadeWork), and from the
+// measured rate how long that takes; so much earlier than a deadline the work for it begins (the margin). If the rate that the
+// deadlines need comes near the measured one, writes are slowed down: the time goes to the merges before a deadline is missed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <engine/types.h>
+#include "base/mutex.h"
+
+namespace ebbtide {
+
+/// Bytes that merges take in per ms of their own time, smoothed: a new job counts for a quarter. Thread-safe.
+class MergeRate {
+ public:
+  /// Jobs that are too short to say anything do not count.
+  void note(std::uint64_t bytes, std::uint64_t ns) EXCLUDES(mutex_) {
+    if (bytes < kLeastBytes || ns < kLeastNs) return;
+    const double rate = static_cast<double>(bytes) * 1e6 / static_cast<double>(ns);
+    MutexLock lock(mutex_);
+    bytes_per_ms_ = bytes_per_ms_ == 0 ? rate : 0.75 * bytes_per_ms_ + 0.25 * rate;
+  }
+  /// 0: nothing was measured yet.
+  [[nodiscard]] double bytes_per_ms() const EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return bytes_per_ms_;
+  }
+
+ private:
+  static constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 10;
+  static constexpr std::uint64_t kLeastNs = 100'000;
+  mutable Mutex mutex_;
+  double bytes_per_ms_ GUARDED_BY(mutex_) = 0;
+};
+
+/// How long before a deadline the work for it is to be done: a tenth of the time, a second at least, and what the outstanding
+/// work takes at the measured rate, half as much again; but never more than half of the time.
+[[nodiscard]] inline Millis deadline_margin(Millis deadline, std::uint64_t work_bytes, double bytes_per_ms) {
+  const double work = bytes_per_ms > 0 ? 1.5 * static_cast<double>(work_bytes) / bytes_per_ms : 0;
+  const double base = std::max<double>(1000, static_cast<double>(deadline) / 10);
+  return static_cast<Millis>(std::min(static_cast<double>(deadline) / 2, base + work));
+}
+
+}  // namespace ebbtide

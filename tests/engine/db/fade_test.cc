@@ -1,0 +1,369 @@
+// Deletes are on time: after its deadline nothing of what was deleted is in any table file, whatever the merge policy, the tile
+// size and the way to delete; with no writes at all, under load, and over restarts. Time is simulated, so are files.
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "base/random.h"
+#include "engine/db/harness.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr Millis kDeadline = 60'000;
+constexpr int kSteps = 50;  // in which the time of one deadline passes
+
+struct Case {
+  PolicySettings policy;
+  std::uint32_t tile = 1;
+  Compression compression = Compression::kNone;
+};
+
+const std::vector<PolicySettings>& policies() {
+  static const std::vector<PolicySettings> all = {
+      {"one_leveling", {{"size_ratio", 2}, {"level0_runs", 3}}},
+      {"leveling", {{"size_ratio", 2}}},
+      {"tiering", {{"size_ratio", 3}}},
+      {"lazy_leveling", {{"size_ratio", 3}}},
+      {"klsm", {{"size_ratio", 4}, {"runs", 2}}},
+      {"garnering", {{"level0_runs", 2}}},
+      {"bigtable", {{"k", 3}}},
+      {"constant", {{"k", 3}}},
+      {"exploring", {{"k", 3}}},
+      {"concurrent", {{"k", 4}}},
+  };
+  return all;
+}
+
+Settings settings_of(const Case& c) {
+  Settings s = Harness::small();
+  s.memtable_size = 32 << 10;
+  s.tree.file_size = 64 << 10;
+  s.tree.policy = c.policy;
+  s.tree.pages_per_tile = c.tile;
+  s.tree.compression = s.tree.compression_last_level = c.compression;
+  s.tree.delete_deadline = kDeadline;
+  return s;
+}
+
+/// A database whose every value is a random string, so that no compression hides it, and a memory of what has been deleted when.
+class Witness {
+ public:
+  Witness(const Case& c, std::uint64_t seed) : h(settings_of(c)), random_(seed) { h.open(); }
+
+  /// Half of the bytes of a marker: letters and digits, which neither keys' order nor pages treat specially.
+  std::string marker() {
+    std::string text(20, ' ');
+    for (char& c : text) c = "abcdefghijklmnopqrstuvwxyz0123456789"[random_.uniform(36)];
+    return text;
+  }
+  std::string key(int i) const {
+    char text[16];
+    std::snprintf(text, sizeof text, "k%05d", i);
+    return text;
+  }
+  void put(const std::string& key, Millis expiry = 0) {
+    const std::string value = marker() + marker() + marker() + marker() + marker() + marker();
+    h.put(0, key, value, expiry);
+    live[key] = value;
+    versions_[key].push_back(value.substr(0, 20));
+  }
+  void deleted(const std::string& key, Millis birth) {
+    // With a key go all versions that it ever had.
+    for (std::string& marker : versions_[key]) dead.push_back({std::move(marker), birth});
+    versions_[key].clear();
+    live.erase(key);
+  }
+  void del(const std::string& key) {
+    h.del(0, key);
+    deleted(key, h.db->now());
+  }
+  void del_range(const std::string& start, const std::string& end) {
+    h.del_range(0, start, end);
+    std::vector<std::string> gone;
+    for (auto it = live.lower_bound(start); it != live.end() && it->first < end; ++it) gone.push_back(it->first);
+    for (const std::string& key : gone) deleted(key, h.db->now());
+  }
+
+  /// Time passes, and background work runs.
+  void pass(Millis ms) {
+    h.advance(ms);
+    h.settle();
+    h.db->tick();
+    h.settle();
+    const TreeInfo info = *h.db->tree_info(0);
+    if (info.oldest_obligation != 0) {
+      worst_ = std::max(worst_, static_cast<double>(h.db->now() - info.oldest_obligation) / kDeadline);
+    }
+  }
+  /// Which of the markers are in table files.
+  [[nodiscard]] std::size_t found(bool overdue_only) const {
+    std::string tables;
+    for (const std::string& path : h.files->tree()) {
+      if (!path.ends_with(".data") && !path.ends_with(".meta")) continue;
+      std::uint64_t size = *h.files->file_size(path);
+      auto file = h.files->open(path);
+      REQUIRE(file.is_ok());
+      std::string bytes(size, '\0');
+      REQUIRE((*file)->read(0, size, bytes.data()).is_ok());
+      tables += bytes;
+    }
+    std::size_t count = 0;
+    for (const Dead& d : dead) {
+      if (overdue_only && d.birth + kDeadline >= h.db->now()) continue;
+      count += tables.find(d.marker) != std::string::npos ? 1 : 0;
+    }
+    return count;
+  }
+  void check_live() {
+    for (const auto& [key, value] : live) {
+      if (h.get(0, key) != value) FAIL("key " << key << " reads " << h.get(0, key));
+    }
+    REQUIRE(*h.db->count(0, {}) == live.size());
+  }
+  [[nodiscard]] double worst() const { return worst_; }
+  Random& random() { return random_; }
+
+  struct Dead {
+    std::string marker;
+    Millis birth;
+  };
+  Harness h;
+  std::map<std::string, std::string> live;
+  std::vector<Dead> dead;
+
+ private:
+  std::map<std::string, std::vector<std::string>> versions_;  // of each key since it was last deleted
+  Random random_;
+  double worst_ = 0;
+};
+
+constexpr int kKeys = 1500;
+
+void fill(Witness& w) {
+  for (int i = 0; i < kKeys; ++i) {
+    w.put(w.key(static_cast<int>(w.random().uniform(kKeys))));
+    if (i % 200 == 0) w.h.settle();
+  }
+  for (int i = 0; i < kKeys; i += 7) w.put(w.key(i));
+  REQUIRE(w.h.db->flush(0).is_ok());
+  w.h.settle();
+}
+
+/// Every way to delete there is on this level, some of the keys written anew at once.
+void delete_some(Witness& w) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : w.live) keys.push_back(key);
+  for (std::size_t i = 3; i < keys.size(); i += 11) {
+    w.del(keys[i]);
+    if (i % 2 == 0) w.put(keys[i]);
+  }
+  const Millis expiry = w.h.db->now() + 500;
+  for (std::size_t i = 5; i < keys.size(); i += 13) {
+    if (w.live.count(keys[i]) == 0) continue;
+    w.put(keys[i], expiry);  // an overwrite that expires, and with it goes what it has overwritten
+    w.deleted(keys[i], expiry);
+  }
+  w.del_range(keys[keys.size() / 2], keys[keys.size() / 2 + 40]);
+  w.put(keys[keys.size() / 2 + 3]);
+}
+
+std::string name_of(const Case& c) {
+  return c.policy.name + " h=" + std::to_string(c.tile) + (c.compression == Compression::kNone ? " none" : " lz4");
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const PolicySettings& policy : policies()) {
+    for (const std::uint32_t tile : {1u, 8u}) {
+      all.push_back({policy, tile, tile == 1 ? Compression::kNone : Compression::kLz4});
+      if (std::getenv("EBBTIDE_FADE_ALL") != nullptr) {
+        all.push_back({policy, tile, tile == 1 ? Compression::kLz4 : Compression::kNone});
+      }
+    }
+  }
+  return all;
+}
+
+std::uint64_t misses(const Witness& w) {
+  const Stats s = w.h.db->stats();
+  return s.deadlines_missed_down + s.deadlines_missed_clock + s.deadlines_missed_load;
+}
+
+}  // namespace
+
+TEST_CASE("idle: by its deadline nothing of what was deleted is in any table") {
+  for (const Case& c : cases()) {
+    INFO(name_of(c));
+    Witness w(c, 1);
+    fill(w);
+    delete_some(w);
+    REQUIRE(w.found(false) > w.dead.size() / 3);  // the test can see them
+    const std::size_t deleted = w.dead.size();
+    // Nobody writes any more: only time passes.
+    for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.found(false) == 0);
+    CHECK(w.worst() <= 1.0);
+    CHECK(misses(w) == 0);
+    w.check_live();
+    CHECK(w.h.db->tree_info(0)->oldest_obligation == 0);
+    std::printf("%-24s idle     %4zu deletes, max(age/deadline) %.3f\n", name_of(c).c_str(), deleted, w.worst());
+  }
+}
+
+TEST_CASE("under load, with restarts in between: every delete is on time") {
+  for (const Case& c : cases()) {
+    INFO(name_of(c));
+    Witness w(c, 2);
+    fill(w);
+    for (int step = 0; step < 2 * kSteps; ++step) {
+      INFO("step " << step);
+      for (int i = 0; i < 40; ++i) {
+        const std::string key = w.key(static_cast<int>(w.random().uniform(kKeys)));
+        if (w.random().one_in(3)) {
+          w.del(key);
+        } else {
+          // A plain overwrite is no delete: its old version goes when a merge meets it, or with the key.
+          const Millis expiry = w.random().one_in(9) ? w.h.db->now() + 1 + w.random().uniform(kDeadline / 4) : 0;
+          w.put(key, expiry);
+          if (expiry != 0) w.deleted(key, expiry);
+        }
+      }
+      if (w.random().one_in(10)) {
+        const int at = static_cast<int>(w.random().uniform(kKeys - 20));
+        w.del_range(w.key(at), w.key(at + 20));
+      }
+      w.pass(kDeadline / kSteps);
+      if (step % 23 == 22) w.h.reopen();
+      if (step % 10 == 9) REQUIRE(w.found(true) == 0);
+    }
+    for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.found(true) == 0);
+    CHECK(w.worst() <= 1.0);
+    CHECK(misses(w) == 0);
+    std::printf("%-24s load     %4zu deletes, max(age/deadline) %.3f\n", name_of(c).c_str(), w.dead.size(), w.worst());
+  }
+}
+
+TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by their deadline") {
+  for (const Case& c : cases()) {
+    INFO(name_of(c));
+    Witness w(c, 3);
+    fill(w);
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : w.live) keys.push_back(key);
+    for (std::size_t i = 0; i < keys.size() / 2; ++i) {
+      if (i % 11 == 0) w.del(keys[i]);  // 9 %
+    }
+    for (int step = 0; step <= kSteps + 1; ++step) {
+      for (int i = 0; i < 20; ++i) w.put("z" + w.key(static_cast<int>(w.random().uniform(400))));
+      w.pass(kDeadline / kSteps);
+    }
+    CHECK(w.found(false) == 0);
+    CHECK(w.worst() <= 1.0);
+    CHECK(misses(w) == 0);
+    w.check_live();
+    std::printf("%-24s cold     %4zu deletes, max(age/deadline) %.3f\n", name_of(c).c_str(), w.dead.size(), w.worst());
+  }
+}
+
+TEST_CASE("what fell due while nobody ran is done first, and counted as such") {
+  Witness w({policies()[0], 1, Compression::kNone}, 4);
+  fill(w);
+  delete_some(w);
+  REQUIRE(w.h.db->flush(0).is_ok());
+  REQUIRE(w.h.db->close().is_ok());
+  w.h.drop();
+  w.h.clock.advance(3 * kDeadline);
+  w.h.open();
+  w.h.settle();
+  w.pass(1000);
+  CHECK(w.found(false) == 0);
+  const Stats s = w.h.db->stats();
+  CHECK(s.deadlines_missed_down > 0);
+  CHECK(s.deadlines_missed_clock + s.deadlines_missed_load == 0);
+  w.check_live();
+}
+
+TEST_CASE("a wall clock that is set forward misses deadlines, and is told apart") {
+  Witness w({policies()[0], 1, Compression::kNone}, 5);
+  fill(w);
+  delete_some(w);
+  w.pass(1000);
+  w.h.clock.set_wall(w.h.clock.wall_ms() + 2 * kDeadline);
+  for (int i = 0; i < 4; ++i) w.pass(100);
+  CHECK(w.found(false) == 0);
+  const Stats s = w.h.db->stats();
+  CHECK(s.deadlines_missed_clock > 0);
+  CHECK(s.deadlines_missed_down + s.deadlines_missed_load == 0);
+}
+
+TEST_CASE("a deadline that changes takes no promise back") {
+  Witness w({policies()[0], 1, Compression::kNone}, 6);
+  fill(w);
+  delete_some(w);
+  w.pass(600);  // what expires has expired: it was born before the change
+  Settings settings = w.h.settings;
+  SECTION("longer: what waits keeps its time") {
+    settings.tree.delete_deadline = 100 * kDeadline;
+    REQUIRE(w.h.db->reconfigure(settings).is_ok());
+    for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.found(false) == 0);
+  }
+  SECTION("none: what waits keeps its time") {
+    settings.tree.delete_deadline = 0;
+    REQUIRE(w.h.db->reconfigure(settings).is_ok());
+    for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.found(false) == 0);
+    // And what is deleted from now on may stay.
+    const std::size_t before = w.dead.size();
+    delete_some(w);
+    REQUIRE(w.h.db->flush(0).is_ok());
+    for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.dead.size() > before);
+    CHECK(w.h.db->tree_info(0)->oldest_obligation != 0);
+    CHECK(w.h.db->tree_info(0)->oldest_obligation_deadline == 0);
+  }
+  SECTION("shorter: from the change on") {
+    settings.tree.delete_deadline = kDeadline / 10;
+    REQUIRE(w.h.db->reconfigure(settings).is_ok());
+    for (int step = 0; step <= kSteps / 10 + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.found(false) == 0);
+    CHECK(misses(w) == 0);
+  }
+}
+
+TEST_CASE("a crash at every k-th file operation of slices and rewrites loses nothing and brings nothing back") {
+  const std::uint64_t step =
+      std::getenv("EBBTIDE_CRASH_STEP") != nullptr ? std::strtoull(std::getenv("EBBTIDE_CRASH_STEP"), nullptr, 10) : 5;
+  for (const std::size_t policy : {std::size_t{0}, std::size_t{2}, std::size_t{7}}) {
+    bool more = true;
+    for (std::uint64_t k = 1; more; k += step) {
+      Case c{policies()[policy], k % 2 == 0 ? 8u : 1u, Compression::kNone};
+      INFO(name_of(c) << ", crash before operation " << k);
+      Witness w(c, 7);
+      fill(w);
+      delete_some(w);
+      w.h.db->write_log();
+      REQUIRE(w.h.db->wait_synced(w.h.db->visible_seq()).is_ok());
+      std::unique_ptr<MemoryFileSystem> left;
+      bool armed = true;
+      w.h.faults->before_nth(k, kMutatingOps, [&] {
+        if (armed) left = w.h.files->crash_clone(k, CrashMode::kRandom);
+      });
+      for (int i = 0; i <= kSteps + 1 && left == nullptr; ++i) w.pass(kDeadline / kSteps);
+      armed = false;
+      more = left != nullptr;
+      if (!more) break;
+      w.h.abandon(std::move(left));
+      w.h.open();
+      w.check_live();
+      for (int i = 0; i <= kSteps + 1; ++i) w.pass(kDeadline / kSteps);
+      REQUIRE(w.found(false) == 0);
+      w.check_live();
+      const auto report = w.h.db->verify(0);
+      for (const std::string& error : report->errors) FAIL_CHECK(error);
+    }
+  }
+}

@@ -1,0 +1,71 @@
+// By when a delete is due, where deadlines change.
+#include "deletes/deadline.h"
+
+#include <catch2/catch.hpp>
+
+#include "base/random.h"
+
+using namespace ebbtide;
+
+TEST_CASE("a deadline that never changes") {
+  CHECK(DeadlineRule(100).due(7) == 107);
+  CHECK(DeadlineRule(0).due(7) == DeadlineRule::kNever);
+  CHECK(DeadlineRule(0).never());
+  CHECK_FALSE(DeadlineRule(100).never());
+  CHECK(DeadlineRule(100).due(DeadlineRule::kNever - 50) == DeadlineRule::kNever);
+}
+
+TEST_CASE("a change: min(old deadline, time of the change + new) for what was born before it") {
+  DeadlineRule rule(100);
+  rule.change(1000, 100);  // no change
+  CHECK(rule.due(950) == 1050);
+  SECTION("shorter") {
+    rule.change(1000, 10);
+    CHECK(rule.due(890) == 990);    // the old one is earlier
+    CHECK(rule.due(950) == 1010);   // from the change on
+    CHECK(rule.due(1000) == 1010);  // in the same ms
+    CHECK(rule.due(1001) == 1011);
+    CHECK(rule.shortest() == 10);
+  }
+  SECTION("longer") {
+    rule.change(1000, 500);
+    CHECK(rule.due(950) == 1050);
+    CHECK(rule.due(1000) == 1100);  // in the same ms: the stricter
+    CHECK(rule.due(1001) == 1501);
+    CHECK(rule.shortest() == 100);
+  }
+  SECTION("off, and on again") {
+    rule.change(1000, 0);
+    CHECK(rule.due(950) == 1050);
+    CHECK(rule.due(1001) == DeadlineRule::kNever);
+    CHECK_FALSE(rule.never());
+    rule.change(2000, 20);
+    CHECK(rule.due(950) == 1050);
+    CHECK(rule.due(1500) == 2020);  // nothing was promised at birth, now it is
+    CHECK(rule.due(2500) == 2520);
+  }
+}
+
+TEST_CASE("however often it changes: later births are not due earlier, and no promise grows longer") {
+  Random random(1);
+  for (int round = 0; round < 200; ++round) {
+    DeadlineRule rule(random.uniform(3) == 0 ? 0 : 1 + random.uniform(500));
+    Millis now = 1000;
+    std::vector<std::pair<Millis, Millis>> promised;  // birth, due
+    for (int change = 0; change < 40; ++change) {
+      for (int i = 0; i < 3; ++i) {
+        now += random.uniform(60);
+        promised.emplace_back(now, rule.due(now));
+      }
+      now += random.uniform(100);
+      rule.change(now, random.uniform(4) == 0 ? 0 : 1 + random.uniform(500));
+      Millis before = 0;
+      for (auto& [birth, due] : promised) {
+        const Millis is = rule.due(birth);
+        REQUIRE(is <= due);
+        REQUIRE(is >= before);
+        before = due = is;
+      }
+    }
+  }
+}
