@@ -18,20 +18,43 @@ constexpr std::uint64_t kFirstRetryNs = 500'000'000;
 constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
 constexpr std::uint64_t kLastRetryNs = 4'000'000'000;  // within the 5 s in which a disk that has room again must be noticed
 
-// Runs that slices emptied stay until the next merge: the slice itself must change neither runs nor their order. No job that runs
-// has one as its target, but for the oldest run of a level below 0 (tree/apply.h), which stays.
-void remove_placeholders(const Version& version, TreeEdit* edit) {
+/// Of the runs that are there before the edit: how many files they have after it.
+std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit& edit) {
+  std::map<RunId, std::size_t> files;
+  for (const Run& run : version.runs) files[run.id] = run.files.size();
+  for (const auto& [run, file] : edit.added_files) {
+    if (const auto at = files.find(run); at != files.end()) ++at->second;
+  }
+  for (const auto& [run, file] : edit.removed_files) {
+    if (const auto at = files.find(run); at != files.end()) --at->second;
+  }
+  return files;
+}
+
+/// Whether every run that the edit brings files to is there still. A job's target that had no file in the job may have been
+/// emptied and removed meanwhile.
+bool has_targets(const Version& version, const TreeEdit& edit) {
+  return std::all_of(edit.added_files.begin(), edit.added_files.end(), [&](const auto& file) {
+    const auto is_it = [&](const auto& run) { return run.id == file.first; };
+    return std::any_of(version.runs.begin(), version.runs.end(), is_it) ||
+           std::any_of(edit.added_runs.begin(), edit.added_runs.end(), is_it);
+  });
+}
+
+// Which runs go is settled when the edit is committed: other jobs may have brought files to a run since the plan was made. Runs
+// that slices emptied stay until the next merge, since a slice itself must change neither runs nor their order; but the oldest
+// run of a level below 0 stays for good (tree/apply.h).
+void settle_runs(const Version& version, bool sweep, TreeEdit* edit) {
+  const std::map<RunId, std::size_t> files = files_after(version, *edit);
+  std::erase_if(edit->removed_runs, [&](RunId run) { return files.count(run) != 0 && files.at(run) != 0; });
+  if (!sweep) return;
   for (std::size_t i = 0; i < version.runs.size(); ++i) {
     const Run& run = version.runs[i];
     const bool oldest_of_level = i + 1 == version.runs.size() || version.runs[i + 1].level != run.level;
-    if (!run.files.empty() || (run.level > 0 && oldest_of_level)) continue;
-    const auto added = [&](const auto& file) { return file.first == run.id; };
-    if (std::any_of(edit->added_files.begin(), edit->added_files.end(), added)) continue;
-    if (std::count(edit->removed_runs.begin(), edit->removed_runs.end(), run.id) != 0) continue;
-    edit->removed_runs.push_back(run.id);
+    if (files.at(run.id) != 0 || !run.files.empty() || (run.level > 0 && oldest_of_level)) continue;
+    if (std::count(edit->removed_runs.begin(), edit->removed_runs.end(), run.id) == 0) edit->removed_runs.push_back(run.id);
   }
 }
-
 }  // namespace
 
 // A pool of the caller's may turn after the database is gone.
@@ -162,7 +185,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
 
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
-  if (tree->dropped || current == nullptr) {
+  if (tree->dropped || current == nullptr || !has_targets(*current, result.edit)) {
     unlink_tables(tree, result.outputs);
     return Status::aborted("");
   }
@@ -172,9 +195,8 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   const int levels = policy->levels(
       current->shape(settings_.memtable_size, context.settings.file_size, 0, context.now, [](FileNum) { return false; }));
   if (levels != current->levels) result.edit.levels = levels;
-  if (!std::holds_alternative<Slice>(job.plan.action) && !std::holds_alternative<Rewrite>(job.plan.action)) {
-    remove_placeholders(*current, &result.edit);
-  }
+  const bool keeps_runs = std::holds_alternative<Slice>(job.plan.action) || std::holds_alternative<Rewrite>(job.plan.action);
+  settle_runs(*current, !keeps_runs, &result.edit);
   note_fruitless(*tree, job.plan, result.outputs, context.now);
   VersionEdit edit;
   edit.trees.push_back(std::move(result.edit));

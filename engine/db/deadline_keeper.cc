@@ -169,6 +169,12 @@ void DbImpl::report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t f
 
 // Something is late and all threads are taken by merges that are not: they give way.
 void DbImpl::make_way(const TreePtr& tree) {
+  {
+    MutexLock lock(deadline_mutex_);
+    const FadeWork& work = tree->kept.work;
+    const Millis half = tree->margin.load(std::memory_order_relaxed) / 2;
+    if (work.deadline == 0 || time_.now() < expires_at(work.oldest_birth, work.deadline, half, 1)) return;
+  }
   std::shared_ptr<const TablesView> tables;
   std::shared_ptr<const Policy> policy;
   TreeSettings settings;

@@ -1,6 +1,7 @@
 // The model test: the same kinds of random operations against an ordered map, under many option sets, with flushes, compactions,
 // clock steps, clean restarts and kills in between. A failure prints the option set and the seed that repeat it.
 #include <cstdlib>
+#include <iterator>
 
 #include "engine/db/model.h"
 
@@ -131,10 +132,17 @@ struct Reached {
   bool tombstones = false, range_tombstones = false, records = false, restarted = false, killed = false;
 };
 
+/// No promise, one that is never near, and two that merges have to hurry for.
+Millis random_deadline(std::uint64_t dice) {
+  constexpr Millis kDeadlines[] = {0, 24ull * 3600 * 1000, 60'000, 5'000};
+  return kDeadlines[dice % std::size(kDeadlines)];
+}
+
 void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
   Harness h;
   set.change(h.settings);
   h.settings.tree.stamp = static_cast<StampMode>(seed % 3);
+  h.settings.tree.delete_deadline = random_deadline(seed);
   h.open();
   ModelDriver driver(h, seed, 400);
   Random& random = driver.random();
@@ -161,6 +169,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
     } else if (dice < 990 && random.one_in(3)) {
       TreeSettings tree = h.settings.tree;
       tree.pages_per_tile = 1 + static_cast<std::uint32_t>(random.uniform(64));
+      tree.delete_deadline = random_deadline(random.uniform(4));
       if (set.changes_policy) {
         const char* const names[] = {"one_leveling", "leveling", "tiering",  "lazy_leveling", "klsm",
                                      "garnering",    "bigtable", "constant", "exploring",     "concurrent"};
