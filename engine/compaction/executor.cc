@@ -184,8 +184,8 @@ class Job {
   Status merge_parts() {
     std::atomic<bool> failed{false};
     run_parts(env_.pool, parts_.size(), [&](std::size_t i) {
-      const MergeShared shared{&env_,    &context_.settings,     &judgement_, parts_[i].group->finality,
-                               version_.records.get(), &failed};
+      const MergeShared shared{&env_,  &context_.settings, &judgement_, parts_[i].group->finality, version_.records.get(),
+                               &failed};
       parts_[i].result = run_merge_part(make_part(&parts_[i]), shared);
     });
     Status status;

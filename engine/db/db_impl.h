@@ -416,8 +416,8 @@ struct DbImpl {
   PurgeHistory purged_gone_ GUARDED_BY(purge_mutex_);               ///< of all others
   Millis surveyed_until_ GUARDED_BY(purge_mutex_) = 0;
 
-  Mutex tick_mutex_;                                                    ///< before all others; one tick at a time
-  bool step_refused_ GUARDED_BY(tick_mutex_) = false;                   ///< and said so
+  Mutex tick_mutex_;                                   ///< before all others; one tick at a time
+  bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
   Mutex deadline_mutex_;
   bool infeasible_told_ GUARDED_BY(deadline_mutex_) = false;
   MergeRate merge_rate_;                             ///< own synchronization

@@ -25,7 +25,7 @@ Settings crash_settings(FsyncMode fsync) {
   s.wal_segment_size = 64 << 10;
   s.fsync = fsync;
   s.tree.stamp = StampMode::kExplicit;  // deletes by stamp reach old versions
-  s.tree.delete_deadline = 2000;  // so that urgent plans are among what is cut short
+  s.tree.delete_deadline = 2000;        // so that urgent plans are among what is cut short
   return s;
 }
 
