@@ -12,7 +12,7 @@ import pytest
 from support.server import ROOT, Server, binary, wait_until
 
 DEMO = [sys.executable, str(ROOT / "tests" / "tools" / "demo.py"), "--plain"]
-DEADLINE = "6s"
+DEADLINE = "10s"
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server to compare with")
 
