@@ -81,9 +81,14 @@ void DbImpl::retire_segment(FileNum file) {
 void DbImpl::keep_clean() {
   const std::uint64_t now_ns = clock_.mono_ns();
   const bool asked = purge_asked_.load(std::memory_order_relaxed);
-  if (!asked && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < kCleanNs) return;
+  if (!asked && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < clean_every_ns_) return;
   last_clean_ns_ = now_ns;
   const std::shared_ptr<const PurgeSurvey> survey = survey_purges(0);
+  // A sixteenth of the shortest deadline is often enough for what is due an eighth before it.
+  clean_every_ns_ = kCleanNs;
+  for (const auto& [tree, terms] : survey->trees) {
+    if (terms.deadline != 0) clean_every_ns_ = std::min<std::uint64_t>(clean_every_ns_, terms.deadline * (1'000'000 / 16));
+  }
   count_late(*survey);
   revoke_leases(*survey);
 
@@ -96,7 +101,7 @@ void DbImpl::keep_clean() {
     waits |= wanted;
     if (wanted && (holder.place == PurgePlace::kTable || holder.place == PurgePlace::kMemTable)) not_in_tables.erase(holder.tree);
     if (due && holder.place == PurgePlace::kLog) last_due = std::max(last_due, holder.file);
-    if (due && holder.place == PurgePlace::kMemTable) {
+    if (due && holder.place == PurgePlace::kMemTable && holder.active) {
       MutexLock lock(commit_mutex_);
       if (auto at = trees_.find(holder.tree); at != trees_.end()) freeze(*at->second);
     }
@@ -171,7 +176,7 @@ void DbImpl::leave_segments(FileNum oldest) {
   const Millis now = fence(&up_to);
   const std::vector<LogQueue::Segment> all = log_->segments();
   for (std::size_t i = 0; i < all.size() && all[i].file < oldest; ++i) {
-    PurgeLedger::Leaving file{log_file_name(all[i].file), all[i].bytes, {}, {}};
+    PurgeLedger::Leaving file{log_file_name(all[i].file), all[i].bytes, {}, all[i].open};
     for (const LogNote& note : all[i].notes) {
       const Millis floor = log_debt(all, i, note.tree, now);
       file.floors[note.tree] = floor == 0 ? now : floor;

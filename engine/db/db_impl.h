@@ -404,7 +404,7 @@ struct DbImpl {
   std::atomic<bool> clean_queued_{false}, purge_asked_{false};
   std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_load_{0}, leases_revoked_{0};
   std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);  ///< the newest birth whose deadline was counted as missed
-  std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0;
+  std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0, clean_every_ns_ GUARDED_BY(tick_mutex_) = 0;
 
   Mutex ticket_mutex_;
   std::deque<PurgeTicket> tickets_ GUARDED_BY(ticket_mutex_);  ///< noted, and not known to be done; in the order of their births

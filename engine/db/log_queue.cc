@@ -69,7 +69,7 @@ Status LogQueue::start(std::vector<Segment> recovered, SeqNum last_seq) {
   MutexLock lock(mutex_);
   writer_ = std::move(writer);
   for (Segment& s : recovered) segments_.push_back(s);
-  segments_.push_back({writer_->file(), last_seq, writer_->size(), {}});
+  segments_.push_back({writer_->file(), last_seq, writer_->size(), {}, writer_});
   logged_seq_ = last_seq;
   synced_seq_ = last_seq;
   last_sync_ns_ = options_.clock->mono_ns();
@@ -232,7 +232,7 @@ void LogQueue::switch_segment() {
     return;
   }
   writer_ = std::move(fresh).value();
-  segments_.push_back({writer_->file(), logged_seq(), writer_->size(), {}});
+  segments_.push_back({writer_->file(), logged_seq(), writer_->size(), {}, writer_});
 }
 
 bool LogQueue::wants_group_sync() const {
@@ -396,7 +396,7 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     full_groups_.clear();
     has_pending_.store(false, std::memory_order_relaxed);
     sync_wanted_ = 0;
-    segments_.push_back({writer_->file(), last_seq, writer_->size(), {}});
+    segments_.push_back({writer_->file(), last_seq, writer_->size(), {}, writer_});
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
     bad_ = Status::ok();

@@ -62,9 +62,10 @@ class LogQueue {
   /// A segment that is no longer written to, or the one that is.
   struct Segment {
     FileNum file = kNoFile;
-    SeqNum last_seq = 0;      ///< of its last operation, as far as written
-    std::uint64_t bytes = 0;  ///< header included
-    LogNotes notes = {};      ///< a note for every tree that has an operation in it
+    SeqNum last_seq = 0;                  ///< of its last operation, as far as written
+    std::uint64_t bytes = 0;              ///< header included
+    LogNotes notes = {};                  ///< a note for every tree that has an operation in it
+    std::weak_ptr<const void> open = {};  ///< its writer: a sync may last after it was removed
   };
 
   explicit LogQueue(LogQueueOptions options);

@@ -147,6 +147,7 @@ Millis DbImpl::floor_of(const TreeView& view, Millis dropped_at, Millis now) con
   for (const auto& memtable : view.memtables) floor = std::min(floor, ebbtide::floor_of(*memtable, now));
   take_older(&floor, view.tables->oldest_obligation);
   if (view.tables->min_expiry <= now) take_older(&floor, view.tables->min_expiry);
+  for (const Record& record : view.tables->version->records->records()) take_older(&floor, record.birth);
   return floor;
 }
 
@@ -190,7 +191,8 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
       Millis floor = ebbtide::floor_of(*memtable, now);
       take_older(&floor, dropped_at);
       if (floor < now && !memtable->empty())
-        survey->holders.push_back({PurgePlace::kMemTable, tree->id, floor, memtable->memory_bytes(), kNoFile});
+        survey->holders.push_back(
+            {PurgePlace::kMemTable, tree->id, floor, memtable->memory_bytes(), kNoFile, memtable == view->memtables.front()});
     }
     for (const Run& run : view->tables->version->runs) {
       for (const FileMetaPtr& file : run.files) {

@@ -17,7 +17,8 @@ struct PurgeHolder {
   TreeId tree = kNoTree;
   Millis floor = 0;  ///< every delete that it holds bytes of was born then or later
   std::uint64_t bytes = 0;
-  FileNum file = kNoFile;  ///< of a log segment
+  FileNum file = kNoFile;  ///< of a log segment, or a table
+  bool active = false;     ///< of a memtable: it is being written to
 };
 
 /// Everything that owed something at engine time `now`. Every delete that is not in it was born at `now` or later.

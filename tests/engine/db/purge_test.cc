@@ -320,6 +320,23 @@ TEST_CASE("a database without a deadline is not waited for by a ticket for all, 
   CHECK_FALSE(h.db->purge_status(own)->promised);
 }
 
+TEST_CASE("a ticket waits for what only a record says is deleted") {
+  Harness h(with_deadline(0));
+  h.open();
+  put_some(h, 5);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.clock.advance(1000);
+  WriteBatch batch;
+  batch.delete_stamps(0, 0, h.db->now() + 1);
+  h.write(batch);
+  const PurgeTicket ticket{ticket_of(h).born_by, h.db->tree_info(0)->tree};
+  REQUIRE(h.db->flush(0).is_ok());
+  CHECK(h.get(0, kName) == "(absent)");
+  CHECK_FALSE(is_done(h, ticket));
+  CHECK(h.db->purge_status(ticket)->left[static_cast<std::size_t>(PurgePlace::kTable)].files >= 1);  // as it was written
+  CHECK_FALSE(files_with(*h.files, kMarker).empty());
+}
+
 TEST_CASE("a missed deadline is counted once, under its reason") {
   Harness h(with_deadline());
   h.open();

@@ -1,0 +1,78 @@
+// Which removals could still be undone, or were not even possible.
+#include <catch2/catch.hpp>
+
+#include "io/fault_fs.h"
+#include "io/memory_fs.h"
+#include "io/removals_fs.h"
+
+using namespace ebbtide;
+
+namespace {
+
+void make(FileSystem& fs, const std::string& path) {
+  auto file = fs.create(path);
+  REQUIRE(file.is_ok());
+  REQUIRE((*file)->append("x").is_ok());
+  REQUIRE((*file)->close().is_ok());
+}
+
+}  // namespace
+
+TEST_CASE("a removal is durable once the directory was synced after it", "[removals]") {
+  MemoryFileSystem base;
+  RemovalsFileSystem fs(base, "data");
+  REQUIRE(fs.create_dir("data").is_ok());
+  REQUIRE(fs.create_dir("other").is_ok());
+  make(fs, "data/000001.data");
+  make(fs, "other/000001.data");
+  REQUIRE(fs.sync_dir("data").is_ok());
+  CHECK(fs.removals() == 0);
+  REQUIRE(fs.unlink("other/000001.data").is_ok());
+  CHECK(fs.removals() == 0);  // not its directory
+  REQUIRE(fs.unlink("data/000001.data").is_ok());
+  CHECK(fs.removals() == 1);
+  CHECK(fs.durable_removals() == 0);
+  REQUIRE(fs.sync_dir("other").is_ok());
+  CHECK(fs.durable_removals() == 0);
+  REQUIRE(fs.sync_dir("data").is_ok());
+  CHECK(fs.durable_removals() == 1);
+  make(fs, "data/new");
+  make(fs, "data/CURRENT");
+  REQUIRE(fs.rename("data/new", "data/CURRENT").is_ok());  // what had the name is gone
+  CHECK(fs.removals() == 2);
+  CHECK(fs.durable_removals() == 1);
+}
+
+TEST_CASE("a removal during a sync of the directory is not taken for durable", "[removals]") {
+  MemoryFileSystem base;
+  FaultFileSystem faults(base);
+  RemovalsFileSystem fs(faults, "data");
+  REQUIRE(fs.create_dir("data").is_ok());
+  make(fs, "data/000001.data");
+  faults.before_nth(1, ops_of(FileOp::kSyncDir), [&] { REQUIRE(fs.unlink("data/000001.data").is_ok()); });
+  REQUIRE(fs.sync_dir("data").is_ok());
+  CHECK(fs.removals() == 1);
+  CHECK(fs.durable_removals() == 0);
+  faults.inject({.ops = ops_of(FileOp::kSyncDir)});
+  CHECK_FALSE(fs.sync_dir("data").is_ok());
+  CHECK(fs.durable_removals() == 0);
+  REQUIRE(fs.sync_dir("data").is_ok());
+  CHECK(fs.durable_removals() == 1);
+}
+
+TEST_CASE("what could not be unlinked is remembered, if its name is its own", "[removals]") {
+  MemoryFileSystem base;
+  FaultFileSystem faults(base);
+  RemovalsFileSystem fs(faults, "data");
+  REQUIRE(fs.create_dir("data").is_ok());
+  for (const char* name : {"000001.data", "000002.wal", "CURRENT.tmp"}) make(fs, "data/" + std::string(name));
+  CHECK(fs.unlink("data/000009.data").is_not_found());
+  CHECK_FALSE(fs.has_unremoved());
+  faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
+  for (const char* name : {"000001.data", "000002.wal", "CURRENT.tmp"})
+    CHECK_FALSE(fs.unlink("data/" + std::string(name)).is_ok());
+  CHECK(fs.has_unremoved());
+  CHECK(fs.unremoved() == std::vector<std::string>{"000001.data", "000002.wal"});
+  CHECK(fs.take_unremoved() == std::vector<std::string>{"000001.data", "000002.wal"});
+  CHECK_FALSE(fs.has_unremoved());
+}
