@@ -90,6 +90,7 @@ struct Tree {
   DeadlineRule deadlines;
   std::map<FileNum, std::uint64_t> fruitless;  ///< files that rewriting did not clean: not before mono_ns()
 
+  FlushSize flush_size;           ///< guarded by flush_mutex_
   JobRegistry jobs;               ///< own synchronization
   std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; set by keep_deadlines()
 
@@ -233,6 +234,8 @@ struct DbImpl {
   void run_flush(const TreePtr& tree);
   Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
   Status build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
+  void note_flush_size(Tree& tree, const std::vector<FrozenMemTable>& frozen, const Version& version, CompactionResult* flushed)
+      REQUIRES(flush_mutex_);
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
   void unlink_tables(const TreePtr& tree, const std::vector<FileMeta>& tables);
   void disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);

@@ -144,12 +144,27 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   }
   TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
   result.edit.tree = tree->id;
+  note_flush_size(*tree, frozen, *tables->version, &result);
   built->relies_on = std::max(built->relies_on, frozen.back().last_seq);
   built->edit.trees.push_back(std::move(result.edit));
   built->of.push_back({tree, frozen.size(), std::move(result.outputs)});
   flush_bytes_ += result.bytes_written;
   flushes_ += 1;
   return Status::ok();
+}
+
+// Capacities of levels follow what memtables flush to. What an empty memtable takes is not room.
+void DbImpl::note_flush_size(Tree& tree, const std::vector<FrozenMemTable>& frozen, const Version& version,
+                             CompactionResult* flushed) {
+  const double room = static_cast<double>(settings_.memtable_size) - static_cast<double>(empty_memtable_bytes_);
+  if (room <= 0) return;
+  double full = 0;
+  for (const FrozenMemTable& f : frozen) {
+    full += std::max(0.0, static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_)) / room;
+  }
+  std::uint64_t written = 0;
+  for (const FileMeta& table : flushed->outputs) written += table.data_bytes + table.metadata_bytes;
+  flushed->edit.flush_share = tree.flush_size.add(full, written, settings_.memtable_size, version.flush_share);
 }
 
 Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {

@@ -53,7 +53,7 @@ struct RunShape {
 
 struct TreeShape {
   std::vector<RunShape> runs;        ///< newest first; levels never decrease
-  std::uint64_t memtable_bytes = 0;  ///< size of a full memtable: level 0's unit of capacity
+  std::uint64_t memtable_bytes = 0;  ///< what a full memtable flushes to: level 0's unit of capacity
   std::uint64_t file_bytes = 0;      ///< target file size
   std::vector<std::string> cursors;  ///< by level: where round robin goes on
   std::uint64_t flushes = 0;         ///< persisted count of flushes (t of static stacks)

@@ -9,6 +9,7 @@
 #include <engine/options.h>
 #include "deletes/record.h"
 #include "version/file_meta.h"
+#include "version/flush_size.h"
 
 namespace ebbtide {
 
@@ -33,6 +34,7 @@ struct Version {
   std::vector<std::string> cursors;      ///< by level, for round robin
   std::uint64_t flushes = 0;
   int levels = 0;
+  std::uint32_t flush_share = 0;  ///< of memtable_size that a full memtable flushes to (FlushShare); 0 = not measured yet
   RunId next_run = 1;
 
   /// What was born by then is overdue for the sake of the number of records; 0 = nothing is. For TreeShape::purge_before.
@@ -40,12 +42,13 @@ struct Version {
     return records->size() <= kManyRecords ? 0 : records->records()[records->size() - kManyRecords - 1].birth;
   }
 
-  /// `busy` says for a data file whether a running job has it.
+  /// `busy` says for a data file whether a running job has it. The shape's memtable_bytes are what a memtable of
+  /// `memtable_size` flushes to.
   template <typename Busy>
-  [[nodiscard]] TreeShape shape(std::uint64_t memtable_bytes, std::uint64_t file_bytes, Millis deadline, Millis now,
+  [[nodiscard]] TreeShape shape(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis deadline, Millis now,
                                 Busy busy) const {
     TreeShape out;
-    out.memtable_bytes = memtable_bytes;
+    out.memtable_bytes = FlushShare::bytes(flush_share, memtable_size);
     out.file_bytes = file_bytes;
     out.cursors = cursors;
     out.flushes = flushes;

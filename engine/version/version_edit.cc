@@ -40,6 +40,7 @@ enum TreeTag : std::uint32_t {
   kNextRun = 13,
   kRemovedRecord = 14,
   kAddedRecord = 15,
+  kFlushShare = 1 | kMaySkip,  // without it capacities are those of memtables that flush to what they take
 };
 
 // --- writing
@@ -81,6 +82,7 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
   }
   if (edit.flushes) put_numbers(out, kFlushes, *edit.flushes);
   if (edit.levels) put_numbers(out, kLevels, *edit.levels);
+  if (edit.flush_share) put_numbers(out, kFlushShare, *edit.flush_share);
   if (edit.next_run) put_numbers(out, kNextRun, *edit.next_run);
 }
 
@@ -217,6 +219,9 @@ Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) 
     case kLevels:
       field->once(&edit->levels, field->number(kMaxLevel));
       return true;
+    case kFlushShare:
+      field->once(&edit->flush_share, field->number(FlushShare::kMost));
+      return true;
     case kNextRun:
       field->once(&edit->next_run, field->number());
       return true;
@@ -296,6 +301,7 @@ std::string tree_text(const TreeEdit& edit) {
   for (const auto& [level, key] : edit.cursors) line("cursor of level " + std::to_string(level) + " at " + quoted(key));
   if (edit.flushes) line("flushes " + std::to_string(*edit.flushes));
   if (edit.levels) line("levels " + std::to_string(*edit.levels));
+  if (edit.flush_share) line("flush share " + std::to_string(*edit.flush_share));
   if (edit.next_run) line("next run " + std::to_string(*edit.next_run));
   if (out.empty()) line("nothing");
   return out;

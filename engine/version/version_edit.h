@@ -36,6 +36,7 @@ struct TreeEdit {
   std::vector<std::pair<int, std::string>> cursors;
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
+  std::optional<std::uint32_t> flush_share;
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
 };

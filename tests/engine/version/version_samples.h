@@ -64,6 +64,7 @@ inline TreeEdit random_tree_edit(Random& random) {
   if (random.one_in(2)) edit.flushed_seq = any_number(random) & kMaxSeqNum;
   if (random.one_in(2)) edit.flushes = any_number(random);
   if (random.one_in(2)) edit.levels = level();
+  if (random.one_in(2)) edit.flush_share = static_cast<std::uint32_t>(random.uniform(FlushShare::kMost + 1));
   if (random.one_in(2)) edit.next_run = any_number(random);
   return edit;
 }

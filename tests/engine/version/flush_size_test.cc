@@ -1,0 +1,103 @@
+// What memtables flush to, measured: the unit that levels are counted in.
+#include <catch2/catch.hpp>
+
+#include "version/flush_size.h"
+#include "version/version.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kMemtable = std::uint64_t{64} << 20;
+
+/// One tree's flushes, one after the other, as the engine notes them.
+struct Flushes {
+  FlushSize average;
+  std::uint32_t share = 0;
+  int changes = 0;
+
+  void flush(double full, double share_of_memtable) {
+    const auto written = static_cast<std::uint64_t>(full * share_of_memtable * kMemtable);
+    if (const auto next = average.add(full, written, kMemtable, share)) {
+      share = *next;
+      ++changes;
+    }
+  }
+  [[nodiscard]] double in_force() const { return static_cast<double>(FlushShare::bytes(share, kMemtable)) / kMemtable; }
+};
+
+TEST_CASE("until something was measured, the unit is the memtable's size", "[flush_size]") {
+  CHECK(FlushShare::bytes(0, kMemtable) == kMemtable);
+  CHECK(FlushShare::bytes(FlushShare::kOne, kMemtable) == kMemtable);
+  CHECK(FlushShare::bytes(FlushShare::kOne / 2, kMemtable) == kMemtable / 2);
+  CHECK(FlushShare::bytes(FlushShare::kMost, ~std::uint64_t{0} / 4) ==
+        (~std::uint64_t{0} / 4) / FlushShare::kOne * FlushShare::kMost + 131070);
+  Version version;
+  CHECK(version.shape(1000, 0, 0, 0, [](FileNum) { return false; }).memtable_bytes == 1000);
+  version.flush_share = FlushShare::kOne / 4;
+  CHECK(version.shape(1000, 0, 0, 0, [](FileNum) { return false; }).memtable_bytes == 250);
+}
+
+TEST_CASE("the first full memtable counts at once", "[flush_size]") {
+  Flushes tree;
+  tree.flush(1, 0.1);
+  CHECK(tree.in_force() == Approx(0.1).epsilon(0.01));
+}
+
+TEST_CASE("a memtable that is flushed early counts as a full one, with less weight", "[flush_size]") {
+  Flushes tree;
+  tree.flush(0.1, 0.9);  // too little to say anything
+  CHECK(tree.share == 0);
+  for (int i = 0; i < 20; ++i) tree.flush(1, 0.1);
+  const std::uint32_t before = tree.share;
+  CHECK(tree.in_force() == Approx(0.1).epsilon(0.26));
+  // Ten small ones whose fixed parts weigh much: together as one full memtable.
+  for (int i = 0; i < 4; ++i) tree.flush(0.02, 0.3);
+  CHECK(tree.share == before);
+  // Small ones of the same data change nothing, however many.
+  Flushes other;
+  other.flush(1, 0.1);
+  for (int i = 0; i < 1000; ++i) other.flush(0.01, 0.1);
+  CHECK(other.changes == 1);
+}
+
+TEST_CASE("several memtables of one flush count as several", "[flush_size]") {
+  Flushes tree;
+  tree.flush(4, 0.2);
+  CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
+}
+
+TEST_CASE("what is in force stays where it is until the average has left it by a quarter", "[flush_size]") {
+  Flushes tree;
+  for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
+  CHECK(tree.changes == 1);
+  for (int i = 0; i < 100; ++i) tree.flush(1, 0.5);
+  CHECK(tree.in_force() > 0.38);
+  CHECK(tree.changes < 12);
+  const int settled = tree.changes;
+  for (int i = 0; i < 100; ++i) tree.flush(1, 0.5);
+  CHECK(tree.changes == settled);
+}
+
+TEST_CASE("after a restart the average begins with what was in force", "[flush_size]") {
+  Flushes tree;
+  tree.share = FlushShare::kOne / 10;
+  tree.flush(1, 0.11);
+  CHECK(tree.changes == 0);
+  tree.flush(1, 1);  // one odd flush among what four stand for
+  CHECK(tree.in_force() < 0.4);
+}
+
+TEST_CASE("the unit has a least and a largest value", "[flush_size]") {
+  Flushes tree;
+  tree.flush(1, 0);
+  CHECK(tree.share == FlushShare::kLeast);
+  Flushes large;
+  large.flush(1, 50);
+  CHECK(large.share == FlushShare::kMost);
+  Flushes nothing;
+  nothing.flush(0, 1);
+  CHECK(nothing.share == 0);
+}
+
+}  // namespace
+}  // namespace ebbtide
