@@ -202,4 +202,10 @@ void ReadView::prefetch(const LookupKey& key, int stage) const {
   state->stage = static_cast<std::uint8_t>(stage + 1);
 }
 
+void ReadView::prefetch(std::span<const LookupKey* const> keys) const {
+  for (int stage = 1; stage < kPrefetchStages; ++stage) {
+    for (const LookupKey* key : keys) prefetch(*key, stage);
+  }
+}
+
 }  // namespace ebbtide

@@ -238,24 +238,33 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
 
 void Dispatcher::prefetch(std::span<PendingCommand> commands) {
   if (keys_.size() < 2) return;
-  states_.clear();  // what was found under the guard of another window holds no more
-  states_.resize(std::min(keys_.size(), kStates));
-  for (std::size_t k = 0; k < states_.size(); ++k) keys_[k].state = &states_[k];
-  for (int stage = 0; stage < ReadView::kPrefetchStages; ++stage) {
-    ReadView view;
-    bool have_view = false;
-    for (std::size_t i = 0; i < commands.size(); ++i) {
-      const Prepared& prepared = prepared_[i];
-      if (prepared.keys == 0) continue;
-      // Whoever overwrites without looking needs the memtable's bucket and nothing of the tables.
-      if (stage > 0 && prepared.command->spec->keys.blind(commands[i].args.size())) continue;
-      const DatabaseId database = session_of(*commands[i].client).database;
-      if (!have_view || view.database() != database) view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
-      have_view = true;
+  const std::size_t states = std::min(keys_.size(), kStates);
+  if (states_.size() < states) states_.resize(states);
+  for (std::size_t k = 0; k < states; ++k) {
+    states_[k].tables = nullptr;  // what was found under the guard of another window holds no more
+    keys_[k].state = &states_[k];
+  }
+  // Runs of commands in one database: nearly always there is but one.
+  ahead_.clear();
+  ReadView view;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const Prepared& prepared = prepared_[i];
+    if (prepared.keys == 0) continue;
+    const DatabaseId database = session_of(*commands[i].client).database;
+    if (!view.has_tree() || view.database() != database) {
+      view.prefetch(ahead_);
+      ahead_.clear();
+      view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
       if (!view.has_tree()) continue;
-      for (std::uint32_t k = 0; k < prepared.keys; ++k) view.prefetch(keys_[prepared.first_key + k], stage);
+    }
+    // Whoever overwrites without looking needs the memtable's bucket and nothing of the tables.
+    const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
+    for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
+      view.prefetch(keys_[k], 0);
+      if (!blind) ahead_.push_back(&keys_[k]);
     }
   }
+  view.prefetch(ahead_);
 }
 
 void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {

@@ -126,8 +126,9 @@ class Dispatcher final : public CommandSink {
   // Of the window at hand.
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
-  std::vector<LookupState> states_;  ///< by key: what its prefetch found
-  std::deque<std::string> escaped_;  ///< stays put while it grows
+  std::vector<LookupState> states_;      ///< by key: what its prefetch found
+  std::vector<const LookupKey*> ahead_;  ///< whose prefetch goes on after the first stage
+  std::deque<std::string> escaped_;      ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
   WriteBatch command_batch_;                    ///< of one command of a transaction

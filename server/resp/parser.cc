@@ -35,16 +35,16 @@ bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
 
 // The usual line after its type byte: a plain number of a few digits and CRLF, all of it there. Returns what follows, else null
 // (then the careful way decides).
-const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
-  if (end - p < 8) return nullptr;
+inline const char* parse_short_line(const char* p, const char* end, std::int64_t* value) {
+  if (end - p < 3) return nullptr;
   unsigned digit = static_cast<unsigned char>(p[0]) - '0';
   if (digit > 9 || (digit == 0 && p[1] != '\r')) return nullptr;
   std::int64_t v = digit;
-  int i = 1;
-  for (; i < 6 && (digit = static_cast<unsigned char>(p[i]) - '0') <= 9; ++i) v = v * 10 + digit;
-  if (p[i] != '\r' || p[i + 1] != '\n') return nullptr;
+  const char* const last = end - p > 8 ? p + 6 : end - 2;  // a line's end fits behind it
+  for (++p; p < last && (digit = static_cast<unsigned char>(*p) - '0') <= 9; ++p) v = v * 10 + digit;
+  if (p[0] != '\r' || p[1] != '\n') return nullptr;
   *value = v;
-  return p + i + 2;
+  return p + 2;
 }
 
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -206,6 +206,8 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
       if (first == 0x00 || first == 0x16) return fail(Failure::kNotResp, {});
     }
     if (first != '*') return parse_inline();
+    if (parse_whole(limits)) [[likely]]
+      return finish_command();
     const Step step = parse_count(limits);
     if (step != Step::kCommand) return step;
   }
@@ -215,6 +217,33 @@ RequestParser::Step RequestParser::parse_one(const ParserLimits& limits) {
   }
   in_array_ = false;
   return finish_command();
+}
+
+// Nearly all commands: a few short arguments in one piece. What is cut off, wrong or large is left to those who remember where
+// they are and say what is wrong. A command of many arguments that comes in pieces must not begin anew with each piece.
+bool RequestParser::parse_whole(const ParserLimits& limits) {
+  constexpr std::int64_t kFewArgs = kStrangerArgs;
+  constexpr std::int64_t kShort = kStrangerBulk;
+  const char* p = buffer_ + position_ + 1;
+  const char* const end = buffer_ + end_;
+  std::int64_t count = 0;
+  p = parse_short_line(p, end, &count);
+  if (p == nullptr || count < 1 || count > std::min(kFewArgs, limits.max_args)) return false;
+  const std::size_t before = args_.size();
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t size = 0;
+    const char* const bytes = p < end && *p == '$' ? parse_short_line(p + 1, end, &size) : nullptr;
+    if (bytes == nullptr || size > std::min(kShort, limits.max_bulk) || end - bytes < size + 2 || bytes[size] != '\r' ||
+        bytes[size + 1] != '\n') {
+      args_.resize(before);
+      return false;
+    }
+    args_.emplace_back(bytes, static_cast<std::size_t>(size));
+    p = bytes + size + 2;
+  }
+  position_ = static_cast<std::size_t>(p - buffer_);
+  searched_ = 0;
+  return true;
 }
 
 RequestParser::Step RequestParser::finish_command() {

@@ -94,6 +94,8 @@ class RequestParser {
   enum class Step : std::uint8_t { kCommand, kNothing, kNeedMore, kFailed };
 
   Step parse_one(const ParserLimits& limits);
+  /// Takes a short command that is there entirely, at once; false if it is not such a command, and nothing was taken.
+  bool parse_whole(const ParserLimits& limits);
   Step parse_count(const ParserLimits& limits);
   Step parse_bulk(const ParserLimits& limits);
   Step parse_inline();

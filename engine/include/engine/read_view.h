@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <engine/iterator.h>
@@ -112,6 +113,8 @@ class ReadView {
   /// their cache misses overlap. Changes no result. With key.state set each stage goes on from what the one before found, and so
   /// does get(); without, there is nothing to do after stage 1. Stage 0 is all that a blind write needs.
   void prefetch(const LookupKey& key, int stage) const;
+  /// All stages but the first, which was done for each of the keys.
+  void prefetch(std::span<const LookupKey* const> keys) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }
   [[nodiscard]] Millis now() const { return now_; }
