@@ -19,6 +19,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <unordered_map>
 #include <vector>
 
 #include "base/invariant.h"
@@ -58,6 +59,8 @@ struct Block {
   // Guarded by the shard's mutex while in the table, then the epoch's.
   Block* clock_next = nullptr;
   Block* clock_prev = nullptr;
+  Block* file_next = nullptr;  // the shard's blocks of the same file
+  Block* file_prev = nullptr;
   std::shared_ptr<Block> self;
   std::shared_ptr<Accounting> accounting;
 
@@ -193,7 +196,8 @@ struct alignas(64) Shard {
   alignas(64) Mutex mutex;
   Block* hand GUARDED_BY(mutex) = nullptr;  // the ring of all blocks; the one to look at next
   std::size_t count GUARDED_BY(mutex) = 0;
-  std::uint64_t resident GUARDED_BY(mutex) = 0;  // charge of what is in the table
+  std::uint64_t resident GUARDED_BY(mutex) = 0;                 // charge of what is in the table
+  std::unordered_map<FileNum, Block*> files GUARDED_BY(mutex);  // the first block of each
   std::atomic<std::uint64_t> table_bytes{0};
 
   Table* grow_if_full() REQUIRES(mutex);
@@ -226,6 +230,10 @@ void Shard::link(Block* block) {
   }
   count++;
   resident += block->charge;
+  Block*& first = files[block->key.file];
+  block->file_next = first;
+  if (first != nullptr) first->file_prev = block;
+  first = block;
 }
 
 void Shard::unlink(Block* block) {
@@ -238,6 +246,14 @@ void Shard::unlink(Block* block) {
   }
   count--;
   resident -= block->charge;
+  if (block->file_next != nullptr) block->file_next->file_prev = block->file_prev;
+  if (block->file_prev != nullptr) {
+    block->file_prev->file_next = block->file_next;
+  } else if (block->file_next != nullptr) {
+    files[block->key.file] = block->file_next;
+  } else {
+    files.erase(block->key.file);
+  }
   table.load(std::memory_order_relaxed)->remove(block);
 }
 
@@ -401,13 +417,11 @@ void BlockCache::erase_file(FileNum file) {
     Evicted erased;
     {
       MutexLock lock(shard.mutex);
-      Block* block = shard.hand;
-      for (std::size_t left = shard.count; left > 0; left--) {
-        Block* next = block->clock_next;
-        if (block->key.file == file) {
-          shard.unlink(block);
-          erased.add(block);
-        }
+      const auto it = shard.files.find(file);
+      for (Block* block = it == shard.files.end() ? nullptr : it->second; block != nullptr;) {
+        Block* const next = block->file_next;
+        shard.unlink(block);
+        erased.add(block);
         block = next;
       }
     }

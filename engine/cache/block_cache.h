@@ -49,7 +49,7 @@ class BlockCache {
   /// Copies `data` in, unless present, evicting what must go; pinned. A block larger than an eighth of a shard is not kept, only
   /// pinned.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
-  /// Forgets every block of a file. O(blocks of the cache); for dropped files and tests.
+  /// Forgets every block of a file. O(blocks of that file).
   void erase_file(FileNum file);
 
   void set_capacity(std::uint64_t bytes);

@@ -128,6 +128,33 @@ TEST_CASE("pins and guards outlive eviction") {
   CHECK(outlives_cache->bytes() == page_of({1, 2}));
 }
 
+TEST_CASE("a file's blocks are forgotten, whatever was evicted of them before") {
+  Epoch epoch;
+  BlockCache cache(2 << 20, epoch);
+  Random random(5);
+  for (int round = 0; round < 20; ++round) {
+    for (std::uint64_t i = 0; i < 600; ++i) {
+      const BlockKey key{1 + random.uniform(7), random.uniform(300) * 4096};
+      cache.insert(key, page_of(key));
+    }
+    const FileNum gone = 1 + random.uniform(7);
+    std::size_t others = 0, others_after = 0;
+    const auto count = [&](std::size_t* others_here) {
+      std::size_t mine = 0;
+      for (FileNum file = 1; file <= 7; ++file) {
+        for (std::uint64_t i = 0; i < 300; ++i) {
+          if (cache.pin({file, i * 4096}) != nullptr) ++(file == gone ? mine : *others_here);
+        }
+      }
+      return mine;
+    };
+    CHECK(count(&others) > 0);
+    cache.erase_file(gone);
+    CHECK(count(&others_after) == 0);
+    CHECK(others == others_after);
+  }
+}
+
 TEST_CASE("a file's blocks are forgotten, others stay") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
