@@ -11,11 +11,13 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// Whether readers can tell the cover from a tombstone just above everything in `stats`: no view lies between.
-bool hides_from_all(const Cover& cover, const TableStats& stats, const DeleteOnlyInput& input) {
-  if (cover.seq <= stats.max_seq || cover.seq > input.visible_seq) return false;
+/// A cover that readers cannot tell from a tombstone just above everything in `stats`, for no view lies between; or null.
+const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
+                            const TableStats& stats, const DeleteOnlyInput& input) {
   const auto view = std::lower_bound(input.view_seqs.begin(), input.view_seqs.end(), stats.min_seq);
-  return view == input.view_seqs.end() || *view >= cover.seq;
+  const SeqNum latest = view == input.view_seqs.end() ? input.visible_seq : std::min(*view, input.visible_seq);
+  const Cover* const cover = set.newest_cover(fragment, latest);
+  return cover != nullptr && cover->seq > stats.max_seq ? cover : nullptr;
 }
 
 /// Covers `file` piece by piece with the range tombstones of one newer run.
@@ -31,9 +33,8 @@ struct Covering {
     while (!is_empty(rest)) {
       const auto* fragment = set.fragment_at(rest.start);
       if (fragment == nullptr) break;
-      const auto cover = std::find_if(fragment->covers.begin(), fragment->covers.end(),
-                                      [&](const Cover& c) { return hides_from_all(c, stats, input); });
-      if (cover == fragment->covers.end()) break;
+      const Cover* const cover = hides_from_all(set, *fragment, stats, input);
+      if (cover == nullptr) break;
       youngest = std::max(youngest, cover->birth);
       any = true;
       if (fragment->end.empty() || !end_before(fragment->end, rest.end)) {

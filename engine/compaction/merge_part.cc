@@ -12,11 +12,19 @@ constexpr std::uint64_t kAbortCheckEntries = 1024;
 std::vector<RangeTombstone> surviving_tombstones(const FragmentedRangeTombstones& all, const KeyRange& range,
                                                  const MergeShared& shared) {
   std::vector<RangeTombstone> out;
+  std::vector<FragmentedRangeTombstones::Cover> covers;
   for (const auto& fragment : all.fragments()) {
     const KeyRange clipped = intersection({fragment.start, fragment.end}, range);
     if (is_empty(clipped)) continue;
+    // Of one stripe the newest stays, with the oldest birth: the others need not be listed, and there may be very many.
+    const Judgement& judgement = *shared.judgement;
+    if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
+      covers.assign(1, {fragment.newest.seq, fragment.oldest_birth});
+    } else {
+      all.covers(fragment, &covers);
+    }
     for (const auto& [piece, final] : shared.finality->pieces(clipped)) {
-      for (const auto& cover : surviving_covers(fragment.covers, *shared.judgement, final)) {
+      for (const auto& cover : surviving_covers(covers, judgement, final)) {
         out.push_back({piece.start, piece.end, cover.seq, cover.birth});
       }
     }
@@ -27,10 +35,10 @@ std::vector<RangeTombstone> surviving_tombstones(const FragmentedRangeTombstones
 FragmentedRangeTombstones fragment(const std::vector<SharedTombstones>& sets, const KeyRange& range) {
   std::vector<RangeTombstone> all;
   for (const SharedTombstones& set : sets) {
-    for (const auto& fragment : set->fragments()) {
-      KeyRange clipped = intersection({fragment.start, fragment.end}, range);
-      if (is_empty(clipped)) continue;
-      for (const auto& cover : fragment.covers) all.push_back({clipped.start, clipped.end, cover.seq, cover.birth});
+    for (std::size_t i = 0; i < set->size(); ++i) {
+      RangeTombstone t = set->tombstone(i);
+      KeyRange clipped = intersection({std::move(t.start), std::move(t.end)}, range);
+      if (!is_empty(clipped)) all.push_back({std::move(clipped.start), std::move(clipped.end), t.seq, t.birth});
     }
   }
   return FragmentedRangeTombstones(all);
@@ -108,7 +116,11 @@ class PartMerger {
     const auto& fragments = tombstones_.fragments();
     while (fragment_at_ < fragments.size() && ends_at_or_before(fragments[fragment_at_].end, key)) ++fragment_at_;
     if (fragment_at_ == fragments.size() || key < Bytes(fragments[fragment_at_].start)) return {};
-    return fragments[fragment_at_].covers;
+    if (covers_of_ != &fragments[fragment_at_]) {
+      covers_of_ = &fragments[fragment_at_];
+      tombstones_.covers(*covers_of_, &covers_);
+    }
+    return covers_;
   }
 
   MergePart part_;
@@ -118,6 +130,8 @@ class PartMerger {
   Survivors survivors_;
   OutputWriter writer_;
   std::size_t fragment_at_ = 0, final_at_ = 0;
+  const FragmentedRangeTombstones::Fragment* covers_of_ = nullptr;
+  std::vector<FragmentedRangeTombstones::Cover> covers_;  // of that fragment
   std::uint64_t entries_in_ = 0, entries_out_ = 0, next_check_ = 0;
 };
 

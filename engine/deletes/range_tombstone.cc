@@ -1,12 +1,12 @@
-// The fragmenter: a sweep over the endpoints in key order, with the set of tombstones that are open at the sweep line.
-//
-// Cost: O(n log n) for the sweep plus the size of the output. The output lists every cover of every fragment, so n tombstones
-// that all overlap pairwise yield O(n^2) pairs: a pair is 16 bytes, and which of them a view still needs is not known here.
+// The fragmenter: a sweep over the endpoints in key order, with the set of tombstones that are open at the sweep line; then the
+// tree. O(n log n).
 #include "deletes/range_tombstone.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
+#include <set>
+
+#include "base/invariant.h"
 
 namespace ebbtide {
 namespace {
@@ -19,72 +19,142 @@ bool end_before(const std::string& a, const std::string& b) {
   return a < b;
 }
 
-/// A tombstone may be given twice, or in pieces that were cut at file bounds: one cover per seq, the older birth wins.
-class OpenSet {
- public:
-  void open(const RangeTombstone& t) {
-    auto [it, fresh] = open_.try_emplace(t.seq, State{0, t.birth});
-    it->second.count++;
-    if (!fresh) it->second.birth = std::min(it->second.birth, t.birth);
+/// Goes over the endpoints: `open` and `close` as tombstones begin and end, `piece` for each stretch between two neighbouring
+/// endpoints, before what happens at its right one.
+template <typename Open, typename Close, typename Piece>
+void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close close, Piece piece) {
+  std::vector<const RangeTombstone*> ends = starts;
+  std::sort(starts.begin(), starts.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
+  std::sort(ends.begin(), ends.end(), [](const auto* a, const auto* b) { return end_before(a->end, b->end); });
+  const std::string* left = nullptr;
+  for (std::size_t s = 0, e = 0; e < ends.size();) {
+    const bool at_start = s < starts.size() && (ends[e]->end.empty() || starts[s]->start < ends[e]->end);
+    const std::string& at = at_start ? starts[s]->start : ends[e]->end;  // "" as an end: past every key, and the last of all
+    if (left != nullptr) piece(*left, at);
+    left = &at;
+    if (!at_start) {
+      while (e < ends.size() && ends[e]->end == at) close(*ends[e++]);
+      if (at.empty()) break;
+    }
+    while (s < starts.size() && starts[s]->start == at) open(*starts[s++]);
   }
-  void close(const RangeTombstone& t) {
-    auto it = open_.find(t.seq);
-    if (--it->second.count == 0) open_.erase(it);
-  }
-  [[nodiscard]] bool empty() const { return open_.empty(); }
-  [[nodiscard]] std::vector<FragmentedRangeTombstones::Cover> covers() const {
-    std::vector<FragmentedRangeTombstones::Cover> out;
-    out.reserve(open_.size());
-    for (const auto& [seq, state] : open_) out.push_back({seq, state.birth});
-    return out;
-  }
+}
 
- private:
-  struct State {
-    std::size_t count;
-    Millis birth;
+/// Tombstones of one seq, sorted by start: the same one again, or pieces of it that were cut at file bounds. Where they overlap
+/// the older birth wins; what touches with one birth becomes one.
+void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
+  const std::size_t begin = out->size();
+  const auto add = [&](std::string start, const std::string& end, SeqNum seq, Millis birth) {
+    if (out->size() > begin && out->back().birth == birth && out->back().end == start) {
+      out->back().end = end;
+    } else {
+      out->push_back({std::move(start), end, seq, birth});
+    }
   };
-  std::map<SeqNum, State, std::greater<>> open_;
-};
+  std::multiset<Millis> open;
+  sweep_line(
+      {same_seq.begin(), same_seq.end()}, [&](const RangeTombstone& t) { open.insert(t.birth); },
+      [&](const RangeTombstone& t) { open.erase(open.find(t.birth)); },
+      [&](const std::string& left, const std::string& right) {
+        if (!open.empty()) add(left, right, same_seq.front()->seq, *open.begin());
+      });
+}
 
-bool same_covers(const std::vector<FragmentedRangeTombstones::Cover>& a, const std::vector<FragmentedRangeTombstones::Cover>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return x.seq == y.seq && x.birth == y.birth; });
+/// Newest first; of one seq, pieces in key order that do not overlap.
+std::vector<RangeTombstone> canonical(std::span<const RangeTombstone> tombstones) {
+  std::vector<const RangeTombstone*> sorted;
+  sorted.reserve(tombstones.size());
+  for (const auto& t : tombstones) {
+    if (!is_empty_range(t)) sorted.push_back(&t);
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const auto* a, const auto* b) { return a->seq != b->seq ? a->seq > b->seq : a->start < b->start; });
+  std::vector<RangeTombstone> out;
+  out.reserve(sorted.size());
+  for (std::size_t i = 0; i < sorted.size();) {
+    std::size_t j = i + 1;
+    while (j < sorted.size() && sorted[j]->seq == sorted[i]->seq) ++j;
+    if (j == i + 1) {
+      out.push_back(*sorted[i]);
+    } else {
+      join_pieces(std::span(sorted).subspan(i, j - i), &out);
+    }
+    i = j;
+  }
+  return out;
 }
 
 }  // namespace
 
 FragmentedRangeTombstones::FragmentedRangeTombstones(std::span<const RangeTombstone> tombstones) {
-  std::vector<const RangeTombstone*> starts;
-  starts.reserve(tombstones.size());
-  for (const auto& t : tombstones) {
-    if (!is_empty_range(t)) starts.push_back(&t);
+  if (tombstones.empty()) return;
+  const std::vector<RangeTombstone> pieces = canonical(tombstones);
+  sweep(pieces);
+  spans_.reserve(pieces.size());
+  const auto at = [&](const std::string& key) {
+    const auto it = std::partition_point(fragments_.begin(), fragments_.end(), [&](const Fragment& f) { return f.start < key; });
+    return static_cast<std::uint32_t>(it - fragments_.begin());
+  };
+  for (const RangeTombstone& t : pieces) {
+    const auto last = t.end.empty() ? static_cast<std::uint32_t>(fragments_.size()) : at(t.end);
+    spans_.push_back({{t.seq, t.birth}, at(t.start), last});
   }
-  std::vector<const RangeTombstone*> ends = starts;
-  std::sort(starts.begin(), starts.end(), [](const auto* a, const auto* b) { return a->start < b->start; });
-  std::sort(ends.begin(), ends.end(), [](const auto* a, const auto* b) { return end_before(a->end, b->end); });
+  build_tree();
+}
 
-  OpenSet open;
-  std::size_t s = 0, e = 0;
-  const std::string* left = nullptr;  // where the piece under the sweep line begins
-  while (e < ends.size()) {
-    const bool at_start = s < starts.size() && (ends[e]->end.empty() || starts[s]->start < ends[e]->end);
-    const std::string& at = at_start ? starts[s]->start : ends[e]->end;  // "" as an end: past every key
-    if (!open.empty() && (!at_start || *left != at)) {
-      std::vector<Cover> covers = open.covers();
-      if (!fragments_.empty() && fragments_.back().end == *left && same_covers(fragments_.back().covers, covers)) {
-        fragments_.back().end = at;
-      } else {
-        fragments_.push_back({*left, at, std::move(covers)});
-      }
+void FragmentedRangeTombstones::sweep(const std::vector<RangeTombstone>& pieces) {
+  std::vector<const RangeTombstone*> all;
+  all.reserve(pieces.size());
+  for (const RangeTombstone& t : pieces) all.push_back(&t);
+  std::map<SeqNum, Millis> open;  // of one seq never more than one at a time
+  std::multiset<Millis> births;
+  sweep_line(
+      std::move(all),
+      [&](const RangeTombstone& t) {
+        open.emplace(t.seq, t.birth);
+        births.insert(t.birth);
+      },
+      [&](const RangeTombstone& t) {
+        open.erase(t.seq);
+        births.erase(births.find(t.birth));
+      },
+      [&](const std::string& left, const std::string& right) {
+        if (open.empty()) return;
+        const auto& [newest_seq, newest_birth] = *open.rbegin();
+        fragments_.push_back({left, right, {newest_seq, newest_birth}, open.begin()->first, *births.begin()});
+      });
+}
+
+// Node 1 is the root; 2k and 2k + 1 are below k; node (fragments + i) is fragment i. With any number of leaves the nodes above a
+// leaf are those that halving its number gives.
+void FragmentedRangeTombstones::build_tree() {
+  const std::size_t leaves = fragments_.size();
+  node_begin_.assign(2 * leaves + 1, 0);
+  const auto each_node_of = [leaves](const Span& span, auto visit) {
+    std::size_t l = span.first + leaves, r = span.last + leaves;
+    for (; l < r; l /= 2, r /= 2) {
+      if (l % 2 != 0) visit(l++);
+      if (r % 2 != 0) visit(--r);
     }
-    left = &at;
-    if (at_start) {
-      while (s < starts.size() && starts[s]->start == at) open.open(*starts[s++]);
-      continue;
-    }
-    while (e < ends.size() && ends[e]->end == at) open.close(*ends[e++]);
-    while (s < starts.size() && starts[s]->start == at) open.open(*starts[s++]);
+  };
+  for (const Span& span : spans_) {
+    each_node_of(span, [this](std::size_t node) { ++node_begin_[node + 1]; });
+  }
+  for (std::size_t node = 1; node < node_begin_.size(); ++node) node_begin_[node] += node_begin_[node - 1];
+  node_spans_.resize(node_begin_.back());
+  std::vector<std::uint32_t> fill(node_begin_.begin(), node_begin_.end() - 1);
+  for (std::uint32_t i = 0; i < spans_.size(); ++i) {
+    each_node_of(spans_[i], [&](std::size_t node) { node_spans_[fill[node]++] = i; });
+  }
+}
+
+template <typename Visit>
+void FragmentedRangeTombstones::each_node_above(const Fragment& fragment, Visit visit) const {
+  const auto i = static_cast<std::size_t>(&fragment - fragments_.data());
+  DEBUG_ASSERT(i < fragments_.size());
+  for (std::size_t node = fragments_.size() + i; node >= 1; node /= 2) {
+    const std::uint32_t* const spans = node_spans_.data();
+    visit(std::span(spans + node_begin_[node], spans + node_begin_[node + 1]));
   }
 }
 
@@ -96,12 +166,50 @@ const FragmentedRangeTombstones::Fragment* FragmentedRangeTombstones::fragment_a
   return it->end.empty() || key < Bytes(it->end) ? &*it : nullptr;
 }
 
+const FragmentedRangeTombstones::Cover* FragmentedRangeTombstones::newest_cover(const Fragment& fragment, SeqNum view_seq) const {
+  if (fragment.newest.seq <= view_seq) [[likely]]
+    return &fragment.newest;
+  if (fragment.oldest_seq > view_seq) return nullptr;
+  // Spans are numbered newest first.
+  const auto seen = std::partition_point(spans_.begin(), spans_.end(), [&](const Span& s) { return s.cover.seq > view_seq; });
+  const auto least = static_cast<std::uint32_t>(seen - spans_.begin());
+  auto best = static_cast<std::uint32_t>(spans_.size());
+  each_node_above(fragment, [&](std::span<const std::uint32_t> spans) {
+    const auto it = std::lower_bound(spans.begin(), spans.end(), least);
+    if (it != spans.end()) best = std::min(best, *it);
+  });
+  return best == spans_.size() ? nullptr : &spans_[best].cover;
+}
+
 const FragmentedRangeTombstones::Cover* FragmentedRangeTombstones::newest_cover(Bytes key, SeqNum view_seq) const {
   const Fragment* fragment = fragment_at(key);
-  if (fragment == nullptr) return nullptr;
-  auto it =
-      std::partition_point(fragment->covers.begin(), fragment->covers.end(), [&](const Cover& c) { return c.seq > view_seq; });
-  return it == fragment->covers.end() ? nullptr : &*it;
+  return fragment == nullptr ? nullptr : newest_cover(*fragment, view_seq);
+}
+
+void FragmentedRangeTombstones::covers(const Fragment& fragment, std::vector<Cover>* out) const {
+  out->clear();
+  if (fragment.newest.seq == fragment.oldest_seq) {
+    out->push_back(fragment.newest);
+    return;
+  }
+  std::vector<std::uint32_t> numbers;
+  each_node_above(fragment,
+                  [&](std::span<const std::uint32_t> spans) { numbers.insert(numbers.end(), spans.begin(), spans.end()); });
+  std::sort(numbers.begin(), numbers.end());
+  out->reserve(numbers.size());
+  for (const std::uint32_t i : numbers) out->push_back(spans_[i].cover);
+}
+
+RangeTombstone FragmentedRangeTombstones::tombstone(std::size_t i) const {
+  const Span& span = spans_[i];
+  return {fragments_[span.first].start, fragments_[span.last - 1].end, span.cover.seq, span.cover.birth};
+}
+
+std::size_t FragmentedRangeTombstones::memory_bytes() const {
+  std::size_t bytes = sizeof(*this) + spans_.capacity() * sizeof(Span) + fragments_.capacity() * sizeof(Fragment) +
+                      (node_begin_.capacity() + node_spans_.capacity()) * sizeof(std::uint32_t);
+  for (const Fragment& f : fragments_) bytes += f.start.capacity() + f.end.capacity();
+  return bytes;
 }
 
 }  // namespace ebbtide

@@ -10,7 +10,7 @@
 //      whose delete key is its birth: callers ask for values and headers only.
 //
 // RecordSet answers by a segment tree over the endpoints: a record lies in O(log n) nodes, a question meets the O(log n) nodes
-// above one leaf. Cutting the records into fragments that list all their covers, as range tombstones are, would take O(n^2)
+// above one leaf. Cutting the records into fragments that list all their covers would take O(n^2)
 // memory for n records that overlap pairwise; deletes by a sliding window are just that.
 #pragma once
 

@@ -12,14 +12,6 @@ using Cover = FragmentedRangeTombstones::Cover;
 constexpr std::size_t kLogSlots = 16;  // two compares each: about what a binary search in a run of a few hundred costs
 constexpr std::size_t kFanIn = 4;      // runs of one size that become one
 
-std::size_t bytes_of(const FragmentedRangeTombstones& fragmented) {
-  std::size_t bytes = sizeof(fragmented);
-  for (const auto& f : fragmented.fragments()) {
-    bytes += sizeof(f) + f.start.capacity() + f.end.capacity() + f.covers.capacity() * sizeof(Cover);
-  }
-  return bytes;
-}
-
 }  // namespace
 
 struct TombstoneSet::Run {
@@ -89,7 +81,7 @@ std::shared_ptr<const TombstoneSet::Run> TombstoneSet::make_run(std::vector<cons
   }
   run->members = std::move(members);
   run->fragmented = FragmentedRangeTombstones(copies);
-  memory_bytes_.fetch_add(sizeof(Run) + run->members.capacity() * sizeof(void*) + bytes_of(run->fragmented),
+  memory_bytes_.fetch_add(sizeof(Run) + run->members.capacity() * sizeof(void*) + run->fragmented.memory_bytes(),
                           std::memory_order_relaxed);
   return run;
 }

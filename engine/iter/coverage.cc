@@ -34,9 +34,8 @@ void Coverage::look_up_in(const TombstoneSource& source, Bytes key) {
   }
   low_ = std::max(low_, Bytes(fragment.start));
   if (!fragment.end.empty()) narrow_high(fragment.end);
-  auto cover =
-      std::partition_point(fragment.covers.begin(), fragment.covers.end(), [&](const auto& c) { return c.seq > view_seq_; });
-  if (cover != fragment.covers.end() && cover->seq > answer_.seq) {
+  const FragmentedRangeTombstones::Cover* const cover = (*std::prev(set))->newest_cover(fragment, view_seq_);
+  if (cover != nullptr && cover->seq > answer_.seq) {
     answer_ = {cover->seq, cover->birth, source.age, fragment.start, fragment.end};
   }
 }

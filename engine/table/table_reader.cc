@@ -75,8 +75,7 @@ Status TableReaderImpl::load(TableMetadata m) {
   take_fences(m);
   has_filter = m.filter_kind != FilterKind::kNone && options.filter_slices > 0;
   tombstones = std::make_shared<const FragmentedRangeTombstones>(std::span<const RangeTombstone>(m.range_tombstones));
-  tombstone_bytes = 0;
-  for (const RangeTombstone& t : m.range_tombstones) tombstone_bytes += 2 * (t.start.size() + t.end.size()) + 96;
+  tombstone_bytes = tombstones->memory_bytes();
   if (any_replaced) {
     TRY_ASSIGN(file, options.fs->open(metadata_path));
     metadata = std::move(file);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <atomic>
+#include <map>
 #include <thread>
 
 #include "base/random.h"
@@ -40,8 +41,18 @@ const RangeTombstone* brute_force(const std::vector<RangeTombstone>& all, Bytes 
 void check_well_formed(const FragmentedRangeTombstones& f) {
   for (std::size_t i = 0; i < f.fragments().size(); i++) {
     const auto& fragment = f.fragments()[i];
-    REQUIRE_FALSE(fragment.covers.empty());
-    for (std::size_t c = 1; c < fragment.covers.size(); c++) REQUIRE(fragment.covers[c - 1].seq > fragment.covers[c].seq);
+    std::vector<Cover> covers;
+    f.covers(fragment, &covers);
+    REQUIRE_FALSE(covers.empty());
+    Millis oldest_birth = covers[0].birth;
+    for (std::size_t c = 1; c < covers.size(); c++) {
+      REQUIRE(covers[c - 1].seq > covers[c].seq);
+      oldest_birth = std::min(oldest_birth, covers[c].birth);
+    }
+    REQUIRE(fragment.newest.seq == covers.front().seq);
+    REQUIRE(fragment.newest.birth == covers.front().birth);
+    REQUIRE(fragment.oldest_seq == covers.back().seq);
+    REQUIRE(fragment.oldest_birth == oldest_birth);
     const bool last = i + 1 == f.fragments().size();
     if (fragment.end.empty()) {
       REQUIRE(last);
@@ -74,6 +85,70 @@ TEST_CASE("fragments answer as a look at every tombstone does") {
       REQUIRE((fragment != nullptr) == (brute_force(all, key, kMaxSeqNum) != nullptr));
     }
   }
+}
+
+TEST_CASE("the covers of a fragment are all that cover it, and what it was made of makes it again") {
+  for (std::uint64_t seed = 1; seed <= 300; seed++) {
+    CAPTURE(seed);
+    Random random(seed);
+    auto all = random_tombstones(random, 1 + random.uniform(40));
+    for (RangeTombstone& t : all) t.seq = random.one_in(3) ? 10 + random.uniform(3) : t.seq;  // pieces, and the same one again
+    const FragmentedRangeTombstones fragmented(all);
+    check_well_formed(fragmented);
+    std::vector<RangeTombstone> made_of;
+    for (std::size_t i = 0; i < fragmented.size(); ++i) made_of.push_back(fragmented.tombstone(i));
+    const FragmentedRangeTombstones again(made_of);
+    REQUIRE(again.size() == fragmented.size());
+    REQUIRE(again.fragments().size() == fragmented.fragments().size());
+    for (std::size_t i = 0; i < fragmented.fragments().size(); ++i) {
+      const auto& fragment = fragmented.fragments()[i];
+      std::map<SeqNum, Millis> want;
+      for (const RangeTombstone& t : all) {
+        if (!t.covers(fragment.start) || (!t.end.empty() && t.start >= t.end)) continue;
+        const auto [it, fresh] = want.try_emplace(t.seq, t.birth);
+        it->second = std::min(it->second, t.birth);
+      }
+      std::vector<Cover> covers, covers_again;
+      fragmented.covers(fragment, &covers);
+      again.covers(again.fragments()[i], &covers_again);
+      REQUIRE(covers.size() == want.size());
+      REQUIRE(covers_again.size() == want.size());
+      for (const Cover& c : covers) {
+        REQUIRE(want.at(c.seq) == c.birth);
+        REQUIRE(fragmented.newest_cover(fragment, c.seq)->seq == c.seq);
+        REQUIRE(fragmented.newest_cover(fragment, c.seq)->birth == c.birth);
+      }
+    }
+  }
+}
+
+// One within the other: as pairs of fragment and cover these would be 2.5 * 10^9, or 40 GB.
+TEST_CASE("fifty thousand range tombstones within each other take little memory") {
+  constexpr std::uint64_t kCount = 50'000;
+  std::vector<RangeTombstone> all;
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    all.push_back({"a" + std::to_string(1'000'000 + i), "b" + std::to_string(2'000'000 - i), 1 + i, 5'000'000 - i});
+  }
+  const FragmentedRangeTombstones f(all);
+  CHECK(f.fragments().size() == 2 * kCount - 1);
+  CHECK(f.size() == kCount);
+  CHECK(f.memory_bytes() < 64 << 20);
+  CHECK(f.newest_cover("b", kMaxSeqNum)->seq == kCount);
+  CHECK(f.newest_cover("b", 777)->seq == 777);
+  CHECK(f.newest_cover("a1000499", kMaxSeqNum)->seq == 500);
+  CHECK(f.newest_cover("a1000499", 77)->seq == 77);
+  CHECK(f.newest_cover("b2000000", kMaxSeqNum) == nullptr);
+  CHECK(f.fragment_at("b")->oldest_birth == 4'950'001);
+  std::vector<Cover> covers;
+  f.covers(*f.fragment_at("b"), &covers);
+  CHECK(covers.size() == kCount);
+
+  TombstoneSet set;
+  for (const RangeTombstone& t : all) set.insert(t);
+  CHECK(set.memory_bytes() < 256 << 20);
+  Cover cover{};
+  REQUIRE(set.newest_cover("b", 777, &cover));
+  CHECK(cover.seq == 777);
 }
 
 TEST_CASE("no tombstones, no fragments") {
