@@ -3,6 +3,8 @@
 // A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds meet it, or the
 // filters of those that do say no. Then deletes of the key need no tombstone, and later merges may drop whatever ends with that
 // version.
+#include <algorithm>
+
 #include "base/hash.h"
 #include "compaction/executor.h"
 #include "compaction/merge_part.h"
@@ -34,25 +36,28 @@ class BorrowedIterator final : public InternalIterator {
   InternalIterator* it_;
 };
 
-/// Asks the filters of every run for keys that ascend.
+/// Asks the filters of every run for keys that ascend. The largest run first: what is overwritten is there most likely, and one
+/// filter that does not say no is enough.
 class RunProbe {
  public:
   static Result<RunProbe> open(const Version& version, const CompactionEnv& env) {
     RunProbe probe;
     for (const Run& run : version.runs) {
-      std::vector<std::shared_ptr<TableReader>> tables;
+      One one;
       for (const FileMetaPtr& file : run.files) {
         TRY_ASSIGN(table, env.open_table(*file));
-        tables.push_back(std::move(table));
+        one.tables.push_back(std::move(table));
+        one.entries += file->stats.entries;
       }
-      if (!tables.empty()) probe.runs_.push_back({std::move(tables), 0});
+      if (!one.tables.empty()) probe.runs_.push_back(std::move(one));
     }
+    std::stable_sort(probe.runs_.begin(), probe.runs_.end(), [](const One& a, const One& b) { return a.entries > b.entries; });
     return probe;
   }
 
   bool absent(Bytes key) {
     const LookupKey lookup{key, hash_key(key)};
-    for (auto& [tables, at] : runs_) {
+    for (auto& [tables, entries, at] : runs_) {
       while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
       if (at < tables.size() && Bytes(tables[at]->stats().smallest) <= key && tables[at]->may_contain(lookup)) return false;
     }
@@ -60,7 +65,12 @@ class RunProbe {
   }
 
  private:
-  std::vector<std::pair<std::vector<std::shared_ptr<TableReader>>, std::size_t>> runs_;
+  struct One {
+    std::vector<std::shared_ptr<TableReader>> tables;
+    std::uint64_t entries = 0;
+    std::size_t at = 0;  // the first file that does not end before the last key asked for
+  };
+  std::vector<One> runs_;
 };
 
 }  // namespace
