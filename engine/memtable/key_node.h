@@ -22,7 +22,9 @@ struct VersionNode {
   std::atomic<VersionNode*> older;
   DeleteKey delete_key;
   std::uint64_t seq_kind_flags;  // seq << 8 | kind << 4 | flags
-  std::uint64_t value_bytes;
+  std::uint32_t value_bytes;     // of a value that is not shared
+
+  static constexpr std::size_t kFieldsOffset = 28;  // what follows begins in what would be padding
 
   [[nodiscard]] SeqNum seq() const { return seq_kind_flags >> 8; }
   [[nodiscard]] std::uint8_t flags() const { return seq_kind_flags & 0xf; }
@@ -30,7 +32,7 @@ struct VersionNode {
   /// Bytes that a version of this entry takes, a multiple of 8.
   static std::size_t bytes_for(const Entry& entry, bool shared) {
     const std::size_t value = shared ? sizeof(void*) : entry.value.size();
-    return sizeof(VersionNode) + (entry.expiry != 0 ? 8 : 0) + (entry.debt != 0 ? 8 : 0) + ((value + 7) & ~std::size_t{7});
+    return (kFieldsOffset + (entry.expiry != 0 ? 8 : 0) + (entry.debt != 0 ? 8 : 0) + value + 7) & ~std::size_t{7};
   }
   /// Writes a version into `memory`. `shared`, if given, lives as long as the arena and holds the value.
   static VersionNode* create(char* memory, const Entry& entry, const std::shared_ptr<const std::string>* shared) {
@@ -40,8 +42,8 @@ struct VersionNode {
     const unsigned flags = (entry.first ? kFirst : 0U) | (entry.expiry != 0 ? kHasExpiry : 0U) |
                            (entry.debt != 0 ? kHasDebt : 0U) | (shared != nullptr ? kShared : 0U);
     node->seq_kind_flags = entry.seq << 8 | static_cast<std::uint64_t>(entry.kind) << 4 | flags;
-    node->value_bytes = entry.value.size();
-    char* p = memory + sizeof(VersionNode);
+    node->value_bytes = shared != nullptr ? 0 : static_cast<std::uint32_t>(entry.value.size());
+    char* p = memory + kFieldsOffset;
     if (entry.expiry != 0) p = put(p, entry.expiry);
     if (entry.debt != 0) p = put(p, entry.debt);
     if (shared != nullptr) {
@@ -53,7 +55,7 @@ struct VersionNode {
   }
   /// Fills in everything but the key.
   void read(Entry* out) const {
-    const char* p = reinterpret_cast<const char*>(this + 1);
+    const char* p = reinterpret_cast<const char*>(this) + kFieldsOffset;
     out->seq = seq();
     out->kind = static_cast<EntryKind>((seq_kind_flags >> 4) & 0xf);
     out->first = (flags() & kFirst) != 0;
