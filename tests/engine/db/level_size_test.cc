@@ -13,7 +13,8 @@ std::string key_of(int i) {
 
 int deepest_level(Db& db) {
   int deepest = 0;
-  for (const RunInfo& run : db.tree_info(0)->runs) deepest = run.files != 0 ? std::max(deepest, run.level) : deepest;
+  const TreeInfo info = *db.tree_info(0);
+  for (const RunInfo& run : info.runs) deepest = run.files != 0 ? std::max(deepest, run.level) : deepest;
   return deepest;
 }
 
