@@ -13,6 +13,7 @@
 #include "base/invariant.h"
 #include "compaction/merge_part.h"
 #include "compaction/output_writer.h"
+#include "compaction/page_drop_job.h"
 #include "compaction/parallel.h"
 #include "compaction/plan_inputs.h"
 #include "compaction/subranges.h"
@@ -94,7 +95,7 @@ class Job {
   [[nodiscard]] bool may_move(const InputFile& file) const {
     if (std::holds_alternative<Rewrite>(plan_.action)) return false;
     const TableStats& stats = file.meta->stats;
-    const bool owes = stats.tombstones + stats.range_tombstones + stats.debts != 0 ||
+    const bool owes = stats.tombstones + stats.range_tombstones + stats.debts != 0 || file.meta->lingering_birth != 0 ||
                       records_birth(stats, *version_.records) != 0 || (stats.min_expiry != 0 && stats.min_expiry <= context_.now);
     if (!owes) return true;
     // Where its tombstones are is not known: something older must lie under every key that it may have.
@@ -283,21 +284,12 @@ class Job {
   CompactionResult result_;
 };
 
-Result<CompactionResult> drop(const Plan& plan, const Version& version) {
-  CompactionResult result;
-  result.edit.tree = version.tree;
-  TRY_ASSIGN(inputs, resolve_inputs(plan, version));
-  for (const InputFile& file : inputs.files) result.edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
-  result.edit.removed_runs = removed_runs(version.shape(0, 0, 0, 0, [](FileNum) { return false; }), plan);
-  return result;
-}
-
 }  // namespace
 
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env) {
   if (plan.empty()) return CompactionResult{};
-  if (std::holds_alternative<Drop>(plan.action)) return drop(plan, version);
+  if (std::holds_alternative<Drop>(plan.action)) return execute_drop(plan, version, context, env);
   return Job(plan, version, context, env).run();
 }
 

@@ -47,9 +47,14 @@ struct CompactionResult {
   std::uint64_t bytes_read = 0, bytes_written = 0, entries_in = 0, entries_out = 0;
   std::uint64_t files_moved = 0, sub_merges = 0;
   std::vector<FileMeta> outputs;
+  // Of a Drop:
+  std::vector<FileNum> dropped;       ///< data files that go as a whole
+  std::vector<FileMeta> redescribed;  ///< tables of which something is left: new metadata files for the data files they have
+  std::vector<FileNum> parts_done;    ///< metadata files, old or new, of tables whose pages were dropped in part as asked
+  std::uint64_t pages_whole = 0, pages_in_part = 0;
 };
 
-/// Files it wrote are unlinked again if it fails.
+/// Files it wrote are unlinked again if it fails: outputs, and the metadata files (those only) of what it redescribed.
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env);
 

@@ -149,7 +149,11 @@ class DbImpl::Checkpoint {
   }
 
   Status bring(const std::string& name, std::uint64_t bytes) {
-    const Status linked = db_.fs_.link(source(name), place(name));
+    Status linked;
+    {
+      MutexLock link(db_.link_mutex_);  // or a file could get its second name between being found to have one and being punched
+      linked = db_.fs_.link(source(name), place(name));
+    }
     if (!linked.is_ok()) return copy(name, bytes);
     note(name, bytes);
     return Status::ok();

@@ -98,12 +98,14 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     }
     const Millis now = time_.now();
     const TreeShape shape = shape_for_deadlines(*tree, *tables->version, settings, rule, now);
-    const Plan dropping = next_drop(*tree, *tables);
+    Plan dropping = next_drop(*tree, *tables);
+    if (dropping.empty()) dropping = next_page_drop(*tree, tables, settings.delete_deadline, now);
     const Plan urgent = dropping.empty() ? next_urgent(*tree, *policy, shape, now, skip) : Plan();
     for (const bool deadline : {true, false}) {
-      const Plan plan = !dropping.empty() ? dropping
-                        : deadline        ? urgent
-                                          : tree->jobs.next(*policy, {now, settings.file_choice}, shape, urgent);
+      Plan plan = !dropping.empty() ? dropping
+                  : deadline        ? urgent
+                                    : tree->jobs.next(*policy, {now, settings.file_choice}, shape, urgent);
+      if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables);
       if (plan.empty()) continue;
       MutexLock lock(state_mutex_);
       if (!may_compact(*tree)) return std::nullopt;
@@ -129,6 +131,7 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   }
   update_pressure();
   purge_obsolete();
+  schedule_punching(tree);
   if (status.is_ok() || (status.code() == Code::kAborted && !closing_ && !tree->dropped)) {
     schedule_compactions(tree);  // a job that gave way made room for what it gave way to
   } else if (status.code() != Code::kAborted) {
@@ -181,12 +184,12 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   read_by_reason_[reason] += result.bytes_read;
   written_by_reason_[reason] += result.bytes_written;
   moves_ += result.files_moved;
-  if (std::holds_alternative<Drop>(job.plan.action)) dropped_files_ += result.edit.removed_files.size();
 
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
   if (tree->dropped || current == nullptr || !has_targets(*current, result.edit)) {
     unlink_tables(tree, result.outputs);
+    for (const FileMeta& table : result.redescribed) remove_file(metadata_file_name(table.metadata_file));
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
@@ -203,10 +206,13 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   const Status committed = commit_edit(std::move(edit));
   if (!committed.is_ok()) {
     disown_tables(tree, result.outputs);
+    disown_metadata(tree, result.redescribed);
     background_failed(committed, "compaction");
     return committed;
   }
-  return install(*tree, opened, 0);
+  TRY(install(*tree, opened, 0));
+  if (std::holds_alternative<Drop>(job.plan.action)) pages_dropped(*tree, *tables->version, result);
+  return Status::ok();
 }
 
 // The tree's tables as the manifest has them now, and its oldest memtables gone, in one step. Only who holds manifest_mutex_
@@ -244,44 +250,55 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
                                                                    Millis floor) {
   // By metadata file: a table whose metadata was replaced is another table to its readers.
   std::map<FileNum, OpenTablePtr> have;
+  std::map<FileNum, std::shared_ptr<DataFile>> data_files;
   if (old != nullptr) {
     for (const RunView& run : old->runs) {
-      for (const OpenTablePtr& table : run.tables()) have[table->meta->metadata_file] = table;
+      for (const OpenTablePtr& table : run.tables()) {
+        have[table->meta->metadata_file] = table;
+        data_files[table->meta->data_file] = table->data;
+      }
     }
   }
+  std::set<FileNum> living;
   auto view = std::make_shared<TablesView>();
   view->version = version;
-  std::set<FileNum> fresh_data;  // of tables whose metadata is new: their data may be old
   for (const Run& run : version->runs) {
     if (run.files.empty()) continue;
     std::vector<OpenTablePtr> tables;
     for (const FileMetaPtr& file : run.files) {
+      living.insert(file->data_file);
       if (auto it = have.find(file->metadata_file); it != have.end()) {
         tables.push_back(it->second);
         have.erase(it);
-      } else if (auto fresh = opened.find(file->metadata_file); fresh != opened.end()) {
-        fresh_data.insert(file->data_file);
-        tables.push_back(std::make_shared<OpenTable>(file, fresh->second, &obsolete_sink_));
       } else {
-        fresh_data.insert(file->data_file);
-        TRY_ASSIGN(reader, open_table(*file));
-        tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), &obsolete_sink_));
+        std::shared_ptr<TableReader> reader;
+        if (auto fresh = opened.find(file->metadata_file); fresh != opened.end()) {
+          reader = fresh->second;
+        } else {
+          TRY_ASSIGN(read, open_table(*file));
+          reader = std::move(read);
+        }
+        std::shared_ptr<DataFile>& data = data_files[file->data_file];
+        if (data == nullptr) data = std::make_shared<DataFile>(file->data_file, &obsolete_sink_);
+        tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), data, &obsolete_sink_));
       }
       const auto take_older = [](Millis* oldest, Millis time) {
         if (time != 0 && (*oldest == 0 || time < *oldest)) *oldest = time;
       };
-      take_older(&view->oldest_obligation, file->stats.oldest_obligation());
+      take_older(&view->oldest_obligation, file->oldest_obligation());
       take_older(&view->oldest_obligation, records_birth(file->stats, *version->records));
       take_older(&view->min_expiry, file->stats.min_expiry);
       view->memory_bytes += tables.back()->reader->memory_bytes();
-      view->file_bytes += file->data_bytes + file->metadata_bytes;
+      view->file_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
     }
     if (run.level == version->runs.front().level) ++view->newest_level_runs;
     view->runs.emplace_back(run, std::move(tables));
   }
   for (const auto& [file, table] : have) {
-    leave_table(*table, version->tree, floor, fresh_data.count(table->meta->data_file) == 0);
+    const bool with_data = living.count(table->meta->data_file) == 0;
+    leave_table(*table, version->tree, floor, with_data);
     table->obsolete.store(true, std::memory_order_release);
+    if (with_data) table->data->retire();
   }
   return std::shared_ptr<const TablesView>(std::move(view));
 }
@@ -328,15 +345,20 @@ std::vector<TreePtr> DbImpl::live_trees() {
 
 void DbImpl::purge_obsolete() {
   epoch_.collect();
-  std::vector<TableFiles> files;
+  std::vector<ObsoleteFiles> files;
   {
     MutexLock lock(obsolete_mutex_);
     files.swap(obsolete_);
   }
-  for (const TableFiles& f : files) {
-    cache_->erase_file(f.data_file);
-    remove_file(data_file_name(f.data_file));
-    remove_file(metadata_file_name(f.metadata_file));
+  for (const ObsoleteFiles& f : files) {
+    if (f.data_file != kNoFile) {
+      cache_->erase_file(f.data_file);
+      remove_file(data_file_name(f.data_file));
+    }
+    if (f.metadata_file != kNoFile) {
+      cache_->erase_file(f.metadata_file);  // pages that were replaced lie there
+      remove_file(metadata_file_name(f.metadata_file));
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 //   commit.cc      seqs, memtables, visibility, the log queue        read_path.cc   gets and prefetching
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
+//   page_drops.cc  which pages go, and punching what is dead
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
 //   checkpoint.cc  a copy that opens, made while running
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
@@ -86,6 +87,15 @@ struct Tree {
   Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
   unsigned compaction_failures = 0;  ///< in a row
   std::uint64_t compaction_retry_ns = 0;
+
+  // What is known of pages that may go (page_drops.cc); guarded by state_mutex_.
+  std::weak_ptr<const TablesView> pages_of;  ///< the tables that were looked at last ...
+  Millis next_page_look = 0;                 ///< ... and when there may be more to find in them; 0 = never
+  std::map<FileNum, SeqNum> parts_done;      ///< by metadata file: records up to it had their chance in parts
+  std::set<FileNum> not_punched;             ///< data files that are purged by being written anew: others have links to them
+
+  std::atomic<bool> dead{false};  ///< some data file may have bytes that are dead and not punched
+  std::atomic<bool> punching_queued{false};
 
   DeadlineRule deadlines;
   std::map<FileNum, std::uint64_t> fruitless;  ///< files that rewriting did not clean: not before mono_ns()
@@ -239,6 +249,7 @@ struct DbImpl {
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
   void unlink_tables(const TreePtr& tree, const std::vector<FileMeta>& tables);
   void disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
+  void disown_metadata(const TreePtr& tree, const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
   TreePtr tree_with(TreeId id);
   void schedule_database_changes();
   Status commit_database_changes() REQUIRES(manifest_mutex_);
@@ -262,6 +273,15 @@ struct DbImpl {
       REQUIRES(manifest_mutex_);
   static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
   [[nodiscard]] Plan next_drop(const Tree& tree, const TablesView& tables) const;
+  // page_drops.cc
+  Plan next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>& tables, Millis deadline, Millis now);
+  [[nodiscard]] Plan next_purge_rewrite(Tree& tree, const TablesView& tables);
+  void pages_dropped(Tree& tree, const Version& version, const CompactionResult& result);
+  void schedule_punching(const TreePtr& tree);
+  void punch_tree(const TreePtr& tree);
+  Status punch_file(const TreePtr& tree, const OpenTable& table, std::uint64_t dead_bytes, bool* punched);
+  Status commit_punched(const TreePtr& tree, const std::vector<std::pair<FileNum, std::uint64_t>>& punched);
+  // compactions.cc
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
@@ -368,7 +388,7 @@ struct DbImpl {
 
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
   Mutex obsolete_mutex_;
-  std::vector<TableFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
+  std::vector<ObsoleteFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
   std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
   PurgeLedger ledger_;
   ObsoleteSink obsolete_sink_;
@@ -396,7 +416,11 @@ struct DbImpl {
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};
   std::atomic<std::uint64_t> pending_drops_{0};  ///< trees that were dropped and that the manifest still has
-  std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, dropped_files_{0}, running_{0};
+  std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, running_{0};
+  DropCounters drops_;
+  Mutex link_mutex_;  ///< held by whoever links or punches data files: what has a second name keeps its bytes
+  std::atomic<bool> cannot_punch_{false};  ///< the file system said so
+  std::atomic<std::uint64_t> punch_retry_ns_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
   Mutex lease_mutex_;
@@ -431,7 +455,7 @@ struct DbImpl {
   std::uint64_t pressure_measured_ns_ GUARDED_BY(pressure_mutex_) = 0;  ///< mono_ns() of the last measurement
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
-  std::vector<TableFiles> disowned_
+  std::vector<ObsoleteFiles> disowned_
       GUARDED_BY(manifest_mutex_);  ///< of edits that failed, and may be on disk until the next roll
 
   Mutex commit_mutex_;

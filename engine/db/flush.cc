@@ -227,7 +227,16 @@ void DbImpl::disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tab
   for (const FileMeta& table : tables) {
     ledger_.leave({data_file_name(table.data_file), table.data_bytes, {{tree->id, floor}}});
     ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
-    disowned_.push_back({table.data_file, table.metadata_file, 0, 0, 0, 0});
+    disowned_.push_back({table.data_file, table.metadata_file});
+  }
+}
+
+// Metadata files of page drops: the data files go on being what they were.
+void DbImpl::disown_metadata(const TreePtr& tree, const std::vector<FileMeta>& tables) {
+  const Millis floor = floor_of(tree);
+  for (const FileMeta& table : tables) {
+    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
+    disowned_.push_back({kNoFile, table.metadata_file});
   }
 }
 
@@ -385,6 +394,7 @@ void DbImpl::retire_tree(TreePtr tree) {
     for (const OpenTablePtr& table : run.tables()) {
       leave_table(*table, tree->id, floor, true);
       table->obsolete.store(true, std::memory_order_release);
+      table->data->retire();
     }
   }
   {

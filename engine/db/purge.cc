@@ -166,7 +166,10 @@ void DbImpl::leave_table(const OpenTable& table, TreeId tree, Millis floor, bool
   table.floor.store(floor, std::memory_order_relaxed);
   const FileMeta& meta = *table.meta;
   ledger_.leave({metadata_file_name(meta.metadata_file), meta.metadata_bytes, {{tree, floor}}, table.reader});
-  if (with_data) ledger_.leave({data_file_name(meta.data_file), meta.data_bytes, {{tree, floor}}, table.reader});
+  if (!with_data) return;
+  for (const auto& reader : table.data->readers()) {
+    ledger_.leave({data_file_name(meta.data_file), meta.data_bytes, {{tree, floor}}, reader});
+  }
 }
 
 // A job that failed has unlinked what it wrote; that is not durable, and may not even have worked.
@@ -197,6 +200,7 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
     for (const Run& run : view->tables->version->runs) {
       for (const FileMetaPtr& file : run.files) {
         Millis floor = ebbtide::floor_of(file->stats, *view->tables->version->records, now);
+        take_older(&floor, file->oldest_obligation());  // what was dropped counts until it is punched, its names until they go
         take_older(&floor, dropped_at);
         if (floor < now)
           survey->holders.push_back(

@@ -67,7 +67,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
   memory_budget_ = settings.memory_budget;
   database_trees_.resize(settings.databases);
   for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
-  obsolete_sink_ = [this](const TableFiles& files) {
+  obsolete_sink_ = [this](const ObsoleteFiles& files) {
     MutexLock lock(obsolete_mutex_);
     obsolete_.push_back(files);
   };
@@ -136,6 +136,8 @@ Status DbImpl::open() {
   keep_deadlines(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : live_trees()) {
     schedule_flush(tree);
+    tree->dead = true;  // what was dropped and not punched before the end is punched again
+    schedule_punching(tree);
     schedule_compactions(tree);
   }
   return Status::ok();

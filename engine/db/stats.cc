@@ -29,7 +29,11 @@ Stats DbImpl::stats() {
   s.compaction_bytes_read = compaction_read_;
   s.compaction_bytes_written = compaction_written_;
   s.trivial_moves = moves_;
-  s.files_dropped = dropped_files_;
+  s.files_dropped = drops_.files;
+  s.pages_dropped_full = drops_.pages_whole;
+  s.pages_dropped_partial = drops_.pages_in_part;
+  s.reclaimed_bytes_unlinked = drops_.unlinked_bytes;
+  s.reclaimed_bytes_punched = drops_.punched_bytes;
   s.compactions_running = running_;
   s.cache_hits = cache_->hits();
   s.cache_misses = cache_->misses();
@@ -127,7 +131,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     for (const OpenTablePtr& table : run.tables()) {
       const TableStats& stats = table->meta->stats;
       ++r.files;
-      r.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
+      r.bytes += table->meta->live_bytes();
       r.entries += stats.entries;
       r.tombstones += stats.tombstones;
       r.range_tombstones += stats.range_tombstones;

@@ -27,6 +27,29 @@ std::size_t common_prefix(Bytes a, Bytes b) {
 
 }  // namespace
 
+void DataFile::add_reader(std::weak_ptr<const TableReader> reader) {
+  MutexLock lock(mutex_);
+  std::erase_if(readers_, [](const auto& known) { return known.expired(); });
+  readers_.push_back(std::move(reader));
+}
+
+std::vector<std::shared_ptr<const TableReader>> DataFile::readers() const {
+  std::vector<std::shared_ptr<const TableReader>> alive;
+  MutexLock lock(mutex_);
+  for (const auto& known : readers_) {
+    if (auto reader = known.lock(); reader != nullptr) alive.push_back(std::move(reader));
+  }
+  return alive;
+}
+
+bool DataFile::read_only_by(const TableReader* reader) const {
+  MutexLock lock(mutex_);
+  return std::all_of(readers_.begin(), readers_.end(), [&](const auto& known) {
+    const auto alive = known.lock();
+    return alive == nullptr || alive.get() == reader;
+  });
+}
+
 RunView::RunView(const Run& run, std::vector<OpenTablePtr> tables) : id_(run.id), level_(run.level), tables_(std::move(tables)) {
   for (const OpenTablePtr& t : tables_) {
     readers_.push_back(t->reader.get());

@@ -9,27 +9,61 @@
 #include <memory>
 #include <vector>
 
+#include "base/mutex.h"
 #include "memtable/memtable.h"
 #include "table/table_reader.h"
 #include "version/version.h"
 
 namespace ebbtide {
 
-/// Files whose last reader is gone; somebody unlinks them later.
-using ObsoleteSink = std::function<void(const TableFiles& files)>;
+/// Files whose last reader is gone; somebody unlinks them later. A number that is kNoFile is no file.
+struct ObsoleteFiles {
+  FileNum data_file = kNoFile, metadata_file = kNoFile;
+};
+using ObsoleteSink = std::function<void(const ObsoleteFiles& files)>;
 
-/// An open table. When it is obsolete, the last view that lets go of it hands its files over.
+/// A data file, shared by the tables that describe it: one after the other, as pages are dropped. When it is obsolete, the last
+/// of them hands it over.
+class DataFile {
+ public:
+  DataFile(FileNum number, const ObsoleteSink* sink) : number_(number), sink_(sink) {}
+  ~DataFile() {
+    if (obsolete_.load(std::memory_order_acquire)) (*sink_)({number_, kNoFile});
+  }
+  DataFile(const DataFile&) = delete;
+  DataFile& operator=(const DataFile&) = delete;
+
+  void retire() { obsolete_.store(true, std::memory_order_release); }
+  void add_reader(std::weak_ptr<const TableReader> reader);
+  /// Whoever has the file open.
+  [[nodiscard]] std::vector<std::shared_ptr<const TableReader>> readers() const;
+  /// Nobody reads the file but through `reader`: what that one has no use for may be punched. Counts readers, not tables: who
+  /// fetches a page holds nothing else.
+  [[nodiscard]] bool read_only_by(const TableReader* reader) const;
+
+ private:
+  const FileNum number_;
+  const ObsoleteSink* const sink_;
+  std::atomic<bool> obsolete_{false};
+  mutable Mutex mutex_;
+  std::vector<std::weak_ptr<const TableReader>> readers_ GUARDED_BY(mutex_);
+};
+
+/// An open table. When it is obsolete, the last view that lets go of it hands its metadata file over.
 struct OpenTable {
-  OpenTable(FileMetaPtr m, std::shared_ptr<TableReader> r, const ObsoleteSink* s)
-      : meta(std::move(m)), reader(std::move(r)), sink(s) {}
+  OpenTable(FileMetaPtr m, std::shared_ptr<TableReader> r, std::shared_ptr<DataFile> d, const ObsoleteSink* s)
+      : meta(std::move(m)), reader(std::move(r)), data(std::move(d)), sink(s) {
+    data->add_reader(reader);
+  }
   ~OpenTable() {
-    if (obsolete.load(std::memory_order_acquire)) (*sink)(reader->files());
+    if (obsolete.load(std::memory_order_acquire)) (*sink)({kNoFile, reader->files().metadata_file});
   }
   OpenTable(const OpenTable&) = delete;
   OpenTable& operator=(const OpenTable&) = delete;
 
-  const FileMetaPtr meta;
+  const FileMetaPtr meta;  ///< as of when it was opened: how much is punched by now, the version knows
   const std::shared_ptr<TableReader> reader;
+  const std::shared_ptr<DataFile> data;
   mutable std::atomic<bool> obsolete{false};
   mutable std::atomic<Millis> floor{0};  ///< once it is obsolete: deletes whose bytes it may hold were born then or later
   const ObsoleteSink* const sink;

@@ -369,6 +369,7 @@ void DbImpl::tick() {
     schedule_flush(load.tree);
     make_way(load.tree);
     schedule_compactions(load.tree);
+    schedule_punching(load.tree);
   }
   update_pressure();
   // A lease that ended may have been the last to hold some tables.

@@ -86,10 +86,13 @@ class FileSystem {
   virtual Result<std::vector<std::string>> list(const std::string& dir) = 0;
   virtual Result<std::uint64_t> file_size(const std::string& path) = 0;
   [[nodiscard]] virtual bool exists(const std::string& path) = 0;
-  /// Gives the range's space back; reads of it return zeros. kUnsupported where the file system cannot.
+  /// Zeros the range as far as the file goes and gives back the space of all whole blocks of the file system in it; what lies in
+  /// the same blocks beside it stays as it is, whatever a power loss does. kUnsupported where the file system cannot.
   virtual Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) = 0;
   /// Bytes that the file occupies on disk.
   virtual Result<std::uint64_t> allocated_bytes(const std::string& path) = 0;
+  /// Names that the file has. More than one: somebody else may rely on its bytes (a checkpoint), holes included.
+  virtual Result<std::uint64_t> link_count(const std::string& path) = 0;
   virtual Result<DiskSpace> disk_space(const std::string& dir) = 0;
   /// A new file of `bytes` bytes that occupies all of them, so that as many come free when it is unlinked; synced, its name not.
   /// What it holds means nothing. kExists as create(); after any error there is no such file, if that works. May take as long as

@@ -166,6 +166,9 @@ Result<std::uint64_t> InterposedFileSystem::file_size(const std::string& path) {
 Result<std::uint64_t> InterposedFileSystem::allocated_bytes(const std::string& path) {
   return answer<std::uint64_t>({.op = FileOp::kStat, .path = path}, [&] { return base_.allocated_bytes(path); });
 }
+Result<std::uint64_t> InterposedFileSystem::link_count(const std::string& path) {
+  return answer<std::uint64_t>({.op = FileOp::kStat, .path = path}, [&] { return base_.link_count(path); });
+}
 Status InterposedFileSystem::allocate(const std::string& path, std::uint64_t bytes) {
   return around({.op = FileOp::kCreate, .path = path, .length = bytes},
                 [&](std::uint64_t) { return base_.allocate(path, bytes); });

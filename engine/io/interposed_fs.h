@@ -12,8 +12,8 @@
 
 namespace ebbtide {
 
-/// What a call does. allocate() is one kCreate; sync_file() is kSync as a file's sync() is; kStat is file_size() and
-/// allocated_bytes().
+/// What a call does. allocate() is one kCreate; sync_file() is kSync as a file's sync() is; kStat is file_size(),
+/// allocated_bytes() and link_count().
 enum class FileOp : std::uint8_t {
   kCreate,
   kWrite,
@@ -81,6 +81,7 @@ class InterposedFileSystem : public FileSystem {
   [[nodiscard]] bool exists(const std::string& path) final;
   Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) final;
   Result<std::uint64_t> allocated_bytes(const std::string& path) final;
+  Result<std::uint64_t> link_count(const std::string& path) final;
   Result<DiskSpace> disk_space(const std::string& dir) final;
   Status allocate(const std::string& path, std::uint64_t bytes) final;
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;

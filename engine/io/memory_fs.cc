@@ -236,6 +236,13 @@ class MemoryFileSystem::Disk {
     return Status::ok();
   }
 
+  Result<std::uint64_t> link_count(const std::string& path) {
+    MutexLock lock(mutex_);
+    TRY_ASSIGN(place, find("stat", path));
+    if (place.node == nullptr) return errno_status("stat", path, ENOENT);
+    return std::uint64_t{place.node->names};
+  }
+
   Status create_dir(const std::string& path) {
     MutexLock lock(mutex_);
     TRY_ASSIGN(place, find("create directory", path));
@@ -543,6 +550,7 @@ Result<std::uint64_t> MemoryFileSystem::allocated_bytes(const std::string& path)
   TRY(disk_->with_file("stat", path, [&](const MemoryFile& file) { bytes = file.allocated_bytes(); }));
   return bytes;
 }
+Result<std::uint64_t> MemoryFileSystem::link_count(const std::string& path) { return disk_->link_count(path); }
 Result<DiskSpace> MemoryFileSystem::disk_space(const std::string&) { return disk_->space(); }
 Result<std::unique_ptr<FileLock>> MemoryFileSystem::lock(const std::string& path) {
   TRY_ASSIGN(node, disk_->open("lock", path, true));

@@ -67,6 +67,7 @@ class MemoryFileSystem final : public FileSystem {
   [[nodiscard]] bool exists(const std::string& path) override;
   Status punch_hole(const std::string& path, std::uint64_t offset, std::uint64_t length) override;
   Result<std::uint64_t> allocated_bytes(const std::string& path) override;
+  Result<std::uint64_t> link_count(const std::string& path) override;
   Result<DiskSpace> disk_space(const std::string& dir) override;
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override;
 

@@ -312,6 +312,12 @@ class PosixFileSystem final : public FileSystem {
     return static_cast<std::uint64_t>(info.st_blocks) * 512;  // POSIX: st_blocks counts 512-byte units, whatever st_blksize is
   }
 
+  Result<std::uint64_t> link_count(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return errno_status("stat", path, errno);
+    return static_cast<std::uint64_t>(info.st_nlink);
+  }
+
   Result<DiskSpace> disk_space(const std::string& dir) override {
     struct statvfs info {};
     if (::statvfs(dir.empty() ? "." : dir.c_str(), &info) != 0) return errno_status("disk space of", dir, errno);

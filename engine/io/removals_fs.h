@@ -52,6 +52,7 @@ class RemovalsFileSystem final : public FileSystem {
     return base_.punch_hole(path, offset, length);
   }
   Result<std::uint64_t> allocated_bytes(const std::string& path) override { return base_.allocated_bytes(path); }
+  Result<std::uint64_t> link_count(const std::string& path) override { return base_.link_count(path); }
   Result<DiskSpace> disk_space(const std::string& dir) override { return base_.disk_space(dir); }
   Status allocate(const std::string& path, std::uint64_t bytes) override { return base_.allocate(path, bytes); }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override { return base_.lock(path); }

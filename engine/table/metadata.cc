@@ -33,7 +33,7 @@ Status check_version(std::uint32_t version, const std::string& path) {
 void PageMeta::add(const Entry& e) {
   if (entries == 0) {
     min_seq = max_seq = e.seq;
-    flags |= kPagePlainOnly | kPageAllFirst;
+    flags |= kPagePlainOnly | kPageAllFirst | kPageAllExpire;
   }
   ++entries;
   min_seq = std::min(min_seq, e.seq);
@@ -42,7 +42,9 @@ void PageMeta::add(const Entry& e) {
   if (!e.first) flags &= ~kPageAllFirst;
   if (e.debt != 0) flags |= kPageHasDebts;
   if (e.is_large()) flags |= kPageHasLarge;
-  if (e.expiry != 0) {
+  if (e.expiry == 0) {
+    flags &= ~kPageAllExpire;
+  } else {
     if (min_expiry == 0 || e.expiry < min_expiry) min_expiry = e.expiry;
     max_expiry = std::max(max_expiry, e.expiry);
   }
@@ -117,6 +119,28 @@ std::uint64_t TableMetadata::tile_entries(std::size_t tile) const {
   return sum;
 }
 
+std::vector<FileExtent> TableMetadata::dead_extents() const {
+  std::vector<FileExtent> all = holes;
+  for (const PageMeta& page : pages) {
+    if (page.dropped() || page.replaced()) all.push_back({page.offset, page.length});
+  }
+  std::sort(all.begin(), all.end(), [](const FileExtent& a, const FileExtent& b) { return a.offset < b.offset; });
+  std::vector<FileExtent> joined;
+  for (const FileExtent& extent : all) {
+    if (!joined.empty() && joined.back().offset + joined.back().length == extent.offset) {
+      joined.back().length += extent.length;
+    } else {
+      joined.push_back(extent);
+    }
+  }
+  return joined;
+}
+
+bool TableMetadata::has_drops() const {
+  return !holes.empty() ||
+         std::any_of(pages.begin(), pages.end(), [](const PageMeta& page) { return page.dropped() || page.replaced(); });
+}
+
 std::uint64_t TableMetadata::sum_checksums() const {
   std::uint64_t sum = 0;
   encode_data_header(data_file, unit, &sum);
@@ -160,6 +184,11 @@ std::string TableMetadata::encode(FileNum metadata_file, std::uint64_t* metadata
   writer.begin(SectionType::kRangeTombstones, 0);
   append_range_tombstones(*this, &out);
   writer.end();
+  if (!holes.empty()) {
+    writer.begin(SectionType::kHoles, 0);
+    append_holes(*this, &out);
+    writer.end();
+  }
   writer.finish();
   *metadata_checksum = block_checksum(out, metadata_file, 0);
   return out;
@@ -186,6 +215,7 @@ Result<TableMetadata> TableMetadata::decode(Bytes file, FileNum metadata_file, c
   TRY(decode_filters(sections, &m));
   TRY(decode_permutations(sections, &m));
   TRY(decode_range_tombstones(sections, &m));
+  TRY(decode_holes(sections, &m));
   TRY(check_whole(sections, m));
   return m;
 }

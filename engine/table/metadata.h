@@ -24,13 +24,15 @@ inline constexpr std::uint32_t kPageAllFirst = 32;  ///< every entry is its key'
 inline constexpr std::uint32_t kPageReplaced = 64;  ///< lies in the metadata file
 inline constexpr std::uint32_t kPageDropped = 128;  ///< gone: no entries, no permutation refers to it
 inline constexpr std::uint32_t kPageTombstones =
-    256;  ///< the page of a tile's tombstones (h > 1), asked through their own filter
-inline constexpr std::uint32_t kPageFlagsMask = 511;
+    256;                                              ///< the page of a tile's tombstones (h > 1), asked through their own filter
+inline constexpr std::uint32_t kPageAllExpire = 512;  ///< every entry has an expiry
+inline constexpr std::uint32_t kPageFlagsMask = 1023;
 
 /// Flags of a tile. Numbers are part of the format.
-inline constexpr std::uint8_t kTileUniqueKeys = 1;  ///< all versions of each of its keys that the table has are in it
-inline constexpr std::uint8_t kTileContinues = 2;   ///< its first key is also the last key of the tile before
-inline constexpr std::uint8_t kTileFlagsMask = 3;
+inline constexpr std::uint8_t kTileUniqueKeys = 1;      ///< all versions of each of its keys that the table has are in it
+inline constexpr std::uint8_t kTileContinues = 2;       ///< its first key is also the last key of the tile before
+inline constexpr std::uint8_t kTileSingleVersions = 4;  ///< the table has one version of each of its keys, no more
+inline constexpr std::uint8_t kTileFlagsMask = 7;
 
 struct PageMeta {
   std::uint64_t offset = 0;  ///< of its block in the data file; kept when it is dropped or replaced: that range is to be punched
@@ -58,6 +60,12 @@ struct TileMeta {
   bool operator==(const TileMeta&) const = default;
 };
 
+/// A range of a data file.
+struct FileExtent {
+  std::uint64_t offset = 0, length = 0;
+  bool operator==(const FileExtent&) const = default;
+};
+
 enum class FilterKind : std::uint8_t { kNone = 0, kColumns = 1 };
 
 struct TableMetadata {
@@ -81,11 +89,17 @@ struct TableMetadata {
   std::vector<std::string> filter_slices;            ///< of all pages but those of tombstones (h > 1)
   std::vector<std::string> tombstone_filter_slices;  ///< of those, one column
   std::string permutations;                          ///< tile by tile; see PermutationReader
+  std::vector<FileExtent> holes;                     ///< of the data file, ascending: what tiles had that are gone as a whole
   /// Payloads of the pages flagged kPageReplaced, in page order; decode() leaves this empty: they are read as pages are.
   std::vector<std::pair<std::uint32_t, std::string>> replaced;
 
   /// The file's bytes. Sets offset, length and checksum of replaced pages. `metadata_checksum` is over all of the file.
   std::string encode(FileNum metadata_file, std::uint64_t* metadata_checksum);
+  /// What the data file has that no reader of this metadata needs: holes and the slots of dropped and replaced pages, ascending,
+  /// neighbours as one.
+  [[nodiscard]] std::vector<FileExtent> dead_extents() const;
+  /// Pages were dropped from the table since it was built: its stats are bounds where only the entries would know better.
+  [[nodiscard]] bool has_drops() const;
   /// What data_checksum has to be, from header, pages and large values.
   [[nodiscard]] std::uint64_t sum_checksums() const;
   /// `path` for messages. kCorruption, or kUnsupported if a newer version wrote it.

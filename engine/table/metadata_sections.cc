@@ -87,7 +87,7 @@ Result<SectionReader> SectionReader::open(Bytes file, std::uint64_t first, FileN
     section.content = file.substr(section.offset, length);
     next += length;
     if (block_checksum(section.content, number, section.offset) != sum) return reader.corruption(section, "checksum mismatch");
-    if (type < 1 || type > static_cast<std::uint16_t>(SectionType::kReplacedPages)) {
+    if (type < 1 || type > static_cast<std::uint16_t>(SectionType::kHoles)) {
       if ((flags & kSectionOptional) != 0) continue;
       return Status::unsupported(path + ": section of unknown type " + std::to_string(type) + " at " +
                                  std::to_string(section.offset));
@@ -461,6 +461,41 @@ Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m) 
     m->range_tombstones.push_back(std::move(t));
   }
   return in.empty() ? Status::ok() : sections.corruption(section, "longer than its tombstones");
+}
+
+void append_holes(const TableMetadata& m, std::string* out) {
+  std::uint64_t end = data_header_bytes(m.unit);
+  put_varint(out, m.holes.size());
+  for (const FileExtent& hole : m.holes) {
+    put_varint(out, hole.offset - end);
+    put_varint(out, hole.length);
+    end = hole.offset + hole.length;
+  }
+}
+
+// Punching trusts these ranges: none may meet a page.
+Status decode_holes(const SectionReader& sections, TableMetadata* m) {
+  const SectionReader::Section* const section = sections.find(SectionType::kHoles);
+  if (section == nullptr) return Status::ok();
+  Bytes in = section->content;
+  std::uint64_t count = 0, end = data_header_bytes(m->unit);
+  if (!get_varint(&in, &count)) return sections.corruption(*section, "malformed");
+  std::size_t page = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    FileExtent hole;
+    std::uint64_t gap = 0;
+    if (!get_varint(&in, &gap) || !get_varint(&in, &hole.length)) return sections.corruption(*section, "malformed");
+    if (gap > m->data_bytes - end || hole.length == 0 || hole.length > m->data_bytes - end - gap || gap % m->unit != 0 ||
+        hole.length % m->unit != 0) {
+      return sections.corruption(*section, "a hole is out of range");
+    }
+    hole.offset = end + gap;
+    end = hole.offset + hole.length;
+    while (page < m->pages.size() && m->pages[page].offset + m->pages[page].length <= hole.offset) ++page;
+    if (page < m->pages.size() && m->pages[page].offset < end) return sections.corruption(*section, "a hole meets a page");
+    m->holes.push_back(hole);
+  }
+  return in.empty() ? Status::ok() : sections.corruption(*section, "longer than its holes");
 }
 
 void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out) {

@@ -19,6 +19,7 @@ enum class SectionType : std::uint16_t {
   kPermutations = 7,
   kRangeTombstones = 8,
   kReplacedPages = 9,
+  kHoles = 10,
 };
 
 /// Appends sections to a file, then their directory and the footer.
@@ -81,6 +82,7 @@ void append_page_table(const TableMetadata& m, std::string* out);
 void append_fence_leaves(const TableMetadata& m, FileNum file, std::string* out, std::vector<FenceLeaf>* leaves);
 void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leaves, std::string* out);
 void append_range_tombstones(const TableMetadata& m, std::string* out);
+void append_holes(const TableMetadata& m, std::string* out);
 void append_replaced_pages(TableMetadata* m, FileNum file, std::string* out);
 
 Status decode_properties(const SectionReader& sections, TableMetadata* m);
@@ -89,6 +91,7 @@ Status decode_fences(const SectionReader& sections, TableMetadata* m);
 Status decode_filters(const SectionReader& sections, TableMetadata* m);
 Status decode_permutations(const SectionReader& sections, TableMetadata* m);
 Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m);
+Status decode_holes(const SectionReader& sections, TableMetadata* m);
 /// What ties sections together.
 Status check_whole(const SectionReader& sections, const TableMetadata& m);
 

@@ -160,7 +160,9 @@ struct TableBuilder::Impl {
     TileMeta t;
     t.first_page = static_cast<std::uint32_t>(meta.pages.size());
     const bool continued = !meta.tiles.empty() && tile_continues;
-    t.flags = static_cast<std::uint8_t>((continued ? kTileContinues : 0) | (continued || continues ? 0 : kTileUniqueKeys));
+    const bool unique = !continued && !continues;
+    t.flags = static_cast<std::uint8_t>((continued ? kTileContinues : 0) | (unique ? kTileUniqueKeys : 0) |
+                                        (unique && tile.single_versions() ? kTileSingleVersions : 0));
     meta.separators.push_back(meta.tiles.empty() ? std::string()
                                                  : shortest_separator(last_tile_key, tile.entries().front().entry.key));
     tile.split(page_target, &split);

@@ -36,6 +36,7 @@ struct BuiltTable {
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
   std::uint64_t data_checksum = 0;      ///< over the pages' checksums
   std::uint64_t metadata_checksum = 0;  ///< over the whole metadata file
+  std::uint64_t dead_bytes = 0;         ///< of the data file: dropped and replaced pages (page_drop.h)
   TableStats stats;
 };
 

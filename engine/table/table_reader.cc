@@ -59,6 +59,7 @@ Status TableReaderImpl::load(TableMetadata m) {
     page.entries = p.entries;
     pages.push_back(page);
     any_replaced |= p.replaced();
+    if (p.replaced()) replaced_bytes += p.replaced_length;
   }
   tiles.reserve(m.tiles.size());
   std::uint64_t at = 0;
@@ -468,6 +469,7 @@ PageFence TableReader::page_fence(std::uint32_t page) const {
   fence.tile = static_cast<std::uint32_t>(tile - r.tiles.begin());
   fence.flags = info.flags;
   fence.unique_keys = (tile->flags & kTileUniqueKeys) != 0;
+  fence.single_versions = (tile->flags & kTileSingleVersions) != 0;
   fence.entries = info.entries;
   fence.stored_bytes = info.length;
   const auto [min_key, max_key] = r.delete_keys[page];
@@ -481,6 +483,35 @@ PageFence TableReader::page_fence(std::uint32_t page) const {
   fence.max_seq = max_seq;
   return fence;
 }
+
+KeyRange TableReader::tile_range(std::uint32_t tile) const {
+  const TableReaderImpl& r = *impl_;
+  KeyRange range;
+  range.start = tile == 0 ? r.stats.smallest : r.fences.separator(tile);
+  if (tile + 1 < r.tiles.size()) {
+    range.end = r.fences.separator(tile + 1);
+    if ((r.tiles[tile + 1].flags & kTileContinues) != 0) range.end.push_back('\0');  // that key is in this tile, too
+  } else if (!r.stats.unbounded) {
+    range.end = r.stats.largest;
+    if (!r.stats.largest_exclusive) range.end.push_back('\0');
+  }
+  return range;
+}
+
+Result<std::string> TableReader::read_page(std::uint32_t page, ReadCounters* counters) const {
+  const PageInfo& info = impl_->pages[page];
+  ASSERT(!info.dropped());
+  std::string block(info.length, '\0'), scratch;
+  TRY(impl_->file_of(info)->read(info.offset, block.size(), block.data()));
+  if (counters != nullptr) {
+    ++counters->pages_read;
+    counters->bytes_read += block.size();
+  }
+  TRY_ASSIGN(decoded, impl_->decode_page(info, block, &scratch));
+  return std::string(decoded);
+}
+
+std::uint64_t TableReader::replaced_bytes() const { return impl_->replaced_bytes; }
 
 Result<TableMetadata> TableReader::load_metadata() const {
   TRY_ASSIGN(bytes, read_file(*impl_->options.fs, impl_->metadata_path));

@@ -50,8 +50,9 @@ struct TableIteratorOptions {
 /// What is known of a page in memory: its delete fences. A tile is a contiguous range of keys, a page of it one of delete keys.
 struct PageFence {
   std::uint32_t tile = 0;
-  std::uint32_t flags = 0;   ///< kPage... of table/metadata.h
-  bool unique_keys = false;  ///< of the tile
+  std::uint32_t flags = 0;       ///< kPage... of table/metadata.h
+  bool unique_keys = false;      ///< of the tile: all versions of its keys that the table has are in it ...
+  bool single_versions = false;  ///< ... and there is one of each
   std::uint32_t entries = 0;
   std::uint32_t stored_bytes = 0;
   // Ranges may be wider than the truth, never narrower; min > max: none has one.
@@ -111,6 +112,12 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// looked at.
   Result<bool> collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from, std::vector<std::string>* keys,
                               ReadCounters* counters) const;
+  /// What lies in a tile has its keys in here: from its fence, or the table's lower bound, to the next fence or the table's end.
+  [[nodiscard]] KeyRange tile_range(std::uint32_t tile) const;
+  /// A page as it is decoded, read beside the cache; `counters` may be null. The page must not be dropped.
+  [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
+  /// Bytes of the pages that lie in the metadata file instead of the data file.
+  [[nodiscard]] std::uint64_t replaced_bytes() const;
   /// The metadata file, read again: for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;

@@ -59,7 +59,7 @@ struct TableReaderImpl {
   std::vector<std::uint64_t> permutation_offsets;  ///< by tile; empty if h = 1
   std::vector<BloomView> filter, tombstone_filter;
   std::unique_ptr<char[], void (*)(char*)> filter_memory{nullptr, [](char* p) { ::operator delete[](p, std::align_val_t{64}); }};
-  std::uint64_t filter_bytes = 0, tombstone_bytes = 0;
+  std::uint64_t filter_bytes = 0, tombstone_bytes = 0, replaced_bytes = 0;
   bool has_filter = false;
   bool any_continues = false;  ///< a tile begins with the last key of the one before
   SharedTombstones tombstones;

@@ -21,7 +21,8 @@ class Verifier {
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
     add_extent(0, data_header_bytes(m_.unit));
     for (std::size_t t = 0; t < m_.tiles.size(); ++t) tile(t, pages, entries);
-    if (!(counted_ == m_.stats)) error("properties do not describe the entries");
+    if (!described()) error("properties do not describe the entries");
+    for (const FileExtent& hole : m_.holes) add_extent(hole.offset, hole.length);
     check_extents();
     return errors_->size() == before_;
   }
@@ -63,11 +64,7 @@ class Verifier {
     for (std::uint32_t p = 0; p < tile.pages; ++p) {
       const std::size_t number = tile.first_page + p;
       add_extent(m_.pages[number].offset, m_.pages[number].length);
-      if (m_.pages[number].dropped()) {
-        incomplete_ = true;
-        continue;
-      }
-      incomplete_ |= m_.pages[number].replaced();
+      if (m_.pages[number].dropped()) continue;
       bytes[p] = read_page(number);
       ++*pages;
       if (bytes[p].empty()) {
@@ -121,7 +118,7 @@ class Verifier {
     unpack_permutation(packed, tile.pages, count, &order);
     std::vector<std::uint32_t> at(tile.pages, 0);
     const PageInfo& first = r_.pages[tile.first_page];
-    bool unique = (tile.flags & kTileContinues) == 0;
+    bool unique = (tile.flags & kTileContinues) == 0, single = true;
     for (std::uint64_t i = 0; i < count; ++i) {
       Entry entry;
       views[order[i]].read(at[order[i]]++, &reader_, &key_, &entry);
@@ -138,17 +135,45 @@ class Verifier {
           error(first, "a key lies past the tile's end");
         unique = false;
       }
+      single &= !same;
       if (!entry.key.starts_with(m_.key_prefix)) error(first, "a key lacks the table's prefix");
       last_key_.assign(entry.key);
       last_seq_ = entry.seq;
       any_ = true;
     }
     if (unique != ((tile.flags & kTileUniqueKeys) != 0)) error(first, "the tile's flag does not say whether its keys are unique");
+    // A drop can leave a tile with single versions that was not built with them.
+    const bool says_single = (tile.flags & kTileSingleVersions) != 0;
+    if (says_single ? !(unique && single) : unique && single && !m_.has_drops())
+      error(first, "the tile's flag does not say whether its keys have single versions");
   }
 
-  // Header, pages and large values fill the data file. What a dropped page referred to is not known any more.
+  // Whether the properties are those of the entries; where pages were dropped unread, whether they bound them.
+  [[nodiscard]] bool described() {
+    if (!m_.has_drops()) return counted_ == m_.stats;
+    const TableStats& stated = m_.stats;
+    TableStats loose = counted_;
+    if (loose.entries + loose.range_tombstones > 0) {
+      if (Bytes(loose.smallest) < Bytes(stated.smallest) || loose.unbounded != stated.unbounded) return false;
+      const bool ends_inside = loose.unbounded || (loose.largest_exclusive ? Bytes(loose.largest) <= Bytes(stated.largest)
+                                                                           : !stated.ends_before(loose.largest));
+      if (!ends_inside) return false;
+    }
+    if (loose.debts > stated.debts || loose.unstamped > stated.unstamped) return false;
+    if (loose.oldest_debt != 0 && (stated.oldest_debt == 0 || stated.oldest_debt > loose.oldest_debt)) return false;
+    loose.smallest = stated.smallest;
+    loose.largest = stated.largest;
+    loose.largest_exclusive = stated.largest_exclusive;
+    loose.debts = stated.debts;
+    loose.unstamped = stated.unstamped;
+    loose.oldest_debt = stated.oldest_debt;
+    loose.key_bytes = stated.key_bytes;
+    loose.value_bytes = stated.value_bytes;
+    return loose == stated;
+  }
+
+  // Header, pages, large values and holes fill the data file: pages that refer to large values are not dropped.
   void check_extents() {
-    if (incomplete_) return;
     std::sort(extents_.begin(), extents_.end());
     std::uint64_t end = 0;
     for (const auto& [offset, length] : extents_) {
@@ -169,7 +194,6 @@ class Verifier {
   TableMetadata m_;
   TableStats counted_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents_;
-  bool incomplete_ = false;
   bool any_ = false;
   std::string key_, last_key_;
   SeqNum last_seq_ = 0;

@@ -57,6 +57,7 @@ void TileBuilder::add(const Entry& entry, std::uint64_t hash) {
   pending.entry.shared = nullptr;
   pending.entry.value = copy(entry.value);
   const bool same_key = entries_.size() > 1 && entries_[entries_.size() - 2].entry.key == entry.key;
+  repeated_ |= same_key;
   pending.entry.key = same_key ? entries_[entries_.size() - 2].entry.key : copy(entry.key);
 }
 
@@ -64,6 +65,7 @@ void TileBuilder::clear() {
   entries_.clear();
   oversized_.clear();
   bytes_ = 0;
+  repeated_ = false;
   prefix_bytes_ = 0;
   chunk_ = 0;
   used_ = chunks_.empty() ? kChunkBytes : 0;

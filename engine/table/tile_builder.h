@@ -32,6 +32,8 @@ class TileBuilder {
   void clear();
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] const std::vector<PendingEntry>& entries() const { return entries_; }
+  /// No key has two versions in it.
+  [[nodiscard]] bool single_versions() const { return !repeated_; }
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
   /// About the bytes of its pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
@@ -47,6 +49,7 @@ class TileBuilder {
   const std::uint32_t pages_per_tile_;
   std::vector<PendingEntry> entries_;
   std::uint64_t bytes_ = 0;
+  bool repeated_ = false;         ///< a key has several versions
   std::size_t prefix_bytes_ = 0;  ///< what all keys so far begin with
   // Chunks of memory that stay where they are and are used again for the next tile.
   static constexpr std::size_t kChunkBytes = std::size_t{256} << 10;

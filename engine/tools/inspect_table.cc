@@ -26,11 +26,20 @@ Result<FileNum> find_metadata(FileSystem& fs, const SplitPath& split) {
   return Status::not_found("no metadata file in " + split.dir + " describes " + split.name);
 }
 
+std::string tile_flags(std::uint8_t flags) {
+  std::string out;
+  if ((flags & kTileUniqueKeys) != 0) out += " unique_keys";
+  if ((flags & kTileSingleVersions) != 0) out += " single_versions";
+  if ((flags & kTileContinues) != 0) out += " continues";
+  return out;
+}
+
 std::string page_flags(std::uint32_t flags) {
   static constexpr std::pair<std::uint32_t, const char*> kNames[] = {
-      {kPagePlainOnly, "plain"},   {kPageHasTombstones, "tombstones"}, {kPageHasUnstamped, "unstamped"},
-      {kPageHasLarge, "large"},    {kPageHasDebts, "debts"},           {kPageAllFirst, "first"},
-      {kPageReplaced, "replaced"}, {kPageDropped, "dropped"},          {kPageTombstones, "tombstone_page"}};
+      {kPagePlainOnly, "plain"},     {kPageHasTombstones, "tombstones"}, {kPageHasUnstamped, "unstamped"},
+      {kPageHasLarge, "large"},      {kPageHasDebts, "debts"},           {kPageAllFirst, "first"},
+      {kPageReplaced, "replaced"},   {kPageDropped, "dropped"},          {kPageTombstones, "tombstone_page"},
+      {kPageAllExpire, "all_expire"}};
   std::string out;
   for (const auto& [bit, name] : kNames) {
     if ((flags & bit) != 0) out += (out.empty() ? "" : ",") + std::string(name);
@@ -62,6 +71,9 @@ void describe_properties(const TableMetadata& table, Inspection* out) {
     }
   };
   both("data_bytes", table.data_bytes);
+  std::uint64_t dead = 0;
+  for (const FileExtent& extent : table.dead_extents()) dead += extent.length;
+  both("dead_bytes", dead);
   both("entries", s.entries);
   both("tombstones", s.tombstones);
   both("range_tombstones", s.range_tombstones);
@@ -91,13 +103,18 @@ void describe_pages(const TableMetadata& table, Inspection* out) {
   for (std::size_t t = 0; t < table.tiles.size(); ++t) {
     const TileMeta& tile = table.tiles[t];
     const std::string separator = t < table.separators.size() ? key_to_text(table.separators[t]) : "";
-    out->text += "tile " + std::to_string(t) + " separator " + separator + "\n";
+    out->text += "tile " + std::to_string(t) + " separator " + separator + tile_flags(tile.flags) + "\n";
     JsonArray pages;
     for (std::size_t p = tile.first_page; p < std::size_t{tile.first_page} + tile.pages && p < table.pages.size(); ++p) {
       const PageMeta& page = table.pages[p];
-      out->text += "  page " + std::to_string(p) + " at " + std::to_string(page.offset) + " length " +
-                   std::to_string(page.length) + ", " + std::to_string(page.entries) + " entries, seq " +
-                   std::to_string(page.min_seq) + ".." + std::to_string(page.max_seq);
+      out->text +=
+          "  page " + std::to_string(p) + " at " + std::to_string(page.offset) + " length " + std::to_string(page.length);
+      if (page.replaced()) {
+        out->text += ", replaced by " + std::to_string(page.replaced_length) + " bytes at " +
+                     std::to_string(page.replaced_offset) + " of the metadata file";
+      }
+      out->text += ", " + std::to_string(page.entries) + " entries";
+      if (!page.dropped()) out->text += ", seq " + std::to_string(page.min_seq) + ".." + std::to_string(page.max_seq);
       JsonObject json;
       json.add("page", p).add("offset", page.offset).add("length", page.length).add("entries", page.entries);
       if (page.has_delete_keys()) {
@@ -110,6 +127,12 @@ void describe_pages(const TableMetadata& table, Inspection* out) {
     tiles.add(JsonObject().add("separator", separator).add("pages", pages).str());
   }
   out->json.add("tiles", tiles);
+  JsonArray dead;
+  for (const FileExtent& extent : table.dead_extents()) {
+    out->text += "dead " + std::to_string(extent.offset) + " length " + std::to_string(extent.length) + "\n";
+    dead.add(JsonObject().add("offset", extent.offset).add("length", extent.length).str());
+  }
+  out->json.add("dead", dead);
   JsonArray ranges;
   for (const RangeTombstone& range : table.range_tombstones) {
     const std::string end = range.end.empty() ? "*" : key_to_text(range.end);

@@ -116,7 +116,8 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan) {
   std::vector<RunId> gone;
   if (std::holds_alternative<Slice>(plan.action) || std::holds_alternative<Rewrite>(plan.action)) return gone;
   const PlanTarget* target = target_of(plan);
-  for (const PlanInput& input : inputs_of(plan)) {
+  const auto* drop = std::get_if<Drop>(&plan.action);  // of a file in `pages` something is left
+  for (const PlanInput& input : drop != nullptr ? drop->inputs : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     if (run == nullptr || input.files.size() < run->files.size() || (target != nullptr && target->run == run->id)) continue;
     const RunShape* next = run == &shape.runs.back() ? nullptr : run + 1;

@@ -18,7 +18,7 @@ namespace ebbtide {
 
 /// A file that a plan wrote. Only a Slice writes into more than one run (the clipped younger files); a Rewrite into its file's.
 struct PlanOutput {
-  RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file
+  RunId run = 0;  ///< 0 = the plan's target, or the run of the rewritten file; of a Drop's pages, always said
   FileShape file;
 };
 

@@ -31,7 +31,11 @@ std::vector<PlanInput> inputs_of(const Plan& plan) {
     std::vector<PlanInput> operator()(const Slice& slice) const { return slice.inputs; }
     std::vector<PlanInput> operator()(const Move& move) const { return {{move.from, move.files}}; }
     std::vector<PlanInput> operator()(const Rewrite& rewrite) const { return {{rewrite.run, {rewrite.file}}}; }
-    std::vector<PlanInput> operator()(const Drop& drop) const { return drop.inputs; }
+    std::vector<PlanInput> operator()(const Drop& drop) const {
+      std::vector<PlanInput> inputs = drop.inputs;
+      for (const PageSet& pages : drop.pages) inputs.push_back({pages.run, {pages.file}});
+      return inputs;
+    }
   };
   return std::visit(Visitor{}, plan.action);
 }

@@ -57,9 +57,19 @@ struct Rewrite {
   FileNum file = kNoFile;
   bool operator==(const Rewrite&) const = default;
 };
-/// Files go without being read: wholly covered by a newer range tombstone, or empty.
+/// Pages of one file: the numbers that its reader gives them, ascending.
+struct PageSet {
+  RunId run = 0;
+  FileNum file = kNoFile;
+  std::vector<std::uint32_t> whole;  ///< go without being read
+  std::vector<std::uint32_t> parts;  ///< are read, and replaced by what is left of them
+  bool operator==(const PageSet&) const = default;
+};
+/// Files and pages go without being read, the files as a whole: wholly covered by a newer range tombstone, or empty. Of the files
+/// in `pages` the rest stays, in its run.
 struct Drop {
-  std::vector<PlanInput> inputs;
+  std::vector<PlanInput> inputs{};
+  std::vector<PageSet> pages{};
   bool operator==(const Drop&) const = default;
 };
 

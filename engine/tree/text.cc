@@ -38,6 +38,18 @@ std::string inputs_text(const std::vector<PlanInput>& inputs) {
   return out;
 }
 
+std::string pages_text(const std::vector<PageSet>& sets) {
+  std::string out;
+  for (const PageSet& set : sets) {
+    out += " r" + std::to_string(set.run) + "{" + std::to_string(set.file) + ":";
+    for (const std::uint32_t page : set.whole) out += " " + std::to_string(page);
+    out += " |";
+    for (const std::uint32_t page : set.parts) out += " " + std::to_string(page);
+    out += "}";
+  }
+  return out;
+}
+
 std::string target_text(const PlanTarget& target) {
   return " -> " + (target.run == 0 ? std::string("new") : "r" + std::to_string(target.run)) + " L" + std::to_string(target.level);
 }
@@ -252,6 +264,26 @@ bool parse_inputs(Scanner* in, std::vector<PlanInput>* inputs) {
   return !inputs->empty() || in->fail("a run with its files, r1{2 3}");
 }
 
+bool parse_page_numbers(Scanner* in, const char* until, std::vector<std::uint32_t>* pages) {
+  while (!in->take(until)) {
+    std::uint64_t page = 0;
+    if (in->at_end()) return in->fail("more pages");
+    if (!in->number(&page)) return false;
+    if (page > 0xffffffffu) return in->fail("a page's number before this");
+    pages->push_back(static_cast<std::uint32_t>(page));
+  }
+  return true;
+}
+
+bool parse_pages(Scanner* in, std::vector<PageSet>* sets) {
+  while (in->take("r")) {
+    PageSet& set = sets->emplace_back();
+    if (!in->number(&set.run) || !in->need("{") || !in->number(&set.file) || !in->need(":")) return false;
+    if (!parse_page_numbers(in, "|", &set.whole) || !parse_page_numbers(in, "}", &set.parts)) return false;
+  }
+  return !sets->empty() || in->fail("a file with its pages, r1{2: 3 4 | 5}");
+}
+
 bool parse_target(Scanner* in, PlanTarget* target) {
   if (!in->need("->")) return false;
   if (!in->take("new") && !in->run(&target->run)) return false;
@@ -308,8 +340,11 @@ bool parse_action(Scanner* in, const std::string& verb, Plan* plan) {
     if (inputs.size() != 1 || inputs[0].files.size() != 1) return in->fail("one file only");
     plan->action = Rewrite{inputs[0].run, inputs[0].files[0]};
   } else if (verb == "drop") {
-    if (!parse_inputs(in, &inputs)) return false;
-    plan->action = Drop{std::move(inputs)};
+    Drop drop;
+    const bool pages_only = in->take("pages");
+    if (!pages_only && !parse_inputs(in, &drop.inputs)) return false;
+    if ((pages_only || in->take("pages")) && !parse_pages(in, &drop.pages)) return false;
+    plan->action = std::move(drop);
   } else {
     return in->fail("merge, slice, move, rewrite, drop or none before this");
   }
@@ -395,7 +430,9 @@ std::string to_text(const Plan& plan) {
     }
     std::string operator()(const Move& m) const { return "move" + inputs_text({{m.from, m.files}}) + target_text(m.target); }
     std::string operator()(const Rewrite& r) const { return "rewrite" + inputs_text({{r.run, {r.file}}}); }
-    std::string operator()(const Drop& d) const { return "drop" + inputs_text(d.inputs); }
+    std::string operator()(const Drop& d) const {
+      return "drop" + inputs_text(d.inputs) + (d.pages.empty() ? "" : " pages" + pages_text(d.pages));
+    }
   };
   const std::string action = std::visit(Visitor{}, plan.action);
   if (plan.empty()) return action;

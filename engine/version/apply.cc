@@ -58,6 +58,21 @@ Status add_file(Version* version, RunId id, const FileMeta& added) {
   return Status::ok();
 }
 
+Status note_punched(Version* version, FileNum num, std::uint64_t bytes) {
+  for (Run& run : version->runs) {
+    for (FileMetaPtr& file : run.files) {
+      if (file->data_file != num) continue;
+      if (bytes > file->dead_bytes) break;
+      auto changed = std::make_shared<FileMeta>(*file);
+      changed->punched_bytes = std::max(changed->punched_bytes, bytes);
+      if (changed->punched_bytes == changed->dead_bytes) changed->dead_birth = 0;
+      file = std::move(changed);
+      return Status::ok();
+    }
+  }
+  return Status::corruption("file " + std::to_string(num) + " has no " + std::to_string(bytes) + " bytes to be punched");
+}
+
 Status remove_run(Version* version, RunId id) {
   const auto run = find_run(&version->runs, id);
   if (run == version->runs.end()) return no_run(id);
@@ -109,6 +124,7 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
   }
   TRY(remove_files(version, edit));
   for (const auto& [run, file] : edit.added_files) TRY(add_file(version, run, file));
+  for (const auto& [file, bytes] : edit.punched) TRY(note_punched(version, file, bytes));
   for (const auto& [id, level] : edit.relabeled) {
     const auto run = find_run(&version->runs, id);
     if (run == version->runs.end()) return no_run(id);

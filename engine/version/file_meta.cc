@@ -16,6 +16,10 @@ void FileMeta::encode(std::string* out) const {
   put_u64(out, data_checksum);
   put_u64(out, metadata_checksum);
   stats.encode(out);
+  put_varint(out, dead_bytes);
+  put_varint(out, punched_bytes);
+  put_varint(out, lingering_birth);
+  put_varint(out, dead_birth);
 }
 
 Result<FileMeta> FileMeta::decode(Bytes* in) {
@@ -31,7 +35,22 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   }
   TRY_ASSIGN(stats, TableStats::decode(in));
   file.stats = std::move(stats);
+  if (in->empty()) return file;  // of a version that dropped no pages
+  if (!get_varint(in, &file.dead_bytes) || !get_varint(in, &file.punched_bytes) || !get_varint(in, &file.lingering_birth) ||
+      !get_varint(in, &file.dead_birth)) {
+    return Status::corruption("file description is too short");
+  }
+  if (file.dead_bytes > file.data_bytes || file.punched_bytes > file.dead_bytes)
+    return Status::corruption("file description has more dead or punched bytes than there can be");
   return file;
+}
+
+Millis FileMeta::oldest_obligation() const {
+  Millis oldest = stats.oldest_obligation();
+  for (const Millis birth : {lingering_birth, dead_birth}) {
+    if (birth != 0 && (oldest == 0 || birth < oldest)) oldest = birth;
+  }
+  return oldest;
 }
 
 Millis records_birth(const TableStats& stats, const RecordSet& records) {
@@ -46,13 +65,13 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.largest = stats.largest;
   out.largest_exclusive = stats.largest_exclusive;
   out.unbounded = stats.unbounded;
-  out.bytes = data_bytes + metadata_bytes;
+  out.bytes = live_bytes();
   out.entries = stats.entries;
   out.tombstones = stats.tombstones;
   out.range_tombstones = stats.range_tombstones;
   // A tombstone invalidates at least the version it was written for; without the fences of older files a range counts as one too.
   out.invalidated = stats.tombstones + stats.range_tombstones;
-  out.oldest_birth = stats.oldest_obligation();
+  out.oldest_birth = oldest_obligation();
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {
     // An expired entry is a tombstone born at its expiry. How many have expired is not known; that one has is.
     out.dead = 1;

@@ -16,8 +16,18 @@ struct FileMeta {
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
   std::uint64_t data_checksum = 0, metadata_checksum = 0;
   TableStats stats;
+  std::uint64_t dead_bytes = 0;     ///< of the data file: pages that were dropped or replaced
+  std::uint64_t punched_bytes = 0;  ///< of these, what has been given back to the file system for good
+  Millis lingering_birth = 0;       ///< oldest birth of the deletes whose keys' names may linger in fences or bounds; 0 = none
+  Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are
+
+  /// What the two files hold that is not dead.
+  [[nodiscard]] std::uint64_t live_bytes() const { return data_bytes - dead_bytes + metadata_bytes; }
+  /// The smallest birth that the table owes something to, lingering names included; 0 = none.
+  [[nodiscard]] Millis oldest_obligation() const;
 
   void encode(std::string* out) const;
+  /// From the whole of `in`.
   static Result<FileMeta> decode(Bytes* in);
   /// What policies see. `delete_deadline` 0 = none. Births of records that may cover entries count as those of tombstones.
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;

@@ -40,6 +40,7 @@ enum TreeTag : std::uint32_t {
   kNextRun = 13,
   kRemovedRecord = 14,
   kAddedRecord = 15,
+  kPunched = 16,
   kFlushShare = 1 | kMaySkip,  // without it capacities are those of memtables that flush to what they take
 };
 
@@ -69,6 +70,7 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
     file.encode(&payload);
     put_field(out, kAddedFile, payload);
   }
+  for (const auto& [file, bytes] : edit.punched) put_numbers(out, kPunched, file, bytes);
   for (const RunId run : edit.removed_runs) put_numbers(out, kRemovedRun, run);
   for (const auto& [run, level] : edit.relabeled) put_numbers(out, kRelabeled, run, level);
   for (const SeqNum seq : edit.removed_records) put_numbers(out, kRemovedRecord, seq);
@@ -163,6 +165,11 @@ Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
       auto& [run, file] = edit->added_files.emplace_back();
       run = field->number();
       TRY(field->file(&file));
+      return true;
+    }
+    case kPunched: {
+      const FileNum file = field->number();
+      edit->punched.emplace_back(file, field->number());
       return true;
     }
     case kRemovedRun:
@@ -273,6 +280,9 @@ std::string file_text(const FileMeta& file) {
          std::to_string(s.entries) + " entries, " + std::to_string(s.tombstones) + " tombstones, " +
          std::to_string(s.range_tombstones) + " range tombstones, seq " + std::to_string(s.min_seq) + ".." +
          std::to_string(s.max_seq);
+  if (file.dead_bytes != 0)
+    out += ", " + std::to_string(file.dead_bytes) + " bytes dead, " + std::to_string(file.punched_bytes) + " punched";
+  if (file.lingering_birth != 0) out += ", names linger since " + std::to_string(file.lingering_birth);
   return out;
 }
 
@@ -290,6 +300,8 @@ std::string tree_text(const TreeEdit& edit) {
   for (const auto& [run, file] : edit.removed_files)
     line("remove file " + std::to_string(file) + " from run " + std::to_string(run));
   for (const auto& [run, file] : edit.added_files) line("add file " + file_text(file) + " to run " + std::to_string(run));
+  for (const auto& [file, bytes] : edit.punched)
+    line("file " + std::to_string(file) + " has " + std::to_string(bytes) + " bytes punched");
   for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
   for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));
   for (const SeqNum seq : edit.removed_records) line("remove record " + std::to_string(seq));

@@ -137,6 +137,10 @@ class Collector final : public prometheus::Collectable {
     counter("compactions_total", "Merges.", e.compactions);
     counter("trivial_moves_total", "Files that moved to another level as they were.", e.trivial_moves);
     counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
+    many("pages_dropped_total", "Pages dropped: whole, without being read; in part, replaced by what is left.", kCounter,
+         {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});
+    many("reclaimed_bytes_total", "Bytes that drops gave back to the file system.", kCounter,
+         {{{{"how", "unlink"}}, e.reclaimed_bytes_unlinked}, {{{"how", "punch"}}, e.reclaimed_bytes_punched}});
     many("compaction_bytes_total", "Bytes read and written by merges.", kCounter,
          {{{{"direction", "read"}}, e.compaction_bytes_read}, {{{"direction", "write"}}, e.compaction_bytes_written}});
     counter("engine_gets_total", "Point reads of the engine.", e.gets);

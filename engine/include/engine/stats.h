@@ -47,6 +47,8 @@ struct Stats {
   // counts since open
   std::uint64_t gets = 0, get_hits = 0, get_misses = 0, writes = 0, batches = 0, iterators = 0;
   std::uint64_t flushes = 0, compactions = 0, trivial_moves = 0, files_dropped = 0;
+  std::uint64_t pages_dropped_full = 0, pages_dropped_partial = 0;          ///< without being read; by being replaced
+  std::uint64_t reclaimed_bytes_unlinked = 0, reclaimed_bytes_punched = 0;  ///< by drops: of whole files; of pages
   std::uint64_t wal_syncs = 0, wal_writes = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
   std::uint64_t fetches = 0;

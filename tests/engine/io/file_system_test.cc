@@ -116,6 +116,7 @@ TEMPLATE_TEST_CASE("a name is taken once, and missing files are told from other 
   require_error(fs.unlink(room.path("g")), Code::kNotFound, "unlink " + room.path("g"));
   require_error(fs.file_size(room.path("g")).status(), Code::kNotFound, "stat " + room.path("g"));
   require_error(fs.allocated_bytes(room.path("g")).status(), Code::kNotFound, "stat " + room.path("g"));
+  require_error(fs.link_count(room.path("g")).status(), Code::kNotFound, "stat " + room.path("g"));
   require_error(fs.truncate(room.path("g"), 0), Code::kNotFound, "truncate " + room.path("g"));
   require_error(fs.sync_file(room.path("g")), Code::kNotFound, "sync " + room.path("g"));
   require_error(fs.punch_hole(room.path("g"), 0, 1), Code::kNotFound, "punch " + room.path("g"));
@@ -140,10 +141,13 @@ TEMPLATE_TEST_CASE("names move, double and go, and files stay as long as they ar
   require_ok(old_b->read(0, 3, buffer));
   REQUIRE(Bytes(buffer, 3) == "bbb");
 
+  REQUIRE(value_of(fs.link_count(room.path("b"))) == 1);
   require_ok(fs.link(room.path("b"), room.path("c")));
+  REQUIRE(value_of(fs.link_count(room.path("b"))) == 2);
   require_ok(fs.rename(room.path("b"), room.path("c")));  // two names of one file: nothing happens
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"b", "c"});
   require_ok(fs.unlink(room.path("b")));
+  REQUIRE(value_of(fs.link_count(room.path("c"))) == 1);
   REQUIRE_FALSE(fs.exists(room.path("b")));
   REQUIRE(value_of(read_file(fs, room.path("c"))) == "aaa");
 

@@ -172,6 +172,25 @@ TEST_CASE("unsynced sectors are kept, dropped or torn; the size lies in between;
   REQUIRE(out_of_order > 5);
 }
 
+TEST_CASE("power lost in the middle of an odd punch leaves the neighbours as they were") {
+  MemoryRoom room;
+  std::string content;
+  for (int i = 0; content.size() < 6 * kSector; ++i) content += std::to_string(i) + ",";
+  content.resize(6 * kSector);
+  write_file(room.fs(), room.path("f"), content);
+  require_ok(room.fs().sync_dir(room.dir()));
+  const std::size_t from = kSector + 100, to = 4 * kSector + 7;
+  require_ok(room.fs().punch_hole(room.path("f"), from, to - from));
+  std::set<std::string> inside;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const std::string found = *content_of(*room.fs().crash_clone(seed), room.path("f"));
+    REQUIRE(found.substr(0, from) == content.substr(0, from));
+    REQUIRE(found.substr(to) == content.substr(to));
+    inside.insert(found.substr(from, to - from));
+  }
+  REQUIRE(inside.size() > 10);  // torn in many ways
+}
+
 TEST_CASE("a hole and a cut that were not synced may come back") {
   MemoryRoom room;
   const std::string content(4 * kSector, 'x');

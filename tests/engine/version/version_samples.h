@@ -37,6 +37,12 @@ inline FileMeta random_file_meta(Random& random) {
     entry.debt = random.one_in(2) ? 0 : any_number(random);
     file.stats.add_entry(entry);
   }
+  if (random.one_in(2) && file.data_bytes != 0) {
+    file.dead_bytes = 1 + random.uniform(file.data_bytes);
+    file.punched_bytes = random.uniform(file.dead_bytes + 1);
+    file.lingering_birth = any_number(random);
+    file.dead_birth = any_number(random);
+  }
   if (random.one_in(3)) file.stats.add_range_tombstone({"b", random.one_in(2) ? "" : "c", 7, any_number(random)});
   return file;
 }
@@ -52,6 +58,7 @@ inline TreeEdit random_tree_edit(Random& random) {
     edit.added_runs.push_back({any_number(random), level(), any_number(random), random.one_in(2)});
   for (auto n = random.uniform(3); n > 0; --n) edit.removed_files.emplace_back(any_number(random), any_number(random));
   for (auto n = random.uniform(3); n > 0; --n) edit.added_files.emplace_back(any_number(random), random_file_meta(random));
+  for (auto n = random.uniform(3); n > 0; --n) edit.punched.emplace_back(any_number(random), any_number(random));
   for (auto n = random.uniform(3); n > 0; --n) edit.removed_runs.push_back(any_number(random));
   for (auto n = random.uniform(3); n > 0; --n) edit.relabeled.emplace_back(any_number(random), level());
   for (auto n = random.uniform(3); n > 0; --n) edit.cursors.emplace_back(level(), random_bytes(random, 8));

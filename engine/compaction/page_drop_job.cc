@@ -1,0 +1,141 @@
+#include "compaction/page_drop_job.h"
+
+#include <algorithm>
+
+#include "compaction/key_ranges.h"
+#include "compaction/page_drops.h"
+#include "compaction/plan_inputs.h"
+#include "io/file_names.h"
+#include "tree/apply.h"
+
+namespace ebbtide {
+namespace {
+
+class DropJob {
+ public:
+  DropJob(const Plan& plan, const Version& version, const CompactionContext& context, const CompactionEnv& env)
+      : plan_(plan), drop_(std::get<Drop>(plan.action)), version_(version), context_(context), env_(env) {}
+
+  Result<CompactionResult> run() {
+    result_.edit.tree = version_.tree;
+    TRY_ASSIGN(inputs, resolve_inputs(plan_, version_));
+    gone_ = drop_.inputs;
+    for (const PlanInput& input : drop_.inputs) {
+      for (const FileNum file : input.files) result_.edit.removed_files.emplace_back(input.run, file);
+    }
+    Status status;
+    for (const PageSet& pages : drop_.pages) {
+      const auto file = std::find_if(inputs.files.begin(), inputs.files.end(),
+                                     [&](const InputFile& f) { return f.meta->data_file == pages.file; });
+      status = drop_pages_of(pages, *file);
+      if (!status.is_ok()) break;
+    }
+    if (status.is_ok() && !result_.redescribed.empty()) status = env_.fs->sync_dir(env_.dir);
+    if (!status.is_ok()) {
+      for (const FileMeta& file : result_.redescribed)
+        (void)env_.fs->unlink(join_path(env_.dir, metadata_file_name(file.metadata_file)));
+      return status;
+    }
+    for (const PlanInput& input : gone_) result_.dropped.insert(result_.dropped.end(), input.files.begin(), input.files.end());
+    Plan files;
+    files.action = Drop{gone_, {}};
+    result_.edit.removed_runs = removed_runs(version_.shape(0, 0, 0, 0, [](FileNum) { return false; }), files);
+    return std::move(result_);
+  }
+
+ private:
+  Status drop_pages_of(const PageSet& pages, const InputFile& file) {
+    if (env_.abort != nullptr && env_.abort->load(std::memory_order_relaxed)) return Status::aborted("");
+    if (env_.may_write) TRY(env_.may_write(file.meta->metadata_bytes));
+    TRY_ASSIGN(table, env_.open_table(*file.meta));
+    const RecordSet& records = *version_.records;
+    Millis birth = 0;
+    for (const auto* list : {&pages.whole, &pages.parts}) {
+      for (const std::uint32_t p : *list) {
+        if (p >= table->page_count()) return Status::invalid_argument("a plan names page " + std::to_string(p));
+        const Millis of_page = birth_of(table->page_fence(p), records, context_.now);
+        if (of_page != 0 && (birth == 0 || of_page < birth)) birth = of_page;
+      }
+    }
+    const Finality finality(below(file.run));
+    PageDropRequest request;
+    request.whole = pages.whole;
+    request.parts = pages.parts;
+    request.judge = [&](const PageFence& page, const Entry& entry) {
+      const bool nothing_older = page.single_versions && finality.is_final(table->tile_range(page.tile));
+      return judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
+    };
+    const FileNum number = env_.new_file();
+    TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
+    result_.bytes_read += outcome.reads.bytes_read;
+    if (outcome.entries_gone == 0) {
+      // Nothing of the pages in part was dead after all; what there is describes the table as well.
+      if (!pages.parts.empty()) result_.parts_done.push_back(file.meta->metadata_file);
+      (void)env_.fs->unlink(join_path(env_.dir, metadata_file_name(number)));
+      return Status::ok();
+    }
+    result_.pages_whole += outcome.pages_whole;
+    result_.pages_in_part += outcome.pages_in_part;
+    result_.edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
+    if (outcome.nothing_left) {
+      gone(file);
+      return Status::ok();
+    }
+    result_.bytes_written += outcome.built.metadata_bytes;
+    if (!pages.parts.empty()) result_.parts_done.push_back(number);
+    result_.redescribed.push_back(described(*file.meta, outcome, birth));
+    result_.edit.added_files.emplace_back(file.run_id, result_.redescribed.back());
+    return Status::ok();
+  }
+
+  void gone(const InputFile& file) {
+    const auto input = std::find_if(gone_.begin(), gone_.end(), [&](const PlanInput& i) { return i.run == file.run_id; });
+    if (input == gone_.end()) {
+      gone_.push_back({file.run_id, {file.meta->data_file}});
+    } else {
+      input->files.push_back(file.meta->data_file);
+    }
+  }
+
+  static FileMeta described(const FileMeta& before, const PageDropOutcome& outcome, Millis birth) {
+    FileMeta after;
+    after.data_file = before.data_file;
+    after.metadata_file = outcome.built.metadata_file;
+    after.data_bytes = outcome.built.data_bytes;
+    after.metadata_bytes = outcome.built.metadata_bytes;
+    after.data_checksum = outcome.built.data_checksum;
+    after.metadata_checksum = outcome.built.metadata_checksum;
+    after.stats = outcome.built.stats;
+    after.dead_bytes = outcome.built.dead_bytes;
+    after.punched_bytes = before.punched_bytes;
+    const auto older = [birth](Millis known) { return known == 0 ? birth : std::min(known, birth); };
+    after.dead_birth = older(before.dead_birth);
+    after.lingering_birth = outcome.names_may_linger ? older(before.lingering_birth) : before.lingering_birth;
+    return after;
+  }
+
+  [[nodiscard]] std::vector<KeyRange> below(std::size_t run) const {
+    std::vector<KeyRange> ranges;
+    for (std::size_t r = run + 1; r < version_.runs.size(); ++r) {
+      for (const FileMetaPtr& file : version_.runs[r].files) ranges.push_back(range_of(file->stats));
+    }
+    return ranges;
+  }
+
+  const Plan& plan_;
+  const Drop& drop_;
+  const Version& version_;
+  const CompactionContext& context_;
+  const CompactionEnv& env_;
+  std::vector<PlanInput> gone_;  // files that go as a whole
+  CompactionResult result_;
+};
+
+}  // namespace
+
+Result<CompactionResult> execute_drop(const Plan& plan, const Version& version, const CompactionContext& context,
+                                      const CompactionEnv& env) {
+  return DropJob(plan, version, context, env).run();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,325 @@
+#include "table/page_drop.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/hash.h"
+#include "base/invariant.h"
+#include "io/file_names.h"
+#include "table/metadata.h"
+#include "table/page.h"
+#include "table/page_builder.h"
+
+namespace ebbtide {
+namespace {
+
+/// What is left of a page that was read.
+struct Remains {
+  std::vector<bool> stays;  // by entry
+  std::string payload;      // of what stays; empty if nothing does
+  PageMeta meta;            // without a place
+};
+
+class Rebuild {
+ public:
+  Rebuild(const TableReader& table, const PageDropRequest& request, TableMetadata m)
+      : table_(table), request_(request), m_(std::move(m)) {}
+
+  Status run() {
+    TRY(check());
+    TRY(rebuild_pages());
+    rebuild_tiles();
+    rebuild_stats();
+    m_.data_checksum = m_.sum_checksums();  // encode() puts the checksums of replaced pages in the place of the old ones
+    return Status::ok();
+  }
+
+  [[nodiscard]] TableMetadata& metadata() { return m_; }
+  [[nodiscard]] PageDropOutcome& outcome() { return outcome_; }
+
+ private:
+  Status check() const {
+    std::set<std::uint32_t> named;
+    for (const auto* list : {&request_.whole, &request_.parts}) {
+      for (const std::uint32_t p : *list) {
+        if (p >= m_.pages.size() || m_.pages[p].dropped() || (m_.pages[p].flags & kPageHasLarge) != 0 ||
+            !named.insert(p).second) {
+          return Status::invalid_argument(data_file_name(m_.data_file) + ": page " + std::to_string(p) + " cannot be dropped");
+        }
+      }
+    }
+    return Status::ok();
+  }
+
+  static void clear(PageMeta* page) {
+    PageMeta gone;
+    gone.offset = page->offset;
+    gone.length = page->length;
+    gone.flags = (page->flags & kPageTombstones) | kPageDropped;
+    *page = gone;
+  }
+
+  /// Page by page: what is dropped, what is replaced, and the payloads of pages that an earlier drop has replaced.
+  Status rebuild_pages() {
+    const std::vector<PageMeta> before = m_.pages;
+    for (const std::uint32_t p : request_.whole) {
+      outcome_.entries_gone += m_.pages[p].entries;
+      ++outcome_.pages_whole;
+      clear(&m_.pages[p]);
+    }
+    remains_.resize(m_.pages.size());
+    for (const std::uint32_t p : request_.parts) TRY(take_part(p));
+    for (std::uint32_t p = 0; p < m_.pages.size(); ++p) {
+      if (!m_.pages[p].replaced() || !remains_[p].payload.empty()) continue;
+      TRY_ASSIGN(payload, table_.read_page(p, nullptr));
+      remains_[p].payload = std::move(payload);
+    }
+    changed_.resize(m_.tiles.size());
+    for (std::size_t t = 0; t < m_.tiles.size(); ++t) {
+      for (std::uint32_t p = m_.tiles[t].first_page; p < m_.tiles[t].first_page + m_.tiles[t].pages; ++p) {
+        if (m_.pages[p] == before[p]) continue;
+        changed_[t] = true;
+        // An entry that became a tombstone keeps its name and its place; one that went may have had its name in a separator.
+        if (m_.pages[p].entries < before[p].entries) lost_.insert(t);
+      }
+    }
+    old_pages_ = before;
+    return Status::ok();
+  }
+
+  Status take_part(std::uint32_t p) {
+    TRY_ASSIGN(bytes, table_.read_page(p, &outcome_.reads));
+    const PageFence fence = table_.page_fence(p);
+    const PageView view(bytes);
+    PageMeta& page = m_.pages[p];
+    Remains& left = remains_[p];
+    std::vector<std::string> keys(view.count());
+    std::vector<PendingEntry> entries;
+    std::vector<std::uint32_t> indexes;
+    std::uint64_t changed = 0;
+    left.stays.assign(view.count(), false);
+    for (std::uint32_t i = 0; i < view.count(); ++i) {
+      Entry entry;
+      view.read(i, &table_, &keys[i], &entry);
+      const EntryVerdict verdict = entry.is_tombstone() ? EntryVerdict{} : request_.judge(fence, entry);
+      changed += verdict.fate == EntryFate::kStays ? 0 : 1;
+      if (verdict.fate == EntryFate::kGoes) continue;
+      if (verdict.fate == EntryFate::kBecomesTombstone) make_tombstone(verdict.birth, &entry);
+      left.stays[i] = true;
+      left.meta.add(entry);
+      indexes.push_back(static_cast<std::uint32_t>(entries.size()));
+      entries.push_back({entry, hash_key(entry.key)});
+    }
+    outcome_.entries_gone += changed;
+    if (changed == 0) {
+      left = {};
+      return Status::ok();
+    }
+    if (entries.empty()) {
+      ++outcome_.pages_whole;
+      clear(&page);
+      return Status::ok();
+    }
+    ++outcome_.pages_in_part;
+    build_page(entries, indexes, &left.payload);
+    left.meta.offset = page.offset;
+    left.meta.length = page.length;
+    left.meta.flags |= (page.flags & kPageTombstones) | kPageReplaced;
+    page = left.meta;
+    return Status::ok();
+  }
+
+  void make_tombstone(Millis birth, Entry* entry) {
+    if (new_tombstones_++ == 0 || birth < oldest_new_) oldest_new_ = birth;
+    entry->kind = EntryKind::kTombstone;
+    entry->delete_key = birth;
+    entry->expiry = 0;
+    entry->value = {};
+    if (entry->debt >= birth) entry->debt = 0;  // its own birth says as much
+  }
+
+  /// The tile's entries in sort-key order, by page number, without those that went.
+  std::vector<std::uint8_t> order_of(std::size_t t, Bytes packed, std::uint64_t entries) const {
+    const TileMeta& tile = m_.tiles[t];
+    std::vector<std::uint8_t> before, after;
+    unpack_permutation(packed, tile.pages, entries, &before);
+    std::vector<std::uint32_t> at(tile.pages, 0);
+    for (const std::uint8_t p : before) {
+      const std::uint32_t page = tile.first_page + p, i = at[p]++;
+      const std::vector<bool>& stays = remains_[page].stays;
+      if (!m_.pages[page].dropped() && (stays.empty() || stays[i])) after.push_back(p);
+    }
+    return after;
+  }
+
+  /// Tiles without entries go, pages get new numbers, permutations lose what went.
+  void rebuild_tiles() {
+    TableMetadata old;
+    old.pages.swap(m_.pages);
+    old.tiles = m_.tiles;
+    old.separators.swap(m_.separators);
+    old.permutations.swap(m_.permutations);
+    old.holes.swap(m_.holes);
+    m_.pages = old.pages;  // order_of() and tile_entries() go by them
+    TableMetadata out;
+    std::size_t at = 0;
+    for (std::size_t t = 0; t < old.tiles.size(); ++t) {
+      TileMeta tile = old.tiles[t];
+      std::uint64_t before = 0;
+      for (std::uint32_t p = 0; p < tile.pages; ++p) before += old_pages_[tile.first_page + p].entries;
+      const std::uint64_t bytes = permutation_bytes(tile.pages, before);
+      const Bytes packed = Bytes(old.permutations).substr(at, bytes);
+      at += bytes;
+      if (m_.tile_entries(t) == 0) {
+        for (std::uint32_t p = 0; p < tile.pages; ++p) {
+          const PageMeta& page = old.pages[tile.first_page + p];
+          old.holes.push_back({page.offset, page.length});
+        }
+        if (out.tiles.empty()) first_separator_ = t + 1 < old.tiles.size() ? old.separators[t + 1] : "";
+        if (end_separator_.empty()) end_separator_ = old.separators[t];
+        continue;
+      }
+      if (changed_[t]) {
+        append_permutation(tile.pages, order_of(t, packed, before), &out.permutations);
+      } else {
+        out.permutations.append(packed);
+      }
+      end_separator_.clear();
+      take_tile(tile, old, t, &out);
+    }
+    m_.pages = std::move(out.pages);
+    m_.tiles = std::move(out.tiles);
+    m_.separators = std::move(out.separators);
+    m_.permutations = std::move(out.permutations);
+    if (!m_.separators.empty()) m_.separators.front().clear();
+    join_holes(std::move(old.holes));
+  }
+
+  void take_tile(TileMeta tile, const TableMetadata& old, std::size_t t, TableMetadata* out) {
+    const std::uint32_t first = tile.first_page;
+    tile.first_page = static_cast<std::uint32_t>(out->pages.size());
+    for (std::uint32_t p = first; p < first + tile.pages; ++p) {
+      if (old.pages[p].replaced()) m_.replaced.emplace_back(out->pages.size(), std::move(remains_[p].payload));
+      out->pages.push_back(old.pages[p]);
+    }
+    out->separators.push_back(old.separators[t]);
+    out->tiles.push_back(tile);
+    outcome_.names_may_linger |= lost_.count(t) != 0;
+  }
+
+  void join_holes(std::vector<FileExtent> holes) {
+    std::sort(holes.begin(), holes.end(), [](const FileExtent& a, const FileExtent& b) { return a.offset < b.offset; });
+    for (const FileExtent& hole : holes) {
+      if (!m_.holes.empty() && m_.holes.back().offset + m_.holes.back().length == hole.offset) {
+        m_.holes.back().length += hole.length;
+      } else {
+        m_.holes.push_back(hole);
+      }
+    }
+  }
+
+  void rebuild_stats() {
+    const TableStats old = m_.stats;
+    TableStats s;
+    for (const RangeTombstone& t : m_.range_tombstones) s.add_range_tombstone(t);
+    const TableStats ranges = s;
+    bool debts = false, unstamped = false;
+    s.applied_seq = std::max(old.applied_seq, request_.applied_seq);
+    for (const PageMeta& page : m_.pages) {
+      if (page.entries == 0) continue;
+      s.entries += page.entries;
+      s.min_seq = std::min(s.min_seq, page.min_seq);
+      s.max_seq = std::max(s.max_seq, page.max_seq);
+      s.min_delete_key = std::min(s.min_delete_key, page.min_delete_key);
+      s.max_delete_key = std::max(s.max_delete_key, page.max_delete_key);
+      if (page.max_expiry != 0) {
+        if (s.min_expiry == 0 || page.min_expiry < s.min_expiry) s.min_expiry = page.min_expiry;
+        s.max_expiry = std::max(s.max_expiry, page.max_expiry);
+      }
+      debts |= (page.flags & kPageHasDebts) != 0;
+      unstamped |= (page.flags & kPageHasUnstamped) != 0;
+    }
+    s.tombstones = old.tombstones;
+    s.oldest_tombstone = old.oldest_tombstone;
+    s.large_values = old.large_values;
+    if (debts) s.debts = old.debts, s.oldest_debt = old.oldest_debt;
+    if (unstamped) s.unstamped = old.unstamped;
+    if (old.entries != 0) {
+      s.key_bytes = static_cast<std::uint64_t>(static_cast<double>(old.key_bytes) * share(s, old));
+      s.value_bytes = static_cast<std::uint64_t>(static_cast<double>(old.value_bytes) * share(s, old));
+    }
+    s.tombstones += new_tombstones_;
+    if (new_tombstones_ != 0 && (s.oldest_tombstone == 0 || oldest_new_ < s.oldest_tombstone)) s.oldest_tombstone = oldest_new_;
+    if (s.entries != 0) set_bounds(old, ranges, &s);
+    m_.stats = std::move(s);
+  }
+
+  static double share(const TableStats& now, const TableStats& before) {
+    return static_cast<double>(now.entries) / static_cast<double>(before.entries);
+  }
+
+  /// Bounds of what is left, from separators where the tiles at an end have gone. Never wider than they were.
+  void set_bounds(const TableStats& old, const TableStats& ranges, TableStats* s) {
+    s->smallest = first_separator_.empty() ? old.smallest : first_separator_;
+    s->unbounded = old.unbounded;
+    s->largest = old.largest;
+    s->largest_exclusive = old.largest_exclusive;
+    if (!end_separator_.empty() && !ranges.unbounded) {
+      s->unbounded = false;
+      s->largest = end_separator_;
+      s->largest_exclusive = true;
+      outcome_.names_may_linger = true;  // the separator may be the first key of a tile that went
+    }
+    if (ranges.range_tombstones == 0) return;
+    s->smallest = std::min(s->smallest, ranges.smallest);
+    if (!ranges.unbounded && !s->unbounded && s->largest_exclusive && ranges.largest > s->largest) s->largest = ranges.largest;
+  }
+
+  const TableReader& table_;
+  const PageDropRequest& request_;
+  TableMetadata m_;
+  PageDropOutcome outcome_;
+  std::vector<PageMeta> old_pages_;
+  std::vector<Remains> remains_;  // by old page number
+  std::vector<bool> changed_;     // by old tile number
+  std::set<std::size_t> lost_;    // tiles that lost entries
+  std::string first_separator_;   // of the first tile that stays, if one before it went
+  std::string end_separator_;     // of the first tile after the last that stays
+  std::uint64_t new_tombstones_ = 0;
+  Millis oldest_new_ = 0;
+};
+
+/// Writes the file; unlinks it if that fails.
+Status write_metadata(FileSystem& fs, const std::string& path, Bytes bytes) {
+  TRY_ASSIGN(file, fs.create(path));
+  Status status = file->append(bytes);
+  if (status.is_ok()) status = file->sync();
+  if (status.is_ok()) status = file->close();
+  if (!status.is_ok()) (void)fs.unlink(path);  // if that fails too, open finds it as a leftover
+  return status;
+}
+
+}  // namespace
+
+Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
+                                   const std::string& dir, FileNum metadata_file) {
+  TRY_ASSIGN(loaded, table.load_metadata());
+  Rebuild rebuild(table, request, std::move(loaded));
+  TRY(rebuild.run());
+  TableMetadata& m = rebuild.metadata();
+  PageDropOutcome out = std::move(rebuild.outcome());
+  out.built.data_file = m.data_file;
+  out.built.data_bytes = m.data_bytes;
+  out.built.data_checksum = m.data_checksum;
+  out.built.stats = m.stats;
+  for (const FileExtent& extent : m.dead_extents()) out.built.dead_bytes += extent.length;
+  out.nothing_left = m.stats.entries == 0 && m.stats.range_tombstones == 0;
+  if (out.nothing_left) return out;
+  out.built.metadata_file = metadata_file;
+  const std::string bytes = m.encode(metadata_file, &out.built.metadata_checksum);
+  out.built.metadata_bytes = bytes.size();
+  TRY(write_metadata(fs, join_path(dir, metadata_file_name(metadata_file)), bytes));
+  return out;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,58 @@
+// Drops pages of a table: a new metadata file for the same data file, rebuilt from what lives.
+//
+// A page goes whole, without being read, or in part: then it is read, each of its entries is judged, and what stays makes a new
+// page that lies in the metadata file and takes the old one's place. The data file is not touched; what nobody needs any more
+// (TableMetadata::dead_extents) is punched once no reader of an older metadata file is left.
+//
+// 1. A tile with pages left keeps all its slots: the filter's columns are pages of tiles. A dropped page's keys stay in its
+//    column, as bits, and lead to a slot that costs no I/O. A tile without entries goes, and its slots become holes.
+// 2. Names: a tile that goes takes its separator along. Where a tile loses some of its keys, the separator and the table's bounds
+//    may be the name of one of them; to know better they would have to be read. `names_may_linger` says so, and the caller has
+//    the table written anew before the deadline of what was dropped.
+// 3. Numbers that only the dropped entries knew become bounds: key_bytes, value_bytes, debts, unstamped, smallest and largest.
+//    Everything else is exact.
+//
+// Which pages may go is not decided here: compaction/page_drops.h.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "io/file_system.h"
+#include "table/table_builder.h"
+#include "table/table_reader.h"
+
+namespace ebbtide {
+
+enum class EntryFate : std::uint8_t { kStays, kGoes, kBecomesTombstone };
+
+/// What a drop in part makes of an entry.
+struct EntryVerdict {
+  EntryFate fate = EntryFate::kStays;
+  Millis birth = 0;  ///< of the tombstone
+};
+
+struct PageDropRequest {
+  std::vector<std::uint32_t> whole;                                                ///< pages, ascending; without large values
+  std::vector<std::uint32_t> parts;                                                ///< the same; none is in `whole`
+  std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};  ///< of the entries of `parts`
+  SeqNum applied_seq = 0;                                                          ///< raises that of the table
+};
+
+struct PageDropOutcome {
+  BuiltTable built;           ///< file numbers, sizes, checksums and stats; metadata file written and synced, directory not yet
+  bool nothing_left = false;  ///< neither entry nor range tombstone: no file was written, the table may go as a whole
+  bool names_may_linger = false;
+  std::uint32_t pages_whole = 0, pages_in_part = 0;  ///< what was dropped; a page of which nothing was left is whole
+  std::uint64_t entries_gone = 0;                    ///< entries that went or became tombstones
+  ReadCounters reads;                                ///< of pages; nothing if all went whole
+};
+
+/// `metadata_file` is a fresh number; after an error there is no such file, if that works. A request that names a page that is
+/// not there, is dropped or has large values is kInvalidArgument.
+Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
+                                   const std::string& dir, FileNum metadata_file);
+
+}  // namespace ebbtide

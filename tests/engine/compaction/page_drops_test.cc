@@ -1,0 +1,490 @@
+// Which pages may go. Each condition by itself, then all of them against a model: whatever a drop does, nobody can tell.
+#include "compaction/page_drops.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "base/epoch.h"
+#include "base/hash.h"
+#include "base/random.h"
+#include "compaction/executor.h"
+#include "io/file_names.h"
+#include "io/memory_fs.h"
+#include "table/metadata.h"
+#include "tree/text.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct E {
+  std::string key;
+  SeqNum seq = 0;
+  DeleteKey d = kNoStamp;
+  Millis expiry = 0;
+  EntryKind kind = EntryKind::kValue;
+  bool first = false;
+  Millis debt = 0;
+  std::size_t bytes = 800;  // of the value: with pages of 1 KiB each entry is a page of its own
+
+  [[nodiscard]] Entry view(const std::string& value) const {
+    Entry e;
+    e.key = key;
+    e.seq = seq;
+    e.kind = kind;
+    e.first = first;
+    e.delete_key = d;
+    e.expiry = expiry;
+    e.debt = debt;
+    if (kind != EntryKind::kTombstone) e.value = value;
+    return e;
+  }
+};
+
+// Runs of real tables, newest first, and everything that a plan needs.
+struct Bed {
+  MemoryFileSystem fs;
+  Epoch epoch;
+  BlockCache cache{std::uint64_t{4} << 20, epoch};
+  std::map<FileNum, std::shared_ptr<TableReader>> readers;  // by metadata file
+  std::shared_ptr<Version> version = std::make_shared<Version>();
+  std::vector<Record> deletes;
+  RecordSet records;
+  PageDropInput input;
+  FileNum next_file = 1;
+  std::set<FileNum> busy;
+
+  Bed() {
+    REQUIRE(fs.create_dir("db").is_ok());
+    version->tree = 1;
+    version->stamp = StampMode::kExplicit;
+    input.now = 1000;
+    input.visible_seq = 10'000;
+    input.busy = [this](FileNum file) { return busy.count(file) != 0; };
+    input.table = [this](const FileMeta& file) { return readers.at(file.metadata_file).get(); };
+  }
+
+  static FileMeta meta_of(const BuiltTable& built) {
+    FileMeta meta;
+    meta.data_file = built.data_file;
+    meta.metadata_file = built.metadata_file;
+    meta.data_bytes = built.data_bytes;
+    meta.metadata_bytes = built.metadata_bytes;
+    meta.data_checksum = built.data_checksum;
+    meta.metadata_checksum = built.metadata_checksum;
+    meta.stats = built.stats;
+    return meta;
+  }
+  std::shared_ptr<TableReader> open(const FileMeta& meta) {
+    auto reader = TableReader::open(
+        {&fs, &cache, "db", false},
+        {meta.data_file, meta.metadata_file, meta.data_bytes, meta.metadata_bytes, meta.data_checksum, meta.metadata_checksum});
+    INFO(reader.status().to_string());
+    REQUIRE(reader.is_ok());
+    return *reader;
+  }
+  // One more run, older than all so far. Entries in table order.
+  void run(const std::vector<E>& entries, std::uint32_t h = 1, const std::vector<RangeTombstone>& ranges = {}) {
+    Run run;
+    run.id = version->next_run++;
+    run.level = static_cast<int>(run.id);
+    if (!entries.empty()) {
+      TableBuilderOptions options;
+      options.fs = &fs;
+      options.dir = "db";
+      options.data_file = next_file++;
+      options.metadata_file = next_file++;
+      options.page_size = 1024;
+      options.pages_per_tile = h;
+      options.filter_bits_per_key = 0;
+      options.compression = Compression::kNone;
+      TableBuilder builder(options);
+      for (const E& e : entries) {
+        const std::string value(e.bytes, 'v');
+        REQUIRE(builder.add(e.view(value)).is_ok());
+      }
+      for (const RangeTombstone& t : ranges) builder.add_range_tombstone(t);
+      auto built = builder.finish();
+      REQUIRE(built.is_ok());
+      run.files.push_back(std::make_shared<const FileMeta>(meta_of(*built)));
+      readers[built->metadata_file] = open(*run.files.back());
+    }
+    version->runs.push_back(std::move(run));
+  }
+  void erase(DeleteKey lo, DeleteKey hi, SeqNum seq, Millis birth = 500) { deletes.push_back({lo, hi, seq, birth}); }
+
+  PageDrops plan() {
+    records = RecordSet(deletes);
+    input.records = &records;
+    input.version = version.get();
+    return plan_page_drops(input);
+  }
+  // The plan's pages: "2: 0 3 | 1; ..." by the run's place in the list (1 = newest), or "none".
+  std::string pages() {
+    const PageDrops found = plan();
+    if (found.plan.empty()) return "none";
+    std::string out;
+    for (const PageSet& set : std::get<Drop>(found.plan.action).pages) {
+      if (!out.empty()) out += "; ";
+      out += std::to_string(set.run) + ":";
+      for (const std::uint32_t p : set.whole) out += " " + std::to_string(p);
+      if (!set.parts.empty()) out += " |";
+      for (const std::uint32_t p : set.parts) out += " " + std::to_string(p);
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("pages whose entries have all expired go, and no others", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 1, kNoStamp, 900}, {"b", 2, kNoStamp, 1001}, {"c", 3}, {"d", 4, kNoStamp, 1000}, {"e", 5, 77, 10}});
+  CHECK(bed.pages() == "1: 0 3 4");
+  bed.input.now = 1001;
+  CHECK(bed.pages() == "1: 0 1 3 4");
+  bed.input.now = 9;
+  CHECK(bed.pages() == "none");
+  CHECK(bed.plan().next_look == 10);
+  bed.input.now = 1000;
+  bed.input.expired_unread = false;  // somebody wants to be told
+  CHECK(bed.pages() == "none");
+}
+
+TEST_CASE("a page goes only if each of its entries has an expiry", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 1, 5, 900, EntryKind::kValue, false, 0, 300},
+           {"b", 2, 5, 0, EntryKind::kValue, false, 0, 300},  // shares a's page
+           {"c", 3, 5, 900, EntryKind::kValue, false, 0, 300},
+           {"d", 4, 5, 900, EntryKind::kValue, false, 0, 300}});
+  CHECK(bed.pages() == "1: 1");
+}
+
+TEST_CASE("only plain values go unread", "[drops]") {
+  // Each beside an entry of its page that could go, before a page that does.
+  const E others[] = {{"a", 1, 5, 900, EntryKind::kHeader, false, 0, 10},
+                      {"a", 1, 900, 0, EntryKind::kTombstone, false, 0, 0},
+                      {"a", 1, 5, 900, EntryKind::kValue, false, 0, 70'000}};  // lies in blocks of its own
+  for (const E& other : others) {
+    for (const bool by_record : {false, true}) {
+      Bed bed;
+      bed.run({other, {"b", 3, 5, by_record ? Millis{0} : Millis{900}}, {"c", 4, 5, by_record ? Millis{0} : Millis{900}}});
+      if (by_record) bed.erase(0, kDeleteKeyEnd, 50);
+      CHECK(bed.pages() == "1: 1");
+    }
+  }
+}
+
+TEST_CASE("pages go where the run is final for their tile, whatever newer runs have", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
+  bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
+  CHECK(bed.pages() == "2: 0 1 2 3");
+  bed.run({{"b", 0, 5, 2000}, {"d", 0, 5, 2000}});  // older, from b to d
+  CHECK(bed.pages() == "2: 2 3");
+}
+
+TEST_CASE("`first` versions go anywhere, others only where nothing older overlaps", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 11, 5, 900, EntryKind::kValue, true}, {"b", 12, 5, 900}, {"c", 13, 5, 900, EntryKind::kValue, true}});
+  bed.run({{"a", 1, 5}, {"d", 2, 5}});
+  CHECK(bed.pages() == "1: 0 2");
+}
+
+TEST_CASE("pages with debts go only where the run is final", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 11, 5, 900, EntryKind::kValue, true, 77}, {"b", 12, 5, 900, EntryKind::kValue, true}});
+  CHECK(bed.pages() == "1: 0 1");
+  bed.run({{"a", 1, 5}, {"d", 2, 5}});
+  CHECK(bed.pages() == "1: 1");
+}
+
+TEST_CASE("inputs of running jobs are skipped, and looked at again", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 1, 5, 900}});
+  bed.busy.insert(bed.version->runs[0].files[0]->data_file);
+  const PageDrops found = bed.plan();
+  CHECK(found.plan.empty());
+  CHECK(found.next_look > bed.input.now);
+  bed.busy.clear();
+  CHECK(bed.pages() == "1: 0");
+}
+
+TEST_CASE("an older version of a key in the same tile keeps its page, unless it goes too", "[drops]") {
+  for (const Millis older_expiry : {Millis{0}, Millis{2000}, Millis{900}}) {
+    INFO("expiry of the older version " << older_expiry);
+    Bed bed;
+    // By delete key: the newest version of b in page 0, its older one in page 2.
+    bed.run({{"a", 13, 20, 0}, {"b", 9, 10, 900}, {"b", 2, 30, older_expiry}, {"c", 14, 40, 0}}, 4);
+    CHECK(bed.pages() == (older_expiry == 900 ? "1: 0 2" : "none"));
+  }
+  // If all that stays is newer than the whole page, nothing of it can be hidden by the page.
+  Bed bed;
+  bed.run({{"a", 13, 20, 0}, {"b", 19, 10, 0}, {"b", 2, 30, 900}, {"c", 14, 40, 0}}, 4);
+  CHECK(bed.pages() == "1: 2");
+}
+
+TEST_CASE("a key whose versions fill several tiles keeps their pages", "[drops]") {
+  Bed bed;
+  std::vector<E> entries;
+  for (SeqNum seq = 60; seq > 0; --seq) entries.push_back({"b", seq, 5, 900, EntryKind::kValue, false, 0, 60'000});
+  entries.push_back({"c", 1, 5, 900});
+  bed.run(entries);
+  const auto& table = *bed.readers.begin()->second;
+  REQUIRE(table.tile_count() > 2);
+  REQUIRE_FALSE(table.page_fence(0).unique_keys);
+  CHECK(bed.pages() == "1: " + std::to_string(table.page_count() - 1));
+}
+
+TEST_CASE("records drop pages that they cover whole", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 1, 10}, {"b", 2, 20}, {"c", 3, 30}, {"d", 4, kNoStamp}, {"e", 60, 20}});
+  bed.erase(10, 30, 50);
+  CHECK(bed.pages() == "1: 0 1");
+  bed.erase(30, 31, 51);
+  CHECK(bed.pages() == "1: 0 1 2");
+  bed.erase(0, kDeleteKeyEnd, 52);
+  CHECK(bed.pages() == "1: 0 1 2");  // no stamp, and newer than all: both stay
+}
+
+TEST_CASE("a record that some view does not know drops nothing that the view may see", "[drops]") {
+  Bed bed;
+  bed.run({{"a", 1, 10}, {"b", 40, 20}});
+  bed.erase(10, 30, 50);
+  bed.input.view_seqs = {30};
+  CHECK(bed.pages() == "1: 1");  // a is seen at 30, where the record is not; b is newer than that
+  bed.input.view_seqs = {50};
+  CHECK(bed.pages() == "1: 0 1");
+  bed.input.view_seqs = {49};
+  CHECK(bed.pages() == "none");
+  bed.input.view_seqs = {};
+  bed.input.visible_seq = 49;  // the record is committed, and no reader is there yet
+  CHECK(bed.pages() == "none");
+}
+
+TEST_CASE("where delete keys grow with seqs, a record from the smallest on drops above older versions", "[drops]") {
+  const auto with = [](auto change) {
+    Bed bed;
+    bed.version->stamp = StampMode::kWriteTime;
+    bed.run({{"a", 11, 110}, {"b", 12, 120}, {"c", 13, 130}});
+    bed.run({{"a", 1, 10}, {"c", 2, 20}});
+    bed.erase(10, 125, 50);
+    change(bed);
+    return bed.pages();
+  };
+  CHECK(with([](Bed&) {}) == "1: 0 1; 2: 0 1");
+  CHECK(with([](Bed& bed) { bed.version->stamp = StampMode::kExplicit; }) == "2: 0 1");
+  CHECK(with([](Bed& bed) { bed.deletes = {{11, 125, 50, 500}}; }) == "2: 1");
+  CHECK(with([](Bed& bed) { bed.run({{"b", 0, kNoStamp}, {"bb", 0, 15}}); }) == "1: 0; 2: 1; 3: 1");
+  CHECK(with([](Bed& bed) { bed.run({{"d", 0, kNoStamp}}); }) == "1: 0 1; 2: 0 1");  // overlaps nothing
+  // A gap between what covers the page and what covers the older versions.
+  CHECK(with([](Bed& bed) { bed.deletes = {{10, 50, 50, 500}, {60, 125, 51, 500}}; }) == "2: 0 1");
+  CHECK(with([](Bed& bed) { bed.deletes = {{10, 60, 50, 500}, {60, 125, 51, 500}}; }) == "1: 0 1; 2: 0 1");
+}
+
+TEST_CASE("edge pages go in part, if they are at most an eighth of the table", "[drops]") {
+  for (const int pages : {12, 40}) {
+    Bed bed;
+    std::vector<E> entries;
+    for (int i = 0; i < 2 * pages; ++i) {  // two entries a page
+      entries.push_back({"k" + std::to_string(1000 + i), static_cast<SeqNum>(i + 1), static_cast<DeleteKey>(i), 0,
+                         EntryKind::kValue, false, 0, 400});
+    }
+    bed.run(entries);
+    REQUIRE(bed.readers.begin()->second->page_count() == static_cast<std::uint32_t>(pages));
+    bed.erase(1, 7, 500);  // half of page 0, all of 1 and 2, half of 3
+    CHECK(bed.pages() == (pages == 40 ? "1: 1 2 | 0 3" : "1: 1 2"));
+    bed.input.parts_done = [](FileNum) { return SeqNum{500}; };
+    CHECK(bed.pages() == "1: 1 2");
+  }
+}
+
+TEST_CASE("a drop waits until it is worth its metadata, or a quarter of the deadline", "[drops]") {
+  Bed bed;
+  std::vector<E> entries;
+  for (int i = 0; i < 200; ++i) entries.push_back({"k" + std::to_string(1000 + i), 1, 5, i == 7 ? Millis{900} : Millis{5000}});
+  bed.run(entries);
+  REQUIRE(bed.version->runs[0].files[0]->metadata_bytes > 1024);
+  CHECK(bed.pages() == "none");
+  bed.input.delete_deadline = 4000;
+  CHECK(bed.pages() == "none");
+  CHECK(bed.plan().next_look == 1900);
+  bed.input.now = 1900;
+  CHECK(bed.pages() == "1: 7");
+  bed.input.now = 5000;
+  bed.input.delete_deadline = 0;
+  CHECK(bed.pages() != "none");  // all of it
+  // What takes the table along writes nothing, and never waits.
+  Bed small;
+  small.run({{"a", 1, 5, 900, EntryKind::kValue, false, 0, 10}});
+  CHECK(small.pages() == "1: 0");
+}
+
+TEST_CASE("judging an entry of a page that goes in part", "[drops]") {
+  const RecordSet records(std::vector<Record>{{10, 20, 50, 500}, {10, 20, 60, 400}});
+  const auto fate = [&](const E& e, bool nothing_older, std::vector<SeqNum> views = {}, SeqNum visible = 100) {
+    const std::string value = "x";
+    return judge_entry(e.view(value), records, views, visible, nothing_older).fate;
+  };
+  CHECK(fate({"a", 1, 15}, true) == EntryFate::kGoes);
+  CHECK(fate({"a", 1, 15}, false) == EntryFate::kBecomesTombstone);
+  CHECK(fate({"a", 1, 15, 0, EntryKind::kValue, true}, false) == EntryFate::kGoes);
+  CHECK(fate({"a", 1, 20}, true) == EntryFate::kStays);
+  CHECK(fate({"a", 60, 15}, true) == EntryFate::kStays);
+  CHECK(fate({"a", 1, kNoStamp}, true) == EntryFate::kStays);
+  CHECK(fate({"a", 1, 15, 0, EntryKind::kHeader}, true) == EntryFate::kStays);
+  CHECK(fate({"a", 1, 15, 0, EntryKind::kTombstone}, true) == EntryFate::kStays);
+  CHECK(fate({"a", 1, 15}, true, {30}) == EntryFate::kStays);
+  CHECK(fate({"a", 31, 15}, true, {30}) == EntryFate::kGoes);
+  CHECK(fate({"a", 1, 15}, true, {55}) == EntryFate::kGoes);
+  CHECK(fate({"a", 1, 15}, true, {}, 49) == EntryFate::kStays);
+  CHECK(judge_entry(E{"a", 1, 15}.view("x"), records, {}, 100, false).birth == 400);
+  CHECK(judge_entry(E{"a", 1, 15}.view("x"), records, std::vector<SeqNum>{55}, 100, false).birth == 500);
+}
+
+namespace {
+
+// What a reader at `view` gets for each key: the seq of the version that is there, or 0.
+std::map<std::string, SeqNum> answers(const std::vector<E>& all, const RecordSet& records, SeqNum view, Millis now) {
+  std::map<std::string, const E*> newest;
+  for (const E& e : all) {
+    if (e.seq > view) continue;
+    const E*& best = newest[e.key];
+    if (best == nullptr || e.seq > best->seq) best = &e;
+  }
+  std::map<std::string, SeqNum> out;
+  for (const auto& [key, e] : newest) {
+    const bool dead = e->kind == EntryKind::kTombstone || (e->expiry != 0 && e->expiry <= now) ||
+                      (e->d != kNoStamp && records.covers(e->d, e->seq, view));
+    if (!dead) out[key] = e->seq;
+  }
+  return out;
+}
+
+std::vector<E> entries_of(const Bed& bed, const Version& version) {
+  std::vector<E> all;
+  for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) {
+      auto it = bed.readers.at(file->metadata_file)->new_iterator({});
+      for (it->seek_to_first(); it->valid(); it->next()) {
+        const Entry& e = it->entry();
+        all.push_back({std::string(e.key), e.seq, e.delete_key, e.expiry, e.kind, e.first, e.debt, e.value.size()});
+      }
+      REQUIRE(it->status().is_ok());
+    }
+  }
+  return all;
+}
+
+// Random versions of few keys, dealt to runs by age.
+void fill(Bed& bed, Random& random, std::uint32_t h) {
+  const bool grows = random.one_in(2);
+  bed.version->stamp = grows ? StampMode::kWriteTime : StampMode::kExplicit;
+  const int runs = 1 + static_cast<int>(random.uniform(3));
+  const std::uint64_t keys = 4 + random.uniform(40);
+  const bool versions_within = random.one_in(3);
+  SeqNum seq = 1;
+  std::vector<std::vector<E>> oldest_first;
+  std::set<std::string> known;
+  for (int r = 0; r < runs; ++r) {
+    std::map<std::pair<std::string, SeqNum>, E> sorted;
+    std::set<std::string> here;
+    for (std::uint64_t n = 1 + random.uniform(keys); n > 0; --n) {
+      E e;
+      e.key = "key" + std::to_string(100 + random.uniform(keys));
+      if (here.count(e.key) != 0 && !versions_within) continue;
+      e.seq = seq++;
+      e.first = known.count(e.key) == 0 && random.one_in(2);
+      known.insert(e.key);
+      here.insert(e.key);
+      e.kind = random.one_in(12) ? EntryKind::kTombstone : random.one_in(25) ? EntryKind::kHeader : EntryKind::kValue;
+      e.d = e.kind == EntryKind::kTombstone || grows ? 10 * e.seq : random.one_in(10) ? kNoStamp : random.uniform(400);
+      if (e.kind != EntryKind::kTombstone && random.one_in(2)) e.expiry = 900 + random.uniform(200);
+      if (!e.first && random.one_in(15)) e.debt = 100;
+      e.bytes = 200 + random.uniform(700);
+      sorted[{e.key, kMaxSeqNum - e.seq}] = e;
+    }
+    std::vector<E> entries;
+    for (const auto& [place, e] : sorted) entries.push_back(e);
+    oldest_first.push_back(std::move(entries));
+  }
+  for (std::size_t r = oldest_first.size(); r-- > 0;) bed.run(oldest_first[r], h);
+  for (std::uint64_t n = random.uniform(4); n > 0; --n) {
+    const DeleteKey lo = random.one_in(3) ? 0 : random.uniform(400);
+    bed.erase(lo, lo + 1 + random.uniform(400), seq++, 1 + random.uniform(900));
+    if (random.one_in(3)) bed.input.view_seqs.push_back(seq++);
+  }
+  if (random.one_in(4)) bed.input.view_seqs.push_back(1 + random.uniform(seq));
+  std::sort(bed.input.view_seqs.begin(), bed.input.view_seqs.end());
+  bed.input.visible_seq = seq;
+}
+
+}  // namespace
+
+TEST_CASE("whatever is dropped, no reader can tell: no older version comes back", "[drops]") {
+  int whole = 0, in_part = 0, above_older = 0, with_versions = 0;
+  for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
+    for (std::uint64_t seed = 0; seed < 250; ++seed) {
+      INFO("h " << h << ", seed " << seed);
+      Random random(seed * 31 + h);
+      Bed bed;
+      fill(bed, random, h);
+      PageDrops found = bed.plan();
+      if (found.plan.empty()) continue;
+      INFO(to_text(found.plan));
+      const std::vector<E> before = entries_of(bed, *bed.version);
+      CompactionContext context;
+      context.now = bed.input.now;
+      context.view_seqs = bed.input.view_seqs;
+      context.visible_seq = bed.input.visible_seq;
+      bed.version->records = std::make_shared<const RecordSet>(bed.records);
+      CompactionEnv env;
+      env.fs = &bed.fs;
+      env.dir = "db";
+      env.new_file = [&] { return bed.next_file++; };
+      env.open_table = [&](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+        return bed.readers.at(meta.metadata_file);
+      };
+      auto done = execute(found.plan, *bed.version, context, env);
+      INFO(done.status().to_string());
+      REQUIRE(done.is_ok());
+      auto applied = apply(*bed.version, done->edit);
+      INFO(applied.status().to_string());
+      REQUIRE(applied.is_ok());
+      for (const FileMeta& table : done->redescribed) {
+        bed.readers[table.metadata_file] = bed.open(table);
+        std::vector<std::string> errors;
+        std::uint64_t pages = 0, entries = 0;
+        const bool clean = bed.readers[table.metadata_file]->verify(&errors, &pages, &entries);
+        INFO((errors.empty() ? std::string() : errors.front()));
+        REQUIRE(clean);
+      }
+      const std::vector<E> after = entries_of(bed, **applied);
+      std::vector<SeqNum> views = bed.input.view_seqs;
+      views.push_back(bed.input.visible_seq);
+      for (const SeqNum view : views) {
+        INFO("view " << view);
+        REQUIRE(answers(before, bed.records, view, bed.input.now) == answers(after, bed.records, view, bed.input.now));
+      }
+      whole += static_cast<int>(done->pages_whole);
+      in_part += static_cast<int>(done->pages_in_part);
+      for (const PageSet& set : std::get<Drop>(found.plan.action).pages) {
+        above_older += set.run != bed.version->runs.back().id && !set.whole.empty() ? 1 : 0;
+        for (const std::uint32_t p : set.whole) {
+          for (const auto& [file, reader] : bed.readers) {
+            if (reader->files().data_file == set.file && p < reader->page_count())
+              with_versions += reader->page_fence(p).single_versions ? 0 : 1;
+          }
+        }
+      }
+    }
+  }
+  // The states that the conditions are about were reached.
+  CHECK(whole > 500);
+  CHECK(in_part > 5);
+  CHECK(above_older > 50);
+  CHECK(with_versions > 10);
+}

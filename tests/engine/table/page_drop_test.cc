@@ -1,0 +1,320 @@
+// Dropping pages: what lives reads as before, what went is gone from both files, round after round.
+#include "table/page_drop.h"
+
+#include "base/coding.h"
+#include "engine/table/table_fixture.h"
+#include "table/page.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+// A table, and the entries that it should have.
+struct Living {
+  BuiltTable built;
+  std::shared_ptr<TableReader> table;
+  std::vector<Owned> model;
+};
+
+// Which pages a delete of [lo, hi) covers whole, and which in part, by their fences.
+PageDropRequest request_of(const TableReader& table, DeleteKey lo, DeleteKey hi) {
+  PageDropRequest request;
+  for (std::uint32_t p = 0; p < table.page_count(); ++p) {
+    const PageFence fence = table.page_fence(p);
+    if (fence.entries == 0 || fence.min_delete_key > fence.max_delete_key) continue;
+    if (fence.max_delete_key < lo || fence.min_delete_key >= hi) continue;
+    const bool plain = (fence.flags & (kPageHasTombstones | kPageHasUnstamped)) == 0;
+    const bool whole = plain && fence.min_delete_key >= lo && fence.max_delete_key < hi;
+    (whole ? request.whole : request.parts).push_back(p);
+  }
+  return request;
+}
+
+bool is_covered(const Entry& e, DeleteKey lo, DeleteKey hi) {
+  return !e.is_tombstone() && e.delete_key != kNoStamp && e.delete_key >= lo && e.delete_key < hi;
+}
+
+void require_contents(Bench& bench, const Living& t, const std::vector<Owned>& gone) {
+  require_clean(*t.table, t.model.size());
+  EpochGuard guard(bench.epoch);
+  Entry entry;
+  std::shared_ptr<const void> pin;
+  Status status;
+  for (const Owned& o : t.model) {
+    const Lookup found = t.table->get(lookup_key(o.key), o.fields.seq, nullptr, &entry, &pin, nullptr, &status);
+    INFO(status.to_string());
+    REQUIRE(found == Lookup::kFound);
+    require_same(*t.table, entry, o);
+  }
+  for (const Owned& o : gone) {
+    const Lookup found = t.table->get(lookup_key(o.key), o.fields.seq, nullptr, &entry, &pin, nullptr, &status);
+    const Owned* const expected = model_get(t.model, o.key, o.fields.seq);
+    INFO(status.to_string());
+    REQUIRE(found == (expected == nullptr ? Lookup::kAbsent : Lookup::kFound));
+    if (expected != nullptr) require_same(*t.table, entry, *expected);
+  }
+  for (const bool fill : {true, false}) {
+    TableIteratorOptions options;
+    options.fill_cache = fill;
+    auto it = t.table->new_iterator(options);
+    std::size_t i = 0;
+    for (it->seek_to_first(); it->valid(); it->next()) require_same(*t.table, it->entry(), t.model[i++]);
+    REQUIRE(it->status().is_ok());
+    REQUIRE(i == t.model.size());
+    for (it->seek_to_last(); it->valid(); it->prev()) require_same(*t.table, it->entry(), t.model[--i]);
+    REQUIRE(it->status().is_ok());
+    REQUIRE(i == 0);
+  }
+}
+
+// Drops [lo, hi) and puts what is left in the table's place; false if nothing was.
+bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birth, PageDropOutcome* outcome) {
+  PageDropRequest request = request_of(*t->table, lo, hi);
+  request.judge = [&](const PageFence&, const Entry& e) -> EntryVerdict {
+    if (!is_covered(e, lo, hi)) return {};
+    return birth == 0 ? EntryVerdict{EntryFate::kGoes, 0} : EntryVerdict{EntryFate::kBecomesTombstone, birth};
+  };
+  // Of pages in part, tombstones stay behind; of whole pages, nothing does.
+  std::set<std::pair<std::string, SeqNum>> whole;
+  for (const std::uint32_t p : request.whole) {
+    const std::string bytes = t->table->read_page(p, nullptr).value();
+    const PageView view(bytes);
+    std::string key;
+    Entry e;
+    for (std::uint32_t i = 0; i < view.count(); ++i) {
+      view.read(i, t->table.get(), &key, &e);
+      REQUIRE(is_covered(e, lo, hi));
+      whole.emplace(key, e.seq);
+    }
+  }
+  auto dropped = drop_pages(*t->table, request, bench.fs, bench.dir, bench.next_file++);
+  INFO(dropped.status().to_string());
+  REQUIRE(dropped.is_ok());
+  *outcome = *dropped;
+  std::vector<Owned> left, gone;
+  for (Owned& o : t->model) {
+    if (!is_covered(o.fields, lo, hi)) {
+      left.push_back(std::move(o));
+      continue;
+    }
+    gone.push_back(o);
+    if (birth == 0 || whole.count({o.key, o.fields.seq}) != 0) continue;
+    o.fields.kind = EntryKind::kTombstone;
+    o.fields.delete_key = birth;
+    o.fields.expiry = 0;
+    if (o.fields.debt >= birth) o.fields.debt = 0;
+    o.value.clear();
+    left.push_back(std::move(o));
+  }
+  t->model = std::move(left);
+  REQUIRE(outcome->nothing_left == t->model.empty());
+  REQUIRE(outcome->entries_gone == gone.size());
+  if (outcome->nothing_left) return false;
+  t->built = outcome->built;
+  t->table.reset();
+  auto opened = bench.open(t->built);
+  INFO(opened.status().to_string());
+  REQUIRE(opened.is_ok());
+  t->table = *opened;
+  // What is dead is punched: nobody may read it any more.
+  const auto m = t->table->load_metadata();
+  std::uint64_t dead = 0;
+  for (const FileExtent& extent : m->dead_extents()) {
+    dead += extent.length;
+    REQUIRE(bench.fs.punch_hole(join_path(bench.dir, data_file_name(t->built.data_file)), extent.offset, extent.length).is_ok());
+  }
+  REQUIRE(dead == t->built.dead_bytes);
+  require_contents(bench, *t, gone);
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("pages are dropped, whole and in part, round after round", "[table][drops]") {
+  for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
+    for (const Millis birth : {Millis{0}, Millis{1'650'000'000'000}}) {
+      for (const std::uint32_t versions : {1u, 3u}) {
+        INFO("h " << h << ", birth " << birth << ", versions " << versions);
+        Bench bench;
+        Random random(h * 7 + versions + (birth != 0 ? 100 : 0));
+        Recipe recipe;
+        recipe.keys = 700;
+        recipe.versions = versions;
+        recipe.tombstone_in = 9;
+        Living t;
+        t.model = random_entries(random, recipe);
+        for (Owned& o : t.model) {
+          if (o.fields.delete_key == kMaxDeleteKey) o.fields.delete_key = 999'999;
+        }
+        TableBuilderOptions options = bench.builder_options();
+        options.pages_per_tile = h;
+        t.built = bench.build(options, t.model);
+        t.table = bench.open(t.built).value();
+        std::uint32_t whole = 0, parts = 0;
+        for (int round = 0; round < 6; ++round) {
+          const DeleteKey lo = random.uniform(1'000'000), hi = lo + random.uniform(400'000);
+          PageDropOutcome outcome;
+          if (!drop_range(bench, &t, lo, hi, birth, &outcome)) break;
+          whole += outcome.pages_whole;
+          parts += outcome.pages_in_part;
+          REQUIRE((outcome.reads.bytes_read == 0) == (outcome.pages_in_part == 0 && outcome.reads.pages_read == 0));
+        }
+        REQUIRE(parts > 0);
+        if (h > 2) REQUIRE(whole > 0);  // half a tile spans more delete keys than a delete
+      }
+    }
+  }
+}
+
+TEST_CASE("whole pages go unread, and a tile that goes takes its fence along", "[table][drops]") {
+  Bench bench;
+  // h = 1 and delete keys that follow the sort keys: a range of delete keys is a range of tiles.
+  Living t;
+  for (int i = 0; i < 2000; ++i) {
+    Owned o;
+    o.key = "key:" + std::to_string(100000 + i);
+    o.value = std::string(60, 'v');
+    o.fields.seq = static_cast<SeqNum>(i + 1);
+    o.fields.delete_key = static_cast<DeleteKey>(i);
+    t.model.push_back(o);
+  }
+  TableBuilderOptions options = bench.builder_options();
+  t.built = bench.build(options, t.model);
+  t.table = bench.open(t.built).value();
+  const std::uint32_t tiles = t.table->tile_count();
+  PageDropRequest request;
+  // The first quarter: tiles that end before key 500.
+  std::size_t last = 0;
+  for (std::uint32_t p = 0; p < t.table->page_count(); ++p) {
+    if (t.table->page_fence(p).max_delete_key >= 500) continue;
+    request.whole.push_back(p);
+    last = t.table->page_fence(p).max_delete_key;
+  }
+  auto outcome = drop_pages(*t.table, request, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(outcome.is_ok());
+  REQUIRE(outcome->reads.bytes_read == 0);
+  REQUIRE(outcome->pages_whole == request.whole.size());
+  REQUIRE_FALSE(outcome->names_may_linger);
+  auto opened = bench.open(outcome->built);
+  REQUIRE(opened.is_ok());
+  REQUIRE((*opened)->tile_count() == tiles - request.whole.size());
+  REQUIRE((*opened)->stats().smallest > t.model[last].key);
+  REQUIRE((*opened)->stats().smallest <= t.model[last + 1].key);
+  const std::string bytes = read_file(bench.fs, join_path(bench.dir, metadata_file_name(outcome->built.metadata_file))).value();
+  for (std::size_t i = 0; i <= last; ++i) {
+    INFO(t.model[i].key);
+    REQUIRE(bytes.find(t.model[i].key) == std::string::npos);
+  }
+  // The dead range is one, from the header to the first page that lives.
+  REQUIRE((*opened)->load_metadata()->dead_extents().size() == 1);
+
+  // At the other end the fence of what went is all that is known of the end: the name of a key, perhaps.
+  PageDropRequest end;
+  end.whole = {t.table->page_count() - 1};
+  auto cut = drop_pages(*t.table, end, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(cut.is_ok());
+  REQUIRE(cut->names_may_linger);
+  REQUIRE(cut->built.stats.largest_exclusive);
+  REQUIRE(cut->built.stats.largest <= t.model.back().key);
+}
+
+TEST_CASE("a table of which nothing is left writes nothing; range tombstones keep it", "[table][drops]") {
+  for (const bool ranges : {false, true}) {
+    Bench bench;
+    Random random(3);
+    Recipe recipe;
+    recipe.keys = 200;
+    recipe.versions = 1;
+    recipe.tombstone_in = 0;
+    std::vector<Owned> entries = random_entries(random, recipe);
+    for (Owned& o : entries) o.fields.kind = EntryKind::kValue;
+    std::vector<RangeTombstone> tombstones;
+    if (ranges) tombstones.push_back({"a", "c", 2'000'000, 77});
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = 4;
+    auto table = bench.table(options, entries, tombstones);
+    PageDropRequest request;
+    for (std::uint32_t p = 0; p < table->page_count(); ++p) request.whole.push_back(p);
+    const std::size_t files = bench.fs.tree().size();
+    auto outcome = drop_pages(*table, request, bench.fs, bench.dir, bench.next_file++);
+    REQUIRE(outcome.is_ok());
+    REQUIRE(outcome->nothing_left == !ranges);
+    REQUIRE(bench.fs.tree().size() == files + (ranges ? 1 : 0));
+    if (!ranges) continue;
+    auto left = bench.open(outcome->built);
+    INFO(left.status().to_string());
+    REQUIRE(left.is_ok());
+    require_clean(**left, 0);
+    REQUIRE((*left)->tile_count() == 0);
+    REQUIRE((*left)->stats().smallest == "a");
+    REQUIRE((*left)->stats().largest == "c");
+    REQUIRE_FALSE((*left)->range_tombstones()->empty());
+    EpochGuard guard(bench.epoch);
+    Entry entry;
+    Status status;
+    for (const Owned& o : entries) {
+      REQUIRE((*left)->get(lookup_key(o.key), kMaxSeqNum, nullptr, &entry, nullptr, nullptr, &status) == Lookup::kAbsent);
+    }
+  }
+}
+
+TEST_CASE("what cannot be dropped is refused, and a failed write leaves no file", "[table][drops]") {
+  Bench bench;
+  Random random(5);
+  Recipe recipe;
+  recipe.keys = 40;
+  recipe.large_values = 6;
+  recipe.tombstone_in = 0;
+  const std::vector<Owned> entries = random_entries(random, recipe);
+  TableBuilderOptions options = bench.builder_options();
+  auto table = bench.table(options, entries);
+  std::uint32_t large = 0;
+  while ((table->page_fence(large).flags & kPageHasLarge) == 0) ++large;
+  for (const std::vector<std::uint32_t>& bad :
+       {std::vector<std::uint32_t>{large}, std::vector<std::uint32_t>{table->page_count()}}) {
+    PageDropRequest request;
+    request.whole = bad;
+    const Status status = drop_pages(*table, request, bench.fs, bench.dir, bench.next_file++).status();
+    REQUIRE(status.code() == Code::kInvalidArgument);
+  }
+  PageDropRequest twice;
+  twice.whole = {0};
+  twice.parts = {0};
+  REQUIRE_FALSE(drop_pages(*table, twice, bench.fs, bench.dir, bench.next_file++).is_ok());
+}
+
+TEST_CASE("flags of pages and tiles: expiries of all, single versions", "[table][drops]") {
+  Bench bench;
+  std::vector<Owned> entries;
+  for (int i = 0; i < 400; ++i) {
+    Owned o;
+    o.key = "k" + std::to_string(1000 + i);
+    o.value = std::string(50, 'x');
+    o.fields.seq = 1000;
+    o.fields.delete_key = static_cast<DeleteKey>(i % 7);
+    // The first half all expire, of the second one in three does not.
+    if (i < 200 || i % 3 != 0) o.fields.expiry = static_cast<Millis>(5000 + i);
+    entries.push_back(o);
+    if (i == 300) {
+      o.fields.seq = 999;
+      entries.push_back(o);
+    }
+  }
+  auto table = bench.table(bench.builder_options(), entries);
+  require_clean(*table, entries.size());
+  bool all = false, some = false, several = false;
+  for (std::uint32_t p = 0; p < table->page_count(); ++p) {
+    const PageFence fence = table->page_fence(p);
+    const bool expires = (fence.flags & kPageAllExpire) != 0;
+    const KeyRange range = table->tile_range(fence.tile);
+    if (range.end <= "k1200") REQUIRE(expires);
+    if (range.start > "k1200") REQUIRE_FALSE(expires);
+    all |= expires;
+    some |= !expires;
+    REQUIRE(fence.unique_keys);
+    REQUIRE(fence.single_versions == !(range.start <= "k1300" && range.end > "k1300"));
+    several |= !fence.single_versions;
+  }
+  REQUIRE((all && some && several));
+}
