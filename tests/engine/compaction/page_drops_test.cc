@@ -441,6 +441,7 @@ TEST_CASE("whatever is dropped, no reader can tell: no older version comes back"
       context.view_seqs = bed.input.view_seqs;
       context.visible_seq = bed.input.visible_seq;
       bed.version->records = std::make_shared<const RecordSet>(bed.records);
+      bed.version->flushed_seq = bed.input.visible_seq;
       CompactionEnv env;
       env.fs = &bed.fs;
       env.dir = "db";
