@@ -163,6 +163,26 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
   return config;
 }
 
+// The secret may stand in a file of its own, which others than the configuration's readers may read.
+Status read_password(Config* config) {
+  if (config->password_file.empty()) return Status::ok();
+  if (!config->password.empty()) {
+    return Status::invalid_argument("server.password and server.password_file are both given; one of them is allowed");
+  }
+  std::ifstream in(config->password_file, std::ios::binary);
+  if (in.is_open()) in.peek();
+  std::ostringstream content;
+  content << in.rdbuf();
+  std::string secret = content.str();
+  if (!in.is_open() || in.bad())
+    return Status::invalid_argument("server.password_file: " + config->password_file + " cannot be read");
+  if (!secret.empty() && secret.back() == '\n') secret.pop_back();
+  if (!secret.empty() && secret.back() == '\r') secret.pop_back();
+  if (secret.empty()) return Status::invalid_argument("server.password_file: " + config->password_file + " is empty");
+  config->file_password = secret;
+  return Status::ok();
+}
+
 Result<Config> load_config(const ConfigSources& sources) {
   std::string text;
   if (!sources.file.empty()) {
@@ -174,6 +194,7 @@ Result<Config> load_config(const ConfigSources& sources) {
     text = content.str();
   }
   TRY_ASSIGN(config, load_config_text(text, sources.file, sources));
+  TRY(read_password(&config));
   config.file = sources.file;
   return config;
 }

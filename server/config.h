@@ -34,6 +34,8 @@ struct Config {
   std::uint64_t max_clients = 10'000;
   std::uint64_t tcp_backlog = 511;
   std::string password;
+  std::string password_file;  ///< "" = none
+  std::string file_password;  ///< what it held when the configuration was loaded
   bool protected_mode = true;
   bool core_dumps = false;
   std::string backup_dir = "auto";
@@ -64,6 +66,8 @@ struct Config {
 
   std::string file;  ///< the file it was read from; "" = none
 
+  /// The password that counts; "" = none.
+  [[nodiscard]] const std::string& secret() const { return password.empty() ? file_password : password; }
   static Settings default_engine();
 };
 

@@ -351,6 +351,9 @@ class Table {
     add(text_key("server.password", of(&Config::password), "any text; empty = none",
                  "What AUTH and HELLO must give. Empty: no password."),
         "requirepass", true);
+    add(text_key(
+        "server.password_file", of(&Config::password_file), "a path; empty = none",
+        "A file with the password, read once at the start; one newline at its end does not count. Instead of server.password."));
     add(bool_key("server.protected_mode", of(&Config::protected_mode), "Without a password, serve clients of this machine only."),
         "protected-mode", true);
     add(name_key<DebugCommands>("server.debug_commands", of(&Config::debug_commands),

@@ -110,6 +110,30 @@ class EveryLoop {
   };
 };
 
+// A sweep over what expires within a minute, on a thread for long work.
+class ExpirySweep final : public OffloadWork {
+ public:
+  ExpirySweep(Db& db, ExpiryWatch& watch, DatabaseId databases, ExpiryWatch::Sweep sweep)
+      : db_(db), watch_(watch), databases_(databases), sweep_(sweep) {}
+
+  void run() override {
+    std::optional<Millis> until = sweep_.until;
+    for (DatabaseId database = 0; database < databases_ && until; ++database) {
+      std::vector<ExpiringKey> keys;
+      const auto reached = db_.expiring_keys(database, sweep_.after, *until, ExpiryWatch::kMaxKeys, &keys);
+      until = reached.is_ok() ? std::optional(*reached) : std::nullopt;
+      for (const ExpiringKey& key : keys) watch_.found(database, key.key, key.expiry);
+    }
+    watch_.end_sweep(until);
+  }
+
+ private:
+  Db& db_;
+  ExpiryWatch& watch_;
+  const DatabaseId databases_;
+  const ExpiryWatch::Sweep sweep_;
+};
+
 bool matches(const Client& client, const ClientFilter& filter) {
   if (!filter.ids.empty() && std::find(filter.ids.begin(), filter.ids.end(), client.id) == filter.ids.end()) return false;
   if (!filter.addr.empty() && filter.addr != client.address) return false;
@@ -134,7 +158,7 @@ NetSettings Server::net_settings(const Config& config) const {
   net.output_buffer_hard_bytes = config.output_buffer_hard;
   net.output_buffer_soft_bytes = config.output_buffer_soft;
   net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);
-  net.password_required = !config.password.empty();
+  net.password_required = !config.secret().empty();
   net.protected_mode = config.protected_mode;
   net.tcp_backlog = static_cast<int>(config.tcp_backlog);
   return net;
@@ -148,13 +172,14 @@ Server::Server(Config config, std::string executable)
       engine_settings_(resolved(config, memory_)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
       config_(config, [this](const Config& before, const Config& after) { return apply_config(before, after); }),
-      pubsub_([](Bytes pattern, Bytes channel) { return glob_match(pattern, channel); }),
+      // In Redis the empty channel matches the empty pattern only, and not "*".
+      pubsub_([](Bytes pattern, Bytes channel) { return channel.empty() ? pattern.empty() : glob_match(pattern, channel); }),
       table_(command_families()),
       stats_(table_.all().size()),
       locks_(loop_count(config)),
       cursors_(random_seed()),
-      password_(config.password),
-      password_required_(!config.password.empty()) {
+      password_(config.secret()),
+      password_required_(!config.secret().empty()) {
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
@@ -288,6 +313,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), start_micros_ / 1'000'000));
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
+  watch_expiries();
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
 }
 
@@ -401,9 +427,9 @@ Status Server::apply_config(const Config& before, const Config& after) {
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
   }
-  if (after.password != before.password) {
+  if (after.secret() != before.secret()) {
     std::lock_guard lock(secret_mutex_);
-    password_ = after.password;
+    password_ = after.secret();
     password_required_ = !password_.empty();
   }
   if (after.log_level != before.log_level) log_->set_level(after.log_level);
@@ -459,6 +485,21 @@ void Server::resume_compactions() {
 void Server::sleep_ms(std::uint64_t ms) {
   asio::io_context io;
   asio::steady_timer(io, std::chrono::milliseconds(ms)).wait();
+}
+
+void Server::watch_expiries() {
+  expiry_timer_.expires_after(std::chrono::milliseconds(100));
+  expiry_timer_.async_wait([this](const asio::error_code& error) {
+    if (!error) watch_expiries();
+  });
+  const Millis now = db_->now();
+  observers_.refresh_expiries(now);
+  if (!observers_.expiries.on()) return;
+  for (const ExpiryWatch::Key& key : observers_.expiries.take_due(now)) observers_.expired(key.database, key.key, nullptr);
+  if (const auto sweep = observers_.expiries.begin_sweep(now)) {
+    offload_->submit(OffloadClass::kLong,
+                     std::make_shared<ExpirySweep>(*db_, observers_.expiries, engine_settings_.databases, *sweep));
+  }
 }
 
 void Server::resume_now() {
@@ -543,6 +584,8 @@ ServerInfo Server::info() const {
   info.connected_clients = net_.clients;
   for (const auto& loop : loops_) {
     info.waiting_clients += loop->waiting();
+    info.net_reads += loop->counters().reads.get();
+    info.net_writes += loop->counters().writes.get();
     info.clients_bytes += loop->client_bytes();
     info.max_input_buffer = std::max(info.max_input_buffer, loop->max_input());
     info.max_output_buffer = std::max(info.max_output_buffer, loop->max_output());

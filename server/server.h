@@ -91,6 +91,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   };
 
   void resume_now();
+  void watch_expiries();
   bool start_listening();
   bool start_admin();
   void banner() const;
@@ -141,6 +142,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // The main thread; `db_` is published to the others through `ready_`.
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
+  asio::steady_timer expiry_timer_{io_};  ///< looks ten times a second for keys that have expired, while somebody wants to know
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
   bool compactions_paused_ = false;
   std::unique_ptr<Listener> listener_;

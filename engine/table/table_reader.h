@@ -118,6 +118,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
   /// Bytes of the pages that lie in the metadata file instead of the data file.
   [[nodiscard]] std::uint64_t replaced_bytes() const;
+  /// Calls `visit` for each entry that expires later than `after` and no later than `until`; the entry lasts as long as the call.
+  /// Reads the pages that have some, through the cache.
+  Status visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const;
   /// The metadata file, read again: for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;

@@ -100,6 +100,7 @@ class Dispatcher final : public CommandSink {
   void show(const Client& client, const Command& command, const Args& args, DatabaseId database);
   /// Has the observers told of the queued command's writes once the transaction is committed.
   void observe_later(Client& client, const QueuedCommand& queued, DatabaseId database, std::vector<std::string> had);
+  void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
   [[nodiscard]] std::vector<bool> which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
   Status run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes, Part& part);
 

@@ -179,7 +179,7 @@ void Observers::set_tracking(Client& client, const Tracking& tracking) {
 }
 
 void Observers::note_reads(std::uint64_t client_id, std::span<const LookupKey> keys) {
-  std::map<std::uint64_t, std::optional<std::vector<std::string>>> told;
+  Told told;
   {
     std::lock_guard lock(mutex_);
     for (const LookupKey& key : keys) {
@@ -237,12 +237,78 @@ void Observers::show_command(const Args& args, DatabaseId database, const Client
 
 void Observers::committed(const Commit& commit, Client& client) {
   const std::uint32_t on = switches();
+  if (expiries.on()) watch_expiries(commit);
   if ((on & kTracking) != 0) invalidate(commit.batch, client, commit.seq);
   if ((on & kNotify) != 0) notify_all(commit, client.loop);
 }
 
+void Observers::collect_key(Bytes key, std::uint64_t writer, Told* told) {
+  if (const auto it = tracked_.find(key); it != tracked_.end()) collect(it, writer, told);
+  for (const auto& [id, tracker] : trackers_) {
+    if (!tracker.broadcast || (tracker.no_loop && id == writer)) continue;
+    const std::string shown_key = user_key(key);
+    const bool matches =
+        tracker.prefixes.empty() || std::any_of(tracker.prefixes.begin(), tracker.prefixes.end(),
+                                                [&shown_key](const auto& prefix) { return shown_key.starts_with(prefix); });
+    if (!matches) continue;
+    auto& keys = told->try_emplace(id, std::vector<std::string>()).first->second;
+    if (keys && std::find(keys->begin(), keys->end(), key) == keys->end()) keys->emplace_back(key);
+  }
+}
+
+void Observers::refresh_expiries(Millis now) {
+  const bool told = (notify_flags() & kNotifyExpired) != 0, tracked = (switches() & kTracking) != 0;
+  expiries.set_mode(told || tracked, told, now);
+}
+
+void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {
+  expired_told_.fetch_add(1, std::memory_order_relaxed);
+  notify(kNotifyExpired, "expired", user_key(engine_key), database, here, 0);
+  if ((switches() & kTracking) == 0) return;
+  Told told;
+  {
+    std::lock_guard lock(mutex_);
+    collect_key(engine_key, 0, &told);
+  }
+  if (!told.empty()) send(told, here, 0);
+}
+
+Observers::TrackingCounts Observers::tracking_counts() {
+  std::lock_guard lock(mutex_);
+  TrackingCounts counts{trackers_.size(), tracked_.size(), 0, 0};
+  for (const auto& [key, clients] : tracked_) counts.items += clients.size();
+  for (const auto& [id, tracker] : trackers_) counts.prefixes += tracker.prefixes.size();
+  return counts;
+}
+
+void Observers::watch_expiries(const Commit& commit) {
+  const DatabaseId target = target_of(commit.command.spec->name, commit.args, commit.database);
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
+    switch (op.kind) {
+      case OpKind::kPut:
+      case OpKind::kHeader:
+        expiries.written(target, op.key, op.expiry);
+        break;
+      case OpKind::kTombstone:
+        expiries.written(commit.database, op.key, 0);
+        break;
+      case OpKind::kRangeTombstone:
+        expiries.range_deleted(commit.database, op.key, op.end);
+        break;
+      case OpKind::kFlushDatabase:
+      case OpKind::kSwapDatabases:
+      case OpKind::kSecondaryDelete:
+        expiries.databases_changed();
+        break;
+      case OpKind::kCreateTree:
+        break;
+    }
+  }
+}
+
 void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq) {
-  std::map<std::uint64_t, std::optional<std::vector<std::string>>> told;
+  Told told;
   {
     std::lock_guard lock(mutex_);
     std::size_t cursor = 0;
@@ -258,16 +324,7 @@ void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_
           collect(it, writer.id, &told);
         }
       } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader || op.kind == OpKind::kTombstone) {
-        if (const auto it = tracked_.find(op.key); it != tracked_.end()) collect(it, writer.id, &told);
-        for (const auto& [id, tracker] : trackers_) {
-          if (!tracker.broadcast || (tracker.no_loop && id == writer.id)) continue;
-          const std::string key = user_key(op.key);
-          const bool matches = tracker.prefixes.empty() || std::any_of(tracker.prefixes.begin(), tracker.prefixes.end(),
-                                                                       [&key](const auto& p) { return key.starts_with(p); });
-          if (!matches) continue;
-          auto& keys = told.try_emplace(id, std::vector<std::string>()).first->second;
-          if (keys && std::find(keys->begin(), keys->end(), op.key) == keys->end()) keys->emplace_back(op.key);
-        }
+        collect_key(op.key, writer.id, &told);
       }
     }
   }

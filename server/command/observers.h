@@ -2,7 +2,7 @@
 //
 // All of it hangs on one word, `switches`: while it is 0 a command pays for nothing here but looking at it. What a write did
 // follows from its command and its batch, once that is committed; no handler takes part. Expiry is no operation in this engine: a
-// key that has expired is absent, and nobody is told.
+// key that has expired is absent; who wants to be told is, by a watch over what expires next (expiry_watch.h).
 //
 // Client-side caches: a tracking client's reads note their keys before they run, so that no write is missed in between; a write
 // tells everyone who has noted one of its keys, once. A range delete tells all whose keys lie in the range, FLUSHDB and its kin
@@ -21,6 +21,7 @@
 
 #include <engine/write_batch.h>
 
+#include "command/expiry_watch.h"
 #include "command/latency_monitor.h"
 #include "command/slow_log.h"
 #include "resp/args.h"
@@ -87,6 +88,20 @@ class Observers {
   SlowLog slow_log;
   /// Dispatch tells it of a command when a millisecond has passed.
   LatencyMonitor latency;
+  /// What expires next, for events and caches.
+  ExpiryWatch expiries;
+  /// Begins or ends to watch, as the settings and the tracking connections have it. Now and then; `now` is engine time.
+  void refresh_expiries(Millis now);
+  /// Tells of a key that has expired (ExpiryWatch). `here`: the loop on whose thread this is called; null: none.
+  void expired(DatabaseId database, Bytes engine_key, ClientLoop* here);
+  /// How many keys were told of so since the start.
+  [[nodiscard]] std::uint64_t expired_told() const { return expired_told_.load(std::memory_order_relaxed); }
+
+  /// What client-side caches take here.
+  struct TrackingCounts {
+    std::size_t clients = 0, keys = 0, items = 0, prefixes = 0;
+  };
+  [[nodiscard]] TrackingCounts tracking_counts();
   /// Commands of `micros` or more go into the slow log. Dispatch looks at the time of a command when a millisecond has passed;
   /// for less than that, at every command (kQuick).
   void set_slow_log(std::uint64_t micros, std::uint64_t entries) {
@@ -135,6 +150,10 @@ class Observers {
 
   void notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, std::uint64_t seq);
   void notify_all(const Commit& commit, ClientLoop* here);
+  using Told = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
+  /// Everyone who has noted the key, or broadcasts of it. With the lock.
+  void collect_key(Bytes key, std::uint64_t writer, Told* told);
+  void watch_expiries(const Commit& commit);
   void invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq);
   void set_switch(std::uint32_t bit, bool on);
   /// Sends each client its keys (engine keys; nullopt: all).
@@ -143,6 +162,7 @@ class Observers {
                std::map<std::uint64_t, std::optional<std::vector<std::string>>>* told);
 
   std::atomic<std::uint32_t> switches_{0}, notify_flags_{0};
+  std::atomic<std::uint64_t> expired_told_{0};
   std::mutex mutex_;
   std::uint64_t pause_until_ms_ = 0;               // guarded by mutex_
   bool pause_all_ = false;                         // guarded by mutex_

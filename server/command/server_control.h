@@ -38,6 +38,7 @@ struct ServerInfo {
   // stats
   std::uint64_t connections_received = 0, connections_rejected = 0;
   std::uint64_t net_input_bytes = 0, net_output_bytes = 0;
+  std::uint64_t net_reads = 0, net_writes = 0;  ///< system calls
   std::uint64_t query_buffer_limit_disconnections = 0, output_buffer_limit_disconnections = 0;
   std::uint64_t acl_access_denied_auth = 0;
   // memory

@@ -123,11 +123,19 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   if (pending.continuation == nullptr && (env_.observers->notify_flags() & (kNotifyMiss | kNotifyNew)) != 0) {
     there = which_are_there(keys, database);
   }
+  if (env_.observers->expiries.on()) {
+    for (const LookupKey& key : keys) {
+      if (env_.observers->expiries.take_due(database, key.key, now_)) env_.observers->expired(database, key.key, client.loop);
+    }
+  }
   failed_ = false;
   batch_.clear();
   batch_.set_header(0, 0, 0);
   const std::uint64_t start = nanos_, before_ms = now_nanos_;
   run_admitted(pending, prepared);
+  if (tracking != nullptr && pending.state == PendingCommand::State::kDone && env_.observers->expiries.on()) {
+    watch_what_was_read(keys, database);
+  }
   // Afterwards, as Redis: SELECT is shown with the database that it selects.
   if (pending.state == PendingCommand::State::kDone) show(client, *prepared.command, pending.args, session.database);
   // finish() has looked if a millisecond has passed.
@@ -150,6 +158,17 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
     if (there[i]) had.emplace_back(keys[i].key);
   }
   env_.observers->committed({*prepared.command, pending.args, database, batch_, batch_.last_seq(), had}, client);
+}
+
+// What a client-side cache now holds is told of when it expires. It was just read, and is looked up where it is at hand.
+void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database) {
+  MissSet misses;
+  const ReadView view = env_.db->view(database, now_, ReadMode::kResident, &misses);
+  for (const LookupKey& key : keys) {
+    Found found;
+    if (view.has_tree() && view.get({key.key, key.hash}, &found).is_ok())
+      env_.observers->expiries.seen(database, key.key, found.expiry);
+  }
 }
 
 // Reads from disk if it must: whoever wants to hear of new and of missing keys pays for it.

@@ -85,6 +85,9 @@ Status client_tracking(Ctx& ctx) {
   if (equal_ignoring_case(ctx.arg(2), "on")) {
     TRY(check_tracking(have, wanted));
     wanted.on = true;
+    // Without a prefix all keys: the empty one, as Redis has it.
+    const bool all = wanted.broadcast && wanted.prefixes.empty();
+    if (all && std::find(have.prefixes.begin(), have.prefixes.end(), "") == have.prefixes.end()) wanted.prefixes.emplace_back();
     wanted.prefixes.insert(wanted.prefixes.begin(), have.prefixes.begin(), have.prefixes.end());
     std::sort(wanted.prefixes.begin(), wanted.prefixes.end());
   } else if (equal_ignoring_case(ctx.arg(2), "off")) {

@@ -14,6 +14,7 @@
 #include "command/table.h"
 #include "commands/families.h"
 #include "commands/server_docs.h"
+#include "pubsub/pubsub.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -103,7 +104,7 @@ void info_clients(const Facts& facts, InfoText& out) {
   out.field("client_recent_max_output_buffer", server.max_output_buffer);
   out.field("blocked_clients", server.blocked_clients);
   out.field("waiting_clients", server.waiting_clients);
-  out.field("tracking_clients", "0");
+  out.field("tracking_clients", std::uint64_t{facts.env.observers->tracking_counts().clients});
   out.field("clients_in_timeout_table", "0");
 }
 
@@ -120,6 +121,13 @@ void info_memory(const Facts& facts, InfoText& out) {
   both("used_memory", used);
   both("used_memory_rss", server.resident_bytes);
   both("used_memory_peak", server.peak_resident_bytes);
+  out.field(
+      "used_memory_peak_perc",
+      InfoText::decimal(
+          100.0 * static_cast<double>(used) / static_cast<double>(std::max<std::uint64_t>(server.peak_resident_bytes, 1)), 2) +
+          "%");
+  out.field("used_memory_overhead", used - std::min(used, engine.memtable_bytes + engine.cache_bytes));
+  out.field("used_memory_startup", "0");
   out.field("used_memory_dataset", engine.memtable_bytes + engine.cache_bytes);
   out.field("used_memory_memtables", engine.memtable_bytes);
   out.field("used_memory_block_cache", engine.cache_bytes);
@@ -128,12 +136,24 @@ void info_memory(const Facts& facts, InfoText& out) {
   out.field("used_memory_large_values", engine.large_value_bytes);
   out.field("used_memory_pinned_pages", engine.pinned_page_bytes);
   both("total_system_memory", server.system_memory);
-  out.field("used_memory_lua", "0");
-  out.field("used_memory_scripts", "0");
+  for (const char* name : {"used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
+                           "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total",
+                           "used_memory_functions", "used_memory_scripts"}) {
+    out.field(name, "0");
+  }
   both("maxmemory", engine.memory_budget);
   out.field("maxmemory_policy", "noeviction");
   const double ratio = used == 0 ? 1.0 : static_cast<double>(server.resident_bytes) / static_cast<double>(used);
   out.field("mem_fragmentation_ratio", ratio, 2);
+  out.field("mem_fragmentation_bytes",
+            std::to_string(static_cast<std::int64_t>(server.resident_bytes) - static_cast<std::int64_t>(used)));
+  for (const char* name : {"allocator_allocated", "allocator_active", "allocator_resident"})
+    out.field(name, server.resident_bytes);
+  for (const char* name : {"allocator_frag_ratio", "allocator_rss_ratio", "rss_overhead_ratio"}) out.field(name, "1.00");
+  for (const char* name : {"allocator_frag_bytes", "allocator_rss_bytes", "rss_overhead_bytes", "mem_not_counted_for_evict",
+                           "mem_total_replication_buffers", "mem_cluster_links"}) {
+    out.field(name, "0");
+  }
   out.field("mem_clients_normal", server.clients_bytes);
   out.field("mem_clients_slaves", "0");
   out.field("mem_aof_buffer", "0");
@@ -151,6 +171,13 @@ void info_persistence(const Facts& facts, InfoText& out) {
   const SaveState save = facts.env.control->save_state();
   const std::uint64_t now = facts.env.control->unix_micros();
   const bool saving = save.running_since_micros != 0;
+  for (const char* name :
+       {"current_cow_peak", "current_cow_size", "current_cow_size_age", "current_save_keys_processed", "current_save_keys_total",
+        "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded", "aof_last_cow_size", "aof_rewrites",
+        "module_fork_in_progress", "module_fork_last_cow_size"}) {
+    out.field(name, "0");
+  }
+  out.field("current_fork_perc", "0.00");
   out.field("rdb_bgsave_in_progress", saving ? "1" : "0");
   out.field("rdb_last_save_time", save.last_unix_seconds);
   out.field("rdb_last_bgsave_status", save.last_ok ? "ok" : "err");
@@ -180,13 +207,32 @@ void info_stats(const Facts& facts, InfoText& out) {
   out.field("sync_full", "0");
   out.field("sync_partial_ok", "0");
   out.field("sync_partial_err", "0");
-  out.field("evicted_keys", "0");
+  out.field("expired_keys", facts.env.observers->expired_told());
+  out.field("expired_stale_perc", "0.00");
+  for (const char* name : {"expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds", "evicted_keys", "evicted_clients",
+                           "total_eviction_exceeded_time", "current_eviction_exceeded_time"}) {
+    out.field(name, "0");
+  }
   out.field("keyspace_hits", totals.keyspace_hits);
   out.field("keyspace_misses", totals.keyspace_misses);
-  out.field("pubsub_channels", "0");
-  out.field("pubsub_patterns", "0");
+  out.field("pubsub_channels", std::uint64_t{facts.env.pubsub->size(PubSub::Kind::kChannel)});
+  out.field("pubsub_patterns", std::uint64_t{facts.env.pubsub->size(PubSub::Kind::kPattern)});
+  out.field("pubsubshard_channels", std::uint64_t{facts.env.pubsub->size(PubSub::Kind::kShard)});
   out.field("latest_fork_usec", "0");
   out.field("total_forks", "0");
+  for (const char* name :
+       {"migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
+        "active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
+        "total_net_repl_input_bytes", "total_net_repl_output_bytes", "unexpected_error_replies", "dump_payload_sanitizations",
+        "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks", "reply_buffer_expands"}) {
+    out.field(name, "0");
+  }
+  const Observers::TrackingCounts tracking = facts.env.observers->tracking_counts();
+  out.field("tracking_total_keys", std::uint64_t{tracking.keys});
+  out.field("tracking_total_items", std::uint64_t{tracking.items});
+  out.field("tracking_total_prefixes", std::uint64_t{tracking.prefixes});
+  out.field("total_reads_processed", server.net_reads);
+  out.field("total_writes_processed", server.net_writes);
   out.field("client_query_buffer_limit_disconnections", server.query_buffer_limit_disconnections);
   out.field("client_output_buffer_limit_disconnections", server.output_buffer_limit_disconnections);
   out.field("acl_access_denied_auth", server.acl_access_denied_auth);
@@ -216,6 +262,8 @@ void info_cpu(const Facts& facts, InfoText& out) {
   out.field("used_cpu_sys", facts.server.cpu_sys, 6);
   out.field("used_cpu_user", facts.server.cpu_user, 6);
   out.field("used_cpu_sys_children", facts.server.cpu_sys_children, 6);
+  out.field("used_cpu_sys_main_thread", facts.server.cpu_sys, 6);
+  out.field("used_cpu_user_main_thread", facts.server.cpu_user, 6);
   out.field("used_cpu_user_children", facts.server.cpu_user_children, 6);
 }
 

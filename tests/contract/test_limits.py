@@ -35,6 +35,19 @@ def test_password(fresh):
     assert fresh.client().get("a") == b"b"
 
 
+def test_a_password_from_a_file(fresh, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("from a file\n")
+    fresh.set(f"server.password_file={secret}").start()
+    with fresh.connect() as s:
+        s.sendall(b"GET k\r\nAUTH wrong\r\nAUTH \"from a file\"\r\nGET k\r\nCONFIG GET requirepass\r\n")
+        expected = (
+            b"-NOAUTH Authentication required.\r\n-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n$-1\r\n"
+            b"*2\r\n$11\r\nrequirepass\r\n$0\r\n\r\n"
+        )
+        assert receive_exactly(s, len(expected)) == expected
+
+
 def test_unauthenticated_clients(fresh):
     fresh.set("server.password=secret", "limits.authentication_timeout=1s", "limits.unauthenticated_clients=5").start()
     strangers = [fresh.connect() for _ in range(5)]

@@ -130,3 +130,69 @@ def test_invalidations_reach_the_connection_that_was_named(server):
         await listener.close()
 
     run(server, body)
+
+
+def test_expired_events(server):
+    """What notify-keyspace-events promises of expiry: told within a second, whether the key is met or not."""
+    client = server.client()
+    client.config_set("notify-keyspace-events", "Ex")
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    listener.psubscribe("__keyevent@*__:expired")
+    try:
+        client.set("gone:soon", 1, px=300)
+        client.set("gone:met", 1, px=300)
+        client.set("kept", 1, px=300)
+        client.persist("kept")
+        client.set("deleted", 1, px=300)
+        client.delete("deleted")
+        keys = set()
+        for _ in range(200):
+            client.get("gone:met")
+            message = listener.get_message(timeout=0.05)
+            if message is not None and message["type"] == "pmessage":
+                keys.add(message["data"])
+            if len(keys) == 2:
+                break
+        assert keys == {b"gone:soon", b"gone:met"}
+        assert listener.get_message(timeout=1) is None
+    finally:
+        client.config_set("notify-keyspace-events", "")
+        listener.close()
+
+
+def test_expired_events_of_what_was_there_before_anybody_listened(fresh):
+    """Keys in tables and in the log of an earlier run: found by the sweep over page expiries."""
+    fresh.start()
+    client = fresh.client()
+    client.mset({f"filler:{i}": "x" * 100 for i in range(3000)})
+    client.set("in:table", 1, px=6000)
+    client.set("in:table:overwritten", 1, px=6000)
+    client.execute_command("TREE.FLUSH")
+    client.set("in:table:overwritten", 2)
+    client.set("in:memtable", 1, px=6000)
+    fresh.kill()
+    fresh.set("server.notify_keyspace_events=KEx").start()
+    client = fresh.client()
+    listener = client.pubsub(ignore_subscribe_messages=True)
+    listener.psubscribe("__keyevent@0__:expired")
+    keys = []
+    for _ in range(400):
+        message = listener.get_message(timeout=0.05)
+        if message is not None and message["type"] == "pmessage":
+            keys.append(message["data"])
+        if len(keys) == 2:
+            break
+    assert sorted(keys) == [b"in:memtable", b"in:table"]
+    assert listener.get_message(timeout=1) is None
+    listener.close()
+
+
+def test_caches_hear_of_keys_that_expire(server):
+    """RESP3, by hand: a tracked key that expires is told of as one that is written."""
+    server.client().set("cached:short", 1, px=700)
+    with server.connect() as link:
+        link.settimeout(20)
+        link.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nGET cached:short\r\n")
+        data = b""
+        while b">2\r\n$10\r\ninvalidate\r\n*1\r\n$12\r\ncached:short\r\n" not in data:
+            data += link.recv(4096)

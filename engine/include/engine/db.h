@@ -43,6 +43,13 @@ struct StampedKeys {
   std::uint64_t pages_read = 0;
 };
 
+/// A key and when it expires.
+struct ExpiringKey {
+  std::string key;
+  Millis expiry = 0;
+  SeqNum seq = 0;  ///< of the version that does
+};
+
 /// While one is alive on a thread, nothing that a pass view of that thread can reach is freed. Cheap (two stores); may nest.
 /// Not for use across I/O that may last, nor to be moved to another thread.
 class PassGuard {
@@ -147,6 +154,15 @@ class Db {
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
   /// An estimate of that from what is in memory: no I/O, time in the number of tables and the size of the memtables.
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
+  /// An estimate of the number of keys in the whole database from a sample of it, which it reads: a few hundred tiles, chosen by
+  /// `seed`. Good to about 1 % where versions, tombstones and expiries are spread as the keys are. Time for some thousand page
+  /// reads.
+  [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
+  /// Appends the keys that expire later than `after` and no later than `until`, as things are now; the `limit` earliest of them.
+  /// Returns up to when they are all there: `until`, or earlier if there are more. Reads the pages whose expiries lie in that
+  /// time, and walks the memtables. kRevoked, kCorruption, kIoError: nothing can be said.
+  Result<Millis> expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
+                               std::vector<ExpiringKey>* out) const;
   /// New settings for a database's tree, from the next job on. They belong to the number: SWAPDB changes which tree has them. The
   /// stamp mode of a tree that exists stays as it is, wherever it goes; the database's next tree takes the new one.
   Status set_tree_settings(DatabaseId database, const TreeSettings& settings);

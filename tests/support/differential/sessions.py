@@ -6,7 +6,7 @@ What changes the whole server (CONFIG SET) is put back in the same item. What wo
 from support.differential.values import EDGES, KEYS, VALUES, Maker, allowed, broken, shapes
 
 NAMES = [b"", b"a", b"name", b"a b", b"\xff", b"new\nline", b"x" * 100, b"~!"]
-CHANNELS = [b"a", b"news", b"news:1", b"n\x00l", b"key:1"]
+CHANNELS = [b"", b"a", b"news", b"news:1", b"n\x00l", b"key:1"]
 PATTERNS = [b"*", b"news*", b"n?ws", b"[a-n]*", b"", b"\\a", b"a"]
 LETTERS = [b"", b"A", b"K", b"E", b"KEA", b"AKE", b"Kg$", b"Elshzxet", b"Kmn", b"KEAm", b"KEn", b"xE", b"KAd", b"Eg$lshzxetd", b"Q", b"K E",
            b"KEg$lshztdxemn", b"k"]  # fmt: skip

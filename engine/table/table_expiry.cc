@@ -1,0 +1,25 @@
+// Which entries of a table expire within a time, from its pages' delete fences: pages outside are not read.
+#include "table/metadata.h"
+#include "table/page.h"
+#include "table/table_reader_impl.h"
+
+namespace ebbtide {
+
+Status TableReader::visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const {
+  std::string key;
+  for (std::uint32_t page = 0; page < page_count(); ++page) {
+    const PageFence fence = page_fence(page);
+    if ((fence.flags & kPageDropped) != 0 || fence.min_expiry > fence.max_expiry) continue;
+    if (fence.max_expiry <= after || fence.min_expiry > until) continue;
+    TRY_ASSIGN(pin, fetch_page(page, nullptr));
+    const PageView view(static_cast<const CachedBlock*>(pin.get())->bytes());
+    for (std::uint32_t i = 0; i < view.count(); ++i) {
+      Entry entry;
+      view.read(i, this, &key, &entry);
+      if (entry.expiry > after && entry.expiry <= until) visit(entry);
+    }
+  }
+  return Status::ok();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,86 @@
+// Which keys expire next, while somebody wants to be told: expired events, and invalidations of client-side caches.
+//
+// Expiry is no operation in the engine: a key that has expired is absent, and nobody notices. So that events can be sent, the
+// watch knows every key that expires up to its horizon: from a sweep over the engine's page expiries (Db::expiring_keys) when it
+// begins and whenever the horizon comes near, and from every write in between. Each is told of once, when its time has come or
+// when a command meets it, whichever is first; a key that was written again is not.
+//
+// It holds kMaxKeys at most: of more, the latest go, and the horizon moves back to where they were. Without sweeping (for caches
+// alone, where the keys that matter are those that were read) the horizon is the end of time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <engine/types.h>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// Thread-safe. Keys are engine keys.
+class ExpiryWatch {
+ public:
+  static constexpr std::size_t kMaxKeys = 100'000;
+  static constexpr Millis kHorizon = 60'000;
+
+  struct Key {
+    DatabaseId database = 0;
+    std::string key;
+  };
+  struct Sweep {
+    Millis after = 0, until = 0;
+  };
+
+  /// Off (both false) forgets everything. `now` is engine time.
+  void set_mode(bool on, bool sweeping, Millis now);
+  /// One load.
+  [[nodiscard]] bool on() const { return on_.load(std::memory_order_relaxed); }
+
+  /// The key was written, with this expiry; 0: with none, or deleted.
+  void written(DatabaseId database, Bytes key, Millis expiry);
+  /// The key was read, and expires then.
+  void seen(DatabaseId database, Bytes key, Millis expiry);
+  /// All keys of the range are gone; an empty end is the end of the database.
+  void range_deleted(DatabaseId database, Bytes start, Bytes end);
+  /// Databases were emptied or swapped: what was known is not true any more. A sweep is due.
+  void databases_changed();
+
+  /// What has expired by `now`; each is handed out once.
+  std::vector<Key> take_due(Millis now);
+  /// The same of one key.
+  bool take_due(DatabaseId database, Bytes key, Millis now);
+
+  /// What is to be swept now; nullopt: nothing, or a sweep is under way.
+  std::optional<Sweep> begin_sweep(Millis now);
+  /// What was found in a database. Between begin_sweep and end_sweep.
+  void found(DatabaseId database, const std::string& key, Millis expiry);
+  /// `until`: up to when everything was found; nullopt: it failed.
+  void end_sweep(std::optional<Millis> until);
+
+ private:
+  void add(const std::string& id, Millis expiry);
+  void remove(const std::string& id);
+  /// What is known is not true any more: swept again from the first key that was not told of.
+  void forget();
+
+  std::atomic<bool> on_{false};
+  std::mutex mutex_;
+  // Guarded by mutex_. A key's id is its database's number, two bytes, and the key.
+  bool sweeping_ = false, under_way_ = false, stale_ = false;
+  Millis horizon_ = 0;  ///< every key that expires up to here is known
+  Millis full_ = 0;     ///< while a sweep is under way: what expires later had to go for want of room
+  std::unordered_map<std::string, Millis> expiries_;
+  std::set<std::pair<Millis, std::string>> order_;
+  std::unordered_set<std::string> touched_;  ///< written while a sweep is under way: what it finds of them is old
+};
+
+}  // namespace ebbtide
