@@ -550,7 +550,7 @@ void Dispatcher::reject(PendingCommand& pending, const Command* command, const S
   const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
   if (command != nullptr && command->spec->has(kRunsQueue)) {
     send_error(reply, transaction_discarded(error));
-    if (in_transaction) end_transaction(client);
+    end_transaction(client);  // what was watched, too, though there was no MULTI
   } else {
     send_error(reply, error);
     if (in_transaction) transaction_of(client)->failed = true;
