@@ -176,6 +176,8 @@ void Observers::set_tracking(Client& client, const Tracking& tracking) {
   }
   if (trackers_.empty()) tracked_.clear();
   set_switch(kTracking, !trackers_.empty());
+  // At once: what the client reads next may expire before refresh_expiries() comes round.
+  if (tracking.on && !expiries.on()) expiries.set_mode(true, false, 0);
 }
 
 void Observers::note_reads(std::uint64_t client_id, std::span<const LookupKey> keys) {

@@ -66,10 +66,11 @@ def test_fields_move(server):
     listener = client.pubsub()
     listener.subscribe("news")
     listener.get_message(timeout=10)
-    tracker = server.client().connection_pool.get_connection("_")
-    for command in (["HELLO", "3"], ["CLIENT", "TRACKING", "ON"], ["GET", "k"]):
-        tracker.send_command(*command)
-        tracker.read_response()
+    tracker = server.connect()
+    tracker.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nGET k\r\n")
+    data = b""
+    while not data.endswith(b"$1\r\nv\r\n"):
+        data += tracker.recv(65536)
     after = fields(server)
     assert int(after["keyspace_hits"]) - int(before["keyspace_hits"]) == 2
     assert int(after["keyspace_misses"]) - int(before["keyspace_misses"]) == 1
@@ -79,7 +80,7 @@ def test_fields_move(server):
     found = fields(server, "COMMANDSTATS")
     assert re.fullmatch(r"calls=1,usec=\d+,usec_per_call=[\d.]+,rejected_calls=0,failed_calls=0", found["cmdstat_set"])
     assert re.fullmatch(r"p50=[\d.]+,p99=[\d.]+,p99.9=[\d.]+", fields(server, "LATENCYSTATS")["latency_percentiles_usec_get"])
-    tracker.disconnect()
+    tracker.close()
     listener.close()
 
 
