@@ -10,8 +10,7 @@ std::span<const std::span<const CommandSpec>> command_families() {
       string_commands(),      counter_commands(),   lcs_commands(),         bitmap_commands(), bitfield_commands(),
       hyperloglog_commands(), key_commands(),       transfer_commands(),    dump_commands(),   object_commands(),
       wait_commands(),        scan_commands(),      database_commands(),    server_commands(), info_commands(),
-      command_commands(),     extension_commands(), purge_commands(),       debug_commands(),
-      stamp_commands(),
+      command_commands(),     extension_commands(), purge_commands(),       debug_commands(),  stamp_commands(),
   };
   return families;
 }

@@ -30,8 +30,8 @@ struct TreeInfo {
   std::vector<RunInfo> runs;  ///< newest first
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
-  std::uint64_t records = 0;       ///< secondary range deletes that may still cover something, those in memtables included
-  Millis oldest_record_birth = 0;  ///< 0 = there are none
+  std::uint64_t records = 0;              ///< secondary range deletes that may still cover something, those in memtables included
+  Millis oldest_record_birth = 0;         ///< 0 = there are none
   Millis delete_deadline = 0;             ///< for what is deleted now; 0 = no promise
   Millis oldest_obligation = 0;           ///< birth of the oldest delete that memtables or tables still hold; 0 = none
   Millis oldest_obligation_deadline = 0;  ///< by when it is to be gone; 0 = nothing was promised
