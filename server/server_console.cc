@@ -5,6 +5,24 @@
 
 namespace ebbtide {
 
+namespace {
+
+/// Tickets that are shown: those born first, which are due first.
+constexpr std::size_t kShownTickets = 3;
+
+void add_tickets(Db& db, ConsoleSnapshot* s) {
+  const std::vector<PurgeTicket> open = db.open_tickets();
+  s->open_tickets = open.size();
+  for (std::size_t i = 0; i < open.size() && i < kShownTickets; ++i) {
+    const auto status = db.purge_status(open[i]);
+    if (status.is_ok()) {
+      s->tickets.push_back({format_ticket(open[i]), status->done, status->deadline, status->files(), status->bytes()});
+    }
+  }
+}
+
+}  // namespace
+
 std::optional<std::string> Server::console(DatabaseId database) const {
   if (database >= engine_settings_.databases) return std::nullopt;
   ConsoleSnapshot s;
@@ -20,7 +38,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
   s.commands = totals.commands;
   s.errors = totals.errors;
   s.resident_bytes = resident_bytes();
-  const Db* db = ready_.load();
+  Db* db = ready_.load();
   if (db == nullptr) return console_json(s);
   s.engine = db->stats();
   const Config config = config_.get();
@@ -31,6 +49,7 @@ std::optional<std::string> Server::console(DatabaseId database) const {
     s.delete_deadlines.push_back(config.engine.tree_for(i).delete_deadline);
   }
   if (auto map = db->tree_map(database, kConsoleCells); map.is_ok()) s.map = std::move(map).value();
+  add_tickets(*db, &s);
   return console_json(s);
 }
 

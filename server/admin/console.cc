@@ -166,7 +166,7 @@ std::string console_json(const ConsoleSnapshot& s) {
   for (std::size_t i = 0; i < s.trees.size(); ++i) {
     write_database(s.trees[i], i < s.delete_deadlines.size() ? s.delete_deadlines[i] : 0, json);
   }
-  json.close(']').key("tickets").open('[');
+  json.close(']').field("open_tickets", s.open_tickets).key("tickets").open('[');
   for (const ConsoleTicket& t : s.tickets) {
     json.open('{').field("id", t.id).field("done", t.done).field("deadline", t.deadline);
     json.field("files_left", t.files_left).field("bytes_left", t.bytes_left).close('}');

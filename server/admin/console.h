@@ -37,7 +37,8 @@ struct ConsoleSnapshot {
   std::vector<TreeInfo> trees;           ///< of databases that have one
   std::vector<Millis> delete_deadlines;  ///< beside them; 0 = no promise
   std::optional<TreeMap> map;            ///< of the database that was asked for
-  std::vector<ConsoleTicket> tickets;
+  std::uint64_t open_tickets = 0;
+  std::vector<ConsoleTicket> tickets;  ///< the first of them
   std::uint32_t databases = 0;
 };
 

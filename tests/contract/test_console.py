@@ -59,12 +59,21 @@ def test_numbers_and_no_keys(server):
     assert "application/json" in head
     assert "secret" not in body and "4111" not in body
     seen = json.loads(body)
-    assert seen["not_ready"] == "" and seen["tree"]["db"] == 0 and seen["tickets"] == []
+    assert seen["not_ready"] == "" and seen["tree"]["db"] == 0
     files = [cell for run in seen["tree"]["runs"] for cell in run["cells"]]
     assert sum(cell.get("t", 0) for cell in files) == 30
     assert all(0 <= cell["x0"] < cell["x1"] <= 1 for cell in files)
     assert {entry["db"] for entry in seen["databases"]} >= {0}
     assert numbers(server, 9)["tree"]["runs"] == []
+
+
+def test_open_tickets(fresh):
+    fresh.start()
+    client = fill(fresh)
+    ticket = client.execute_command("DELRANGE", SECRET, f"{SECRET}:001000").decode()
+    seen = numbers(fresh)
+    assert seen["open_tickets"] >= 1 and ticket in {entry["id"] for entry in seen["tickets"]}
+    assert all(not entry["done"] for entry in seen["tickets"])
 
 
 @pytest.mark.parametrize("database", ["16", "-1", "x", "99999999999", ""])

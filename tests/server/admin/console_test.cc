@@ -18,7 +18,7 @@ TEST_CASE("before the database is open there is the server alone") {
   s.databases = 16;
   const std::string json = console_json(s);
   CHECK(has(json, "{\"version\":\"9.9\",\"not_ready\":\"the database is being opened\","));
-  CHECK(has(json, "\"databases\":[],\"tickets\":[]}"));
+  CHECK(has(json, "\"databases\":[],\"open_tickets\":0,\"tickets\":[]}"));
   CHECK(!has(json, "now_ms"));
   CHECK(!has(json, "tree"));
 }
