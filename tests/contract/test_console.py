@@ -1,16 +1,13 @@
-"""The console, over HTTP and, where there is a Chromium, as people see it."""
+"""The console, over HTTP and, in headless Chromium, as people see it."""
 
 import json
 import socket
 
 import pytest
 
-from support.browser import Browser, program
+from support.browser import Browser
 from support.server import free_port, wait_until
 
-needs_browser = pytest.mark.skipif(
-    program() is None, reason="no Chromium on this machine: the console is not looked at (Debian: apt-get install chromium)"
-)
 SECRET = "secret:4111-1111"  # keys are nobody's business who looks at the console
 
 
@@ -118,7 +115,6 @@ def open_console(browser, server, **how):
     return page
 
 
-@needs_browser
 @pytest.mark.parametrize("width, height, dark", [(1440, 900, True), (1024, 768, False), (390, 844, True), (320, 568, False)])
 def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark):
     fill(server)
@@ -136,7 +132,6 @@ def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark)
     page.close()
 
 
-@needs_browser
 def test_files_are_reached_with_the_keyboard(server, browser):
     fill(server)
     page = open_console(browser, server)
@@ -157,7 +152,6 @@ def test_files_are_reached_with_the_keyboard(server, browser):
     page.close()
 
 
-@needs_browser
 def test_empty_lost_and_found_again(fresh, browser):
     fresh.start()
     page = open_console(browser, fresh)
@@ -174,7 +168,6 @@ def test_empty_lost_and_found_again(fresh, browser):
     page.close()
 
 
-@needs_browser
 def test_hostile_texts_stay_texts(browser, tmp_path):
     """A server that says whatever it likes cannot get a tag into the page."""
     import http.server

@@ -1,30 +1,15 @@
 """./dev demo in a short form: what it says it proves, it proves; and when it cannot, it says so and ends with another status."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from support.server import ROOT, Server, binary, wait_until
+from support.server import ROOT, binary, wait_until
 
 DEMO = [sys.executable, str(ROOT / "tests" / "tools" / "demo.py"), "--plain"]
 DEADLINE = "10s"
-
-pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="no redis-server to compare with")
-
-
-def offers_deadlines():
-    return subprocess.run([str(binary()), "--check", "--set", f"tree.deletes.deadline={DEADLINE}"], capture_output=True, check=False).returncode == 0
-
-
-def cleans_every_file():
-    """A deadline for tables alone leaves the secret in the log and the manifest; what cleans those came with the purge tickets."""
-    with Server({"storage.memory_budget": "64MiB", "server.bind": "127.0.0.1"}, config=None) as server:
-        return server.cli("COMMAND", "LIST", "FILTERBY", "PATTERN", "purge.ticket").strip() != b""
 
 
 def run(tmp_path, *arguments, server=None):
@@ -53,8 +38,6 @@ def leftovers(tmp_path):
 
 
 def test_it_proves_what_it_says(tmp_path):
-    if not offers_deadlines() or not cleans_every_file():
-        pytest.skip("this build has no delete deadline that covers every file")
     done = run(tmp_path, "--deadline", DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nPROVED: deleted on time" in done.stdout
@@ -65,8 +48,6 @@ def test_it_proves_what_it_says(tmp_path):
 
 
 def test_it_admits_that_the_secret_is_still_there(tmp_path):
-    if not offers_deadlines():
-        pytest.skip("this build has no delete deadline")
     done = run(tmp_path, "--deadline", "3s", server=wrapper(tmp_path, "tree.deletes.deadline=1h"))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "NOT PROVED: the secret was in Ebbtide's directory at its deadline." in done.stdout
@@ -82,8 +63,6 @@ def test_it_admits_that_there_is_no_deadline_to_show(tmp_path):
 
 
 def test_it_cleans_up_when_interrupted(tmp_path):
-    if not offers_deadlines():
-        pytest.skip("this build has no delete deadline")
     environment = {**os.environ, "TMPDIR": str(tmp_path), "EBBTIDE_SERVER": str(binary())}
     process = subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment)
     for line in process.stdout:
