@@ -12,9 +12,12 @@ DEMO = [sys.executable, str(ROOT / "tests" / "tools" / "demo.py"), "--plain"]
 DEADLINE = "10s"
 
 
+def environment(tmp_path, server=None):
+    return {**os.environ, "TMPDIR": str(tmp_path), "EBBTIDE_SERVER": str(server or binary())}
+
+
 def run(tmp_path, *arguments, server=None):
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "EBBTIDE_SERVER": str(server or binary())}
-    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, env=environment, timeout=120, check=False)
+    return subprocess.run([*DEMO, *arguments], capture_output=True, text=True, env=environment(tmp_path, server), timeout=120, check=False)
 
 
 def wrapper(tmp_path, *settings):
@@ -63,14 +66,13 @@ def test_it_admits_that_there_is_no_deadline_to_show(tmp_path):
 
 
 def test_it_cleans_up_when_interrupted(tmp_path):
-    environment = {**os.environ, "TMPDIR": str(tmp_path), "EBBTIDE_SERVER": str(binary())}
-    process = subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment)
-    for line in process.stdout:
-        if "Wait for the deadline" in line:
-            break
-    assert leftovers(tmp_path) != []
-    process.send_signal(signal.SIGINT)
-    rest = process.communicate(timeout=60)[0]
+    with subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+        try:
+            assert any("Wait for the deadline" in line for line in process.stdout)
+            assert leftovers(tmp_path) != []
+        finally:
+            process.send_signal(signal.SIGINT)
+        rest = process.communicate(timeout=60)[0]
     assert process.returncode == 130
     assert "Interrupted; everything is cleaned up." in rest
     wait_until(lambda: leftovers(tmp_path) == [], 20, "nothing is left of the demo")

@@ -47,7 +47,7 @@ def test_random_sequences(differ, first):
 
 def test_a_difference_is_found_and_shortened(differ, monkeypatch):
     """What the test would say if the servers did differ: here, because one more command is sent to one of them."""
-    seed = next(seed for seed in range(10_000) if seed % 20 == 0)
+    seed = 0  # RESP2, and no subscriptions
     exchange = differ.links[0].exchange
     monkeypatch.setattr(differ.links[0], "exchange", lambda data: exchange(data.replace(b"$3\r\nSET\r\n", b"$3\r\nGET\r\n")))
     text = differ.report(seed)

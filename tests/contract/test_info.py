@@ -2,6 +2,8 @@
 
 import re
 
+from support.sockets import Link, receive_until
+
 # What redis_exporter (v1.6x) looks for by name, of what a single server without scripts, modules and cluster prints.
 NUMBERS = """
 uptime_in_seconds process_id io_threads_active connected_clients blocked_clients maxclients tracking_clients clients_in_timeout_table
@@ -39,9 +41,8 @@ WORDS = {"redis_version": r"7\.\d+\.\d+", "redis_mode": "standalone", "role": "m
 
 
 def raw_info(server, *sections):
-    connection = server.client().connection_pool.get_connection("_")
-    connection.send_command("INFO", *sections)
-    return connection.read_response().decode()
+    with Link(server.port) as link:
+        return link.call("INFO", *sections)
 
 
 def fields(server, *sections):
@@ -68,9 +69,7 @@ def test_fields_move(server):
     listener.get_message(timeout=10)
     tracker = server.connect()
     tracker.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nGET k\r\n")
-    data = b""
-    while not data.endswith(b"$1\r\nv\r\n"):
-        data += tracker.recv(65536)
+    receive_until(tracker, b"$1\r\nv\r\n")
     after = fields(server)
     assert int(after["keyspace_hits"]) - int(before["keyspace_hits"]) == 2
     assert int(after["keyspace_misses"]) - int(before["keyspace_misses"]) == 1

@@ -9,14 +9,13 @@ A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timin
 import multiprocessing
 import os
 import random
-import socket
 import time
 
 import pytest
 
 from support.linearizability import NEVER, UNKNOWN, Operation, violation
 from support.server import Server
-from support.sockets import encode
+from support.sockets import Link, ReplyError
 
 CLIENTS = 8
 REGISTERS = [f"register:{i}" for i in range(6)]
@@ -30,7 +29,7 @@ def step(state, name, arguments):
     if name in ("GET", "GETDEL"):
         return state, None if name == "GETDEL" else state
     if name == "SET":
-        return b"OK", arguments[0]
+        return "OK", arguments[0]
     if name == "GETSET":
         return state, arguments[0]
     if name == "SETNX":
@@ -38,13 +37,13 @@ def step(state, name, arguments):
     if name == "DEL":
         return int(state is not None), None
     if name == "APPEND":
-        after = (state or b"") + arguments[0]
+        after = (state or "") + arguments[0]
         return len(after), after
     if name == "STRLEN":
-        return len(state or b""), state
+        return len(state or ""), state
     if name in ("INCRBY", "DECRBY"):
         after = int(state or 0) + (arguments[0] if name == "INCRBY" else -arguments[0])
-        return after, b"%d" % after
+        return after, str(after)
     raise ValueError(name)
 
 
@@ -55,67 +54,34 @@ def choose_command(choose, unique):
         return name, key, (choose.randint(1, 1000),) if name.endswith("BY") else ()
     key = choose.choice(REGISTERS)
     name = choose.choice(("SET", "SET", "GET", "GET", "GET", "GETSET", "SETNX", "DEL", "GETDEL", "APPEND", "STRLEN"))
-    value = b"%s%s" % (unique, b"." * choose.choice((0, 0, 20, 300)))
-    return name, key, (value,) if name in ("SET", "GETSET", "SETNX") else (unique + b";",) if name == "APPEND" else ()
-
-
-class Line:
-    """One command at a time over a plain socket."""
-
-    def __init__(self, port):
-        self.link = socket.create_connection(("127.0.0.1", port), timeout=10)
-        self.rest = b""
-
-    def fill(self):
-        part = self.link.recv(65536)
-        if not part:
-            raise ConnectionError("closed")
-        self.rest += part
-
-    def ask(self, *arguments):
-        self.link.sendall(encode(*arguments))
-        while b"\r\n" not in self.rest:
-            self.fill()
-        head, self.rest = self.rest.split(b"\r\n", 1)
-        if head[:1] == b":":
-            return int(head[1:])
-        if head[:1] == b"+":
-            return head[1:]
-        if head[:1] == b"$":
-            size = int(head[1:])
-            if size < 0:
-                return None
-            while len(self.rest) < size + 2:
-                self.fill()
-            value, self.rest = self.rest[:size], self.rest[size + 2 :]
-            return value
-        raise RuntimeError(f"{arguments}: {head!r}")
+    value = unique + "." * choose.choice((0, 0, 20, 300))
+    return name, key, (value,) if name in ("SET", "GETSET", "SETNX") else (unique + ";",) if name == "APPEND" else ()
 
 
 def client(number, port, seed, until, results):
     """Runs commands until it is time, and hands over what happened, by key."""
     choose = random.Random(f"{seed}-{number}")
-    history, line, count = [], None, 0
+    history, link, count = [], None, 0
     while time.monotonic() < until:
         count += 1
-        name, key, arguments = choose_command(choose, b"%d-%d" % (number, count))
+        name, key, arguments = choose_command(choose, f"{number}-{count}")
         try:
-            line = line or Line(port)
+            link = link or Link(port, timeout=10)
         except OSError:
             time.sleep(0.01)  # it is being started again
             continue
         called = time.monotonic_ns()
         try:
-            answer = line.ask(name, key, *arguments)
+            answer = link.call(name, key, *arguments)
             history.append((key, Operation(number, name, arguments, answer, called, time.monotonic_ns())))
-        except RuntimeError as error:
-            if "LOADING" not in str(error):
-                results.put((number, str(error)))
+        except ReplyError as error:
+            if not str(error).startswith("LOADING "):
+                results.put((number, f"{name} {key}: {error}"))
                 return
-            line = None
+            link = None
         except OSError:
             history.append((key, Operation(number, name, arguments, UNKNOWN, called, NEVER)))
-            line = None
+            link = None
     results.put((number, history))
 
 

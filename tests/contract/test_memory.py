@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from support.server import wait_until
-from support.sockets import encode, receive_exactly
+from support.sockets import encode, receive_exactly, receive_until
 
 MIB = 1 << 20
 BUDGET = ("storage.memory_budget=64MiB", "storage.memtable_size=4MiB")
@@ -43,9 +43,7 @@ def test_values_on_their_way_in(fresh):
                 continue
             assert reply == b"-OOM "
             refused += 1
-            rest = b""
-            while not rest.endswith(b"+PONG\r\n"):
-                rest += link.recv(1000)
+            receive_until(link, b"+PONG\r\n")
         assert refused >= 4
         wait_until(lambda: set_if_there_is_room(client), 60, "there is room again", interval=0.2)
     assert client.strlen("k") == 20_000_000
@@ -65,9 +63,7 @@ def test_buffers_of_many_clients(fresh):
         assert fresh.resident_bytes() - before < 160 * MIB
         assert client.set("a", "b")
         assert client.get("a") == b"b"
-    assert client.info("memory")["used_memory_connections"] < 8 * MIB or wait_until(
-        lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are given back"
-    )
+    wait_until(lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are given back")
 
 
 def test_memory_by_owner(fresh):
@@ -97,8 +93,6 @@ def test_short_commands_do_not_wait_for_long_ones(fresh, reader):
             link.sendall(reader.encode() + b"\r\n")
         client.scan(0)
         # All of them would have to be answered by now if SCAN stood in their line.
-        assert client.info("clients")["waiting_clients"] >= 0
-        link = links[-1]
-        link.setblocking(False)
+        links[-1].setblocking(False)
         with pytest.raises(BlockingIOError):
-            link.recv(1)
+            links[-1].recv(1)

@@ -1,8 +1,10 @@
 """The table of network input, pipelines and large values, over plain sockets."""
 
+import threading
+
 import pytest
 
-from support.sockets import encode, receive_all, receive_exactly
+from support.sockets import encode, receive_all, receive_exactly, receive_until
 
 
 @pytest.mark.parametrize("data", [b"\r\n", b"*0\r\n", b"*-1\r\n", b"*-10\r\n"])
@@ -72,8 +74,6 @@ def test_long_pipeline(server):
     n = 50_000
     with server.connect() as s:
         s.settimeout(60)
-        import threading
-
         data = b"".join(encode("SET", f"p{i}", i) + encode("GET", f"p{i}") for i in range(n))
         writer = threading.Thread(target=s.sendall, args=(data,))
         writer.start()
@@ -99,9 +99,7 @@ def test_large_values(server, size):
 def test_both_protocols(server, protocol, greeting, nil, pair):
     with server.connect() as s:
         s.sendall(encode("HELLO", protocol) + encode("PING"))
-        answer = b""
-        while not answer.endswith(b"+PONG\r\n"):
-            answer += s.recv(1000)
+        answer = receive_until(s, b"+PONG\r\n")
         assert answer.startswith(greeting + b"\r\n$6\r\nserver\r\n"), answer
         s.sendall(encode("SET", "k", "v") + encode("GET", "absent") + encode("CONFIG", "GET", "maxclients"))
         expected = b"+OK\r\n" + nil + b"\r\n" + pair + b"\r\n$10\r\nmaxclients\r\n$5\r\n10000\r\n"

@@ -9,6 +9,7 @@
 The binary is build/release/bin/ebbtide-server, or what EBBTIDE_SERVER names.
 """
 
+import contextlib
 import os
 import random
 import re
@@ -21,6 +22,8 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+
+from support.sockets import Link
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -228,3 +231,28 @@ class Server:
 
     def __exit__(self, *_):
         self.close()
+
+
+@contextlib.contextmanager
+def redis_server(home, *options):
+    """The port of a redis-server to compare with, without snapshots, in the directory `home`. ./dev puts its program on the path."""
+    if shutil.which("redis-server") is None:
+        raise RuntimeError("there is no redis-server to compare with: ./dev test provides one")
+    port, log = free_port(), Path(home) / "redis.log"
+    process = subprocess.Popen(
+        ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(home), "--logfile", str(log), *options]
+    )
+
+    def answers():
+        if process.poll() is not None:
+            raise RuntimeError(f"redis-server ended:\n{log.read_text()[-2000:] if log.exists() else '(no log)'}")
+        with contextlib.suppress(OSError):
+            Link(port).close()
+            return True
+
+    try:
+        wait_until(answers, 30, "redis-server answers")
+        yield port
+    finally:
+        process.kill()
+        process.wait()

@@ -1,5 +1,7 @@
 """The protocol over plain sockets: what a client library would hide."""
 
+import socket
+
 
 def encode(*arguments):
     """A command as clients send it. Arguments are bytes, or become text."""
@@ -30,3 +32,69 @@ def receive_exactly(link, size):
         assert part, f"closed after {len(data)} of {size} bytes: {bytes(data[:100])!r}"
         data += part
     return bytes(data)
+
+
+def receive_until(link, mark):
+    """Everything until `mark` is in it; what came behind it, too."""
+    data = b""
+    while mark not in data:
+        part = link.recv(65536)
+        assert part, f"closed before {mark!r}: {data[-100:]!r}"
+        data += part
+    return data
+
+
+class ReplyError(Exception):
+    """An error reply."""
+
+
+def read_reply(stream):
+    """A reply of RESP2: str, int, None or a list of them. An error reply is raised as ReplyError, a closed connection as
+    ConnectionError."""
+    line = stream.readline()
+    if not line.endswith(b"\r\n"):
+        raise ConnectionError("the server closed the connection")
+    kind, rest = line[:1], line[1:-2]
+    if kind == b"+":
+        return rest.decode()
+    if kind == b"-":
+        raise ReplyError(rest.decode(errors="replace"))
+    if kind == b":":
+        return int(rest)
+    if kind == b"$":
+        if rest == b"-1":
+            return None
+        data = stream.read(int(rest) + 2)
+        if not data.endswith(b"\r\n"):
+            raise ConnectionError("the server closed the connection")
+        return data[:-2].decode(errors="replace")
+    if kind == b"*":
+        return None if rest == b"-1" else [read_reply(stream) for _ in range(int(rest))]
+    raise ConnectionError(f"no reply of the Redis protocol: {line[:60]!r}")
+
+
+class Link:
+    """One connection: commands out, replies in (read_reply)."""
+
+    def __init__(self, port, timeout=60):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self.stream = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+    def call(self, *arguments):
+        self.socket.sendall(encode(*arguments))
+        return read_reply(self.stream)
+
+
+def pairs(flat):
+    """A map as RESP2 sends it, names and values in turn, as a dictionary."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import growth
 from common import fio, load, plots, proc, redis_benchmark, report, resp
+from support.sockets import ReplyError, read_reply
 
 CSV = '''"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
 "SET","108695.65","0.242","0.088","0.239","0.359","0.423","1.231"
@@ -63,11 +64,11 @@ class ReadsWhatProgramsPrint(unittest.TestCase):
 class SpeaksTheProtocol(unittest.TestCase):
     def test_replies(self):
         stream = io.BytesIO(b"+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n-ERR no\r\n")
-        self.assertEqual([resp.read_reply(stream) for _ in range(5)], ["OK", "he\r\no", None, 42, [1, [""]]])
-        with self.assertRaisesRegex(resp.ReplyError, "ERR no"):
-            resp.read_reply(stream)
+        self.assertEqual([read_reply(stream) for _ in range(5)], ["OK", "he\r\no", None, 42, [1, [""]]])
+        with self.assertRaisesRegex(ReplyError, "ERR no"):
+            read_reply(stream)
         with self.assertRaises(ConnectionError):
-            resp.read_reply(stream)
+            read_reply(stream)
 
 
 class Computes(unittest.TestCase):

@@ -7,36 +7,15 @@ Starts both servers. Prints progress, and each difference as the sequence that m
 """
 
 import argparse
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
 from support.differential.rounds import Differ
-from support.server import Server, free_port, wait_until
-from support.differential.wire import Link
+from support.server import Server, redis_server
 
 SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}
 STEP = 5000  # sequences between two lines of progress
-
-
-def start_redis(home):
-    program = shutil.which("redis-server")
-    if program is None:
-        raise SystemExit("there is no redis-server to compare with")
-    port = free_port()
-    process = subprocess.Popen([program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", home, "--logfile", home + "/log"])
-
-    def answers():
-        try:
-            Link(port).close()
-            return True
-        except OSError:
-            return False
-
-    wait_until(answers, 30, "redis-server answers")
-    return process, port
 
 
 def main():
@@ -46,26 +25,21 @@ def main():
     options.add_argument("--keep-going", action="store_true", help="after a difference, go on with the next seed")
     options = options.parse_args()
     start, failures = time.monotonic(), 0
-    with tempfile.TemporaryDirectory() as home, Server(SETTINGS, config=None) as server:
-        redis, redis_port = start_redis(home)
-        try:
-            differ = Differ(server.port, redis_port)
-            at, end, told = options.first, options.first + options.sequences, options.first
-            while at < end:
-                failed = differ.run(at, min(STEP, end - at))
-                if failed is not None:
-                    failures += 1
-                    print(differ.report(failed), flush=True)
-                    if not options.keep_going:
-                        break
-                at = min(at + STEP, end) if failed is None else failed + 1
-                if at - told >= STEP or at == end:
-                    told = at
-                    seconds = time.monotonic() - start
-                    print(f"{at - options.first} sequences, {differ.commands} commands, {failures} differences, {seconds:.0f} s", flush=True)
-        finally:
-            redis.terminate()
-            redis.wait()
+    with tempfile.TemporaryDirectory() as home, Server(SETTINGS, config=None) as server, redis_server(home) as redis_port:
+        differ = Differ(server.port, redis_port)
+        at, end, told = options.first, options.first + options.sequences, options.first
+        while at < end:
+            failed = differ.run(at, min(STEP, end - at))
+            if failed is not None:
+                failures += 1
+                print(differ.report(failed), flush=True)
+                if not options.keep_going:
+                    break
+            at = min(at + STEP, end) if failed is None else failed + 1
+            if at - told >= STEP or at == end:
+                told = at
+                seconds = time.monotonic() - start
+                print(f"{at - options.first} sequences, {differ.commands} commands, {failures} differences, {seconds:.0f} s", flush=True)
     return 1 if failures else 0
 
 
