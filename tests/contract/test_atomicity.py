@@ -1,5 +1,5 @@
-"""MULTI/EXEC, WATCH, MSET and MGET of concurrent connections, with kill -9 now and then: all of a transaction or nothing of it, and
-one order of transactions for everybody.
+"""MULTI/EXEC, WATCH, MSET and MGET of concurrent connections on two event loops, with kill -9 now and then: all of a transaction or
+nothing of it, and one order of transactions for everybody.
 
 The order: each transaction appends its name to several lists at once. Each list then has an order of transactions in it, readers
 (MULTI of GETs) see beginnings of the lists, and all of this together must be without a cycle.
@@ -7,6 +7,7 @@ The order: each transaction appends its name to several lists at once. Each list
 A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
 
+import collections
 import os
 import random
 import threading
@@ -29,10 +30,11 @@ class Crowd:
     """Threads that run until it is time; what one of them raises fails the test. A lost connection is part of the game."""
 
     def __init__(self, server, seed):
-        self.server, self.seed, self.until = server, seed, time.monotonic() + SECONDS
-        self.threads, self.errors, self.rounds = [], [], 0
+        self.server, self.seed, self.until, self.works = server, seed, time.monotonic() + SECONDS, set()
+        self.threads, self.errors, self.done = [], [], []  # done: the name of each piece of work that came to its end
 
     def add(self, work, count=1):
+        self.works.add(work.__name__)
         for number in range(count):
             choose = random.Random(f"{self.seed}-{work.__name__}-{number}")
             self.threads.append(threading.Thread(target=self.run, args=(work, choose), daemon=True))
@@ -43,7 +45,9 @@ class Crowd:
             try:
                 client = client or self.server.client()
                 work(client, choose)
-                self.rounds += 1
+                self.done.append(work.__name__)
+            except redis.WatchError:
+                pass  # somebody else was faster
             except GONE:
                 client = None
                 time.sleep(0.01)
@@ -52,6 +56,7 @@ class Crowd:
                 raise
 
     def go(self, kills):
+        """Runs them all; how often each kind of work was done, which is at least once."""
         for thread in self.threads:
             thread.start()
         choose = random.Random(f"{self.seed}-kills")
@@ -64,23 +69,22 @@ class Crowd:
             assert not thread.is_alive(), "a client hangs"
         if self.errors:
             raise self.errors[0]
-        return self.rounds
+        done = collections.Counter(self.done)
+        assert set(done) == self.works, f"never done: {self.works - set(done)}"
+        return done
 
 
 def transfer(client, choose):
     """Moves money with WATCH; whoever is disturbed leaves it."""
     a, b = choose.sample(ACCOUNTS, 2)
     with client.pipeline() as pipe:
-        try:
-            pipe.watch(a, b)
-            amount = choose.randint(1, 50)
-            has, other = int(pipe.get(a)), int(pipe.get(b))
-            pipe.multi()
-            pipe.set(a, has - amount)
-            pipe.set(b, other + amount)
-            pipe.execute()
-        except redis.WatchError:
-            pass
+        pipe.watch(a, b)
+        amount = choose.randint(1, 50)
+        has, other = int(pipe.get(a)), int(pipe.get(b))
+        pipe.multi()
+        pipe.set(a, has - amount)
+        pipe.set(b, other + amount)
+        pipe.execute()
 
 
 def blind_transfer(client, choose):
@@ -112,7 +116,8 @@ def churn(client, choose):
 
 
 def settings(fsync):
-    return {"storage.fsync": fsync, "storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
+    small = {"storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
+    return {**small, "storage.fsync": fsync, "server.threads": 2}
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("always", 2), ("no", 2)])
@@ -125,7 +130,8 @@ def test_no_half_of_a_transaction_is_ever_seen(fsync, kills):
         crowd.add(blind_transfer, 2)
         crowd.add(audit, 2)
         crowd.add(churn)
-        print(f"{crowd.go(kills)} transactions and audits")
+        done = crowd.go(kills)
+        print(f"{done['transfer'] + done['blind_transfer']} transactions, {done['audit']} audits")
         audit(server.client(), random.Random(0))
 
 
@@ -178,7 +184,8 @@ def test_everybody_sees_one_order_of_transactions(fsync, kills):
         crowd.add(append, 4)
         crowd.add(read, 2)
         crowd.add(churn)
-        print(f"{crowd.go(kills)} transactions and reads")
+        done = crowd.go(kills)
+        print(f"{done['append']} transactions, {done['read']} reads")
         read(server.client(), None)
 
     def items(text):

@@ -3,6 +3,7 @@
 import random
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -100,18 +101,11 @@ def test_pipelines_stay_in_order(cold):
                         expected += b"$%d\r\n%s\r\n" % (len(value_of(i)), value_of(i))
                 writer = threading.Thread(target=s.sendall, args=(data,))
                 writer.start()
-                got = receive_exactly(s, len(expected))
+                assert receive_exactly(s, len(expected)) == expected
                 writer.join()
-                if got != expected:
-                    failures.append(seed)
 
-    failures = []
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
 
 
 def test_clients_that_go_while_they_wait(cold):
@@ -154,11 +148,8 @@ def test_no_update_is_lost(cold):
                     pipe.get(f"k{rng.randrange(KEYS)}")
                 pipe.execute()
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(12)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with ThreadPoolExecutor(12) as threads:
+        list(threads.map(work, range(12)))
     assert sum(int(v) for v in cold.client().mget(counters)) == 12 * 10 * 100
     cold.client().delete(*counters)
 

@@ -3,26 +3,21 @@
 What each command replies is in tests/transcripts/stamps.txt.
 """
 
-import json
 import random
-import threading
 
 import pytest
 
+from conftest import SETTINGS
+from support.meanwhile import meanwhile
 from support.server import Server, wait_until
+from support.sockets import pairs
 
-SETTINGS = {
-    "storage.memory_budget": "128MiB",
-    "storage.memtable_size": "1MiB",
-    "server.bind": "127.0.0.1",
-    "tree.deletes.stamp": "explicit",
-    "tree.pages_per_tile": "8",
-}
+EXPLICIT = {**SETTINGS, "storage.memtable_size": "1MiB", "tree.deletes.stamp": "explicit", "tree.pages_per_tile": 8}
 
 
 @pytest.fixture
 def stamped(tmp_path):
-    with Server(SETTINGS, tmp_path, config=None) as running:
+    with Server(EXPLICIT, tmp_path, config=None) as running:
         yield running
 
 
@@ -70,13 +65,13 @@ def test_a_sliding_window_survives_flushes_merges_kills_and_restarts(stamped):
         in_range = {key.encode() for key, stamp in model.items() if low <= stamp < low + 300}
         assert set(scan_stamps(client, low, low + 300)) == in_range
         estimate = client.execute_command("STAMP.COUNT", low, low + 300)
-        assert estimate <= 10_000
+        shadowed = 1 if step % 3 == 2 else 2  # what was overwritten counts until a merge drops it
+        assert 0.75 * len(in_range) < estimate < 1.25 * shadowed * len(in_range)
     client.execute_command("TREE.COMPACT")
-    info = client.execute_command("TREE.INFO")
-    fields = dict(zip(info[::2], info[1::2])) if isinstance(info, list) else info
-    assert fields[b"stamp-deletes"] == 0
-    assert b"stamp_deletes" in str(client.info("ebbtide")).encode()
-    assert client.execute_command("TREE.VERIFY") is not None
+    assert pairs(client.execute_command("TREE.INFO"))[b"stamp-deletes"] == 0
+    assert client.info("ebbtide")["stamp_deletes"] == 0
+    verified = pairs(client.execute_command("TREE.VERIFY"))
+    assert verified[b"files"] > 0 and verified[b"errors"] == []
 
 
 def test_a_scan_returns_every_key_that_stays(stamped):
@@ -85,58 +80,38 @@ def test_a_scan_returns_every_key_that_stays(stamped):
     for number in range(2000):
         pipeline.execute_command("STAMP.SET", f"stay:{number:05d}", 500 + number % 10, "v" * 50)
     pipeline.execute()
-    stop = threading.Event()
+    other, choose = stamped.client(), random.Random(3)
 
     def disturb():
-        other = stamped.client()
-        choose = random.Random(3)
-        number = 0
-        while not stop.is_set():
-            number += 1
+        for number in range(100):
             other.execute_command("STAMP.SET", f"stay:{choose.randrange(2000):05d}:", 505, "w" * 200)
             other.execute_command("STAMP.SET", f"other:{number}", 900, "w" * 500)
-            if number % 100 == 0:
-                other.execute_command("STAMP.DELRANGE", 900, 901)
-            if number % 500 == 0:
-                other.execute_command("TREE.FLUSH")
+        other.execute_command("STAMP.DELRANGE", 900, 901)
+        other.execute_command("TREE.FLUSH")
 
-    thread = threading.Thread(target=disturb)
-    thread.start()
-    try:
+    with meanwhile(disturb):
         for count in (50, 1000):
             found = scan_stamps(client, 500, 510, count)
             assert {key for key in found if not key.endswith(b":")} == {b"stay:%05d" % number for number in range(2000)}
             assert not any(key.startswith(b"other:") for key in found)
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_no_read_and_write_keeps_a_stamp_past_its_delete(stamped):
     """INCR keeps the stamp of the value that it read: with the delete in between, nothing with that stamp may stay."""
     client = stamped.client()
-    stop = threading.Event()
+    others = stamped.client()
 
     def count():
-        other = stamped.client()
-        while not stop.is_set():
-            for number in range(8):
-                other.incr(f"counter:{number}")
+        for number in range(8):
+            others.incr(f"counter:{number}")
 
-    threads = [threading.Thread(target=count) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
+    with meanwhile(count, count, count):
         for _ in range(200):
             for number in range(8):
                 client.execute_command("STAMP.SET", f"counter:{number}", 77, 1)
             client.execute_command("STAMP.DELRANGE", 77, 78)
             # What comes after the delete makes new keys, without a stamp.
             assert [client.execute_command("STAMP.GET", f"counter:{number}") for number in range(8)] == [None] * 8
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
 
 
 def test_the_mode_is_fixed_when_the_database_is_made(stamped):
@@ -147,18 +122,10 @@ def test_the_mode_is_fixed_when_the_database_is_made(stamped):
     client = stamped.client()
     assert client.execute_command("STAMP.GET", "k") == 5
     client.execute_command("STAMP.SET", "k", 6, "v")
-    assert "explicit" in stamped.log_tail() or "explicit" in stamped.log_path.read_text()
+    assert "database 0 was made with the stamp mode explicit and keeps it" in stamped.log()
     client.flushdb()
     client.set("k", "v")
     assert client.execute_command("STAMP.GET", "k") > 1_600_000_000_000
-
-
-def test_commands_are_described(stamped):
-    client = stamped.client()
-    names = ["stamp.set", "stamp.get", "stamp.delrange", "stamp.count", "stamp.scan"]
-    assert all(entry is not None for entry in client.execute_command("COMMAND", "INFO", *names).values())
-    docs = stamped.cli("-3", "--json", "COMMAND", "DOCS", *names)
-    assert set(json.loads(docs)) == set(names)
 
 
 def test_its_ticket_is_done_when_the_tables_have_let_go(stamped):
@@ -171,8 +138,7 @@ def test_its_ticket_is_done_when_the_tables_have_let_go(stamped):
     client.execute_command("TREE.FLUSH")
 
     def status():
-        reply = client.execute_command("PURGE.STATUS", ticket)
-        return reply if isinstance(reply, dict) else dict(zip(reply[::2], reply[1::2]))
+        return pairs(client.execute_command("PURGE.STATUS", ticket))
 
     # The record is in the manifest now, and the table with what it covers owes it.
     wait_until(lambda: b"table" in status()[b"left-in"], what="the table is named")

@@ -1,0 +1,38 @@
+"""Work that goes on in threads of its own while a test does something else; what goes wrong there fails the test.
+
+    with meanwhile(write):
+        client.bgsave()
+"""
+
+import contextlib
+import threading
+
+from support.server import wait_until
+
+
+@contextlib.contextmanager
+def meanwhile(*works):
+    """Calls each of `works` again and again, in a thread each, while the block runs, and at least once. What one of them raises is
+    raised at the end, and ends that one."""
+    stop, rounds, errors = threading.Event(), [0] * len(works), []
+
+    def run(number):
+        try:
+            while not stop.is_set():
+                works[number]()
+                rounds[number] += 1
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(works))]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+        wait_until(lambda: errors or all(rounds), 60, "all have worked")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]

@@ -1,0 +1,37 @@
+"""What goes wrong beside a test must not go unseen."""
+
+import sys
+import threading
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from support.meanwhile import meanwhile  # noqa: E402
+
+
+class Meanwhile(unittest.TestCase):
+    def test_each_has_worked_before_the_block_ends(self):
+        done = []
+        with meanwhile(lambda: done.append("a"), lambda: done.append("b")):
+            pass
+        self.assertEqual(set(done), {"a", "b"})
+
+    def test_what_a_thread_raises_is_raised_at_the_end(self):
+        def fail():
+            raise ValueError("seen")
+
+        with self.assertRaisesRegex(ValueError, "seen"):
+            with meanwhile(fail, lambda: None):
+                pass
+
+    def test_what_the_block_raises_ends_the_threads(self):
+        before = threading.active_count()
+        with self.assertRaises(KeyError):
+            with meanwhile(lambda: None):
+                raise KeyError
+        self.assertEqual(threading.active_count(), before)
+
+
+if __name__ == "__main__":
+    unittest.main()
