@@ -1,9 +1,9 @@
 """kill -9 under load: what was acknowledged is there, and the state is a prefix of the history.
 
-One connection sends a known list of writes (SET, STAMP.SET, DEL, INCR, DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, a big value now and then) as fast as
-the socket takes them, and counts the replies. After the kill the recovered database must equal the model after n operations for
-some n between the replies that had arrived and the commands that had been sent: nothing acknowledged lost, nothing wrong, nothing
-out of order. Each round goes on from the state that the last one left, through the same files.
+One connection sends a known list of writes (SET, STAMP.SET, DEL, INCR, DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, a big value
+now and then) as fast as the socket takes them, and counts the replies. After the kill the recovered database must equal the model
+after n operations for some n between the replies that had arrived and the commands that had been sent: nothing acknowledged lost,
+nothing wrong, nothing out of order. Each round goes on from the state that the last one left, through the same files.
 
 A failure names the seed; EBBTIDE_SEED repeats it.
 """

@@ -117,20 +117,18 @@ def test_clients_that_never_read(fresh):
         s = fresh.connect()
         s.setblocking(False)
         sockets.append(s)
-    end = time.monotonic() + 5
-    sent = 0
-    while time.monotonic() < end:
-        progress = False
+    stuck = 0
+    while stuck < 20:  # until the server takes no more from any of them
+        stuck += 1
         for s in sockets:
             try:
-                sent += s.send(command)
-                progress = True
+                s.send(command)
+                stuck = 0
             except BlockingIOError:
                 pass
-        if not progress:
-            time.sleep(0.05)
-            assert client.get("k") == b"v" * 100
-    assert fresh.resident_bytes() - before < 16 << 20
+        assert client.get("k") == b"v" * 100
+        assert fresh.resident_bytes() - before < 16 << 20
+        time.sleep(0.01)
     for s in sockets:
         s.close()
     assert client.ping()
@@ -234,5 +232,5 @@ def test_output_limit(fresh):
         keys = b"".join(b"$%d\r\nk%d\r\n" % (len(f"k{i}"), i) for i in range(2000))
         s.sendall(b"*2001\r\n$4\r\nMGET\r\n" + keys)
         assert len(receive_all(s)) < 20_000_000
-    assert client.info("stats").get("client_output_buffer_limit_disconnections", 1) >= 1
+    assert client.info("stats")["client_output_buffer_limit_disconnections"] == 1
     assert client.ping()

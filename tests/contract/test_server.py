@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from support.server import ROOT, binary, wait_until
-from support.sockets import encode, receive_all, receive_exactly
+from support.sockets import Link, encode, receive_all, receive_exactly
 
 
 def test_restart_keeps_everything(fresh):
@@ -237,10 +237,10 @@ def test_info_tells_of_deletes(fresh):
     fresh.start()
     client = fresh.client()
     client.mset({f"k{i}": "v" for i in range(100)})
-    fresh.cli("TREE.FLUSH")
+    client.execute_command("TREE.FLUSH")
     client.delete("k1", "k2")
-    fresh.cli("DELRANGE", "k5", "k6")
-    fresh.cli("TREE.FLUSH")
+    client.execute_command("DELRANGE", "k5", "k6")
+    client.execute_command("TREE.FLUSH")
     told = client.info()
     assert told["db0"]["keys"] > 0, "the keyspace is still what db0 means"
     deletes = told["deletes_db0"]
@@ -257,6 +257,23 @@ def test_log_rotation(fresh):
     fresh.process.send_signal(signal.SIGHUP)
     wait_until(lambda: log.exists() and "opened anew" in log.read_text(), 20, "the new log file")
     assert fresh.client().ping()
+
+
+def test_client_list_says_what_a_connection_is_in(server):
+    with Link(server.port) as link:
+        own = str(link.call("CLIENT", "ID"))
+
+        def told():
+            one = next(one for one in server.client().client_list() if one["id"] == own)
+            return one["flags"], one["multi"]
+
+        assert told() == ("N", "-1")
+        link.call("MULTI")
+        link.call("GET", "k")
+        link.call("GET", "k")
+        assert told() == ("x", "2")
+        link.call("EXEC")
+        assert told() == ("N", "-1")
 
 
 def test_client_list_and_kill(server):

@@ -10,7 +10,6 @@ Chromium's DevTools protocol: JSON messages, each ended by a zero byte. What a p
 Content-Security-Policy is kept in `page.errors`; how far its content was shifted without the user's doing, in `page.layout_shift()`.
 """
 
-import base64
 import json
 import os
 import select
@@ -22,6 +21,7 @@ import time
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+TYPED = {"Enter": {"text": "\r"}}
 # Runs before the page's own scripts.
 WATCH = """
 window.shifted = 0;
@@ -33,8 +33,11 @@ document.addEventListener("securitypolicyviolation", (e) => window.violations.pu
 
 
 def program():
-    """Path of a Chromium, or None."""
-    return next((path for path in map(shutil.which, NAMES) if path), None)
+    """Path of a Chromium."""
+    for path in map(shutil.which, NAMES):
+        if path:
+            return path
+    raise RuntimeError(f"there is no Chromium ({', '.join(NAMES)}): ./dev test installs it")
 
 
 class Browser:
@@ -92,17 +95,15 @@ class Browser:
             if page is not None and "method" in answer:
                 page._told(answer["method"], answer["params"])
 
-    def open(self, url, width=1280, height=900, dark=True, scale=1, reduced_motion=False):
+    def open(self, url, width=1280, height=900, dark=True):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session, target)
         self._sessions[session] = page
         for domain in ("Page", "Runtime", "Log"):
             page.call(f"{domain}.enable")
-        page.resize(width, height, scale)
-        page.call("Emulation.setEmulatedMedia", features=[
-            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
-            {"name": "prefers-reduced-motion", "value": "reduce" if reduced_motion else "no-preference"}])  # fmt: skip
+        page.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         page.call("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
         page.call("Page.navigate", url=url)
         page.wait("document.readyState === 'complete'")
@@ -161,9 +162,8 @@ class Page:
         return (self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText") or "").replace("\u00a0", " ")
 
     def key(self, name):
-        code = KEYS.get(name, 0)
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code, **({"text": "\r"} if name == "Enter" and kind == "keyDown" else {}))
+        for kind, typed in (("keyDown", TYPED.get(name, {})), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=KEYS[name], **typed)
 
     def click(self, selector):
         x, y = self.evaluate(
@@ -173,9 +173,6 @@ class Page:
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=1)
 
-    def resize(self, width, height, scale=1):
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
-
     def layout_shift(self):
         """Chromium's cumulative layout shift since the page was opened, what followed from input not counted."""
         return self.evaluate("window.shifted")
@@ -183,11 +180,6 @@ class Page:
     def refused(self):
         """What the Content-Security-Policy has kept from happening."""
         return self.evaluate("window.violations")
-
-    def screenshot(self, path, whole=True):
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
-        with open(path, "wb") as file:
-            file.write(base64.b64decode(data))
 
     def close(self):
         self._browser.call("Target.closeTarget", targetId=self._target)
