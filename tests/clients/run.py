@@ -3,7 +3,7 @@
 Each folder beside this file is one library, in the version that its package manager's own file pins there: package.json and its lock
 for npm, go.mod and go.sum for Go, pom.xml for Maven. It is installed into build/clients/NAME, and its script runs against a server of
 its own, which is started again whenever it ends (some tests kill it to see what the library makes of that). Every script ends with
-`N passed, N failed`. What cannot be fetched, because a registry cannot be reached or a tool is missing, is said and counts as failed.
+`N passed, N failed`, within ten minutes. What cannot be fetched, because a registry cannot be reached or a tool is missing, is said and counts as failed.
 """
 
 import os
@@ -18,6 +18,7 @@ from support.server import ROOT, Server
 
 HERE = Path(__file__).resolve().parent
 BUILD = ROOT / "build" / "clients"
+SCRIPT_SECONDS = 600  # none takes a tenth of it
 
 
 class CannotInstall(Exception):
@@ -104,9 +105,13 @@ def run(name, kind):
         try:
             environment = {**os.environ, "EBBTIDE_PORT": str(server.port), **environment}
             with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as script:
+                late = threading.Timer(SCRIPT_SECONDS, script.kill)
+                late.daemon = True
+                late.start()
                 for line in script.stdout:
                     print(line, end="", flush=True)
                     counts = re.fullmatch(r"(\d+) passed, (\d+) failed\n", line) or counts
+                late.cancel()
         finally:
             over.set()
             keeper.join()

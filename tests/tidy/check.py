@@ -209,7 +209,7 @@ def check_raw_calls(root):
 
 LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home/\w+|root|work|Users/\w+)/[\w.]")
-TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".js", ""}
+TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".java", ".js", ".html", ".css", ".xml", ""}
 BIG = 1_000_000
 DOCUMENT = re.compile(r"(?<![\w/.:*<>{}-])((?:[\w.-]+/)*[\w-]+\.md)\b")
 

@@ -113,6 +113,7 @@ class Rules(unittest.TestCase):
             ("engine/base/a.h", "int x;\n", "#pragma once"),
             ("engine/base/b.cc", f"// {left_over}: later\n", "left-over"),
             ("README.md", "see /ho" + "me/somebody/x\n", "path of a machine"),
+            ("tests/clients/x/Test.java", f"// {left_over}: later\n", "left-over"),
             ("server/net/c.cc", "\tint x;\n", "tab"),
             ("server/net/d.cc", "int x; \n", "blank"),
             ("server/net/e.cc", "int x;", "newline"),
