@@ -4,8 +4,8 @@ Ebbtide gets a small budget (256 MiB) and ten times as much data, of bytes that 
 cache (storage.direct_io), so that what its own cache lacks comes from the drive. Then GETs of random keys, as many at a time as there are
 connections, against fio with as many 4 KiB random reads at a time, past the page cache, over the very same files; the two take turns.
 
-Shown are GETs per second, their latency, how many pages and 4 KiB blocks were read for one, and the ratio of GETs per second to the drive's reads
-per second. And once more latency at half of that rate, by an open-loop load (from the intended start of each request).
+Shown are GETs per second, their latency, how many pages and 4 KiB blocks were read for one, and the ratio of GETs per second to the
+drive's reads per second. And once more latency at half of that rate, by an open-loop load (from the intended start of each request).
 
 The system's page cache can be limited too, by a memory cgroup that you have made: --cgroup /sys/fs/cgroup/NAME. A server reads as many
 pages at a time as it has fetch threads (storage.fetch_threads, shipped: 4): more connections than that wait for each other.

@@ -545,7 +545,8 @@ int main(int argc, char** argv) {
     std::reverse(engines.begin(), engines.end());
   }
   std::sort(engines.begin(), engines.end(), std::greater<>());
-  std::filesystem::remove_all(p.dir);
+  std::error_code not_empty;  // then it is not only ours
+  std::filesystem::remove(p.dir, not_empty);
   show(results, engines);
   return 0;
 }
