@@ -18,6 +18,8 @@ for (const protocol of [2, 3]) {
   on('HELLO, name and library are known to the server', async (redis) => {
     const own = await redis.clientInfo();
     assert.equal(own.resp, protocol);
+    assert.equal(own.name, 'tester');
+    assert.match(await redis.sendCommand(['CLIENT', 'INFO']), / lib-name=node-redis /);
     assert.equal(await redis.ping(), 'PONG');
   });
 
@@ -94,9 +96,9 @@ for (const protocol of [2, 3]) {
   });
 
   on('databases and client names', async () => {
-    const other = await connect({RESP: protocol, database: 3, name: 'tester'});
+    const other = await connect({RESP: protocol, database: 3, name: 'other'});
     await other.set('only-there', 'v');
-    assert.equal(await other.clientGetName(), 'tester');
+    assert.equal(await other.clientGetName(), 'other');
     assert.equal(await clients[protocol].exists('only-there'), 0);
     await other.close();
   });
@@ -125,6 +127,6 @@ for (const protocol of [2, 3]) {
 }
 
 (async () => {
-  for (const protocol of [2, 3]) clients[protocol] = await connect({RESP: protocol});
+  for (const protocol of [2, 3]) clients[protocol] = await connect({RESP: protocol, name: 'tester'});
   await run(() => clients[2].flushAll());
 })();
