@@ -106,7 +106,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
   [[nodiscard]] std::string not_ready() const;
-  /// What the console shows (server_console.cc).
+  /// What the console shows of a database, as JSON; nothing if there is no such database.
   [[nodiscard]] std::optional<std::string> console(DatabaseId database) const;
   [[nodiscard]] NetTotals net_totals() const;
 

@@ -1,9 +1,7 @@
 #include "admin/console.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <type_traits>
 
 namespace ebbtide {
@@ -76,10 +74,6 @@ class Json {
   bool fresh_ = true;
 };
 
-void keep_oldest(Millis* oldest, Millis birth) {
-  if (birth != 0 && (*oldest == 0 || birth < *oldest)) *oldest = birth;
-}
-
 void write_service(const ConsoleSnapshot& s, Json& json) {
   json.field("version", s.version).field("not_ready", s.not_ready).field("uptime_ms", s.uptime_ms);
   json.field("clients", s.clients).field("commands", s.commands).field("errors", s.errors);
@@ -97,28 +91,30 @@ void write_engine(const Stats& e, std::uint64_t resident, Json& json) {
   json.field("filter_negatives", e.filter_negatives).field("filter_false_positives", e.filter_false_positives);
   json.field("snapshots", e.snapshots).field("read_only", e.read_only);
   json.key("stalls").open('{').field("stopped", e.write_stalled).field("memtable_us", e.stall_micros_memtable);
-  json.field("runs_us", e.stall_micros_runs).field("pending_us", e.stall_micros_pending_bytes).close('}');
+  json.field("runs_us", e.stall_micros_runs).field("pending_us", e.stall_micros_pending_bytes);
+  json.field("deadline_us", e.stall_micros_deadline).close('}');
+  json.key("missed").open('{').field("down", e.deadlines_missed_down).field("clock", e.deadlines_missed_clock);
+  json.field("load", e.deadlines_missed_load).close('}');
   json.key("memory").open('{').field("budget", e.memory_budget).field("resident", resident);
   json.field("memtables", e.memtable_bytes).field("cache", e.cache_bytes).field("tables", e.table_bytes);
   json.field("clients", e.connection_bytes).field("other", e.large_value_bytes + e.pinned_page_bytes).close('}');
   json.key("disk").open('{').field("tables", e.table_live_bytes).field("wal", e.wal_live_bytes).close('}');
 }
 
-void write_database(const TreeInfo& tree, Millis deadline, Json& json) {
+void write_database(const TreeInfo& tree, Json& json) {
   std::uint64_t files = 0, bytes = 0, tombstones = 0, last_bytes = 0;
   int last = 0;
-  Millis oldest = 0;
   for (const RunInfo& run : tree.runs) {
     files += run.files;
     bytes += run.bytes;
     tombstones += run.tombstones + run.range_tombstones;
-    keep_oldest(&oldest, run.oldest_tombstone_birth);
     last_bytes = run.level == last ? last_bytes + run.bytes : run.bytes;
     last = run.level;
   }
   json.open('{').field("db", tree.database).field("files", files).field("bytes", bytes).field("runs", tree.runs.size());
-  json.field("keys", tree.estimated_keys).field("tombstones", tombstones).field("oldest_birth", oldest);
-  json.field("deadline_ms", deadline).field("pending_bytes", tree.pending_compaction_bytes);
+  json.field("keys", tree.estimated_keys).field("tombstones", tombstones);
+  json.field("oldest_birth", tree.oldest_obligation).field("oldest_deadline", tree.oldest_obligation_deadline);
+  json.field("deadline_ms", tree.delete_deadline).field("pending_bytes", tree.pending_compaction_bytes);
   json.field("last_level_bytes", last_bytes).close('}');
 }
 
@@ -163,9 +159,7 @@ std::string console_json(const ConsoleSnapshot& s) {
   write_service(s, json);
   if (s.engine) write_engine(*s.engine, s.resident_bytes, json);
   json.field("database_count", s.databases).key("databases").open('[');
-  for (std::size_t i = 0; i < s.trees.size(); ++i) {
-    write_database(s.trees[i], i < s.delete_deadlines.size() ? s.delete_deadlines[i] : 0, json);
-  }
+  for (const TreeInfo& tree : s.trees) write_database(tree, json);
   json.close(']').field("open_tickets", s.open_tickets).key("tickets").open('[');
   for (const ConsoleTicket& t : s.tickets) {
     json.open('{').field("id", t.id).field("done", t.done).field("deadline", t.deadline);

@@ -34,9 +34,8 @@ struct ConsoleSnapshot {
   std::uint64_t resident_bytes = 0;
   // of the engine, once it is open
   std::optional<Stats> engine;
-  std::vector<TreeInfo> trees;           ///< of databases that have one
-  std::vector<Millis> delete_deadlines;  ///< beside them; 0 = no promise
-  std::optional<TreeMap> map;            ///< of the database that was asked for
+  std::vector<TreeInfo> trees;  ///< of databases that have one
+  std::optional<TreeMap> map;   ///< of the database that was asked for
   std::uint64_t open_tickets = 0;
   std::vector<ConsoleTicket> tickets;  ///< the first of them
   std::uint32_t databases = 0;

@@ -1,8 +1,7 @@
 // INFO: Redis's sections and field names, so that redis_exporter and its dashboards work, and a section of our own.
 //
 // What has no meaning here is printed as Redis prints it when the feature is unused, where tools expect the field; the rest is
-// left out. The numbers of keys under Keyspace are the engine's estimates (entries less tombstones; `keyspace_keys_exact:0` says
-// so); DBSIZE counts.
+// left out. The numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
 #include <algorithm>
 #include <cstdio>
 #include <string>

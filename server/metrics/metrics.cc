@@ -5,6 +5,8 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <map>
 
 namespace ebbtide {
@@ -25,7 +27,7 @@ class Collector final : public prometheus::Collectable {
       engine();
       deletes_and_shape();
     }
-    return std::move(families_);
+    return {std::make_move_iterator(families_.begin()), std::make_move_iterator(families_.end())};
   }
 
  private:
@@ -134,15 +136,19 @@ class Collector final : public prometheus::Collectable {
     counter("wal_syncs_total", "Syncs of the log.", e.wal_syncs);
     counter("flushes_total", "Memtables written to tables.", e.flushes);
     counter("flush_bytes_total", "Bytes of tables written by flushes.", e.flush_bytes_written);
-    counter("compactions_total", "Merges.", e.compactions);
+    auto& jobs = family("compactions_total", "Merges, and other plans that were carried out, by what they were for.", kCounter);
+    for (const ReasonInfo& r : e.merges_by_reason) add(jobs, static_cast<double>(r.jobs), {{"reason", r.reason}});
     counter("trivial_moves_total", "Files that moved to another level as they were.", e.trivial_moves);
     counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
     many("pages_dropped_total", "Pages dropped: whole, without being read; in part, replaced by what is left.", kCounter,
          {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});
     many("reclaimed_bytes_total", "Bytes that drops gave back to the file system.", kCounter,
          {{{{"how", "unlink"}}, e.reclaimed_bytes_unlinked}, {{{"how", "punch"}}, e.reclaimed_bytes_punched}});
-    many("compaction_bytes_total", "Bytes read and written by merges.", kCounter,
-         {{{{"direction", "read"}}, e.compaction_bytes_read}, {{{"direction", "write"}}, e.compaction_bytes_written}});
+    auto& merged = family("compaction_bytes_total", "Bytes read and written by merges, by what they were for.", kCounter);
+    for (const ReasonInfo& r : e.merges_by_reason) {
+      add(merged, static_cast<double>(r.bytes_read), {{"reason", r.reason}, {"direction", "read"}});
+      add(merged, static_cast<double>(r.bytes_written), {{"reason", r.reason}, {"direction", "write"}});
+    }
     counter("engine_gets_total", "Point reads of the engine.", e.gets);
     counter("engine_writes_total", "Operations written.", e.writes);
     counter("engine_batches_total", "Batches committed.", e.batches);
@@ -170,7 +176,10 @@ class Collector final : public prometheus::Collectable {
     many("memory_bytes", "Memory by owner.", kGauge,
          {{{{"owner", "memtable"}}, e.memtable_bytes},
           {{{"owner", "cache"}}, e.cache_bytes},
-          {{{"owner", "tables"}}, e.table_bytes}});
+          {{{"owner", "tables"}}, e.table_bytes},
+          {{{"owner", "clients"}}, e.connection_bytes},
+          {{{"owner", "values"}}, e.large_value_bytes},
+          {{{"owner", "fetched_pages"}}, e.pinned_page_bytes}});
     gauge("cache_capacity_bytes", "Memory that the page cache may use.", e.cache_capacity);
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
@@ -191,24 +200,23 @@ class Collector final : public prometheus::Collectable {
   };
 
   void deletes_and_shape() const {
-    const std::size_t first = families_.size();
-    families_.reserve(first + 17);
     auto& runs = family("level_runs", "Sorted runs.", kGauge);
     auto& files = family("level_files", "Table files.", kGauge);
     auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
     auto& entries = family("level_entries", "Entries, tombstones included.", kGauge);
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
     auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
-    auto& oldest = family("oldest_tombstone_age_seconds", "Age of the oldest tombstone.", kGauge);
+    auto& oldest = family("oldest_tombstone_age_seconds",
+                          "Age of the oldest delete that tables still hold traces of; an expiry that has passed is one.", kGauge);
     auto& records = family("stamp_deletes", "Deletes by stamp that may still cover something.", kGauge);
     auto& pending =
         family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
-    auto& keys = family("estimated_keys", "Entries less tombstones.", kGauge);
+    auto& keys = family("estimated_keys", "Estimate of the keys that there are.", kGauge);
     auto& space = family("space_amplification_ratio", "Bytes of all tables per byte of the last level's.", kGauge);
     auto& deadlines = family("delete_deadline_seconds",
                              "By when a delete must be out of all files; databases without a promise are left out.", kGauge);
-    for (std::size_t i = 0; i < s_.trees.size(); ++i) {
-      const TreeInfo& tree = s_.trees[i];
+    const Millis now = s_.engine->engine_time;
+    for (const TreeInfo& tree : s_.trees) {
       const std::string db = std::to_string(tree.database);
       std::map<int, Level> levels;
       for (const RunInfo& run : tree.runs) {
@@ -237,8 +245,8 @@ class Collector final : public prometheus::Collectable {
         range.push_back({"kind", "range"});
         add(tombstones, static_cast<double>(l.tombstones), point);
         add(tombstones, static_cast<double>(l.range_tombstones), range);
-        const double age = l.oldest_tombstone == 0 ? 0 : static_cast<double>(s_.now_ms) - static_cast<double>(l.oldest_tombstone);
-        add(oldest, std::max(age, 0.0) / 1000, labels);
+        const Millis age = l.oldest_tombstone == 0 ? 0 : now - std::min(now, l.oldest_tombstone);
+        add(oldest, static_cast<double>(age) / 1000, labels);
       }
       add(records, static_cast<double>(tree.records), {{"db", db}});
       add(pending, static_cast<double>(tree.pending_compaction_bytes), {{"db", db}});
@@ -247,15 +255,13 @@ class Collector final : public prometheus::Collectable {
       if (all > 0 && levels.rbegin()->second.bytes > 0) {
         add(space, static_cast<double>(all) / static_cast<double>(levels.rbegin()->second.bytes), {{"db", db}});
       }
-      if (i < s_.delete_deadlines.size() && s_.delete_deadlines[i] != 0) {
-        add(deadlines, static_cast<double>(s_.delete_deadlines[i]) / 1000, {{"db", db}});
-      }
+      if (tree.delete_deadline != 0) add(deadlines, static_cast<double>(tree.delete_deadline) / 1000, {{"db", db}});
       add(keys, static_cast<double>(tree.estimated_keys), {{"db", db}});
     }
   }
 
   const MetricsSnapshot& s_;
-  mutable std::vector<prometheus::MetricFamily> families_;
+  mutable std::deque<prometheus::MetricFamily> families_;  // family() hands out references
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,9 +43,7 @@ struct MetricsSnapshot {
   double cpu_user_seconds = 0, cpu_system_seconds = 0;
   // engine, once it is open
   std::optional<Stats> engine;
-  std::vector<TreeInfo> trees;
-  std::vector<Millis> delete_deadlines;  ///< beside them; 0 = no promise
-  std::int64_t now_ms = 0;               ///< engine time, for ages
+  std::vector<TreeInfo> trees;  ///< of databases that have one
 };
 
 /// The whole answer to a scrape.

@@ -61,7 +61,9 @@ def test_numbers_and_no_keys(server):
     files = [cell for run in seen["tree"]["runs"] for cell in run["cells"]]
     assert sum(cell.get("t", 0) for cell in files) == 30
     assert all(0 <= cell["x0"] < cell["x1"] <= 1 for cell in files)
-    assert {entry["db"] for entry in seen["databases"]} >= {0}
+    (entry,) = [entry for entry in seen["databases"] if entry["db"] == 0]
+    oldest = min(cell["o"] for cell in files if "o" in cell)
+    assert entry["oldest_birth"] == oldest and entry["oldest_deadline"] == oldest + entry["deadline_ms"] > oldest
     assert numbers(server, 9)["tree"]["runs"] == []
 
 
@@ -128,7 +130,8 @@ def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it must not scroll sideways"
     assert page.layout_shift() < 0.1
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == ("dark" if dark else "light")
-    assert page.text("#fact-tombstones") == "30"
+    assert page.text("#fact-tombstones") == "30" and page.text("#fact-missed") == "0"
+    assert page.text("#stall-deadline").endswith("%")
     assert SECRET not in page.evaluate("document.documentElement.outerHTML")
     page.close()
 

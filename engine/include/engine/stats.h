@@ -36,7 +36,7 @@ struct TreeInfo {
   Millis oldest_obligation = 0;           ///< birth of the oldest delete that memtables or tables still hold; 0 = none
   Millis oldest_obligation_deadline = 0;  ///< by when it is to be gone; 0 = nothing was promised
   std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines
-  /// An estimate of the keys that exist: entries less tombstones. Exact only when nothing was overwritten.
+  /// An estimate of the keys that exist: entries less tombstones and what these delete. Exact only when nothing was overwritten.
   std::uint64_t estimated_keys = 0;
 };
 

@@ -65,11 +65,11 @@
     };
     if (!tree) { say("idle", "Not open yet", "The database is being opened; what it owes is known in a moment.", 0); return; }
     const { oldest, tombstones } = owed(), deadline = tree.deadline_ms, f = oldest ? worn(oldest) : null, name = "database " + tree.db;
-    const old = oldest ? age(oldest.o) : 0, left = oldest ? dueOf(oldest) - last.now_ms : 0, missed = last.missed || {};
+    const old = oldest ? age(oldest.o) : 0, left = oldest ? dueOf(oldest) - last.now_ms : 0, missed = last.missed;
     text("fact-tombstones", count(tombstones));
     text("fact-deadline", deadline ? span(deadline) : "none");
     text("fact-due", f === null ? DASH : f >= 1 ? "now" : span(left));
-    text("fact-missed", or(missed.down + missed.clock + missed.load, count));
+    text("fact-missed", count(missed.down + missed.clock + missed.load));
     $("fact-missed").title = missed.down + " while the server was down, " + missed.clock + " by a step of the clock, " + missed.load + " under load";
     $("fact-missed").classList.toggle("bad", missed.load > 0);
     if (!deadline && !oldest) say("idle", "No deadline is set", "Deletes in " + name + " are gone for readers at once, and from its files when merges meet them.", 0);

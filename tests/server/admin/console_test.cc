@@ -27,6 +27,9 @@ TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is
   ConsoleSnapshot s;
   Stats stats;
   stats.engine_time = 1'000'000;
+  stats.deadlines_missed_down = 5;
+  stats.deadlines_missed_load = 1;
+  stats.stall_micros_deadline = 70;
   s.engine = stats;
   TreeInfo info;
   info.database = 3;
@@ -36,8 +39,10 @@ TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is
   run.tombstones = 4;
   run.oldest_tombstone_birth = 999'000;
   info.runs = {run};
+  info.delete_deadline = 30'000;
+  info.oldest_obligation = 998'000;  // in a memtable
+  info.oldest_obligation_deadline = 1'028'000;
   s.trees = {info};
-  s.delete_deadlines = {30'000};
   TreeMap map;
   map.database = 3;
   map.policy = "leveling";
@@ -55,8 +60,10 @@ TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is
   s.tickets = {{"purge-5-1", false, 1'020'000, 2, 300}};
   const std::string json = console_json(s);
   CHECK(has(json,
-            "{\"db\":3,\"files\":2,\"bytes\":300,\"runs\":1,\"keys\":0,\"tombstones\":4,\"oldest_birth\":999000,\"deadline_ms\":"
-            "30000,"));
+            "{\"db\":3,\"files\":2,\"bytes\":300,\"runs\":1,\"keys\":0,\"tombstones\":4,\"oldest_birth\":998000,"
+            "\"oldest_deadline\":1028000,\"deadline_ms\":30000,"));
+  CHECK(has(json, "\"missed\":{\"down\":5,\"clock\":0,\"load\":1}"));
+  CHECK(has(json, "\"deadline_us\":70}"));
   CHECK(has(json, "{\"f\":11,\"n\":1,\"x0\":0,\"x1\":0.25,\"b\":100,\"e\":10,\"t\":4,\"r\":1,\"o\":999000,\"busy\":true}"));
   CHECK(has(json, "{\"f\":12,\"n\":1,\"x0\":0.25,\"x1\":1,\"b\":200,\"e\":20}"));
   CHECK(has(json, "{\"kind\":\"merge\",\"reason\":\"deadline\",\"files\":2,\"bytes\":300,\"from\":0,\"to\":1,\"urgent\":true}"));

@@ -59,8 +59,9 @@ TEST_CASE("engine metrics, by level") {
   stats.flush_bytes_written = 90;
   stats.compaction_bytes_written = 200;
   stats.stall_micros_runs = 2'500'000;
+  stats.engine_time = 100'000;
+  stats.merges_by_reason = {{"size", 3, 400, 200}, {"deadline", 1, 50, 40}};
   s.engine = stats;
-  s.now_ms = 100'000;
   TreeInfo tree;
   tree.database = 3;
   RunInfo a, b;
@@ -77,8 +78,8 @@ TEST_CASE("engine metrics, by level") {
   last.level = 2;
   last.bytes = 600;
   tree.runs = {a, b, last};
+  tree.delete_deadline = 30'000;
   s.trees = {tree};
-  s.delete_deadlines = {30'000};
   const std::string text = metrics_text(s);
   CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
   CHECK(has_line(text, "ebbtide_write_stall_seconds_total{reason=\"runs\"} 2.5"));
@@ -89,7 +90,11 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_oldest_tombstone_age_seconds{db=\"3\",level=\"1\"} 10"));
   CHECK(has_line(text, "ebbtide_delete_deadline_seconds{db=\"3\"} 30"));
   CHECK(has_line(text, "ebbtide_space_amplification_ratio{db=\"3\"} 1.5"));
-  s.delete_deadlines = {0};
+  CHECK(has_line(text, "ebbtide_compactions_total{reason=\"size\"} 3"));
+  CHECK(has_line(text, "ebbtide_compactions_total{reason=\"deadline\"} 1"));
+  CHECK(has_line(text, "ebbtide_compaction_bytes_total{reason=\"size\",direction=\"read\"} 400"));
+  CHECK(has_line(text, "ebbtide_compaction_bytes_total{reason=\"deadline\",direction=\"write\"} 40"));
+  s.trees[0].delete_deadline = 0;
   CHECK(metrics_text(s).find("ebbtide_delete_deadline_seconds{") == std::string::npos);
 }
 
