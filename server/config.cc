@@ -42,7 +42,7 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
   const std::string where = at(file, node.Mark());
   if (node.IsMap()) {
     if (!name.empty() && !is_section(name)) {
-      const ConfigKey* key = find_config_key(name);
+      const ConfigKeyPtr key = find_config_key(name);
       return wrong(where, name,
                    key != nullptr ? "a single value is expected; allowed: " + key->allowed : explain_unknown_key(name));
     }
@@ -61,7 +61,7 @@ Status flatten(const YAML::Node& node, const std::string& name, const std::strin
   if (is_section(name)) {
     return node.IsNull() ? Status::ok() : wrong(where, name, "is a section, its keys belong below it");
   }
-  const ConfigKey* key = find_config_key(name);
+  const ConfigKeyPtr key = find_config_key(name);
   if (node.IsNull()) return wrong(where, name, "has no value; allowed: " + key->allowed);
   std::string value;
   if (node.IsSequence()) {
@@ -102,7 +102,7 @@ int rank(const Assignment& a) {
 Status apply(const std::vector<Assignment>& layer, int wanted_rank, Config* config) {
   for (const Assignment& a : layer) {
     if (rank(a) != wanted_rank) continue;
-    const ConfigKey* key = find_config_key(a.name);
+    const ConfigKeyPtr key = find_config_key(a.name);
     if (key == nullptr) {
       return wrong(a.where, a.name, is_section(a.name) ? "is a section, its keys are meant" : explain_unknown_key(a.name));
     }
@@ -157,18 +157,18 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
       TRY(apply(layer, kind + 1, &config));
     }
   }
-  if (Status status = validate(config); !status.is_ok()) {
-    return file.empty() ? status : status.with_context(file);
+  Status status = validate(config);
+  // Not a matter of validate(): CONFIG SET may replace the password of a file until the next start. CONFIG REWRITE may not then.
+  if (status.is_ok() && !config.password.empty() && !config.password_file.empty()) {
+    status = Status::invalid_argument("server.password and server.password_file are both given; one of them is allowed");
   }
+  if (!status.is_ok()) return file.empty() ? status : status.with_context(file);
   return config;
 }
 
 // The secret may stand in a file of its own, which others than the configuration's readers may read.
 Status read_password(Config* config) {
   if (config->password_file.empty()) return Status::ok();
-  if (!config->password.empty()) {
-    return Status::invalid_argument("server.password and server.password_file are both given; one of them is allowed");
-  }
   std::ifstream in(config->password_file, std::ios::binary);
   if (in.is_open()) in.peek();
   std::ostringstream content;

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,10 +95,12 @@ struct ConfigKey {
 
 /// All keys, tree keys as `tree.<name>`. Built once.
 const std::vector<ConfigKey>& config_keys();
-/// By dotted name, `databases.<n>.<tree key>` included; null if there is none.
-const ConfigKey* find_config_key(Bytes name);
-/// By Redis's name.
-const ConfigKey* find_redis_key(Bytes name);
+using ConfigKeyPtr = std::shared_ptr<const ConfigKey>;
+/// By dotted name, `databases.<n>.<tree key>` and parameters of policies included; null if there is none. Of a parameter that no
+/// policy has there is a key too: setting it is the error that says so.
+ConfigKeyPtr find_config_key(Bytes name);
+/// By Redis's name; null if there is none.
+ConfigKeyPtr find_redis_key(Bytes name);
 /// Keys that this build knows of but does not honour yet, or names near to a wrong one: the end of an error message.
 std::string explain_unknown_key(Bytes name);
 

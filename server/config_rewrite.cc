@@ -269,7 +269,7 @@ Result<std::string> rewrite_config(const std::string& text, const std::string& f
       TRY_ASSIGN(before, load_config_text(editor.text(), file, {}));
       for (const std::string& name : key_names(before, config)) {
         if ((name.compare(0, 10, "databases.") == 0) != overrides) continue;
-        const ConfigKey* key = find_config_key(name);
+        const ConfigKeyPtr key = find_config_key(name);
         const std::string wanted = key->get(config);
         if (wanted == key->get(before)) continue;
         TRY(wanted.empty() && key->type == ConfigType::kNumber ? editor.erase(name) : editor.set(*key, wanted));
@@ -277,7 +277,7 @@ Result<std::string> rewrite_config(const std::string& text, const std::string& f
     }
     TRY_ASSIGN(after, load_config_text(editor.text(), file, {}));
     for (const std::string& name : key_names(after, config)) {
-      const ConfigKey* key = find_config_key(name);
+      const ConfigKeyPtr key = find_config_key(name);
       if (key->get(after) != key->get(config)) {
         return Status::invalid_argument(file + ": " + name + " is written in a way that cannot be edited; edit it by hand");
       }

@@ -54,7 +54,9 @@ void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std:
     for (const auto& fact : kFacts) offer(pattern, fact.first, [&] { return std::string(fact.second); });
     // Of one database: only when asked for by its whole name, as there would be no end of them.
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {
-      if (const ConfigKey* key = find_config_key(name); key != nullptr) offer(pattern, name, [&] { return key->get(config_); });
+      const ConfigKeyPtr key = find_config_key(name);
+      const std::string value = key == nullptr ? std::string() : key->get(config_);
+      if (!value.empty()) offer(pattern, name, [&] { return value; });  // empty: a parameter that its policy does not have
     }
   }
 }
@@ -65,13 +67,13 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   std::set<std::string> seen;
   struct Change {
     Bytes given, value;
-    const ConfigKey* key;
+    ConfigKeyPtr key;
     bool redis;
   };
   std::vector<Change> changes;
   for (const auto& [given, value] : items) {  // names before values, as in Redis
     const std::string name = lower(given);
-    const ConfigKey* key = find_redis_key(name);
+    ConfigKeyPtr key = find_redis_key(name);
     const bool redis = key != nullptr;
     if (!redis) key = find_config_key(name);
     if (key == nullptr) {

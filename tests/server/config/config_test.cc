@@ -41,7 +41,7 @@ std::string rewritten(const std::string& text, const std::function<void(Config&)
 }
 
 void set(Config& config, const std::string& name, const std::string& value) {
-  const ConfigKey* key = find_config_key(name);
+  const ConfigKeyPtr key = find_config_key(name);
   REQUIRE(key != nullptr);
   const Status status = key->set(config, value);
   INFO(status.to_string());
@@ -209,7 +209,7 @@ TEST_CASE("each key reads back what it prints, and knows its own bounds") {
   }
   for (const char* name : {"server.max_clients", "storage.memtable_size", "tree.pages_per_tile", "tree.filters.bits_per_key"}) {
     INFO(name);
-    const ConfigKey* key = find_config_key(name);
+    const ConfigKeyPtr key = find_config_key(name);
     const std::string& allowed = key->allowed;  // "<low> to <high>"
     const std::string low = allowed.substr(0, allowed.find(" to "));
     const std::string high = allowed.substr(allowed.find(" to ") + 4);
@@ -221,7 +221,7 @@ TEST_CASE("each key reads back what it prints, and knows its own bounds") {
 TEST_CASE("Redis's names and texts") {
   Config config;
   const auto get = [&](const char* name) {
-    const ConfigKey* key = find_redis_key(name);
+    const ConfigKeyPtr key = find_redis_key(name);
     REQUIRE(key != nullptr);
     return key->redis_get ? key->redis_get(config) : key->get(config);
   };
@@ -246,6 +246,20 @@ TEST_CASE("reading an override that is not there makes none") {
   Config config;
   CHECK(find_config_key("databases.4.page_size")->get(config) == "4KiB");
   CHECK(config.engine.overrides.empty());
+}
+
+TEST_CASE("asking for keys that nobody has keeps nothing") {  // else a client could make memory grow without bound
+  std::weak_ptr<const ConfigKey> asked;
+  {
+    const ConfigKeyPtr key = find_config_key("tree.policy.nonsense");
+    REQUIRE(key != nullptr);
+    Config config;
+    CHECK(key->get(config).empty());
+    CHECK_FALSE(key->set(config, "1").is_ok());
+    asked = key;
+  }
+  CHECK(asked.expired());
+  CHECK(find_config_key("tree.page_size") == find_config_key("tree.page_size"));
 }
 
 TEST_CASE("rewrite: nothing changed, nothing touched") {
@@ -294,6 +308,16 @@ TEST_CASE("rewrite: another policy drops the parameters of the old one") {
                   to_leveling) == "tree:\n  policy:\n    name: leveling\n  page_size: 8KiB\n");
   CHECK(rewritten("tree: { policy: { name: one_leveling, size_ratio: 8, level0_runs: 4 }, page_size: 8KiB }\n", to_leveling) ==
         "tree: { policy: { name: leveling }, page_size: 8KiB }\n");
+}
+
+TEST_CASE("rewrite: a password beside password_file is refused, as the next start would refuse it") {
+  const std::string text = "server: { password_file: /run/secret }\n";
+  Config config = loaded(text);
+  set(config, "server.password", "new");
+  const auto result = rewrite_config(text, "f.yaml", config);
+  REQUIRE_FALSE(result.is_ok());
+  CHECK(std::string(result.status().message()).find("server.password and server.password_file are both given") !=
+        std::string::npos);
 }
 
 TEST_CASE("rewrite: what cannot be edited is refused, not damaged") {
