@@ -72,7 +72,7 @@ void DbImpl::schedule_compactions(const TreePtr& tree) {
 }
 
 bool DbImpl::may_compact(const Tree& tree) const {
-  if (closing_ || tree.dropped || tree.view_owner == nullptr || compactions_paused_ > 0) return false;
+  if (closing_ || tree.dropped || tree.view_owner == nullptr) return false;
   if (!background_error_.is_ok() || tree.jobs.running() >= pool_->width()) return false;
   return tree.compaction_error.is_ok() || clock_.mono_ns() >= tree.compaction_retry_ns;
 }
@@ -98,10 +98,13 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     }
     const Millis now = time_.now();
     const TreeShape shape = shape_for_deadlines(*tree, *tables->version, settings, rule, now);
-    Plan dropping = next_drop(*tree, *tables);
-    if (dropping.empty()) dropping = next_page_drop(*tree, tables, settings.delete_deadline, now);
+    const bool paused = compactions_paused_ > 0;  // what is urgent goes on
+    Plan dropping;
+    if (!paused) dropping = next_drop(*tree, *tables);
+    if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, settings.delete_deadline, now);
     const Plan urgent = dropping.empty() ? next_urgent(*tree, *policy, shape, now, skip) : Plan();
     for (const bool deadline : {true, false}) {
+      if (paused && !deadline) break;
       Plan plan = !dropping.empty() ? dropping
                   : deadline        ? urgent
                                     : tree->jobs.next(*policy, {now, settings.file_choice}, shape, urgent);

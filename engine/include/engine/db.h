@@ -170,7 +170,7 @@ class Db {
   /// Everything is checked first: kInvalidArgument names what is wrong, and then nothing has changed. What cannot change while
   /// running is checked, too, but not taken over.
   Status reconfigure(const Settings& settings);
-  /// Stops compactions (flushes go on); nests.
+  /// Stops compactions, but for those that a delete deadline needs; flushes go on. Nests.
   void pause_compactions();
   void resume_compactions();
 

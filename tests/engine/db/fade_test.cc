@@ -224,6 +224,34 @@ TEST_CASE("idle: by its deadline nothing of what was deleted is in any table") {
   }
 }
 
+TEST_CASE("while compactions are paused deletes are on time, and nothing else is merged") {
+  Witness w({policies()[0], 1, Compression::kNone}, 7);
+  const auto jobs = [&w](bool for_deadlines) {
+    std::uint64_t sum = 0;
+    for (const ReasonInfo& r : w.h.db->stats().merges_by_reason) sum += (r.reason == "deadline") == for_deadlines ? r.jobs : 0;
+    return sum;
+  };
+  fill(w);
+  w.h.db->pause_compactions();
+  const std::uint64_t merges = jobs(false);
+  delete_some(w);
+  for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+  CHECK(w.found(false) == 0);
+  CHECK(w.worst() <= 1.0);
+  CHECK(misses(w) == 0);
+  CHECK(jobs(true) > 0);
+  for (int run = 0; run < 5; ++run) {  // more runs than the policy wants, and no delete: they stay as they are
+    w.put(w.key(run));
+    REQUIRE(w.h.db->flush(0).is_ok());
+  }
+  w.pass(kDeadline / kSteps);
+  CHECK(jobs(false) == merges);
+  w.h.db->resume_compactions();
+  w.h.settle();
+  CHECK(jobs(false) > merges);
+  w.check_live();
+}
+
 TEST_CASE("under load, with restarts in between: every delete is on time") {
   for (const Case& c : cases()) {
     INFO(name_of(c));
