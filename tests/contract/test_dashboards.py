@@ -92,3 +92,11 @@ def test_every_query_returns_data_from_a_real_prometheus(server, tmp_path):
     finally:
         process.kill()
         process.wait()
+
+
+def test_every_metric_is_in_the_readme_and_no_other(server):
+    make_load(server)
+    there = {name.removeprefix("ebbtide_") for name in re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M)}
+    section = (DEPLOY / "README.md").read_text().split("## Metrics", 1)[1]
+    rows = "".join(line for line in section.splitlines() if line.startswith("| "))
+    assert set(re.findall(r"`([a-z_]+)(?:\{[a-z,]+\})?`", rows)) == there

@@ -1,9 +1,11 @@
 """What redis-cli does by itself: its samplers, counters, mass insertion, and the hints that it makes from COMMAND DOCS."""
 
+import re
 import subprocess
 
 import pytest
 
+from support.server import ROOT
 from support.sockets import Link, pairs
 
 
@@ -95,3 +97,11 @@ def test_hints_have_all_that_they_are_made_of(server):
             look(name, doc)
     # Whatever follows is a command of its own, in any form.
     assert set(bare) <= {"command|getkeys", "command|getkeysandflags", "debug"}, bare
+
+
+def test_commands_that_redis_has_not_are_documented_and_no_other(server):
+    text = (ROOT / "server/docs/commands.md").read_text()
+    ours = {name.upper() for name in said(server, "COMMAND", "LIST").split() if "." in name}
+    assert ours == set(re.findall(r"\b[A-Z]+\.[A-Z]+\b", text))
+    for name in ("DELRANGE", "DELPREFIX", "COUNTRANGE"):
+        assert f"| `{name} " in text
