@@ -179,8 +179,10 @@ void DbImpl::leave_failed_outputs(const TreePtr& tree) {
   for (const std::string& name : removals_.unremoved()) ledger_.leave({name, 0, {{tree->id, floor}}, {}});
 }
 
+// What was born in the survey's own millisecond is noted, too: whoever asks for a ticket's state in the millisecond of its delete
+// is told what is left.
 void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey) {
-  const Millis now = survey->now;
+  const Millis now = survey->now + 1;
   for (const TreePtr& tree : trees) {
     std::shared_ptr<const TreeView> view;
     const Millis dropped_at = tree->dropped_at;
@@ -215,7 +217,7 @@ void DbImpl::survey_log(PurgeSurvey* survey) {
   for (std::size_t i = 0; i < segments.size(); ++i) {
     for (const LogNote& note : segments[i].notes) {
       const Millis floor = log_debt(segments, i, note.tree, survey->now);
-      if (floor != 0 && floor < survey->now)
+      if (floor != 0 && floor <= survey->now)
         survey->holders.push_back({PurgePlace::kLog, note.tree, floor, segments[i].bytes, segments[i].file});
     }
   }

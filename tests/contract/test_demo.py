@@ -66,7 +66,9 @@ def test_it_admits_that_there_is_no_deadline_to_show(tmp_path):
 
 
 def test_it_cleans_up_when_interrupted(tmp_path):
-    with subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path)) as process:
+    # Whoever runs the tests in the background of a script has SIGINT ignored, which a child would inherit.
+    heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path), **heeds) as process:
         try:
             assert any("Wait for the deadline" in line for line in process.stdout)
             assert leftovers(tmp_path) != []

@@ -14,7 +14,7 @@ def run(server, body, **options):
     """Runs `body(client)` with an asyncio client."""
 
     async def main():
-        client = redis.asyncio.Redis(port=server.port, **options)
+        client = redis.asyncio.Redis(host="127.0.0.1", port=server.port, **options)
         try:
             return await asyncio.wait_for(body(client), 120)
         finally:
@@ -120,7 +120,7 @@ def test_invalidations_reach_the_connection_that_was_named(server):
         await listener.get_message(timeout=20)
         await listener.execute_command("PING")
         clients = await client.client_list(_type="pubsub")
-        reader = redis.asyncio.Redis(port=server.port, single_connection_client=True)
+        reader = redis.asyncio.Redis(host="127.0.0.1", port=server.port, single_connection_client=True)
         await reader.execute_command("CLIENT", "TRACKING", "on", "REDIRECT", clients[-1]["id"])
         await client.set("cached", 1)
         await reader.get("cached")

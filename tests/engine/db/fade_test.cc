@@ -205,7 +205,7 @@ std::uint64_t misses(const Witness& w) {
 
 }  // namespace
 
-TEST_CASE("idle: by its deadline nothing of what was deleted is in any table") {
+TEST_CASE("idle: by its deadline nothing of what was deleted is in any table", "[long][deadlines]") {
   for (const Case& c : cases()) {
     INFO(name_of(c));
     Witness w(c, 1);
@@ -252,7 +252,7 @@ TEST_CASE("while compactions are paused deletes are on time, and nothing else is
   w.check_live();
 }
 
-TEST_CASE("under load, with restarts in between: every delete is on time") {
+TEST_CASE("under load, with restarts in between: every delete is on time", "[long][deadlines]") {
   for (const Case& c : cases()) {
     INFO(name_of(c));
     Witness w(c, 2);
@@ -286,7 +286,7 @@ TEST_CASE("under load, with restarts in between: every delete is on time") {
   }
 }
 
-TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by their deadline") {
+TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by their deadline", "[long][deadlines]") {
   for (const Case& c : cases()) {
     INFO(name_of(c));
     Witness w(c, 3);

@@ -217,7 +217,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 
 }  // namespace
 
-TEST_CASE("model: random operations give a map's answers under every option set") {
+TEST_CASE("model: random operations give a map's answers under every option set", "[long]") {
   const char* env = std::getenv("EBBTIDE_MODEL_ROUNDS");
   const int rounds = env != nullptr ? std::atoi(env) : 12;
   const char* first = std::getenv("EBBTIDE_SEED");

@@ -90,6 +90,22 @@ TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
+TEST_CASE("a ticket's state in the very millisecond of its delete says what is left") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.clock.advance(1);
+  h.del(0, kName);
+  SeqNum up_to = 0;
+  const PurgeTicket ticket = h.db->purge_ticket(&up_to);
+  const auto status = h.db->purge_status(ticket);
+  REQUIRE(status.is_ok());
+  CHECK_FALSE(status->done);
+  CHECK(status->left[static_cast<std::size_t>(PurgePlace::kMemTable)].files == 1);
+  CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files == 1);
+}
+
 TEST_CASE("a tree that deletes nothing does not keep the log of one that does") {
   Harness h(with_deadline());
   h.open();
