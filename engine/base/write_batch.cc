@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t kTimeAt = 8, kReplicationAt = 16, kCountAt = 24;
 constexpr std::size_t kOpHeaderBytes = 6;  // kind, flags, tree
+constexpr std::size_t kKeptBytes = 1 << 20;
 
 bool has_value(OpKind kind) { return kind == OpKind::kPut || kind == OpKind::kHeader; }
 bool makes_tree(OpKind kind) { return kind == OpKind::kCreateTree || kind == OpKind::kFlushDatabase; }
@@ -19,6 +20,7 @@ bool makes_tree(OpKind kind) { return kind == OpKind::kCreateTree || kind == OpK
 WriteBatch::WriteBatch() : rep_(kHeaderBytes, '\0') {}
 
 void WriteBatch::clear() {
+  if (rep_.capacity() > kKeptBytes) std::string().swap(rep_);
   rep_.assign(kHeaderBytes, '\0');
   shared_.clear();
   shared_bytes_ = 0;

@@ -71,7 +71,7 @@ class WriteBatch {
 
   WriteBatch();
 
-  /// Forgets all operations, keeps the memory.
+  /// Forgets all operations; keeps the memory unless it is much.
   void clear();
 
   void put(DatabaseId database, Bytes key, Bytes value, const PutOptions& options);
