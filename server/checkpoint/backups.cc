@@ -22,9 +22,9 @@ bool finished(const fs::path& backup) {
 /// The directories in `dir` that have a backup's name, oldest first.
 std::vector<fs::path> backups_in(const std::string& dir) {
   std::vector<fs::path> found;
-  std::error_code error;
+  std::error_code error, of_entry;
   for (auto at = fs::directory_iterator(dir, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    if (backup_unix_seconds(at->path().filename()) != 0 && at->is_directory(error)) found.push_back(at->path());
+    if (backup_unix_seconds(at->path().filename()) != 0 && at->is_directory(of_entry)) found.push_back(at->path());
   }
   std::sort(found.begin(), found.end());
   return found;

@@ -6,12 +6,12 @@
 // that was not finished included, goes once a new one is complete; what has another kind of name is not touched.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
 
 #include <engine/db.h>
+
 #include "command/server_control.h"
 
 namespace ebbtide {

@@ -1,5 +1,7 @@
 #include "command/arg_cursor.h"
 
+#include <limits>
+
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -20,6 +22,16 @@ Result<std::int64_t> integer_argument_in(Bytes text, std::int64_t min, std::int6
     return reply_error("ERR value is out of range, value must between " + to_text(min) + " and " + to_text(max));
   }
   return value;
+}
+
+Result<std::uint64_t> timeout_argument(Bytes text, Millis now) {
+  const auto timeout = parse_integer(text);
+  if (!timeout) return reply_error("ERR timeout is not an integer or out of range");
+  if (*timeout < 0) return reply_error("ERR timeout is negative");
+  if (*timeout > std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(now)) {
+    return reply_error("ERR timeout is out of range");
+  }
+  return static_cast<std::uint64_t>(*timeout);
 }
 
 Result<long double> float_argument(Bytes text) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <engine/result.h>
+#include <engine/types.h>
 
 #include "resp/args.h"
 
@@ -26,6 +27,8 @@ inline Bytes shown(Bytes text, std::size_t max = 128) { return text.substr(0, st
 Result<std::int64_t> integer_argument(Bytes text);
 /// An int64 in [min, max], with Redis's errors of getRangeLongFromObjectOrReply.
 Result<std::int64_t> integer_argument_in(Bytes text, std::int64_t min, std::int64_t max);
+/// A time in ms from `now` on, with Redis's errors of getTimeoutFromObjectOrReply.
+Result<std::uint64_t> timeout_argument(Bytes text, Millis now);
 /// A long double, or "ERR value is not a valid float".
 Result<long double> float_argument(Bytes text);
 

@@ -14,18 +14,20 @@ KeyLocks::Guard::Guard(KeyLocks& locks, std::span<const LookupKey> keys, Databas
   }
   stripes_.reserve(keys.size());
   for (const LookupKey& key : keys) stripes_.push_back(stripe_of(key, database));
-  std::sort(stripes_.begin(), stripes_.end());
-  stripes_.erase(std::unique(stripes_.begin(), stripes_.end()), stripes_.end());
-  for (const std::uint16_t stripe : stripes_) locks.stripes_[stripe].lock();
+  lock_stripes();
 }
 
 KeyLocks::Guard::Guard(KeyLocks& locks, std::vector<std::uint16_t> stripes) {
   if (!locks.enabled_ || stripes.empty()) return;
   locks_ = &locks;
   stripes_ = std::move(stripes);
+  lock_stripes();
+}
+
+void KeyLocks::Guard::lock_stripes() {
   std::sort(stripes_.begin(), stripes_.end());
   stripes_.erase(std::unique(stripes_.begin(), stripes_.end()), stripes_.end());
-  for (const std::uint16_t stripe : stripes_) locks.stripes_[stripe].lock();
+  for (const std::uint16_t stripe : stripes_) locks_->stripes_[stripe].lock();
 }
 
 KeyLocks::Guard::Guard(KeyLocks& locks) {

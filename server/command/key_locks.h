@@ -38,6 +38,9 @@ class KeyLocks {
     Guard& operator=(const Guard&) = delete;
 
    private:
+    /// Those of stripes_, in ascending order, each once.
+    void lock_stripes();
+
     KeyLocks* locks_ = nullptr;
     bool all_ = false;
     std::uint16_t single_ = 0;

@@ -90,17 +90,13 @@ Status unknown_command(const Args& args) {
 }
 
 Status unknown_subcommand(const Command& container, Bytes name) {
-  std::string upper(container.spec->name);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-  return reply_error("ERR unknown subcommand '" + std::string(shown(name)) + "'. Try " + upper + " HELP.");
+  return reply_error("ERR unknown subcommand '" + std::string(shown(name)) + "'. Try " + to_upper(container.spec->name) +
+                     " HELP.");
 }
 
 Status wrong_subcommand_arguments(const Command& command, const Args& args) {
-  std::string upper(command.spec->container);
-  for (char& c : upper) c = static_cast<char>(c - 32);
   return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(args[1])) + "'. Try " +
-                     upper + " HELP.");
+                     to_upper(command.spec->container) + " HELP.");
 }
 
 Status wrong_arity(const Command& command) {

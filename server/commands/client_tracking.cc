@@ -1,7 +1,6 @@
 #include "commands/client_tracking.h"
 
 #include <algorithm>
-#include <limits>
 #include <string>
 
 #include "command/arg_cursor.h"
@@ -156,15 +155,10 @@ Status client_pause(Ctx& ctx) {
     all = equal_ignoring_case(ctx.arg(3), "all");
     if (!all && !equal_ignoring_case(ctx.arg(3), "write")) return reply_error("ERR CLIENT PAUSE mode must be WRITE or ALL");
   }
-  const auto ms = parse_integer(ctx.arg(2));
-  if (!ms) return reply_error("ERR timeout is not an integer or out of range");
-  if (*ms < 0) return reply_error("ERR timeout is negative");
+  TRY_ASSIGN(ms, timeout_argument(ctx.arg(2), ctx.now));
   const std::uint64_t now_ms = ctx.env.control->mono_nanos() / 1'000'000;
-  if (*ms > std::numeric_limits<std::int64_t>::max() - static_cast<std::int64_t>(ctx.now)) {
-    return reply_error("ERR timeout is out of range");
-  }
   (void)ctx.env.observers->paused_for(now_ms, true);  // forgets a pause that is over
-  ctx.env.observers->pause(now_ms + static_cast<std::uint64_t>(*ms), all);
+  ctx.env.observers->pause(now_ms + ms, all);
   ctx.reply.ok();
   return Status::ok();
 }
@@ -175,14 +169,13 @@ Status client_unpause(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Nobody blocks: no command does, yet.
+/// Nobody is blocked in Redis's sense: PURGE.WAIT, the only command that blocks, is ended by its own time limit alone.
 Status client_unblock(Ctx& ctx) {
   if (ctx.argc() > 4) return wrong_subcommand_arguments(ctx.command, ctx.args);
   if (ctx.argc() == 4 && !equal_ignoring_case(ctx.arg(3), "timeout") && !equal_ignoring_case(ctx.arg(3), "error")) {
     return reply_error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
   }
-  TRY_ASSIGN(id, integer_argument(ctx.arg(2)));
-  (void)id;
+  TRY(integer_argument(ctx.arg(2)).status());
   ctx.reply.integer(0);
   return Status::ok();
 }

@@ -1,5 +1,4 @@
 // What HELP of a container command says, line by line, as Redis 7.2 words it.
-#include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
@@ -7,6 +6,7 @@
 #include "command/context.h"
 #include "command/table.h"
 #include "commands/families.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
@@ -193,10 +193,8 @@ void reply_help(Reply& reply, Bytes container) {
   for (const auto& [of, text] : kTexts) {
     if (of == container) lines = text;
   }
-  std::string name(container);
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) { return static_cast<char>(c - 32); });
   reply.array(lines.size() + 3);
-  reply.simple(name + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  reply.simple(to_upper(container) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
   for (const Bytes line : lines) reply.simple(line);
   reply.simple("HELP");
   reply.simple("    Prints this help.");

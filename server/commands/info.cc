@@ -4,7 +4,9 @@
 // left out. The numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/arg_cursor.h"
@@ -64,6 +66,20 @@ struct Facts {
   ServerInfo server;
   Stats engine;
   std::uint64_t now_micros;
+  Observers::TrackingCounts tracking;
+
+  /// Of the databases that have one, in order. Asked for by the first section that needs it: it looks at all files.
+  [[nodiscard]] const std::vector<TreeInfo>& trees() const {
+    if (known_trees) return *known_trees;
+    known_trees.emplace();
+    for (DatabaseId database = 0; database < env.databases; ++database) {
+      if (auto info = env.db->tree_info(database); info.is_ok() && info->tree != kNoTree) {
+        known_trees->push_back(std::move(*info));
+      }
+    }
+    return *known_trees;
+  }
+  mutable std::optional<std::vector<TreeInfo>> known_trees = {};
 };
 
 void info_server(const Facts& facts, InfoText& out) {
@@ -103,7 +119,7 @@ void info_clients(const Facts& facts, InfoText& out) {
   out.field("client_recent_max_output_buffer", server.max_output_buffer);
   out.field("blocked_clients", server.blocked_clients);
   out.field("waiting_clients", server.waiting_clients);
-  out.field("tracking_clients", std::uint64_t{facts.env.observers->tracking_counts().clients});
+  out.field("tracking_clients", std::uint64_t{facts.tracking.clients});
   out.field("clients_in_timeout_table", "0");
 }
 
@@ -226,10 +242,9 @@ void info_stats(const Facts& facts, InfoText& out) {
         "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks", "reply_buffer_expands"}) {
     out.field(name, "0");
   }
-  const Observers::TrackingCounts tracking = facts.env.observers->tracking_counts();
-  out.field("tracking_total_keys", std::uint64_t{tracking.keys});
-  out.field("tracking_total_items", std::uint64_t{tracking.items});
-  out.field("tracking_total_prefixes", std::uint64_t{tracking.prefixes});
+  out.field("tracking_total_keys", std::uint64_t{facts.tracking.keys});
+  out.field("tracking_total_items", std::uint64_t{facts.tracking.items});
+  out.field("tracking_total_prefixes", std::uint64_t{facts.tracking.prefixes});
   out.field("total_reads_processed", server.net_reads);
   out.field("total_writes_processed", server.net_writes);
   out.field("client_query_buffer_limit_disconnections", server.query_buffer_limit_disconnections);
@@ -308,29 +323,26 @@ void info_cluster(const Facts&, InfoText& out) {
 
 void info_keyspace(const Facts& facts, InfoText& out) {
   out.section("Keyspace");
-  for (DatabaseId database = 0; database < facts.env.databases; ++database) {
-    const auto info = facts.env.db->tree_info(database);
-    if (!info.is_ok() || info->estimated_keys == 0) continue;
-    out.field("db" + std::to_string(database), "keys=" + std::to_string(info->estimated_keys) + ",expires=0,avg_ttl=0");
+  for (const TreeInfo& info : facts.trees()) {
+    if (info.estimated_keys == 0) continue;
+    out.field("db" + std::to_string(info.database), "keys=" + std::to_string(info.estimated_keys) + ",expires=0,avg_ttl=0");
   }
 }
 
 /// What tables still hold of what was deleted, by database. (Not `db0`: client libraries make one dictionary of all sections.)
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
-  for (DatabaseId database = 0; database < facts.env.databases; ++database) {
-    const auto info = facts.env.db->tree_info(database);
-    if (!info.is_ok() || info->tree == kNoTree) continue;
+  for (const TreeInfo& info : facts.trees()) {
     std::uint64_t tombstones = 0, ranges = 0;
     Millis oldest = 0;
-    for (const RunInfo& run : info->runs) {
+    for (const RunInfo& run : info.runs) {
       tombstones += run.tombstones;
       ranges += run.range_tombstones;
       const Millis birth = run.oldest_tombstone_birth;
       if (birth != 0 && (oldest == 0 || birth < oldest)) oldest = birth;
     }
     const Millis now = facts.engine.engine_time;
-    out.field("deletes_db" + std::to_string(database),
+    out.field("deletes_db" + std::to_string(info.database),
               "tombstones=" + std::to_string(tombstones) + ",range_tombstones=" + std::to_string(ranges) + ",oldest_birth_ms=" +
                   std::to_string(oldest) + ",oldest_age_ms=" + std::to_string(oldest == 0 ? 0 : now - std::min(oldest, now)));
   }
@@ -369,10 +381,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("snapshots", engine.snapshots);
   out.field("snapshots_revoked", engine.leases_revoked);
   std::uint64_t records = 0;
-  for (DatabaseId database = 0; database < facts.env.databases; ++database) {
-    const auto info = facts.env.db->tree_info(database);
-    if (info.is_ok()) records += info->records;
-  }
+  for (const TreeInfo& info : facts.trees()) records += info.records;
   out.field("stamp_deletes", records);
   out.field("write_stalled", std::uint64_t{engine.write_stalled ? 1u : 0u});
   out.field("write_stall_usec_memtable", engine.stall_micros_memtable);
@@ -415,7 +424,8 @@ Status info(Ctx& ctx) {
   };
   const bool all = asked("all") || asked("everything");
   const bool defaults = ctx.argc() == 1 || asked("default");
-  const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db->stats(), ctx.env.control->unix_micros()};
+  const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db->stats(), ctx.env.control->unix_micros(),
+                    ctx.env.observers->tracking_counts()};
   InfoText out;
   for (const Section& section : kSections) {
     if (all || (defaults && section.by_default) || asked(section.name)) section.print(facts, out);

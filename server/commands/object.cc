@@ -47,8 +47,7 @@ Status freq(Ctx& ctx) {
   if (!found) return Status::ok();
   return reply_error(
       "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between "
-      "policies "
-      "at runtime LRU and LFU data will take some time to adjust.");
+      "policies at runtime LRU and LFU data will take some time to adjust.");
 }
 
 constexpr KeySpec kKey = {.first = 2, .access = KeySpec::kRo};

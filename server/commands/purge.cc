@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <limits>
 #include <string>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
 #include "commands/families.h"
-#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
@@ -74,11 +72,8 @@ Status purge_status(Ctx& ctx) {
 
 Status wait(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
-  const auto timeout = parse_integer(ctx.arg(2));
-  if (!timeout) return reply_error("ERR timeout is not an integer or out of range");
-  if (*timeout < 0) return reply_error("ERR timeout is negative");
+  TRY_ASSIGN(limit, timeout_argument(ctx.arg(2), ctx.now));
   TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
-  const auto limit = static_cast<std::uint64_t>(*timeout);
   // As WAIT, it does not block inside a transaction.
   if (!status.done && ctx.pending == nullptr && (limit == 0 || ctx.waited_ms < limit)) {
     std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms / 4, kFirstPollMs, kLastPollMs);

@@ -82,8 +82,18 @@ Status save(Ctx& ctx) {
 Status bgsave(Ctx& ctx) {
   // SCHEDULE waits for a rewrite of Redis's append-only file, which does not exist here.
   if (ctx.argc() > 2 || (ctx.argc() == 2 && !ArgCursor(ctx.args, 1).take_word("SCHEDULE"))) return syntax_error();
-  if (!ctx.env.control->begin_save()) return reply_error(kSaving);
-  ctx.env.offload->submit(OffloadClass::kLong, std::make_shared<BackgroundSave>(*ctx.env.control));
+  const auto start = [&env = ctx.env] {
+    if (!env.control->begin_save()) return false;
+    env.offload->submit(OffloadClass::kLong, std::make_shared<BackgroundSave>(*env.control));
+    return true;
+  };
+  if (ctx.effects == nullptr) {
+    if (!start()) return reply_error(kSaving);
+  } else {
+    // Inside EXEC, where this attempt may not be the one that counts, and the backup is to have what the transaction has written.
+    if (ctx.env.control->save_state().running_since_micros != 0) return reply_error(kSaving);
+    ctx.effects->push_back([start] { (void)start(); });
+  }
   ctx.reply.simple("Background saving started");
   return Status::ok();
 }

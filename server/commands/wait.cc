@@ -2,8 +2,6 @@
 //
 // There are no replicas, and none can come while a client waits; so the answer is given at once, where Redis would let the client
 // wait for its timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
-#include <limits>
-
 #include "command/arg_cursor.h"
 #include "command/context.h"
 #include "commands/families.h"
@@ -13,21 +11,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-
-/// A time in ms from now, 0 for no limit. Its errors are Redis's; its value has no effect.
-Status check_timeout(const Ctx& ctx, Bytes text) {
-  const auto timeout = parse_integer(text);
-  if (!timeout) return reply_error("ERR timeout is not an integer or out of range");
-  if (*timeout < 0) return reply_error("ERR timeout is negative");
-  if (*timeout > kMax - static_cast<std::int64_t>(ctx.now)) return reply_error("ERR timeout is out of range");
-  return Status::ok();
-}
-
 Status wait(Ctx& ctx) {
-  TRY_ASSIGN(replicas, integer_argument(ctx.arg(1)));
-  (void)replicas;
-  TRY(check_timeout(ctx, ctx.arg(2)));
+  TRY(integer_argument(ctx.arg(1)).status());
+  TRY(timeout_argument(ctx.arg(2), ctx.now).status());
   ctx.reply.integer(0);
   return Status::ok();
 }
@@ -36,7 +22,7 @@ Status waitaof(Ctx& ctx) {
   TRY_ASSIGN(local, integer_argument_in(ctx.arg(1), 0, 1));
   const auto replicas = parse_integer(ctx.arg(2));
   if (!replicas || *replicas < 0) return reply_error("ERR value is out of range, must be positive");
-  TRY(check_timeout(ctx, ctx.arg(3)));
+  TRY(timeout_argument(ctx.arg(3), ctx.now).status());
   const SeqNum seen = ctx.view.seq();
   // As in Redis, nothing waits inside a transaction.
   const bool waits = local == 1 && ctx.pending == nullptr;

@@ -26,5 +26,6 @@ std::string to_text(long double value);
 bool equal_ignoring_case(Bytes a, Bytes b);
 /// ASCII only.
 std::string to_lower(Bytes text);
+std::string to_upper(Bytes text);
 
 }  // namespace ebbtide
