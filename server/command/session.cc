@@ -17,24 +17,24 @@ void make_session(Client& client) {
   client.state = std::move(state);
 }
 
-Tracking& tracking_of(Client& client) {
-  session_of(client);
-  return static_cast<SessionState&>(*client.state).tracking;
+std::size_t SessionState::memory() const {
+  std::size_t bytes = subscriptions == nullptr ? 0 : subscriptions->memory();
+  for (const std::string& prefix : tracking.prefixes) bytes += sizeof(prefix) + prefix.size();
+  return bytes;
 }
 
 void set_tracking(Client& client, Observers& observers, const Tracking& tracking) {
-  Session& session = session_of(client);
-  auto& state = static_cast<SessionState&>(*client.state);
+  SessionState& state = state_of(client);
   state.tracking = tracking;
   state.observers = tracking.on ? &observers : nullptr;
-  session.modes &= static_cast<std::uint8_t>(~Session::kTracks);
-  if (tracking.on) session.modes |= Session::kTracks;
+  state.session.modes &= static_cast<std::uint8_t>(~Session::kTracks);
+  if (tracking.on) state.session.modes |= Session::kTracks;
+  client.state_bytes = state.memory();
   observers.set_tracking(client, tracking);
 }
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
-  session_of(client);
-  auto& transaction = static_cast<SessionState&>(*client.state).transaction;
+  auto& transaction = state_of(client).transaction;
   if (transaction == nullptr) transaction = std::make_unique<Transaction>(memory);
   return *transaction;
 }
@@ -56,13 +56,15 @@ void end_transaction(Client& client) {
 }
 
 void reset_session(Client& client) {
-  Session& session = session_of(client);
+  SessionState& state = state_of(client);
+  Session& session = state.session;
   end_transaction(client);
-  auto& state = static_cast<SessionState&>(*client.state);
   if (state.observers != nullptr) set_tracking(client, *state.observers, Tracking{});
   if (state.monitored != nullptr) state.monitored->remove_monitor(client.id);
   state.monitored = nullptr;
+  state.subscriptions.reset();
   client.subscriber = false;
+  client.state_bytes = 0;
   const std::uint64_t commands = session.commands;
   // Redis keeps the library's name and version over RESET.
   std::string library_name = std::move(session.library_name), library_version = std::move(session.library_version);
@@ -70,8 +72,6 @@ void reset_session(Client& client) {
   const Session::Replies replies = session.replies == Session::Replies::kSkip ? Session::Replies::kSkip : Session::Replies::kOn;
   session = Session{};
   session.replies = replies;
-  static_cast<SessionState&>(*client.state).subscriptions.reset();
-  client.subscriber = false;
   session.commands = commands;
   session.library_name = std::move(library_name);
   session.library_version = std::move(library_version);
@@ -79,18 +79,18 @@ void reset_session(Client& client) {
 }
 
 std::string describe_client(Client& client, std::int64_t now_ms) {
-  const Session& session = session_of(client);
+  const SessionState& state = state_of(client);
+  const Session& session = state.session;
+  const Tracking& tracking = state.tracking;
   const auto seconds_since = [now_ms](std::int64_t then) {
     return std::to_string(std::max<std::int64_t>(0, now_ms - then) / 1000);
   };
   std::string flags;
   const Transaction* transaction = transaction_of(client);
   const bool in_transaction = transaction != nullptr && transaction->open;
-  const auto& state = static_cast<SessionState&>(*client.state);
   if (state.monitored != nullptr) flags += 'O';
   if (state.monitored == nullptr && client.subscriber) flags += 'P';
   if (in_transaction) flags += 'x';
-  const Tracking& tracking = tracking_of(client);
   if (tracking.on) flags += 't';
   if (tracking.on && tracking.broadcast) flags += 'B';
   if (client.close_after_reply) flags += 'c';

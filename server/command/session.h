@@ -55,21 +55,24 @@ struct SessionState final : ClientState {
   Observers* observers = nullptr;  ///< set while it tracks
   Observers* monitored = nullptr;  ///< set after MONITOR
   ~SessionState() override;
+  /// What the client's commands made it keep, in bytes: subscriptions and prefixes. (Transactions are charged by themselves.)
+  [[nodiscard]] std::size_t memory() const override;
   std::unique_ptr<ClientState> subscriptions;  ///< from the first SUBSCRIBE on; ends them when it goes
 };
 
 void make_session(Client& client);
 /// Ends or begins tracking; `observers` outlives the client. Loop thread only.
 void set_tracking(Client& client, Observers& observers, const Tracking& tracking);
-/// CLIENT TRACKING's settings of the client.
-Tracking& tracking_of(Client& client);
 
-/// The client's session, made on first use. Loop thread only.
-inline Session& session_of(Client& client) {
+/// The client's session and what hangs on it, made on first use. Loop thread only.
+inline SessionState& state_of(Client& client) {
   if (client.state == nullptr) [[unlikely]]
     make_session(client);
-  return static_cast<SessionState&>(*client.state).session;
+  return static_cast<SessionState&>(*client.state);
 }
+inline Session& session_of(Client& client) { return state_of(client).session; }
+/// CLIENT TRACKING's settings of the client.
+inline Tracking& tracking_of(Client& client) { return state_of(client).tracking; }
 
 /// The client's transaction, or null if it never had one. Loop thread only.
 inline Transaction* transaction_of(Client& client) {

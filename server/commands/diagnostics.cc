@@ -99,10 +99,10 @@ Status latency_doctor(Ctx& ctx) {
     text =
         "Latency events are not recorded: CONFIG SET latency-monitor-threshold <milliseconds> begins. LATENCY HISTOGRAM, SLOWLOG "
         "GET and the metrics port say how long commands take without it.\n";
-  } else if (monitor.events().empty()) {
+  } else if (const auto events = monitor.events(); events.empty()) {
     text = "No command has kept an event loop for " + std::to_string(monitor.threshold_ms()) + " ms or more.\n";
   } else {
-    for (const auto& [name, event] : monitor.events()) {
+    for (const auto& [name, event] : events) {
       std::uint64_t sum = 0;
       for (const auto& sample : event.samples) sum += sample.ms;
       text += name + ": " + std::to_string(event.samples.size()) + " latency spikes (average " +
@@ -225,8 +225,7 @@ Status memory_purge(Ctx& ctx) {
 // --- MONITOR
 
 Status monitor(Ctx& ctx) {
-  session_of(*ctx.client);
-  static_cast<SessionState&>(*ctx.client->state).monitored = ctx.env.observers;
+  state_of(*ctx.client).monitored = ctx.env.observers;
   ctx.client->subscriber = true;  // never idle
   ctx.env.observers->add_monitor(*ctx.client);
   ctx.reply.ok();

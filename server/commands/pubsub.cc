@@ -12,8 +12,7 @@ namespace {
 using Kind = PubSub::Kind;
 
 Subscriptions& subscriptions_of(const Ctx& ctx) {
-  session_of(*ctx.client);
-  auto& state = static_cast<SessionState&>(*ctx.client->state).subscriptions;
+  auto& state = state_of(*ctx.client).subscriptions;
   if (state == nullptr) {
     state = std::make_unique<Subscriptions>(*ctx.env.pubsub, PubSub::Subscriber{ctx.client->loop, ctx.client_id});
   }
@@ -27,7 +26,8 @@ void note_counts(Ctx& ctx, const Subscriptions& subscriptions) {
   session.channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kChannel).size());
   session.patterns = static_cast<std::uint32_t>(subscriptions.names(Kind::kPattern).size());
   session.shard_channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kShard).size());
-  ctx.client->subscriber = !subscriptions.empty();
+  ctx.client->subscriber = !subscriptions.empty() || state_of(*ctx.client).monitored != nullptr;
+  ctx.client->state_bytes = state_of(*ctx.client).memory();
   if (subscriptions.empty()) {
     session.modes &= static_cast<std::uint8_t>(~Session::kSubscribed);
   } else {
@@ -86,20 +86,17 @@ Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "suns
 // written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *ctx.env.pubsub;
-  if (is_quiet(ctx.session) && ctx.effects == nullptr) {
-    ctx.session.wrote_pushes = true;
-  } else {
-    ctx.reply.integer(static_cast<std::int64_t>(pubsub.receivers(kind, ctx.arg(1))));
-  }
-  ClientLoop* here = ctx.client->loop;
   if (ctx.effects != nullptr) {
-    ctx.effects->push_back(
-        [&pubsub, kind, here, client = ctx.client, channel = std::string(ctx.arg(1)), message = std::string(ctx.arg(2))] {
-          pubsub.publish(kind, channel, message, here, client->seen_seq);
-        });
-  } else {
-    pubsub.publish(kind, ctx.arg(1), ctx.arg(2), here, ctx.client->seen_seq);
+    ctx.reply.integer(static_cast<std::int64_t>(pubsub.receivers(kind, ctx.arg(1))));
+    // The arguments lie in the queue, which is there until the effects are over.
+    ctx.effects->push_back([&pubsub, kind, &client = *ctx.client, channel = ctx.arg(1), message = ctx.arg(2)] {
+      pubsub.publish(kind, channel, message, client.loop, client.seen_seq);
+    });
+    return Status::ok();
   }
+  const bool quiet = is_quiet(ctx.session);
+  if (quiet) ctx.session.wrote_pushes = true;
+  pubsub.publish(kind, ctx.arg(1), ctx.arg(2), ctx.client->loop, ctx.client->seen_seq, quiet ? nullptr : &ctx.reply);
   return Status::ok();
 }
 

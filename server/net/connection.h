@@ -77,7 +77,7 @@ class Connection final : public Client {
   std::int64_t end_of_input_ms = 0;
   std::size_t lingered_bytes = 0;
   std::size_t charged_values = 0;  ///< bytes of big arguments, to ClientMemory
-  std::size_t held_bytes = 0;      ///< of buffers, as the loop's sum has it
+  std::size_t held_bytes = 0;      ///< of buffers and state, as the loop's sum has it
   std::int64_t retry_at_ms = 0;    ///< its waiting command is handed in again by then; 0 = by nobody
   std::int64_t stranger_since_ms = 0;
   std::size_t slot = 0;  ///< place in the loop's list of connections

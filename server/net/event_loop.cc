@@ -311,7 +311,7 @@ void EventLoop::receive(Connection& c) {
 
 // What the connection holds, to the budget: values by the byte, buffers in steps.
 void EventLoop::account(Connection& c) {
-  const std::size_t held = c.parser.buffer_memory() + c.out.memory();
+  const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
   if (held != c.held_bytes) {
     const bool grew = held > c.held_bytes;
     held_bytes_ += held - c.held_bytes;

@@ -20,7 +20,7 @@ void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
   if (it->second.empty()) names.erase(it);
 }
 
-std::size_t PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq) {
+void PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq, Reply* count) {
   // Loops are few: a vector is searched as fast as a map.
   std::vector<std::pair<ClientLoop*, std::vector<Target>>> loops;
   std::size_t receivers = 0;
@@ -43,7 +43,8 @@ std::size_t PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* he
       }
     }
   }
-  if (receivers == 0) return 0;
+  if (count != nullptr) count->integer(static_cast<std::int64_t>(receivers));
+  if (receivers == 0) return;
   const auto message = std::make_shared<const Message>(Message{kind, std::string(channel), std::string(text), seq});
   for (auto& [loop, targets] : loops) {
     if (loop == here) {
@@ -52,7 +53,6 @@ std::size_t PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* he
       loop->post([l = loop, message, t = std::move(targets)] { deliver(*l, *message, t); });
     }
   }
-  return receivers;
 }
 
 void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector<Target>& targets) {
@@ -111,8 +111,10 @@ Subscriptions::~Subscriptions() {
 
 bool Subscriptions::add(PubSub::Kind kind, Bytes name) {
   const auto [it, is_new] = names_[static_cast<std::size_t>(kind)].emplace(name);
-  if (is_new) registry_.add(kind, *it, self_);
-  return is_new;
+  if (!is_new) return false;
+  bytes_ += bytes_of(name);
+  registry_.add(kind, *it, self_);
+  return true;
 }
 
 bool Subscriptions::remove(PubSub::Kind kind, Bytes name) {
@@ -120,6 +122,7 @@ bool Subscriptions::remove(PubSub::Kind kind, Bytes name) {
   const auto it = names.find(name);
   if (it == names.end()) return false;
   registry_.remove(kind, *it, self_);
+  bytes_ -= bytes_of(name);
   names.erase(it);
   return true;
 }

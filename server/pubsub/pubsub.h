@@ -26,6 +26,8 @@
 
 namespace ebbtide {
 
+class Reply;
+
 /// Thread-safe. Outlives every connection.
 class PubSub {
  public:
@@ -48,9 +50,10 @@ class PubSub {
   void add(Kind kind, const std::string& name, Subscriber subscriber);
   void remove(Kind kind, const std::string& name, Subscriber subscriber);
 
-  /// Sends to the subscribers of the channel and of the patterns that match it (kShard: of the shard channel), and tells how many
-  /// there are. `here`: the loop on whose thread this is called; null: none. `seq`: what the message depends on.
-  std::size_t publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq);
+  /// Sends to the subscribers of the channel and of the patterns that match it (kShard: of the shard channel). `here`: the loop
+  /// on whose thread this is called; null: none. `seq`: what the message depends on. `count`, if set, is written how many there
+  /// are, before any of them is sent anything: it may be the reply to one of them.
+  void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr);
 
   /// How many publish() would reach now.
   [[nodiscard]] std::size_t receivers(Kind kind, Bytes channel) const;
@@ -103,11 +106,16 @@ class Subscriptions final : public ClientState {
   /// What a reply to SUBSCRIBE counts: channels and patterns together, or shard channels.
   [[nodiscard]] std::size_t count(PubSub::Kind kind) const;
   [[nodiscard]] bool empty() const;
+  [[nodiscard]] std::size_t memory() const override { return bytes_; }
 
  private:
+  /// A name is kept here and, unless somebody else has it there, in the registry; the nodes around it take about as much as said.
+  static std::size_t bytes_of(Bytes name) { return 256 + 2 * name.size(); }
+
   PubSub& registry_;
   const PubSub::Subscriber self_;
   std::set<std::string, std::less<>> names_[PubSub::kKinds];
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace ebbtide

@@ -50,6 +50,8 @@ class ClientLoop {
 class ClientState {
  public:
   virtual ~ClientState() = default;
+  /// What it holds, in bytes, about.
+  [[nodiscard]] virtual std::size_t memory() const { return 0; }
 };
 
 /// One connection, from the command layer's side.
@@ -79,6 +81,7 @@ class Client {
   std::size_t output_high_water = 1 << 20;
 
   std::unique_ptr<ClientState> state;  ///< made by the sink at the client's first command
+  std::size_t state_bytes = 0;         ///< state->memory(), as the sink last looked: counts as the client's buffers do
 
   /// Whether the sink may run a command of this client now.
   [[nodiscard]] bool may_run() const {

@@ -85,6 +85,9 @@ class TestSink final : public CommandSink {
     } else if (name == "AUTH") {
       client.authenticated = true;
       reply.ok();
+    } else if (name == "KEEP") {
+      client.state_bytes = std::stoul(std::string(command.args[1]));
+      reply.ok();
     } else if (name == "RESET") {
       client.authenticated = false;
       reply.ok();
@@ -501,6 +504,15 @@ TEST_CASE("a big value is charged until its command is done") {
   h.expect(fd, "+OK\r\n");
   h.settle();
   CHECK(h.memory.values == 0);
+}
+
+TEST_CASE("what a client's state holds is charged as its buffers are") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, "*2\r\n$4\r\nKEEP\r\n" + bulk("5000000"));
+  h.expect(fd, "+OK\r\n");
+  h.settle();
+  CHECK(h.memory.buffers >= 5'000'000);
 }
 
 TEST_CASE("buffers are charged; when the memory is spent who holds most goes, who holds little stays") {
