@@ -65,6 +65,8 @@ struct Ctx {
   /// Set by a handler: called once its batch is committed (or at once if it is empty), to write what the reply needs to know of
   /// the commit. May not fail.
   void (*after_commit)(Ctx&) = nullptr;
+  /// For after_commit: where the command's own operations are in `batch`, as cursors of WriteBatch::next_op.
+  std::size_t first_op = 0, ops_end = ~std::size_t{0};
   ReadCounts counts = {};
   /// Inside EXEC: what the commands before this one have written; else null.
   const PendingWrites* pending = nullptr;

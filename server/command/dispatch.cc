@@ -9,19 +9,27 @@
 #include "command/key_locks.h"
 #include "command/offload.h"
 #include "store/key_codec.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kNanosPerMilli = 1'000'000;
-/// Runs of one command that found an expiry passed at commit. Each run sees a later time, so the second succeeds unless expiries
-/// pass at every attempt.
-constexpr int kMaxRetries = 16;
 constexpr int kMaxRevocations = 3;
 /// Keys of a window for which the stages of prefetching remember what they find.
 constexpr std::size_t kStates = 1024;
 /// When a command that the write stall stopped asks again.
 constexpr std::uint32_t kStopPollMs = 10;
+
+/// From which argument on a command's arguments may be passwords.
+std::size_t first_secret(const CommandSpec& spec, const Args& args) {
+  if (spec.name == "auth") return 1;
+  if (spec.name == "hello") return 2;
+  for (std::size_t i = 2; spec.container == "config" && spec.name == "set" && i < args.size(); i += 2) {
+    if (to_lower(args[i]).find("pass") != std::string::npos) return i + 1;
+  }
+  return args.size();
+}
 
 bool starts_with_code(Bytes message) {
   std::size_t i = 0;
@@ -181,15 +189,18 @@ bool Dispatcher::refresh_time() {
   return true;
 }
 
-void Dispatcher::note_slow(const PendingCommand& pending, const Command& command, std::uint64_t nanos) {
-  if (env_.observers->latency.threshold_ms() != 0) {
-    env_.observers->latency.add(command.spec->has(kFast) ? "fast-command" : "command", nanos / kNanosPerMilli,
-                                static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000));
+void Dispatcher::note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos) {
+  const auto unix_seconds = [this] { return static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000); };
+  Observers& observers = *env_.observers;
+  if (observers.latency.threshold_ms() != 0) {
+    observers.latency.add(command.spec->has(kFast) ? "fast-command" : "command", nanos / kNanosPerMilli, unix_seconds());
   }
-  if (nanos < env_.observers->slow_log.threshold_nanos() || command.spec->has(kSkipSlowlog)) return;
-  Client& client = *pending.client;
-  env_.observers->slow_log.add(pending.args, nanos, static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000),
-                               client.address, session_of(client).name);
+  if (nanos < observers.slow_log.threshold_nanos() || command.spec->has(kSkipSlowlog)) return;
+  observers.slow_log.add({.unix_seconds = unix_seconds(),
+                          .micros = nanos / 1000,
+                          .arguments = SlowLog::shorten(args, first_secret(*command.spec, args)),
+                          .address = client.address,
+                          .name = session_of(client).name});
 }
 
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
@@ -293,47 +304,35 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
   }
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
-  if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]]
-    return run_queue(pending, prepared);
-
+  if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
+    const Transaction* transaction = transaction_of(client);
+    if (command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) return run_synced(pending, prepared);
+  }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
-  Status status = run_and_commit(pending, prepared, reply);
-  while (status.is_not_resident()) {
-    reply.rollback(mark);
-    waiting = static_cast<Waiting*>(pending.continuation.get());
-    const bool may_leave = !command->spec->has(kWrite | kMayReplicate | kOnLoop);
-    if (may_leave && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kFetchRounds)
-      return start_offload(pending, prepared);
-    if (!fetch_pages(pending)) return;
-    status = run_and_commit(pending, prepared, reply);
-  }
-  if (stall_ms_ != 0) [[unlikely]] {
-    reply.rollback(mark);
-    return park(pending, stall_ms_);
-  }
-  finish(pending, *command, status, reply, mark);
+  Status status;
+  if (run_resident(pending, prepared, reply, &status)) finish(pending, *command, status, reply, mark);
 }
 
-void Dispatcher::run_queue(PendingCommand& pending, const Prepared& prepared) {
-  Client& client = *pending.client;
-  const Transaction* transaction = transaction_of(client);
-  if (prepared.command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) {
-    return run_synced(pending, prepared);
-  }
-  Reply reply(&client.out, client.protocol);
+bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
   const Reply::Mark mark = reply.mark();
-  Status status = run_once(pending, prepared, reply);
-  while (status.is_not_resident()) {
+  *status = run_once(pending, prepared, reply);
+  while (status->is_not_resident()) {
     reply.rollback(mark);
-    if (!fetch_pages(pending)) return;
-    status = run_once(pending, prepared, reply);
+    const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+    const bool may_leave = !prepared.command->spec->has(kWrite | kMayReplicate | kOnLoop | kRunsQueue);
+    if (may_leave && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kFetchRounds) {
+      start_offload(pending, prepared);
+      return false;
+    }
+    if (!fetch_pages(pending)) return false;
+    *status = run_once(pending, prepared, reply);
   }
-  if (stall_ms_ != 0) {
-    reply.rollback(mark);
-    return park(pending, stall_ms_);
-  }
-  finish(pending, *prepared.command, status, reply, mark);
+  if (stall_ms_ == 0) [[likely]]
+    return true;
+  reply.rollback(mark);
+  park(pending, stall_ms_);
+  return false;
 }
 
 Status Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
@@ -473,27 +472,18 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
   auto job = std::make_shared<Job>();
   Reply reply(&job->out, client.protocol);
   const std::uint64_t start = nanos_;
-  const Reply::Mark job_mark = reply.mark();
-  Status status = run_once(pending, prepared, reply);
-  while (status.is_not_resident()) {
-    reply.rollback(job_mark);
-    if (!fetch_pages(pending)) return;
-    status = run_once(pending, prepared, reply);
-  }
-  if (stall_ms_ != 0) return park(pending, stall_ms_);
-  // A ticket stands for deletes before it, too: where there was nothing to delete its reply waits all the same.
-  const bool waits = !batch_.empty() || prepared.command->spec->has(kReplySynced);
-  if (!status.is_ok() || !waits) {
+  Status status;
+  if (!run_resident(pending, prepared, reply, &status)) return;
+  if (!status.is_ok()) {
     Reply direct(&client.out, client.protocol);
-    const Reply::Mark mark = direct.mark();
-    if (status.is_ok()) client.out.take(job->out);
-    return finish(pending, *prepared.command, status, direct, mark);
+    return finish(pending, *prepared.command, status, direct, direct.mark());
   }
   refresh_time();
   job->env = &env_;
   job->command = prepared.command;
   job->client_id = client.id;
   job->loop = client.loop;
+  // A ticket stands for deletes before it, too: where there was nothing to delete its reply waits all the same.
   job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
@@ -539,6 +529,10 @@ Status Dispatcher::transaction_discarded(const Status& error) {
 void Dispatcher::send_error(Reply& reply, const Status& error) {
   const std::string message = error_reply(error);
   reply.error(message);
+  count_error(message);
+}
+
+void Dispatcher::count_error(Bytes message) {
   counters_->errors.add(1);
   env_.stats->count_error(message);
 }
@@ -572,7 +566,7 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
   session.last_command = &command;
   const std::uint64_t start = nanos_;
   if (refresh_time()) [[unlikely]]
-    note_slow(pending, command, nanos_ - start);
+    note_slow(*pending.client, command, pending.args, nanos_ - start);
   counters_->call(command.index, nanos_ - start);
   end_of_command(pending, reply, mark);
 }

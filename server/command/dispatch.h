@@ -8,7 +8,7 @@
 //   1. A command has all of its effects or, while it waits, none: no reply, no write, no count.
 //   2. Of one client, commands run in order; one that waits holds up only its own client.
 //   3. client.seen_seq covers everything that the handlers' replies could depend on.
-//   4. No lock is held across I/O, nor while a write stall is on.
+//   4. No lock is held across I/O, nor while a write stall is on; but for walks inside EXEC, which read what they need at once.
 //
 // Waiting, four kinds, all through PendingCommand::continuation and ClientLoop::resume:
 //   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
@@ -49,6 +49,9 @@ class Dispatcher final : public CommandSink {
   static constexpr std::size_t kWindow = 32;
   static constexpr std::uint32_t kFetchRounds = 3;
   static constexpr std::uint32_t kWriteRounds = 16;
+  /// Runs of one command, or transaction, that found an expiry passed at commit. Each run sees a later time, so the second
+  /// succeeds unless expiries pass at every attempt.
+  static constexpr int kMaxRetries = 16;
 
   /// `env` outlives it. `seed` is for the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
@@ -77,32 +80,40 @@ class Dispatcher final : public CommandSink {
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
   /// The same while somebody wants to know what commands do (Observers), or the connection is in a mode.
   void run_observed(PendingCommand& pending, const Prepared& prepared);
+  /// Whether CLIENT PAUSE holds the command back for now.
+  bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// True if engine time was read, too.
   bool refresh_time();
-  void note_slow(const PendingCommand& pending, const Command& command, std::uint64_t nanos);
+  void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos);
 
   /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
   Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
   /// As run_and_commit, of EXEC too: then the transaction is over unless it has to be run again.
   Status run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply);
+  /// As run_once, again and again until all that it needs is at hand. False: it has not run, and waits; `reply` is as it was.
+  bool run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
 
   // transaction.cc
-  struct Part;
+  struct Attempt;
   /// Of a connection in a mode (Session::Modes): whether the command is to be run now. If not, it was queued or refused.
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   Status run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply);
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply);
   static Status transaction_discarded(const Status& error);
+  /// Another database in a transaction that runs against `view`.
+  ReadView view_in(DatabaseId database, const ReadView& view, Client& client) const;
   /// kNotResident: the keys that it needs are not at hand. `changed`: a watched key is not what it was.
-  Status look_ahead(const Transaction& transaction, const ReadView& view, bool* changed);
+  Status look_ahead(Client& client, const ReadView& view, bool* changed) const;
+  Status run_queued(const QueuedCommand& queued, const ReadView& view, Attempt& attempt);
+  void count_queued(const Attempt& attempt);
+  void write_replies(Attempt& attempt, const ReadView& view, Reply& reply);
   /// To the monitors.
   void show(const Client& client, const Command& command, const Args& args, DatabaseId database);
-  /// Has the observers told of the queued command's writes once the transaction is committed.
-  void observe_later(Client& client, const QueuedCommand& queued, DatabaseId database, std::vector<std::string> had);
+  /// Has the observers told of what the queued command has written once the transaction is committed.
+  void observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had);
   void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
-  [[nodiscard]] std::vector<bool> which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
-  Status run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes, Part& part);
+  [[nodiscard]] PresentKeys which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
 
   /// True if everything was at hand: run again at once. False: the command waits.
   bool fetch_pages(PendingCommand& pending);
@@ -110,14 +121,14 @@ class Dispatcher final : public CommandSink {
   MissSet& misses_of(const PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
-  /// EXEC, and commands whose reply waits for the log's sync.
-  void run_queue(PendingCommand& pending, const Prepared& prepared);
+  /// A command, or EXEC, whose reply waits for the log's sync.
   void run_synced(PendingCommand& pending, const Prepared& prepared);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   void reject(PendingCommand& pending, const Command* command, const Status& error);
   void finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply, const Reply::Mark& mark);
   void end_of_command(PendingCommand& pending, Reply& reply, const Reply::Mark& mark);
   void send_error(Reply& reply, const Status& error);
+  void count_error(Bytes message);
   std::uint64_t next_random();
 
   CommandEnv& env_;
@@ -132,11 +143,9 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;      ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  WriteBatch command_batch_;                    ///< of one command of a transaction
-  std::vector<std::function<void()>> effects_;  ///< of a transaction, once it is committed
-  bool failed_ = false;                         ///< the latest command that finished with an error, since it was last cleared
-  std::uint32_t stall_ms_ = 0;                  ///< of the latest commit: held back for so long, 0 = it was not
-  std::shared_ptr<Fetched> misses_;             ///< of commands that have fetched nothing yet
+  bool failed_ = false;              ///< the latest command that finished with an error, since it was last cleared
+  std::uint32_t stall_ms_ = 0;       ///< of the latest commit: held back for so long, 0 = it was not
+  std::shared_ptr<Fetched> misses_;  ///< of commands that have fetched nothing yet
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace ebbtide {
 namespace {
 
+/// What a key that was written during a sweep takes beside its bytes, about.
+constexpr std::size_t kTouchedBytes = 64;
 constexpr Millis kForever = std::numeric_limits<Millis>::max();
 
 std::string id_of(DatabaseId database, Bytes key) {
@@ -29,10 +32,8 @@ void ExpiryWatch::set_mode(bool on, bool sweeping, Millis now) {
   const bool was_on = on_.load(std::memory_order_relaxed);
   on_.store(on, std::memory_order_relaxed);
   if (!on) {
-    expiries_.clear();
-    order_.clear();
     sweeping_ = false;
-    return;
+    return forget();
   }
   if (sweeping && !sweeping_) horizon_ = now;
   if (!sweeping && (sweeping_ || !was_on)) horizon_ = kForever;
@@ -42,29 +43,33 @@ void ExpiryWatch::set_mode(bool on, bool sweeping, Millis now) {
 void ExpiryWatch::add(const std::string& id, Millis expiry) {
   remove(id);
   if (expiry > horizon_ && !under_way_) return;
-  expiries_.emplace(id, expiry);
-  order_.emplace(expiry, id);
-  while (order_.size() > kMaxKeys) {
-    const auto last = std::prev(order_.end());
-    if (sweeping_) horizon_ = std::min(horizon_, last->first - 1);
-    full_ = std::min(full_, last->first - 1);
-    expiries_.erase(last->second);
-    order_.erase(last);
+  order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
+  bytes_ += id.size();
+  while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
+    const Millis last = std::prev(order_.end())->first;
+    if (sweeping_) horizon_ = std::min(horizon_, last - 1);
+    full_ = std::min(full_, last - 1);
+    erase_last();
   }
 }
 
 void ExpiryWatch::remove(const std::string& id) {
-  const auto it = expiries_.find(id);
-  if (it == expiries_.end()) return;
-  order_.erase({it->second, id});
-  expiries_.erase(it);
+  if (const auto it = expiries_.find(id); it != expiries_.end()) erase(order_.find({it->second, &it->first}));
+}
+
+ExpiryWatch::Order::iterator ExpiryWatch::erase(Order::iterator it) {
+  const auto entry = expiries_.find(*it->second);
+  bytes_ -= entry->first.size();
+  expiries_.erase(entry);
+  return order_.erase(it);
 }
 
 void ExpiryWatch::written(DatabaseId database, Bytes key, Millis expiry) {
   const std::string id = id_of(database, key);
   std::lock_guard lock(mutex_);
   if (!on()) return;
-  if (under_way_) touched_.insert(id);
+  if (under_way_ && !stale_ && touched_.insert(id).second) touched_bytes_ += kTouchedBytes + id.size();
+  if (touched_bytes_ > kMaxBytes) make_stale();
   expiry == 0 ? remove(id) : add(id, expiry);
 }
 
@@ -78,34 +83,39 @@ void ExpiryWatch::seen(DatabaseId database, Bytes key, Millis expiry) {
 void ExpiryWatch::range_deleted(DatabaseId database, Bytes start, Bytes end) {
   const std::string low = id_of(database, start), high = id_of(database, end);
   std::lock_guard lock(mutex_);
-  if (under_way_) stale_ = true;
+  make_stale();
   for (auto it = order_.begin(); it != order_.end();) {
-    const std::string& id = it->second;
+    const std::string& id = *it->second;
     const bool gone = id.compare(0, 2, low, 0, 2) == 0 && id >= low && (end.empty() || id < high);
-    if (gone) expiries_.erase(id);
-    it = gone ? order_.erase(it) : std::next(it);
+    it = gone ? erase(it) : std::next(it);
   }
 }
 
 void ExpiryWatch::databases_changed() {
   std::lock_guard lock(mutex_);
-  if (under_way_) stale_ = true;
+  make_stale();
   forget();
+}
+
+void ExpiryWatch::make_stale() {
+  stale_ = under_way_;
+  touched_.clear();
+  touched_bytes_ = 0;
 }
 
 void ExpiryWatch::forget() {
   if (sweeping_ && !order_.empty()) horizon_ = std::min(horizon_, order_.begin()->first - 1);
-  expiries_.clear();
   order_.clear();
+  expiries_.clear();
+  bytes_ = 0;
 }
 
 std::vector<ExpiryWatch::Key> ExpiryWatch::take_due(Millis now) {
   std::vector<Key> due;
   std::lock_guard lock(mutex_);
   while (!order_.empty() && order_.begin()->first <= now) {
-    due.push_back(key_of(order_.begin()->second));
-    expiries_.erase(order_.begin()->second);
-    order_.erase(order_.begin());
+    due.push_back(key_of(*order_.begin()->second));
+    erase(order_.begin());
   }
   return due;
 }
@@ -127,29 +137,25 @@ std::optional<ExpiryWatch::Sweep> ExpiryWatch::begin_sweep(Millis now) {
   under_way_ = true;
   full_ = kForever;
   stale_ = false;
-  touched_.clear();
   return Sweep{after, now + kHorizon};
 }
 
 void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expiry) {
   const std::string id = id_of(database, key);
   std::lock_guard lock(mutex_);
-  if (on() && !touched_.contains(id)) add(id, expiry);
+  if (on() && !stale_ && !touched_.contains(id)) add(id, expiry);
 }
 
 void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   std::lock_guard lock(mutex_);
   under_way_ = false;
   touched_.clear();
-  // What was deleted by ranges or with its database may have been found all the same: not told of, and swept again.
-  if (stale_) return forget();
+  touched_bytes_ = 0;
+  if (std::exchange(stale_, false)) return forget();
   if (!until || !sweeping_) return;
   horizon_ = std::min(*until, full_);
   // Written meanwhile, and later than what is known of others.
-  while (!order_.empty() && std::prev(order_.end())->first > horizon_) {
-    expiries_.erase(std::prev(order_.end())->second);
-    order_.erase(std::prev(order_.end()));
-  }
+  while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
 }
 
 }  // namespace ebbtide

@@ -5,12 +5,13 @@
 // begins and whenever the horizon comes near, and from every write in between. Each is told of once, when its time has come or
 // when a command meets it, whichever is first; a key that was written again is not.
 //
-// It holds kMaxKeys at most: of more, the latest go, and the horizon moves back to where they were. Without sweeping (for caches
-// alone, where the keys that matter are those that were read) the horizon is the end of time.
+// It holds kMaxKeys in kMaxBytes at most: of more, the latest go, and the horizon moves back to where they were. Without sweeping
+// (for caches alone, where the keys that matter are those that were read) the horizon is the end of time.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -30,6 +31,7 @@ namespace ebbtide {
 class ExpiryWatch {
  public:
   static constexpr std::size_t kMaxKeys = 100'000;
+  static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  ///< of the keys; as much again of what a sweep must not find
   static constexpr Millis kHorizon = 60'000;
 
   struct Key {
@@ -67,20 +69,30 @@ class ExpiryWatch {
   void end_sweep(std::optional<Millis> until);
 
  private:
+  using Order = std::set<std::pair<Millis, const std::string*>>;
+
   void add(const std::string& id, Millis expiry);
   void remove(const std::string& id);
+  Order::iterator erase(Order::iterator it);
+  void erase_last() { erase(std::prev(order_.end())); }
   /// What is known is not true any more: swept again from the first key that was not told of.
   void forget();
+  /// The sweep under way, if there is one, may find what is gone, ranges or databases, or more was written than can be told
+  /// apart.
+  void make_stale();
 
   std::atomic<bool> on_{false};
   std::mutex mutex_;
   // Guarded by mutex_. A key's id is its database's number, two bytes, and the key.
-  bool sweeping_ = false, under_way_ = false, stale_ = false;
+  bool sweeping_ = false, under_way_ = false;
+  bool stale_ = false;  ///< what the sweep under way finds is not to be trusted: it is made again
   Millis horizon_ = 0;  ///< every key that expires up to here is known
   Millis full_ = 0;     ///< while a sweep is under way: what expires later had to go for want of room
   std::unordered_map<std::string, Millis> expiries_;
-  std::set<std::pair<Millis, std::string>> order_;
+  Order order_;                              ///< the same by time; the ids are those of expiries_
+  std::size_t bytes_ = 0;                    ///< of the ids in expiries_
   std::unordered_set<std::string> touched_;  ///< written while a sweep is under way: what it finds of them is old
+  std::size_t touched_bytes_ = 0;
 };
 
 }  // namespace ebbtide

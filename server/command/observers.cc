@@ -17,6 +17,8 @@ std::string user_key(Bytes engine_key) {
   return std::string(key.is_ok() ? *key : engine_key);
 }
 
+/// What a noted key, and a client that has noted it, take beside the key's bytes, about.
+constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
 /// A monitor that reads too slowly is closed, as a subscriber is.
 constexpr std::size_t kMaxMonitorBytes = std::size_t{32} << 20;
 
@@ -174,7 +176,7 @@ void Observers::set_tracking(Client& client, const Tracking& tracking) {
   } else {
     trackers_.erase(client.id);  // its keys go when they are written, or when there are too many
   }
-  if (trackers_.empty()) tracked_.clear();
+  if (trackers_.empty()) forget_tracked();
   set_switch(kTracking, !trackers_.empty());
   // At once: what the client reads next may expire before refresh_expiries() comes round.
   if (tracking.on && !expiries.on()) expiries.set_mode(true, false, 0);
@@ -186,22 +188,33 @@ void Observers::note_reads(std::uint64_t client_id, std::span<const LookupKey> k
     std::lock_guard lock(mutex_);
     for (const LookupKey& key : keys) {
       auto it = tracked_.find(key.key);
-      if (it == tracked_.end()) it = tracked_.emplace(std::string(key.key), std::set<std::uint64_t>()).first;
-      it->second.insert(client_id);
+      if (it == tracked_.end()) {
+        it = tracked_.emplace(std::string(key.key), std::set<std::uint64_t>()).first;
+        tracked_bytes_ += kKeyBytes + key.key.size();
+      }
+      if (!it->second.insert(client_id).second) continue;
+      tracked_items_ += 1;
+      tracked_bytes_ += kItemBytes;
     }
-    while (tracked_.size() > kMaxTrackedKeys) collect(tracked_.begin(), 0, &told);
+    while (tracked_.size() > kMaxTrackedKeys || tracked_bytes_ > max_tracked_bytes_) collect(tracked_.begin(), 0, &told);
   }
   if (!told.empty()) send(told, nullptr, 0);
 }
 
-void Observers::collect(TrackedKeys::iterator it, std::uint64_t writer,
-                        std::map<std::uint64_t, std::optional<std::vector<std::string>>>* told) {
+void Observers::forget_tracked() {
+  tracked_.clear();
+  tracked_items_ = tracked_bytes_ = 0;
+}
+
+void Observers::collect(TrackedKeys::iterator it, std::uint64_t writer, Told* told) {
   for (const std::uint64_t id : it->second) {
     const auto tracker = trackers_.find(id);
     if (tracker == trackers_.end() || tracker->second.broadcast || (tracker->second.no_loop && id == writer)) continue;
     auto& keys = told->try_emplace(id, std::vector<std::string>()).first->second;
     if (keys) keys->push_back(it->first);
   }
+  tracked_items_ -= it->second.size();
+  tracked_bytes_ -= kKeyBytes + it->first.size() + kItemBytes * it->second.size();
   tracked_.erase(it);
 }
 
@@ -246,15 +259,16 @@ void Observers::committed(const Commit& commit, Client& client) {
 
 void Observers::collect_key(Bytes key, std::uint64_t writer, Told* told) {
   if (const auto it = tracked_.find(key); it != tracked_.end()) collect(it, writer, told);
+  std::string shown_key;  // once somebody asks
   for (const auto& [id, tracker] : trackers_) {
     if (!tracker.broadcast || (tracker.no_loop && id == writer)) continue;
-    const std::string shown_key = user_key(key);
+    if (shown_key.empty()) shown_key = user_key(key);
     const bool matches =
         tracker.prefixes.empty() || std::any_of(tracker.prefixes.begin(), tracker.prefixes.end(),
                                                 [&shown_key](const auto& prefix) { return shown_key.starts_with(prefix); });
     if (!matches) continue;
     auto& keys = told->try_emplace(id, std::vector<std::string>()).first->second;
-    if (keys && std::find(keys->begin(), keys->end(), key) == keys->end()) keys->emplace_back(key);
+    if (keys) keys->emplace_back(key);
   }
 }
 
@@ -277,8 +291,7 @@ void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here)
 
 Observers::TrackingCounts Observers::tracking_counts() {
   std::lock_guard lock(mutex_);
-  TrackingCounts counts{trackers_.size(), tracked_.size(), 0, 0};
-  for (const auto& [key, clients] : tracked_) counts.items += clients.size();
+  TrackingCounts counts{trackers_.size(), tracked_.size(), tracked_items_, 0};
   for (const auto& [id, tracker] : trackers_) counts.prefixes += tracker.prefixes.size();
   return counts;
 }
@@ -313,28 +326,32 @@ void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_
   Told told;
   {
     std::lock_guard lock(mutex_);
+    PresentKeys met;  // a key is told of once, however often it was written
     std::size_t cursor = 0;
     for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
       // Which keys a delete by stamp takes is not known: it tells everybody to forget all, as FLUSHDB does.
       if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases || op.kind == OpKind::kSecondaryDelete) {
         for (const auto& [id, tracker] : trackers_) told[id] = std::nullopt;
-        tracked_.clear();
+        forget_tracked();
       } else if (op.kind == OpKind::kRangeTombstone) {
+        // Nor is it known which keys a broadcasting client has got.
+        for (const auto& [id, tracker] : trackers_) {
+          if (tracker.broadcast && !(tracker.no_loop && id == writer.id)) told[id] = std::nullopt;
+        }
         while (true) {
           const auto it = tracked_.lower_bound(op.key);
           if (it == tracked_.end() || (!op.end.empty() && it->first >= op.end)) break;
           collect(it, writer.id, &told);
         }
       } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader || op.kind == OpKind::kTombstone) {
-        collect_key(op.key, writer.id, &told);
+        if (met.insert(op.key).second) collect_key(op.key, writer.id, &told);
       }
     }
   }
   if (!told.empty()) send(told, writer.loop, seq);
 }
 
-void Observers::send(const std::map<std::uint64_t, std::optional<std::vector<std::string>>>& told, ClientLoop* here,
-                     std::uint64_t seq) {
+void Observers::send(const Told& told, ClientLoop* here, std::uint64_t seq) {
   for (const auto& [id, keys] : told) {
     Tracker tracker;
     {
@@ -395,7 +412,7 @@ void Observers::notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId da
   if ((flags & kNotifyKeyevent) != 0) publish("__keyevent@" + number + "__:" + std::string(event), key, here, seq);
 }
 
-void Observers::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const std::vector<bool>& there,
+void Observers::missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
                        DatabaseId database, ClientLoop* here, std::uint64_t seq) {
   // What only writes looks its keys up without a word; so do OBJECT and MEMORY USAGE.
   constexpr Bytes kReaders[] = {"getex", "getdel", "getset", "set", "bitfield", "bitop", "pfcount", "pfmerge", "copy"};
@@ -405,8 +422,8 @@ void Observers::missed(const Command& command, const Args& args, std::span<const
   if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return;
   const bool writes_first = spec.name == "bitop" || spec.name == "pfmerge";
   const std::size_t last = spec.name == "copy" ? 1 : keys.size();
-  for (std::size_t i = writes_first ? 1 : 0; i < last && i < there.size(); ++i) {
-    if (!there[i]) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq);
+  for (std::size_t i = writes_first ? 1 : 0; i < last; ++i) {
+    if (!had.contains(keys[i].key)) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq);
   }
 }
 
@@ -417,12 +434,10 @@ void Observers::notify_all(const Commit& commit, ClientLoop* here) {
   const bool renames = name == "rename" || name == "renamenx", moves = name == "move";
   // These delete what they overwrite, so that the key counts as new.
   const bool replaces = renames || moves || name == "copy" || name == "restore";
-  const auto is_new = [&](Bytes key) {
-    return replaces || std::none_of(commit.had.begin(), commit.had.end(), [key](const std::string& had) { return had == key; });
-  };
   const DatabaseId target = target_of(name, args, commit.database);
   const auto announce_new = [&](const WriteBatch::Op& op) {
-    if ((notify_flags() & kNotifyNew) != 0 && is_new(op.key)) notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
+    if ((notify_flags() & kNotifyNew) == 0 || (!replaces && commit.had.contains(op.key))) return;
+    notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
   };
   std::size_t cursor = 0;
   for (WriteBatch::Op op; replaces && commit.batch.next_op(&cursor, &op);) {

@@ -5,8 +5,9 @@
 // key that has expired is absent; who wants to be told is, by a watch over what expires next (expiry_watch.h).
 //
 // Client-side caches: a tracking client's reads note their keys before they run, so that no write is missed in between; a write
-// tells everyone who has noted one of its keys, once. A range delete tells all whose keys lie in the range, FLUSHDB and its kin
-// everyone. At most kMaxTrackedKeys are noted; beyond that the first are told as if they had changed.
+// tells everyone who has noted one of its keys, once. A range delete tells all whose keys lie in the range, and all who are
+// broadcast to that any key may be gone; FLUSHDB and its kin tell everyone. At most kMaxTrackedKeys are noted, in
+// kMaxTrackedBytes; beyond that the first are told as if they had changed.
 #pragma once
 
 #include <atomic>
@@ -17,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include <engine/write_batch.h>
@@ -45,6 +47,10 @@ enum NotifyFlags : std::uint32_t {
 /// nullopt: a letter that is none.
 std::optional<std::uint32_t> parse_notify_flags(Bytes text);
 
+/// Of the keys of a command those that were there before it: views into its engine keys. Known only while somebody wants to hear
+/// of new or of missing keys.
+using PresentKeys = std::unordered_set<Bytes>;
+
 /// What CLIENT TRACKING asked for. `caching`: what CLIENT CACHING said of the next command.
 struct Tracking {
   bool on = false, broadcast = false, opt_in = false, opt_out = false, no_loop = false;
@@ -63,6 +69,9 @@ class Observers {
  public:
   enum Switches : std::uint32_t { kNotify = 1, kTracking = 2, kPause = 4, kQuick = 8, kMonitor = 16 };
   static constexpr std::size_t kMaxTrackedKeys = 1'000'000;
+  static constexpr std::size_t kMaxTrackedBytes = std::size_t{256} << 20;
+
+  explicit Observers(std::size_t max_tracked_bytes = kMaxTrackedBytes) : max_tracked_bytes_(max_tracked_bytes) {}
 
   /// Sends a notification: PubSub::publish.
   using Publish = std::function<void(Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq)>;
@@ -76,8 +85,8 @@ class Observers {
 
   /// Of notify-keyspace-events; 0 where nothing would be published. One load.
   [[nodiscard]] std::uint32_t notify_flags() const { return notify_flags_.load(std::memory_order_relaxed); }
-  /// A command that has run met, or did not meet, its keys: `there` says which it had. Publishes key-miss events.
-  void missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const std::vector<bool>& there,
+  /// A command has run and met those of its keys that are in `had`. Publishes key-miss events of the others.
+  void missed(const Command& command, const Args& args, std::span<const LookupKey> keys, const PresentKeys& had,
               DatabaseId database, ClientLoop* here, std::uint64_t seq);
 
   /// One load.
@@ -133,8 +142,7 @@ class Observers {
     DatabaseId database;  ///< what it ran against
     const WriteBatch& batch;
     std::uint64_t seq;
-    /// Of its keys those that were there before. Known only while somebody wants to hear of new ones.
-    std::span<const std::string> had;
+    const PresentKeys& had;
   };
   void committed(const Commit& commit, Client& client);
 
@@ -147,20 +155,22 @@ class Observers {
     bool broadcast = false;
   };
   using TrackedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
+  /// What each client is to be told, by id: engine keys; nullopt: all.
+  using Told = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
 
   void notify(std::uint32_t type, Bytes event, Bytes key, DatabaseId database, ClientLoop* here, std::uint64_t seq);
   void notify_all(const Commit& commit, ClientLoop* here);
-  using Told = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
-  /// Everyone who has noted the key, or broadcasts of it. With the lock.
+  /// Everyone who has noted the key. With the lock.
+  void collect(TrackedKeys::iterator it, std::uint64_t writer, Told* told);
+  /// Those too who are broadcast it. With the lock.
   void collect_key(Bytes key, std::uint64_t writer, Told* told);
+  void forget_tracked();
   void watch_expiries(const Commit& commit);
   void invalidate(const WriteBatch& batch, Client& writer, std::uint64_t seq);
   void set_switch(std::uint32_t bit, bool on);
-  /// Sends each client its keys (engine keys; nullopt: all).
-  void send(const std::map<std::uint64_t, std::optional<std::vector<std::string>>>& told, ClientLoop* here, std::uint64_t seq);
-  void collect(TrackedKeys::iterator it, std::uint64_t writer,
-               std::map<std::uint64_t, std::optional<std::vector<std::string>>>* told);
+  void send(const Told& told, ClientLoop* here, std::uint64_t seq);
 
+  const std::size_t max_tracked_bytes_;
   std::atomic<std::uint32_t> switches_{0}, notify_flags_{0};
   std::atomic<std::uint64_t> expired_told_{0};
   std::mutex mutex_;
@@ -169,6 +179,8 @@ class Observers {
   std::map<std::uint64_t, Tracker> trackers_;      // guarded by mutex_
   std::map<std::uint64_t, ClientLoop*> monitors_;  // guarded by mutex_
   TrackedKeys tracked_;                            // guarded by mutex_
+  std::size_t tracked_items_ = 0;                  // guarded by mutex_: clients, summed over the keys
+  std::size_t tracked_bytes_ = 0;                  // guarded by mutex_: of all that, about
 };
 
 }  // namespace ebbtide

@@ -12,20 +12,25 @@ void SlowLog::configure(std::uint64_t micros, std::uint64_t entries) {
   while (entries_.size() > max_entries_) entries_.pop_back();
 }
 
-void SlowLog::add(const Args& args, std::uint64_t nanos, std::int64_t unix_seconds, const std::string& address,
-                  const std::string& name) {
-  Entry entry{.unix_seconds = unix_seconds, .micros = nanos / 1000, .arguments = {}, .address = address, .name = name};
+std::vector<std::string> SlowLog::shorten(const Args& args, std::size_t secret) {
+  std::vector<std::string> out;
   const std::size_t shown = std::min(args.size(), kMaxArguments);
   for (std::size_t i = 0; i < shown; ++i) {
     if (i + 1 == shown && shown < args.size()) {
-      entry.arguments.push_back("... (" + std::to_string(args.size() - shown + 1) + " more arguments)");
+      out.push_back("... (" + std::to_string(args.size() - shown + 1) + " more arguments)");
+    } else if (i >= secret) {
+      out.emplace_back("(redacted)");
     } else if (args[i].size() > kMaxArgumentBytes) {
-      entry.arguments.push_back(std::string(args[i].substr(0, kMaxArgumentBytes)) + "... (" +
-                                std::to_string(args[i].size() - kMaxArgumentBytes) + " more bytes)");
+      out.push_back(std::string(args[i].substr(0, kMaxArgumentBytes)) + "... (" +
+                    std::to_string(args[i].size() - kMaxArgumentBytes) + " more bytes)");
     } else {
-      entry.arguments.emplace_back(args[i]);
+      out.emplace_back(args[i]);
     }
   }
+  return out;
+}
+
+void SlowLog::add(Entry entry) {
   std::lock_guard lock(mutex_);
   entry.id = next_id_++;
   entries_.push_front(std::move(entry));

@@ -34,7 +34,10 @@ class SlowLog {
   void configure(std::uint64_t micros, std::uint64_t entries);
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
 
-  void add(const Args& args, std::uint64_t nanos, std::int64_t unix_seconds, const std::string& address, const std::string& name);
+  /// What is kept of a command's arguments. Those from `secret` on may be passwords: they are kept as "(redacted)".
+  static std::vector<std::string> shorten(const Args& args, std::size_t secret);
+  /// `entry`, but for its id.
+  void add(Entry entry);
   /// The latest first, at most `count`.
   [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;
   [[nodiscard]] std::size_t size() const;

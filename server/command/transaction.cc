@@ -3,8 +3,12 @@
 // A transaction is run like a command: against one view, into one batch, with one commit, so that all of it is visible or none.
 // Its commands write into a batch of their own each, which joins the transaction's if the command does not fail, and read through
 // PendingWrites what those before them wrote. Nothing leaves an attempt that does not count: replies, writes and the session are
-// taken back, and the queue stays. Before the first command runs, all keys of all of them are looked up, so that the disk is
-// asked once.
+// taken back, and the queue stays; nor is it counted. Before the first command runs, all keys of all of them are looked up, so
+// that the disk is asked once.
+//
+// What writes holds the locks of its keys, as a single command does. A transaction that walks, or looks at several databases,
+// holds all: a walk begins on a lease of its own, and another database's view is taken when it is come to, both later than the
+// transaction's view, and nothing may be committed in between.
 #include <algorithm>
 #include <deque>
 #include <optional>
@@ -17,7 +21,6 @@
 namespace ebbtide {
 namespace {
 
-constexpr int kMaxRetries = 16;
 /// What a queued argument costs beside its bytes.
 constexpr std::uint64_t kArgumentBytes = 64;
 
@@ -56,13 +59,13 @@ void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
 
 /// Held from before the view is taken until the commit is visible, as of a single command.
 void lock(KeyLocks& locks, const Transaction& transaction, DatabaseId database, std::optional<KeyLocks::Guard>* guard) {
-  if (!locks.enabled() || !transaction.writes) return;
-  if (transaction.locks_all || transaction.selects) {
-    guard->emplace(locks);
-    return;
-  }
+  if (!locks.enabled()) return;
+  if (transaction.locks_all) guard->emplace(locks);
+  if (transaction.locks_all || !transaction.writes) return;
   std::vector<std::uint16_t> stripes;
-  for (const WatchedKey& key : transaction.watched) stripes.push_back(KeyLocks::stripe_of(key.lookup(), key.database));
+  for (const auto& [place, key] : transaction.watched) {
+    stripes.push_back(KeyLocks::stripe_of({place.second, key.hash}, place.first));
+  }
   for (const QueuedCommand& queued : transaction.queue) {
     for (const LookupKey& key : queued.keys) stripes.push_back(KeyLocks::stripe_of(key, database));
   }
@@ -71,11 +74,39 @@ void lock(KeyLocks& locks, const Transaction& transaction, DatabaseId database, 
 
 }  // namespace
 
-/// Replies up to a command that has to write its own once the commit is known.
-struct Dispatcher::Part {
-  OutputBuffer out;
-  const QueuedCommand* last = nullptr;
-  void (*after_commit)(Ctx&) = nullptr;
+/// One run of a transaction: all that goes if it does not count.
+struct Dispatcher::Attempt {
+  /// Replies up to a command that has to write its own once the commit is known, and that command.
+  struct Part {
+    OutputBuffer out;
+    const QueuedCommand* last = nullptr;
+    void (*after_commit)(Ctx&) = nullptr;
+    DatabaseId database = 0;                ///< in which it ran
+    std::size_t first_op = 0, ops_end = 0;  ///< what it has written
+  };
+  struct Outcome {
+    const QueuedCommand* queued;
+    std::string error;  ///< "" = none
+    std::uint64_t nanos;
+    ReadCounts counts;
+  };
+
+  Attempt(Client& of, PendingWrites overlay) : client(of), writes(std::move(overlay)) { begin_part(); }
+  void begin_part() { parts.emplace_back().out.set_limit(client.out.limit()); }
+  /// The cursor behind the operations that are in the transaction's batch by now.
+  std::size_t pass_ops(const WriteBatch& all) {
+    for (WriteBatch::Op op; all.next_op(&cursor, &op);) {
+    }
+    return cursor;
+  }
+
+  Client& client;
+  PendingWrites writes;
+  WriteBatch batch;        ///< of the command at hand
+  std::size_t cursor = 0;  ///< how far pass_ops has got
+  std::deque<Part> parts;
+  std::vector<Outcome> outcomes;
+  std::vector<std::function<void()>> effects;  ///< to happen once it is committed
 };
 
 bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
@@ -93,71 +124,64 @@ bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
   return false;
 }
 
+bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
+  // What has begun goes on; only what is new waits.
+  if ((env_.observers->switches() & Observers::kPause) == 0 || pending.continuation != nullptr) return false;
+  Client& client = *pending.client;
+  const bool queues = (session_of(client).modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
+  if (queues || spec.container == "client") return false;
+  const Transaction* transaction = transaction_of(client);
+  const bool writes = spec.has(kWrite | kMayReplicate) || spec.name == "publish" || spec.name == "spublish" ||
+                      (spec.has(kRunsQueue) && transaction != nullptr && transaction->writes);
+  const std::uint32_t ms = env_.observers->paused_for(nanos_ / 1'000'000, writes);
+  if (ms == 0) return false;
+  pending.retry_ms = ms;
+  pending.state = PendingCommand::State::kWaiting;
+  client.waiting = true;
+  return true;
+}
+
 void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared) {
   Client& client = *pending.client;
   const CommandSpec& spec = *prepared.command->spec;
   const Session& session = session_of(client);
-  // What has begun goes on; CLIENT PAUSE holds back what is new.
-  if ((env_.observers->switches() & Observers::kPause) != 0 && pending.continuation == nullptr) {
-    const Transaction* transaction = transaction_of(client);
-    const bool queues = (session.modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
-    const bool writes = spec.has(kWrite | kMayReplicate) || spec.name == "publish" || spec.name == "spublish" ||
-                        (spec.has(kRunsQueue) && transaction != nullptr && transaction->writes);
-    const std::uint32_t ms = queues || spec.container == "client" ? 0 : env_.observers->paused_for(nanos_ / 1'000'000, writes);
-    if (ms != 0) {
-      pending.retry_ms = ms;
-      pending.state = PendingCommand::State::kWaiting;
-      client.waiting = true;
-      return;
-    }
-  }
-  pending.retry_ms = 0;
+  Observers& observers = *env_.observers;
+  if (hold_back(pending, spec)) return;
   if (session.modes != 0 && !admit(pending, prepared)) return;
   const DatabaseId database = session.database;
-  Tracking* tracking = (session.modes & Session::kTracks) != 0 ? &tracking_of(client) : nullptr;
-  if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) {
-    env_.observers->note_reads(client.id, std::span<const LookupKey>(keys_.data() + prepared.first_key, prepared.keys));
-  }
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
-  std::vector<bool> there;
-  if (pending.continuation == nullptr && (env_.observers->notify_flags() & (kNotifyMiss | kNotifyNew)) != 0) {
-    there = which_are_there(keys, database);
-  }
-  if (env_.observers->expiries.on()) {
+  Tracking* tracking = (session.modes & Session::kTracks) != 0 ? &tracking_of(client) : nullptr;
+  if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) observers.note_reads(client.id, keys);
+  PresentKeys had;
+  const std::uint32_t asked = observers.notify_flags() & (kNotifyMiss | kNotifyNew);
+  if (asked != 0) had = which_are_there(keys, database);
+  if (observers.expiries.on()) {
     for (const LookupKey& key : keys) {
-      if (env_.observers->expiries.take_due(database, key.key, now_)) env_.observers->expired(database, key.key, client.loop);
+      if (observers.expiries.take_due(database, key.key, now_)) observers.expired(database, key.key, client.loop);
     }
   }
   failed_ = false;
   batch_.clear();
-  batch_.set_header(0, 0, 0);
   const std::uint64_t start = nanos_, before_ms = now_nanos_;
   run_admitted(pending, prepared);
-  if (tracking != nullptr && pending.state == PendingCommand::State::kDone && env_.observers->expiries.on()) {
-    watch_what_was_read(keys, database);
-  }
-  // Afterwards, as Redis: SELECT is shown with the database that it selects.
-  if (pending.state == PendingCommand::State::kDone) show(client, *prepared.command, pending.args, session.database);
-  // finish() has looked if a millisecond has passed.
-  if ((env_.observers->switches() & Observers::kQuick) != 0 && pending.state == PendingCommand::State::kDone &&
-      now_nanos_ == before_ms) {
-    note_slow(pending, *prepared.command, nanos_ - std::min(nanos_, start));
-  }
-  if (tracking != nullptr && spec.container != "client" && pending.state == PendingCommand::State::kDone &&
-      (session.modes & Session::kInTransaction) == 0) {
-    tracking->caching.reset();
-  }
-  if (pending.state == PendingCommand::State::kDone && !failed_ && !there.empty() &&
-      (env_.observers->notify_flags() & kNotifyMiss) != 0) {
-    env_.observers->missed(*prepared.command, pending.args, keys, there, database, client.loop, client.seen_seq);
+  if (pending.state == PendingCommand::State::kDone) {
+    if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
+    // Afterwards, as Redis: SELECT is shown with the database that it selects.
+    show(client, *prepared.command, pending.args, session.database);
+    // finish() has looked if a millisecond has passed.
+    if ((observers.switches() & Observers::kQuick) != 0 && now_nanos_ == before_ms) {
+      note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start));
+    }
+    if (tracking != nullptr && spec.container != "client" && (session.modes & Session::kInTransaction) == 0) {
+      tracking->caching.reset();
+    }
+    if (!failed_ && (asked & kNotifyMiss) != 0) {
+      observers.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq);
+    }
   }
   // EXEC has told of its commands itself.
   if (batch_.empty() || batch_.first_seq() == 0 || spec.has(kRunsQueue)) return;
-  std::vector<std::string> had;
-  for (std::size_t i = 0; i < there.size(); ++i) {
-    if (there[i]) had.emplace_back(keys[i].key);
-  }
-  env_.observers->committed({*prepared.command, pending.args, database, batch_, batch_.last_seq(), had}, client);
+  observers.committed({*prepared.command, pending.args, database, batch_, batch_.last_seq(), had}, client);
 }
 
 // What a client-side cache now holds is told of when it expires. It was just read, and is looked up where it is at hand.
@@ -172,14 +196,14 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
 }
 
 // Reads from disk if it must: whoever wants to hear of new and of missing keys pays for it.
-std::vector<bool> Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
-  std::vector<bool> there;
+PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
+  PresentKeys had;
   const ReadView view = env_.db->view(database, now_, ReadMode::kBlocking, nullptr);
   for (const LookupKey& key : keys) {
     Found found;
-    there.push_back(view.has_tree() && view.get({key.key, key.hash}, &found).is_ok());
+    if (view.has_tree() && view.get({key.key, key.hash}, &found).is_ok()) had.insert(key.key);
   }
-  return there;
+  return had;
 }
 
 void Dispatcher::show(const Client& client, const Command& command, const Args& args, DatabaseId database) {
@@ -201,27 +225,34 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
       return reject(pending, prepared.command, status);
   }
   if (!transaction.failed) {
-    std::uint64_t bytes = sizeof(QueuedCommand);
-    for (const Bytes argument : pending.args) bytes += kArgumentBytes + argument.size();
-    if (!transaction.charge(bytes)) {
+    const Args& args = pending.args;
+    const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+    std::uint64_t bytes = sizeof(QueuedCommand) + kArgumentBytes * args.size();
+    std::size_t text_bytes = 0;
+    for (std::size_t i = 0; i < args.size(); ++i) (args.shared(i) != nullptr ? bytes : text_bytes) += args[i].size();
+    for (const LookupKey& key : keys) text_bytes += key.key.size();
+    if (!transaction.charge(bytes + text_bytes)) {
       transaction.forget_queue();
       return reject(pending, prepared.command, Status::out_of_memory("the transaction's commands did not fit into memory"));
     }
     QueuedCommand& queued = transaction.queue.emplace_back();
     queued.command = prepared.command;
-    queued.shared.assign(pending.args.shared_list.begin(), pending.args.shared_list.end());
-    for (std::size_t i = 0; i < pending.args.size(); ++i) {
-      const auto shared = pending.args.shared(i);
-      queued.list.push_back(shared != nullptr ? Bytes(*shared) : Bytes(queued.storage.emplace_back(pending.args[i])));
+    queued.text.reserve(text_bytes);  // so that it stays where it is
+    const auto keep = [&text = queued.text](Bytes part) {
+      text += part;
+      return Bytes(text).substr(text.size() - part.size());
+    };
+    queued.shared.assign(args.shared_list.begin(), args.shared_list.end());
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const auto shared = args.shared(i);
+      queued.list.push_back(shared != nullptr ? Bytes(*shared) : keep(args[i]));
     }
-    for (std::uint32_t k = 0; k < prepared.keys; ++k) {
-      const LookupKey& key = keys_[prepared.first_key + k];
-      queued.keys.push_back({queued.escaped.emplace_back(key.key), key.hash});
-    }
+    for (const LookupKey& key : keys) queued.keys.push_back({keep(key.key), key.hash});
     transaction.writes |= spec.has(kWrite | kMayReplicate);
-    transaction.locks_all |= spec.has(kLockAll);
     transaction.synced |= spec.has(kReplySynced);
     transaction.selects |= spec.name == "select";
+    const bool walks = spec.has(kOffload) && spec.has(kReadOnly) && spec.keys.first == 0;
+    transaction.locks_all |= spec.has(kLockAll) || transaction.selects || walks;
   }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
@@ -261,7 +292,15 @@ Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool wai
   return transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
 }
 
-Status Dispatcher::look_ahead(const Transaction& transaction, const ReadView& view, bool* changed) {
+ReadView Dispatcher::view_in(DatabaseId database, const ReadView& view, Client& client) const {
+  if (database == view.database()) return view;
+  ReadView other = env_.db->view(database, now_, view.mode(), view.misses());
+  client.seen_seq = std::max(client.seen_seq, other.seq());
+  return other;
+}
+
+Status Dispatcher::look_ahead(Client& client, const ReadView& view, bool* changed) const {
+  const Transaction& transaction = *transaction_of(client);
   bool resident = true;
   Status failure;
   const auto look = [&](const ReadView& at, const LookupKey& key, Found* found) {
@@ -270,19 +309,18 @@ Status Dispatcher::look_ahead(const Transaction& transaction, const ReadView& vi
     if (!status.is_ok() && !status.is_not_found() && !status.is_not_resident()) failure = status;
     return status;
   };
-  for (const WatchedKey& watched : transaction.watched) {
-    const ReadView at =
-        watched.database == view.database() ? view : env_.db->view(watched.database, now_, view.mode(), view.misses());
+  for (const auto& [place, watched] : transaction.watched) {
     Found found;
-    const Status status = look(at, watched.lookup(), &found);
+    const Status status = look(view_in(place.first, view, client), {place.second, watched.hash}, &found);
     if (status.is_ok()) *changed |= !watched.present || found.seq != watched.entry_seq;
     if (status.is_not_found()) *changed |= watched.present || found.seq > watched.seen_seq;
   }
   if (!failure.is_ok()) return failure;
   if (*changed) return Status::ok();
   // In which database the keys behind a SELECT are is not known yet.
-  for (const QueuedCommand& queued : transaction.queue) {
-    if (transaction.selects || view.mode() == ReadMode::kBlocking) break;
+  const bool looks = !transaction.selects && view.mode() != ReadMode::kBlocking;
+  for (std::size_t i = 0; looks && i < transaction.queue.size(); ++i) {
+    const QueuedCommand& queued = transaction.queue[i];
     if (queued.command->spec->keys.blind(queued.list.size())) continue;
     for (const LookupKey& key : queued.keys) {
       Found found;
@@ -294,116 +332,142 @@ Status Dispatcher::look_ahead(const Transaction& transaction, const ReadView& vi
 
 Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply) {
   Session& session = session_of(client);
-  const Transaction& transaction = *transaction_of(client);
   bool changed = false;
-  TRY(look_ahead(transaction, view, &changed));
+  TRY(look_ahead(client, view, &changed));
   if (changed) {
     reply.null_array();
     return Status::ok();
   }
-  effects_.clear();
-  const Reply::Mark begin = reply.mark();
-  PendingWrites pending_writes(*env_.db, now_, view.mode(), view.misses());
-  std::deque<Part> parts(1);
-  parts.back().out.set_limit(client.out.limit());
-  for (const QueuedCommand& queued : transaction.queue) {
-    const ReadView at =
-        session.database == view.database() ? view : env_.db->view(session.database, now_, view.mode(), view.misses());
-    TRY(run_queued(client, queued, at, pending_writes, parts.back()));
-    if (parts.back().after_commit != nullptr) parts.emplace_back().out.set_limit(client.out.limit());
+  Attempt attempt(client, PendingWrites(*env_.db, now_, view.mode(), view.misses()));
+  for (const QueuedCommand& queued : transaction_of(client)->queue) {
+    TRY(run_queued(queued, view_in(session.database, view, client), attempt));
   }
   if (!batch_.empty()) {
     TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
     client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
   }
-  reply.array(transaction.queue.size());
-  for (Part& part : parts) {
+  count_queued(attempt);
+  // What the effects send this very client are pushes.
+  if (is_quiet(session) && !attempt.effects.empty()) {
+    session.wrote_pushes = true;
+  } else {
+    write_replies(attempt, view, reply);
+  }
+  for (const auto& effect : attempt.effects) effect();
+  return Status::ok();
+}
+
+void Dispatcher::write_replies(Attempt& attempt, const ReadView& view, Reply& reply) {
+  Client& client = attempt.client;
+  reply.array(attempt.outcomes.size());
+  for (Attempt::Part& part : attempt.parts) {
     if (part.out.overflown()) client.out.overflow();
     reply.out().take(part.out);
     if (part.after_commit == nullptr) continue;
     const Args args{part.last->list, part.last->shared};
-    Ctx ctx{env_, *part.last->command, args, part.last->keys, view, batch_, reply, session};
+    const ReadView at = view_in(part.database, view, client);
+    Ctx ctx{env_, *part.last->command, args, part.last->keys, at, batch_, reply, session_of(client)};
     ctx.client = &client;
     ctx.client_id = client.id;
     ctx.now = now_;
+    ctx.first_op = part.first_op;
+    ctx.ops_end = part.ops_end;
     part.after_commit(ctx);
   }
-  // What the effects send this very client are pushes.
-  if (is_quiet(session) && !effects_.empty()) {
-    reply.rollback(begin);
-    session.wrote_pushes = true;
-  }
-  for (const auto& effect : effects_) effect();
-  return Status::ok();
 }
 
-void Dispatcher::observe_later(Client& client, const QueuedCommand& queued, DatabaseId database, std::vector<std::string> had) {
+void Dispatcher::count_queued(const Attempt& attempt) {
+  for (const Attempt::Outcome& outcome : attempt.outcomes) {
+    const QueuedCommand& queued = *outcome.queued;
+    const Command& command = *queued.command;
+    counters_->call(command.index, outcome.nanos);
+    note_slow(attempt.client, command, Args{queued.list, queued.shared}, outcome.nanos);
+    if (outcome.error.empty()) {
+      counters_->keyspace_hits.add(outcome.counts.hits);
+      counters_->keyspace_misses.add(outcome.counts.misses);
+    } else {
+      counters_->failed(command.index);
+      count_error(outcome.error);
+    }
+  }
+}
+
+void Dispatcher::observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had) {
+  Observers& observers = *env_.observers;
+  Client& client = attempt.client;
+  if ((observers.notify_flags() & kNotifyMiss) != 0) {
+    attempt.effects.push_back([&observers, &client, &queued, had, database] {
+      const Args args{queued.list, queued.shared};
+      observers.missed(*queued.command, args, queued.keys, had, database, client.loop, client.seen_seq);
+    });
+  }
+  if ((observers.switches() & Observers::kMonitor) != 0) {
+    attempt.effects.push_back([this, &client, &queued, selected = session_of(client).database] {
+      show(client, *queued.command, Args{queued.list, queued.shared}, selected);
+    });
+  }
+  if (observers.switches() == 0 || attempt.batch.empty()) return;
   auto batch = std::make_shared<WriteBatch>();
-  append(command_batch_, batch.get(), nullptr);
-  effects_.push_back([this, &client, &queued, database, batch, had = std::move(had)] {
+  append(attempt.batch, batch.get(), nullptr);
+  attempt.effects.push_back([&observers, &client, &queued, database, batch, had = std::move(had)] {
     const Args args{queued.list, queued.shared};
-    env_.observers->committed({*queued.command, args, database, *batch, client.seen_seq, had}, client);
+    observers.committed({*queued.command, args, database, *batch, client.seen_seq, had}, client);
   });
 }
 
-Status Dispatcher::run_queued(Client& client, const QueuedCommand& queued, const ReadView& view, PendingWrites& pending_writes,
-                              Part& part) {
+Status Dispatcher::run_queued(const QueuedCommand& queued, const ReadView& view, Attempt& attempt) {
   const std::uint64_t start = env_.control->mono_nanos();
+  Client& client = attempt.client;
   const CommandSpec& spec = *queued.command->spec;
-  command_batch_.clear();
+  Attempt::Part& part = attempt.parts.back();
+  attempt.batch.clear();
   Reply reply(&part.out, client.protocol);
   const Reply::Mark mark = reply.mark();
   const Args args{queued.list, queued.shared};
-  Ctx ctx{env_, *queued.command, args, queued.keys, view, command_batch_, reply, session_of(client)};
+  Ctx ctx{env_, *queued.command, args, queued.keys, view, attempt.batch, reply, session_of(client)};
   ctx.client = &client;
   ctx.client_id = client.id;
   ctx.now = now_;
   ctx.random = next_random();
-  ctx.pending = &pending_writes;
-  ctx.effects = &effects_;
+  ctx.pending = &attempt.writes;
+  ctx.effects = &attempt.effects;
   if ((session_of(client).modes & Session::kTracks) != 0 && spec.has(kReadOnly) && tracking_of(client).notes_reads()) {
     env_.observers->note_reads(client.id, queued.keys);
   }
-  std::vector<std::string> had;
+  PresentKeys had;
   if ((env_.observers->notify_flags() & (kNotifyNew | kNotifyMiss)) != 0) {
-    std::vector<bool> there;
     for (const LookupKey& key : queued.keys) {
       std::optional<Found> found;
       TRY(ctx.strings().get_any(key, &found));
-      there.push_back(found.has_value());
-      if (found) had.emplace_back(key.key);
+      if (found) had.insert(key.key);
     }
     ctx.counts = {};
-    if ((env_.observers->notify_flags() & kNotifyMiss) != 0) {
-      effects_.push_back([this, &client, &queued, there, database = view.database()] {
-        const Args asked{queued.list, queued.shared};
-        env_.observers->missed(*queued.command, asked, queued.keys, there, database, client.loop, client.seen_seq);
-      });
-    }
   }
   const Status status = spec.run(ctx);
   if (status.is_not_resident()) return status;
   // What asks the engine itself may have seen more than the view has.
   if (spec.has(kOffload)) client.seen_seq = std::max(client.seen_seq, env_.db->visible_seq());
-  if ((env_.observers->switches() & Observers::kMonitor) != 0) {
-    effects_.push_back([this, &client, &queued, database = session_of(client).database] {
-      show(client, *queued.command, Args{queued.list, queued.shared}, database);
-    });
-  }
-  if (status.is_ok()) {
-    if (env_.observers->switches() != 0 && !command_batch_.empty())
-      observe_later(client, queued, view.database(), std::move(had));
-    append(command_batch_, &batch_, &pending_writes);
-    part.last = &queued;
-    part.after_commit = ctx.after_commit;
-    counters_->keyspace_hits.add(ctx.counts.hits);
-    counters_->keyspace_misses.add(ctx.counts.misses);
-  } else {
+  std::string error;
+  if (!status.is_ok()) {
+    error = error_reply(status);
+    attempt.batch.clear();
     reply.rollback(mark);
-    send_error(reply, status);
-    counters_->failed(queued.command->index);
+    reply.error(error);
   }
-  counters_->call(queued.command->index, env_.control->mono_nanos() - start);
+  observe_later(attempt, queued, view.database(), std::move(had));
+  if (status.is_ok()) {
+    const bool ends_part = ctx.after_commit != nullptr;
+    if (ends_part) part.first_op = attempt.pass_ops(batch_);
+    append(attempt.batch, &batch_, &attempt.writes);
+    if (ends_part) {
+      part.last = &queued;
+      part.after_commit = ctx.after_commit;
+      part.database = view.database();
+      part.ops_end = attempt.pass_ops(batch_);
+      attempt.begin_part();
+    }
+  }
+  attempt.outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts});
   return Status::ok();
 }
 

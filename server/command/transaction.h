@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/memory_account.h>
@@ -22,23 +24,20 @@ struct Command;
 /// A command that waits for EXEC: copies of its arguments, and its keys as engine keys.
 struct QueuedCommand {
   const Command* command = nullptr;
-  std::deque<std::string> storage;  ///< stays put
+  std::string text;  ///< what `list` and `keys` point into, but for shared arguments
   std::vector<Bytes> list;
   std::vector<SharedArg> shared;
-  std::deque<std::string> escaped;
   std::vector<LookupKey> keys;
 };
 
 struct WatchedKey {
-  DatabaseId database = 0;
-  std::string key;  ///< engine key
   std::uint64_t hash = 0;
   SeqNum seen_seq = 0;   ///< what the client has seen when it asked
   SeqNum entry_seq = 0;  ///< of the entry, if it was there
   bool present = false;
-
-  [[nodiscard]] LookupKey lookup() const { return {key, hash}; }
 };
+/// By database and engine key.
+using WatchedKeys = std::map<std::pair<DatabaseId, std::string>, WatchedKey>;
 
 /// Belongs to its client's loop thread.
 struct Transaction {
@@ -53,7 +52,7 @@ struct Transaction {
   bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands ask for
   std::deque<QueuedCommand> queue;  ///< stay put: their keys and arguments refer to themselves
   std::uint64_t charged = 0;
-  std::vector<WatchedKey> watched;
+  WatchedKeys watched;
 
   /// False if the memory budget has no room for `bytes` more.
   [[nodiscard]] bool charge(std::uint64_t bytes) {

@@ -311,19 +311,14 @@ constexpr CommandSpec kExtensions[] = {
 }  // namespace
 
 void reply_ticket(Ctx& ctx) {
-  Millis born = ctx.now;
   TreeId tree = kNoTree;
-  if (!ctx.batch.empty()) {
-    born = ctx.batch.time();
-    std::size_t cursor = 0;
-    for (WriteBatch::Op op; ctx.batch.next_op(&cursor, &op);) {
-      if (op.kind == OpKind::kRangeTombstone || op.kind == OpKind::kSecondaryDelete) tree = op.tree;
-    }
-  } else if (ctx.view.has_tree()) {
-    const auto info = ctx.env.db->tree_info(ctx.session.database);
-    if (info.is_ok()) tree = info->tree;
+  std::size_t cursor = ctx.first_op;
+  if (WriteBatch::Op op; cursor < ctx.ops_end && ctx.batch.next_op(&cursor, &op)) {
+    tree = op.tree;
+  } else if (const auto info = ctx.env.db->tree_info(ctx.view.database()); info.is_ok()) {
+    tree = info->tree;
   }
-  const PurgeTicket ticket{born, tree};
+  const PurgeTicket ticket{ctx.batch.empty() ? ctx.now : ctx.batch.time(), tree};
   ctx.env.db->note_ticket(ticket);
   ctx.reply.bulk(format_ticket(ticket));
 }

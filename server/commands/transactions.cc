@@ -1,5 +1,6 @@
 // MULTI, EXEC, DISCARD, WATCH, UNWATCH. How a transaction is run is dispatch's (command/transaction.cc).
-#include <algorithm>
+#include <string>
+#include <utility>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
@@ -29,29 +30,24 @@ Status discard(Ctx& ctx) {
 Status watch(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR WATCH inside MULTI is not allowed");
   Transaction& transaction = make_transaction(*ctx.client, ctx.env.db->memory());
-  std::vector<WatchedKey>& watched = transaction.watched;
   std::uint64_t bytes = 0;
-  std::vector<WatchedKey> added;
+  WatchedKeys added;
   bool resident = true;
   for (const LookupKey& key : ctx.keys) {
-    const auto is_it = [&](const WatchedKey& other) { return other.database == ctx.view.database() && other.key == key.key; };
-    if (std::any_of(watched.begin(), watched.end(), is_it) || std::any_of(added.begin(), added.end(), is_it)) continue;
+    std::pair place(ctx.view.database(), std::string(key.key));
+    if (transaction.watched.contains(place) || added.contains(place)) continue;
     Found found;
     const Status status = ctx.view.get(key, &found);
     resident &= !status.is_not_resident();
     if (!resident) continue;
     if (!status.is_ok() && !status.is_not_found()) return status;
-    bytes += sizeof(WatchedKey) + key.key.size();
-    added.push_back({.database = ctx.view.database(),
-                     .key = std::string(key.key),
-                     .hash = key.hash,
-                     .seen_seq = ctx.view.seq(),
-                     .entry_seq = found.seq,
-                     .present = status.is_ok()});
+    bytes += sizeof(WatchedKeys::value_type) + key.key.size();
+    added.emplace(std::move(place),
+                  WatchedKey{.hash = key.hash, .seen_seq = ctx.view.seq(), .entry_seq = found.seq, .present = status.is_ok()});
   }
   if (!resident) return Status::not_resident();
   if (!transaction.charge(bytes)) return Status::out_of_memory("the watched keys did not fit into memory");
-  watched.insert(watched.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+  transaction.watched.merge(added);
   ctx.reply.ok();
   return Status::ok();
 }

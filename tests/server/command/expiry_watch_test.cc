@@ -122,5 +122,42 @@ TEST_CASE("a range that goes while a sweep is under way: nothing of it is told, 
   CHECK(again->after < 100);
 }
 
+TEST_CASE("long keys: the earliest are kept, as many as fit into the memory") {
+  constexpr std::size_t kKeyBytes = std::size_t{1} << 20, kFit = ExpiryWatch::kMaxBytes / kKeyBytes;
+  ExpiryWatch watch;
+  watch.set_mode(true, false, 0);
+  std::string key(kKeyBytes, 'k');
+  for (std::size_t i = 0; i < 2 * kFit; ++i) {
+    key[0] = static_cast<char>(i);
+    watch.written(0, key, 100 + i);
+  }
+  const auto told = watch.take_due(1000);
+  CHECK(told.size() < kFit);
+  CHECK(told.size() > kFit - 3);
+  CHECK(told.front().key[0] == '\0');
+}
+
+TEST_CASE("more is written during a sweep than can be told apart: it finds nothing, and is made again") {
+  constexpr std::size_t kKeyBytes = std::size_t{1} << 20;
+  ExpiryWatch watch;
+  watch.set_mode(true, true, 0);
+  const auto sweep = watch.begin_sweep(0);
+  REQUIRE(sweep);
+  std::string key(kKeyBytes, 'k');
+  for (std::size_t i = 0; i <= ExpiryWatch::kMaxBytes / kKeyBytes; ++i) {
+    key[0] = static_cast<char>(i);
+    watch.written(0, key, 0);
+  }
+  watch.found(0, key, 100);
+  CHECK(watch.take_due(1000).empty());
+  watch.end_sweep(sweep->until);
+  const auto again = watch.begin_sweep(10);
+  REQUIRE(again);
+  CHECK(again->after < 100);
+  watch.found(0, "a", 100);
+  watch.end_sweep(again->until);
+  CHECK(due(watch, 1000) == Keys{"0:a"});
+}
+
 }  // namespace
 }  // namespace ebbtide

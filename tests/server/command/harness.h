@@ -236,7 +236,7 @@ class CommandHarness {
       while (pool.run_one()) {
       }
       if (pending[done].retry_ms != 0) {
-        advance(pending[done].retry_ms);
+        advance(std::exchange(pending[done].retry_ms, 0));
       } else {
         loop.wait(c.id);
       }

@@ -26,13 +26,9 @@ constexpr CommandSpec kProbes[] = {
 };
 
 std::span<const std::span<const CommandSpec>> families() {
-  static const std::array all = {string_commands(),
-                                 counter_commands(),
-                                 key_commands(),
-                                 scan_commands(),
-                                 database_commands(),
-                                 extension_commands(),
-                                 std::span<const CommandSpec>(kProbes)};
+  static const std::array all = {string_commands(),     counter_commands(),     key_commands(),
+                                 scan_commands(),       database_commands(),    extension_commands(),
+                                 connection_commands(), transaction_commands(), std::span<const CommandSpec>(kProbes)};
   return all;
 }
 
@@ -396,4 +392,19 @@ TEST_CASE("every command is well formed, and found by its name in any case") {
   CHECK(table.find("ge") == nullptr);
   CHECK(table.find(Bytes("get\0", 4)) == nullptr);
   CHECK(table.find("config|get") == nullptr);
+}
+
+TEST_CASE("EXEC: a database that SELECT comes to is seen as it is by then, and the reply waits for that") {
+  CommandHarness server(families());
+  CHECK(server("MSET a 1 b 1") == "OK");
+  g_probe = [&](Ctx& ctx) -> Status {  // another loop
+    WriteBatch batch;
+    batch.put(1, "b", "2");
+    CHECK(ctx.env.db->commit(batch).is_ok());
+    ctx.reply.ok();
+    return Status::ok();
+  };
+  for (const char* line : {"MULTI", "PROBE", "SELECT 1", "GET b"}) server(line);
+  CHECK(server("EXEC") == "[OK, OK, \"2\"]");
+  CHECK(server.client().seen_seq == server.db->visible_seq());
 }

@@ -1,11 +1,22 @@
 // Transactions in dispatch: stalled and missing, as one. What they answer is in the transcripts.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <string>
+#include <vector>
 
 #include "commands/families.h"
 #include "server/command/harness.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;
+
+namespace {
+
+std::uint64_t calls(const CommandHarness& server, Bytes command) {
+  return server.stats.commands()[server.table.find_full(command)->index].calls;
+}
+
+}  // namespace
 
 TEST_CASE("what EXEC lacks is fetched in one go, and no attempt leaves anything behind") {
   CommandHarness server(command_families());
@@ -75,6 +86,9 @@ TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs late
   server("MULTI");
   server("SET other 1");
   server("SET other 2");
+  server("BGSAVE");
+  server("SETRANGE k -1 x");
+  const std::uint64_t sets = calls(server, "set"), errors = server.stats.totals().errors;
   const std::vector<Bytes> exec{"EXEC"};
   PendingCommand pending;
   pending.client = &server.client(1);
@@ -84,6 +98,10 @@ TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs late
   CHECK(pending.retry_ms > 0);
   CHECK(server.client(1).out.empty());
   CHECK(server("EXISTS other", 2) == "(integer) 0");
+  CHECK(calls(server, "set") == sets);
+  CHECK(server.stats.totals().errors == errors);
+  CHECK_FALSE(server.control.saving);
+  CHECK(server.control.saves == 0);
   server.settle();
   server.advance(1000);
   REQUIRE_FALSE(server.db->writes_stopped());
@@ -95,8 +113,88 @@ TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs late
     pending.state = PendingCommand::State::kNotRun;
     server.dispatcher->run_pass(std::span(&pending, 1));
   }
-  CHECK(show(server.client(1).out.to_string()) == "[OK, OK]");
+  CHECK(show(server.client(1).out.to_string()) == "[OK, OK, Background saving started, (error) ERR offset is out of range]");
+  CHECK(calls(server, "set") == sets + 2);
+  CHECK(server.stats.totals().errors == errors + 1);
   server.client(1).out.clear();
   CHECK(server("GET other", 2) == "\"2\"");
   CHECK(server("EXEC") == "(error) ERR EXEC without MULTI");
+}
+
+TEST_CASE("each range delete of a transaction gets the ticket of its own database's tree") {
+  CommandHarness server(command_families());
+  for (const char* line : {"SET a 1", "SELECT 1", "SET a 1", "SELECT 0"}) REQUIRE(server(line) == "OK");
+  const std::string trees[] = {std::to_string(server.db->tree_info(0)->tree), std::to_string(server.db->tree_info(1)->tree)};
+  REQUIRE(trees[0] != trees[1]);
+  for (const char* line : {"MULTI", "DELRANGE a b", "SELECT 1", "DELRANGE a b", "DELRANGE b a", "SET c 1"}) server(line);
+  const std::string reply = server("EXEC");
+  const std::size_t born_at = reply.find("purge-");
+  REQUIRE(born_at != std::string::npos);
+  const std::string born = reply.substr(born_at, reply.find('-', born_at + 6) - born_at);
+  const std::string of_0 = "\"" + born + "-" + trees[0] + "\"", of_1 = "\"" + born + "-" + trees[1] + "\"";
+  CHECK(reply == "[" + of_0 + ", OK, " + of_1 + ", " + of_1 + ", OK]");
+}
+
+TEST_CASE("a ticket that EXEC replies leaves after the log is synced, though there was nothing to delete") {
+  CommandHarness server(command_families());
+  REQUIRE(server("SET a 1") == "OK");
+  REQUIRE(server("DEL a") == "(integer) 1");
+  server("MULTI");
+  server("DELRANGE b a");
+  const SeqNum seen = server.db->visible_seq();
+  REQUIRE(server.db->stats().synced_seq < seen);
+  server("EXEC");
+  CHECK(server.db->stats().synced_seq >= seen);
+}
+
+TEST_CASE("the slow log has the commands of a transaction, and no password") {
+  CommandHarness server(command_families());
+  server.observers.set_slow_log(0, 100);
+  server.control.config["requirepass"] = "";
+  for (const char* line : {"AUTH default sesame", "HELLO 2 AUTH default sesame", "CONFIG SET maxmemory 1 requirepass sesame",
+                           "MULTI", "SET a 1", "GETX a", "DISCARD", "MULTI", "SET a 2", "EXEC"}) {
+    server(line);
+  }
+  std::vector<std::string> lines;
+  for (const SlowLog::Entry& entry : server.observers.slow_log.latest(100)) {
+    std::string line;
+    for (const std::string& argument : entry.arguments) line += argument + " ";
+    lines.push_back(line);
+  }
+  const auto has = [&lines](const std::string& line) { return std::count(lines.begin(), lines.end(), line) == 1; };
+  CHECK(has("SET a 2 "));
+  CHECK_FALSE(has("SET a 1 "));
+  CHECK(has("AUTH (redacted) (redacted) "));
+  CHECK(has("HELLO 2 (redacted) (redacted) (redacted) "));
+  CHECK(has("CONFIG SET maxmemory 1 requirepass (redacted) "));
+}
+
+TEST_CASE("WATCH of a key that is watched already keeps the first look, and takes no more memory") {
+  CommandHarness server(command_families());
+  REQUIRE(server("SET a 1") == "OK");
+  REQUIRE(server("WATCH a a") == "OK");
+  const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
+  REQUIRE(charged > 0);
+  REQUIRE(server("SET a 2", 2) == "OK");
+  REQUIRE(server("WATCH a") == "OK");
+  CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
+  server("MULTI");
+  server("GET a");
+  CHECK(server("EXEC") == "(nil)");
+}
+
+TEST_CASE("what a connection subscribes to and has tracked counts as its memory, until it ends that") {
+  CommandHarness server(command_families());
+  const std::string name(10'000, 'n');
+  server.raw({"SUBSCRIBE", name});
+  const std::size_t subscribed = server.client().state_bytes;
+  CHECK(subscribed > 2 * name.size());
+  server.raw({"SUBSCRIBE", name});
+  CHECK(server.client().state_bytes == subscribed);
+  server("UNSUBSCRIBE");
+  CHECK(server.client().state_bytes == 0);
+  server.raw({"CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", name});
+  CHECK(server.client().state_bytes > name.size());
+  server("RESET");
+  CHECK(server.client().state_bytes == 0);
 }
