@@ -1,13 +1,6 @@
 #include "io/removals_fs.h"
 
-#include "io/file_names.h"
-
 namespace ebbtide {
-
-std::string RemovalsFileSystem::parent_path_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
-}
 
 std::vector<std::string> RemovalsFileSystem::take_unremoved() {
   MutexLock lock(mutex_);
@@ -38,7 +31,7 @@ Status RemovalsFileSystem::unlink(const std::string& path) {
   const Status status = base_.unlink(path);
   ended_.fetch_add(1, std::memory_order_acq_rel);
   if (status.is_ok() || status.is_not_found()) return status;
-  const std::string name = dir_.empty() ? path : path.substr(dir_.size() + 1);
+  const std::string name = path.substr(path.rfind('/') + 1);
   FileKind kind{};
   FileNum file = kNoFile;
   if (!parse_file_name(name, &kind, &file) || file == kNoFile) return status;
@@ -51,7 +44,7 @@ Status RemovalsFileSystem::unlink(const std::string& path) {
 Status RemovalsFileSystem::sync_dir(const std::string& dir) {
   const std::uint64_t covered = ended_.load(std::memory_order_acquire);
   const Status status = base_.sync_dir(dir);
-  if (!status.is_ok() || dir != dir_) return status;
+  if (!status.is_ok() || spelled(dir) != dir_) return status;
   std::uint64_t durable = durable_removals();
   while (durable < covered && !durable_.compare_exchange_weak(durable, covered, std::memory_order_acq_rel)) {
   }

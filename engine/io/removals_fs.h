@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "io/file_names.h"
 #include "io/file_system.h"
 
 namespace ebbtide {
@@ -19,7 +20,7 @@ namespace ebbtide {
 class RemovalsFileSystem final : public FileSystem {
  public:
   /// `base` outlives this. `dir`: the directory to watch; names are "dir/name" as join_path makes them.
-  RemovalsFileSystem(FileSystem& base, std::string dir) : base_(base), dir_(std::move(dir)) {}
+  RemovalsFileSystem(FileSystem& base, const std::string& dir) : base_(base), dir_(spelled(dir)) {}
 
   /// How many removals have begun. What was seen to be gone is among them; it is gone for good once as many are durable.
   [[nodiscard]] std::uint64_t removals() const { return begun_.load(std::memory_order_acquire); }
@@ -58,8 +59,9 @@ class RemovalsFileSystem final : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override { return base_.lock(path); }
 
  private:
-  [[nodiscard]] bool is_watched(const std::string& path) const { return parent_path_of(path) == dir_; }
-  [[nodiscard]] static std::string parent_path_of(const std::string& path);
+  /// A directory as parent_path() spells it: "data/" is "data".
+  [[nodiscard]] static std::string spelled(const std::string& dir) { return parent_path(join_path(dir, "x")); }
+  [[nodiscard]] bool is_watched(const std::string& path) const { return parent_path(path) == dir_; }
 
   FileSystem& base_;
   const std::string dir_;

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "io/fault_fs.h"
+#include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "io/removals_fs.h"
 
@@ -75,4 +76,23 @@ TEST_CASE("what could not be unlinked is remembered, if its name is its own", "[
   CHECK(fs.unremoved() == std::vector<std::string>{"000001.data", "000002.wal"});
   CHECK(fs.take_unremoved() == std::vector<std::string>{"000001.data", "000002.wal"});
   CHECK_FALSE(fs.has_unremoved());
+}
+
+TEST_CASE("a directory is the same one with a slash at its end", "[removals]") {
+  for (const std::string dir : {"data/", "./data", "", "data"}) {
+    INFO("directory \"" << dir << '"');
+    MemoryFileSystem base;
+    FaultFileSystem faults(base);
+    RemovalsFileSystem fs(faults, dir);
+    if (!dir.empty()) REQUIRE(fs.create_dir(dir).is_ok());
+    for (const char* name : {"000001.data", "000002.data"}) make(fs, join_path(dir, name));
+    REQUIRE(fs.unlink(join_path(dir, "000001.data")).is_ok());
+    CHECK(fs.removals() == 1);
+    CHECK(fs.durable_removals() == 0);
+    REQUIRE(fs.sync_dir(dir).is_ok());
+    CHECK(fs.durable_removals() == 1);
+    faults.inject({.ops = ops_of(FileOp::kUnlink)});
+    CHECK_FALSE(fs.unlink(join_path(dir, "000002.data")).is_ok());
+    CHECK(fs.unremoved() == std::vector<std::string>{"000002.data"});
+  }
 }
