@@ -1,8 +1,7 @@
 // Where one output file ends and the next begins. Values in, values out.
 //
 //   * A file is closed when it has its size, or when it would meet too many bytes of the run below (then the merge that one day
-//   takes
-//     it down would be out of proportion).
+//     takes it down would be out of proportion).
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
 //   * Range tombstones are cut at the same key as the entries: the left part goes to the file that closes, the rest stays for the
 //     files to come. So bounds, range tombstones included, stay disjoint, and each tombstone lies in every file whose keys it

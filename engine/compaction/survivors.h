@@ -5,20 +5,16 @@
 //   stripes    (.., w1]     (w1, w2]      (w2, visible]    each seq its own
 //
 //   1. Two versions in one stripe are told apart by no reader, now or later: only the newest lives, it shadows the others. Seqs
-//   above
-//      visible_seq may still become a reader's view one by one, so each is a stripe of its own.
+//      above visible_seq may still become a reader's view one by one, so each is a stripe of its own.
 //   2. Then the survivor is judged. It is dead if a range tombstone of the same stripe covers it, or if it has expired; expiry
-//   knows no
-//      stripes (no view protects what has expired). Choosing first and judging after matters: an expired newest version must not
-//      give way to an older one that has not expired.
+//      knows no stripes (no view protects what has expired). Choosing first and judging after matters: an expired newest
+//      version must not give way to an older one that has not expired.
 //   3. What is dead becomes a tombstone with its own seq, born when it died. A tombstone goes if nothing lies below it: no older
-//   version
-//      of the key in an older run (the run is final for the key, or the key's `first` version is among the input), and none in
-//      the output. A covered version goes too if the covering range tombstone, which stays as long as anything lies below, owes
-//      all that it owes.
+//      version of the key in an older run (the run is final for the key, or the key's `first` version is among the input), and
+//      none in the output. A covered version goes too if the covering range tombstone, which stays as long as anything lies
+//      below, owes all that it owes.
 //   4. Debts: whoever shadows a tombstone or a dead version while something lies below owes its deletion to the deadline, and
-//   takes over
-//      its birth, and the debts it had itself. With nothing below, the debt is paid.
+//      takes over its birth, and the debts it had itself. With nothing below, the debt is paid.
 //   5. Seqs never change.
 //   6. A record (secondary range delete) acts on the survivor of a stripe as a tombstone just above it, with the record's seq and
 //      birth, would: it covers by the delete key of that one version. What it covers becomes a tombstone with the version's own

@@ -4,14 +4,12 @@
 // of blocks; a block is 512 rows of h bits. A key's hash picks one block and k rows in it; the AND of the rows is the set of
 // columns, that is of pages, that may have the key. So
 //   * a lookup asks the filter before it searches the fences, and "nowhere" costs one cache line at h = 1 (a block is 64 bytes)
-//   and k
-//     independent loads from 64 h adjacent bytes otherwise, whatever h is: Lethe's h-fold hashing cost (4.2.4) is not there;
+//     and k independent loads from 64 h adjacent bytes otherwise, whatever h is: Lethe's h-fold hashing cost (4.2.4) is not
+//     there;
 //   * a column has 512 / h fewer keys a row than an undivided filter, each page's false positive rate is that of its own filter
-//   (the
-//     memory is the same), and their sum is h p, as in the paper;
+//     (the memory is the same), and their sum is h p, as in the paper;
 //   * dropping a page needs no new filter: its keys stay in the column, and a lookup that they lead on ends at the page's
-//   "dropped"
-//     flag without I/O. Nor does replacing a page, as what replaces it holds no other keys.
+//     "dropped" flag without I/O. Nor does replacing a page, as what replaces it holds no other keys.
 // Tried on paper and left: a filter per page behind the fence search (two dependent cache misses more for "no").
 //
 // A filter is cut into slices: independent filters over the same keys (other hash, part of the bits), all of which must say

@@ -4,12 +4,10 @@
 // 512 bytes, directories by entries:
 // 1. sync() and sync_file() make a file's data, size and holes durable, and never its name.
 // 2. sync_dir() makes the creations, links, renames and unlinks of one directory durable, and never a file's data. A new
-// directory
-//    is an entry of its parent, durable after sync_dir() of that.
+//    directory is an entry of its parent, durable after sync_dir() of that.
 // 3. After a power loss each unsynced sector is as it was, as it was written, or a mix of both; the size lies anywhere between
-// the
-//    durable and the volatile one; each unsynced change of a name has happened or not, a rename as a whole. Changes of one entry
-//    keep their order; changes of different entries do not. So an unlink may survive the rename that was made before it.
+//    the durable and the volatile one; each unsynced change of a name has happened or not, a rename as a whole. Changes of one
+//    entry keep their order; changes of different entries do not. So an unlink may survive the rename that was made before it.
 //
 // Gentler than real devices in that a sync that answered is never forgotten and synced sectors never change.
 #pragma once

@@ -3,8 +3,8 @@
 //   1. Of a key's versions only the newest with seq <= view_seq counts. If it is a tombstone, expired at `now`, or covered by a
 //   range tombstone or a record with a greater seq <= view_seq, the key does not exist; older versions are never looked at.
 //   2. Forward, versions come newest first: the first in view decides. Backward they come oldest first: the last in view before
-//   the key
-//      changes decides, so it is copied while the walk looks further. After kManyVersions of one key both turn to seeking.
+//      the key changes decides, so it is copied while the walk looks further. After kManyVersions of one key both turn to
+//      seeking.
 //   3. A range tombstone of source a covers everything that older sources have in its range (age order of runs), so when covered
 //      keys come in a row the older sources jump over the fragment; newer ones and source a itself do not, they may hold newer
 //      entries.

@@ -5,8 +5,7 @@
 // twenty nodes one after the other. Keys are compared as 8-byte words that lie in the node; a key itself is read only when words
 // are equal.
 //   * Each node leaves out what its keys have in common at their start (up to 40 bytes, kept once in the header), so that the
-//   word of
-//     "user:000012345" begins where its neighbours differ, not at "user:000".
+//     word of "user:000012345" begins where its neighbours differ, not at "user:000".
 //   * Order of words is order of keys padded with zeros; equal words decide nothing, then the keys are compared.
 //
 // Locking: a node's version is odd while a writer has it. Readers note the version, read, and start over if it has changed;

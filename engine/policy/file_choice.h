@@ -6,8 +6,7 @@
 //   most_tombstones   SD of Lethe: the largest b, the estimated number of entries that its tombstones invalidate;
 //                     ties: oldest tombstone, then most tombstones
 //   oldest            DD of Lethe: the oldest tombstone (or other obligation; files without one come last); ties: most
-//   tombstones,
-//                     then the smallest seq, that is, what has not moved for longest
+//                     tombstones, then the smallest seq, that is, what has not moved for longest
 // What is still tied goes in key order. Lethe counts overlap in files of one size; here files differ, so it is a ratio of bytes.
 #pragma once
 

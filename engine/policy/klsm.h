@@ -5,7 +5,7 @@
 // i holds at most T - 1; a run of it is full at q = ceil((T - 1) / K_i). So
 //   * a flush opens a run of level 0, and merges into the newest one while that stays within q units;
 //   * what comes down from a level merges into the newest run of the next one under the same condition, else it opens a run
-//   there;
+//     there;
 //   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
 // Endure's level i is level i - 1 here: its level 1 is where memtables are flushed to.
 //
@@ -15,8 +15,7 @@
 // What jobs that run at the same time may rely on:
 //   1. a plan takes whole runs of which no file is busy;
 //   2. a level's runs go down together: while any of them is busy no other job takes runs of that level, so that one job at a
-//   time
-//      brings something to the next level;
+//      time brings something to the next level;
 //   3. runs that are on their way down count as gone: what arrives meanwhile opens a run in front of them;
 //   4. nothing is brought to a level that is due and can still go down itself.
 #pragma once

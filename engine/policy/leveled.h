@@ -4,7 +4,7 @@
 // more than its bytes; the one furthest over goes first, of equals the smallest level. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
 //   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, or just moves
-//   there;
+//     there;
 //   * a level with runs too many (left by another policy): they merge into its oldest run.
 //
 // What jobs that run at the same time may rely on:

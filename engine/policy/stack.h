@@ -2,10 +2,11 @@
 // together and leaves one in their place.
 //
 //   bigtable      more than k runs: merge the flush with as few runs below it as make every run larger than all newer ones
-//   together constant      more than k runs: merge all exploring     of the groups of C to D neighbours whose largest run is at
-//   most lambda times the others together: the longest, or,
-//                 with more than k runs, the one of the smallest average; none and more than k runs: the C neighbours of least
-//                 size
+//                 together
+//   constant      more than k runs: merge all
+//   exploring     of the groups of C to D neighbours whose largest run is at most lambda times the others together: the longest,
+//                 or, with more than k runs, the one of the smallest average; none and more than k runs: the C neighbours of
+//                 least size
 //   concurrent    the longest group of C to D runs, from the newest on, whose oldest is at most lambda times the others together;
 //                 with more than k runs, the D newest whatever their sizes
 //   min_latency, binomial   what stack_schedule.h says of the number of the flush

@@ -1,7 +1,7 @@
 // What page drops ask of a page without reading it: its ranges of delete keys, expiries and seqs.
 //
 // Kept as 32-bit steps from the table's smallest value, 8 bytes a page and kind of range; none for a table without. The step is a
-// power of two, 1 while the table spans less than 2^32 (for times in ms: 49 days); beyond that minima are rounded down and maxima
+// power of two, 1 while the table spans less than 2^31 (for times in ms: 24 days); beyond that minima are rounded down and maxima
 // up, so a page may look wider than it is and never narrower.
 #pragma once
 

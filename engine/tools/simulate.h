@@ -3,12 +3,10 @@
 //
 //   write amplification     bytes written by flushes and merges / bytes flushed
 //   runs                    sorted runs with files once a flush and what it led to are done: on average over flushes, and at
-//   worst;
-//                           what a lookup of a missing key asks without filters
+//                           worst; what a lookup of a missing key asks without filters
 //   space amplification     bytes of all files / bytes of the live keys
 //   transient               most bytes that lay on disk at any time so far, the outputs of a merge beside its inputs / bytes of
-//   the
-//                           live keys (the thesis, 3.4.3: 2 at most without updates)
+//                           the live keys (the thesis, 3.4.3: 2 at most without updates)
 //
 // Merges take no time: everything that a flush leads to is done before the next. Policies that flush and merge in one step
 // (Cadence::kWithFlush) write the flush only as part of the merge.

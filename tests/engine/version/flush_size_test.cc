@@ -50,7 +50,7 @@ TEST_CASE("a memtable that is flushed early counts as a full one, with less weig
   for (int i = 0; i < 20; ++i) tree.flush(1, 0.1);
   const std::uint32_t before = tree.share;
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.26));
-  // Ten small ones whose fixed parts weigh much: together as one full memtable.
+  // Four small ones whose fixed parts weigh much: too little to move what is in force.
   for (int i = 0; i < 4; ++i) tree.flush(0.02, 0.3);
   CHECK(tree.share == before);
   // Small ones of the same data change nothing, however many.
