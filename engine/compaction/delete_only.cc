@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/oldest.h"
 #include "compaction/key_ranges.h"
 
 namespace ebbtide {
@@ -107,23 +108,20 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
   const std::vector<std::map<FileNum, Millis>> covered = covered_files(input);
   if (std::all_of(covered.begin(), covered.end(), [](const auto& files) { return files.empty(); })) return {};
   Drop drop;
-  std::vector<KeyRange> older;  // what stays in runs older than the one at hand
+  std::vector<KeyRange> staying;  // in runs older than the one at hand
   for (std::size_t run = runs.size(); run-- > 0;) {
     const bool any = !covered[run].empty();
-    const Finality below(any ? older : std::vector<KeyRange>());
+    const Finality below(any ? staying : std::vector<KeyRange>());
     PlanInput gone{runs[run].id, {}};
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      Millis owed = file->stats.oldest_obligation();
       // What a record covers here hides older versions only as long as it is there, and the record's birth is theirs, too.
-      if (const Millis born = records_birth(file->stats, *input.version->records); born != 0) {
-        owed = owed == 0 ? born : std::min(owed, born);
-      }
+      const Millis owed = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (owed == 0 || owed >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);
       } else {
-        older.push_back(std::move(range));
+        staying.push_back(std::move(range));
       }
     }
     if (!gone.files.empty()) drop.inputs.insert(drop.inputs.begin(), std::move(gone));

@@ -139,7 +139,7 @@ class Job {
       inside.bytes += file.meta->data_bytes;
       for (const KeyRange& rest : outside_of(file.range, range)) {
         const Finality*& finality = below[file.run];
-        if (finality == nullptr) finality = &outside_finality_.emplace_back(finality_below(file.run));
+        if (finality == nullptr) finality = &outside_finality_.emplace_back(finality_below(version_, file.run));
         outside.push_back({{rest, {file}, file.meta->data_bytes}, file.run_id, finality, false});
       }
     }
@@ -147,15 +147,6 @@ class Job {
               [](const InputFile& a, const InputFile& b) { return a.range.start < b.range.start; });
     merged_.push_back({std::move(inside), inputs_.target, &inputs_.finality, true});
     std::move(outside.begin(), outside.end(), std::back_inserter(merged_));
-  }
-
-  /// Below what stays in a run lies everything that is older, inputs or not.
-  [[nodiscard]] Finality finality_below(std::size_t run) const {
-    std::vector<KeyRange> below;
-    for (++run; run < version_.runs.size(); ++run) {
-      for (const FileMetaPtr& file : version_.runs[run].files) below.push_back(range_of(file->stats));
-    }
-    return Finality(std::move(below));
   }
 
   Status open_tables() {
@@ -236,8 +227,10 @@ class Job {
     for (const InputFile& file : group.files) whole = hull(whole, file.range);
     out.shared_prefix = shared_prefix(whole);
     out.limits = {context_.settings.file_size, kBelowFactor * context_.settings.file_size};
-    for (const FileMetaPtr& file : part->group->has_below ? inputs_.below : std::vector<FileMetaPtr>()) {
-      if (file->stats.overlaps(part->range)) out.below.push_back({range_of(file->stats).end, file->data_bytes});
+    if (part->group->has_below) {
+      for (const FileMetaPtr& file : inputs_.below) {
+        if (file->stats.overlaps(part->range)) out.below.push_back({range_of(file->stats).end, file->data_bytes});
+      }
     }
     const bool last = part->group->finality->is_final(group.range);
     out.compression = last ? context_.settings.compression_last_level : context_.settings.compression;
@@ -262,7 +255,7 @@ class Job {
       edit.added_runs.push_back({inputs_.target, inputs_.level, inputs_.before, false});
       edit.next_run = inputs_.target + 1;
     }
-    const TreeShape shape = version_.shape(0, 0, 0, 0, [](FileNum) { return false; });
+    const TreeShape shape = version_.shape();
     edit.removed_runs = removed_runs(shape, plan_);
     if (context_.settings.file_choice == FileChoice::kRoundRobin && plan_.reason != Reason::kDeadline) {
       if (auto cursor = cursor_after(shape, plan_)) edit.cursors.push_back(std::move(*cursor));

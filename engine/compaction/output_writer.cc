@@ -1,6 +1,7 @@
 #include "compaction/output_writer.h"
 
 #include "base/invariant.h"
+#include "compaction/table_files.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -56,8 +57,7 @@ Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   Result<BuiltTable> built = builder_->finish();
   builder_.reset();  // unlinks what a failed finish left
   if (!built.is_ok()) return built.status();
-  outputs_.push_back({built->data_file, built->metadata_file, built->data_bytes, built->metadata_bytes, built->data_checksum,
-                      built->metadata_checksum, built->stats});
+  outputs_.push_back(meta_of(*built));
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
   TRY(throttle(1));  // small files of small parts add up, too
   // Read back what was written before anybody relies on it.

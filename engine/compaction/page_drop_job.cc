@@ -1,10 +1,12 @@
 #include "compaction/page_drop_job.h"
 
 #include <algorithm>
+#include <map>
 
-#include "compaction/key_ranges.h"
+#include "base/oldest.h"
 #include "compaction/page_drops.h"
 #include "compaction/plan_inputs.h"
+#include "compaction/table_files.h"
 #include "io/file_names.h"
 #include "tree/apply.h"
 
@@ -39,7 +41,7 @@ class DropJob {
     for (const PlanInput& input : gone_) result_.dropped.insert(result_.dropped.end(), input.files.begin(), input.files.end());
     Plan files;
     files.action = Drop{gone_, {}};
-    result_.edit.removed_runs = removed_runs(version_.shape(0, 0, 0, 0, [](FileNum) { return false; }), files);
+    result_.edit.removed_runs = removed_runs(version_.shape(), files);
     return std::move(result_);
   }
 
@@ -53,25 +55,22 @@ class DropJob {
     for (const auto* list : {&pages.whole, &pages.parts}) {
       for (const std::uint32_t p : *list) {
         if (p >= table->page_count()) return Status::invalid_argument("a plan names page " + std::to_string(p));
-        const Millis of_page = birth_of(table->page_fence(p), records, context_.now);
-        if (of_page != 0 && (birth == 0 || of_page < birth)) birth = of_page;
+        birth = older(birth, birth_of(table->page_fence(p), records, context_.now));
       }
     }
-    const Finality finality(below(file.run));
     PageDropRequest request;
     request.whole = pages.whole;
     request.parts = pages.parts;
     request.judge = [&](const PageFence& page, const Entry& entry) {
-      const bool nothing_older = page.single_versions && finality.is_final(table->tile_range(page.tile));
+      const bool nothing_older = page.single_versions && finality_below_run(file.run).is_final(table->tile_range(page.tile));
       return judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
     };
     const FileNum number = env_.new_file();
     TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
     result_.bytes_read += outcome.reads.bytes_read;
     if (outcome.entries_gone == 0) {
-      // Nothing of the pages in part was dead after all; what there is describes the table as well.
+      // Nothing of the pages in part was dead after all.
       if (!pages.parts.empty()) result_.parts_done.push_back(file.meta->metadata_file);
-      (void)env_.fs->unlink(join_path(env_.dir, metadata_file_name(number)));
       return Status::ok();
     }
     result_.pages_whole += outcome.pages_whole;
@@ -98,28 +97,17 @@ class DropJob {
   }
 
   static FileMeta described(const FileMeta& before, const PageDropOutcome& outcome, Millis birth) {
-    FileMeta after;
-    after.data_file = before.data_file;
-    after.metadata_file = outcome.built.metadata_file;
-    after.data_bytes = outcome.built.data_bytes;
-    after.metadata_bytes = outcome.built.metadata_bytes;
-    after.data_checksum = outcome.built.data_checksum;
-    after.metadata_checksum = outcome.built.metadata_checksum;
-    after.stats = outcome.built.stats;
-    after.dead_bytes = outcome.built.dead_bytes;
+    FileMeta after = meta_of(outcome.built);
     after.punched_bytes = before.punched_bytes;
-    const auto older = [birth](Millis known) { return known == 0 ? birth : std::min(known, birth); };
-    after.dead_birth = older(before.dead_birth);
-    after.lingering_birth = outcome.names_may_linger ? older(before.lingering_birth) : before.lingering_birth;
+    after.dead_birth = older(before.dead_birth, birth);
+    after.lingering_birth = outcome.names_may_linger ? older(before.lingering_birth, birth) : before.lingering_birth;
     return after;
   }
 
-  [[nodiscard]] std::vector<KeyRange> below(std::size_t run) const {
-    std::vector<KeyRange> ranges;
-    for (std::size_t r = run + 1; r < version_.runs.size(); ++r) {
-      for (const FileMetaPtr& file : version_.runs[r].files) ranges.push_back(range_of(file->stats));
-    }
-    return ranges;
+  /// O(files), so it is made once a run, and only if an entry is to be judged.
+  const Finality& finality_below_run(std::size_t run) {
+    const auto at = finality_.find(run);
+    return at != finality_.end() ? at->second : finality_.emplace(run, finality_below(version_, run)).first->second;
   }
 
   const Plan& plan_;
@@ -127,7 +115,8 @@ class DropJob {
   const Version& version_;
   const CompactionContext& context_;
   const CompactionEnv& env_;
-  std::vector<PlanInput> gone_;  // files that go as a whole
+  std::vector<PlanInput> gone_;               // files that go as a whole
+  std::map<std::size_t, Finality> finality_;  // by run
   CompactionResult result_;
 };
 

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/oldest.h"
 #include "compaction/key_ranges.h"
 #include "table/metadata.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kReplacedShare = 8;  // replaced pages are at most this part of a table
-constexpr Millis kDeadlineShare = 4;         // after this part of the deadline pages go, worth it or not
-
-Millis older(Millis a, Millis b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+constexpr Millis kDeadlineShare = 4;  // after this part of the deadline pages go, worth it or not
 
 /// The oldest reader that can see anything with a seq of at least `seq`, now or later.
 SeqNum first_view(std::span<const SeqNum> view_seqs, SeqNum visible_seq, SeqNum seq) {
@@ -25,10 +23,9 @@ bool has_stamps(const PageFence& page) { return page.min_delete_key <= page.max_
 /// One table of one run.
 class TablePlanner {
  public:
-  /// `below`: files of older runs.
-  TablePlanner(const PageDropInput& input, const FileMeta& file, const TableReader& table, const std::vector<FileMetaPtr>& below,
+  TablePlanner(const PageDropInput& input, const FileMeta& file, const TableReader& table, std::span<const Run> older_runs,
                const Finality& finality)
-      : in_(input), file_(file), table_(table), below_(below), finality_(finality) {}
+      : in_(input), file_(file), table_(table), older_runs_(older_runs), finality_(finality) {}
 
   /// Pages that may go, if that is worth it now; empty sets if not.
   PageSet plan(Millis* next_look) {
@@ -56,6 +53,7 @@ class TablePlanner {
   struct Candidate {
     std::uint32_t page;
     PageFence fence;
+    bool goes = false;  // as a whole
   };
 
   /// Page numbers from `first` on belong to one tile; answers the first of the next.
@@ -73,21 +71,16 @@ class TablePlanner {
     bool any = false;
     for (const Candidate& c : pages) {
       any |= may_be_dead(c.fence);
-      if (in_.expired_unread && (c.fence.flags & kPageAllExpire) != 0 && c.fence.max_expiry > in_.now)
+      if ((c.fence.flags & kPageAllExpire) != 0 && c.fence.max_expiry > in_.now)
         *next_look = older(*next_look, c.fence.max_expiry);
     }
     if (!any) return p;
     range_ = table_.tile_range(tile);
     final_ = finality_.is_final(range_);
-    std::vector<Candidate> whole;
+    for (Candidate& c : pages) c.goes = may_go(c.fence);
+    keep_what_hides(&pages);
     for (const Candidate& c : pages) {
-      if (may_go(c.fence)) whole.push_back(c);
-    }
-    while (drop_one_that_hides(pages, &whole)) {
-    }
-    for (const Candidate& c : pages) {
-      const bool goes = std::any_of(whole.begin(), whole.end(), [&](const Candidate& w) { return w.page == c.page; });
-      if (goes) {
+      if (c.goes) {
         set->whole.push_back(c.page);
       } else if (is_edge(c.fence)) {
         set->parts.push_back(c.page);
@@ -97,7 +90,7 @@ class TablePlanner {
   }
 
   [[nodiscard]] bool some_expired(const PageFence& page) const {
-    return in_.expired_unread && page.min_expiry <= page.max_expiry && page.min_expiry <= in_.now;
+    return page.min_expiry <= page.max_expiry && page.min_expiry <= in_.now;
   }
   [[nodiscard]] bool some_covered(const PageFence& page, SeqNum applied_seq) const {
     return has_stamps(page) && in_.records->may_cover(page.min_delete_key, page.max_delete_key, page.min_seq, applied_seq);
@@ -130,30 +123,32 @@ class TablePlanner {
   [[nodiscard]] bool older_are_covered(const PageFence& page) const {
     if (in_.version->stamp != StampMode::kWriteTime) return false;
     DeleteKey least = page.min_delete_key;
-    for (const FileMetaPtr& file : below_) {
-      if (!file->stats.overlaps(range_)) continue;
-      if (file->stats.unstamped != 0) return false;
-      least = std::min(least, file->stats.min_delete_key);
+    for (const Run& run : older_runs_) {
+      auto file = std::partition_point(run.files.begin(), run.files.end(),
+                                       [&](const FileMetaPtr& f) { return f->stats.ends_before(range_.start); });
+      for (; file != run.files.end() && (*file)->stats.overlaps(range_); ++file) {
+        if ((*file)->stats.unstamped != 0) return false;
+        least = std::min(least, (*file)->stats.min_delete_key);
+      }
     }
     return all_covered(page, least, page.max_delete_key);
   }
 
-  /// Takes a page from `whole` that an older version of one of its keys may lie beside, in a page that stays; false if none.
-  bool drop_one_that_hides(const std::vector<Candidate>& pages, std::vector<Candidate>* whole) const {
-    const auto goes = [&](std::uint32_t page) {
-      return std::any_of(whole->begin(), whole->end(), [&](const Candidate& w) { return w.page == page; });
-    };
-    for (std::size_t i = 0; i < whole->size(); ++i) {
-      const PageFence& page = (*whole)[i].fence;
-      if (page.single_versions || (page.flags & kPageAllFirst) != 0) continue;
-      const bool hides = std::any_of(pages.begin(), pages.end(), [&](const Candidate& other) {
-        return !goes(other.page) && other.fence.min_seq <= page.max_seq;
-      });
-      if (!hides) continue;
-      whole->erase(whole->begin() + static_cast<std::ptrdiff_t>(i));
-      return true;
+  /// A page stays if an older version of one of its keys may lie beside it, in a page that stays.
+  static void keep_what_hides(std::vector<Candidate>* pages) {
+    SeqNum oldest = kMaxSeqNum;  // in pages that stay
+    for (const Candidate& c : *pages) {
+      if (!c.goes) oldest = std::min(oldest, c.fence.min_seq);
     }
-    return false;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (Candidate& c : *pages) {
+        if (!c.goes || c.fence.single_versions || (c.fence.flags & kPageAllFirst) != 0 || c.fence.max_seq < oldest) continue;
+        c.goes = false;
+        oldest = std::min(oldest, c.fence.min_seq);
+        changed = true;
+      }
+    }
   }
 
   /// Records cover a part of it, and did not have their chance yet.
@@ -168,7 +163,7 @@ class TablePlanner {
   const PageDropInput& in_;
   const FileMeta& file_;
   const TableReader& table_;
-  const std::vector<FileMetaPtr>& below_;
+  const std::span<const Run> older_runs_;
   const Finality& finality_;
   std::size_t living_ = 0;  // pages with entries
   KeyRange range_;          // of the tile
@@ -178,9 +173,8 @@ class TablePlanner {
 /// Whether anything in the table may be dead, by its stats.
 bool is_worth_a_look(const PageDropInput& input, const TableStats& stats, Millis* next_look) {
   if (stats.entries == 0) return false;
-  const bool expires = stats.min_expiry != 0 && input.expired_unread;
-  if (expires && stats.min_expiry > input.now) *next_look = older(*next_look, stats.min_expiry);
-  if (expires && stats.min_expiry <= input.now) return true;
+  if (stats.min_expiry > input.now) *next_look = older(*next_look, stats.min_expiry);
+  if (stats.min_expiry != 0 && stats.min_expiry <= input.now) return true;
   return stats.min_delete_key <= stats.max_delete_key &&
          input.records->may_cover(stats.min_delete_key, stats.max_delete_key, stats.min_seq, stats.applied_seq);
 }
@@ -190,9 +184,8 @@ bool is_worth_a_look(const PageDropInput& input, const TableStats& stats, Millis
 PageDrops plan_page_drops(const PageDropInput& input) {
   PageDrops out;
   Drop drop;
-  std::vector<FileMetaPtr> below;
-  std::vector<KeyRange> ranges;
-  const auto& runs = input.version->runs;
+  std::vector<KeyRange> below;  // of the files of older runs
+  const std::span<const Run> runs = input.version->runs;
   for (std::size_t r = runs.size(); r-- > 0;) {
     std::optional<Finality> finality;
     for (const FileMetaPtr& file : runs[r].files) {
@@ -201,18 +194,15 @@ PageDrops plan_page_drops(const PageDropInput& input) {
         out.next_look = older(out.next_look, input.now + 1);
         continue;
       }
-      if (!finality) finality.emplace(ranges);
-      TablePlanner planner(input, *file, *input.table(*file), below, *finality);
+      if (!finality) finality.emplace(below);
+      TablePlanner planner(input, *file, *input.table(*file), runs.subspan(r + 1), *finality);
       PageSet set = planner.plan(&out.next_look);
       if (set.whole.empty() && set.parts.empty()) continue;
       set.run = runs[r].id;
       set.file = file->data_file;
       drop.pages.push_back(std::move(set));
     }
-    for (const FileMetaPtr& file : runs[r].files) {
-      below.push_back(file);
-      ranges.push_back(range_of(file->stats));
-    }
+    for (const FileMetaPtr& file : runs[r].files) below.push_back(range_of(file->stats));
   }
   if (drop.pages.empty()) return out;
   std::reverse(drop.pages.begin(), drop.pages.end());

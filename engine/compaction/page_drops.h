@@ -1,10 +1,9 @@
 // Which pages may go: of entries that are all dead, without being read; of a few more, in part.
 //
 // A page goes whole if all that follows holds, by what is in memory alone:
-//   1. Every entry is dead: each has an expiry and all have passed; or all are stamped, and records cover the page's whole range
-//   of
-//      delete keys with seqs above every seq in it. Expiry is judged now and knows no views. Records are judged for every view
-//      that can see an entry of the page, and for all that are to come.
+//   1. Every entry is dead: each has an expiry and all have passed; or all are stamped, and records cover the page's whole
+//      range of delete keys with seqs above every seq in it. Expiry is judged now and knows no views. Records are judged for
+//      every view that can see an entry of the page, and for all that are to come.
 //   2. It holds plain values only: a dead header stays until a range tombstone over its elements is committed; a large value lies
 //      in blocks whose place only the page knows; a tombstone is needed for what it hides.
 //   3. Nothing older of its keys comes to light. In this table: the tile has all versions of its keys (`unique_keys`), and one of
@@ -34,6 +33,10 @@
 
 namespace ebbtide {
 
+/// Replaced pages are at most one part in so many of a table: beyond it nothing more goes in part, and the table is due to be
+/// written anew.
+inline constexpr std::uint64_t kReplacedShare = 8;
+
 struct PageDropInput {
   const Version* version = nullptr;
   const RecordSet* records = no_records().get();  ///< of the version
@@ -41,7 +44,6 @@ struct PageDropInput {
   SeqNum visible_seq = kMaxSeqNum;                ///< greatest seq that a reader can have
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
-  bool expired_unread = true;  ///< false: somebody wants to know what expires, so pages may not go for it unread
   std::function<const TableReader*(const FileMeta& file)> table{};
   std::function<bool(FileNum data_file)> busy{};              ///< inputs of running jobs: skipped; may be null
   std::function<SeqNum(FileNum metadata_file)> parts_done{};  ///< records up to it had their chance in parts; may be null

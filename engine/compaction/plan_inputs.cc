@@ -61,7 +61,7 @@ struct Resolver {
       if (index < oldest) return Status::invalid_argument("a plan would put entries of an older run into " + text(out.target));
       return Status::ok();
     }
-    const TreeShape shape = version.shape(0, 0, 0, 0, [](FileNum) { return false; });
+    const TreeShape shape = version.shape();
     out.new_run = true;
     out.target = version.next_run;
     out.level = target->level;
@@ -132,6 +132,14 @@ Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version) {
   }
   resolver.look_below();
   return std::move(resolver.out);
+}
+
+Finality finality_below(const Version& version, std::size_t run) {
+  std::vector<KeyRange> below;
+  for (++run; run < version.runs.size(); ++run) {
+    for (const FileMetaPtr& file : version.runs[run].files) below.push_back(range_of(file->stats));
+  }
+  return Finality(std::move(below));
 }
 
 }  // namespace ebbtide

@@ -26,4 +26,7 @@ struct PlanInputs {
 /// and output that is left out; of a Slice, any file within its range from its newest run to its target).
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
+/// For what stays in run number `run`: all files of older runs lie below.
+Finality finality_below(const Version& version, std::size_t run);
+
 }  // namespace ebbtide

@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/oldest.h"
 
 namespace ebbtide {
-namespace {
-
-/// The older of two births; 0 = none.
-Millis older(Millis a, Millis b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
-
-}  // namespace
 
 SeqNum Judgement::stripe(SeqNum seq) const {
   if (seq > visible_seq) return seq;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "compaction/table_files.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
 
@@ -243,9 +244,7 @@ Status DbImpl::install(Tree& tree, const std::map<FileNum, std::shared_ptr<Table
 }
 
 Result<std::shared_ptr<TableReader>> DbImpl::open_table(const FileMeta& meta) {
-  return TableReader::open(
-      {&fs_, cache_.get(), settings_.dir, settings_.direct_io},
-      {meta.data_file, meta.metadata_file, meta.data_bytes, meta.metadata_bytes, meta.data_checksum, meta.metadata_checksum});
+  return TableReader::open({&fs_, cache_.get(), settings_.dir, settings_.direct_io}, files_of(meta));
 }
 
 Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const VersionPtr& version, const TablesView* old,

@@ -22,7 +22,6 @@ namespace {
 
 constexpr Millis kLeastWait = 1000;  // between two looks at the same tables
 constexpr std::uint64_t kPunchRetryNs = 5'000'000'000;
-constexpr std::uint64_t kReplacedShare = 8;  // a table of which more than this part was replaced is written anew
 
 // Without holes to punch, a drop gives nothing back unless the file goes: the rest waits for merges.
 void keep_whole_tables(const TablesView& tables, Plan* plan) {

@@ -6,10 +6,10 @@
 // something, and opening says so instead of going on without it.
 #include <algorithm>
 
-#include "base/coding.h"
 #include "base/invariant.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
+#include "wal/batch_group.h"
 #include "wal/log_reader.h"
 
 namespace ebbtide {
@@ -308,24 +308,21 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
 // One record: a group of (length, batch).
 Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* replay) {
   replay->done += group.size();
-  while (!group.empty()) {
-    std::uint32_t length = 0;
-    if (!get_u32(&group, &length) || length > group.size()) return Status::corruption(where + ": malformed group of batches");
-    auto batch = WriteBatch::parse(std::string(group.substr(0, length)));
-    if (!batch.is_ok()) return batch.status().with_context(where);
-    group.remove_prefix(length);
-    const SeqNum first = batch->first_seq(), expected = replay->expected;
+  const Status status = each_batch(group, [&](Bytes payload) -> Status {
+    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+    const SeqNum first = batch.first_seq(), expected = replay->expected;
     // Before the first record everything is in tables, and the manifest relied on it when it put it there.
     const bool follows = expected != 0 ? first == expected : first <= versions_->last_seq() + 1;
     if (!follows) {
-      return Status::corruption(where + ": begins with operation " + std::to_string(first) + ", expected was " +
+      return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " +
                                 (expected != 0 ? "" : "at most ") +
                                 std::to_string(expected != 0 ? expected : versions_->last_seq() + 1) +
                                 (replay->torn.empty() ? "" : "; before it, " + replay->torn));
     }
-    if (batch->count() != 0) replay->expected = batch->last_seq() + 1;
-    TRY(replay_batch(*batch, &replay->notes));
-  }
+    if (batch.count() != 0) replay->expected = batch.last_seq() + 1;
+    return replay_batch(batch, &replay->notes);
+  });
+  if (!status.is_ok()) return status.with_context(where);
   if (events_ != nullptr) events_->on_recovery_progress(std::min(replay->done, replay->total), replay->total);
   return Status::ok();
 }

@@ -4,20 +4,24 @@
 #include <limits>
 
 #include "base/invariant.h"
+#include "base/oldest.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr std::size_t kMinTail = 16;  // records that a reader scans: about what a search of a set of a few hundred costs
-constexpr std::size_t kTailFactor =
-    8;  // of a set of n, the tail holds n / 8: each set is 9/8 of the one before, all 9 of the last
+// Of a set of n the tail holds n / 8: each set is 9/8 of the one before, all together 9 of the last.
+constexpr std::size_t kTailFactor = 8;
 
-/// The older of two births; 0 = none.
-Millis older(Millis a, Millis b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 /// A record whose birth is not known has had all the time there is.
 Millis known(Millis birth) { return std::max<Millis>(birth, 1); }
 
 }  // namespace
+
+std::string to_text(const Record& r) {
+  return std::to_string(r.seq) + " on stamps " + std::to_string(r.lo) + ".." +
+         (r.hi == kDeleteKeyEnd ? "*" : "<" + std::to_string(r.hi)) + ", born " + std::to_string(r.birth);
+}
 
 RecordSet::RecordSet(std::span<const Record> records) : records_(records.begin(), records.end()) {
   if (records_.empty()) return;

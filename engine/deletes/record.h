@@ -10,8 +10,8 @@
 //      whose delete key is its birth: callers ask for values and headers only.
 //
 // RecordSet answers by a segment tree over the endpoints: a record lies in O(log n) nodes, a question meets the O(log n) nodes
-// above one leaf. Cutting the records into fragments that list all their covers would take O(n^2)
-// memory for n records that overlap pairwise; deletes by a sliding window are just that.
+// above one leaf. Cutting the records into fragments that list all their covers would take O(n^2) memory for n records that
+// overlap pairwise; deletes by a sliding window are just that.
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <engine/types.h>
@@ -39,6 +40,9 @@ struct Record {
   }
   bool operator==(const Record&) const = default;
 };
+
+/// "75 on stamps 5..<9, born 1000"; a range without an upper end is "5..*".
+std::string to_text(const Record& record);
 
 /// Immutable; safe from any thread.
 class RecordSet {

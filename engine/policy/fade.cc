@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/oldest.h"
+
 namespace ebbtide {
 namespace {
 
@@ -16,15 +18,7 @@ struct Expired {
   bool final = false;
 };
 
-bool is_final(const TreeShape& shape, std::size_t run, const KeyRange& range) {
-  for (std::size_t older = run + 1; older < shape.runs.size(); ++older) {
-    const auto [first, last] = shape.runs[older].overlapping(range.start, range.end);
-    if (first != last) return false;
-  }
-  return true;
-}
-
-/// The next older run that the range meets from `run` on, and the oldest; shape.runs.size() if there is none.
+/// The next run that the range meets from `run` on, and the oldest; shape.runs.size() if there is none.
 std::size_t next_met(const TreeShape& shape, std::size_t run, const KeyRange& range) {
   for (; run < shape.runs.size(); ++run) {
     const auto [first, last] = shape.runs[run].overlapping(range.start, range.end);
@@ -39,6 +33,10 @@ std::size_t oldest_met(const TreeShape& shape, std::size_t run, const KeyRange& 
     if (first != last) oldest = run;
   }
   return oldest;
+}
+/// Whether no run older than `run` meets the range.
+bool is_final(const TreeShape& shape, std::size_t run, const KeyRange& range) {
+  return next_met(shape, run + 1, range) == shape.runs.size();
 }
 
 std::span<const FileShape> files_in(const RunShape& run, const KeyRange& range) {
@@ -109,8 +107,8 @@ class Fade {
     std::vector<Expired> expired;
     for (std::size_t run = 0; run < shape_.runs.size(); ++run) {
       for (const FileShape& file : shape_.runs[run].files) {
-        // What is not even expired at the strictest needs no look at the runs below.
-        if (!is_expired(shape_.runs[run], file, false) && !is_expired(shape_.runs[run], file, true)) continue;
+        // A final file has more time than any other: what has not expired otherwise needs no look at the runs below.
+        if (!is_expired(shape_.runs[run], file, false)) continue;
         const bool final = is_final(shape_, run, file.range());
         if (is_expired(shape_.runs[run], file, final)) expired.push_back({run, &file, final});
       }
@@ -293,9 +291,9 @@ FadeWork fade_work(const TreeShape& shape, Millis now) {
   for (std::size_t run = 0; run < shape.runs.size(); ++run) {
     for (const FileShape& file : shape.runs[run].files) {
       if (file.oldest_birth == 0) continue;
-      if (work.oldest_birth == 0 || file.oldest_birth < work.oldest_birth) work.oldest_birth = file.oldest_birth;
+      work.oldest_birth = older(work.oldest_birth, file.oldest_birth);
       if (file.deadline == 0) continue;
-      if (work.deadline == 0 || file.deadline < work.deadline) work.deadline = file.deadline;
+      work.deadline = older(work.deadline, file.deadline);
       add(file, file.deadline);
       const KeyRange range = file.range();
       const std::size_t below = oldest_met(shape, run + 1, range);

@@ -6,10 +6,9 @@
 //
 //   final file                  Rewrite: one file, same run
 //   trees that go file by file  the file steps down (a merge with what it overlaps in the next older run that it meets). Out of
-//   (Policy::by_file)           level 0 go its runs from the tombstone's down. Where that next run is final the step is aimed at
-//   a
-//                               target: the final file under the oldest obligation absorbs all that lies over it in the run
-//                               above, so that one target is written once.
+//   (Policy::by_file)           level 0 go its runs from the tombstone's down. Where that next run is final the step is aimed
+//                               at a target: the final file under the oldest obligation absorbs all that lies over it in the
+//                               run above, so that one target is written once.
 //   all others                  Slice: the key range of files of the oldest overlapping run, out of all younger runs from the
 //                               tombstone's down, into them. No run comes, goes or changes place.
 //
@@ -37,7 +36,7 @@ namespace ebbtide {
 struct FadeContext {
   Millis now = 0;  ///< engine time
   Millis margin =
-      0;  ///< how long before a deadline all work for it is to be done; at most half of the time there is, see ttl_of()
+      0;  ///< how long before a deadline all work for it is to be done; expires_at() takes no more than half of the time
   /// Only what is so close to its deadline that running jobs may be aborted for it: half of the margin is left.
   bool late_only = false;
   std::span<const FileNum> skip{};  ///< ascending: files that are not tried on their own account
@@ -75,8 +74,8 @@ Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& con
 /// What is still to be done for the deadlines of a tree.
 struct FadeWork {
   std::uint64_t bytes = 0;  ///< of all files that owe something and all final files below them: each is to be written once
-  /// The largest part of a second's worth of `rate` that is needed: max over deadlines t of work due by t / (t - now); what is
-  /// overdue counts as due within a second.
+  /// The rate that meets every deadline: the most, over the deadlines t, of (bytes due by t) / (t - now). What is overdue counts
+  /// as due within a second.
   double bytes_per_ms = 0;
   Millis oldest_birth = 0;  ///< 0: nothing is owed
   Millis deadline = 0;      ///< the earliest; 0: nothing is promised

@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "base/invariant.h"
+#include "base/oldest.h"
 #include "table/metadata_sections.h"
 
 namespace ebbtide {
@@ -45,7 +46,7 @@ void PageMeta::add(const Entry& e) {
   if (e.expiry == 0) {
     flags &= ~kPageAllExpire;
   } else {
-    if (min_expiry == 0 || e.expiry < min_expiry) min_expiry = e.expiry;
+    min_expiry = older(min_expiry, e.expiry);
     max_expiry = std::max(max_expiry, e.expiry);
   }
   if (e.is_tombstone()) {
@@ -119,14 +120,10 @@ std::uint64_t TableMetadata::tile_entries(std::size_t tile) const {
   return sum;
 }
 
-std::vector<FileExtent> TableMetadata::dead_extents() const {
-  std::vector<FileExtent> all = holes;
-  for (const PageMeta& page : pages) {
-    if (page.dropped() || page.replaced()) all.push_back({page.offset, page.length});
-  }
-  std::sort(all.begin(), all.end(), [](const FileExtent& a, const FileExtent& b) { return a.offset < b.offset; });
+std::vector<FileExtent> join_extents(std::vector<FileExtent> extents) {
+  std::sort(extents.begin(), extents.end(), [](const FileExtent& a, const FileExtent& b) { return a.offset < b.offset; });
   std::vector<FileExtent> joined;
-  for (const FileExtent& extent : all) {
+  for (const FileExtent& extent : extents) {
     if (!joined.empty() && joined.back().offset + joined.back().length == extent.offset) {
       joined.back().length += extent.length;
     } else {
@@ -134,6 +131,14 @@ std::vector<FileExtent> TableMetadata::dead_extents() const {
     }
   }
   return joined;
+}
+
+std::vector<FileExtent> TableMetadata::dead_extents() const {
+  std::vector<FileExtent> dead = holes;
+  for (const PageMeta& page : pages) {
+    if (page.dropped() || page.replaced()) dead.push_back({page.offset, page.length});
+  }
+  return join_extents(std::move(dead));
 }
 
 bool TableMetadata::has_drops() const {

@@ -20,12 +20,11 @@ inline constexpr std::uint32_t kPageHasTombstones = 2;
 inline constexpr std::uint32_t kPageHasUnstamped = 4;  ///< an entry, not a tombstone, without a stamp
 inline constexpr std::uint32_t kPageHasLarge = 8;      ///< an entry whose value lies in blocks of its own
 inline constexpr std::uint32_t kPageHasDebts = 16;
-inline constexpr std::uint32_t kPageAllFirst = 32;  ///< every entry is its key's oldest version
-inline constexpr std::uint32_t kPageReplaced = 64;  ///< lies in the metadata file
-inline constexpr std::uint32_t kPageDropped = 128;  ///< gone: no entries, no permutation refers to it
-inline constexpr std::uint32_t kPageTombstones =
-    256;                                              ///< the page of a tile's tombstones (h > 1), asked through their own filter
-inline constexpr std::uint32_t kPageAllExpire = 512;  ///< every entry has an expiry
+inline constexpr std::uint32_t kPageAllFirst = 32;     ///< every entry is its key's oldest version
+inline constexpr std::uint32_t kPageReplaced = 64;     ///< lies in the metadata file
+inline constexpr std::uint32_t kPageDropped = 128;     ///< gone: no entries, no permutation refers to it
+inline constexpr std::uint32_t kPageTombstones = 256;  ///< of a tile's tombstones (h > 1), asked through their own filter
+inline constexpr std::uint32_t kPageAllExpire = 512;   ///< every entry has an expiry
 inline constexpr std::uint32_t kPageFlagsMask = 1023;
 
 /// Flags of a tile. Numbers are part of the format.
@@ -65,6 +64,8 @@ struct FileExtent {
   std::uint64_t offset = 0, length = 0;
   bool operator==(const FileExtent&) const = default;
 };
+/// Ascending, neighbours as one; they must not overlap.
+std::vector<FileExtent> join_extents(std::vector<FileExtent> extents);
 
 enum class FilterKind : std::uint8_t { kNone = 0, kColumns = 1 };
 

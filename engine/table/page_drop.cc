@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/invariant.h"
+#include "base/oldest.h"
 #include "io/file_names.h"
 #include "table/metadata.h"
 #include "table/page.h"
@@ -130,7 +131,8 @@ class Rebuild {
   }
 
   void make_tombstone(Millis birth, Entry* entry) {
-    if (new_tombstones_++ == 0 || birth < oldest_new_) oldest_new_ = birth;
+    ++new_tombstones_;
+    oldest_new_ = older(oldest_new_, birth);
     entry->kind = EntryKind::kTombstone;
     entry->delete_key = birth;
     entry->expiry = 0;
@@ -192,7 +194,7 @@ class Rebuild {
     m_.separators = std::move(out.separators);
     m_.permutations = std::move(out.permutations);
     if (!m_.separators.empty()) m_.separators.front().clear();
-    join_holes(std::move(old.holes));
+    m_.holes = join_extents(std::move(old.holes));
   }
 
   void take_tile(TileMeta tile, const TableMetadata& old, std::size_t t, TableMetadata* out) {
@@ -207,24 +209,13 @@ class Rebuild {
     outcome_.names_may_linger |= lost_.count(t) != 0;
   }
 
-  void join_holes(std::vector<FileExtent> holes) {
-    std::sort(holes.begin(), holes.end(), [](const FileExtent& a, const FileExtent& b) { return a.offset < b.offset; });
-    for (const FileExtent& hole : holes) {
-      if (!m_.holes.empty() && m_.holes.back().offset + m_.holes.back().length == hole.offset) {
-        m_.holes.back().length += hole.length;
-      } else {
-        m_.holes.push_back(hole);
-      }
-    }
-  }
-
   void rebuild_stats() {
     const TableStats old = m_.stats;
     TableStats s;
     for (const RangeTombstone& t : m_.range_tombstones) s.add_range_tombstone(t);
     const TableStats ranges = s;
     bool debts = false, unstamped = false;
-    s.applied_seq = std::max(old.applied_seq, request_.applied_seq);
+    s.applied_seq = old.applied_seq;
     for (const PageMeta& page : m_.pages) {
       if (page.entries == 0) continue;
       s.entries += page.entries;
@@ -233,14 +224,14 @@ class Rebuild {
       s.min_delete_key = std::min(s.min_delete_key, page.min_delete_key);
       s.max_delete_key = std::max(s.max_delete_key, page.max_delete_key);
       if (page.max_expiry != 0) {
-        if (s.min_expiry == 0 || page.min_expiry < s.min_expiry) s.min_expiry = page.min_expiry;
+        s.min_expiry = older(s.min_expiry, page.min_expiry);
         s.max_expiry = std::max(s.max_expiry, page.max_expiry);
       }
       debts |= (page.flags & kPageHasDebts) != 0;
       unstamped |= (page.flags & kPageHasUnstamped) != 0;
     }
-    s.tombstones = old.tombstones;
-    s.oldest_tombstone = old.oldest_tombstone;
+    s.tombstones = old.tombstones + new_tombstones_;
+    s.oldest_tombstone = older(old.oldest_tombstone, oldest_new_);
     s.large_values = old.large_values;
     if (debts) s.debts = old.debts, s.oldest_debt = old.oldest_debt;
     if (unstamped) s.unstamped = old.unstamped;
@@ -248,8 +239,6 @@ class Rebuild {
       s.key_bytes = static_cast<std::uint64_t>(static_cast<double>(old.key_bytes) * share(s, old));
       s.value_bytes = static_cast<std::uint64_t>(static_cast<double>(old.value_bytes) * share(s, old));
     }
-    s.tombstones += new_tombstones_;
-    if (new_tombstones_ != 0 && (s.oldest_tombstone == 0 || oldest_new_ < s.oldest_tombstone)) s.oldest_tombstone = oldest_new_;
     if (s.entries != 0) set_bounds(old, ranges, &s);
     m_.stats = std::move(s);
   }
@@ -314,7 +303,7 @@ Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropReque
   out.built.stats = m.stats;
   for (const FileExtent& extent : m.dead_extents()) out.built.dead_bytes += extent.length;
   out.nothing_left = m.stats.entries == 0 && m.stats.range_tombstones == 0;
-  if (out.nothing_left) return out;
+  if (out.nothing_left || out.entries_gone == 0) return out;
   out.built.metadata_file = metadata_file;
   const std::string bytes = m.encode(metadata_file, &out.built.metadata_checksum);
   out.built.metadata_bytes = bytes.size();

@@ -38,7 +38,6 @@ struct PageDropRequest {
   std::vector<std::uint32_t> whole;                                                ///< pages, ascending; without large values
   std::vector<std::uint32_t> parts;                                                ///< the same; none is in `whole`
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};  ///< of the entries of `parts`
-  SeqNum applied_seq = 0;                                                          ///< raises that of the table
 };
 
 struct PageDropOutcome {
@@ -46,7 +45,7 @@ struct PageDropOutcome {
   bool nothing_left = false;  ///< neither entry nor range tombstone: no file was written, the table may go as a whole
   bool names_may_linger = false;
   std::uint32_t pages_whole = 0, pages_in_part = 0;  ///< what was dropped; a page of which nothing was left is whole
-  std::uint64_t entries_gone = 0;                    ///< entries that went or became tombstones
+  std::uint64_t entries_gone = 0;                    ///< entries that went or became tombstones; 0: no file was written
   ReadCounters reads;                                ///< of pages; nothing if all went whole
 };
 

@@ -60,6 +60,13 @@ struct LoadedManifest {
 };
 Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir);
 
+/// The databases that a tree is of, for people (" of database 0, 3", or "") and for programs.
+struct DatabasesOf {
+  std::string text;
+  JsonArray ids;
+};
+DatabasesOf databases_of(TreeId tree, const std::map<DatabaseId, TreeId>& databases);
+
 /// Walks the segments of a directory (or one) into `out`: see inspect_wal.
 void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool last, bool values, Inspection* out,
                   JsonArray* segments);

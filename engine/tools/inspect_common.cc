@@ -27,6 +27,16 @@ SplitPath split_path(const std::string& path) {
   return {parent_path(path), slash == std::string::npos ? path : path.substr(slash + 1)};
 }
 
+DatabasesOf databases_of(TreeId tree, const std::map<DatabaseId, TreeId>& databases) {
+  DatabasesOf out;
+  for (const auto& [database, its_tree] : databases) {
+    if (its_tree != tree) continue;
+    out.text += (out.text.empty() ? " of database " : ", ") + std::to_string(database);
+    out.ids.add(std::to_string(database));
+  }
+  return out;
+}
+
 Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir) {
   LoadedManifest loaded;
   TRY_ASSIGN(file, read_current(fs, dir));

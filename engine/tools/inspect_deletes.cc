@@ -8,9 +8,10 @@
 #include <map>
 
 #include <engine/write_batch.h>
-#include "base/coding.h"
+#include "base/oldest.h"
 #include "io/file_names.h"
 #include "tools/inspect.h"
+#include "wal/batch_group.h"
 #include "wal/log_reader.h"
 
 namespace ebbtide {
@@ -77,7 +78,7 @@ struct Owed {
     ranges += shape.range_tombstones;
     debts += meta.stats.debts;
     if (meta.stats.min_expiry != 0 && meta.stats.min_expiry <= now) ++expired_files;
-    if (shape.oldest_birth != 0 && (oldest == 0 || shape.oldest_birth < oldest)) oldest = shape.oldest_birth;
+    oldest = older(oldest, shape.oldest_birth);
   }
 };
 
@@ -86,13 +87,7 @@ class Report {
   Report(const DeletesQuery& query, Millis now, Inspection* out) : query_(query), now_(now), out_(out) {}
 
   void tree(const Version& version, const std::map<DatabaseId, TreeId>& databases) {
-    std::string names;
-    JsonArray ids;
-    for (const auto& [database, tree] : databases) {
-      if (tree != version.tree) continue;
-      names += (names.empty() ? " of database " : ", ") + std::to_string(database);
-      ids.add(std::to_string(database));
-    }
+    const DatabasesOf of = databases_of(version.tree, databases);
     const TreeShape shape = version.shape(0, 0, query_.deadline, now_, [](FileNum) { return false; });
     std::map<int, Owed> levels;
     Owed total;
@@ -110,8 +105,8 @@ class Report {
       }
     }
     JsonObject json;
-    json.add("tree", version.tree).add("databases", ids);
-    out_->text += "tree " + std::to_string(version.tree) + names + ": " + std::to_string(total.runs) + " runs, " +
+    json.add("tree", version.tree).add("databases", of.ids);
+    out_->text += "tree " + std::to_string(version.tree) + of.text + ": " + std::to_string(total.runs) + " runs, " +
                   std::to_string(total.files) + " files, " + size_text(total.bytes) + "\n";
     by_level(levels, total, &json);
     by_file(std::move(debtors), &json);
@@ -124,9 +119,8 @@ class Report {
     Written written;
     for (const FileNum number : *numbers) {
       const auto on_record = [&](std::string group, std::uint64_t offset) {
-        if (Status status = read_group(group, &written); !status.is_ok()) {
-          out_->error(status.with_context(log_file_name(number) + ": record at " + std::to_string(offset)));
-        }
+        const Status status = each_batch(group, [&](Bytes payload) { return count_deletes(payload, &written); });
+        if (!status.is_ok()) out_->error(status.with_context(log_file_name(number) + ": record at " + std::to_string(offset)));
         return Status::ok();
       };
       const auto end = read_log(fs, dir, number, on_record);
@@ -249,24 +243,20 @@ class Report {
     if (birth == s.oldest_tombstone) return "tombstone";
     if (birth == s.oldest_range_tombstone) return "range";
     if (birth == s.oldest_debt) return "debt";
-    return birth == s.min_expiry ? "expiry" : "record";
+    if (birth == s.min_expiry) return "expiry";
+    if (birth == meta.dead_birth) return "punching";
+    return birth == meta.lingering_birth ? "names" : "record";
   }
 
-  /// A record of the log is a group of batches, each behind its length.
-  static Status read_group(Bytes group, Written* written) {
-    while (!group.empty()) {
-      std::uint32_t length = 0;
-      if (!get_u32(&group, &length) || length > group.size()) return Status::corruption("malformed group of batches");
-      TRY_ASSIGN(batch, WriteBatch::parse(std::string(group.substr(0, length))));
-      group.remove_prefix(length);
-      std::size_t cursor = 0;
-      for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
-        const bool is_delete = op.kind == OpKind::kTombstone || op.kind == OpKind::kRangeTombstone ||
-                               op.kind == OpKind::kSecondaryDelete || op.kind == OpKind::kFlushDatabase;
-        if (!is_delete) continue;
-        ++written->deletes;
-        if (written->oldest == 0 || batch.time() < written->oldest) written->oldest = batch.time();
-      }
+  static Status count_deletes(Bytes payload, Written* written) {
+    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+      const bool is_delete = op.kind == OpKind::kTombstone || op.kind == OpKind::kRangeTombstone ||
+                             op.kind == OpKind::kSecondaryDelete || op.kind == OpKind::kFlushDatabase;
+      if (!is_delete) continue;
+      ++written->deletes;
+      written->oldest = older(written->oldest, batch.time());
     }
     return Status::ok();
   }

@@ -18,28 +18,20 @@ JsonArray lines_of(const std::string& text) {
 }
 
 void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& databases, Inspection* out, JsonArray* trees) {
-  const std::string shape = to_text(version.shape(0, 0, 0, 0, [](FileNum) { return false; }));
-  std::string names;
-  JsonArray ids;
-  for (const auto& [database, tree] : databases) {
-    if (tree != version.tree) continue;
-    names += (names.empty() ? " of database " : ", ") + std::to_string(database);
-    ids.add(std::to_string(database));
-  }
+  const std::string shape = to_text(version.shape());
+  const DatabasesOf of = databases_of(version.tree, databases);
   out->text +=
-      "# tree " + std::to_string(version.tree) + names + ", flushed seq " + std::to_string(version.flushed_seq) + "\n" + shape;
+      "# tree " + std::to_string(version.tree) + of.text + ", flushed seq " + std::to_string(version.flushed_seq) + "\n" + shape;
   JsonArray records;
   for (const Record& r : version.records->records()) {
-    const std::string hi = r.hi == kDeleteKeyEnd ? "*" : "<" + std::to_string(r.hi);
-    out->text += "# record " + std::to_string(r.seq) + ": stamps " + std::to_string(r.lo) + ".." + hi + ", born " +
-                 std::to_string(r.birth) + "\n";
+    out->text += "# record " + to_text(r) + "\n";
     records.add(JsonObject().add("seq", r.seq).add("lo", r.lo).add("hi", r.hi).add("birth", r.birth).str());
   }
   JsonArray runs;
   for (const Run& run : version.runs) {
     std::uint64_t bytes = 0, entries = 0, tombstones = 0;
     for (const FileMetaPtr& file : run.files) {
-      bytes += file->data_bytes + file->metadata_bytes;
+      bytes += file->live_bytes();
       entries += file->stats.entries;
       tombstones += file->stats.tombstones;
     }
@@ -48,7 +40,7 @@ void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& d
     runs.add(json.add("bytes", bytes).add("entries", entries).add("tombstones", tombstones).str());
   }
   JsonObject json;
-  json.add("tree", version.tree).add("databases", ids).add("stamp_mode", static_cast<std::uint64_t>(version.stamp));
+  json.add("tree", version.tree).add("databases", of.ids).add("stamp_mode", static_cast<std::uint64_t>(version.stamp));
   trees->add(json.add("flushed_seq", version.flushed_seq).add("shape", shape).add("runs", runs).add("records", records).str());
 }
 

@@ -3,8 +3,8 @@
 
 #include "base/epoch.h"
 #include "cache/block_cache.h"
+#include "compaction/table_files.h"
 #include "io/file_names.h"
-#include "table/table_reader.h"
 #include "tools/inspect.h"
 
 namespace ebbtide {
@@ -68,8 +68,7 @@ class Verifier {
     options.fs = &fs_;
     options.cache = &cache_;
     options.dir = dir_;
-    const auto reader = TableReader::open(options, {file.data_file, file.metadata_file, file.data_bytes, file.metadata_bytes,
-                                                    file.data_checksum, file.metadata_checksum});
+    const auto reader = TableReader::open(options, files_of(file));
     if (!reader.is_ok()) return out_.error(reader.status());
     (*reader)->verify(&out_.errors, &totals_.pages, &totals_.entries);
     if (!((*reader)->stats() == file.stats))

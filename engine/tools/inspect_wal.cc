@@ -1,8 +1,8 @@
 #include <engine/write_batch.h>
-#include "base/coding.h"
 #include "io/file_names.h"
 #include "tools/inspect.h"
 #include "tree/text.h"
+#include "wal/batch_group.h"
 #include "wal/log_reader.h"
 
 namespace ebbtide {
@@ -76,21 +76,14 @@ Status describe_batch(Bytes payload, bool values, Inspection* out, JsonArray* ba
   return Status::ok();
 }
 
-/// A record is a group: what one write to the log took along, each batch behind its length.
 Status describe_record(Bytes group, std::uint64_t offset, bool values, Inspection* out, JsonArray* records) {
   const std::string where = "record at " + std::to_string(offset);
   out->text += "# " + where + ", " + std::to_string(group.size()) + " bytes\n";
   JsonObject json;
   json.add("offset", offset).add("bytes", group.size());
   JsonArray batches;
-  while (!group.empty()) {
-    std::uint32_t length = 0;
-    if (!get_u32(&group, &length) || length > group.size()) return Status::corruption(where + ": malformed group of batches");
-    if (Status status = describe_batch(group.substr(0, length), values, out, &batches); !status.is_ok()) {
-      return status.with_context(where);
-    }
-    group.remove_prefix(length);
-  }
+  const Status status = each_batch(group, [&](Bytes payload) { return describe_batch(payload, values, out, &batches); });
+  if (!status.is_ok()) return status.with_context(where);
   records->add(json.add("batches", batches).str());
   return Status::ok();
 }

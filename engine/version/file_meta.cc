@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/coding.h"
+#include "base/oldest.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -45,13 +46,7 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   return file;
 }
 
-Millis FileMeta::oldest_obligation() const {
-  Millis oldest = stats.oldest_obligation();
-  for (const Millis birth : {lingering_birth, dead_birth}) {
-    if (birth != 0 && (oldest == 0 || birth < oldest)) oldest = birth;
-  }
-  return oldest;
-}
+Millis FileMeta::oldest_obligation() const { return older(stats.oldest_obligation(), older(lingering_birth, dead_birth)); }
 
 Millis records_birth(const TableStats& stats, const RecordSet& records) {
   if (records.empty() || stats.min_delete_key > stats.max_delete_key) return 0;
@@ -75,11 +70,11 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {
     // An expired entry is a tombstone born at its expiry. How many have expired is not known; that one has is.
     out.dead = 1;
-    if (out.oldest_birth == 0 || stats.min_expiry < out.oldest_birth) out.oldest_birth = stats.min_expiry;
+    out.oldest_birth = older(out.oldest_birth, stats.min_expiry);
   }
   if (const Millis birth = records_birth(stats, records); birth != 0) {
     ++out.dead;  // how many are covered is not known either, nor for certain that one is
-    if (out.oldest_birth == 0 || birth < out.oldest_birth) out.oldest_birth = birth;
+    out.oldest_birth = older(out.oldest_birth, birth);
   }
   if (delete_deadline != 0 && out.oldest_birth != 0) {
     constexpr Millis kEnd = std::numeric_limits<Millis>::max();

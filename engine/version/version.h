@@ -63,6 +63,10 @@ struct Version {
     }
     return out;
   }
+  /// The bare shape: no sizes to aim at, no deadlines, nothing busy.
+  [[nodiscard]] TreeShape shape() const {
+    return shape(0, 0, 0, 0, [](FileNum) { return false; });
+  }
 };
 
 using VersionPtr = std::shared_ptr<const Version>;

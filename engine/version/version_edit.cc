@@ -305,10 +305,7 @@ std::string tree_text(const TreeEdit& edit) {
   for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
   for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));
   for (const SeqNum seq : edit.removed_records) line("remove record " + std::to_string(seq));
-  for (const Record& r : edit.added_records) {
-    line("add record " + std::to_string(r.seq) + " on stamps " + std::to_string(r.lo) + ".." +
-         (r.hi == kDeleteKeyEnd ? "*" : "<" + std::to_string(r.hi)) + ", born " + std::to_string(r.birth));
-  }
+  for (const Record& record : edit.added_records) line("add record " + to_text(record));
   if (edit.flushed_seq) line("flushed seq " + std::to_string(*edit.flushed_seq));
   for (const auto& [level, key] : edit.cursors) line("cursor of level " + std::to_string(level) + " at " + quoted(key));
   if (edit.flushes) line("flushes " + std::to_string(*edit.flushes));

@@ -13,6 +13,7 @@
 #include "base/epoch.h"
 #include "base/random.h"
 #include "compaction/executor.h"
+#include "compaction/table_files.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -83,8 +84,7 @@ int run(const std::string& dir, std::uint64_t mib, unsigned threads, Compression
     for (auto& [file, table] : open) {
       if (file == m.data_file) return table;
     }
-    TRY_ASSIGN(table, TableReader::open({&fs, &cache, dir, false}, {m.data_file, m.metadata_file, m.data_bytes, m.metadata_bytes,
-                                                                    m.data_checksum, m.metadata_checksum}));
+    TRY_ASSIGN(table, TableReader::open({&fs, &cache, dir, false}, files_of(m)));
     open.emplace_back(m.data_file, table);
     return table;
   };

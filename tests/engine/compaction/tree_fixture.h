@@ -10,6 +10,7 @@
 #include "base/epoch.h"
 #include "compaction/executor.h"
 #include "compaction/key_ranges.h"
+#include "compaction/table_files.h"
 #include "io/fault_fs.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
@@ -30,10 +31,7 @@ class TreeFixture {
     env.dir = "db";
     env.sub_merge_bytes = 16384;
     env.new_file = [this] { return next_file_++; };
-    env.open_table = [this](const FileMeta& meta) {
-      return TableReader::open({&fs, &cache_, "db", false}, {meta.data_file, meta.metadata_file, meta.data_bytes,
-                                                             meta.metadata_bytes, meta.data_checksum, meta.metadata_checksum});
-    };
+    env.open_table = [this](const FileMeta& meta) { return TableReader::open({&fs, &cache_, "db", false}, files_of(meta)); };
     auto empty = std::make_shared<Version>();
     empty->tree = 1;
     version = empty;

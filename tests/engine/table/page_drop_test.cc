@@ -3,6 +3,7 @@
 
 #include "base/coding.h"
 #include "engine/table/table_fixture.h"
+#include "io/fault_fs.h"
 #include "table/page.h"
 
 using namespace ebbtide;
@@ -111,6 +112,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
   REQUIRE(outcome->nothing_left == t->model.empty());
   REQUIRE(outcome->entries_gone == gone.size());
   if (outcome->nothing_left) return false;
+  if (gone.empty()) return true;
   t->built = outcome->built;
   t->table.reset();
   auto opened = bench.open(t->built);
@@ -282,6 +284,35 @@ TEST_CASE("what cannot be dropped is refused, and a failed write leaves no file"
   twice.whole = {0};
   twice.parts = {0};
   REQUIRE_FALSE(drop_pages(*table, twice, bench.fs, bench.dir, bench.next_file++).is_ok());
+  std::uint32_t small = 0;
+  while ((table->page_fence(small).flags & kPageHasLarge) != 0) ++small;
+  PageDropRequest good;
+  good.whole = {small};
+  const auto files = bench.fs.tree();
+  FaultFileSystem faults(bench.fs);
+  for (const FileOp op : {FileOp::kCreate, FileOp::kWrite, FileOp::kSync}) {
+    faults.inject({.ops = ops_of(op)});
+    REQUIRE_FALSE(drop_pages(*table, good, faults, bench.dir, bench.next_file++).is_ok());
+    REQUIRE(bench.fs.tree() == files);
+  }
+  REQUIRE(drop_pages(*table, good, faults, bench.dir, bench.next_file++).is_ok());
+}
+
+TEST_CASE("pages in part of which nothing goes leave all as it is", "[table][drops]") {
+  Bench bench;
+  Random random(6);
+  Recipe recipe;
+  recipe.keys = 40;
+  auto table = bench.table(bench.builder_options(), random_entries(random, recipe));
+  PageDropRequest request;
+  request.parts = {0, 1};
+  request.judge = [](const PageFence&, const Entry&) { return EntryVerdict{}; };
+  const auto files = bench.fs.tree();
+  const auto outcome = drop_pages(*table, request, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(outcome.is_ok());
+  REQUIRE(outcome->entries_gone == 0);
+  REQUIRE(outcome->reads.pages_read == 2);
+  REQUIRE(bench.fs.tree() == files);
 }
 
 TEST_CASE("flags of pages and tiles: expiries of all, single versions", "[table][drops]") {

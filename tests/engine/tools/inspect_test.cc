@@ -5,9 +5,11 @@
 #include "base/background_pool.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "engine/version/version_samples.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "tools/inspect.h"
+#include "version/version_set.h"
 
 namespace ebbtide {
 namespace {
@@ -164,6 +166,34 @@ TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
   CHECK(open.text.find("deadline not given") != std::string::npos);
   CHECK(open.text.find("  expiry  2023-11-14 22:13:40Z") != std::string::npos);
   CHECK(open.json.str().find("overdue") == std::string::npos);
+}
+
+TEST_CASE("what page drops left to be done is owed to them, not to records", "[tools]") {
+  MemoryFileSystem fs;
+  REQUIRE(fs.create_dir(kDir).is_ok());
+  auto set = VersionSet::create(fs, kDir);
+  REQUIRE(set.is_ok());
+  VersionEdit edit;
+  TreeEdit& tree = edit.trees.emplace_back();
+  tree.tree = (*set)->new_tree();
+  tree.create = true;
+  tree.added_runs = {{1, 0, 0}};
+  const auto add = [&](const char* key, Millis lingering, Millis dead) {
+    FileMeta file = test::plain_file((*set)->new_file(), key, key);
+    file.metadata_file = (*set)->new_file();
+    file.lingering_birth = lingering;
+    file.dead_birth = dead;
+    file.dead_bytes = 10;
+    tree.added_files.emplace_back(1, file);
+  };
+  add("a", 5000, 6000);
+  add("b", 8000, 7000);
+  REQUIRE((*set)->commit(edit).is_ok());
+  const Inspection found = inspect_deletes(fs, kDir, {10'000, 0, 20});
+  INFO(found.text);
+  CHECK(found.text.find("  names  1970-01-01 00:00:05Z") != std::string::npos);
+  CHECK(found.text.find("  punching  1970-01-01 00:00:07Z") != std::string::npos);
+  CHECK(found.text.find("record") == std::string::npos);
 }
 
 TEST_CASE("durations for people", "[tools]") {

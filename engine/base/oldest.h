@@ -1,0 +1,16 @@
+// The oldest of times of which each may be missing.
+#pragma once
+
+#include <algorithm>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// The older of two times; 0 is "none".
+inline Millis older(Millis a, Millis b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
+
+/// Moves `*oldest` back to `time` if that is earlier; for both, 0 is "none".
+inline void keep_oldest(Millis* oldest, Millis time) { *oldest = older(*oldest, time); }
+
+}  // namespace ebbtide
