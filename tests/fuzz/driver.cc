@@ -24,8 +24,8 @@ namespace {
 
 constexpr std::size_t kMaxInput = 64 << 10;
 constexpr std::size_t kMap = 1 << 16;
-constexpr unsigned kMaxSeconds =
-    10;  // of one input; under a sanitizer on a busy machine, so no more than a second's worth of work
+// Of one input; under a sanitizer on a busy machine, so no more than a second's worth of work.
+constexpr unsigned kMaxSeconds = 10;
 
 // Plain arrays: the callback below must not call anything that calls it.
 std::uint8_t hits[kMap], seen[kMap];

@@ -12,6 +12,7 @@
 #include <string>
 
 #include <engine/bytes.h>
+#include "base/coding.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -24,6 +25,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } while (false)
 
 namespace ebbtide::fuzz {
+
+/// Puts a u64 in the place of eight bytes.
+inline void set_number(std::string* bytes, std::size_t at, std::uint64_t value) {
+  std::string number;
+  put_u64(&number, value);
+  bytes->replace(at, number.size(), number);
+}
 
 /// Takes numbers and texts off the front of an input; zeros and nothing once it is used up.
 class Input {

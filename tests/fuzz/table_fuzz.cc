@@ -11,6 +11,8 @@
 #include "fuzz.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
+#include "table/metadata.h"
+#include "table/page_drop.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
 
@@ -24,6 +26,11 @@ struct Sample {
   std::string data, metadata;
   TableFiles files;
 };
+
+TableFiles files_of(const BuiltTable& built) {
+  return {built.data_file,      built.metadata_file, built.data_bytes,
+          built.metadata_bytes, built.data_checksum, built.metadata_checksum};
+}
 
 Sample make_sample(std::uint32_t h, Compression compression, std::uint32_t filter_slices) {
   MemoryFileSystem fs;
@@ -54,17 +61,50 @@ Sample make_sample(std::uint32_t h, Compression compression, std::uint32_t filte
   builder.add_range_tombstone({"key1100", "", 901, 78});
   const auto built = builder.finish();
   FUZZ_CHECK(built.is_ok());
-  Sample sample;
-  sample.files = {built->data_file,      built->metadata_file, built->data_bytes,
-                  built->metadata_bytes, built->data_checksum, built->metadata_checksum};
-  sample.data = *read_file(fs, join_path(kDir, data_file_name(7)));
-  sample.metadata = *read_file(fs, join_path(kDir, metadata_file_name(8)));
-  return sample;
+  return {*read_file(fs, join_path(kDir, data_file_name(7))), *read_file(fs, join_path(kDir, metadata_file_name(8))),
+          files_of(*built)};
 }
 
-const std::array<Sample, 4>& samples() {
-  static const std::array<Sample, 4> made{make_sample(1, Compression::kNone, 1), make_sample(4, Compression::kNone, 2),
-                                          make_sample(8, Compression::kLz4, 1), make_sample(3, Compression::kZstd, 1)};
+void store(MemoryFileSystem& fs, const std::string& name, const std::string& content) {
+  auto file = fs.create(join_path(kDir, name));
+  FUZZ_CHECK(file.is_ok() && (*file)->append(content).is_ok());
+}
+
+/// The same table after a drop of pages: it has dropped and replaced pages, and holes if a tile went.
+Sample with_drops(const Sample& before) {
+  MemoryFileSystem fs;
+  FUZZ_CHECK(fs.create_dir(kDir).is_ok());
+  store(fs, data_file_name(7), before.data);
+  store(fs, metadata_file_name(8), before.metadata);
+  TableReaderOptions options;
+  options.fs = &fs;
+  options.dir = kDir;
+  const auto table = TableReader::open(options, before.files);
+  FUZZ_CHECK(table.is_ok());
+  PageDropRequest request;
+  for (std::uint32_t page = 0; page < (*table)->page_count(); ++page) {
+    const PageFence fence = (*table)->page_fence(page);
+    const bool whole = page % 3 == 0 && (fence.flags & kPageHasTombstones) == 0;
+    (whole ? request.whole : request.parts).push_back(page);
+  }
+  request.judge = [](const PageFence& fence, const Entry& entry) -> EntryVerdict {
+    if (fence.tile % 4 == 1) return {EntryFate::kGoes, 0};
+    return entry.seq % 3 == 0 ? EntryVerdict{EntryFate::kBecomesTombstone, 60} : EntryVerdict{};
+  };
+  const auto dropped = drop_pages(**table, request, fs, kDir, 9);
+  FUZZ_CHECK(dropped.is_ok() && dropped->entries_gone > 0 && !dropped->nothing_left);
+  const BuiltTable& built = dropped->built;
+  return {before.data, *read_file(fs, join_path(kDir, metadata_file_name(9))), files_of(built)};
+}
+
+/// As they were built, then with drops.
+const std::array<Sample, 8>& samples() {
+  static const std::array<Sample, 8> made = [] {
+    std::array<Sample, 8> out{make_sample(1, Compression::kNone, 1), make_sample(4, Compression::kNone, 2),
+                              make_sample(8, Compression::kLz4, 1), make_sample(3, Compression::kZstd, 1)};
+    for (std::size_t i = 0; i < 4; ++i) out[4 + i] = with_drops(out[i]);
+    return out;
+  }();
   return made;
 }
 
@@ -73,11 +113,6 @@ std::uint64_t number_at(const std::string& bytes, std::size_t at) {
   std::uint64_t value = 0;
   get_u64(&in, &value);
   return value;
-}
-void set_number(std::string* bytes, std::size_t at, std::uint64_t value) {
-  std::string number;
-  put_u64(&number, value);
-  bytes->replace(at, number.size(), number);
 }
 
 /// Checksums of the sections, and of directory and footer (formats.md, metadata file).
@@ -90,15 +125,27 @@ void mend(std::string* metadata, FileNum file) {
   for (std::size_t at = directory; at + kEntry <= footer; at += kEntry) {
     const std::uint64_t offset = number_at(*metadata, at + 8), length = number_at(*metadata, at + 16);
     if (offset > metadata->size() || length > metadata->size() - offset) continue;
-    set_number(metadata, at + 24, block_checksum(Bytes(*metadata).substr(offset, length), file, offset));
+    fuzz::set_number(metadata, at + 24, block_checksum(Bytes(*metadata).substr(offset, length), file, offset));
   }
   const std::size_t end = metadata->size() - 8;
-  set_number(metadata, end, block_checksum(Bytes(*metadata).substr(directory, end - directory), file, directory));
+  fuzz::set_number(metadata, end, block_checksum(Bytes(*metadata).substr(directory, end - directory), file, directory));
 }
 
-void store(MemoryFileSystem& fs, const std::string& name, const std::string& content) {
-  auto file = fs.create(join_path(kDir, name));
-  FUZZ_CHECK(file.is_ok() && (*file)->append(content).is_ok());
+/// The same answer in one go and in stages.
+void look_up(const TableReader& table, Bytes key) {
+  const LookupKey lookup{key, hash_key(key)};
+  Entry entry;
+  std::shared_ptr<const void> pin;
+  Status status;
+  ReadCounters counters;
+  const Lookup found = table.get(lookup, kMaxSeqNum, nullptr, &entry, &pin, &counters, &status);
+  LookupState state;
+  for (int stage = 0; stage < 5; ++stage) {
+    if (table.prefetch(lookup, stage, &state)) continue;
+    FUZZ_CHECK(found == Lookup::kAbsent);
+    return;
+  }
+  FUZZ_CHECK(table.get(lookup, kMaxSeqNum, nullptr, &entry, &pin, &counters, &status, &state) == found);
 }
 
 void use(const TableReader& table) {
@@ -107,14 +154,15 @@ void use(const TableReader& table) {
   for (walk->seek_to_first(); walk->valid() && keys.size() < 1000; walk->next()) keys.emplace_back(walk->entry().key);
   std::size_t back = 0;
   for (walk->seek_to_last(); walk->valid() && back < 1000; walk->prev()) ++back;
-  for (std::size_t i = 0; i < keys.size(); i += 7) {
-    Entry entry;
-    std::shared_ptr<const void> pin;
-    Status status;
-    ReadCounters counters;
-    (void)table.get({keys[i], hash_key(keys[i])}, kMaxSeqNum, nullptr, &entry, &pin, &counters, &status);
-  }
+  for (std::size_t i = 0; i < keys.size(); i += 7) look_up(table, keys[i]);
   for (std::uint32_t page = 0; page < table.page_count() && page < 1000; ++page) (void)table.page_fence(page);
+  std::vector<std::string> stamped;
+  ReadCounters counters;
+  for (std::uint32_t tile = 0; tile < table.tile_count() && tile < 1000; ++tile) {
+    (void)table.tile_range(tile);
+    (void)table.collect_stamps(tile, 10, 60, "", &stamped, &counters);
+  }
+  (void)table.visit_expiring(1010, 1100, [](const Entry&) {});
   (void)table.split_points({}, 10);
   std::vector<std::string> errors;
   std::uint64_t pages = 0, entries = 0;
@@ -126,7 +174,7 @@ void use(const TableReader& table) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
   const std::uint8_t flags = input.byte();
-  Sample changed = samples()[flags % 4];
+  Sample changed = samples()[flags % 4 + ((flags & 32) != 0 ? 4 : 0)];
   for (int changes = 0; !input.empty() && changes < 64; ++changes) {
     const std::uint8_t how = input.byte();
     std::string& bytes = (how & 1) != 0 ? changed.data : changed.metadata;

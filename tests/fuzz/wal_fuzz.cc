@@ -8,6 +8,7 @@
 #include "fuzz.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
+#include "wal/batch_group.h"
 #include "wal/log_format.h"
 #include "wal/log_reader.h"
 
@@ -16,12 +17,6 @@ namespace {
 using namespace ebbtide;
 
 constexpr FileNum kFile = 7;
-
-void put_at(std::string* bytes, std::size_t at, std::uint64_t value) {
-  std::string number;
-  put_u64(&number, value);
-  bytes->replace(at, number.size(), number);
-}
 
 /// A header, then the input as records, their checksums made right.
 std::string mended(std::string body) {
@@ -41,7 +36,7 @@ std::string mended(std::string body) {
     BlockChecksummer sum(kFile, at);
     sum.update(Bytes(segment).substr(at, 4));
     sum.update(Bytes(segment).substr(at + kLogRecordHeaderBytes, payload));
-    put_at(&segment, at + 4, sum.digest());
+    fuzz::set_number(&segment, at + 4, sum.digest());
     at += kLogRecordHeaderBytes + payload;
   }
   return segment;
@@ -56,23 +51,19 @@ std::vector<std::string> records(FileSystem& fs, Result<LogEnd>* end) {
   return found;
 }
 
-void visit_batches(Bytes group) {
-  while (!group.empty()) {
-    std::uint32_t length = 0;
-    if (!get_u32(&group, &length) || length > group.size()) return;
-    auto batch = WriteBatch::parse(std::string(group.substr(0, length)));
-    group.remove_prefix(length);
-    if (!batch.is_ok()) continue;
-    WriteBatch::Op op;
-    std::uint32_t operations = 0;
-    for (std::size_t cursor = 0; batch->next_op(&cursor, &op);) ++operations;
-    FUZZ_CHECK(operations == batch->count());
-    std::vector<Bytes> pieces;
-    batch->append_payload(&pieces);
-    std::string again;
-    for (const Bytes piece : pieces) again += piece;
-    FUZZ_CHECK(WriteBatch::parse(again).is_ok());
-  }
+Status visit_batch(Bytes payload) {
+  auto batch = WriteBatch::parse(std::string(payload));
+  if (!batch.is_ok()) return Status::ok();
+  WriteBatch::Op op;
+  std::uint32_t operations = 0;
+  for (std::size_t cursor = 0; batch->next_op(&cursor, &op);) ++operations;
+  FUZZ_CHECK(operations == batch->count());
+  std::vector<Bytes> pieces;
+  batch->append_payload(&pieces);
+  std::string again;
+  for (const Bytes piece : pieces) again += piece;
+  FUZZ_CHECK(WriteBatch::parse(again).is_ok());
+  return Status::ok();
 }
 
 }  // namespace
@@ -89,7 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   file->reset();
   Result<LogEnd> end = Status::ok();
   const std::vector<std::string> found = records(fs, &end);
-  for (const std::string& record : found) visit_batches(record);
+  for (const std::string& record : found) (void)each_batch(record, visit_batch);
   if (!end.is_ok()) return 0;
   FUZZ_CHECK(end->valid_bytes <= content.size());
   if (end->clean || end->valid_bytes == 0) return 0;
