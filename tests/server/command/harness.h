@@ -184,6 +184,18 @@ class CommandHarness {
     db->tick();
   }
 
+  /// The write stall is on until settle(): there are more runs than reads can do with.
+  void stop_writes() {
+    db->pause_compactions();
+    for (int run = 0; run < 80; ++run) {
+      (*this)("SET k 1");
+      REQUIRE(db->flush(0).is_ok());
+    }
+    db->resume_compactions();
+    db->tick();
+    REQUIRE(db->writes_stopped());
+  }
+
   Client& client(int number = 1) {
     auto& slot = clients_[number];
     if (slot == nullptr) {

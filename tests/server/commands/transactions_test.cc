@@ -74,15 +74,7 @@ TEST_CASE("every command outside of MULTI leaves the connection without a mode")
 
 TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs later") {
   CommandHarness server(command_families());
-  server("SET k 1");
-  server.db->pause_compactions();
-  for (int run = 0; run < 80; ++run) {
-    server("SET k 1");
-    REQUIRE(server.db->flush(0).is_ok());
-  }
-  server.db->resume_compactions();
-  server.db->tick();
-  REQUIRE(server.db->stats().write_stalled);
+  server.stop_writes();
   server("MULTI");
   server("SET other 1");
   server("SET other 2");
@@ -119,6 +111,22 @@ TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs late
   server.client(1).out.clear();
   CHECK(server("GET other", 2) == "\"2\"");
   CHECK(server("EXEC") == "(error) ERR EXEC without MULTI");
+}
+
+TEST_CASE("a write that the stall holds back does not make a key new that was there") {
+  CommandHarness server(command_families());
+  std::vector<std::string> events;
+  server.observers.publish = [&](Bytes channel, Bytes message, ClientLoop*, std::uint64_t) {
+    events.push_back(std::string(channel) + " " + std::string(message));
+  };
+  server.observers.set_notify_flags(*parse_notify_flags("En"));
+  server.stop_writes();
+  events.clear();
+  CHECK(server("SET k 2") == "OK");
+  CHECK(server.stats.totals().stalled > 0);
+  CHECK(events.empty());
+  CHECK(server("SET fresh 1") == "OK");
+  CHECK(events == std::vector<std::string>{"__keyevent@0__:new fresh"});
 }
 
 TEST_CASE("each range delete of a transaction gets the ticket of its own database's tree") {
