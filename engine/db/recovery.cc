@@ -305,10 +305,10 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
   return fs_.sync_file(path);
 }
 
-// One record: a group of (length, batch).
 Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* replay) {
   replay->done += group.size();
-  const Status status = each_batch(group, [&](Bytes payload) -> Status {
+  // Called back at once, under the lock that is held here.
+  const Status status = each_batch(group, [&](Bytes payload) NO_THREAD_SAFETY_ANALYSIS -> Status {
     TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
     const SeqNum first = batch.first_seq(), expected = replay->expected;
     // Before the first record everything is in tables, and the manifest relied on it when it put it there.
