@@ -1,13 +1,10 @@
 #include "base/table_stats.h"
 
 #include "base/coding.h"
+#include "base/oldest.h"
 
 namespace ebbtide {
 namespace {
-
-void keep_oldest(Millis* oldest, Millis birth) {
-  if (birth != 0 && (*oldest == 0 || birth < *oldest)) *oldest = birth;
-}
 
 // Format of encode(): all integers as varints in the order of the struct, then flags. A new field goes to the end behind a longer
 // length prefix; readers skip what they do not know.

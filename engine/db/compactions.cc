@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/oldest.h"
 #include "compaction/table_files.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
@@ -78,37 +79,33 @@ bool DbImpl::may_compact(const Tree& tree) const {
   return tree.compaction_error.is_ok() || clock_.mono_ns() >= tree.compaction_retry_ns;
 }
 
+PlanBase DbImpl::plan_base(Tree& tree) {
+  return {tree.view_owner->tables, tree.policy, tree.settings, tree.deadlines, fruitless_files(tree)};
+}
+
 // The plan is made without a lock, of tables that stay as they are, and holds only if the tree still has them. What the deadlines
 // ask for goes first; if a running job is in its way, which is then asked to stop, its files are kept from new ones.
 std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
   for (;;) {
-    std::shared_ptr<const TablesView> tables;
-    std::shared_ptr<const Policy> policy;
-    TreeSettings settings;
-    DeadlineRule rule;
-    std::vector<FileNum> skip;
+    PlanBase base;
     {
       MutexLock lock(state_mutex_);
-      if (!may_compact(*tree)) return std::nullopt;
-      tables = tree->view_owner->tables;
-      if (tables->runs.empty()) return std::nullopt;
-      policy = tree->policy;
-      settings = tree->settings;
-      rule = tree->deadlines;
-      skip = fruitless_files(*tree);
+      if (!may_compact(*tree) || tree->view_owner->tables->runs.empty()) return std::nullopt;
+      base = plan_base(*tree);
     }
+    const auto& tables = base.tables;
     const Millis now = time_.now();
-    const TreeShape shape = shape_for_deadlines(*tree, *tables->version, settings, rule, now);
+    const TreeShape shape = shape_for_deadlines(*tree, *tables->version, base.settings.file_size, base.deadlines, now);
     const bool paused = compactions_paused_ > 0;  // what is urgent goes on
     Plan dropping;
     if (!paused) dropping = next_drop(*tree, *tables);
-    if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, settings.delete_deadline, now);
-    const Plan urgent = dropping.empty() ? next_urgent(*tree, *policy, shape, now, skip) : Plan();
+    if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
+    const Plan urgent = dropping.empty() ? next_urgent(*tree, base, shape, now) : Plan();
     for (const bool deadline : {true, false}) {
       if (paused && !deadline) break;
       Plan plan = !dropping.empty() ? dropping
                   : deadline        ? urgent
-                                    : tree->jobs.next(*policy, {now, settings.file_choice}, shape, urgent);
+                                    : tree->jobs.next(*base.policy, {now, base.settings.file_choice}, shape, urgent);
       if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables);
       if (plan.empty()) continue;
       MutexLock lock(state_mutex_);
@@ -192,8 +189,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
   if (tree->dropped || current == nullptr || !has_targets(*current, result.edit)) {
-    unlink_tables(tree, result.outputs);
-    for (const FileMeta& table : result.redescribed) remove_file(metadata_file_name(table.metadata_file));
+    unlink_outputs(tree, result.outputs, result.redescribed);
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
@@ -209,8 +205,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));
   if (!committed.is_ok()) {
-    disown_tables(tree, result.outputs);
-    disown_metadata(tree, result.redescribed);
+    disown_outputs(tree, result.outputs, result.redescribed);
     background_failed(committed, "compaction");
     return committed;
   }
@@ -284,12 +279,9 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
         if (data == nullptr) data = std::make_shared<DataFile>(file->data_file, &obsolete_sink_);
         tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), data, &obsolete_sink_));
       }
-      const auto take_older = [](Millis* oldest, Millis time) {
-        if (time != 0 && (*oldest == 0 || time < *oldest)) *oldest = time;
-      };
-      take_older(&view->oldest_obligation, file->oldest_obligation());
-      take_older(&view->oldest_obligation, records_birth(file->stats, *version->records));
-      take_older(&view->min_expiry, file->stats.min_expiry);
+      keep_oldest(&view->oldest_obligation, file->oldest_obligation());
+      keep_oldest(&view->oldest_obligation, records_birth(file->stats, *version->records));
+      keep_oldest(&view->min_expiry, file->stats.min_expiry);
       view->memory_bytes += tables.back()->reader->memory_bytes();
       view->file_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
     }
@@ -353,15 +345,16 @@ void DbImpl::purge_obsolete() {
     files.swap(obsolete_);
   }
   for (const ObsoleteFiles& f : files) {
-    if (f.data_file != kNoFile) {
-      cache_->erase_file(f.data_file);
-      remove_file(data_file_name(f.data_file));
+    for (const FileNum file : {f.data_file, f.metadata_file}) {
+      if (file != kNoFile) cache_->erase_file(file);  // pages that were replaced lie in the metadata file
     }
-    if (f.metadata_file != kNoFile) {
-      cache_->erase_file(f.metadata_file);  // pages that were replaced lie there
-      remove_file(metadata_file_name(f.metadata_file));
-    }
+    remove_files(f);
   }
+}
+
+void DbImpl::remove_files(const ObsoleteFiles& files) {
+  if (files.data_file != kNoFile) remove_file(data_file_name(files.data_file));
+  if (files.metadata_file != kNoFile) remove_file(metadata_file_name(files.metadata_file));
 }
 
 // What was deleted is in the file still: it must not stay because the system said no once. Whoever unlinks a file of the engine,

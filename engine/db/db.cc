@@ -193,7 +193,6 @@ StampMode Db::configured_stamp_mode(DatabaseId database) const {
 Status ReadView::get(const LookupKey& key, Found* found) const {
   if (tree_ == nullptr) return Status::not_found();
   if (lease_ == nullptr) return impl_->get(*this, key, found);
-  if (lease_->revoked()) return Status::revoked("the read view was taken back, so that what was deleted is gone in time");
   EpochGuard guard(impl_->epoch_);
   TRY(impl_->get(*this, key, found));
   if (found->pin == nullptr) {

@@ -3,10 +3,12 @@
 //   commit.cc      seqs, memtables, visibility, the log queue        read_path.cc   gets and prefetching
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
-//   page_drops.cc  which pages go, and punching what is dead
+//   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
-//   checkpoint.cc  a copy that opens, made while running
+//   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
+//   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
+//   estimate.cc    keys of a range, without I/O                      key_count.cc   keys of a database, from a sample
 //   deadline_keeper.cc when the tables' work for deadlines starts
 //
 // Locks, in the order they may nest:
@@ -126,6 +128,15 @@ struct Tree {
 };
 using TreePtr = std::shared_ptr<Tree>;
 
+/// What a plan is made of, as of one moment.
+struct PlanBase {
+  std::shared_ptr<const TablesView> tables;
+  std::shared_ptr<const Policy> policy;
+  TreeSettings settings;
+  DeadlineRule deadlines;
+  std::vector<FileNum> fruitless;  ///< files that were written anew for what they owe, and owe it still
+};
+
 /// What pressure and statistics need of a tree, as of one moment.
 struct TreeLoad {
   TreePtr tree;
@@ -180,6 +191,9 @@ class Lease {
   std::atomic<std::uint64_t>& count_;
 };
 
+/// What a reader of a lease that was taken back is told.
+inline Status revoked_view() { return Status::revoked("the read view was taken back, so that what was deleted is gone in time"); }
+
 /// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
 enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes, kDeadline };
 
@@ -214,6 +228,7 @@ struct DbImpl {
   // stats.cc
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
+  [[nodiscard]] std::string next_policy(DatabaseId database);
   // tree_map.cc
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // checker.cc
@@ -247,9 +262,11 @@ struct DbImpl {
   void note_flush_size(Tree& tree, const std::vector<FrozenMemTable>& frozen, const Version& version, CompactionResult* flushed)
       REQUIRES(flush_mutex_);
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
-  void unlink_tables(const TreePtr& tree, const std::vector<FileMeta>& tables);
-  void disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
-  void disown_metadata(const TreePtr& tree, const std::vector<FileMeta>& tables) REQUIRES(manifest_mutex_);
+  std::vector<ObsoleteFiles> leave_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables,
+                                           const std::vector<FileMeta>& redescribed);
+  void unlink_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {});
+  void disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed = {})
+      REQUIRES(manifest_mutex_);
   TreePtr tree_with(TreeId id);
   void schedule_database_changes();
   Status commit_database_changes() REQUIRES(manifest_mutex_);
@@ -258,11 +275,13 @@ struct DbImpl {
   Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
   void remove_old_segments() REQUIRES(manifest_mutex_);
   SeqNum oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes);
+  void retire_tree(TreePtr tree);
   Status wait_for(const std::function<bool()>& done);
   // compactions.cc
   void submit(Priority priority, BackgroundPool::Task task);
   void schedule_compactions(const TreePtr& tree);
   [[nodiscard]] bool may_compact(const Tree& tree) const REQUIRES(state_mutex_);
+  PlanBase plan_base(Tree& tree) REQUIRES(state_mutex_);
   std::optional<RunningJob> next_job(const TreePtr& tree);
   void run_job(const TreePtr& tree, const RunningJob& job);
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
@@ -290,7 +309,9 @@ struct DbImpl {
   CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
+  [[nodiscard]] std::vector<TreePtr> live_trees();
   void purge_obsolete();
+  void remove_files(const ObsoleteFiles& files);
   void remove_file(const std::string& name);
   void remove_unremoved();
   // purge.cc
@@ -320,8 +341,6 @@ struct DbImpl {
   Status roll_manifest() REQUIRES(manifest_mutex_);
   std::shared_ptr<Lease> make_lease(std::shared_ptr<const TreeView> view, SeqNum seq);
   void leave_segments(FileNum oldest);
-  [[nodiscard]] std::vector<TreePtr> live_trees();
-  void retire_tree(TreePtr tree);
   // write_stall.cc
   Status admit(const WriteBatch& batch);
   Status refuse(const WriteBatch& batch);
@@ -349,10 +368,9 @@ struct DbImpl {
   void flush_due(const TreeLoad& load);
   void report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final);
   void make_way(const TreePtr& tree);
-  [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, const TreeSettings& settings,
+  [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size,
                                               const DeadlineRule& rule, Millis now) const;
-  [[nodiscard]] Plan next_urgent(const Tree& tree, const Policy& policy, const TreeShape& shape, Millis now,
-                                 const std::vector<FileNum>& skip) const;
+  [[nodiscard]] Plan next_urgent(const Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const;
   void note_fruitless(Tree& tree, const Plan& plan, const std::vector<FileMeta>& outputs, Millis now);
   [[nodiscard]] std::vector<FileNum> fruitless_files(Tree& tree) REQUIRES(state_mutex_);
   // recovery.cc

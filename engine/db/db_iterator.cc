@@ -102,7 +102,7 @@ class DbIterator final : public Iterator {
   void move(Move step) {
     if (large_ != nullptr) large_ = nullptr;
     if (lease_->revoked()) [[unlikely]] {
-      status_ = Status::revoked("the read view was taken back, so that what was deleted is gone in time");
+      status_ = revoked_view();
       return;
     }
     if (!status_.is_ok()) status_ = Status::ok();

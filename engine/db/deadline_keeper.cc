@@ -12,18 +12,13 @@
 
 #include <algorithm>
 
+#include "base/oldest.h"
+
 namespace ebbtide {
 namespace {
 
 // The shape of a tree is looked at anew when it changed, and as often: births come by expiry, too.
 constexpr Millis kLookEvery = 200;
-
-/// The oldest delete in a memtable, as far as it has happened by now; 0 = none.
-Millis oldest_birth(const MemTable& memtable, Millis now) {
-  const Millis birth = memtable.oldest_birth(), expiry = memtable.min_expiry();
-  if (expiry == 0 || expiry > now) return birth;
-  return birth == 0 ? expiry : std::min(birth, expiry);
-}
 
 std::uint64_t final_bytes(const TreeShape& shape) {
   std::uint64_t bytes = 0;
@@ -40,9 +35,9 @@ std::string seconds(Millis ms) { return std::to_string((ms + 999) / 1000) + " s"
 
 }  // namespace
 
-TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, const TreeSettings& settings,
-                                      const DeadlineRule& rule, Millis now) const {
-  TreeShape shape = version.shape(settings_.memtable_size, settings.file_size, 0, now, [](FileNum) { return false; });
+TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size, const DeadlineRule& rule,
+                                      Millis now) const {
+  TreeShape shape = version.shape(settings_.memtable_size, file_size, 0, now, [](FileNum) { return false; });
   shape.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), version.overdue_before());
   if (rule.never()) return shape;
   for (RunShape& run : shape.runs) {
@@ -54,9 +49,8 @@ TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, 
   return shape;
 }
 
-Plan DbImpl::next_urgent(const Tree& tree, const Policy& policy, const TreeShape& shape, Millis now,
-                         const std::vector<FileNum>& skip) const {
-  return tree.jobs.next_urgent(policy, {now, tree.margin.load(std::memory_order_relaxed), false, skip}, shape);
+Plan DbImpl::next_urgent(const Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const {
+  return tree.jobs.next_urgent(*base.policy, {now, tree.margin.load(std::memory_order_relaxed), false, base.fruitless}, shape);
 }
 
 // A rewrite that leaves what it was for, such as the header of a collection whose elements are not gone yet, is not to be done
@@ -106,11 +100,9 @@ void DbImpl::flush_due(const TreeLoad& load) {
 bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
   Tree& tree = *load.tree;
   DeadlineRule rule;
-  TreeSettings settings;
   {
     MutexLock lock(state_mutex_);
     rule = tree.deadlines;
-    settings = tree.settings;
   }
   const Millis purge_before = tree.purge_before.load(std::memory_order_relaxed);
   Tree::Deadlines& kept = tree.kept;
@@ -120,7 +112,7 @@ bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
   }
   const VersionPtr& version = load.view->tables->version;
   if (kept.version != version || now >= kept.looked_at + kLookEvery) {
-    const TreeShape shape = shape_for_deadlines(tree, *version, settings, rule, now);
+    const TreeShape shape = shape_for_deadlines(tree, *version, load.file_size, rule, now);
     kept.version = version;
     kept.looked_at = now;
     kept.work = fade_work(shape, now);
@@ -129,10 +121,7 @@ bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
     tree.margin = deadline_margin(rule.shortest(), kept.work.bytes, merge_rate_.bytes_per_ms());
   }
   kept.oldest_birth = kept.work.oldest_birth;
-  for (const auto& memtable : load.view->memtables) {
-    const Millis birth = oldest_birth(*memtable, now);
-    if (birth != 0 && (kept.oldest_birth == 0 || birth < kept.oldest_birth)) kept.oldest_birth = birth;
-  }
+  for (const auto& memtable : load.view->memtables) keep_oldest(&kept.oldest_birth, oldest_birth(*memtable, now));
   const Millis due = kept.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(kept.oldest_birth);
   kept.deadline = due == DeadlineRule::kNever ? 0 : due;
   const Millis birth = oldest_birth(*load.view->memtables.front(), now);
@@ -175,24 +164,16 @@ void DbImpl::make_way(const TreePtr& tree) {
     const Millis half = tree->margin.load(std::memory_order_relaxed) / 2;
     if (work.deadline == 0 || time_.now() < expires_at(work.oldest_birth, work.deadline, half, 1)) return;
   }
-  std::shared_ptr<const TablesView> tables;
-  std::shared_ptr<const Policy> policy;
-  TreeSettings settings;
-  DeadlineRule rule;
-  std::vector<FileNum> skip;
+  PlanBase base;
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr || tree->jobs.running() < pool_->width()) return;
-    tables = tree->view_owner->tables;
-    policy = tree->policy;
-    settings = tree->settings;
-    rule = tree->deadlines;
-    skip = fruitless_files(*tree);
+    base = plan_base(*tree);
   }
-  if (rule.never()) return;
+  if (base.deadlines.never()) return;
   const Millis now = time_.now();
-  const TreeShape shape = shape_for_deadlines(*tree, *tables->version, settings, rule, now);
-  if (next_urgent(*tree, *policy, shape, now, skip).urgent) tree->jobs.abort_others();
+  const TreeShape shape = shape_for_deadlines(*tree, *base.tables->version, base.settings.file_size, base.deadlines, now);
+  if (next_urgent(*tree, base, shape, now).urgent) tree->jobs.abort_others();
 }
 
 }  // namespace ebbtide

@@ -110,7 +110,7 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
     status = log_->wait_synced(built.relies_on);
   }
   if (!status.is_ok()) {
-    for (const BuiltFlush::Of& of : built.of) unlink_tables(of.tree, of.outputs);
+    for (const BuiltFlush::Of& of : built.of) unlink_outputs(of.tree, of.outputs);
     for (const TreePtr& tree : trees) leave_failed_outputs(tree);
     return status;
   }
@@ -178,7 +178,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     return dropped.count(id) != 0 || (versions_->tree(id) == nullptr && created.count(id) == 0);
   };
   for (const BuiltFlush::Of& of : built->of) {
-    if (gone(of.tree->id)) unlink_tables(of.tree, of.outputs);
+    if (gone(of.tree->id)) unlink_outputs(of.tree, of.outputs);
   }
   std::erase_if(built->of, [&](const BuiltFlush::Of& of) { return gone(of.tree->id); });
   for (TreeEdit& tree : built->edit.trees) {
@@ -188,7 +188,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     // The edit has everything: nothing before the segment in which the log will begin anew is needed.
     auto fresh = log_->prepare_restart();
     if (!fresh.is_ok()) {
-      for (const BuiltFlush::Of& of : built->of) unlink_tables(of.tree, of.outputs);
+      for (const BuiltFlush::Of& of : built->of) unlink_outputs(of.tree, of.outputs);
       return fresh.status();
     }
     edit.oldest_log = *fresh;
@@ -198,7 +198,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
     edit.last_seq = built->relies_on;
   }
   if (Status status = commit_edit(std::move(edit)); !status.is_ok()) {
-    for (const BuiltFlush::Of& of : built->of) disown_tables(of.tree, of.outputs);
+    for (const BuiltFlush::Of& of : built->of) disown_outputs(of.tree, of.outputs);
     return status;
   }
   // The memtables go in the same step in which the tables come: no view has both or neither.
@@ -211,33 +211,30 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
   return Status::ok();
 }
 
-// Copies of what the tree has: they go after it, whatever is deleted meanwhile.
-void DbImpl::unlink_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) {
-  const Millis floor = floor_of(tree);
+// Outputs that no edit names for sure, and metadata files of page drops, whose data files go on being what they were: noted as on
+// their way out. They hold copies of what the tree has, so they owe what it owes now.
+std::vector<ObsoleteFiles> DbImpl::leave_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables,
+                                                 const std::vector<FileMeta>& redescribed) {
+  std::vector<ObsoleteFiles> files;
+  const PurgeLedger::Floors floors{{tree->id, floor_of(tree)}};
   for (const FileMeta& table : tables) {
-    ledger_.leave({data_file_name(table.data_file), table.data_bytes, {{tree->id, floor}}});
-    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
-    remove_file(data_file_name(table.data_file));
-    remove_file(metadata_file_name(table.metadata_file));
+    files.push_back({table.data_file, table.metadata_file});
+    ledger_.leave({data_file_name(table.data_file), table.data_bytes, floors});
+    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, floors});
   }
+  for (const FileMeta& table : redescribed) {
+    files.push_back({kNoFile, table.metadata_file});
+    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, floors});
+  }
+  return files;
 }
 
-void DbImpl::disown_tables(const TreePtr& tree, const std::vector<FileMeta>& tables) {
-  const Millis floor = floor_of(tree);
-  for (const FileMeta& table : tables) {
-    ledger_.leave({data_file_name(table.data_file), table.data_bytes, {{tree->id, floor}}});
-    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
-    disowned_.push_back({table.data_file, table.metadata_file});
-  }
+void DbImpl::unlink_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed) {
+  for (const ObsoleteFiles& files : leave_outputs(tree, tables, redescribed)) remove_files(files);
 }
 
-// Metadata files of page drops: the data files go on being what they were.
-void DbImpl::disown_metadata(const TreePtr& tree, const std::vector<FileMeta>& tables) {
-  const Millis floor = floor_of(tree);
-  for (const FileMeta& table : tables) {
-    ledger_.leave({metadata_file_name(table.metadata_file), table.metadata_bytes, {{tree->id, floor}}});
-    disowned_.push_back({kNoFile, table.metadata_file});
-  }
+void DbImpl::disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed) {
+  for (const ObsoleteFiles& files : leave_outputs(tree, tables, redescribed)) disowned_.push_back(files);
 }
 
 TreePtr DbImpl::tree_with(TreeId id) {

@@ -6,15 +6,12 @@
 
 #include "base/coding.h"
 #include "base/invariant.h"
+#include "base/oldest.h"
 
 namespace ebbtide {
 namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr unsigned kTickMs = 100;
-
-void take_older(Millis* oldest, Millis time) {
-  if (time != 0 && (*oldest == 0 || time < *oldest)) *oldest = time;
-}
 }  // namespace
 
 void add_note(LogNotes* notes, const LogNote& note) {
@@ -23,8 +20,8 @@ void add_note(LogNotes* notes, const LogNote& note) {
     notes->push_back(note);
     return;
   }
-  take_older(&at->oldest_delete, note.oldest_delete);
-  take_older(&at->min_expiry, note.min_expiry);
+  keep_oldest(&at->oldest_delete, note.oldest_delete);
+  keep_oldest(&at->min_expiry, note.min_expiry);
 }
 
 Millis log_debt(const std::vector<LogQueue::Segment>& segments, std::size_t at, TreeId tree, Millis now) {
@@ -36,8 +33,8 @@ Millis log_debt(const std::vector<LogQueue::Segment>& segments, std::size_t at, 
   for (; at < segments.size(); ++at) {
     const auto note = note_in(segments[at]);
     if (note == segments[at].notes.end()) continue;
-    take_older(&oldest, note->oldest_delete);
-    if (note->min_expiry <= now) take_older(&oldest, note->min_expiry);
+    keep_oldest(&oldest, note->oldest_delete);
+    if (note->min_expiry <= now) keep_oldest(&oldest, note->min_expiry);
   }
   return oldest;
 }

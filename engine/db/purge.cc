@@ -14,29 +14,19 @@
 #include <set>
 #include <thread>
 
+#include "base/oldest.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
 namespace {
 
-void take_older(Millis* oldest, Millis time) {
-  if (time != 0) *oldest = std::min(*oldest, time);
-}
-
 // Births up to `now` that a file owes something to; `now` if there are none.
 Millis floor_of(const TableStats& stats, const RecordSet& records, Millis now) {
   Millis floor = now;
-  take_older(&floor, stats.oldest_obligation());
-  take_older(&floor, records_birth(stats, records));
-  if (stats.min_expiry <= now) take_older(&floor, stats.min_expiry);
-  return floor;
-}
-
-Millis floor_of(const MemTable& memtable, Millis now) {
-  Millis floor = now;
-  take_older(&floor, memtable.oldest_birth());
-  if (memtable.min_expiry() <= now) take_older(&floor, memtable.min_expiry());
+  keep_oldest(&floor, stats.oldest_obligation());
+  keep_oldest(&floor, records_birth(stats, records));
+  if (stats.min_expiry <= now) keep_oldest(&floor, stats.min_expiry);
   return floor;
 }
 
@@ -143,11 +133,11 @@ Millis DbImpl::fence(SeqNum* up_to) {
 // The oldest birth that the tree owes something to, at most `now`.
 Millis DbImpl::floor_of(const TreeView& view, Millis dropped_at, Millis now) const {
   Millis floor = now;
-  take_older(&floor, dropped_at);
-  for (const auto& memtable : view.memtables) floor = std::min(floor, ebbtide::floor_of(*memtable, now));
-  take_older(&floor, view.tables->oldest_obligation);
-  if (view.tables->min_expiry <= now) take_older(&floor, view.tables->min_expiry);
-  for (const Record& record : view.tables->version->records->records()) take_older(&floor, record.birth);
+  keep_oldest(&floor, dropped_at);
+  for (const auto& memtable : view.memtables) keep_oldest(&floor, oldest_birth(*memtable, now));
+  keep_oldest(&floor, view.tables->oldest_obligation);
+  if (view.tables->min_expiry <= now) keep_oldest(&floor, view.tables->min_expiry);
+  for (const Record& record : view.tables->version->records->records()) keep_oldest(&floor, record.birth);
   return floor;
 }
 
@@ -193,8 +183,9 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
     }
     if (view == nullptr || floor_of(*view, dropped_at, now) >= now) continue;
     for (const auto& memtable : view->memtables) {
-      Millis floor = ebbtide::floor_of(*memtable, now);
-      take_older(&floor, dropped_at);
+      Millis floor = now;
+      keep_oldest(&floor, oldest_birth(*memtable, now));
+      keep_oldest(&floor, dropped_at);
       if (floor < now && !memtable->empty())
         survey->holders.push_back(
             {PurgePlace::kMemTable, tree->id, floor, memtable->memory_bytes(), kNoFile, memtable == view->memtables.front()});
@@ -202,8 +193,8 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
     for (const Run& run : view->tables->version->runs) {
       for (const FileMetaPtr& file : run.files) {
         Millis floor = ebbtide::floor_of(file->stats, *view->tables->version->records, now);
-        take_older(&floor, file->oldest_obligation());  // what was dropped counts until it is punched, its names until they go
-        take_older(&floor, dropped_at);
+        keep_oldest(&floor, file->oldest_obligation());  // what was dropped counts until it is punched, its names until they go
+        keep_oldest(&floor, dropped_at);
         if (floor < now)
           survey->holders.push_back(
               {PurgePlace::kTable, tree->id, floor, file->data_bytes + file->metadata_bytes, file->data_file});

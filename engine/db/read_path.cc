@@ -79,7 +79,7 @@ Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cov
 Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
   const TreeView* tree = view.tree_;
   if (tree == nullptr) return Status::not_found();
-  if (view.lease_ != nullptr && view.lease_->revoked()) return Status::revoked("the read view was open for too long");
+  if (view.lease_ != nullptr && view.lease_->revoked()) return revoked_view();
   ThreadCounters& counters = counters_.mine();
   Entry entry;
   Cover cover{};

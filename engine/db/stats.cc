@@ -1,4 +1,5 @@
 // The engine's numbers, gathered on demand.
+#include "base/oldest.h"
 #include "db/db_impl.h"
 
 namespace ebbtide {
@@ -81,12 +82,18 @@ Stats DbImpl::stats() {
   return s;
 }
 
+// Of the tree that the database's first write would make.
+std::string DbImpl::next_policy(DatabaseId database) {
+  MutexLock lock(commit_mutex_);
+  return database < tree_settings_.size() ? tree_settings_[database].policy.name : std::string();
+}
+
 Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   TreeInfo info;
   info.database = database;
   TreePtr tree = tree_of(database);
   if (tree == nullptr) {
-    info.policy = settings_.tree_for(database).policy.name;
+    info.policy = next_policy(database);
     return info;
   }
   std::shared_ptr<const TreeView> owner;
@@ -105,24 +112,18 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.policy = policy->name();
   const TreeView& view = *owner;
   const Millis now = time_.now();
-  const auto owe = [&info](Millis birth) {
-    if (birth != 0 && (info.oldest_obligation == 0 || birth < info.oldest_obligation)) info.oldest_obligation = birth;
-  };
   std::uint64_t entries = 0, tombstones = 0;
   for (const auto& memtable : view.memtables) {
     info.memtable_bytes += memtable->memory_bytes();
     info.memtable_entries += memtable->entries();
     entries += memtable->entries();
     tombstones += memtable->tombstones();
-    owe(memtable->oldest_birth());
-    if (memtable->min_expiry() <= now) owe(memtable->min_expiry());
+    keep_oldest(&info.oldest_obligation, oldest_birth(*memtable, now));
   }
   info.frozen_memtables = view.memtables.size() - 1;
   for (const SharedRecords& records : view.record_sets()) {
     info.records += records->size();
-    for (const Record& record : records->records()) {
-      if (info.oldest_record_birth == 0 || record.birth < info.oldest_record_birth) info.oldest_record_birth = record.birth;
-    }
+    for (const Record& record : records->records()) keep_oldest(&info.oldest_record_birth, record.birth);
   }
   for (const RunView& run : view.tables->runs) {
     RunInfo r;
@@ -137,8 +138,8 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
       r.range_tombstones += stats.range_tombstones;
       r.filter_bits += table->reader->filter_bits();
       const Millis oldest = table->meta->shape(0, now).oldest_birth;
-      owe(oldest);
-      if (oldest != 0 && (r.oldest_tombstone_birth == 0 || oldest < r.oldest_tombstone_birth)) r.oldest_tombstone_birth = oldest;
+      keep_oldest(&info.oldest_obligation, oldest);
+      keep_oldest(&r.oldest_tombstone_birth, oldest);
     }
     entries += r.entries;
     tombstones += r.tombstones;

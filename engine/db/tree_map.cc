@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <set>
 
+#include "base/oldest.h"
 #include "db/db_impl.h"
 #include "tree/key_positions.h"
 
 namespace ebbtide {
 namespace {
-
-void keep_oldest(Millis* oldest, Millis birth) {
-  if (birth != 0 && (*oldest == 0 || birth < *oldest)) *oldest = birth;
-}
 
 /// Files of a run as cells, at most `limit` of them: neighbours share one where there are more.
 TreeMapRun cells_of(const RunShape& run, const std::vector<std::pair<double, double>>& positions, std::size_t limit) {
@@ -69,8 +66,8 @@ TreeMapJob job_of(const Plan& plan, const TreeShape& shape) {
 Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
   TreeMap map;
   map.database = database;
-  map.policy = settings_.tree_for(database).policy.name;
   TreePtr tree = tree_of(database);
+  map.policy = next_policy(database);
   if (tree == nullptr) return map;
   std::shared_ptr<const TreeView> view;
   {
@@ -87,8 +84,7 @@ Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
     m.bytes = memtable->memory_bytes();
     m.entries = memtable->entries();
     m.tombstones = memtable->tombstones();
-    m.oldest_birth = memtable->oldest_birth();
-    if (memtable->min_expiry() <= now) keep_oldest(&m.oldest_birth, memtable->min_expiry());
+    m.oldest_birth = oldest_birth(*memtable, now);
     m.frozen = !map.memtables.empty();
     map.memtables.push_back(m);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/oldest.h"
+
 namespace ebbtide {
 namespace {
 
@@ -26,6 +28,12 @@ std::size_t common_prefix(Bytes a, Bytes b) {
 }
 
 }  // namespace
+
+Millis oldest_birth(const MemTable& memtable, Millis now) {
+  Millis oldest = memtable.oldest_birth();
+  if (memtable.min_expiry() <= now) keep_oldest(&oldest, memtable.min_expiry());
+  return oldest;
+}
 
 void DataFile::add_reader(std::weak_ptr<const TableReader> reader) {
   MutexLock lock(mutex_);

@@ -70,6 +70,9 @@ struct OpenTable {
 };
 using OpenTablePtr = std::shared_ptr<const OpenTable>;
 
+/// Birth of the oldest delete in the memtable, an expiry that has passed by `now` being one; 0 = none.
+[[nodiscard]] Millis oldest_birth(const MemTable& memtable, Millis now);
+
 /// One run, ready to be searched: the bounds' first differing 8 bytes lie side by side, so that tables are looked at only where
 /// those are equal to the key's.
 class RunView {

@@ -5,7 +5,7 @@
 //   runs        of the youngest level, against the policy's two limits
 //   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
 //   deadline    the rate that the delete deadlines need comes near what merges were measured to do (deadline_keeper.cc); nor does
-//               this
+//               this stop them
 // The slowdown is gradual: at pressure p a byte costs p * kSlowNsPerByte, and from kSteep on ever more, up to kSteepest times
 // that, so that writes get as slow as any compaction before they would have to stop; a thread sleeps whenever it has saved up a
 // millisecond. Counted as stalled is the time that a byte costs, or that writes are stopped, not the sum over those who wait.

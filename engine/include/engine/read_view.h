@@ -25,7 +25,7 @@ namespace ebbtide {
 class Db;
 struct DbImpl;
 struct TreeView;  // db/tree_view.h: memtables and runs of one tree at one moment
-class Lease;      // db/snapshots.h
+class Lease;      // db/db_impl.h
 
 /// xxh3 of the key with a fixed seed, the one hash of the engine.
 std::uint64_t hash_key(Bytes key);

@@ -140,10 +140,13 @@ TEST_CASE("new settings are taken over all at once or not at all") {
   changed.memory_budget = 128 << 20;
   changed.overrides[5] = changed.tree;
   changed.overrides[5].policy.name = "leveling";
+  changed.overrides[7] = changed.overrides[5];
   REQUIRE(h.db->reconfigure(changed).is_ok());
   CHECK(h.db->stats().memory_budget == changed.memory_budget);
   CHECK(h.db->tree_info(0)->policy == "one_leveling");
   CHECK(h.db->tree_info(5)->policy == "leveling");
+  CHECK(h.db->tree_info(7)->policy == "leveling");  // of the tree that it does not have yet
+  CHECK(h.db->tree_map(7, 10)->policy == "leveling");
   seq = h.put(0, "k", "x");
   CHECK(h.db->stats().synced_seq == seq);
   h.put(6, "k", "v");
