@@ -123,6 +123,20 @@ struct Harness {
     }
     return out;
   }
+  /// Of all table files, one after the other.
+  [[nodiscard]] std::string table_bytes() const {
+    std::string bytes;
+    for (const char* suffix : {".data", ".meta"}) {
+      for (const std::string& path : paths(suffix)) bytes += read_file(*files, path).value();
+    }
+    return bytes;
+  }
+  /// Nothing is wrong with the tables of a database.
+  void verify(DatabaseId d) const {
+    const auto report = db->verify(d);
+    REQUIRE(report.is_ok());
+    for (const std::string& error : report->errors) FAIL_CHECK(error);
+  }
   /// Everything that background work has to do.
   void settle() { pool.run_all(); }
   void advance(Millis ms) {
@@ -145,6 +159,23 @@ struct Harness {
     WriteBatch batch;
     batch.delete_range(d, start, end);
     return write(batch);
+  }
+  /// A write to the log fails, once: what it was to have is visible, and in no file. Its seq.
+  SeqNum lose_write() {
+    faults->inject({.ops = ops_of(FileOp::kWrite), .path_has = ".wal"});
+    WriteBatch batch;
+    batch.put(0, "lost", "1");
+    REQUIRE(db->commit(batch).is_ok());
+    db->write_log();
+    return batch.last_seq();
+  }
+  /// Time passes until writes are accepted again.
+  void heal() {
+    for (int i = 0; i < 60 && !db->write_status().is_ok(); ++i) {
+      advance(100);
+      settle();
+    }
+    REQUIRE(db->write_status().is_ok());
   }
   SeqNum write(WriteBatch& batch) {
     const Status status = db->commit(batch);

@@ -69,19 +69,8 @@ TEST_CASE("a log that began anew behind a failure is known to begin there, and n
   Harness h;
   h.open();
   h.put(0, "before", "1");
-  FileFault fault;
-  fault.ops = ops_of(FileOp::kWrite);
-  fault.path_has = ".wal";
-  h.faults->inject(fault);
-  WriteBatch batch;
-  batch.put(0, "lost", "1");
-  (void)h.db->commit(batch);
-  h.db->write_log();
-  for (int i = 0; i < 60 && !h.db->write_status().is_ok(); ++i) {
-    h.advance(100);
-    h.settle();
-  }
-  REQUIRE(h.db->write_status().is_ok());
+  h.lose_write();
+  h.heal();
   h.put(0, "after", "1");
   const std::string first = h.paths(".wal").front();
   h.crash(CrashMode::kEverything, 1);
@@ -101,20 +90,9 @@ TEST_CASE("a crash at any operation of healing a failed log opens") {
     Harness h;
     h.open();
     h.put(0, "before", "1");
-    FileFault fault;
-    fault.ops = ops_of(FileOp::kWrite);
-    fault.path_has = ".wal";
-    h.faults->inject(fault);
-    WriteBatch batch;
-    batch.put(0, "lost", "1");
-    (void)h.db->commit(batch);
-    h.db->write_log();
+    h.lose_write();
     h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k); });
-    for (int i = 0; i < 60 && !h.db->write_status().is_ok(); ++i) {
-      h.advance(100);
-      h.settle();
-    }
-    REQUIRE(h.db->write_status().is_ok());
+    h.heal();
     if (left == nullptr) {
       CHECK(k > 10);
       return;

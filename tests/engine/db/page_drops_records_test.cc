@@ -1,4 +1,5 @@
 // Page drops for secondary range deletes, in a database: nothing read, nothing brought back, nothing lost.
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -48,21 +49,9 @@ void let_drop(Harness& h) {
   }
 }
 
-int found_on_disk(Harness& h, const std::set<std::string>& markers) {
-  int found = 0;
-  for (const char* suffix : {".data", ".meta"}) {
-    for (const std::string& path : h.paths(suffix)) {
-      const std::string bytes = read_file(*h.files, path).value();
-      for (const std::string& marker : markers) found += bytes.find(marker) != std::string::npos ? 1 : 0;
-    }
-  }
-  return found;
-}
-
-void verify(Harness& h) {
-  const auto report = h.db->verify(0);
-  REQUIRE(report.is_ok());
-  for (const std::string& error : report->errors) FAIL_CHECK(error);
+std::ptrdiff_t found_on_disk(Harness& h, const std::set<std::string>& markers) {
+  const std::string tables = h.table_bytes();
+  return std::count_if(markers.begin(), markers.end(), [&](const auto& m) { return tables.find(m) != std::string::npos; });
 }
 
 }  // namespace
@@ -88,9 +77,9 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
     const Stats stats = h.db->stats();
     CHECK(stats.pages_dropped_full > 0);
     CHECK(stats.reclaimed_bytes_punched > 0);
-    if (stats.pages_dropped_partial == 0) CHECK(data_reads == 0);
+    CHECK(data_reads <= stats.pages_dropped_partial * 4096);  // of pages with both stamps, a block each
     for (int i = 0; i < 400; ++i) REQUIRE(h.get(0, key_of(i)) == (i % 2 == 0 ? value_of(i, "first") : "(absent)"));
-    verify(h);
+    h.verify(0);
     h.reopen();
     for (int i = 0; i < 400; ++i) REQUIRE(h.get(0, key_of(i)) == (i % 2 == 0 ? value_of(i, "first") : "(absent)"));
   }
@@ -129,7 +118,7 @@ TEST_CASE("no older version comes back, with a view open and without, whatever h
             INFO(key_of(i));
             REQUIRE(h.get(0, key_of(i)) == expected(i));
           }
-          verify(h);
+          h.verify(0);
         };
         check();
         flush(h);
@@ -196,7 +185,7 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
         const bool gone = stamp_of(i) >= 330 && stamp_of(i) < 670;
         REQUIRE(h.get(0, key_of(i)) == (gone ? "(absent)" : value_of(i, "first")));
       }
-      verify(h);
+      h.verify(0);
     }
     CHECK(in_part > 0);
   }

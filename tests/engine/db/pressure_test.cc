@@ -9,6 +9,23 @@ std::string key_of(int i) {
   std::snprintf(buffer, sizeof buffer, "key%06d", i);
   return buffer;
 }
+
+/// One more run, which nothing has merged yet.
+void add_run(Harness& h) {
+  h.db->pause_compactions();
+  for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.db->resume_compactions();
+}
+
+/// More runs than the policy lets writes go on with.
+void stop_writes(Harness& h) {
+  h.db->pause_compactions();
+  for (int run = 0; run < 80; ++run) add_run(h);
+  h.db->resume_compactions();
+  h.db->tick();
+  REQUIRE(h.db->writes_stopped());
+}
 }  // namespace
 
 TEST_CASE("memtables of many databases are flushed before they spend the whole budget") {
@@ -69,10 +86,7 @@ TEST_CASE("at the hard limit of runs with compactions that fail, data is refused
   h.open();
   FileFault fault;
   h.db->pause_compactions();
-  for (int run = 0; run < 80; ++run) {
-    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
-    REQUIRE(h.db->flush(0).is_ok());
-  }
+  for (int run = 0; run < 80; ++run) add_run(h);
   fault.ops = ops_of(FileOp::kCreate);
   fault.path_has = ".data";
   fault.sticky = true;
@@ -105,15 +119,8 @@ TEST_CASE("at the hard limit of runs with compactions that fail, data is refused
 TEST_CASE("who must not wait is told to come again while writes are stopped, and has written nothing") {
   Harness h;
   h.open();
-  h.db->pause_compactions();
-  for (int run = 0; run < 80; ++run) {
-    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
-    REQUIRE(h.db->flush(0).is_ok());
-  }
-  h.db->resume_compactions();
-  h.db->tick();
-  REQUIRE(h.db->stats().write_stalled);
-  CHECK(h.db->writes_stopped());
+  stop_writes(h);
+  CHECK(h.db->stats().write_stalled);
   const SeqNum before = h.db->visible_seq();
   WriteBatch batch;
   batch.put(0, "more", "data");
@@ -137,14 +144,7 @@ TEST_CASE("who must not wait is told to come again while writes are stopped, and
 TEST_CASE("the time of a stop is counted by the clock, once, whoever waits and how often he asks") {
   Harness h;
   h.open();
-  h.db->pause_compactions();
-  for (int run = 0; run < 80; ++run) {
-    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
-    REQUIRE(h.db->flush(0).is_ok());
-  }
-  h.db->resume_compactions();
-  h.db->tick();
-  REQUIRE(h.db->writes_stopped());
+  stop_writes(h);
   const std::uint64_t before = h.db->stats().stall_micros_runs;
   WriteBatch batch;
   batch.put(0, "more", "data");
@@ -166,10 +166,7 @@ TEST_CASE("shortly before a stop a byte costs many times what it did when the sl
     std::uint32_t wait_ms = 0;
     h.clock.advance(1'000);  // the line is empty again
     if (h.db->try_commit(batch, false, &wait_ms).code() == Code::kBusy) waits.push_back(wait_ms);
-    h.db->pause_compactions();
-    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
-    REQUIRE(h.db->flush(0).is_ok());
-    h.db->resume_compactions();
+    add_run(h);
     h.db->tick();
   }
   REQUIRE(waits.size() >= 2);
@@ -186,10 +183,7 @@ TEST_CASE("under a slowdown those who do not sleep share one line, and each is a
   for (int run = 0; run < 100 && wait_ms == 0; ++run) {
     batch.clear();  // a batch that was committed names trees, no databases
     batch.put(0, "big", std::string(60'000, 'b'));
-    h.db->pause_compactions();
-    for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
-    REQUIRE(h.db->flush(0).is_ok());
-    h.db->resume_compactions();
+    add_run(h);
     h.db->tick();
     (void)!h.db->try_commit(batch, false, &wait_ms).is_ok();
   }
