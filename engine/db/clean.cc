@@ -1,13 +1,14 @@
 // What is no table keeps deadlines, too: log segments end and go, the manifest is rolled, removals are synced, views are taken
 // back. And what missed its deadline is counted.
 //
-//   a quarter of the deadline after the oldest birth in question:  a log segment is retired: the trees whose memtables keep it
-//   are
-//                                                                  flushed, so that the log goes on without it
-//   a quarter after an edit took files out of a tree, or three
-//   quarters after the births that it owes to:                     the manifest is rolled
-//   seven eighths after those births:                              a leased view that still holds such files is revoked
-//   at once, no more than once a second:                           the directory is synced if something was unlinked
+//   a quarter of the time from the oldest birth in question
+//   to its deadline:                            a log segment is retired: the trees whose memtables keep it are flushed, so that
+//                                               the log goes on without it
+//   a quarter of the deadline after an edit took files out of
+//   a tree, or three quarters of the time that what it owes
+//   to has:                                     the manifest is rolled
+//   seven eighths of that time:                 a leased view that still holds such files is revoked
+//   at once, no more than once a second:        the directory is synced if something was unlinked
 //
 // PURGE.NOW makes all of it due. The work that waits for the device is not done here but handed to the flush thread.
 #include <algorithm>
@@ -37,7 +38,7 @@ std::shared_ptr<Lease> DbImpl::make_lease(std::shared_ptr<const TreeView> view, 
 // Only tables that went out of the tree while it was open make a view a hindrance.
 void DbImpl::revoke_leases(const PurgeSurvey& survey) {
   const bool due = std::any_of(survey.holders.begin(), survey.holders.end(), [&](const PurgeHolder& holder) {
-    return holder.place == PurgePlace::kLeaving && survey.is_due(holder, kLeaseEighths);
+    return holder.place == PurgePlace::kLeaving && survey.is_due(holder.tree, holder.floor, kLeaseEighths);
   });
   if (!due) return;
   std::vector<std::shared_ptr<Lease>> leases;
@@ -50,9 +51,8 @@ void DbImpl::revoke_leases(const PurgeSurvey& survey) {
   for (const std::shared_ptr<Lease>& lease : leases) {
     const TreeView& view = *lease->view();
     const auto hinders = [&](const OpenTablePtr& table) {
-      if (!table->obsolete.load(std::memory_order_acquire)) return false;
-      return survey.is_due({PurgePlace::kLeaving, view.tree, table->floor.load(std::memory_order_relaxed), 0, kNoFile},
-                           kLeaseEighths);
+      return table->obsolete.load(std::memory_order_acquire) &&
+             survey.is_due(view.tree, table->floor.load(std::memory_order_relaxed), kLeaseEighths);
     };
     for (const RunView& run : view.tables->runs) {
       if (std::none_of(run.tables().begin(), run.tables().end(), hinders)) continue;
@@ -80,14 +80,15 @@ void DbImpl::retire_segment(FileNum file) {
 
 void DbImpl::keep_clean() {
   const std::uint64_t now_ns = clock_.mono_ns();
-  const bool asked = purge_asked_.load(std::memory_order_relaxed);
-  if (!asked && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < clean_every_ns_) return;
+  // Taken back before looking: who asks while this looks is not lost.
+  if (!purge_asked_.exchange(false) && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < clean_every_ns_) return;
   last_clean_ns_ = now_ns;
   const std::shared_ptr<const PurgeSurvey> survey = survey_purges(0);
   // A sixteenth of the shortest deadline is often enough for what is due an eighth before it.
   clean_every_ns_ = kCleanNs;
   for (const auto& [tree, terms] : survey->trees) {
-    if (terms.deadline != 0) clean_every_ns_ = std::min<std::uint64_t>(clean_every_ns_, terms.deadline * (1'000'000 / 16));
+    const Millis shortest = terms.deadlines.shortest();
+    if (shortest != 0) clean_every_ns_ = std::min<std::uint64_t>(clean_every_ns_, shortest * (1'000'000 / 16));
   }
   count_late(*survey);
   revoke_leases(*survey);
@@ -97,7 +98,8 @@ void DbImpl::keep_clean() {
   for (const auto& [tree, terms] : survey->trees) not_in_tables.insert(tree);
   FileNum last_due = kNoFile;
   for (const PurgeHolder& holder : survey->holders) {
-    const bool due = survey->is_due(holder, kLogEighths), wanted = holder.floor <= survey->trees.at(holder.tree).purge_before;
+    const bool due = survey->is_due(holder.tree, holder.floor, kLogEighths);
+    const bool wanted = holder.floor <= survey->trees.at(holder.tree).purge_before;
     waits |= wanted;
     if (wanted && (holder.place == PurgePlace::kTable || holder.place == PurgePlace::kMemTable)) not_in_tables.erase(holder.tree);
     if (due && holder.place == PurgePlace::kLog) last_due = std::max(last_due, holder.file);
@@ -107,17 +109,16 @@ void DbImpl::keep_clean() {
     }
   }
   if (last_due != kNoFile) retire_segment(last_due);
-
-  if (asked && !waits) purge_asked_ = false;
+  if (waits) purge_asked_ = true;  // the next tick looks again
 
   bool roll = false;
   for (const auto& [tree, what] : ledger_.superseded()) {
-    const auto terms = survey->trees.find(tree);
-    if (terms == survey->trees.end()) continue;
-    const Millis deadline = terms->second.deadline;
-    roll |= what.floor <= terms->second.purge_before && not_in_tables.count(tree) != 0;
-    roll |= deadline != 0 &&
-            (survey->now >= what.since + deadline / 4 || survey->now >= what.floor + deadline / 8 * kManifestEighths);
+    const auto at = survey->trees.find(tree);
+    if (at == survey->trees.end()) continue;
+    const PurgeSurvey::Terms& terms = at->second;
+    roll |= what.floor <= terms.purge_before && not_in_tables.count(tree) != 0;
+    roll |= terms.promised(what.floor) && (survey->now >= what.since + terms.deadlines.shortest() / 4 ||
+                                           terms.is_over(what.floor, kManifestEighths, survey->now));
   }
   if ((roll || last_due != kNoFile || ledger_.wants_sync()) && !clean_queued_.exchange(true)) {
     submit(Priority::kHigh, [this, roll] { clean_now(roll); });
@@ -139,7 +140,7 @@ void DbImpl::clean_now(bool roll) {
   // A sync that fails is tried again: until one has worked, nothing counts as gone.
   if (!closing_ && status.is_ok()) {
     ledger_.look();
-    if (ledger_.wants_sync()) (void)!fs_.sync_dir(settings_.dir).is_ok();
+    if (ledger_.wants_sync()) (void)fs_.sync_dir(settings_.dir);
   }
   clean_queued_ = false;
   if (!status.is_ok()) background_failed(status, "cleaning up");
@@ -189,12 +190,11 @@ void DbImpl::leave_segments(FileNum oldest) {
 // stopped, or the clock moved, for so much of the time that less than half of it was left.
 void DbImpl::count_late(const PurgeSurvey& survey) {
   for (const auto& [tree, terms] : survey.trees) {
-    if (terms.deadline == 0) continue;
-    const Millis floor = survey.floor(tree), deadline = floor + terms.deadline;
+    const Millis floor = survey.floor(tree), deadline = terms.deadlines.due(floor);
     Millis& counted = missed_[tree];
-    if (floor >= survey.now || deadline > survey.now || floor <= counted) continue;
+    if (deadline > survey.now || floor <= counted) continue;
     counted = floor;
-    const Millis half = terms.deadline / 2, stepped = time_.last_step();
+    const Millis half = (deadline - floor) / 2, stepped = time_.last_step();
     const char* reason = "load";
     if (floor < opened_at_ && deadline < opened_at_ + half) {
       misses_down_ += 1;

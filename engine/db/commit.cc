@@ -3,14 +3,12 @@
 // Invariants:
 //   * Log order is seq order: enqueue() happens in the critical section.
 //   * A frozen memtable is complete once visible_seq reaches its last seq: who was given a memtable in the critical section
-//   inserts
-//     before it publishes, and publishing is in seq order.
+//     inserts before it publishes, and publishing is in seq order.
 //   * A view of (tree view, visible_seq) read in this order and re-checked has every operation up to its seq: a new memtable is
 //     published before any operation is sequenced into it.
 //   * The mapping of databases is there twice: database_trees_ as the next batch sees it, databases_ as readers do. The second
-//   one
-//     changes in the same step as visible_seq, so that nobody sees half a batch, or a FLUSHDB that visible_seq does not cover
-//     yet.
+//     one changes in the same step as visible_seq, so that nobody sees half a batch, or a FLUSHDB that visible_seq does not
+//     cover yet.
 #include <thread>
 
 #include "base/hash.h"
@@ -292,7 +290,7 @@ void DbImpl::drop_tree(TreePtr tree, Millis time) {
   tree->jobs.abort_all();
   {
     MutexLock lock(state_mutex_);
-    dropped_deadlines_[tree->id] = tree->settings.delete_deadline;
+    dropped_deadlines_[tree->id] = tree->deadlines;
   }
   trees_.erase(tree->id);
   dropped_trees_.push_back(std::move(tree));

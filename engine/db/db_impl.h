@@ -488,7 +488,7 @@ struct DbImpl {
 
   Mutex state_mutex_;
   CondVar progress_;  ///< with state_mutex_: a flush, a compaction or a failure
-  std::map<TreeId, Millis> dropped_deadlines_ GUARDED_BY(state_mutex_);  ///< of dropped trees of which something may be left
+  std::map<TreeId, DeadlineRule> dropped_deadlines_ GUARDED_BY(state_mutex_);  ///< of dropped trees that may have left something
   bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
   Status background_error_ GUARDED_BY(state_mutex_);
   std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;

@@ -10,7 +10,6 @@
 // manifest and the log name, with the births that they had.
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <set>
 #include <thread>
 
@@ -103,11 +102,14 @@ Millis PurgeHistory::known_at(Millis n) const {
   return at == steps_.end() ? 0 : at->second;
 }
 
-bool PurgeSurvey::is_due(const PurgeHolder& holder, unsigned eighths) const {
-  const auto at = trees.find(holder.tree);
-  if (at == trees.end()) return false;
-  const Terms& terms = at->second;
-  return holder.floor <= terms.purge_before || (terms.deadline != 0 && now >= holder.floor + terms.deadline / 8 * eighths);
+bool PurgeSurvey::Terms::is_over(Millis birth, unsigned eighths, Millis now) const {
+  const Millis due = deadlines.due(birth);
+  return due != DeadlineRule::kNever && now >= birth + (due - birth) / 8 * eighths;
+}
+
+bool PurgeSurvey::is_due(TreeId tree, Millis floor, unsigned eighths) const {
+  const auto at = trees.find(tree);
+  return at != trees.end() && (floor <= at->second.purge_before || at->second.is_over(floor, eighths, now));
 }
 
 Millis PurgeSurvey::floor(TreeId tree) const {
@@ -179,7 +181,7 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
     {
       MutexLock lock(state_mutex_);
       view = tree->view_owner;
-      survey->trees[tree->id] = {tree->settings.delete_deadline, tree->purge_before.load(std::memory_order_relaxed)};
+      survey->trees[tree->id] = {tree->deadlines, tree->purge_before.load(std::memory_order_relaxed)};
     }
     if (view == nullptr || floor_of(*view, dropped_at, now) >= now) continue;
     for (const auto& memtable : view->memtables) {
@@ -253,7 +255,7 @@ std::shared_ptr<const PurgeSurvey> DbImpl::look_at_purges() {
     for (const PurgeHolder& holder : survey->holders) {
       if (survey->trees.count(holder.tree) != 0) continue;
       const auto known = dropped_deadlines_.find(holder.tree);
-      survey->trees[holder.tree] = {known == dropped_deadlines_.end() ? least_deadline : known->second, urgent};
+      survey->trees[holder.tree] = {known == dropped_deadlines_.end() ? DeadlineRule(least_deadline) : known->second, urgent};
     }
     std::erase_if(dropped_deadlines_, [&](const auto& entry) { return survey->trees.count(entry.first) == 0; });
   }
@@ -289,7 +291,7 @@ bool DbImpl::is_purged(const PurgeTicket& ticket, const PurgeSurvey& survey, Mil
   bool done = purged_gone_.covers(ticket.born_by);
   if (done) *known_at = purged_gone_.known_at(ticket.born_by);
   for (const auto& [tree, terms] : survey.trees) {
-    if (terms.deadline != 0) done = of_tree(tree) && done;
+    if (terms.promised(ticket.born_by)) done = of_tree(tree) && done;
   }
   return done;
 }
@@ -307,24 +309,20 @@ Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
   Millis known_at = 0;
   status.done = is_purged(ticket, *survey, &known_at);
   if (status.done) status.completed_at = std::max(known_at, ticket.born_by);
-  const auto promise = [&](Millis deadline) {
-    if (deadline == 0) return;
-    status.promised = true;
-    constexpr Millis kEnd = std::numeric_limits<Millis>::max();
-    status.deadline = std::max(status.deadline, ticket.born_by > kEnd - deadline ? kEnd : ticket.born_by + deadline);
-  };
   for (const auto& [tree, terms] : survey->trees) {
-    if (!ticket.tree || *ticket.tree == tree) promise(terms.deadline);
+    if ((ticket.tree && *ticket.tree != tree) || !terms.promised(ticket.born_by)) continue;
+    status.promised = true;
+    status.deadline = std::max(status.deadline, terms.deadlines.due(ticket.born_by));
   }
   if (!ticket.tree) {
     for (const auto& [database, tree] : survey->databases) {
-      if (survey->trees.at(tree).deadline == 0) status.not_promised.push_back(database);
+      if (!survey->trees.at(tree).promised(ticket.born_by)) status.not_promised.push_back(database);
     }
   }
   if (status.done) return status;
   std::set<FileNum> segments;  // one may owe to several trees
   for (const PurgeHolder& holder : survey->holders) {
-    const bool concerned = ticket.tree ? holder.tree == *ticket.tree : survey->trees.at(holder.tree).deadline != 0;
+    const bool concerned = ticket.tree ? holder.tree == *ticket.tree : survey->trees.at(holder.tree).promised(ticket.born_by);
     if (!concerned || holder.floor > ticket.born_by) continue;
     PurgeStatus::Left& left = status.left[static_cast<std::size_t>(holder.place)];
     if (left.oldest_birth == 0 || holder.floor < left.oldest_birth) left.oldest_birth = holder.floor;

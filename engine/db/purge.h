@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <engine/purge.h>
+#include "deletes/deadline.h"
 
 namespace ebbtide {
 
@@ -26,15 +27,19 @@ struct PurgeSurvey {
   Millis now = 0;
   std::vector<PurgeHolder> holders;
   struct Terms {
-    Millis deadline = 0;      ///< of deletes, from their birth; 0 = no promise
+    DeadlineRule deadlines;   ///< what was promised, before the deadline was changed as well
     Millis purge_before = 0;  ///< what was born by then is overdue
-    [[nodiscard]] bool any() const { return deadline != 0 || purge_before != 0; }
+
+    /// Whether anything was promised for what was born then.
+    [[nodiscard]] bool promised(Millis birth) const { return deadlines.due(birth) != DeadlineRule::kNever; }
+    /// Whether, at `now`, `eighths` of the time from `birth` to its deadline are over.
+    [[nodiscard]] bool is_over(Millis birth, unsigned eighths, Millis now) const;
   };
   std::map<TreeId, Terms> trees;  ///< those that live, and dropped ones of which something is left
   std::vector<std::pair<DatabaseId, TreeId>> databases;
 
-  /// Whether `eighths` of the time that the holder's tree gives deletes are over for what it holds, or somebody asked for it now.
-  [[nodiscard]] bool is_due(const PurgeHolder& holder, unsigned eighths) const;
+  /// Whether `eighths` of the time that the tree gives to what was born at `floor` are over, or somebody asked for it now.
+  [[nodiscard]] bool is_due(TreeId tree, Millis floor, unsigned eighths) const;
   /// The smallest floor of a tree's holders; `now` if it has none.
   [[nodiscard]] Millis floor(TreeId tree) const;
 };
