@@ -1,15 +1,19 @@
 // What expires soon, for those who want to be told: a sweep over the memtables and over those pages whose expiries lie in the
-// time asked for. It finds versions; one counts if it is the newest of its key.
+// time asked for. It finds versions; one counts if it is the current entry of its key but for its expiry, that is, if nothing
+// newer took its place and no delete of a range covers it.
 #include <engine/db.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "db/db_impl.h"
 
 namespace ebbtide {
 namespace {
 
-/// The `limit` earliest of what is added; `until` moves back before those that had to go.
+/// The `limit` earliest of what is added; `until` moves back before those that had to go. All that expire at the same moment go
+/// together, so that nothing up to `until` is left out; but of the earliest moment as many stay as may, or whoever asks again for
+/// what comes next would be given nothing for ever.
 class Earliest {
  public:
   Earliest(std::size_t limit, Millis until) : limit_(limit), until_(until) {}
@@ -18,23 +22,28 @@ class Earliest {
     if (entry.expiry > until_) return;
     heap_.push_back({std::string(entry.key), entry.expiry, entry.seq});
     std::push_heap(heap_.begin(), heap_.end(), sooner);
-    while (heap_.size() > limit_) {
-      // All that expire at the same moment go together: nothing up to `until` is left out.
-      until_ = heap_.front().expiry - 1;
-      while (!heap_.empty() && heap_.front().expiry > until_) {
-        std::pop_heap(heap_.begin(), heap_.end(), sooner);
-        heap_.pop_back();
-      }
+    first_ = std::min(first_, entry.expiry);
+    if (heap_.size() <= limit_) return;
+    const Millis last = heap_.front().expiry;
+    if (last == first_) {
+      until_ = last;
+      return pop();
     }
+    until_ = last - 1;
+    while (heap_.front().expiry == last) pop();
   }
   [[nodiscard]] Millis until() const { return until_; }
   [[nodiscard]] std::vector<ExpiringKey>& keys() { return heap_; }
 
  private:
   static bool sooner(const ExpiringKey& a, const ExpiringKey& b) { return a.expiry < b.expiry; }
+  void pop() {
+    std::pop_heap(heap_.begin(), heap_.end(), sooner);
+    heap_.pop_back();
+  }
 
   const std::size_t limit_;
-  Millis until_;
+  Millis until_, first_ = std::numeric_limits<Millis>::max();
   std::vector<ExpiringKey> heap_;
 };
 
@@ -58,11 +67,15 @@ Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until
       TRY(run.reader(i).visit_expiring(after, until, [&](const Entry& entry) { found.add(entry); }));
     }
   }
+  ReadView unexpired = view;
+  unexpired.now_ = 0;
+  unexpired.without_large_ = true;
   for (ExpiringKey& each : found.keys()) {
-    Found newest;
-    const Status status = view.get({each.key, hash_key(each.key)}, &newest);
-    if (!status.is_ok() && !status.is_not_found()) return status;
-    if (newest.seq == each.seq) out->push_back(std::move(each));
+    Found current;
+    const Status status = unexpired.get({each.key, hash_key(each.key)}, &current);
+    if (status.is_not_found()) continue;
+    TRY(status);
+    if (current.seq == each.seq) out->push_back(std::move(each));
   }
   return found.until();
 }

@@ -46,9 +46,10 @@ void ExpiryWatch::add(const std::string& id, Millis expiry) {
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
-    const Millis last = std::prev(order_.end())->first;
-    if (sweeping_) horizon_ = std::min(horizon_, last - 1);
-    full_ = std::min(full_, last - 1);
+    // Of too many at the first moment of all some are not told of: waiting for room would be waiting for ever.
+    const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
+    if (sweeping_) horizon_ = std::min(horizon_, known);
+    full_ = std::min(full_, known);
     erase_last();
   }
 }

@@ -5,8 +5,9 @@
 // begins and whenever the horizon comes near, and from every write in between. Each is told of once, when its time has come or
 // when a command meets it, whichever is first; a key that was written again is not.
 //
-// It holds kMaxKeys in kMaxBytes at most: of more, the latest go, and the horizon moves back to where they were. Without sweeping
-// (for caches alone, where the keys that matter are those that were read) the horizon is the end of time.
+// It holds kMaxKeys in kMaxBytes at most: of more, the latest go, and the horizon moves back before them (of more at one moment
+// some are not told of). Without sweeping (for caches alone, where the keys that matter are those that were read) the horizon is
+// the end of time.
 #pragma once
 
 #include <atomic>

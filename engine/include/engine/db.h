@@ -159,8 +159,8 @@ class Db {
   /// reads.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
   /// Appends the keys that expire later than `after` and no later than `until`, as things are now; the `limit` earliest of them.
-  /// Returns up to when they are all there: `until`, or earlier if there are more. Reads the pages whose expiries lie in that
-  /// time, and walks the memtables. kRevoked, kCorruption, kIoError: nothing can be said.
+  /// Returns up to when they are all there: `until`, or earlier if there are more; of more than `limit` at the first moment only
+  /// so many. Reads pages that have such expiries, and walks the memtables. kRevoked, kCorruption, kIoError: nothing can be said.
   Result<Millis> expiring_keys(DatabaseId database, Millis after, Millis until, std::size_t limit,
                                std::vector<ExpiringKey>* out) const;
   /// New settings for a database's tree, from the next job on. They belong to the number: SWAPDB changes which tree has them. The

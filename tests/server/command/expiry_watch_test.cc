@@ -108,6 +108,19 @@ TEST_CASE("of too many keys the earliest are kept, and a sweep goes on after the
   CHECK(next->after < 10'000 + static_cast<Millis>(ExpiryWatch::kMaxKeys + 10) / 10);
 }
 
+TEST_CASE("of too many keys of one moment some are told of, and the sweep goes on after them") {
+  ExpiryWatch watch;
+  watch.set_mode(true, true, 1000);
+  const auto sweep = watch.begin_sweep(1000);
+  REQUIRE(sweep);
+  for (std::size_t i = 0; i < ExpiryWatch::kMaxKeys + 10; ++i) watch.found(0, std::to_string(i), 5000);
+  watch.end_sweep(sweep->until);
+  CHECK(due(watch, 5000).size() == ExpiryWatch::kMaxKeys);
+  const auto next = watch.begin_sweep(20'000);
+  REQUIRE(next);
+  CHECK(next->after == 5000);
+}
+
 TEST_CASE("a range that goes while a sweep is under way: nothing of it is told, and the sweep is made again") {
   ExpiryWatch watch;
   watch.set_mode(true, true, 0);
