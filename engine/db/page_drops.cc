@@ -83,6 +83,14 @@ Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables) {
   std::set<FileNum> not_punched;
   {
     MutexLock lock(state_mutex_);
+    if (tree.view_owner == nullptr) return {};
+    std::set<FileNum> living;
+    if (!tree.not_punched.empty()) {
+      for (const Run& run : tree.view_owner->tables->version->runs) {
+        for (const FileMetaPtr& file : run.files) living.insert(file->data_file);
+      }
+    }
+    std::erase_if(tree.not_punched, [&](FileNum file) { return living.count(file) == 0; });
     not_punched = tree.not_punched;
   }
   const auto is_due = [&](const FileMeta& file) {
@@ -145,6 +153,7 @@ void DbImpl::schedule_punching(const TreePtr& tree) {
 
 void DbImpl::punch_tree(const TreePtr& tree) {
   std::shared_ptr<const TablesView> tables;
+  std::set<FileNum> not_punched;
   tree->dead = false;  // before looking: what is dropped meanwhile sets it again
   {
     MutexLock lock(state_mutex_);
@@ -153,11 +162,13 @@ void DbImpl::punch_tree(const TreePtr& tree) {
       return;
     }
     tables = tree->view_owner->tables;
+    not_punched = tree->not_punched;
   }
   std::map<FileNum, FileMetaPtr> unpunched;
   for (const Run& run : tables->version->runs) {
     for (const FileMetaPtr& file : run.files) {
-      if (file->dead_bytes > file->punched_bytes) unpunched[file->metadata_file] = file;
+      if (file->dead_bytes > file->punched_bytes && not_punched.count(file->data_file) == 0)
+        unpunched[file->metadata_file] = file;
     }
   }
   std::vector<std::pair<FileNum, std::uint64_t>> done;

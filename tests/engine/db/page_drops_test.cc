@@ -45,12 +45,8 @@ void let_expire(Harness& h) {
 // Of `keys` expired values, how many are in the files of tables.
 int markers_left(Harness& h, int keys) {
   int found = 0;
-  for (const char* suffix : {".data", ".meta"}) {
-    for (const std::string& path : h.paths(suffix)) {
-      const std::string bytes = read_file(*h.files, path).value();
-      for (int i = 0; i < keys; ++i) found += dies(i) && bytes.find(marker_of(i)) != std::string::npos ? 1 : 0;
-    }
-  }
+  const std::string tables = h.table_bytes();
+  for (int i = 0; i < keys; ++i) found += dies(i) && tables.find(marker_of(i)) != std::string::npos ? 1 : 0;
   return found;
 }
 
@@ -66,9 +62,7 @@ void check_contents(Harness& h, int keys) {
     const std::string got = h.get(0, key_of(i));
     REQUIRE(got == (dies(i) ? "(absent)" : "live " + std::to_string(i) + std::string(140, '.')));
   }
-  const auto report = h.db->verify(0);
-  REQUIRE(report.is_ok());
-  for (const std::string& error : report->errors) FAIL_CHECK(error);
+  h.verify(0);
 }
 
 }  // namespace
@@ -230,6 +224,26 @@ TEST_CASE("a failed sync of holes is not tried again: the table is written anew"
   check_contents(h, 400);
 }
 
+TEST_CASE("a failed sync of holes is not tried again while nothing can be written anew", "[drops]") {
+  Harness h(drop_settings(8));
+  h.open();
+  fill(h, 400);
+  h.faults->inject({.ops = ops_of(FileOp::kSync), .path_has = ".data"});
+  h.advance(kLife + 1000);
+  while (h.db->stats().pages_dropped_full == 0) REQUIRE(h.pool.run_one());
+  h.db->pause_compactions();
+  for (int i = 0; i < 3; ++i) {
+    h.settle();
+    h.advance(10'000);
+  }
+  CHECK(h.faults->failures() == 1);
+  CHECK(h.db->stats().reclaimed_bytes_punched == 0);  // a second sync would have said that all is well
+  h.db->resume_compactions();
+  h.settle();
+  CHECK(markers_left(h, 400) == 0);
+  check_contents(h, 400);
+}
+
 TEST_CASE("a crash at every k-th operation of a drop and its punch: nothing that lives is lost, all that died goes", "[drops]") {
   for (const std::uint32_t tile : {1u, 8u}) {
     for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
@@ -270,8 +284,7 @@ TEST_CASE("a crash at every k-th operation of a drop and its punch: nothing that
         let_expire(h);
         if (tile == 1) {
           for (int i = 0; i < 120; ++i) REQUIRE(h.get(0, key_of(i)) == (i < 60 ? "(absent)" : "live" + std::string(140, '.')));
-          const auto report = h.db->verify(0);
-          for (const std::string& error : report->errors) FAIL_CHECK(error);
+          h.verify(0);
           CHECK(markers_left(h, 120) < 10);
         } else {
           check_contents(h, 200);
@@ -316,9 +329,11 @@ TEST_CASE("a real file gets smaller", "[drops]") {
   settings.dir = room.path("data");
   SimulatedClock clock;
   ManualPool pool;
+  Listener events;
   Components components;
   components.clock = &clock;
   components.background = &pool;
+  components.events = &events;
   auto db = Db::open(settings, components);
   INFO(db.status().to_string());
   REQUIRE(db.is_ok());
@@ -348,7 +363,8 @@ TEST_CASE("a real file gets smaller", "[drops]") {
   }
   const Stats stats = (*db)->stats();
   CHECK(stats.pages_dropped_full > 0);
-  if (stats.reclaimed_bytes_punched == 0) return;  // this temporary directory cannot punch
+  if (events.heard("cannot punch holes")) return;  // in this temporary directory
+  CHECK(stats.reclaimed_bytes_punched > 0);
   // Holes cost some file systems a block or two for the map of what is left.
   CHECK(blocks() <= before - stats.reclaimed_bytes_punched * 3 / 4);
   const auto report = (*db)->verify(0);
