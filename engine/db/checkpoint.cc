@@ -2,12 +2,10 @@
 //
 //   1. The log is synced past everything visible.
 //   2. Under manifest_mutex_: the manifest's state is taken down as one record, the tables that it names are pinned, and the log
-//   is
-//      brought over: finished segments as links, the one being written as a copy of what it has.
+//      is brought over: finished segments as links, the one being written as a copy of what it has.
 //   3. The tables follow, as links; where a link cannot be made (another file system), as copies. Nothing waits for that.
 //   4. The directory is synced. Only then does it get a manifest and CURRENT: a checkpoint that was not finished has none, and
-//   does
-//      not open.
+//      does not open.
 //
 // A link costs no space until the database lets go of the file. Files of tables and finished segments are never written again,
 // and a hole is punched only into a file that has a single name, so links are as good as copies.
@@ -92,14 +90,11 @@ class DbImpl::Checkpoint {
       return Status::invalid_argument(target_ + " lies in the data directory " + db_.settings_.dir +
                                       "; a checkpoint keeps deleted data and must lie outside it");
     }
+    made_directory_ = !db_.fs_.exists(target_);
     TRY(db_.fs_.create_dir(target_));
-    auto names = db_.fs_.list(target_);
-    if (!names.is_ok()) return names.status();
-    if (!names->empty()) {
-      made_directory_ = false;
-      return Status::exists(target_ + " is not empty; a checkpoint is made in a new or an empty directory");
-    }
-    return Status::ok();
+    TRY_ASSIGN(names, db_.fs_.list(target_));
+    if (names.empty()) return Status::ok();
+    return Status::exists(target_ + " is not empty; a checkpoint is made in a new or an empty directory");
   }
 
   Status take_state() REQUIRES(db_.manifest_mutex_) {
@@ -192,7 +187,7 @@ class DbImpl::Checkpoint {
   std::string record_;
   std::vector<std::shared_ptr<Lease>> pinned_;
   std::vector<std::string> made_;
-  bool made_directory_ = true, finished_ = false;
+  bool made_directory_ = false, finished_ = false;
   CheckpointReport report_;
 };
 

@@ -118,6 +118,9 @@ TEST_CASE("a checkpoint is made in a new or an empty directory, outside the data
   CHECK(h.db->checkpoint("data2").status().code() == Code::kExists);
   CHECK(*open_at(h, "data2")->count(0, {}) == 1);  // the refusal left it alone
   REQUIRE(h.files->create_dir("empty").is_ok());
+  h.faults->inject({.path_has = "empty/MANIFEST"});
+  CHECK(h.db->checkpoint("empty").status().code() == Code::kIoError);
+  CHECK(h.files->list("empty")->empty());  // whose it is keeps it
   CHECK(h.db->checkpoint("empty").is_ok());
 }
 
