@@ -65,7 +65,18 @@ struct Block {
   std::shared_ptr<Accounting> accounting;
 
   ~Block() { accounting->fetch_sub(charge, std::memory_order_relaxed); }
+  [[nodiscard]] bool is(BlockKey other) const { return key.offset == other.offset && key.file == other.file; }
 };
+
+const Block* block_of(const CachedBlock* found) {
+  static_assert(offsetof(Block, block) == 0);
+  return reinterpret_cast<const Block*>(found);
+}
+
+/// The bytes lie behind the header.
+void prefetch_first_bytes(const Block* block) {
+  for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
+}
 
 /// Gives std::allocate_shared room for the block's bytes after its own object, and tells where it is and how large the whole.
 template <typename T>
@@ -142,9 +153,8 @@ struct Table {
         const std::uint64_t slot = place.load(std::memory_order_acquire);
         if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
         auto* block = reinterpret_cast<Block*>(slot & kAddressMask);
-        // The bytes, which lie behind the header, come in while the key in it does.
-        for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
-        if (block->key.offset == key.offset && block->key.file == key.file) return block;
+        prefetch_first_bytes(block);  // they come in while the key in the header does
+        if (block->is(key)) return block;
       }
     }
     return nullptr;
@@ -343,33 +353,36 @@ const CachedBlock* BlockCache::lookup(BlockKey key) const {
   return &block->block;
 }
 
-void BlockCache::prefetch(BlockKey key, int stage) const {
+const void* BlockCache::start(BlockKey key) const {
   const std::uint64_t hash = hash_of(key);
   const Table* table = impl_->shard(hash).table.load(std::memory_order_acquire);
-  const Bucket& bucket = table->buckets[hash & table->mask];
-  if (stage == 0) {
-    __builtin_prefetch(&bucket);
-    return;
-  }
-  for (const auto& place : bucket.slots) {
-    const std::uint64_t slot = place.load(std::memory_order_relaxed);
-    if (slot == 0 || (slot & ~kAddressMask) != tag_of(hash)) continue;
-    const char* const line = reinterpret_cast<const char*>(slot & kAddressMask);
-    __builtin_prefetch(line);
-    __builtin_prefetch(line + sizeof(Block));  // where the bytes begin
-    __builtin_prefetch(line + sizeof(Block) + 64);
-    return;
-  }
+  const Bucket* bucket = &table->buckets[hash & table->mask];
+  __builtin_prefetch(bucket);
+  return bucket;
 }
 
-const CachedBlock* BlockCache::find(BlockKey key) const {
-  const Block* const block = impl_->find(key, hash_of(key));
+const CachedBlock* BlockCache::guess(BlockKey key, const void* started) const {
+  const std::uint64_t tag = tag_of(hash_of(key));
+  for (const auto& place : static_cast<const Bucket*>(started)->slots) {
+    const std::uint64_t slot = place.load(std::memory_order_acquire);
+    if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
+    const auto* const block = reinterpret_cast<const Block*>(slot & kAddressMask);
+    __builtin_prefetch(block);
+    prefetch_first_bytes(block);
+    return &block->block;
+  }
+  return nullptr;
+}
+
+const CachedBlock* BlockCache::confirm(BlockKey key, const CachedBlock* guess) const {
+  const Block* block = guess == nullptr ? nullptr : block_of(guess);
+  if (block == nullptr || !block->is(key)) [[unlikely]]
+    block = impl_->find(key, hash_of(key));
   return block == nullptr ? nullptr : &block->block;
 }
 
 void BlockCache::use(const CachedBlock* found) const {
-  static_assert(offsetof(Block, block) == 0);
-  const auto* const block = reinterpret_cast<const Block*>(found);
+  const Block* const block = block_of(found);
   if (!block->marked.load(std::memory_order_relaxed)) block->marked.store(true, std::memory_order_relaxed);
   impl_->hits.add();
 }

@@ -38,11 +38,13 @@ class BlockCache {
 
   /// Null if absent. Needs an EpochGuard, and lasts as long as it.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
-  /// A lookup in steps, for who has other work while loads are under way; all need an EpochGuard. prefetch() starts the load of
-  /// the bucket (stage 0), then of the block's header and first bytes (stage 1); find() finds the block; neither counts or marks.
-  /// use() does, and makes a block found under the same guard as good as looked up.
-  void prefetch(BlockKey key, int stage) const;
-  [[nodiscard]] const CachedBlock* find(BlockKey key) const;
+  /// A lookup in steps, for who has other work while loads are under way; all of them under one EpochGuard. start() starts the
+  /// load of the bucket. guess() takes what start() gave and answers what all but surely is the block, whose header and first
+  /// bytes it starts to load. confirm() takes what guess() gave, null included, and answers the block, or null if it is absent.
+  /// None of them counts or marks; use() does, and makes a block so found as good as looked up.
+  [[nodiscard]] const void* start(BlockKey key) const;
+  [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
+  [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
   void use(const CachedBlock* found) const;
   /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;

@@ -7,7 +7,7 @@
 // a range tombstone that covers the key was met, no older source can have a version that survives it, and the search ends.
 //
 // A span of keys is looked up in stages before that (prefetch): 0 the memtables' buckets, 1 their nodes, and the filters' rows of
-// every run, 2 filters asked, then fences, 3 tile and the cache's bucket, 4 the page's head, 5 its entry. From stage 2 on a key
+// every run, 2 filters asked, then fences, 3 tile, 4 the cache's bucket, 5 the page's head, 6 its entry. From stage 2 on a key
 // goes on in the newest table alone whose filter does not deny it; where the filter was wrong get() searches the older runs by
 // itself. What stages find is kept in the key's LookupState, so that each search is done once. Tables never change, so what was
 // found in them holds for every view with the same tables; memtables do, and are asked again.
@@ -139,6 +139,8 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
   return Status::not_found();
 }
 
+// --- prefetching
+
 namespace {
 
 // Which file of each run can hold the key; loads of their filters' rows. Without a state only the latter.
@@ -157,54 +159,63 @@ void start_filters(const TablesView& tables, const LookupKey& key) {
   }
 }
 
+// Memtables' nodes; for a key that has none, the filters.
+void start_search(const TreeView& tree, const LookupKey& key) {
+  LookupState* const state = key.state;
+  bool in_memory = false;
+  for (const auto& memtable : tree.memtables) in_memory |= memtable->prefetch(key, 1);
+  if (state != nullptr) {
+    state->tables = in_memory ? nullptr : tree.tables.get();
+    state->table = nullptr;
+    state->outside = state->denied = 0;
+    state->stage = kFilterStage;
+  }
+  if (!in_memory) start_filters(*tree.tables, key);
+}
+
 // Asks the filters, newest run first, until one does not deny the key.
 void ask_filters(const TablesView& tables, const LookupKey& key) {
   LookupState& state = *key.state;
+  state.stage = ReadView::kPrefetchStages;
   const std::size_t runs = std::min<std::size_t>(tables.runs.size(), LookupState::kRuns);
   for (std::size_t r = 0; r < runs; ++r) {
     if ((state.outside >> r & 1) != 0) continue;
     const TableReader& table = tables.runs[r].reader(state.files[r]);
     if (table.prefetch(key, kFilterStage - 1, &state)) {
       state.table = &table;
+      state.stage = kFilterStage + 1;
       return;
     }
     state.denied |= static_cast<std::uint16_t>(1u << r);
   }
 }
 
-}  // namespace
-
-void ReadView::prefetch(const LookupKey& key, int stage) const {
-  if (tree_ == nullptr) return;
+// One stage of one key.
+inline void step(const TreeView& tree, const LookupKey& key, int stage) {
+  if (stage == 0) {
+    if (key.state != nullptr) key.state->tables = nullptr;
+    for (const auto& memtable : tree.memtables) memtable->prefetch(key, 0);
+    return;
+  }
+  if (stage < kFilterStage) return start_search(tree, key);
   LookupState* const state = key.state;
-  if (stage < kFilterStage) {
-    if (state != nullptr) state->tables = nullptr;
-    bool in_memory = false;
-    for (const auto& memtable : tree_->memtables) in_memory |= memtable->prefetch(key, stage);
-    if (stage == 0 || in_memory) return;
-    if (state != nullptr) {
-      state->tables = tree_->tables.get();
-      state->table = nullptr;
-      state->outside = state->denied = 0;
-      state->stage = kFilterStage;
-    }
-    start_filters(*tree_->tables, key);
-    return;
-  }
   // A state that missed a stage, or is of other tables, stays as it is.
-  if (state == nullptr || state->tables != tree_->tables.get() || state->stage != stage) return;
-  if (stage == kFilterStage) {
-    ask_filters(*tree_->tables, key);
-    state->stage = static_cast<std::uint8_t>(state->table != nullptr ? stage + 1 : kPrefetchStages);
-    return;
-  }
+  if (state == nullptr || state->stage != stage || state->tables != tree.tables.get()) return;
+  if (stage == kFilterStage) return ask_filters(*tree.tables, key);
   (void)static_cast<const TableReader*>(state->table)->prefetch(key, stage - 1, state);
   state->stage = static_cast<std::uint8_t>(stage + 1);
 }
 
+}  // namespace
+
+void ReadView::prefetch(const LookupKey& key, int stage) const {
+  if (tree_ != nullptr) step(*tree_, key, stage);
+}
+
 void ReadView::prefetch(std::span<const LookupKey* const> keys) const {
-  for (int stage = 1; stage < kPrefetchStages; ++stage) {
-    for (const LookupKey* key : keys) prefetch(*key, stage);
+  if (tree_ == nullptr) return;
+  for (int stage = 0; stage < kPrefetchStages; ++stage) {
+    for (const LookupKey* key : keys) step(*tree_, *key, stage);
   }
 }
 

@@ -393,33 +393,45 @@ bool TableReader::prefetch(const LookupKey& key, int stage, LookupState* state) 
     case 2:
       state->tile = r.fences.finish(key.key, state->tile);
       if (r.any_continues) state->tile = r.first_of(state->tile, key.key);
-      r.prefetch_pages(*state, 0);
-      return true;
-    case 3:
-      r.prefetch_pages(*state, 1);
+      r.prefetch_tile(state->tile);
       return true;
     default:
-      r.find_page(key, state);
+      r.prefetch_page(key, stage, state);
       return true;
   }
 }
 
-void TableReaderImpl::prefetch_pages(const LookupState& state, int stage) const {
-  if (options.cache == nullptr) return;
-  each_candidate(state, [&](std::uint32_t page) { options.cache->prefetch(block_key(pages[page]), stage); });
+void TableReaderImpl::prefetch_tile(std::uint32_t tile) const {
+  if (h == 1) {  // tile and page have the same number
+    __builtin_prefetch(&pages[tile]);
+  } else {
+    __builtin_prefetch(&tiles[tile]);
+  }
 }
 
-// The first candidate page that is in the cache, and the load of the entry that get() will look at there.
-void TableReaderImpl::find_page(const LookupKey& key, LookupState* state) const {
+std::uint32_t TableReaderImpl::first_candidate(const LookupState& state) const {
+  if (h == 1) return is_candidate(pages[state.tile], 0, state.columns, state.tombstones) ? state.tile : LookupState::kNoPage;
+  const TileInfo& tile = tiles[state.tile];
+  for (std::uint32_t p = 0; p < tile.pages; ++p) {
+    if (is_candidate(pages[tile.first_page + p], p, state.columns, state.tombstones)) return tile.first_page + p;
+  }
+  return LookupState::kNoPage;
+}
+
+// A second candidate is rare: get() looks it up by itself.
+void TableReaderImpl::prefetch_page(const LookupKey& key, int stage, LookupState* state) const {
   if (options.cache == nullptr) return;
-  each_candidate(*state, [&](std::uint32_t page) {
-    if (state->block != nullptr) return;
-    const CachedBlock* const block = options.cache->find(block_key(pages[page]));
-    if (block == nullptr) return;
-    state->block = block;
-    state->page = page;
-    PageView(block->bytes()).prefetch(key.hash);
-  });
+  if (stage == 3) state->page = first_candidate(*state);
+  if (state->page == LookupState::kNoPage) return;
+  const BlockKey block = block_key(pages[state->page]);
+  if (stage == 3) {
+    state->found = options.cache->start(block);
+  } else if (stage == 4) {
+    state->found = options.cache->guess(block, state->found);
+  } else if (const CachedBlock* page = options.cache->confirm(block, static_cast<const CachedBlock*>(state->found))) {
+    state->block = page;
+    PageView(page->bytes()).prefetch(key.hash);
+  }
 }
 
 // --- knowing

@@ -80,8 +80,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
   [[nodiscard]] bool may_contain(const LookupKey& key) const;
   /// A lookup of a span of keys in stages, each of which starts the loads that the next one, or get(), needs: 0 filter rows,
-  /// 1 fences, 2 the cache's bucket of the page, 3 the page's head, 4 its entry. From stage 1 on needs an EpochGuard and `state`,
-  /// in which it keeps what it found. False from stage 1: the filter denies the key, get() need not be asked.
+  /// 1 fences, 2 the tile's row of the page table, 3 the cache's bucket of the page, 4 the page's head, 5 its entry. From stage 1
+  /// on needs an EpochGuard and `state`, in which it keeps what it found. False from stage 1: the filter denies the key, get()
+  /// need not be asked.
   bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
   /// Reads a page into the cache and pins it: what a MissSet's `page` asks for. Any thread; `counters`, if not null, are its own.
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;

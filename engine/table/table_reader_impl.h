@@ -95,17 +95,11 @@ struct TableReaderImpl {
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
   /// The same, given the last tile that begins at or before `key`.
   [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
-  /// Calls visit(page number) for each page of the state's tile that may have its key.
-  template <typename Visit>
-  void each_candidate(const LookupState& state, Visit visit) const {
-    for (std::uint32_t p = 0; p < tiles[state.tile].pages; ++p) {
-      const std::uint32_t page = tiles[state.tile].first_page + p;
-      if (is_candidate(pages[page], p, state.columns, state.tombstones)) visit(page);
-    }
-  }
-  /// The stages of TableReader::prefetch after the tile is known.
-  void prefetch_pages(const LookupState& state, int stage) const;
-  void find_page(const LookupKey& key, LookupState* state) const;
+  /// The first page of the state's tile that may have its key, or LookupState::kNoPage.
+  [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
+  /// The stages of TableReader::prefetch once the tile is known: its row in the page table, then the cache's steps.
+  void prefetch_tile(std::uint32_t tile) const;
+  void prefetch_page(const LookupKey& key, int stage, LookupState* state) const;
   [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
     return tile + 1 < tiles.size() && (tiles[tile + 1].flags & kTileContinues) != 0 && fences.separator(tile + 1) == key;
   }

@@ -167,7 +167,6 @@ class Ebbtide final : public Engine {
     for (misses_.clear();; fetch_misses()) {
       PassGuard guard(*db_);
       const ReadView view = db_->view(0, db_->now(), ReadMode::kResident, &misses_);
-      for (const LookupKey* lookup : left) view.prefetch(*lookup, 0);
       view.prefetch(left);
       std::erase_if(left, [&](const LookupKey* lookup) {
         Found result;

@@ -82,13 +82,15 @@ struct Found {
 /// written meanwhile is seen all the same: only tables are remembered, which never change. The fields are the engine's own.
 struct LookupState {
   static constexpr std::uint32_t kRuns = 16;  ///< of more runs the oldest are searched as if nothing was known
+  static constexpr std::uint32_t kNoPage = ~std::uint32_t{0};
 
   const void* tables = nullptr;            ///< what was searched; null: nothing is known
   const void* table = nullptr;             ///< the newest table that may have the key; null: none found yet
-  const void* block = nullptr;             ///< the page of it that may, if it is in memory
+  const void* block = nullptr;             ///< the first page of it that may, if it is in memory
+  const void* found = nullptr;             ///< on the way to `block`: as far as the search in the cache got
   std::uint64_t columns = 0;               ///< all pages of its tile that may, as bits
   std::uint32_t tile = 0;                  ///< in which tile; before stage 3 how far the search for it got
-  std::uint32_t page = 0;                  ///< number of `block`
+  std::uint32_t page = 0;                  ///< number of that page, or kNoPage
   std::uint16_t outside = 0;               ///< bit r: the bounds of run r leave the key out
   std::uint16_t denied = 0;                ///< bit r: run r's filter says that the key is not there
   std::uint8_t stage = 0;                  ///< the next one that has work to do
@@ -99,7 +101,7 @@ struct LookupState {
 class ReadView {
  public:
   /// Stages of prefetch().
-  static constexpr int kPrefetchStages = 6;
+  static constexpr int kPrefetchStages = 7;
 
   ReadView() = default;
 
@@ -113,7 +115,7 @@ class ReadView {
   /// their cache misses overlap. Changes no result. With key.state set each stage goes on from what the one before found, and so
   /// does get(); without, there is nothing to do after stage 1. Stage 0 is all that a blind write needs.
   void prefetch(const LookupKey& key, int stage) const;
-  /// All stages but the first, which was done for each of the keys.
+  /// All stages, for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }
