@@ -4,6 +4,7 @@
 // when it is too short or malformed (a varint longer than its type).
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -24,6 +25,45 @@ inline T load_fixed(const char* p) {
 template <typename T>
 inline void store_fixed(char* p, T value) {
   std::memcpy(p, &value, sizeof(T));
+}
+
+/// Whether n bytes are equal. For keys, which are short: a call of memcmp costs more than the comparison.
+inline bool same_bytes(const char* a, const char* b, std::size_t n) {
+  if (n > 16) return std::memcmp(a, b, n) == 0;
+  if (n >= 8) {
+    return ((load_fixed<std::uint64_t>(a) ^ load_fixed<std::uint64_t>(b)) |
+            (load_fixed<std::uint64_t>(a + n - 8) ^ load_fixed<std::uint64_t>(b + n - 8))) == 0;
+  }
+  if (n >= 4) {
+    return ((load_fixed<std::uint32_t>(a) ^ load_fixed<std::uint32_t>(b)) |
+            (load_fixed<std::uint32_t>(a + n - 4) ^ load_fixed<std::uint32_t>(b + n - 4))) == 0;
+  }
+  return n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
+}
+
+/// How many bytes two strings begin with in common.
+inline std::size_t common_bytes(Bytes a, Bytes b) {
+  const std::size_t limit = std::min(a.size(), b.size());
+  std::size_t n = 0;
+  for (; n + 8 <= limit; n += 8) {
+    const std::uint64_t differ = load_fixed<std::uint64_t>(a.data() + n) ^ load_fixed<std::uint64_t>(b.data() + n);
+    if (differ != 0) return n + static_cast<std::size_t>(std::countr_zero(differ)) / 8;
+  }
+  while (n < limit && a[n] == b[n]) ++n;
+  return n;
+}
+
+/// Eight bytes of `key` behind its first `skip`, zeros after its end, as a number that orders as they do. Equal words decide
+/// nothing.
+inline std::uint64_t key_word(Bytes key, std::size_t skip = 0) {
+  const std::size_t left = key.size() > skip ? key.size() - skip : 0;
+  if (left >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + skip));
+  if (left == 0) return 0;
+  // What is left are the last of the key's last eight bytes.
+  if (key.size() >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + key.size() - 8)) << (64 - 8 * left);
+  std::uint64_t word = 0;
+  std::memcpy(&word, key.data() + skip, left);
+  return __builtin_bswap64(word);
 }
 
 inline void put_u8(std::string* out, std::uint8_t v) { out->push_back(static_cast<char>(v)); }

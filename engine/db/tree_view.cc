@@ -1,34 +1,11 @@
 #include "db/tree_view.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/coding.h"
 #include "base/oldest.h"
 
 namespace ebbtide {
-namespace {
-
-// Eight bytes of `key` behind its first `skip` as a number that orders as they do; zeros after a short key.
-std::uint64_t prefix_of(Bytes key, std::size_t skip) {
-  key.remove_prefix(std::min(skip, key.size()));
-  std::uint64_t v = 0;
-  if (key.size() >= 8) [[likely]] {
-    std::memcpy(&v, key.data(), 8);
-  } else if (!key.empty()) {
-    std::memcpy(&v, key.data(), key.size());
-  }
-  return __builtin_bswap64(v);
-}
-
-std::size_t common_prefix(Bytes a, Bytes b) {
-  const std::size_t n = std::min(a.size(), b.size());
-  std::size_t i = 0;
-  while (i < n && a[i] == b[i]) ++i;
-  return i;
-}
-
-}  // namespace
-
 Millis oldest_birth(const MemTable& memtable, Millis now) {
   Millis oldest = memtable.oldest_birth();
   if (memtable.min_expiry() <= now) keep_oldest(&oldest, memtable.min_expiry());
@@ -66,18 +43,18 @@ RunView::RunView(const Run& run, std::vector<OpenTablePtr> tables) : id_(run.id)
   if (tables_.empty()) return;
   const TableStats& last = tables_.back()->meta->stats;
   const Bytes lowest = tables_.front()->meta->stats.smallest;
-  if (!last.unbounded) common_.assign(lowest.substr(0, common_prefix(lowest, last.largest)));
+  if (!last.unbounded) common_.assign(lowest.substr(0, common_bytes(lowest, last.largest)));
   for (const OpenTablePtr& t : tables_) {
     const TableStats& stats = t->meta->stats;
-    lowers_.push_back(prefix_of(stats.smallest, common_.size()));
-    uppers_.push_back(stats.unbounded ? ~std::uint64_t{0} : prefix_of(stats.largest, common_.size()));
+    lowers_.push_back(key_word(stats.smallest, common_.size()));
+    uppers_.push_back(stats.unbounded ? ~std::uint64_t{0} : key_word(stats.largest, common_.size()));
   }
 }
 
 // The last table whose lower bound is <= key is the only one that can hold it.
 int RunView::find(Bytes key) const {
-  if (tables_.empty() || !key.starts_with(common_)) return -1;
-  const std::uint64_t p = prefix_of(key, common_.size());
+  if (tables_.empty() || key.size() < common_.size() || !same_bytes(key.data(), common_.data(), common_.size())) return -1;
+  const std::uint64_t p = key_word(key, common_.size());
   std::size_t i = 0;                                    // number of tables whose lower bound is <= key
   for (std::size_t left = lowers_.size(); left > 0;) {  // no branch depends on a comparison but the last
     const std::size_t half = (left + 1) / 2;

@@ -1,29 +1,12 @@
 #include "iter/merging_iterator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "base/coding.h"
 #include "base/invariant.h"
 
 namespace ebbtide {
-namespace {
-
-/// Eight bytes of `key` from `skip` on as a number that orders as they do; a short key is padded with zeros.
-std::uint64_t prefix_at(Bytes key, std::size_t skip) {
-  if (key.size() >= skip + 8) [[likely]] {
-    std::uint64_t raw;
-    std::memcpy(&raw, key.data() + skip, 8);
-    return __builtin_bswap64(raw);
-  }
-  std::uint64_t prefix = 0;
-  for (std::size_t i = skip; i < skip + 8; ++i) {
-    prefix = prefix << 8 | (i < key.size() ? static_cast<unsigned char>(key[i]) : 0u);
-  }
-  return prefix;
-}
-
-}  // namespace
 
 MergingIterator::MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children, std::size_t shared_prefix)
     : children_(std::move(children)),
@@ -37,7 +20,7 @@ void MergingIterator::load(std::size_t i) {
   Leaf& leaf = leaves_[i];
   leaf.live = leaf.it->valid();
   if (leaf.live) [[likely]] {
-    leaf.prefix = prefix_at(leaf.it->entry().key, shared_prefix_);
+    leaf.prefix = key_word(leaf.it->entry().key, shared_prefix_);
   } else {
     leaf.prefix = forward_ ? ~std::uint64_t{0} : 0;
     if (status_.is_ok() && !leaf.it->status().is_ok()) status_ = leaf.it->status();

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/coding.h"
 #include "base/invariant.h"
 #include "memtable/btree_node.h"
 
@@ -15,13 +16,6 @@ constexpr auto kRelease = std::memory_order_release;
 BTreeInner* inner(BTreeNode* node) { return static_cast<BTreeInner*>(node); }
 const BTreeInner* inner(const BTreeNode* node) { return static_cast<const BTreeInner*>(node); }
 
-std::size_t common_length(Bytes a, Bytes b) {
-  const std::size_t most = std::min(a.size(), b.size());
-  std::size_t n = 0;
-  while (n < most && a[n] == b[n]) n++;
-  return n;
-}
-
 }  // namespace
 
 void BTreeNode::insert_at(std::size_t at, KeyNode* node) {
@@ -32,7 +26,7 @@ void BTreeNode::insert_at(std::size_t at, KeyNode* node) {
     words[i].store(words[i - 1].load(kRelaxed), kRelease);
     keys[i].store(keys[i - 1].load(kRelaxed), kRelease);
   }
-  words[at].store(key_prefix(key_bytes, skip.load(kRelaxed)), kRelease);
+  words[at].store(key_word(key_bytes, skip.load(kRelaxed)), kRelease);
   keys[at].store(node, kRelease);
   count.store(static_cast<std::uint16_t>(n + 1), kRelease);
   // Splits see to the skip of what they leave; a node that begins small must do so while it grows.
@@ -43,12 +37,12 @@ void BTreeNode::extend_skip() {
   const std::size_t n = count.load(kRelaxed);
   if (n < 2) return;
   const Bytes first = keys[0].load(kRelaxed)->key();
-  const std::size_t length = std::min(common_length(first, keys[n - 1].load(kRelaxed)->key()), 8 * kCommonWords);
+  const std::size_t length = std::min(common_bytes(first, keys[n - 1].load(kRelaxed)->key()), 8 * kCommonWords);
   if (length < skip.load(kRelaxed) + std::size_t{2}) return;
   for (std::size_t i = 0; i < kCommonWords; i++)
-    common[i].store(i * 8 < length ? key_prefix(first.substr(0, length), i * 8) : 0, kRelease);
+    common[i].store(i * 8 < length ? key_word(first.substr(0, length), i * 8) : 0, kRelease);
   skip.store(static_cast<std::uint16_t>(length), kRelease);
-  for (std::size_t i = 0; i < n; i++) words[i].store(key_prefix(keys[i].load(kRelaxed)->key(), length), kRelease);
+  for (std::size_t i = 0; i < n; i++) words[i].store(key_word(keys[i].load(kRelaxed)->key(), length), kRelease);
 }
 
 void BTreeNode::shrink_skip_for(Bytes key_bytes) {
@@ -59,13 +53,13 @@ void BTreeNode::shrink_skip_for(Bytes key_bytes) {
     std::memcpy(bytes + at, &word, 8);
   };
   for (std::size_t i = 0; i < kCommonWords; i++) put_word(i * 8, common[i].load(kRelaxed));
-  const std::size_t length = common_length(key_bytes, Bytes(bytes, old_skip));
+  const std::size_t length = common_bytes(key_bytes, Bytes(bytes, old_skip));
   for (std::size_t i = 0; i < n; i++) {
     put_word(old_skip, words[i].load(kRelaxed));
-    words[i].store(key_prefix(Bytes(bytes + length, 8)), kRelease);
+    words[i].store(key_word(Bytes(bytes + length, 8)), kRelease);
   }
   for (std::size_t i = 0; i < kCommonWords; i++)
-    common[i].store(i * 8 < length ? key_prefix(Bytes(bytes, length), i * 8) : 0, kRelease);
+    common[i].store(i * 8 < length ? key_word(Bytes(bytes, length), i * 8) : 0, kRelease);
   skip.store(static_cast<std::uint16_t>(length), kRelease);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/coding.h"
 #include "memtable/btree.h"
 
 namespace ebbtide {
@@ -24,7 +25,7 @@ struct alignas(64) BTreeNode {
   const bool leaf;
   std::atomic<BTreeNode*> next{nullptr};                          // leaves: the one to the right
   std::array<std::atomic<std::uint64_t>, kCommonWords> common{};  // those bytes, zeros after them
-  std::array<std::atomic<std::uint64_t>, kSlots> words{};         // key_prefix(key, skip)
+  std::array<std::atomic<std::uint64_t>, kSlots> words{};         // key_word(key, skip)
   std::array<std::atomic<KeyNode*>, kSlots> keys{};               // ascending; in inner nodes, children[i + 1] begins at keys[i]
 
   explicit BTreeNode(bool is_leaf) : leaf(is_leaf) {}
@@ -55,7 +56,7 @@ struct alignas(64) BTreeNode {
   [[nodiscard]] int compare_common(Bytes key) const {
     const std::size_t bytes = skip.load(std::memory_order_acquire);
     for (std::size_t i = 0; i * 8 < bytes; i++) {
-      std::uint64_t mine = key_prefix(key, i * 8);
+      std::uint64_t mine = key_word(key, i * 8);
       const std::size_t left = bytes - i * 8;
       if (left < 8) mine &= ~std::uint64_t{0} << (64 - 8 * left);
       const std::uint64_t theirs = common[i].load(std::memory_order_acquire);
@@ -79,7 +80,7 @@ struct alignas(64) BTreeNode {
     *equal = false;
     const std::size_t n = size();
     if (const int order = compare_common(target); order != 0) return order < 0 ? 0 : n;
-    const std::uint64_t word = key_prefix(target, skip.load(std::memory_order_acquire));
+    const std::uint64_t word = key_word(target, skip.load(std::memory_order_acquire));
     std::size_t lo = words_below(word, n);
     std::size_t hi = lo;
     while (hi < n && words[hi].load(std::memory_order_acquire) == word) hi++;

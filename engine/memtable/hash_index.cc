@@ -36,7 +36,7 @@ KeyNode* HashIndex::find(const LookupKey& key) const {
       if (slot == 0) return nullptr;
       if ((slot & ~kAddressMask) != tag) continue;
       KeyNode* node = node_of(slot);
-      if (node->key() == key.key) return node;
+      if (node->has(key.key)) return node;
     }
   }
   return nullptr;

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/arena.h"
+#include "base/coding.h"
 #include "base/entry.h"
 
 namespace ebbtide {
@@ -94,6 +95,9 @@ struct KeyNode {
   std::uint32_t key_bytes;
 
   [[nodiscard]] Bytes key() const { return {reinterpret_cast<const char*>(this) + kKeyOffset, key_bytes}; }
+  [[nodiscard]] bool has(Bytes other) const {
+    return key_bytes == other.size() && same_bytes(key().data(), other.data(), other.size());
+  }
   static std::size_t bytes_for(std::size_t key_bytes) { return (kKeyOffset + key_bytes + 7) & ~std::size_t{7}; }
   static KeyNode* create(char* memory, Bytes key) {
     auto* node = new (memory) KeyNode;
@@ -104,18 +108,5 @@ struct KeyNode {
   }
   static constexpr std::size_t kKeyOffset = 12;  // the key begins in what would be padding
 };
-
-/// The first 8 bytes of `key` from `skip` on, padded with zeros, as a number that orders as the bytes do. Equal prefixes decide
-/// nothing.
-inline std::uint64_t key_prefix(Bytes key, std::size_t skip = 0) {
-  std::uint64_t word = 0;
-  const std::size_t left = key.size() > skip ? key.size() - skip : 0;
-  if (left >= 8) {
-    std::memcpy(&word, key.data() + skip, 8);
-  } else if (left > 0) {
-    std::memcpy(&word, key.data() + skip, left);
-  }
-  return __builtin_bswap64(word);
-}
 
 }  // namespace ebbtide

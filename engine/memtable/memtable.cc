@@ -152,7 +152,7 @@ bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
 bool MemTable::prefetch(const LookupKey& key, int stage) const { return impl_->hash.prefetch(key, stage); }
 
 bool MemTable::newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const {
-  return impl_->ranges.newest_cover(key, view_seq, out);
+  return !impl_->ranges.empty() && impl_->ranges.newest_cover(key, view_seq, out);
 }
 SharedTombstones MemTable::range_tombstones() const { return impl_->ranges.snapshot(); }
 const RecordLog& MemTable::records() const { return impl_->records; }

@@ -1,7 +1,6 @@
 #include "table/fences.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -9,21 +8,16 @@
 #include <nmmintrin.h>
 #endif
 
+#include "base/coding.h"
 #include "base/invariant.h"
 
 namespace ebbtide {
 namespace {
 
-// The first 8 bytes as a big-endian number, zeros behind a shorter string, with the sign turned so that signed compares (which
-// SSE has) order as bytes do.
-inline std::int64_t number_of(Bytes stripped) {
-  std::uint64_t word = 0;
-  if (stripped.size() >= 8) [[likely]] {
-    std::memcpy(&word, stripped.data(), 8);
-  } else if (!stripped.empty()) {
-    std::memcpy(&word, stripped.data(), stripped.size());
-  }
-  return static_cast<std::int64_t>(__builtin_bswap64(word) ^ (std::uint64_t{1} << 63));
+// The key's word behind what all keys of the table begin with; the sign is turned so that signed compares (which SSE has) order
+// as bytes do.
+inline std::int64_t number_of(Bytes key, std::size_t prefix) {
+  return static_cast<std::int64_t>(key_word(key, prefix) ^ (std::uint64_t{1} << 63));
 }
 
 // How many of a node's 16 numbers are <= number; they ascend. Counting all of them costs no branch.
@@ -63,7 +57,7 @@ void Fences::build(std::string prefix, const std::vector<std::string>& separator
     bytes_.append(rest);
     ASSERT(bytes_.size() <= std::numeric_limits<std::uint32_t>::max());
     ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-    numbers.push_back(number_of(rest));
+    numbers.push_back(number_of(rest, 0));
   }
   bytes_.shrink_to_fit();
   build_levels(std::move(numbers));
@@ -102,11 +96,13 @@ std::uint32_t Fences::leaf_of(std::int64_t number) const {
   return node;
 }
 
-std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes rest) const {
+std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes key) const {
   const std::uint32_t last = leaf * kFanout + count_up_to(leaves_[leaf].numbers, number) - 1;
   const std::uint32_t tile = std::min(last, size() - 1);
-  // A smaller number says it all.
-  if (this->number(tile) != number || stripped(tile) <= rest) return tile;
+  if (this->number(tile) != number) [[likely]]
+    return tile;  // a smaller number says it all
+  const Bytes rest = key.substr(prefix_.size());
+  if (stripped(tile) <= rest) return tile;
   // Its number equals the key's, its separator is greater: look among the tiles with that number, and the one before them.
   std::uint32_t low = 0, high = tile;
   while (low < high) {
@@ -124,22 +120,18 @@ std::uint32_t Fences::find(Bytes key) const {
   const int order = key.substr(0, prefix_.size()).compare(prefix_);
   if (order < 0) return 0;
   if (order > 0) return size() - 1;
-  const Bytes rest = key.substr(prefix_.size());
-  const std::int64_t number = number_of(rest);
-  return find_in(leaf_of(number), number, rest);
+  const std::int64_t number = number_of(key, prefix_.size());
+  return find_in(leaf_of(number), number, key);
 }
 
 std::uint32_t Fences::begin(Bytes key) const {
-  const std::uint32_t leaf = leaf_of(number_of(key.substr(prefix_.size())));
+  const std::uint32_t leaf = leaf_of(number_of(key, prefix_.size()));
   __builtin_prefetch(leaves_ + leaf);
   __builtin_prefetch(leaves_[leaf].numbers + kFanout / 2);
   return leaf;
 }
 
-std::uint32_t Fences::finish(Bytes key, std::uint32_t begun) const {
-  const Bytes rest = key.substr(prefix_.size());
-  return find_in(begun, number_of(rest), rest);
-}
+std::uint32_t Fences::finish(Bytes key, std::uint32_t begun) const { return find_in(begun, number_of(key, prefix_.size()), key); }
 
 std::string Fences::separator(std::uint32_t tile) const {
   if (tile == 0) return {};

@@ -58,7 +58,7 @@ class Fences {
   [[nodiscard]] std::int64_t number(std::uint32_t tile) const { return leaves_[tile / kFanout].numbers[tile % kFanout]; }
   void build_levels(std::vector<std::int64_t> numbers);
   [[nodiscard]] std::uint32_t leaf_of(std::int64_t number) const;
-  [[nodiscard]] std::uint32_t find_in(std::uint32_t leaf, std::int64_t number, Bytes rest) const;
+  [[nodiscard]] std::uint32_t find_in(std::uint32_t leaf, std::int64_t number, Bytes key) const;
 
   std::string prefix_;
   std::string bytes_;                ///< stripped separators, one after the other

@@ -41,20 +41,6 @@ inline std::uint64_t word_of(const char* p, std::size_t n, const char* end) {
   return word;
 }
 
-// For keys, which are short: a call of memcmp costs more than the comparison.
-inline bool same_bytes(const char* a, const char* b, std::size_t n) {
-  if (n > 16) return std::memcmp(a, b, n) == 0;
-  if (n >= 8) {
-    return ((load_fixed<std::uint64_t>(a) ^ load_fixed<std::uint64_t>(b)) |
-            (load_fixed<std::uint64_t>(a + n - 8) ^ load_fixed<std::uint64_t>(b + n - 8))) == 0;
-  }
-  if (n >= 4) {
-    return ((load_fixed<std::uint32_t>(a) ^ load_fixed<std::uint32_t>(b)) |
-            (load_fixed<std::uint32_t>(a + n - 4) ^ load_fixed<std::uint32_t>(b + n - 4))) == 0;
-  }
-  return n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
-}
-
 // Bit i set: tags[i] == tag, for the n <= 16 tags that `tags` has; reads 16 bytes if `whole`.
 inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t tag, bool whole) {
 #if defined(__SSE2__)

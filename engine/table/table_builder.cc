@@ -32,13 +32,6 @@ constexpr std::uint64_t kPageSlackBytes = 224;
 // fill a block then lie in one each, and reading one reads one.
 constexpr std::uint64_t kStretchShare = 8;
 
-std::size_t common_bytes(Bytes a, Bytes b) {
-  const std::size_t limit = std::min(a.size(), b.size());
-  std::size_t n = 0;
-  while (n < limit && a[n] == b[n]) ++n;
-  return n;
-}
-
 }  // namespace
 
 struct TableBuilder::Impl {

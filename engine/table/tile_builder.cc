@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/coding.h"
+
 namespace ebbtide {
 
 Bytes TileBuilder::copy(Bytes bytes) {
@@ -36,20 +38,17 @@ std::uint64_t TileBuilder::entry_bytes(const Entry& entry) {
   return bytes;
 }
 
+std::size_t TileBuilder::prefix_with(Bytes key) const {
+  return common_bytes(entries_.front().entry.key.substr(0, prefix_bytes_), key);
+}
+
 std::uint64_t TileBuilder::bytes_with(const Entry& entry) const {
   if (entries_.empty()) return entry_bytes(entry);
-  const Bytes first = entries_.front().entry.key.substr(0, prefix_bytes_);
-  std::size_t prefix = 0;
-  const std::size_t limit = std::min(first.size(), entry.key.size());
-  while (prefix < limit && first[prefix] == entry.key[prefix]) ++prefix;
-  return bytes_ + entry_bytes(entry) - (entries_.size() + 1) * prefix;
+  return bytes_ + entry_bytes(entry) - (entries_.size() + 1) * prefix_with(entry.key);
 }
 
 void TileBuilder::add(const Entry& entry, std::uint64_t hash) {
-  const Bytes first = entries_.empty() ? entry.key : entries_.front().entry.key.substr(0, prefix_bytes_);
-  const std::size_t limit = std::min(first.size(), entry.key.size());
-  prefix_bytes_ = 0;
-  while (prefix_bytes_ < limit && first[prefix_bytes_] == entry.key[prefix_bytes_]) ++prefix_bytes_;
+  prefix_bytes_ = entries_.empty() ? entry.key.size() : prefix_with(entry.key);
   bytes_ += entry_bytes(entry);
   PendingEntry& pending = entries_.emplace_back();
   pending.entry = entry;

@@ -45,6 +45,8 @@ class TileBuilder {
  private:
   Bytes copy(Bytes bytes);
   static std::uint64_t entry_bytes(const Entry& entry);
+  /// How much of prefix_bytes_ would be left with that key. Needs an entry.
+  [[nodiscard]] std::size_t prefix_with(Bytes key) const;
 
   const std::uint32_t pages_per_tile_;
   std::vector<PendingEntry> entries_;

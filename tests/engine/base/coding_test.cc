@@ -1,5 +1,6 @@
 #include "base/coding.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
@@ -56,4 +57,49 @@ TEST_CASE("a string longer than what is left is refused") {
   CHECK_FALSE(get_bytes(&lie, &s));
   Bytes huge("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01xx", 12);
   CHECK_FALSE(get_bytes(&huge, &s));
+}
+
+namespace {
+
+/// Strings that often have much in common.
+std::string random_bytes(Random& random) {
+  std::string bytes(random.uniform(24), 'a');
+  for (char& c : bytes) {
+    if (random.one_in(6)) c = static_cast<char>(random.uniform(256));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("words of keys order as the keys do, whatever is skipped", "[property]") {
+  Random random(3);
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string a = random_bytes(random), b = random_bytes(random);
+    const std::size_t skip = random.uniform(common_bytes(a, b) + 1);
+    CAPTURE(a, b, skip);
+    if (key_word(a, skip) < key_word(b, skip)) REQUIRE(a < b);
+    if (key_word(a, skip) > key_word(b, skip)) REQUIRE(a > b);
+    // Equal words: equal bytes, but for zeros at an end.
+    std::string padded_a = a.substr(skip, 8), padded_b = b.substr(skip, 8);
+    padded_a.resize(8);
+    padded_b.resize(8);
+    REQUIRE((key_word(a, skip) == key_word(b, skip)) == (padded_a == padded_b));
+  }
+  CHECK(key_word("", 0) == 0);
+  CHECK(key_word("abc", 3) == 0);
+  CHECK(key_word("abc", 9) == 0);
+}
+
+TEST_CASE("common bytes and equality of short strings agree with a comparison byte by byte", "[property]") {
+  Random random(4);
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string a = random_bytes(random);
+    std::string b = random_bytes(random);
+    if (random.one_in(2)) b = a.substr(0, random.uniform(a.size() + 1)) + b;
+    const auto differ = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    REQUIRE(common_bytes(a, b) == static_cast<std::size_t>(differ.first - a.begin()));
+    const std::size_t n = random.uniform(std::min(a.size(), b.size()) + 1);
+    REQUIRE(same_bytes(a.data(), b.data(), n) == (a.substr(0, n) == b.substr(0, n)));
+  }
 }
