@@ -38,7 +38,7 @@ class BorrowedIterator final : public InternalIterator {
 
 /// Asks the filters of every run for keys that ascend. The largest run first: what is overwritten is there most likely, and one
 /// filter that does not say no is enough.
-class RunProbe {
+class RunProbe final : public KeysBelow {
  public:
   static Result<RunProbe> open(const Version& version, const CompactionEnv& env) {
     RunProbe probe;
@@ -55,13 +55,18 @@ class RunProbe {
     return probe;
   }
 
-  bool absent(Bytes key) {
+  void announce(Bytes key) override {
     const LookupKey lookup{key, hash_key(key)};
-    for (auto& [tables, entries, at] : runs_) {
-      while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
-      if (at < tables.size() && Bytes(tables[at]->stats().smallest) <= key && tables[at]->may_contain(lookup)) return false;
+    for (One& run : runs_) {
+      if (const TableReader* table = run.find(key)) (void)table->prefetch(lookup, 0, nullptr);
     }
-    return true;
+  }
+  bool absent(Bytes key) override {
+    const LookupKey lookup{key, hash_key(key)};
+    return std::none_of(runs_.begin(), runs_.end(), [&](One& run) {
+      const TableReader* table = run.find(key);
+      return table != nullptr && table->may_contain(lookup);
+    });
   }
 
  private:
@@ -69,6 +74,11 @@ class RunProbe {
     std::vector<std::shared_ptr<TableReader>> tables;
     std::uint64_t entries = 0;
     std::size_t at = 0;  // the first file that does not end before the last key asked for
+
+    const TableReader* find(Bytes key) {
+      while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
+      return at < tables.size() && Bytes(tables[at]->stats().smallest) <= key ? tables[at].get() : nullptr;
+    }
   };
   std::vector<One> runs_;
 };
@@ -96,7 +106,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   // Those of the version are older than everything here.
   const RecordSet all(records);
   part.applied_seq = context.last_seq;
-  part.absent_below = [&probe](Bytes key) { return probe.absent(key); };
+  part.keys_below = &probe;
   part.mark_first = true;
   part.limits = {context.settings.file_size, 0};
   part.compression = context.settings.compression;

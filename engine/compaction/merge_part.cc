@@ -104,7 +104,10 @@ class PartMerger {
       source_.next();
     } while (source_.valid() && source_.entry().key == key);
     TRY(source_.status());  // what was not read might be another version of the key
-    const bool final = shared_.finality->is_final(key, &final_at_) || (part_.absent_below && part_.absent_below(key));
+    const bool final =
+        shared_.finality->is_final(key, &final_at_) || (part_.keys_below != nullptr && part_.keys_below->absent(key));
+    // Writing this key out is time enough for the next one's filter rows to come in.
+    if (part_.keys_below != nullptr && source_.valid()) part_.keys_below->announce(source_.entry().key);
     const std::span<const Entry> kept = survivors_.finish({.nothing_below = final, .mark_first = part_.mark_first});
     if (kept.empty()) return Status::ok();
     entries_out_ += kept.size();

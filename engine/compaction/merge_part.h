@@ -3,7 +3,6 @@
 //   while (more()) merge_key();   finish
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,13 +13,23 @@
 
 namespace ebbtide {
 
+/// The runs under a flush, asked for one key after the other; keys ascend.
+class KeysBelow {
+ public:
+  virtual ~KeysBelow() = default;
+  /// Starts the loads that absent(key) needs.
+  virtual void announce(Bytes key) = 0;
+  /// No run has the key, though its bounds might.
+  virtual bool absent(Bytes key) = 0;
+};
+
 /// What one part works on. The iterators' sources must outlive it.
 struct MergePart {
   KeyRange range;                                          ///< exact: nothing outside is merged
   std::vector<std::unique_ptr<InternalIterator>> sources;  ///< newest first
   std::vector<SharedTombstones> tombstones;                ///< of all sources, in any order, clipped or not
   std::size_t shared_prefix = 0;                           ///< bytes that all keys in the range begin with
-  std::function<bool(Bytes key)> absent_below;             ///< flushes: no run has the key, though its bounds might; may be null
+  KeysBelow* keys_below = nullptr;                         ///< of flushes; outlives the part
   bool mark_first = false;                                 ///< flushes: flag the oldest version of keys that no run has
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;  ///< for the splitter
