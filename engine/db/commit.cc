@@ -32,6 +32,7 @@ struct DbImpl::Inserts {
   std::vector<std::pair<DatabaseId, Tree*>> remapped;    // for readers, when the batch shows
   std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // of the batch so far
   SeqNum previous = 0;                                   // what visible_seq must be before this batch shows
+  WriteBatch::Op last;                                   // the batch's last operation, decoded; `tree` as the batch has it now
 
   void add(const Target& t) {
     if (first.memtable == nullptr) {
@@ -80,14 +81,7 @@ Status DbImpl::commit_admitted(WriteBatch& batch) {
     MutexLock lock(commit_mutex_);
     TRY(sequence(batch, &inserts));
   }
-  SeqNum seq = batch.first_seq();
-  std::size_t cursor = 0;
-  WriteBatch::Op op;
-  while (batch.next_op(&cursor, &op)) {
-    const Inserts::Target* target = inserts.find(op.tree);
-    if (target != nullptr) insert_operation(*target->memtable, op, seq, batch.time(), target->stamp);
-    ++seq;
-  }
+  insert_all(batch, inserts);
   publish(inserts, batch.last_seq());
   ThreadCounters& mine = counters_.mine();
   ThreadCounters::add(mine.commits, 1);
@@ -114,19 +108,23 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
   DatabaseId last_database = ~DatabaseId{0};
   TreeId last_tree = kNoTree;
   std::size_t cursor = 0, at = 0;
-  WriteBatch::Op op;
+  WriteBatch::Op& op = inserts->last;
   for (; batch.next_op(&cursor, &op); at = cursor) {
     if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
       change_mapping(batch, at, op, time, inserts, &notes);
       mapping_changes = true;
       last_database = ~DatabaseId{0};
-    } else if (op.tree == last_database && op.kind != OpKind::kSecondaryDelete) {
+      op.tree = kNoTree;  // goes into none
+      continue;
+    }
+    if (op.tree == last_database && op.kind != OpKind::kSecondaryDelete) {
       batch.set_op_tree(at, last_tree);
     } else {
       last_database = op.tree;
       last_tree = place_operation(batch, at, op, time, inserts);
     }
-    if (op.kind != OpKind::kFlushDatabase && op.kind != OpKind::kSwapDatabases) add_note(&notes, log_note(op, last_tree, time));
+    op.tree = last_tree;
+    add_note(&notes, log_note(op, last_tree, time));
   }
   batch.set_header(next_seq_, time, 0);
   next_seq_ += batch.count();
@@ -138,6 +136,18 @@ Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
   for (const Inserts::Target& t : inserts->more) mark_active(t.tree, batch);
   log_->enqueue(batch, notes);
   return Status::ok();
+}
+
+void DbImpl::insert_all(const WriteBatch& batch, const Inserts& inserts) {
+  SeqNum seq = batch.first_seq();
+  const auto insert = [&](const WriteBatch::Op& op) {
+    const Inserts::Target* target = inserts.find(op.tree);
+    if (target != nullptr) insert_operation(*target->memtable, op, seq, batch.time(), target->stamp);
+    ++seq;
+  };
+  if (batch.count() == 1) return insert(inserts.last);  // nearly all batches: decoded once
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) insert(op);
 }
 
 LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {

@@ -253,6 +253,7 @@ struct DbImpl {
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
   void publish(const Inserts& inserts, SeqNum last);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
+  void insert_all(const WriteBatch& batch, const Inserts& inserts);
   void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
   // flush.cc
   void schedule_flush(const TreePtr& tree);

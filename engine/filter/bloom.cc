@@ -33,18 +33,15 @@ std::uint64_t block_of(std::uint64_t hash, std::uint64_t blocks) {
   return static_cast<std::uint64_t>((static_cast<Uint128>(hash) * blocks) >> 64);
 }
 
-// Calls row(r) for each probe; stops when it answers false. The block takes the hash's high bits, the rows a mix of all.
+// Calls row(r) for each probe. The block takes the hash's high bits, the rows a mix of all.
 template <typename Row>
 inline void each_row(std::uint64_t hash, std::uint32_t probes, Row row) {
-  std::uint64_t word = mix(hash);
-  for (std::uint32_t i = 0, left = kRowsPerWord; i < probes; ++i) {
-    if (left == 0) {
-      word = mix(hash + i * 0x9e3779b97f4a7c15u);
-      left = kRowsPerWord;
+  for (std::uint32_t done = 0; done < probes; done += kRowsPerWord) {
+    std::uint64_t word = mix(hash + done * 0x9e3779b97f4a7c15u);
+    for (std::uint32_t left = std::min(probes - done, kRowsPerWord); left > 0; --left) {
+      row(static_cast<std::uint32_t>(word) & (kBloomRows - 1));
+      word >>= kRowBits;
     }
-    if (!row(static_cast<std::uint32_t>(word) & (kBloomRows - 1))) return;
-    word >>= kRowBits;
-    --left;
   }
 }
 
@@ -139,7 +136,6 @@ std::string BloomBuilder::build(double bits_per_key, std::uint32_t slice) const 
       each_row(hash, probes, [&](std::uint32_t row) {
         const std::uint32_t bit = row * columns_ + column;
         block[bit / 8] = static_cast<char>(static_cast<unsigned char>(block[bit / 8]) | (1u << (bit % 8)));
-        return true;
       });
     }
   }
@@ -171,10 +167,7 @@ std::uint64_t BloomView::candidates(std::uint64_t hash) const {
   // No early exit: the loads are independent and go out together, and no branch depends on what they bring.
   if (columns_ == 1) {
     std::uint64_t found = 1;
-    each_row(hash, probes_, [&](std::uint32_t row) {
-      found &= load_fixed<std::uint64_t>(block + row / 64 * 8) >> (row % 64);
-      return true;
-    });
+    each_row(hash, probes_, [&](std::uint32_t row) { found &= load_fixed<std::uint64_t>(block + row / 64 * 8) >> (row % 64); });
     return found;
   }
   std::uint64_t mask = columns_ == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << columns_) - 1;
@@ -182,7 +175,6 @@ std::uint64_t BloomView::candidates(std::uint64_t hash) const {
     each_row(hash, probes_, [&](std::uint32_t row) {
       const std::uint32_t bit = row * columns_;
       mask &= load_fixed<std::uint64_t>(block + bit / 8) >> (bit % 8);
-      return true;
     });
     return mask;
   }
@@ -192,7 +184,6 @@ std::uint64_t BloomView::candidates(std::uint64_t hash) const {
     std::uint64_t word = load_fixed<std::uint64_t>(block + bit / 8) >> shift;
     if (shift + columns_ > 64) word |= std::uint64_t{static_cast<unsigned char>(block[bit / 8 + 8])} << (64 - shift);
     mask &= word;
-    return true;
   });
   return mask;
 }
@@ -204,10 +195,7 @@ void BloomView::prefetch(std::uint64_t hash) const {
     __builtin_prefetch(block);
     return;
   }
-  each_row(hash, probes_, [&](std::uint32_t row) {
-    __builtin_prefetch(block + row * columns_ / 8);
-    return true;
-  });
+  each_row(hash, probes_, [&](std::uint32_t row) { __builtin_prefetch(block + row * columns_ / 8); });
 }
 
 }  // namespace ebbtide
