@@ -19,7 +19,7 @@ bool makes_tree(OpKind kind) { return kind == OpKind::kCreateTree || kind == OpK
 
 WriteBatch::WriteBatch() : rep_(kHeaderBytes, '\0') {}
 
-void WriteBatch::clear() {
+void WriteBatch::forget() {
   if (rep_.capacity() > kKeptBytes) std::string().swap(rep_);
   rep_.assign(kHeaderBytes, '\0');
   shared_.clear();

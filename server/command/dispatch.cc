@@ -43,15 +43,16 @@ Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey
   const int argc = static_cast<int>(args.size());
   const int last = std::min(spec.last_of(argc), argc - 1);
   for (int i = spec.first; i != 0 && i <= last; i += spec.step) {
-    if (*escaped_used == escaped->size()) escaped->emplace_back();
-    std::string& buffer = (*escaped)[*escaped_used];
     const Bytes user_key = args[static_cast<std::size_t>(i)];
-    const Bytes key = escape_key(user_key, &buffer);
-    if (key.size() > kMaxKeyBytes) {
+    Bytes key = user_key;
+    if (needs_escape(key)) [[unlikely]] {
+      if (*escaped_used == escaped->size()) escaped->emplace_back();
+      key = escape_key(key, &(*escaped)[(*escaped_used)++]);
+    }
+    if (key.size() > kMaxKeyBytes) [[unlikely]] {
       return reply_error("ERR a key of " + std::to_string(user_key.size()) +
                          " bytes is too long: " + std::to_string(kMaxKeyBytes) + " bytes are allowed, zero bytes counting twice");
     }
-    if (key.data() == buffer.data()) ++*escaped_used;
     keys->push_back({key, hash_key(key)});
   }
   return Status::ok();
@@ -271,8 +272,7 @@ void Dispatcher::prefetch(std::span<PendingCommand> commands) {
     // Whoever overwrites without looking needs the memtable's bucket and nothing of the tables.
     const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
     for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
-      view.prefetch(keys_[k], 0);
-      if (!blind) ahead_.push_back(&keys_[k]);
+      blind ? view.prefetch(keys_[k], 0) : ahead_.push_back(&keys_[k]);
     }
   }
   view.prefetch(ahead_);

@@ -1,41 +1,56 @@
+// The thread's free blocks are linked through their first bytes. The list itself has no destructor, so that using it costs no
+// more than its address; what frees the blocks when the thread ends is made when the first one comes in.
 #include "resp/block_pool.h"
 
+#include <cstring>
 #include <new>
-#include <vector>
 
 namespace ebbtide {
 namespace {
 
-struct Pool {
-  static constexpr std::size_t kMax = 256;  // 4 MiB a thread
-  std::vector<char*> free;
-  ~Pool() {
-    for (char* block : free) ::operator delete(block);
+constexpr std::size_t kMaxFree = 256;  // 4 MiB a thread
+
+struct FreeList {
+  char* first;
+  std::size_t count;
+  bool kept;  ///< somebody frees it when the thread ends
+};
+constinit thread_local FreeList free_blocks{nullptr, 0, false};
+
+char* take_first() {
+  char* block = free_blocks.first;
+  std::memcpy(&free_blocks.first, block, sizeof(char*));
+  --free_blocks.count;
+  return block;
+}
+
+struct Keeper {
+  Keeper() { free_blocks.kept = true; }
+  ~Keeper() {
+    while (free_blocks.first != nullptr) ::operator delete(take_first());
+    free_blocks.count = kMaxFree;  // what comes in later goes at once
   }
 };
-
-Pool& pool() {
-  thread_local Pool pool;
-  return pool;
-}
 
 }  // namespace
 
 char* take_block() {
-  Pool& p = pool();
-  if (p.free.empty()) return static_cast<char*>(::operator new(kBlockBytes));
-  char* block = p.free.back();
-  p.free.pop_back();
-  return block;
+  if (free_blocks.first == nullptr) return static_cast<char*>(::operator new(kBlockBytes));
+  return take_first();
 }
 
 void give_block(char* block) {
-  Pool& p = pool();
-  if (p.free.size() >= Pool::kMax) {
-    ::operator delete(block);
-  } else {
-    p.free.push_back(block);
+  if (!free_blocks.kept) [[unlikely]] {
+    thread_local const Keeper keeper;
+    (void)keeper;
   }
+  if (free_blocks.count >= kMaxFree) {
+    ::operator delete(block);
+    return;
+  }
+  std::memcpy(block, &free_blocks.first, sizeof(char*));
+  free_blocks.first = block;
+  ++free_blocks.count;
 }
 
 }  // namespace ebbtide

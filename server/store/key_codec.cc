@@ -23,7 +23,7 @@ void append_escaped(Bytes key, std::string* out) {
 }  // namespace
 
 Bytes escape_key(Bytes key, std::string* buffer) {
-  if (key.empty() || std::memchr(key.data(), 0, key.size()) == nullptr) [[likely]]
+  if (!needs_escape(key)) [[likely]]
     return key;
   buffer->clear();
   append_escaped(key, buffer);

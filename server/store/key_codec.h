@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -20,6 +21,8 @@
 
 namespace ebbtide {
 
+/// Whether the key is not its own escaped form.
+inline bool needs_escape(Bytes key) { return !key.empty() && std::memchr(key.data(), 0, key.size()) != nullptr; }
 /// The engine key of a user key. Points into `key` when nothing has to be escaped, else into *buffer, which it overwrites.
 Bytes escape_key(Bytes key, std::string* buffer);
 /// As escape_key, always a copy.

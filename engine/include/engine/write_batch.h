@@ -71,8 +71,11 @@ class WriteBatch {
 
   WriteBatch();
 
-  /// Forgets all operations; keeps the memory unless it is much.
-  void clear();
+  /// Forgets all operations; keeps the memory unless it is much. Costs nothing where there is nothing to forget: commands that
+  /// read have a batch, too.
+  void clear() {
+    if (count_ != 0 || relied_expiry_ != 0) forget();
+  }
 
   void put(DatabaseId database, Bytes key, Bytes value, const PutOptions& options);
   void put(DatabaseId database, Bytes key, Bytes value) { put(database, key, value, PutOptions{}); }
@@ -132,6 +135,7 @@ class WriteBatch {
     std::size_t offset;  ///< into rep_, where the value's bytes belong
     SharedValue value;
   };
+  void forget();
   void begin_op(OpKind kind, std::uint8_t flags, std::uint32_t tree);
   void put_key(Bytes key);
 

@@ -391,6 +391,11 @@ TEST_CASE("every command is well formed, and found by its name in any case") {
   CHECK(table.find("") == nullptr);
   CHECK(table.find("ge") == nullptr);
   CHECK(table.find(Bytes("get\0", 4)) == nullptr);
+  CHECK(table.find("ge\xf4") == nullptr);  // 't' but for the top bit
+  CHECK(table.find("GE\xd4") == nullptr);
+  CHECK(table.find("g\x05t") == nullptr);  // 'e' but for the bits of its case
+  CHECK(table.find("getrangf") == nullptr);
+  CHECK(table.find("incrbyfloas") == nullptr);
   CHECK(table.find("config|get") == nullptr);
 }
 
