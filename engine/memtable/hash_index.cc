@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t kKeysPerBucket = 4;
 constexpr std::size_t kMinBuckets = 16;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kNodeAhead = 192;  // of a node: the key, and a first version with a value of 100 bytes
 }  // namespace
 
 HashIndex::HashIndex(std::size_t expected_keys, Arena& arena)
@@ -76,8 +77,8 @@ bool HashIndex::prefetch(const LookupKey& key, int stage) const {
     const std::uint64_t slot = place.load(std::memory_order_relaxed);
     if (slot == 0) return false;
     if ((slot & ~kAddressMask) != tag) continue;
-    __builtin_prefetch(node_of(slot));
-    __builtin_prefetch(reinterpret_cast<const char*>(node_of(slot)) + 64);
+    const char* const node = reinterpret_cast<const char*>(node_of(slot));
+    for (std::size_t at = 0; at < kNodeAhead; at += 64) __builtin_prefetch(node + at);
     return true;
   }
   return false;

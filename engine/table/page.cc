@@ -1,5 +1,6 @@
 #include "table/page.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -25,6 +26,10 @@ inline std::uint64_t take_varint(const char** p) {
   *p = reinterpret_cast<const char*>(q);
   return v;
 }
+
+constexpr std::size_t kLine = 64;
+// So much of an entry is loaded ahead, its value included, which is copied soon after. Of a longer one the processor finds the rest.
+constexpr std::ptrdiff_t kEntryAhead = 256;
 
 // A binary search starts the loads of all entries that its next so many steps may look at.
 constexpr std::uint32_t kSearchAhead = 3;
@@ -169,9 +174,11 @@ void PageView::prefetch(std::uint64_t hash) const {
   for (std::uint32_t base = 0; base < count_; base += 16) {
     const std::uint32_t mask = match_tags(tags + base, count_ - base, page_tag(hash), tags + base + 16 <= end_);
     if (mask == 0) continue;
-    const char* const entry = entry_at(base + static_cast<std::uint32_t>(std::countr_zero(mask)));
-    __builtin_prefetch(entry);
-    __builtin_prefetch(entry + 64);
+    const std::uint32_t i = base + static_cast<std::uint32_t>(std::countr_zero(mask));
+    const char* const begin = entry_at(i);
+    const char* const end = std::min(i + 1 < count_ ? entry_at(i + 1) : end_, begin + kEntryAhead);
+    const char* line = begin - reinterpret_cast<std::uintptr_t>(begin) % kLine;
+    for (; line < end; line += kLine) __builtin_prefetch(line);
     return;
   }
 }
