@@ -24,6 +24,7 @@ using Cover = FragmentedRangeTombstones::Cover;
 
 // Of ReadView::prefetch: the first that needs what an earlier one found, and the one after which the tile is known.
 constexpr int kFilterStage = 2, kTileStage = 3;
+static_assert(ReadView::kPrefetchStages == TableReader::kPrefetchStages + 1, "before them comes the memtables' bucket");
 
 void count_hit(ThreadCounters& counters, bool hit) {
   ThreadCounters::add(counters.gets, 1);

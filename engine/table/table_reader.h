@@ -79,6 +79,8 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
              ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
   /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
   [[nodiscard]] bool may_contain(const LookupKey& key) const;
+  /// Stages of prefetch().
+  static constexpr int kPrefetchStages = 6;
   /// A lookup of a span of keys in stages, each of which starts the loads that the next one, or get(), needs: 0 filter rows,
   /// 1 fences, 2 the tile's row of the page table, 3 the cache's bucket of the page, 4 the page's head, 5 its entry. From stage 1
   /// on needs an EpochGuard and `state`, in which it keeps what it found. False from stage 1: the filter denies the key, get()

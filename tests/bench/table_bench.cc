@@ -65,7 +65,7 @@ double lookups(const TableReader& table, Epoch& epoch, const std::vector<std::st
   for (std::size_t i = 0; i + hashed.size() <= keys.size(); i += hashed.size()) {
     EpochGuard guard(epoch);
     for (std::size_t n = 0; n < hashed.size(); ++n) hashed[n] = {keys[i + n], hash_key(keys[i + n])};
-    for (int stage = 0; ahead != 0 && stage < 6; ++stage) {
+    for (int stage = 0; ahead != 0 && stage < TableReader::kPrefetchStages; ++stage) {
       for (std::size_t n = 0; n < hashed.size(); ++n) {
         if (stage < 2 || denied[n] == 0) denied[n] = table.prefetch(hashed[n], stage, &states[n]) ? 0 : 1;
       }

@@ -140,7 +140,7 @@ void look_up(const TableReader& table, Bytes key) {
   ReadCounters counters;
   const Lookup found = table.get(lookup, kMaxSeqNum, nullptr, &entry, &pin, &counters, &status);
   LookupState state;
-  for (int stage = 0; stage < 5; ++stage) {
+  for (int stage = 0; stage < TableReader::kPrefetchStages; ++stage) {
     if (table.prefetch(lookup, stage, &state)) continue;
     FUZZ_CHECK(found == Lookup::kAbsent);
     return;
