@@ -218,6 +218,8 @@ struct DbImpl {
 
   // read_path.cc
   Status get(const ReadView& view, const LookupKey& key, Found* found);
+  /// As get(), counted nowhere but in `reads`. The view has a tree; whether its lease is revoked the caller asks.
+  static Status find(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
   // flush.cc
   Status flush(DatabaseId database);
@@ -387,6 +389,8 @@ struct DbImpl {
   Status replay_batch(WriteBatch& batch, LogNotes* notes) REQUIRES(commit_mutex_);
   Status remove_leftovers();
   // read_path.cc
+  /// Whether a memtable decides about the key.
+  static bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status);
   static Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
   static Status finish_lookup(const ReadView& view, const Entry& entry, const FragmentedRangeTombstones::Cover* cover,
                               Found* found, std::shared_ptr<const void> pin);

@@ -77,27 +77,39 @@ Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cov
   return Status::ok();
 }
 
-Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
-  const TreeView* tree = view.tree_;
-  if (tree == nullptr) return Status::not_found();
-  if (view.lease_ != nullptr && view.lease_->revoked()) return revoked_view();
-  ThreadCounters& counters = counters_.mine();
+bool DbImpl::get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status) {
   Entry entry;
   Cover cover{};
-  for (const std::shared_ptr<MemTable>& memtable : tree->memtables) {
+  for (const std::shared_ptr<MemTable>& memtable : view.tree_->memtables) {
     const bool covered = memtable->newest_cover(key.key, view.seq_, &cover);
     if (memtable->get(key, view.seq_, &entry)) {
-      const Status status = finish_lookup(view, entry, covered ? &cover : nullptr, found, nullptr);
-      count_hit(counters, status.is_ok());
-      return status;
+      *status = finish_lookup(view, entry, covered ? &cover : nullptr, found, nullptr);
+      return true;
     }
     if (covered) {
-      count_hit(counters, false);
-      return Status::not_found();
+      *status = Status::not_found();
+      return true;
     }
   }
+  return false;
+}
+
+Status DbImpl::find(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads) {
+  Status status;
+  return get_from_memtables(view, key, found, &status) ? status : get_from_tables(view, key, found, reads);
+}
+
+Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
+  if (view.tree_ == nullptr) return Status::not_found();
+  if (view.lease_ != nullptr && view.lease_->revoked()) return revoked_view();
+  ThreadCounters& counters = counters_.mine();
+  Status status;
+  if (get_from_memtables(view, key, found, &status)) {
+    count_hit(counters, status.is_ok());
+    return status;
+  }
   ReadCounters reads;
-  const Status status = get_from_tables(view, key, found, &reads);
+  status = get_from_tables(view, key, found, &reads);
   counters.add(reads);
   if (status.is_ok() || status.is_not_found()) count_hit(counters, status.is_ok());
   return status;

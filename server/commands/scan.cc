@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
-/// DBSIZE walks a database of up to this many entries; beyond it, it merges a sample.
+/// DBSIZE walks a database of up to this many entries; beyond it, it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// Inside a transaction, where the whole loop waits, KEYS looks at no more, and DBSIZE counts no more.
 constexpr std::uint64_t kMaxInlineKeys = 100'000;

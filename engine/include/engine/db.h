@@ -154,9 +154,10 @@ class Db {
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
   /// An estimate of that from what is in memory: no I/O, time in the number of tables and the size of the memtables.
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
-  /// An estimate of the number of keys in the whole database from a sample of it, which it reads: a few hundred tiles, chosen by
-  /// `seed`. Good to about 1 % where versions, tombstones and expiries are spread as the keys are. Time for some thousand page
-  /// reads.
+  /// An estimate of the number of keys in the whole database from a sample of its tiles, chosen by `seed`, which it reads. Exact
+  /// where nothing in the tables was overwritten, deleted or has expired; else the sample grows until the standard error is half a
+  /// percent or it has a million entries, which is enough unless less than one in twenty is a key. Time for a walk over the
+  /// memtables and some thousand page reads, for a million lookups at most. kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
   /// Appends the keys that expire later than `after` and no later than `until`, as things are now; the `limit` earliest of them.
   /// Returns up to when they are all there: `until`, or earlier if there are more; of more than `limit` at the first moment only

@@ -1,0 +1,141 @@
+// Db::sample_keys: how far the estimate is from the truth, over many seeds and ways in which the entries of several runs may lie
+// among each other. 2 % is what DBSIZE promises.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "harness.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr int kSeeds = 25;
+
+std::string key_of(std::uint64_t i) {
+  std::string digits = std::to_string(i);
+  return "key:" + std::string(8 - digits.size(), '0') + digits;
+}
+
+/// Some fifteen entries to a page, so that tens of thousands of entries are thousands of tiles.
+struct Keys : Harness {
+  Keys() { open(); }
+
+  /// Sets the keys first, first + step ... below `last`, in an order of its own.
+  void put_all(std::uint64_t first, std::uint64_t last, std::uint64_t step = 1, Millis expiry = 0) {
+    std::vector<std::uint64_t> order;
+    for (std::uint64_t i = first; i < last; i += step) order.push_back(i);
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.uniform(i)]);
+    write_all(order, [&](WriteBatch& batch, std::uint64_t i) {
+      batch.put(0, key_of(i), std::string(20, 'v'), {kNoStamp, expiry});
+    });
+  }
+  void write_all(const std::vector<std::uint64_t>& keys, const std::function<void(WriteBatch&, std::uint64_t)>& add) {
+    for (std::size_t at = 0; at < keys.size();) {
+      WriteBatch batch;
+      for (std::size_t i = 0; i < 100 && at < keys.size(); ++i) add(batch, keys[at++]);
+      write(batch);
+      settle();
+    }
+  }
+
+  /// The estimate by every seed is within 2 %, and on average it is within 0.5 %.
+  void check() {
+    const auto truth = static_cast<double>(db->count(0, KeyRange{}).value());
+    REQUIRE(truth > 0);
+    double sum = 0, worst = 0;
+    for (int seed = 1; seed <= kSeeds; ++seed) {
+      const auto guess = db->sample_keys(0, static_cast<std::uint64_t>(seed));
+      REQUIRE(guess.is_ok());
+      const double error = static_cast<double>(guess.value()) / truth - 1;
+      sum += error;
+      worst = std::max(worst, std::abs(error));
+    }
+    INFO("truth " << truth << ", mean error " << sum / kSeeds << ", worst " << worst);
+    CHECK(worst < 0.02);
+    CHECK(std::abs(sum / kSeeds) < 0.005);
+  }
+  [[nodiscard]] std::size_t runs() const { return db->tree_info(0).value().runs.size(); }
+
+  Random random{7};
+};
+
+TEST_CASE("a sample of keys that nothing was done to since has no error, wherever newer runs lie", "[key_count]") {
+  // Each stretch lies in one gap of the runs before it: in front of, between and behind their keys.
+  Keys keys;
+  for (const std::uint64_t first : {40'000, 0, 80'000, 20'000, 60'000}) keys.put_all(first, first + 9'000);
+  REQUIRE(keys.runs() > 1);
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) CHECK(keys.db->sample_keys(0, seed).value() == 45'000);
+  keys.check();
+}
+
+TEST_CASE("a sample of keys that were overwritten here and there", "[key_count]") {
+  Keys keys;
+  keys.put_all(0, 60'000);
+  REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
+  keys.put_all(0, 60'000, 3);
+  keys.put_all(10'000, 30'000, 2);
+  REQUIRE(keys.runs() > 1);
+  keys.check();
+}
+
+TEST_CASE("a sample of keys of which many were deleted, one by one and by range", "[key_count]") {
+  Keys keys;
+  keys.put_all(0, 60'000);
+  REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
+  std::vector<std::uint64_t> gone;
+  for (std::uint64_t i = 0; i < 60'000; ++i) {
+    if (keys.random.uniform(10) < 4) gone.push_back(i);
+  }
+  keys.write_all(gone, [](WriteBatch& batch, std::uint64_t i) { batch.del(0, key_of(i)); });
+  keys.del_range(0, key_of(50'000), key_of(56'000));
+  keys.put_all(52'000, 54'000);
+  REQUIRE(keys.runs() > 1);
+  keys.check();
+}
+
+TEST_CASE("a sample of keys of which many have expired", "[key_count]") {
+  Keys keys;
+  const Millis soon = keys.db->now() + 1000;
+  keys.put_all(0, 30'000);
+  keys.put_all(30'000, 60'000, 1, soon);
+  keys.put_all(0, 30'000, 5, soon);
+  keys.advance(2000);
+  keys.check();
+}
+
+TEST_CASE("a sample where most of what is stored is garbage", "[key_count]") {
+  Keys keys;
+  keys.put_all(0, 50'000);
+  REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
+  std::vector<std::uint64_t> gone;
+  for (std::uint64_t i = 0; i < 50'000; ++i) {
+    if (i % 7 != 0) gone.push_back(i);
+  }
+  keys.write_all(gone, [](WriteBatch& batch, std::uint64_t i) { batch.del(0, key_of(i)); });
+  keys.check();
+}
+
+TEST_CASE("a sample does not count as a workload", "[key_count]") {
+  Keys keys;
+  keys.put_all(0, 5'000);
+  REQUIRE(keys.db->flush(0).is_ok());
+  const auto before = keys.db->stats();
+  CHECK(keys.db->sample_keys(0, 1).value() == 5'000);
+  const auto after = keys.db->stats();
+  CHECK(after.gets == before.gets);
+  CHECK(after.filter_negatives == before.filter_negatives);
+}
+
+TEST_CASE("a sample of a database that has nothing, or nothing on disk", "[key_count]") {
+  Keys keys;
+  CHECK(keys.db->sample_keys(3, 1).value() == 0);
+  keys.put(0, "a", "1");
+  keys.put(0, "a", "2");
+  keys.put(0, "b", "1");
+  keys.del(0, "b");
+  CHECK(keys.db->sample_keys(0, 1).value() == 1);
+}
+
+}  // namespace
+}  // namespace ebbtide
