@@ -447,6 +447,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   job->command = prepared.command;
   job->storage.assign(pending.args.begin(), pending.args.end());
   job->list.assign(job->storage.begin(), job->storage.end());
+  session_of(client).last_command = prepared.command;  // CLIENT LIST shows what runs
   job->session = session_of(client);
   job->protocol = client.protocol;
   job->out.set_limit(client.out.limit());

@@ -110,8 +110,9 @@ class Dispatcher final : public CommandSink {
   void write_replies(Attempt& attempt, const ReadView& view, Reply& reply);
   /// To the monitors.
   void show(const Client& client, const Command& command, const Args& args, DatabaseId database);
-  /// Has the observers told of what the queued command has written once the transaction is committed.
-  void observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had);
+  /// Has the observers told of what the queued command has written, and has missed unless it failed, once the transaction is
+  /// committed.
+  void observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
   void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
   [[nodiscard]] PresentKeys which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
 

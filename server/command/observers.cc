@@ -420,7 +420,8 @@ void Observers::missed(const Command& command, const Args& args, std::span<const
   const bool reads = spec.has(kReadOnly) ? spec.container.empty()
                                          : std::find(std::begin(kReaders), std::end(kReaders), spec.name) != std::end(kReaders);
   if (!reads || (spec.name == "set" && !has_word(args, "GET"))) return;
-  const bool writes_first = spec.name == "bitop" || spec.name == "pfmerge";
+  if (spec.name == "bitfield" && (has_word(args, "SET") || has_word(args, "INCRBY"))) return;
+  const bool writes_first = spec.name == "bitop";
   const std::size_t last = spec.name == "copy" ? 1 : keys.size();
   for (std::size_t i = writes_first ? 1 : 0; i < last; ++i) {
     if (!had.contains(keys[i].key)) notify(kNotifyMiss, "keymiss", user_key(keys[i].key), database, here, seq);
@@ -435,8 +436,10 @@ void Observers::notify_all(const Commit& commit, ClientLoop* here) {
   // These delete what they overwrite, so that the key counts as new.
   const bool replaces = renames || moves || name == "copy" || name == "restore";
   const DatabaseId target = target_of(name, args, commit.database);
+  std::set<std::string, std::less<>> announced;  // MSET may name a key twice
   const auto announce_new = [&](const WriteBatch::Op& op) {
     if ((notify_flags() & kNotifyNew) == 0 || (!replaces && commit.had.contains(op.key))) return;
+    if (!announced.emplace(op.key).second) return;
     notify(kNotifyNew, "new", user_key(op.key), target, here, seq);
   };
   std::size_t cursor = 0;

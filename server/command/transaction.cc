@@ -392,10 +392,10 @@ void Dispatcher::count_queued(const Attempt& attempt) {
   }
 }
 
-void Dispatcher::observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had) {
+void Dispatcher::observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed) {
   Observers& observers = *env_.observers;
   Client& client = attempt.client;
-  if ((observers.notify_flags() & kNotifyMiss) != 0) {
+  if (!failed && (observers.notify_flags() & kNotifyMiss) != 0) {
     attempt.effects.push_back([&observers, &client, &queued, had, database] {
       const Args args{queued.list, queued.shared};
       observers.missed(*queued.command, args, queued.keys, had, database, client.loop, client.seen_seq);
@@ -454,7 +454,7 @@ Status Dispatcher::run_queued(const QueuedCommand& queued, const ReadView& view,
     reply.rollback(mark);
     reply.error(error);
   }
-  observe_later(attempt, queued, view.database(), std::move(had));
+  observe_later(attempt, queued, view.database(), std::move(had), !status.is_ok());
   if (status.is_ok()) {
     const bool ends_part = ctx.after_commit != nullptr;
     if (ends_part) part.first_op = attempt.pass_ops(batch_);

@@ -77,20 +77,26 @@ Status unsubscribe_from(Ctx& ctx, Kind kind, Bytes word) {
 
 Status subscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kChannel, "subscribe"); }
 Status psubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kPattern, "psubscribe"); }
-Status ssubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kShard, "ssubscribe"); }
+Status ssubscribe(Ctx& ctx) {
+  // Of the three ways to subscribe this is the one that Redis does not let into a transaction.
+  if (ctx.pending != nullptr) return reply_error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+  return subscribe_to(ctx, Kind::kShard, "ssubscribe");
+}
 Status unsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kChannel, "unsubscribe"); }
 Status punsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kPattern, "punsubscribe"); }
 Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "sunsubscribe"); }
 
 // The reply stands before what the publisher itself gets as a subscriber. A message may tell what its publisher has read or
-// written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed.
+// written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed, to those
+// who were subscribed when it was its turn: not to a publisher that subscribes afterwards in the same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
   PubSub& pubsub = *ctx.env.pubsub;
   if (ctx.effects != nullptr) {
-    ctx.reply.integer(static_cast<std::int64_t>(pubsub.receivers(kind, ctx.arg(1))));
+    auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
+    ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
     // The arguments lie in the queue, which is there until the effects are over.
-    ctx.effects->push_back([&pubsub, kind, &client = *ctx.client, channel = ctx.arg(1), message = ctx.arg(2)] {
-      pubsub.publish(kind, channel, message, client.loop, client.seen_seq);
+    ctx.effects->push_back([audience, kind, &client = *ctx.client, channel = ctx.arg(1), message = ctx.arg(2)] {
+      PubSub::send(std::move(*audience), kind, channel, message, client.loop, client.seen_seq);
     });
     return Status::ok();
   }

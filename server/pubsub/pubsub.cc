@@ -20,39 +20,45 @@ void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
   if (it->second.empty()) names.erase(it);
 }
 
-void PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq, Reply* count) {
-  // Loops are few: a vector is searched as fast as a map.
-  std::vector<std::pair<ClientLoop*, std::vector<Target>>> loops;
-  std::size_t receivers = 0;
-  const auto add = [&](const Subscriber& subscriber, bool has_pattern, const std::string& pattern) {
-    ++receivers;
-    auto it = std::find_if(loops.begin(), loops.end(), [&](const auto& entry) { return entry.first == subscriber.loop; });
-    if (it == loops.end()) it = loops.insert(loops.end(), {subscriber.loop, {}});
-    it->second.push_back({subscriber.client_id, has_pattern, pattern});
-  };
-  {
-    std::shared_lock lock(mutex_);
-    const Names& names = of(kind);
-    if (const auto it = names.find(channel); it != names.end()) {
-      for (const Subscriber& subscriber : it->second) add(subscriber, false, std::string());
-    }
-    if (kind == Kind::kChannel) {
-      for (const auto& [pattern, subscribers] : of(Kind::kPattern)) {
-        if (!matches_(pattern, channel)) continue;
-        for (const Subscriber& subscriber : subscribers) add(subscriber, true, pattern);
-      }
+void PubSub::Audience::add(const Subscriber& subscriber, bool has_pattern, const std::string& pattern) {
+  ++size_;
+  auto it = std::find_if(loops_.begin(), loops_.end(), [&](const auto& entry) { return entry.first == subscriber.loop; });
+  if (it == loops_.end()) it = loops_.insert(loops_.end(), {subscriber.loop, {}});
+  it->second.push_back({subscriber.client_id, has_pattern, pattern});
+}
+
+PubSub::Audience PubSub::audience(Kind kind, Bytes channel) const {
+  Audience out;
+  std::shared_lock lock(mutex_);
+  const Names& names = of(kind);
+  if (const auto it = names.find(channel); it != names.end()) {
+    for (const Subscriber& subscriber : it->second) out.add(subscriber, false, std::string());
+  }
+  if (kind == Kind::kChannel) {
+    for (const auto& [pattern, subscribers] : of(Kind::kPattern)) {
+      if (!matches_(pattern, channel)) continue;
+      for (const Subscriber& subscriber : subscribers) out.add(subscriber, true, pattern);
     }
   }
-  if (count != nullptr) count->integer(static_cast<std::int64_t>(receivers));
-  if (receivers == 0) return;
+  return out;
+}
+
+void PubSub::send(Audience audience, Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq) {
+  if (audience.size() == 0) return;
   const auto message = std::make_shared<const Message>(Message{kind, std::string(channel), std::string(text), seq});
-  for (auto& [loop, targets] : loops) {
+  for (auto& [loop, targets] : audience.loops_) {
     if (loop == here) {
       deliver(*loop, *message, targets);
     } else {
       loop->post([l = loop, message, t = std::move(targets)] { deliver(*l, *message, t); });
     }
   }
+}
+
+void PubSub::publish(Kind kind, Bytes channel, Bytes text, ClientLoop* here, std::uint64_t seq, Reply* count) {
+  Audience reached = audience(kind, channel);
+  if (count != nullptr) count->integer(static_cast<std::int64_t>(reached.size()));
+  send(std::move(reached), kind, channel, text, here, seq);
 }
 
 void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector<Target>& targets) {
@@ -69,15 +75,6 @@ void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector
     if (client->out.memory() > kMaxOutputBytes) client->out.overflow();
     loop.touch(client);
   }
-}
-
-std::size_t PubSub::receivers(Kind kind, Bytes channel) const {
-  std::shared_lock lock(mutex_);
-  std::size_t n = 0;
-  if (const auto it = of(kind).find(channel); it != of(kind).end()) n = it->second.size();
-  if (kind != Kind::kChannel) return n;
-  for (const auto& [pattern, subscribers] : of(Kind::kPattern)) n += matches_(pattern, channel) ? subscribers.size() : 0;
-  return n;
 }
 
 std::vector<std::string> PubSub::names(Kind kind, Bytes pattern) const {

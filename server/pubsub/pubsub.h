@@ -55,8 +55,12 @@ class PubSub {
   /// are, before any of them is sent anything: it may be the reply to one of them.
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr);
 
-  /// How many publish() would reach now.
-  [[nodiscard]] std::size_t receivers(Kind kind, Bytes channel) const;
+  /// Whom a message is for, as things are: it can be sent to them later.
+  class Audience;
+  [[nodiscard]] Audience audience(Kind kind, Bytes channel) const;
+  /// The second half of publish(). Whoever has left the audience's names since then gets the message all the same.
+  static void send(Audience audience, Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq);
+
   /// The names with subscribers that match `pattern` ("" = all), in order.
   [[nodiscard]] std::vector<std::string> names(Kind kind, Bytes pattern) const;
   /// Subscribers of one name.
@@ -88,6 +92,17 @@ class PubSub {
   const Matches matches_;
   mutable std::shared_mutex mutex_;
   Names names_[kKinds];  // guarded by mutex_
+};
+
+class PubSub::Audience {
+ public:
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  friend class PubSub;
+  void add(const Subscriber& subscriber, bool has_pattern, const std::string& pattern);
+  std::vector<std::pair<ClientLoop*, std::vector<Target>>> loops_;  // few: a vector is searched as fast as a map
+  std::size_t size_ = 0;
 };
 
 /// The subscriptions of one connection; they end with it. Loop thread only.

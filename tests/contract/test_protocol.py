@@ -116,3 +116,10 @@ def test_hundreds_of_clients(server):
         assert receive_exactly(s, len(expected)) == expected
     for s in sockets:
         s.close()
+
+
+def test_client_list_shows_the_command_that_asks(server):
+    client = server.client(single_connection_client=True)
+    client.ping()
+    number = str(client.client_id())
+    assert [each["cmd"] for each in client.client_list() if each["id"] == number] == ["client|list"]

@@ -79,6 +79,9 @@ SUBSCRIPTIONS = [
 ]  # fmt: skip
 SUBSCRIPTIONS_IN_A_TRANSACTION = [
     ("a", "SUBSCRIBE c", 1), ("b", "MULTI", 1), ("b", "PUBLISH c 1", 1), ("b", "PUBLISH c 2", 1), ("b", "EXEC", 1), ("a", None, 2),
+    ("b", "MULTI", 1), ("b", "SSUBSCRIBE s", 1), ("b", "EXEC", 1),
+    # Who subscribes in the same transaction later is not told.
+    ("d", "MULTI", 1), ("d", "PUBLISH e 1", 1), ("d", "PSUBSCRIBE e*", 1), ("d", "EXEC", 1), ("b", "PUBLISH e 2", 1), ("d", None, 1),
     ("c", "MULTI", 1), ("c", "SUBSCRIBE d", 1), ("c", "EXEC", 1), ("b", "PUBLISH d 3", 1), ("c", None, 1),
 ]  # fmt: skip
 NOTIFY = [
@@ -92,6 +95,13 @@ NOTIFY = [
     ("b", "SETEX x 9 1", 1), ("a", None, 4), ("b", "EXPIRE x -1", 1), ("a", None, 2), ("b", "SETRANGE x 1 a", 1), ("a", None, 2),
     ("b", "BITOP NOT n z", 1), ("a", None, 2), ("b", "INCRBYFLOAT f 1.5", 1), ("a", None, 2),
     ("c", "CONFIG SET notify-keyspace-events ", 1), ("b", "SET k 1", 1), ("b", "PUBLISH __keyx__:end 1", 1), ("a", None, 1),
+]  # fmt: skip
+NOTIFY_OF_NEW_AND_MISSING = [
+    ("c", "CONFIG SET notify-keyspace-events Emn", 1), ("a", "PSUBSCRIBE __key*__:*", 1), ("b", "GET none", 1), ("a", None, 1),
+    ("b", "PFMERGE h g", 1), ("a", None, 3), ("b", "BITFIELD f GET u8 0 SET u8 0 1", 1), ("a", None, 1),
+    ("b", "BITFIELD none GET u8 0", 1), ("a", None, 1), ("b", "MSET x 1 x 2", 1), ("a", None, 1),
+    ("b", "MULTI", 1), ("b", "GETEX none PX 1 KEEPTTL", 1), ("b", "GET gone", 1), ("b", "EXEC", 1), ("a", None, 1),
+    ("c", "CONFIG SET notify-keyspace-events ", 1), ("b", "PUBLISH __keyx__:end 1", 1), ("a", None, 1),
 ]  # fmt: skip
 TRACKING = [
     ("a", "CLIENT TRACKINGINFO", 1), ("a", "CLIENT GETREDIR", 1), ("a", "CLIENT CACHING yes", 1), ("a", "CLIENT TRACKING on", 1),
@@ -128,6 +138,7 @@ SCRIPTS = {
     "subscriptions": (SUBSCRIPTIONS, BOTH),
     "subscriptions in a transaction": (SUBSCRIPTIONS_IN_A_TRANSACTION, BOTH),
     "keyspace notifications": (NOTIFY, BOTH),
+    "notifications of new and of missing keys": (NOTIFY_OF_NEW_AND_MISSING, BOTH),
     "asking and pausing": (ASKING, BOTH),
     "tracking": (TRACKING, RESP3),
     "restricted": (RESTRICTED, RESP2),
