@@ -166,35 +166,49 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
   return config;
 }
 
+namespace {
+
+Result<std::string> content_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (in.is_open()) in.peek();  // a directory opens, and fails here
+  if (!in.is_open() || in.bad()) return Status::invalid_argument(path + ": cannot be read");
+  std::ostringstream content;
+  content << in.rdbuf();
+  return content.str();
+}
+
 // The secret may stand in a file of its own, which others than the configuration's readers may read.
 Status read_password(Config* config) {
   if (config->password_file.empty()) return Status::ok();
-  std::ifstream in(config->password_file, std::ios::binary);
-  if (in.is_open()) in.peek();
-  std::ostringstream content;
-  content << in.rdbuf();
-  std::string secret = content.str();
-  if (!in.is_open() || in.bad())
-    return Status::invalid_argument("server.password_file: " + config->password_file + " cannot be read");
+  TRY_ASSIGN(secret, content_of(config->password_file));
   if (!secret.empty() && secret.back() == '\n') secret.pop_back();
   if (!secret.empty() && secret.back() == '\r') secret.pop_back();
-  if (secret.empty()) return Status::invalid_argument("server.password_file: " + config->password_file + " is empty");
+  if (secret.empty()) return Status::invalid_argument(config->password_file + " is empty");
   config->file_password = secret;
   return Status::ok();
+}
+
+}  // namespace
+
+Result<Users> read_users(const Config& config) {
+  if (config.users_file.empty()) return Users();
+  TRY_ASSIGN(text, content_of(config.users_file));
+  TRY_ASSIGN(users, Users::parse(text, config.users_file));
+  TRY(users.with_default_password(config.secret()).status());
+  return users;
 }
 
 Result<Config> load_config(const ConfigSources& sources) {
   std::string text;
   if (!sources.file.empty()) {
-    std::ifstream in(sources.file, std::ios::binary);
-    if (in.is_open()) in.peek();  // a directory opens, and fails here
-    if (!in.is_open() || in.bad()) return Status::invalid_argument(sources.file + ": cannot be read");
-    std::ostringstream content;
-    content << in.rdbuf();
-    text = content.str();
+    TRY_ASSIGN(content, content_of(sources.file));
+    text = std::move(content);
   }
   TRY_ASSIGN(config, load_config_text(text, sources.file, sources));
-  TRY(read_password(&config));
+  TRY(read_password(&config).with_context("server.password_file"));
+  auto users = read_users(config);
+  if (!users.is_ok()) return users.status().with_context("server.users_file");
+  config.file_users = std::move(users).value();
   config.file = sources.file;
   return config;
 }

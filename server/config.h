@@ -17,6 +17,7 @@
 
 #include <engine/options.h>
 #include <engine/result.h>
+#include "acl/users.h"
 
 namespace ebbtide {
 
@@ -36,6 +37,8 @@ struct Config {
   std::string password;
   std::string password_file;  ///< "" = none
   std::string file_password;  ///< what it held when the configuration was loaded
+  std::string users_file;     ///< "" = none
+  Users file_users;           ///< whom it named then
   bool protected_mode = true;
   bool core_dumps = false;
   std::string backup_dir = "auto";
@@ -70,6 +73,10 @@ struct Config {
   [[nodiscard]] const std::string& secret() const { return password.empty() ? file_password : password; }
   static Settings default_engine();
 };
+
+/// The users that users_file names now; without one, "default" alone. kInvalidArgument: it cannot be read, is not as
+/// Users::parse() wants it, or does not go together with the password.
+Result<Users> read_users(const Config& config);
 
 /// Where backups go: what backup_dir says, `auto` resolved.
 std::string backup_directory(const Config& config);

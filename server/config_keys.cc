@@ -130,6 +130,9 @@ class Table {
     add(text_key(
         "server.password_file", of(&Config::password_file), "a path; empty = none",
         "A file with the password, read once at the start; one newline at its end does not count. Instead of server.password."));
+    add(text_key("server.users_file", of(&Config::users_file), "a path; empty = none",
+                 "A file of users in Redis's form, each with passwords of its own: user NAME on >PASSWORD ~* &* +@all."),
+        "aclfile");
     add(bool_key("server.protected_mode", of(&Config::protected_mode), "Without a password, serve clients of this machine only."),
         "protected-mode", true);
     add(name_key<DebugCommands>("server.debug_commands", of(&Config::debug_commands),

@@ -36,6 +36,11 @@ Config LiveConfig::get() const {
   return config_;
 }
 
+Status LiveConfig::with(const std::function<Status(const Config&)>& f) const {
+  std::lock_guard lock(mutex_);
+  return f(config_);
+}
+
 void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const {
   std::lock_guard lock(mutex_);
   std::set<std::string> seen;

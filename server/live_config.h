@@ -21,6 +21,8 @@ class LiveConfig {
   LiveConfig(Config config, Apply apply) : config_(std::move(config)), apply_(std::move(apply)) {}
 
   [[nodiscard]] Config get() const;
+  /// Calls f while nothing changes the configuration, and returns what it does.
+  Status with(const std::function<Status(const Config&)>& f) const;
   /// As ServerControl::config_get.
   void get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const;
   /// As ServerControl::config_set.

@@ -69,14 +69,6 @@ std::uint64_t clients_of(std::uint64_t files) {
   return files > kReservedFiles ? files - kReservedFiles : std::max<std::uint64_t>(files / 2, 1);
 }
 
-// Takes the same time wherever the difference is.
-bool equal_secrets(Bytes a, Bytes b) {
-  unsigned char difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    difference |= static_cast<unsigned char>(a[i] ^ (b.empty() ? '\1' : b[i % b.size()]));
-  return difference == 0;
-}
-
 // Asks every loop something and waits until each has answered, or will not any more.
 class EveryLoop {
  public:
@@ -134,11 +126,11 @@ class ExpirySweep final : public OffloadWork {
   const ExpiryWatch::Sweep sweep_;
 };
 
-bool matches(const Client& client, const ClientFilter& filter) {
+bool matches(Client& client, const ClientFilter& filter) {
   if (!filter.ids.empty() && std::find(filter.ids.begin(), filter.ids.end(), client.id) == filter.ids.end()) return false;
   if (!filter.addr.empty() && filter.addr != client.address) return false;
   if (!filter.laddr.empty() && filter.laddr != client.local_address) return false;
-  if (!filter.user.empty() && filter.user != "default") return false;
+  if (!filter.user.empty() && filter.user != user_of(session_of(client))) return false;
   if (!filter.type.empty() && filter.type != (client.subscriber ? "pubsub" : "normal")) return false;
   return filter.except_id == 0 || filter.except_id != client.id;
 }
@@ -158,7 +150,7 @@ NetSettings Server::net_settings(const Config& config) const {
   net.output_buffer_hard_bytes = config.output_buffer_hard;
   net.output_buffer_soft_bytes = config.output_buffer_soft;
   net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);
-  net.password_required = !config.secret().empty();
+  net.password_required = password_required_;
   net.protected_mode = config.protected_mode;
   net.tcp_backlog = static_cast<int>(config.tcp_backlog);
   return net;
@@ -178,8 +170,8 @@ Server::Server(Config config, std::string executable)
       stats_(table_.all().size()),
       locks_(loop_count(config)),
       cursors_(random_seed()),
-      password_(config.secret()),
-      password_required_(!config.secret().empty()) {
+      file_users_(config.file_users) {
+  set_users(file_users_.with_default_password(config.secret()).value());  // load_config() has checked that they go together
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
@@ -418,6 +410,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
       return Status::invalid_argument("the limit of open files allows " + std::to_string(cap) + " clients");
     }
   }
+  TRY_ASSIGN(users, file_users_.with_default_password(after.secret()));
   const Settings settings = resolved(after, memory_);
   TRY(db->reconfigure(settings));
   client_cap_ = cap;
@@ -427,24 +420,16 @@ Status Server::apply_config(const Config& before, const Config& after) {
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
   }
-  if (after.secret() != before.secret()) {
-    std::lock_guard lock(secret_mutex_);
-    password_ = after.secret();
-    password_required_ = !password_.empty();
-  }
+  set_users(std::move(users));
   if (after.log_level != before.log_level) log_->set_level(after.log_level);
-  const NetSettings net = net_settings(after);
-  for (const auto& loop : loops_) loop->set_settings(net);
-  listener_->set_settings(net);
+  use_net_settings(after);
   return Status::ok();
 }
 
-bool Server::password_required() const { return password_required_; }
-
-bool Server::check_password(Bytes user, Bytes password) const {
-  std::lock_guard lock(secret_mutex_);
-  const bool same = equal_secrets(password, password_);
-  return user == "default" && (password_.empty() || same);
+void Server::use_net_settings(const Config& config) {
+  const NetSettings net = net_settings(config);
+  for (const auto& loop : loops_) loop->set_settings(net);
+  listener_->set_settings(net);
 }
 
 Server::Debugging Server::debugging() const {

@@ -63,6 +63,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] SaveState save_state() const override;
   [[nodiscard]] bool password_required() const override;
   [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
+  [[nodiscard]] std::vector<std::string> user_lines() const override;
+  Status load_users(std::uint64_t self_id) override;
   void count_auth_failure() override;
   [[nodiscard]] Debugging debugging() const override;
   void log_message(const std::string& text) override;
@@ -103,6 +105,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   /// The limits that the network goes by.
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
   Status apply_config(const Config& before, const Config& after);
+  void use_net_settings(const Config& config);
+  void set_users(Users users);
+  [[nodiscard]] std::shared_ptr<const Users> users() const;
   [[nodiscard]] MetricsSnapshot snapshot() const;
   void add_net(MetricsSnapshot* snapshot) const;
   [[nodiscard]] std::string not_ready() const;
@@ -133,8 +138,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   ScanCursors cursors_;
   std::atomic<std::uint64_t> auth_failures_{0};
   std::atomic<std::uint64_t> recovery_logged_ms_{0};
-  mutable std::mutex secret_mutex_;
-  std::string password_;  // guarded by secret_mutex_
+  Users file_users_;  // guarded by config_'s lock: as they were in their file when it was read last
+  mutable std::mutex users_mutex_;
+  std::shared_ptr<const Users> users_;  // guarded by users_mutex_: those, and the password that is configured; never null
   std::atomic<bool> password_required_{false};
   mutable std::mutex base_mutex_;
   NetTotals base_;  // guarded by base_mutex_: what CONFIG RESETSTAT subtracts

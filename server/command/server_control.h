@@ -114,9 +114,15 @@ class ServerControl {
   virtual void sleep_ms(std::uint64_t ms) = 0;
 
   // --- secrets
+  /// Whether a new connection, which is of user "default", has to authenticate.
   [[nodiscard]] virtual bool password_required() const = 0;
-  /// Compared in constant time. The only user is "default"; without a password it accepts any (Redis's nopass).
+  /// Compared in constant time. A user without a password ("default", as long as nobody gives it one) accepts any.
   [[nodiscard]] virtual bool check_password(Bytes user, Bytes password) const = 0;
+  /// A line for each user as ACL LIST shows it, "user NAME ...", by name.
+  [[nodiscard]] virtual std::vector<std::string> user_lines() const = 0;
+  /// Reads the file of users again and closes the connections of those that have changed, one that asks after its reply. On error
+  /// the message is the whole reply after '-', and nothing has changed. From offload threads only.
+  virtual Status load_users(std::uint64_t self_id) = 0;
   /// Counts a failed AUTH or HELLO.
   virtual void count_auth_failure() = 0;
 

@@ -111,7 +111,7 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
           " rbs=0 rbp=0";
   line += " obl=" + out_bytes + " oll=0 omem=0 tot-mem=" + memory + " events=r cmd=";
   line += session.last_command == nullptr ? "NULL" : session.last_command->full_name;
-  line += " user=default redir=" + (tracking.on ? std::to_string(tracking.redirect) : "-1") +
+  line += " user=" + std::string(user_of(session)) + " redir=" + (tracking.on ? std::to_string(tracking.redirect) : "-1") +
           " resp=" + std::to_string(client.protocol);
   line += " lib-name=" + session.library_name + " lib-ver=" + session.library_version;
   return line;

@@ -37,6 +37,7 @@ struct Session {
   bool no_touch = false;
   const Command* last_command = nullptr;  ///< the latest one that was run, for CLIENT LIST
   std::string name;
+  std::string user;  ///< whose password AUTH or HELLO gave; "" = nobody's yet: "default"
   std::string library_name, library_version;
   std::uint64_t commands = 0;  ///< run so far
 };
@@ -45,6 +46,8 @@ struct Session {
 inline bool is_quiet(const Session& session) {
   return session.replies == Session::Replies::kOff || session.replies == Session::Replies::kSkip;
 }
+
+inline Bytes user_of(const Session& session) { return session.user.empty() ? Bytes("default") : Bytes(session.user); }
 
 /// How a session hangs on its client.
 struct SessionState final : ClientState {

@@ -150,4 +150,10 @@ std::vector<std::string_view> acl_categories(const CommandSpec& spec) {
   return out;
 }
 
+bool in_category(const Command& command, Bytes category) {
+  const auto categories = acl_categories(*command.spec);
+  return std::any_of(categories.begin(), categories.end(),
+                     [category](Bytes c) { return equal_ignoring_case(c.substr(1), category); });
+}
+
 }  // namespace ebbtide

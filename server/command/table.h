@@ -57,6 +57,8 @@ Status wrong_arity(const Command& command);
 
 /// The categories of a command, "@read @string @fast", each with its '@'.
 std::vector<std::string_view> acl_categories(const CommandSpec& spec);
+/// Whether that one, named without @ and in any case, is among them.
+bool in_category(const Command& command, Bytes category);
 /// "string", "generic", ...
 std::string_view group_name(Group group);
 

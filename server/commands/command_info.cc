@@ -229,12 +229,6 @@ Status command_docs(Ctx& ctx) {
 /// Whether FILTERBY lets a command through.
 using Filter = bool (*)(const Command& command, Bytes argument);
 
-bool in_category(const Command& command, Bytes category) {
-  const auto categories = acl_categories(*command.spec);
-  return std::any_of(categories.begin(), categories.end(),
-                     [category](Bytes c) { return equal_ignoring_case(c.substr(1), category); });
-}
-
 Status command_list(Ctx& ctx) {
   Filter filter = [](const Command&, Bytes) { return true; };
   Bytes argument;

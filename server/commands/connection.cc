@@ -60,6 +60,7 @@ Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
     return reply_error("WRONGPASS invalid username-password pair or user is disabled.");
   }
   ctx.client->authenticated = true;
+  ctx.session.user = user;
   return Status::ok();
 }
 

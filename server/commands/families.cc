@@ -11,6 +11,7 @@ std::span<const std::span<const CommandSpec>> command_families() {
       hyperloglog_commands(), key_commands(),       transfer_commands(),    dump_commands(),   object_commands(),
       wait_commands(),        scan_commands(),      database_commands(),    server_commands(), info_commands(),
       command_commands(),     extension_commands(), purge_commands(),       debug_commands(),  stamp_commands(),
+      acl_commands(),
   };
   return families;
 }

@@ -10,6 +10,7 @@ namespace ebbtide {
 
 std::span<const CommandSpec> connection_commands();   ///< connection.cc
 std::span<const CommandSpec> client_commands();       ///< client.cc: CLIENT
+std::span<const CommandSpec> acl_commands();          ///< acl.cc: ACL
 std::span<const CommandSpec> transaction_commands();  ///< transactions.cc
 std::span<const CommandSpec> diagnostics_commands();  ///< diagnostics.cc: SLOWLOG, LATENCY, MEMORY, LOLWUT
 std::span<const CommandSpec> pubsub_commands();       ///< pubsub.cc

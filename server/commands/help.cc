@@ -161,6 +161,19 @@ constexpr Bytes kPubsub[] = {
     "SHARDNUMSUB [<shardchannel> ...]",
     "    Return the number of subscribers for the specified shard level channel(s)",
 };
+constexpr Bytes kAcl[] = {
+    "CAT [<category>]",
+    "    List all commands that belong to <category>, or all command categories",
+    "    when no category is specified.",
+    "LIST",
+    "    Show users details in config file format.",
+    "LOAD",
+    "    Reload users from the ACL file.",
+    "USERS",
+    "    List all the registered usernames.",
+    "WHOAMI",
+    "    Return the current connection username.",
+};
 constexpr Bytes kDebug[] = {
     "ERROR <string>",
     "    Return a Redis protocol error with <string> as message. Useful for clients",
@@ -183,7 +196,7 @@ constexpr Bytes kDebug[] = {
 
 constexpr std::pair<Bytes, std::span<const Bytes>> kTexts[] = {
     {"client", kClient},   {"config", kConfig},   {"command", kCommand}, {"object", kObject}, {"memory", kMemory},
-    {"latency", kLatency}, {"slowlog", kSlowlog}, {"pubsub", kPubsub},   {"debug", kDebug},
+    {"latency", kLatency}, {"slowlog", kSlowlog}, {"pubsub", kPubsub},   {"debug", kDebug},   {"acl", kAcl},
 };
 
 }  // namespace

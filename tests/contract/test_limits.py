@@ -48,6 +48,60 @@ def test_a_password_from_a_file(fresh, tmp_path):
         assert receive_exactly(s, len(expected)) == expected
 
 
+def test_users_from_a_file(fresh, tmp_path):
+    wrong = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+    bobs = "81b637d8fcd2c6da6359e6963113a1170de795e4b725b84d1e0b4cfd9ec58ce9"  # SHA-256 of "bob"
+    file = tmp_path / "users.acl"
+    file.write_text(f"# people\nuser default off\nuser alice on >wonder >land ~* &* +@all\nuser bob on #{bobs} ~* &* +@all\n")
+    fresh.set(f"server.users_file={file}").start()
+
+    end = b"-ERR Protocol version is not an integer or out of range\r\n"
+
+    def exchange(s, *commands):
+        """All replies; a command that strangers may give, too, tells where they end."""
+        s.sendall(b"".join(command + b"\r\n" for command in [*commands, b"HELLO end"]))
+        answer = b""
+        while not answer.endswith(end):
+            data = s.recv(1 << 16)
+            assert data, f"closed after {answer}"
+            answer += data
+        return answer.removesuffix(end)
+
+    with fresh.connect() as s, fresh.connect() as other:
+        noauth = b"-NOAUTH Authentication required.\r\n"
+        assert exchange(s, b"GET k", b"ACL WHOAMI", b"AUTH default x", b"AUTH alice x", b"AUTH carol wonder", b"AUTH wonder") == (
+            noauth * 2 + wrong * 4
+        )
+        assert exchange(s, b"AUTH alice wonder", b"ACL WHOAMI", b"AUTH alice land", b"AUTH alice x") == b"+OK\r\n$5\r\nalice\r\n+OK\r\n" + wrong
+        assert exchange(other, b"HELLO 2 AUTH bob bob", b"ACL WHOAMI").endswith(b"$3\r\nbob\r\n")
+        assert exchange(s, b"ACL USERS") == b"*3\r\n$5\r\nalice\r\n$3\r\nbob\r\n$7\r\ndefault\r\n"
+        clients = exchange(s, b"CLIENT LIST")
+        assert b" user=alice " in clients and b" user=bob " in clients
+        assert b"user bob on sanitize-payload #" + bobs.encode() in exchange(s, b"ACL LIST")
+        # A file with a mistake changes nothing; one without bob ends his connections, and nobody else's.
+        file.write_text("user alice on >wonder ~* &* +get\n")
+        assert exchange(s, b"ACL LOAD").startswith(b"-ERR %b:1: the rule '+get' is not known" % bytes(file))
+        assert exchange(other, b"ACL WHOAMI") == b"$3\r\nbob\r\n"
+        file.write_text("user alice on >wonder >land ~* &* +@all\n")
+        assert exchange(s, b"ACL LOAD", b"ACL WHOAMI") == b"+OK\r\n$5\r\nalice\r\n"
+        assert receive_all(other) == b""
+    # Now nobody has to say who he is, until a password is set; alice may all the same.
+    client = fresh.client()
+    assert client.ping()
+    client.config_set("requirepass", "secret")
+    with fresh.connect() as s:
+        assert exchange(s, b"AUTH wonder", b"AUTH secret", b"ACL WHOAMI", b"AUTH alice land", b"ACL WHOAMI", b"RESET", b"GET k") == (
+            wrong + b"+OK\r\n$7\r\ndefault\r\n+OK\r\n$5\r\nalice\r\n+RESET\r\n" + noauth
+        )
+    with fresh.connect() as s:
+        # Nor can the file say what default needs while a password does.
+        file.write_text("user default off\nuser alice on >wonder >land ~* &* +@all\n")
+        answer = exchange(s, b"AUTH alice land", b"ACL LOAD", b"CONFIG SET requirepass ''", b"ACL LOAD", b"ACL WHOAMI")
+        assert b"-ERR a password and the user default in" in answer
+        assert answer.endswith(b"+OK\r\n+OK\r\n$5\r\nalice\r\n")
+        assert b"-ERR CONFIG SET failed" in exchange(s, b"CONFIG SET requirepass again")
+
+
 def test_unauthenticated_clients(fresh):
     fresh.set("server.password=secret", "limits.authentication_timeout=1s", "limits.unauthenticated_clients=5").start()
     strangers = [fresh.connect() for _ in range(5)]

@@ -69,8 +69,15 @@ class FakeControl final : public ServerControl {
   SaveState save_state() const override { return {.last_unix_seconds = 1234, .running_since_micros = saving ? 1u : 0u}; }
   bool password_required() const override { return !password.empty(); }
   bool check_password(Bytes user, Bytes given) const override {
-    return user == "default" && (password.empty() || password == given);
+    const auto other = users.find(user);
+    return other != users.end() ? other->second == given : user == "default" && (password.empty() || password == given);
   }
+  std::vector<std::string> user_lines() const override {
+    std::vector<std::string> lines = {"user default on nopass sanitize-payload ~* &* +@all"};
+    for (const auto& [name, secret] : users) lines.push_back("user " + name + " on sanitize-payload #" + secret + " ~* &* +@all");
+    return lines;
+  }
+  Status load_users(std::uint64_t) override { return Status::invalid_argument("ERR no file of users"); }
   void count_auth_failure() override { ++auth_failures; }
   Debugging debugging() const override { return debug; }
   void log_message(const std::string& text) override { logged = text; }
@@ -91,6 +98,7 @@ class FakeControl final : public ServerControl {
 
   std::map<std::string, std::string> config{{"maxmemory", "0"}, {"appendfsync", "everysec"}};
   std::string password;
+  std::map<std::string, std::string, std::less<>> users;  ///< besides "default", with their passwords
   int auth_failures = 0;
   bool saving = false;
   int saves = 0;

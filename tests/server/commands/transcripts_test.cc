@@ -5,6 +5,7 @@
 //   advance ms=N           time passes
 //   flush | settle | reopen
 //   password is=TEXT       as CONFIG SET requirepass
+//   user name=N is=TEXT    there is this user, with this password
 //
 // A file whose name starts with redis_ says what Redis says too: tests/contract/test_differential.py holds it against
 // redis-server.
@@ -53,6 +54,8 @@ TEST_CASE("transcripts") {
       server->reopen();
     } else if (test.command == "password") {
       server->control.password = test.arg("is");
+    } else if (test.command == "user") {
+      server->control.users[test.arg("name")] = test.arg("is");
     } else {
       FAIL(test.where << ": unknown directive " << test.command);
     }

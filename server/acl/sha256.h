@@ -1,0 +1,16 @@
+// SHA-256 (FIPS 180-4): what passwords are kept as.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include <engine/bytes.h>
+
+namespace ebbtide {
+
+using Sha256 = std::array<std::uint8_t, 32>;
+
+/// Time depends on the length of `text` alone.
+Sha256 sha256(Bytes text);
+
+}  // namespace ebbtide

@@ -1,0 +1,55 @@
+// Who may log in, and with which passwords.
+//
+// A file of users has Redis's form, a user a line; empty lines and lines that begin with # are skipped:
+//
+//     user default off
+//     user alice on >a-password ~* &* +@all
+//     user bob on #9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 ~* &* +@all
+//
+// `on` and `off` say whether the user may log in, >TEXT and #SHA256 (64 hex digits) are passwords, of which any will do, `nopass`
+// takes every one. Users do not differ in what they may do: who is on must be given everything, all keys (~*), all channels (&*)
+// and all commands (+@all), so that a file which means to restrict somebody is refused instead of misread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <engine/result.h>
+#include "acl/sha256.h"
+
+namespace ebbtide {
+
+struct User {
+  bool on = false;
+  bool any_password = false;
+  std::vector<Sha256> passwords;
+  friend bool operator==(const User&, const User&) = default;
+};
+
+/// A value; const members are thread-safe.
+class Users {
+ public:
+  /// "default" alone, who may log in with any password: nobody has to.
+  Users();
+  /// kInvalidArgument names file, line, and what is allowed. A file that does not name "default" leaves that user as above.
+  static Result<Users> parse(const std::string& text, const std::string& file);
+
+  /// The same, and "default" needs this password, if it is not empty. kInvalidArgument if a file has said what that user needs.
+  [[nodiscard]] Result<Users> with_default_password(Bytes password) const;
+
+  /// Takes the same time whether the user exists, and wherever a password differs.
+  [[nodiscard]] bool check(Bytes name, Bytes password) const;
+  /// Whether a new connection has to authenticate.
+  [[nodiscard]] bool password_required() const;
+  /// A line for each user, as in the file, with passwords as their hashes; by name.
+  [[nodiscard]] std::vector<std::string> lines() const;
+  /// Users of this set that are not there in `other`, or differ there.
+  [[nodiscard]] std::vector<std::string> names_changed_in(const Users& other) const;
+
+ private:
+  std::map<std::string, User, std::less<>> users_;  ///< always has "default"
+  std::string default_from_;                        ///< the file that says what "default" needs; "" = none does
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,150 @@
+// ACL: who there is, and who one is. Users come from a file (acl/users.h) and all have the same rights, so there is no subcommand
+// that changes one.
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "command/arg_cursor.h"
+#include "command/context.h"
+#include "command/table.h"
+#include "commands/families.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+/// All that Redis 7.2 has, in its order; of some there are no commands here.
+constexpr std::array<Bytes, 21> kCategories = {"keyspace",   "read",        "write",    "set",         "sortedset", "list",
+                                               "hash",       "string",      "bitmap",   "hyperloglog", "geo",       "stream",
+                                               "pubsub",     "admin",       "fast",     "slow",        "blocking",  "dangerous",
+                                               "connection", "transaction", "scripting"};
+
+Status acl_whoami(Ctx& ctx) {
+  ctx.reply.bulk(user_of(ctx.session));
+  return Status::ok();
+}
+
+Status acl_list(Ctx& ctx) {
+  const auto lines = ctx.env.control->user_lines();
+  ctx.reply.array(lines.size());
+  for (const std::string& line : lines) ctx.reply.bulk(line);
+  return Status::ok();
+}
+
+Status acl_users(Ctx& ctx) {
+  const auto lines = ctx.env.control->user_lines();
+  ctx.reply.array(lines.size());
+  for (const std::string& line : lines) {
+    const std::size_t name = line.find(' ') + 1;
+    ctx.reply.bulk(line.substr(name, line.find(' ', name) - name));
+  }
+  return Status::ok();
+}
+
+Status acl_load(Ctx& ctx) {
+  TRY(ctx.env.control->load_users(ctx.client_id));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
+Status acl_cat(Ctx& ctx) {
+  if (ctx.argc() > 3) {
+    return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(ctx.arg(1))) +
+                       "'. Try ACL HELP.");
+  }
+  if (ctx.argc() == 2) {
+    ctx.reply.array(kCategories.size());
+    for (const Bytes category : kCategories) ctx.reply.bulk(category);
+    return Status::ok();
+  }
+  const Bytes asked = ctx.arg(2);
+  if (std::none_of(kCategories.begin(), kCategories.end(), [asked](Bytes c) { return equal_ignoring_case(c, asked); })) {
+    return reply_error("ERR Unknown category '" + std::string(shown(asked)) + "'");
+  }
+  const std::uint64_t hole = ctx.reply.begin_array();
+  std::size_t count = 0;
+  for (const Command& command : ctx.env.table->all()) {
+    if (!in_category(command, asked)) continue;
+    ctx.reply.bulk(command.full_name);
+    ++count;
+  }
+  ctx.reply.end_array(hole, count);
+  return Status::ok();
+}
+
+constexpr ArgDoc kCatArguments[] = {{.name = "category", .flags = ArgDoc::kOptional}};
+constexpr auto kAsk = kNoScript | kLoading | kStale;
+constexpr auto kManage = kAdmin | kAsk;
+constexpr Bytes kContainer = "acl";
+
+constexpr CommandSpec kSubcommands[] = {
+    {.name = "cat",
+     .arity = at_least(2),
+     .flags = kAsk,
+     .run = acl_cat,
+     .since = "6.0.0",
+     .complexity = "O(1) since the categories and commands are a fixed set.",
+     .summary = "Lists the ACL categories, or the commands inside a category.",
+     .group = Group::kServer,
+     .arguments = kCatArguments,
+     .container = kContainer},
+    {.name = "list",
+     .arity = exactly(2),
+     .flags = kManage,
+     .run = acl_list,
+     .since = "6.0.0",
+     .complexity = "O(N). Where N is the number of configured users.",
+     .summary = "Lists the users as the file of users has them, with passwords as their SHA-256.",
+     .group = Group::kServer,
+     .container = kContainer},
+    {.name = "load",
+     .arity = exactly(2),
+     .flags = kManage | kOffload | kNeverInline,
+     .run = acl_load,
+     .since = "6.0.0",
+     .complexity = "O(N). Where N is the number of configured users.",
+     .summary = "Reads the file of users again, and closes connections of users that have changed.",
+     .group = Group::kServer,
+     .container = kContainer},
+    {.name = "users",
+     .arity = exactly(2),
+     .flags = kManage,
+     .run = acl_users,
+     .since = "6.0.0",
+     .complexity = "O(N). Where N is the number of configured users.",
+     .summary = "Lists the names of the users.",
+     .group = Group::kServer,
+     .container = kContainer},
+    {.name = "whoami",
+     .arity = exactly(2),
+     .flags = kAsk,
+     .run = acl_whoami,
+     .since = "6.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns the name of the user of the connection.",
+     .group = Group::kServer,
+     .container = kContainer},
+    {.name = "help",
+     .arity = exactly(2),
+     .flags = kLoading | kStale,
+     .run = container_help,
+     .since = "6.0.0",
+     .complexity = "O(1)",
+     .summary = "Returns helpful text about the different subcommands.",
+     .group = Group::kServer,
+     .container = kContainer},
+};
+
+constexpr CommandSpec kAcl[] = {{.name = kContainer,
+                                 .arity = at_least(2),
+                                 .since = "6.0.0",
+                                 .complexity = "Depends on subcommand.",
+                                 .summary = "A container for commands about users.",
+                                 .group = Group::kServer,
+                                 .subcommands = kSubcommands}};
+
+}  // namespace
+
+std::span<const CommandSpec> acl_commands() { return kAcl; }
+
+}  // namespace ebbtide
