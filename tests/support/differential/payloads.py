@@ -1,5 +1,6 @@
 """Values as DUMP writes them: RDB strings in every form, LZF, the footer with its CRC64."""
 
+import functools
 import struct
 
 CRC_TABLE = []
@@ -27,6 +28,7 @@ def rdb_length(n):
     return struct.pack(">H", 0x4000 | n) if n < 1 << 14 else b"\x80" + struct.pack(">I", n)
 
 
+@functools.lru_cache
 def lzf_compressed(value):
     """Not small, but with every kind of token: literal runs, short and long repetitions."""
     out, at, literal = b"", 0, b""

@@ -7,6 +7,7 @@ seeds speak RESP2, odd ones RESP3. What it is made of:
                 (sessions.item_maker); a sequence is a random choice of them. Made once and encoded once, they cost nothing.
     pub/sub     one seed in ten has subscriptions, CLIENT REPLY and tracking instead, where replies are more or fewer than commands:
                 there everything that comes must be the same bytes.
+    events      one in twenty is told of the events of the keys that it changes: the same ones, in the same order.
 
 Many sequences go out at once, with marks between them; only those whose bytes differ are looked at reply by reply. The first reply
 that differs and is on no reviewed list is a difference.
@@ -15,9 +16,9 @@ that differs and is on no reviewed list is a difference.
 import random
 
 from support.differential.reviewed import agree
-from support.differential.sessions import item_maker, pubsub_sequence
+from support.differential.sessions import EVENTS, NOTIFY, event_sequence, item_maker, pubsub_sequence
 from support.differential.values import KEYS
-from support.differential.wire import Link, encoded, quoted, reply_end, shown, split_replies, value_of
+from support.differential.wire import Link, encoded, encoded_all, pushes_taken_out, quoted, reply_end, shown, split_replies, value_of
 
 SEEDS_PER_POOL = 1000
 POOL = 3000
@@ -25,7 +26,10 @@ ITEMS = 14
 BATCH = 64
 DATABASES = [b"15", b"2", b"1", b"0"]
 LAST_LOOK = [word for key in KEYS for word in ([b"GET", key], [b"PTTL", key])] + [[b"EXISTS", *KEYS], [b"DBSIZE"]]
-CLEAN = [command for database in DATABASES for command in ([b"SELECT", database], [b"DEL", *KEYS])]
+TAIL = [[b"DISCARD"], [b"SELECT", b"0"], *LAST_LOOK]
+TAIL_BYTES = encoded_all(TAIL)
+RESET = encoded([b"RESET"])
+EMPTY = encoded_all([[b"RESET"], [b"FLUSHALL"], [b"CONFIG", b"SET", NOTIFY, b""]])
 
 
 def protocol_of(seed):
@@ -36,9 +40,25 @@ def is_pubsub(seed):
     return seed % 20 in (8, 9)
 
 
-def start_of(seed, flush):
-    hello = [[b"HELLO", b"3"]] if protocol_of(seed) == 3 else []
-    return [[b"RESET"], *([[b"FLUSHALL"]] if flush else []), *hello, *CLEAN]
+def clean(strays=()):
+    """No keys: none that a sequence has, and none of those that the one before may have left besides."""
+    return [command for database in DATABASES for command in ([b"SELECT", database], [b"DEL", *KEYS, *strays])]
+
+
+CLEAN = clean()
+STARTS = {2: [[b"RESET"], *CLEAN], 3: [[b"RESET"], [b"HELLO", b"3"], *CLEAN]}
+STARTS_BYTES = {protocol: encoded_all(start) for protocol, start in STARTS.items()}
+
+
+def is_events(seed):
+    return seed % 20 == 19
+
+
+def listening(seed):
+    return [[b"CONFIG", b"SET", NOTIFY, EVENTS[seed // 20 % len(EVENTS)]], [b"PSUBSCRIBE", b"__key*__:*"]]
+
+
+NOT_LISTENING = [[b"DISCARD"], [b"PUNSUBSCRIBE"], [b"CONFIG", b"SET", NOTIFY, b""]]
 
 
 class Sequences:
@@ -51,29 +71,38 @@ class Sequences:
         self.pool_number = number
         rng = random.Random(number)
         make = item_maker(rng)
-        # (commands, their bytes, whether keys may be left that CLEAN does not know)
-        self.pool = [(commands, b"".join(map(encoded, commands)), strays) for commands, strays in (make() for _ in range(POOL))]
+        # (commands, their bytes, keys that it may leave and that no start knows)
+        made = (make() for _ in range(POOL))
+        self.pool = [(commands, encoded_all(commands), stray_keys(commands) if strays else ()) for commands, strays in made]
 
     def make(self, seed):
-        """(commands, bytes, whether keys may be left behind)"""
+        """(commands, bytes, keys that may be left behind and are not in KEYS)"""
         rng = random.Random(seed)
         if is_pubsub(seed):
             commands = pubsub_sequence(rng, protocol_of(seed))
-            return commands, b"".join(map(encoded, commands)), False
+            return commands, encoded_all(commands), ()
+        if is_events(seed):
+            commands = event_sequence(rng)
+            return commands, encoded_all(commands), ()
         if self.pool_number != seed // SEEDS_PER_POOL:
             self._fill(seed // SEEDS_PER_POOL)
         items = rng.choices(self.pool, k=ITEMS)
         commands = [command for each, _, _ in items for command in each]
-        return commands, b"".join(data for _, data, _ in items), any(strays for _, _, strays in items)
+        strays = {key for _, _, keys in items for key in keys}
+        return commands, b"".join([data for _, data, _ in items]), strays
 
 
-TAIL = [[b"DISCARD"], [b"SELECT", b"0"], *LAST_LOOK]
-TAIL_BYTES = b"".join(map(encoded, TAIL))
-RESET = encoded([b"RESET"])
+def stray_keys(commands):
+    """Any word of a command that is not well formed may be taken for a key."""
+    return {word for command in commands for word in command[1:]}.difference(KEYS)
 
 
-def whole_bytes(seed, flush, data):
-    return b"".join(map(encoded, start_of(seed, flush))) + data + (RESET if is_pubsub(seed) else TAIL_BYTES)
+def whole_bytes(seed, data, strays=()):
+    start = STARTS[protocol_of(seed)][: -len(CLEAN)]
+    start = encoded_all([*start, *clean(strays)]) if strays else STARTS_BYTES[protocol_of(seed)]
+    if is_events(seed):
+        data = encoded_all(listening(seed)) + data + encoded_all(NOT_LISTENING)
+    return start + data + (RESET if is_pubsub(seed) else TAIL_BYTES)
 
 
 def queued_agree(queue, mine, theirs):
@@ -86,8 +115,7 @@ def queued_agree(queue, mine, theirs):
     return all(agree(*each) for each in zip(queue, *parts, strict=True))
 
 
-def start_end(data, count):
-    """Where the replies to the start of a sequence end; among them is HELLO's, which has the connection's number. One is optional."""
+def end_of_replies(data, count):
     at = 0
     for _ in range(count):
         at = reply_end(data, at)
@@ -112,38 +140,113 @@ def pushes_apart(data):
     return [each for each in replies if each[:1] != b">"], pushes
 
 
-def compare(seed, commands, mine, theirs):
-    """None, or what differs: (command, our reply, Redis's). For a sequence with subscriptions, the bytes from where they part."""
-    start = start_of(seed, False)
+PARTED = "parted"
+
+
+def compare(seed, commands, mine, theirs, parted_before=False):
+    """None, or what differs: (command, our reply, Redis's). For a sequence with subscriptions, the bytes from where they part.
+
+    PARTED: nothing that should not, but from somewhere on the servers had different keys, and what followed was not looked at.
+    """
+    start = STARTS[protocol_of(seed)]
+    # HELLO's reply has the connection's number. What the cleaning up has met, the sequence before has left: it must be the same, too.
+    skipped = start if is_pubsub(seed) or parted_before else start[: -len(CLEAN)]
+    mine, theirs = (each[end_of_replies(each, len(skipped)) :] for each in (mine, theirs))
+    if mine == theirs:
+        return None
     if is_pubsub(seed):
-        mine, theirs = (each[start_end(each, len(start)) :] for each in (mine, theirs))
-        if mine == theirs or (protocol_of(seed) == 3 and pushes_apart(mine) == pushes_apart(theirs)):
+        if protocol_of(seed) == 3 and pushes_apart(mine) == pushes_apart(theirs):
             return None
         at = next((i for i in range(min(len(mine), len(theirs))) if mine[i] != theirs[i]), 0)
         at = max(mine.rfind(b"\r\n", 0, at), 0)
         return [b"(any", b"of", b"these)"], mine[at : at + 300], theirs[at : at + 300]
-    replies = [split_replies(each) for each in (mine, theirs)]
-    # A flush at the start has a reply that another start has not.
-    whole = [*start, *commands, *TAIL]
-    for each in replies:
-        if len(each) == len(whole) + 1:
-            del each[1]
-    if not len(replies[0]) == len(replies[1]) == len(whole):
-        return [b"(the", b"number", b"of", b"replies)"], b"%d" % len(replies[0]), b"%d" % len(replies[1])
-    queue = []
-    for command, ours, redis in zip(whole, *replies, strict=True):
-        name = command[0].upper()
-        if redis == b"+QUEUED\r\n" and ours == redis:
-            queue.append(command)
+    cleaning = [] if parted_before else CLEAN
+    whole = [*cleaning, *commands, *TAIL]
+    if is_events(seed):
+        mine, told = pushes_taken_out(mine)
+        theirs, redis_told = pushes_taken_out(theirs)
+        difference = first_event_that_differs(told, redis_told)
+        if difference is not None:
+            return difference
+        whole = [*cleaning, *listening(seed)[:1], *commands, *(command for command in NOT_LISTENING if command != [b"PUNSUBSCRIBE"]), *TAIL]
+    ours, redis = split_replies(mine), split_replies(theirs)
+    if not len(ours) == len(redis) == len(whole):
+        return [b"(the", b"number", b"of", b"replies)"], b"%d" % len(ours), b"%d" % len(redis)
+    return first_difference(whole, ours, redis)
+
+
+def first_event_that_differs(ours, redis):
+    """As compare(). When `expired` comes is left to the server."""
+    ours, redis = ([each for each in told if b"expired\r\n" not in each] for told in (ours, redis))
+    if ours == redis:
+        return None
+    at = next((i for i, pair in enumerate(zip(ours, redis, strict=False)) if pair[0] != pair[1]), min(len(ours), len(redis)))
+    return [b"(events,", b"from", b"where", b"they", b"part)"], b"".join(ours[at : at + 3]), b"".join(redis[at : at + 3])
+
+
+def first_difference(commands, ours, redis):
+    """As compare(), of replies one by one."""
+    for at, (command, mine, theirs) in enumerate(zip(commands, ours, redis, strict=True)):
+        if mine == theirs:
             continue
-        if not agree(command, ours, redis) and not (name == b"EXEC" and queued_agree(queue, ours, redis)):
-            return command, ours, redis
-        if b"-INVALIDOBJ" in ours and (name == b"PFADD" or name == b"EXEC"):
+        executed = command[0].upper() == b"EXEC"
+        if executed and theirs in (b"*-1\r\n", b"_\r\n") and history_was_lost(commands[:at]):
+            # A watched key was missing, came, and went with all that was known of it: here it is as it was.
+            return PARTED
+        if not agree(command, mine, theirs) and not (executed and queued_agree(queued_before(commands, redis, at), mine, theirs)):
+            return command, mine, theirs
+        if b"-INVALIDOBJ" in mine and (executed or command[0].upper() == b"PFADD"):
             # Redis has added the elements that it met before the damage; here a command that fails changes nothing.
-            return None
-        if (name in (b"EXEC", b"DISCARD", b"RESET") and len(command) == 1) or redis.startswith(b"-EXECABORT"):
-            queue = []
+            return PARTED
     return None
+
+
+def history_was_lost(commands):
+    """Whether a database was emptied or swapped since the last WATCH."""
+    names = [command[0].upper() for command in commands]
+    since = len(names) - 1 - names[::-1].index(b"WATCH") if b"WATCH" in names else len(names)
+    return any(name in (b"SWAPDB", b"FLUSHDB", b"FLUSHALL") for name in names[since:])
+
+
+def queued_before(commands, replies, at):
+    """What the EXEC at `at` runs: what was queued since the last MULTI."""
+    begun = max(i for i in range(at) if replies[i] == b"+OK\r\n" and commands[i][0].upper() == b"MULTI")
+    return [commands[i] for i in range(begun, at) if replies[i] == b"+QUEUED\r\n"]
+
+
+class Batch:
+    """Sequences that go out together, each followed by a mark."""
+
+    def __init__(self, sequences, seeds, strays):
+        """strays: keys that the sequence before the first may have left."""
+        self.sequences = []  # (seed, commands)
+        parts = []
+        for seed in seeds:
+            commands, data, left = sequences.make(seed)
+            self.sequences.append((seed, commands))
+            parts += [whole_bytes(seed, data, strays), encoded([b"ECHO", b"-- seed %010d --" % seed])]
+            strays = left
+        self.data = b"".join(parts)
+        self.strays = strays  # what the last one may leave
+
+    def compare(self, ours, redis, parted_before=False):
+        """The first seed whose replies differ, and what differs; or None, and PARTED if the last one has ended so.
+
+        parted_before: whether the sequence before the first one has.
+        """
+        if ours == redis:
+            return None, None
+        difference = PARTED if parted_before else None
+        for seed, commands in self.sequences:
+            mark = b"$21\r\n-- seed %010d --\r\n" % seed
+            mine, found, ours = ours.partition(mark)
+            theirs, found_too, redis = redis.partition(mark)
+            if not found or not found_too:
+                return seed, None
+            difference = None if mine == theirs else compare(seed, commands, mine, theirs, difference == PARTED)
+            if difference not in (None, PARTED):
+                return seed, difference
+        return None, difference
 
 
 class Differ:
@@ -152,7 +255,6 @@ class Differ:
     def __init__(self, our_port, redis_port):
         self.links = (Link(our_port), Link(redis_port))
         self.sequences = Sequences()
-        self.dirty = True
         self.commands = 0
         self.difference = None  # of the sequence that run() has returned, as it was in its row
 
@@ -160,46 +262,40 @@ class Differ:
         for link in self.links:
             link.close()
 
+    def _empty(self):
+        for link in self.links:
+            link.exchange(EMPTY)
+
     def run_one(self, seed, commands):
         """The difference of one sequence on empty servers, or None."""
-        data = whole_bytes(seed, True, b"".join(map(encoded, commands)))
-        return compare(seed, commands, *(link.exchange(data) for link in self.links))
+        self._empty()
+        data = whole_bytes(seed, encoded_all(commands))
+        difference = compare(seed, commands, *(link.exchange(data) for link in self.links))
+        return None if difference == PARTED else difference
 
     def run(self, first, count):
-        """The first seed of [first, first + count) that differs, or None."""
-        for at in range(first, first + count, BATCH):
-            failed = self._run_batch(range(at, min(at + BATCH, first + count)))
-            if failed is not None:
-                return failed
-        return None
+        """The first seed of [first, first + count) that differs, or None.
 
-    def _run_batch(self, seeds):
-        made, parts = [], []
-        for seed in seeds:
-            commands, data, strays = self.sequences.make(seed)
-            made.append(commands)
-            parts += [whole_bytes(seed, self.dirty, data), encoded([b"ECHO", b"-- seed %010d --" % seed])]
-            self.dirty = strays
-            self.commands += len(commands)
-        data = b"".join(parts)
-        answers = []
-        for link in self.links:
-            link.send_in_background(data)
-        for link in self.links:
-            answers.append(link.finish())
-        if answers[0] == answers[1]:
-            return None
-        for seed, commands in zip(seeds, made, strict=True):
-            mark = b"$21\r\n-- seed %010d --\r\n" % seed
-            pair = []
-            for i, answer in enumerate(answers):
-                mine, found, answers[i] = answer.partition(mark)
-                if not found:
-                    return seed
-                pair.append(mine)
-            self.difference = None if pair[0] == pair[1] else compare(seed, commands, *pair)
-            if self.difference is not None:
-                return seed
+        The next batch is made while the servers have one, and one is compared while they have the next.
+        """
+        self._empty()
+        sent, strays, self.difference = None, (), None
+        for at in [*range(first, first + count, BATCH), None]:
+            made = None if at is None else Batch(self.sequences, range(at, min(at + BATCH, first + count)), strays)
+            answers = [link.finish() for link in self.links] if sent else None
+            if made:
+                strays = made.strays
+                for link in self.links:
+                    link.send_in_background(made.data)
+            if sent:
+                self.commands += sum(len(commands) for _, commands in sent.sequences)
+                failed, self.difference = sent.compare(*answers, self.difference == PARTED)
+                if failed is not None:
+                    if made:
+                        for link in self.links:
+                            link.finish()
+                    return failed
+            sent = made
         return None
 
     def shrunk(self, seed, commands):
@@ -220,7 +316,7 @@ class Differ:
         commands = self.sequences.make(seed)[0]
         if self.run_one(seed, commands) is None:
             text = f"seed {seed}, RESP{protocol_of(seed)}: differed in a row of others, and not alone"
-            if self.difference is not None:
+            if self.difference not in (None, PARTED):
                 command, mine, theirs = self.difference
                 text += f": {shown(command)}\nwas here  {quoted(mine)}\nin Redis  {quoted(theirs)}"
             return text

@@ -57,7 +57,7 @@ def connection_shapes(m):
 def server_shapes(m, value_command):
     rng = m.rng
     pick = rng.choice
-    database = lambda: pick([b"0", b"1", b"2", *EDGES])  # noqa: E731
+    database = lambda: pick([b"0", b"1", b"2", b"15", b"16", pick(EDGES)])  # noqa: E731
     names = [b"get", b"SET", b"mset", b"config", b"config|get", b"client|kill", b"nosuch", b"", b"object|encoding", b"eval", b"msetnx"]
     return [
         (4, lambda: [b"COMMAND", pick([b"GETKEYS", b"GETKEYSANDFLAGS"]), *value_command()]),
@@ -66,13 +66,13 @@ def server_shapes(m, value_command):
         (1, lambda: [b"COMMAND", b"LIST", b"FILTERBY", *pick([[b"MODULE", b"x"], [b"ACLCAT", b"x"], [b"PATTERN", b"nosuch*"], [b"PATTERN", b"getr*"], [b"x", b"y"], [b"PATTERN"], [b"ACLCAT", b"string", b"x"]])]),
         (1, lambda: [b"COMMAND", b"INFO", pick([b"nosuch", b"config|nosuch", b""])]),
         (1, lambda: [b"SWAPDB", database(), database()]),
-        (1, lambda: [pick([b"FLUSHDB", b"FLUSHALL"]), *pick([[b"x"], [b"SYNC", b"x"], [b"ASYNC", b"SYNC"]])]),
+        (1, lambda: [pick([b"FLUSHDB", b"FLUSHALL"]), *pick([[], [b"SYNC"], [b"async"], [b"x"], [b"SYNC", b"x"], [b"ASYNC", b"SYNC"]])]),
         (1, lambda: [b"TIME", *some_of(rng, NAMES, 0, 1)]),
         (1, lambda: [b"SLOWLOG", *pick([[b"LEN"], [b"RESET"], [b"GET"], [b"GET", numbers(m)], [b"GET", b"-2"], [b"GET", b"1", b"2"], [b"x"], [b"LEN", b"x"], [b"HELP"]])]),
-        (1, lambda: [b"LATENCY", *pick([[b"LATEST"], [b"HISTORY", b"command"], [b"HISTORY"], [b"RESET"], [b"RESET", b"command", b"x"], [b"HISTOGRAM", b"nosuch"], [b"x"], [b"HELP"],
+        (1, lambda: [b"LATENCY", *pick([[b"LATEST"], [b"DOCTOR"], [b"HISTORY", b"command"], [b"HISTORY"], [b"RESET"], [b"RESET", b"command", b"x"], [b"HISTOGRAM", b"nosuch"], [b"x"], [b"HELP"],
                                         [b"GRAPH", b"nosuch"], [b"GRAPH"]])]),
         (2, lambda: [b"MEMORY", b"USAGE", m.key(), *pick([[], [b"SAMPLES", numbers(m)], [b"SAMPLES"], [b"x", b"1"], [b"SAMPLES", b"1", b"SAMPLES", b"-1"]])]),
-        (1, lambda: [b"MEMORY", *pick([[b"x"], [b"DOCTOR", b"x"], [b"PURGE"], [b"STATS", b"x"], [b"USAGE"], [b"HELP"], [b"HELP", b"x"]])]),
+        (1, lambda: [b"MEMORY", *pick([[b"x"], [b"DOCTOR"], [b"STATS"], [b"DOCTOR", b"x"], [b"PURGE"], [b"STATS", b"x"], [b"USAGE"], [b"HELP"], [b"HELP", b"x"]])]),
         (1, lambda: [b"DEBUG", *pick([[], [b"OBJECT", m.key()], [b"SLEEP", b"0"], [b"nosuch"], [b"JMAP"], [b"HELP"]])]),
         (2, lambda: [b"SCAN", *pick([[b"abc"], [b"-1"], [b""], [b"1.5"], [b"0", b"COUNT", numbers(m)], [b"0", b"MATCH"], [b"0", b"x", b"y"], [b"0", b"TYPE", b"x"],
                                      [b"0", b"COUNT", b"1000", b"MATCH", pick(PATTERNS)], [b"0", b"COUNT", b"1000", b"TYPE", b"string"], [b"18446744073709551616"]])]),
@@ -84,6 +84,8 @@ def server_shapes(m, value_command):
         (1, lambda: [b"LOLWUT", *pick([[b"VERSION"], [b"VERSION", b"abc"], [b"x"]])]),
         (1, lambda: [pick([b"nosuch", b"", b"GET\x00", b"g\xff", b"x" * 200]), *some_of(rng, VALUES, 0, 3)]),
         (1, lambda: [b"INFO", *pick([[b"nosuch"], [b"cluster"], [b"modules"]])]),
+        (1, lambda: [b"ACL", *pick([[b"WHOAMI"], [b"WHOAMI"], [b"USERS"], [b"LIST"], [b"LOAD"], [b"CAT"], [b"CAT", pick([b"string", b"SET", b"nosuch", b""])],
+                                    [b"CAT", b"a", b"b"], [b"WHOAMI", b"x"], [b"LOAD", b"x"], [b"nosuch"], []])]),
         (1, lambda: [b"OBJECT", *pick([[b"HELP"], [b"HELP", b"x"], [b"ENCODING"], [b"FREQ", b"nosuchkey"], [b"REFCOUNT", m.key(), b"x"], [b"x"]])]),
     ]  # fmt: skip
 
@@ -105,7 +107,8 @@ def config_item(m):
         commands[0] += commands[0][2:]
     elif roll < 0.3:
         commands = [pick([[b"CONFIG", b"GET"], [b"CONFIG", b"SET", parameter], [b"CONFIG", b"nosuch"], [b"CONFIG", b"GET", b"nosuch*"], [b"CONFIG"],
-                          [b"CONFIG", b"SET", b"nosuch", b"x"], [b"CONFIG", b"HELP"], [b"CONFIG", b"RESETSTAT", b"x"], [b"CONFIG", b"REWRITE", b"x"]])]  # fmt: skip
+                          [b"CONFIG", b"SET", b"nosuch", b"x"], [b"CONFIG", b"HELP"], [b"CONFIG", b"RESETSTAT"], [b"CONFIG", b"RESETSTAT", b"x"],
+                          [b"CONFIG", b"REWRITE"], [b"CONFIG", b"REWRITE", b"x"]])]  # fmt: skip
     return [*commands, [b"CONFIG", b"SET", parameter, usual]]
 
 
@@ -136,7 +139,7 @@ def transaction_item(m, any_command):
 def may_be_queued(command):
     """Not what one of the two refuses where the other queues it: the whole transaction would differ.
 
-    CLIENT LIST and KILL and CONFIG SET and REWRITE wait for other threads here and are no part of a transaction; Redis 7.0 does not
+    CLIENT LIST and KILL, CONFIG SET and REWRITE and ACL LOAD wait for other threads here and are no part of a transaction; Redis 7.0 does not
     have CLIENT SETINFO and NO-TOUCH, and wants a command with an argument for COMMAND GETKEYS.
     """
     words = [word.upper() for word in command[:2]]
@@ -144,6 +147,8 @@ def may_be_queued(command):
         return False  # how a value is kept depends in Redis on how it came about; outside it is set first
     if words[0] == b"CLIENT":
         return words[1] not in (b"LIST", b"KILL", b"SETINFO", b"NO-TOUCH")
+    if words[0] == b"ACL":
+        return words[1:] != [b"LOAD"]
     return words[0] != b"CONFIG" and not (words[0] == b"COMMAND" and words[1].startswith(b"GETKEYS") and len(command) < 4)
 
 
@@ -173,17 +178,19 @@ def item_maker(rng):
         roll = rng.random()
         if roll < 0.62:
             command = value_command()
-            if rng.random() < 0.06:
+            strays = rng.random() < 0.06
+            if strays:
                 command = broken(rng, command)
-                return ([command], True) if allowed(command) else item()
+                if not allowed(command):
+                    return item()
             commands = [command]
-            if command[0] in (b"DBSIZE", b"RANDOMKEY"):
+            if command[0].upper() in (b"DBSIZE", b"RANDOMKEY"):
                 # Redis counts, and may name, keys that have expired until it meets them.
                 commands.insert(0, [b"EXISTS", *KEYS])
-            if command[0] == b"OBJECT" and len(command) > 2:
+            if command[0].upper() == b"OBJECT" and len(command) > 2:
                 # How a value is kept depends in Redis on how it came about; here only on the value.
                 commands.insert(0, [b"SET", command[2], rng.choice(VALUES)])
-            return commands, False
+            return commands, strays
         if roll < 0.76:
             return transaction_item(m, queueable), False
         if roll < 0.86:
@@ -198,6 +205,36 @@ def item_maker(rng):
         return config_item(m), False
 
     return item
+
+
+# --- sequences that are told of what they change
+
+
+NOTIFY = b"notify-keyspace-events"
+EVENTS = [b"KEA", b"KEA", b"KA", b"EA", b"K$", b"Eg", b"KEAm", b"KEAn", b"Kg$n", b"Em"]
+
+
+def event_sequence(rng):
+    """Commands on values, by a connection in RESP3 that is told of their events. Without those where Redis tells of something else:
+
+    LCS, PFMERGE, PFCOUNT   look their keys up, and tell of those that are missing, before they find a mistake
+    SET to a moment         that may have passed: Redis tells of the value that it stores, here the key just goes
+    BITFIELD ... FAIL       that changes no bit, and may make the key longer all the same: no event in Redis
+    """
+    m = Maker(rng)
+    values = shapes(m)
+    value_weights = [weight for weight, _ in values]
+
+    def command():
+        while True:
+            made = rng.choices(values, value_weights)[0][1]()
+            if not allowed(made) or made[0] in (b"OBJECT", b"SELECT", b"DBSIZE", b"RANDOMKEY", b"LCS", b"PFMERGE", b"PFCOUNT"):
+                continue
+            if (made[0] != b"SET" or not {b"EXAT", b"PXAT"}.intersection(made)) and (made[0] != b"BITFIELD" or b"FAIL" not in made):
+                return made
+
+    items = [transaction_item(m, command) if rng.random() < 0.15 else [command()] for _ in range(rng.randint(4, 16))]
+    return [command for item in items for command in item if command != [b"RESET"]]  # that would end what it listens to
 
 
 # --- sequences whose replies cannot be counted: subscriptions, CLIENT REPLY, and RESP3's pushes

@@ -5,7 +5,11 @@ import threading
 
 
 def encoded(command):
-    return b"*%d\r\n" % len(command) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in command)
+    return b"*%d\r\n" % len(command) + b"".join([b"$%d\r\n%s\r\n" % (len(word), word) for word in command])
+
+
+def encoded_all(commands):
+    return b"".join(map(encoded, commands))
 
 
 def quoted(value):
@@ -14,7 +18,9 @@ def quoted(value):
 
 
 def shown(command):
-    return " ".join(word.decode() if word.isalnum() else quoted(word) for word in command)
+    """For people; of long words only the beginning: the seed has the rest."""
+    words = [word.decode() if word.isalnum() else quoted(word) for word in command]
+    return " ".join(word if len(word) < 300 else f"{word[:80]}... ({len(word)} characters)" for word in words)
 
 
 def reply_end(data, at):
@@ -35,12 +41,33 @@ def reply_end(data, at):
 
 
 def split_replies(data):
-    out, at = [], 0
-    while at < len(data):
-        end = reply_end(data, at)
+    out, at, size, find = [], 0, len(data), data.index
+    while at < size:
+        kind = data[at]
+        if kind in b"+-:_":
+            end = find(b"\r\n", at) + 2
+        else:
+            end = reply_end(data, at)
         out.append(data[at:end])
         at = end
     return out
+
+
+def pushes_taken_out(data):
+    """The data without its pushes, and these, in order. Redis 7.0 writes those that a transaction makes into EXEC's reply."""
+    rest, pushes, start, at = [], [], 0, 0
+    while at < len(data):
+        kind = data[at]
+        if kind == 0x3E:  # >
+            end = reply_end(data, at)
+            rest.append(data[start:at])
+            pushes.append(data[at:end])
+            start = at = end
+            continue
+        end = data.index(b"\r\n", at)
+        length = data[at + 1 : end]
+        at = end + 2 + (int(length) + 2 if kind in b"$=" and length != b"-1" else 0)
+    return b"".join([*rest, data[start:]]), pushes
 
 
 def parsed(reply, at=0):

@@ -1,0 +1,67 @@
+"""The comparison with redis-server, without servers: what is a difference, and what is not."""
+
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from support.differential.rounds import CLEAN, TAIL, Batch, Sequences, compare, is_events, is_pubsub, stray_keys  # noqa: E402
+from support.differential.wire import encoded, pushes_taken_out, split_replies  # noqa: E402
+
+PUSH = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\n>x\r\n\r\n"
+HELLO = b"%1\r\n$2\r\nid\r\n:7\r\n"
+
+
+def replies(protocol, middle):
+    """As both servers would answer a sequence with these replies in the middle."""
+    start = b"+RESET\r\n" + (HELLO if protocol == 3 else b"") + b"+OK\r\n:0\r\n" * (len(CLEAN) // 2)
+    return start + b"".join(middle) + b"+OK\r\n" * len(TAIL)
+
+
+class Comparison(unittest.TestCase):
+    def test_pushes_are_found_between_and_inside_of_replies(self):
+        data = b"+a\r\n" + PUSH + b"*2\r\n" + PUSH + b":1\r\n$3\r\n>1\r\r\n" + b"$-1\r\n" + PUSH
+        rest, pushes = pushes_taken_out(data)
+        self.assertEqual(rest, b"+a\r\n*2\r\n:1\r\n$3\r\n>1\r\r\n$-1\r\n")
+        self.assertEqual(pushes, [PUSH] * 3)
+
+    def test_replies_are_cut_at_their_ends(self):
+        parts = [b"+OK\r\n", b"$5\r\na\r\nb+\r\n", b"*2\r\n*1\r\n:1\r\n%1\r\n+k\r\n_\r\n", b"$-1\r\n", b"*-1\r\n", b"-ERR x\r\n", b"#t\r\n", b",1.5\r\n"]
+        self.assertEqual(split_replies(b"".join(parts)), parts)
+
+    def test_what_differs_is_told(self):
+        commands = [[b"SET", b"k", b"1"], [b"GET", b"k"]]
+        mine = replies(2, [b"+OK\r\n", b"$1\r\n1\r\n"])
+        self.assertIsNone(compare(0, commands, mine, mine))
+        theirs = replies(2, [b"+OK\r\n", b"$1\r\n2\r\n"])
+        self.assertEqual(compare(0, commands, mine, theirs), ([b"GET", b"k"], b"$1\r\n1\r\n", b"$1\r\n2\r\n"))
+        # A reply too few, and keys that the sequence before has left on one server only.
+        self.assertIsNotNone(compare(0, commands, mine, replies(2, [b"+OK\r\n"])))
+        self.assertIsNotNone(compare(0, commands, mine, mine.replace(b":0\r\n", b":1\r\n", 1)))
+
+    def test_a_listed_difference_is_none_also_in_a_transaction(self):
+        commands = [[b"MULTI"], [b"PTTL", b"k"], [b"GET", b"k"], [b"EXEC"]]
+        answer = [b"+OK\r\n", b"+QUEUED\r\n", b"+QUEUED\r\n"]
+        mine = replies(3, [*answer, b"*2\r\n:5000\r\n$1\r\n1\r\n"])
+        self.assertIsNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n1\r\n"])))
+        self.assertIsNotNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n2\r\n"])))
+
+    def test_every_kind_of_sequence_is_made_and_can_be_repeated(self):
+        made = Sequences()
+        first = {seed: made.make(seed) for seed in range(40)}
+        self.assertEqual({seed: Sequences().make(seed) for seed in (0, 8, 9, 19, 39)}, {seed: first[seed] for seed in (0, 8, 9, 19, 39)})
+        self.assertTrue(any(is_pubsub(seed) for seed in first) and any(is_events(seed) for seed in first))
+        for commands, data, _ in first.values():
+            self.assertEqual(data, b"".join(map(encoded, commands)))
+
+    def test_a_batch_cleans_up_what_the_sequence_before_may_have_left(self):
+        self.assertEqual(stray_keys([[b"SET", b"a", b"stray"], [b"DEL"]]), {b"stray"})
+        batch = Batch(Sequences(), range(1), {b"left behind"})
+        self.assertEqual(batch.data.count(b"$11\r\nleft behind\r\n"), 4)  # in each database
+        self.assertEqual(batch.compare(b"same", b"same"), (None, None))
+        self.assertEqual(batch.compare(b"one", b"other"), (0, None))
+
+
+if __name__ == "__main__":
+    unittest.main()
