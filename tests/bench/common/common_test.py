@@ -11,8 +11,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import deletes
 import growth
-from common import fio, load, plots, proc, redis_benchmark, report, resp
+import secondary_delete
+from common import fio, load, plots, proc, programs, redis_benchmark, report, resp
 from support.sockets import ReplyError, read_reply
 
 CSV = '''"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"
@@ -110,6 +112,37 @@ class Computes(unittest.TestCase):
     def test_load_arguments(self):
         line = load.arguments_of(7, value_bytes=100, set=True, absent=False, seed=None)
         self.assertEqual(line[1:], ["--port", "7", "--value-bytes", "100", "--set"])
+
+
+    def test_program_arguments(self):
+        self.assertEqual(programs.arguments_of(pages_per_tile=8, correlated=True, selectivity=[0.1, 0.5], ttl=None, quick=False),
+                         ["--pages-per-tile", "8", "--correlated", "--selectivity", "0.1", "0.5"])  # fmt: skip
+
+    def test_program_lines(self):
+        said = []
+        script = "import sys; print('progress: half'); print('figure: {\"a\": 1}'); print('text'); sys.exit(3)"
+        found = list(programs.lines([sys.executable, "-c", script], said.append))
+        self.assertEqual(found, [("figure", {"a": 1}), ("text", "text"), ("status", 3)])
+        self.assertEqual(said, ["half"])
+
+    def test_ages_of_tombstones(self):
+        figure = {"tombstones_by_age": [[0, 100], [1, 60], [2, 7], [3, 0]]}
+        self.assertEqual([deletes.late_after(figure, seconds) for seconds in (0, 1, 1.5, 3, 9)], [100, 60, 7, 0, 0])
+
+    def test_when_a_time_line_is_clean(self):
+        of = lambda *values: {"timeline": [[at, value] for at, value in enumerate(values)]}  # noqa: E731
+        self.assertEqual([deletes.clean_at(of(*values), 1) for values in ((5, 3, 0, 0), (5, 0, 2, 0), (0, 0), (5, 1))], [2, 3, 0, None])
+
+    def test_bytes_over_time(self):
+        run = lambda per_second: {"asked": {"seconds": 30}, "timeline": [[at / 2, per_second * at / 2] for at in range(1, 61)]}  # noqa: E731
+        ratios = deletes.relative(run(300), run(200))
+        self.assertEqual(len(ratios), 15)
+        for at, ratio in ratios:
+            self.assertAlmostEqual(ratio, 1.5)
+
+    def test_rocksdb_best_way(self):
+        figures = [{"engine": engine, "read_bytes": read, "written_bytes": 5} for engine, read in (("ebbtide", 1), ("rocksdb", 9), ("rocksdb", 7))]
+        self.assertEqual(secondary_delete.best_of_rocksdb(figures)["read_bytes"], 7)
 
 
 class Shows(unittest.TestCase):

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 
-from common import report
+from common import programs, report
 from support.server import binary
 
 
@@ -13,15 +13,8 @@ def program():
 
 
 def arguments_of(port, **options):
-    """Command line of bench_load: `value_bytes=100` becomes --value-bytes 100, True a flag, False and None nothing."""
-    line = [program(), "--port", str(port)]
-    for name, value in options.items():
-        if value is None or value is False:
-            continue
-        line.append("--" + name.replace("_", "-"))
-        if value is not True:
-            line.append(str(value))
-    return line
+    """Command line of bench_load."""
+    return [program(), *programs.arguments_of(port=port, **options)]
 
 
 def run(server, what, on_interval=None, **options):

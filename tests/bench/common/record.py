@@ -2,36 +2,34 @@
 
     record.py NAME JSON-FILE PROGRAM [ARGUMENT...]
 
-A line of the form `figure: {...}` is a figure, as JSON, and is kept but not shown; every other line is shown and kept as text.
+Figures are kept but not shown; every other line is shown and kept as text (programs.py says what is which).
 """
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from common import report
+from common import programs, report
 
 
 def main():
     name, path, *command = sys.argv[1:]
     sys.argv = [sys.argv[0], *command[1:]]
     result = report.Result(name, path, {}, rocksdb=report.package_version("librocksdb-dev"))
-    lines = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if line.startswith("figure: "):
-                result.figures.append(json.loads(line.removeprefix("figure: ")))
-                continue
-            sys.stdout.write(line)
-            sys.stdout.flush()
-            lines.append(line.rstrip("\n"))
-    result.save(printed=lines)
-    if process.returncode == 0:
+    printed, status = [], 0
+    for kind, content in programs.lines(command, report.Ticker(name).tick):
+        if kind == "figure":
+            result.figures.append(content)
+        elif kind == "status":
+            status = content
+        else:
+            print(content, flush=True)
+            printed.append(content)
+    result.save(printed=printed)
+    if status == 0:
         print()
         result.finish()
-    return process.returncode
+    return status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""Benchmark programs in C++, run from Python: what they print, line by line.
+
+`figure: {...}` is a figure, as JSON; `progress: TEXT` says how far it is. Every other line is for people.
+"""
+
+import json
+import subprocess
+
+from common import report
+from support.server import binary
+
+
+def lines(command, on_progress):
+    """Runs a program and yields ("figure", {...}) and ("text", line); a last ("status", number)."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout:
+                if line.startswith("figure: "):
+                    yield "figure", json.loads(line.removeprefix("figure: "))
+                elif line.startswith("progress: "):
+                    on_progress(line.removeprefix("progress: ").strip())
+                else:
+                    yield "text", line.rstrip("\n")
+        except BaseException:
+            process.kill()
+            raise
+    yield "status", process.returncode
+
+
+def arguments_of(**options):
+    """`pages_per_tile=8` becomes --pages-per-tile 8, True a flag, a list its elements, False and None nothing."""
+    words = []
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        words.append("--" + name.replace("_", "-"))
+        if value is not True:
+            words += [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+    return words
+
+
+def figures(name, what, **options):
+    """The figures of one run of bench_NAME; shows meanwhile how far it is. A program that fails ends this one."""
+    ticker = report.Ticker(what)
+    command = [str(binary("bench_" + name)), *arguments_of(**options)]
+    found = []
+    for kind, content in lines(command, ticker.tick):
+        if kind == "figure":
+            found.append(content)
+        elif kind == "status" and content != 0:
+            raise SystemExit(f"{what}: the program ended with status {content}; the reason stands above. {' '.join(command)}")
+    ticker.done()
+    return found

@@ -1,0 +1,252 @@
+#include <rocksdb/cache.h>
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/db.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/perf_context.h>
+#include <rocksdb/perf_level.h>
+#include <rocksdb/table.h>
+#include <rocksdb/utilities/debug.h>
+#include <rocksdb/utilities/table_properties_collectors.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "bench/engines/engine.h"
+#include "bench/engines/measure.h"
+
+namespace ebbtide::bench {
+namespace {
+
+void check(const rocksdb::Status& status) {
+  if (!status.ok()) die("rocksdb: " + status.ToString());
+}
+rocksdb::Slice slice(Bytes bytes) { return {bytes.data(), bytes.size()}; }
+
+/// The stamp that put_stamped() left in the value.
+std::uint64_t stamp_of(const rocksdb::Slice& value) {
+  std::uint64_t stamp = 0;
+  if (value.size() >= sizeof stamp) std::memcpy(&stamp, value.data(), sizeof stamp);
+  return stamp;
+}
+
+class StampFilter final : public rocksdb::CompactionFilter {
+ public:
+  bool Filter(int, const rocksdb::Slice&, const rocksdb::Slice& value, std::string*, bool*) const override {
+    return stamp_of(value) < end;
+  }
+  const char* Name() const override { return "StampFilter"; }
+  std::atomic<std::uint64_t> end{0};
+};
+
+/// Adds up what flushes and compactions tell at their end: nothing is counted while keys are read or written.
+class Account final : public rocksdb::EventListener {
+ public:
+  void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
+    flushed += info.table_properties.data_size + info.table_properties.index_size + info.table_properties.filter_size;
+  }
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
+    read += info.stats.total_input_bytes;
+    written += info.stats.total_output_bytes;
+    ++merges;
+  }
+  std::atomic<std::uint64_t> flushed{0}, read{0}, written{0}, merges{0};
+};
+
+rocksdb::Options options_of(const EngineSetup& setup) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_size = 4096;
+  table.block_cache = rocksdb::NewLRUCache(setup.cache_bytes);
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = setup.memtable_bytes;
+  options.max_background_jobs = static_cast<int>(setup.merge_threads) + 1;  // one of them flushes
+  options.compression = rocksdb::kNoCompression;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.use_direct_reads = setup.direct_reads;
+  if (setup.size_ratio > 0) {
+    options.max_bytes_for_level_multiplier = setup.size_ratio;
+    options.max_bytes_for_level_base = static_cast<std::uint64_t>(setup.size_ratio * static_cast<double>(setup.memtable_bytes));
+    options.target_file_size_base = setup.memtable_bytes;
+  }
+  if (setup.file_bytes != 0) options.target_file_size_base = setup.file_bytes;
+  if (setup.ttl_seconds != 0) options.ttl = setup.ttl_seconds;
+  if (setup.periodic_seconds != 0) options.periodic_compaction_seconds = setup.periodic_seconds;
+  options.level_compaction_dynamic_level_bytes = setup.dynamic_levels;
+  // Sensitive: a file is compacted if half of any 1024 neighbours in it are tombstones, or a twentieth of it all.
+  if (setup.delete_collector) {
+    options.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(1024, 512, 0.05));
+  }
+  return options;
+}
+
+class RocksDb final : public RocksEngine {
+ public:
+  explicit RocksDb(const EngineSetup& setup) : dir_(setup.dir), account_(std::make_shared<Account>()) {
+    rocksdb::Options options = options_of(setup);
+    options.listeners.push_back(account_);
+    if (setup.stamps) options.compaction_filter = &filter_;
+    rocksdb::DB* db = nullptr;
+    check(rocksdb::DB::Open(options, setup.dir, &db));
+    db_.reset(db);
+    subcompactions_ = setup.merge_threads;
+    rocksdb::SetPerfLevel(rocksdb::kEnableCount);
+    rocksdb::get_perf_context()->Reset();
+  }
+  ~RocksDb() override {
+    iterator_.reset();
+    pinned_.Reset();  // what it pins is the cache's
+    check(db_->Close());
+  }
+
+  void put(Bytes key, Bytes value) override { check(db_->Put(rocksdb::WriteOptions(), slice(key), slice(value))); }
+  void put_stamped(Bytes key, std::string* value, std::uint64_t stamp) override {
+    std::memcpy(value->data(), &stamp, sizeof stamp);
+    put(key, *value);
+  }
+  void del(Bytes key) override { check(db_->Delete(rocksdb::WriteOptions(), slice(key))); }
+
+  bool get(Bytes key) override {
+    pinned_.Reset();
+    const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), slice(key), &pinned_);
+    if (status.IsNotFound()) return false;
+    check(status);
+    sum_ += pinned_.size();
+    return true;
+  }
+  std::size_t get_span(const Key* keys) override {
+    rocksdb::Slice slices[kSpan];
+    rocksdb::PinnableSlice values[kSpan];
+    rocksdb::Status statuses[kSpan];
+    for (std::size_t i = 0; i < kSpan; ++i) slices[i] = slice(keys[i].view());
+    db_->MultiGet(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), kSpan, slices, values, statuses);
+    std::size_t hits = 0;
+    for (std::size_t i = 0; i < kSpan; ++i) {
+      if (statuses[i].IsNotFound()) continue;
+      check(statuses[i]);
+      sum_ += values[i].size();
+      ++hits;
+    }
+    return hits;
+  }
+  std::size_t scan(Bytes key, std::size_t length) override {
+    if (!iterator_) iterator_.reset(db_->NewIterator(rocksdb::ReadOptions()));
+    std::size_t seen = 0;
+    for (iterator_->Seek(slice(key)); iterator_->Valid() && seen < length; iterator_->Next()) {
+      sum_ += iterator_->value().size();
+      ++seen;
+    }
+    check(iterator_->status());
+    return seen;
+  }
+
+  void settle() override {
+    check(db_->Flush(rocksdb::FlushOptions()));
+    for (int quiet = 0; quiet < 20; ++quiet) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (property(rocksdb::DB::Properties::kNumRunningCompactions) + property(rocksdb::DB::Properties::kCompactionPending) != 0)
+        quiet = -1;
+    }
+  }
+  void freeze() override {
+    check(db_->SetOptions({{"disable_auto_compactions", "true"}}));
+    while (property(rocksdb::DB::Properties::kNumRunningCompactions) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    check(db_->Flush(rocksdb::FlushOptions()));
+  }
+  [[nodiscard]] const std::string& dir() const override { return dir_; }
+  void visit(const std::function<void(const StoredVersion&)>& visitor) override {
+    // In portions, as they come with their values. One begins with the last key of the one before, all of its versions again.
+    constexpr std::size_t kPortion = 20'000;
+    const std::string end(32, '\xff');
+    std::string from;
+    bool more = true;
+    for (bool first = true; more; first = false) {
+      std::vector<rocksdb::KeyVersion> versions;
+      check(rocksdb::GetAllKeyVersions(db_.get(), from, end, kPortion, &versions));
+      more = versions.size() >= kPortion;
+      const std::string last = versions.empty() ? "" : versions.back().user_key;
+      if (more && last == from && !first) die("rocksdb: more versions of one key than are looked at together");
+      for (const rocksdb::KeyVersion& version : versions) {
+        if (more && version.user_key == last) break;
+        constexpr int kDeletion = 0;  // ValueType of its db/dbformat.h
+        visitor({version.user_key, version.type == kDeletion, version.user_key.size() + version.value.size()});
+      }
+      from = last;
+    }
+  }
+
+  EngineCounters counters() override { return {account_->flushed, account_->read, account_->written, account_->merges}; }
+  std::uint64_t pages_read() override { return rocksdb::get_perf_context()->block_read_count; }
+  std::uint64_t tombstones() override {
+    rocksdb::TablePropertiesCollection tables;
+    check(db_->GetPropertiesOfAllTables(&tables));
+    std::uint64_t tombstones = 0;
+    for (const auto& [name, table] : tables) tombstones += table->num_deletions;
+    return tombstones;
+  }
+
+  void scan_and_delete(std::uint64_t end) override {
+    rocksdb::ReadOptions read;
+    read.fill_cache = false;
+    read.readahead_size = std::size_t{2} << 20;
+    rocksdb::WriteBatch batch;
+    {
+      const std::unique_ptr<rocksdb::Iterator> entries(db_->NewIterator(read));
+      for (entries->SeekToFirst(); entries->Valid(); entries->Next()) {
+        if (stamp_of(entries->value()) >= end) continue;
+        check(batch.Delete(entries->key()));
+        if (batch.Count() < 1000) continue;
+        check(db_->Write(rocksdb::WriteOptions(), &batch));
+        batch.Clear();
+      }
+      check(entries->status());
+    }
+    check(db_->Write(rocksdb::WriteOptions(), &batch));
+    check(db_->Flush(rocksdb::FlushOptions()));
+    compact_all(rocksdb::BottommostLevelCompaction::kSkip);  // the tombstones take along what they meet there
+  }
+  void filter_out(std::uint64_t end) override {
+    filter_.end = end;
+    check(db_->Flush(rocksdb::FlushOptions()));
+    compact_all(rocksdb::BottommostLevelCompaction::kForceOptimized);
+  }
+
+ private:
+  void compact_all(rocksdb::BottommostLevelCompaction bottommost) {
+    rocksdb::CompactRangeOptions compact;
+    compact.bottommost_level_compaction = bottommost;
+    compact.max_subcompactions = subcompactions_;
+    check(db_->CompactRange(compact, nullptr, nullptr));
+  }
+  [[nodiscard]] std::uint64_t property(const std::string& name) const {
+    std::uint64_t value = 0;
+    if (!db_->GetIntProperty(name, &value)) die("rocksdb does not know " + name);
+    return value;
+  }
+
+  const std::string dir_;
+  StampFilter filter_;  // outlives the database
+  std::shared_ptr<Account> account_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::unique_ptr<rocksdb::Iterator> iterator_;
+  rocksdb::PinnableSlice pinned_;
+  unsigned subcompactions_ = 1;
+  std::uint64_t sum_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RocksEngine> open_rocksdb(const EngineSetup& setup) { return std::make_unique<RocksDb>(setup); }
+
+std::unique_ptr<Engine> open_engine(const std::string& name, const EngineSetup& setup) {
+  if (name == "rocksdb") return open_rocksdb(setup);
+  if (name == "ebbtide") return open_ebbtide(setup);
+  die("no engine '" + name + "'; there are ebbtide and rocksdb");
+}
+
+}  // namespace ebbtide::bench
