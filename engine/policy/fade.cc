@@ -145,32 +145,51 @@ class Fade {
   /// The merge that takes the file one step down; none if that has to be done in slices.
   [[nodiscard]] std::optional<Draft> step_down(const Expired& e) const {
     const int level = shape_.runs[e.run].level;
-    std::size_t last = e.run;  // of the runs that go: those of level 0 from the tombstone's down
+    std::size_t last = e.run;  // of the runs that go: all of level 0
     while (level == 0 && last + 1 < shape_.runs.size() && shape_.runs[last + 1].level == 0) ++last;
     if (level > 0 && last + 1 < shape_.runs.size() && shape_.runs[last + 1].level == level) return std::nullopt;  // surplus
 
+    Draft draft;
     KeyRange range = e.file->range();
+    std::span<const FileShape> first(e.file, 1);
+    for (std::size_t run = 0; level == 0 && run <= last; ++run) take_over(run, &range, &draft);
     const std::size_t below = next_met(shape_, last + 1, range);
     if (below == shape_.runs.size()) return std::nullopt;  // only level 0 is older
-    std::span<const FileShape> first(e.file, 1);
-    if (level > 0 && is_final(shape_, below, range)) {
+    const std::optional<PlanTarget> rest = rest_above(e, below);
+    if (level > 0 && !rest && is_final(shape_, below, range)) {
       first = files_in(shape_.runs[e.run], oldest_target(e, below).range());
       range = hull(first.front().range(), first.back().range());
     }
-    Draft draft;
-    draft.take(shape_.runs[e.run], first);
-    for (std::size_t run = e.run + 1; run <= below; ++run) {
-      if (run > last && run < below) {
-        if (next_met(shape_, run, range) < below) return std::nullopt;  // grown over files of a run in between
-        continue;
-      }
-      const auto files = files_in(shape_.runs[run], range);
-      draft.take(shape_.runs[run], files);
-      if (run != below && !files.empty()) range = hull(range, hull(files.front().range(), files.back().range()));
+    if (level > 0) draft.take(shape_.runs[e.run], first);
+    if (rest) {
+      draft.target = *rest;
+      return draft;
     }
+    if (next_met(shape_, last + 1, range) < below) return std::nullopt;  // grown over files of a run in between
+    take_over(below, &range, &draft);
     if (draft.bytes > kLargestMerge * std::max<std::uint64_t>(shape_.file_bytes, 1)) return std::nullopt;
     draft.target = {shape_.runs[below].id, shape_.runs[below].level};
     return draft;
+  }
+
+  /// Takes the files of a run in the range, and grows it over them.
+  void take_over(std::size_t run, KeyRange* range, Draft* draft) const {
+    const auto files = files_in(shape_.runs[run], *range);
+    draft->take(shape_.runs[run], files);
+    if (!files.empty()) *range = hull(*range, hull(files.front().range(), files.back().range()));
+  }
+
+  /// A level between the file's and that of run `below`, of which it meets nothing: there it may gather with what comes later, so
+  /// that `below` is written once for all of it, until its time there is over too. None if that is so already.
+  [[nodiscard]] std::optional<PlanTarget> rest_above(const Expired& e, std::size_t below) const {
+    const int level = shape_.runs[e.run].level;
+    for (std::size_t run = e.run + 1; run < below; ++run) {
+      const RunShape& between = shape_.runs[run];
+      if (between.level == level || between.level == shape_.runs[run + 1].level) continue;  // the oldest run of its level
+      if (between.level == shape_.runs[below].level || is_expired(between, *e.file, false)) continue;
+      return PlanTarget{between.id, between.level};
+    }
+    return std::nullopt;
   }
 
   /// Of the files in run `below` that the expired file meets, the one under the oldest obligation, of equals the smallest.

@@ -6,9 +6,11 @@
 //
 //   final file                  Rewrite: one file, same run
 //   trees that go file by file  the file steps down (a merge with what it overlaps in the next older run that it meets). Out of
-//   (Policy::by_file)           level 0 go its runs from the tombstone's down. Where that next run is final the step is aimed
-//                               at a target: the final file under the oldest obligation absorbs all that lies over it in the
-//                               run above, so that one target is written once.
+//   (Policy::by_file)           level 0 go all its runs: those that are not expired yet will be, and would have the next run
+//                               written again. Where that next run is final the step is aimed at a target: the final file under
+//                               the oldest obligation absorbs all that lies over it in the run above, so that one target is
+//                               written once. A level between, of which the file meets nothing, is where it rests as long as
+//                               that level's time lasts.
 //   all others                  Slice: the key range of files of the oldest overlapping run, out of all younger runs from the
 //                               tombstone's down, into them. No run comes, goes or changes place.
 //
