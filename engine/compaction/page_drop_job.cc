@@ -50,6 +50,7 @@ class DropJob {
     if (env_.abort != nullptr && env_.abort->load(std::memory_order_relaxed)) return Status::aborted("");
     if (env_.may_write) TRY(env_.may_write(file.meta->metadata_bytes));
     TRY_ASSIGN(table, env_.open_table(*file.meta));
+    if (pages.whole.empty() && pages.parts.empty()) return renew_names_of(*table, file);
     const RecordSet& records = *version_.records;
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
@@ -61,10 +62,14 @@ class DropJob {
     PageDropRequest request;
     request.whole = pages.whole;
     request.parts = pages.parts;
+    bool covered_stays = covers_others(*table, pages, file.meta->stats.applied_seq);
     request.judge = [&](const PageFence& page, const Entry& entry) {
       const bool nothing_older = page.single_versions && finality_below_run(file.run).is_final(table->tile_range(page.tile));
-      return judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
+      const EntryVerdict verdict = judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
+      covered_stays |= verdict.fate == EntryFate::kStays && records.covers(entry.delete_key, entry.seq, kMaxSeqNum);
+      return verdict;
     };
+    request.applied_seq = [&] { return covered_stays || records.empty() ? SeqNum{0} : records.records().back().seq; };
     const FileNum number = env_.new_file();
     TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
     result_.bytes_read += outcome.reads.bytes_read;
@@ -80,11 +85,42 @@ class DropJob {
       gone(file);
       return Status::ok();
     }
-    result_.bytes_written += outcome.built.metadata_bytes;
     if (!pages.parts.empty()) result_.parts_done.push_back(number);
-    result_.redescribed.push_back(described(*file.meta, outcome, birth));
-    result_.edit.added_files.emplace_back(file.run_id, result_.redescribed.back());
+    FileMeta after = described(*file.meta, outcome);
+    after.dead_birth = older(file.meta->dead_birth, birth);
+    after.lingering_birth = outcome.names_may_linger ? older(file.meta->lingering_birth, birth) : file.meta->lingering_birth;
+    redescribe(file, std::move(after));
     return Status::ok();
+  }
+
+  /// Whether records may cover something in a page that is not among `pages`.
+  [[nodiscard]] bool covers_others(const TableReader& table, const PageSet& pages, SeqNum applied_seq) const {
+    const auto named = [](const std::vector<std::uint32_t>& list, std::uint32_t p) {
+      return std::binary_search(list.begin(), list.end(), p);
+    };
+    for (std::uint32_t p = 0; p < table.page_count(); ++p) {
+      const PageFence page = table.page_fence(p);
+      if (page.entries == 0 || page.min_delete_key > page.max_delete_key || named(pages.whole, p) || named(pages.parts, p))
+        continue;
+      if (version_.records->may_cover(page.min_delete_key, page.max_delete_key, page.min_seq, applied_seq)) return true;
+    }
+    return false;
+  }
+
+  Status renew_names_of(const TableReader& table, const InputFile& file) {
+    TRY_ASSIGN(outcome, renew_names(table, *env_.fs, env_.dir, env_.new_file()));
+    result_.bytes_read += outcome.reads.bytes_read;
+    result_.edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
+    FileMeta after = described(*file.meta, outcome);
+    after.dead_birth = file.meta->dead_birth;
+    redescribe(file, std::move(after));
+    return Status::ok();
+  }
+
+  void redescribe(const InputFile& file, FileMeta after) {
+    result_.bytes_written += after.metadata_bytes;
+    result_.redescribed.push_back(std::move(after));
+    result_.edit.added_files.emplace_back(file.run_id, result_.redescribed.back());
   }
 
   void gone(const InputFile& file) {
@@ -96,11 +132,9 @@ class DropJob {
     }
   }
 
-  static FileMeta described(const FileMeta& before, const PageDropOutcome& outcome, Millis birth) {
+  static FileMeta described(const FileMeta& before, const PageDropOutcome& outcome) {
     FileMeta after = meta_of(outcome.built);
     after.punched_bytes = before.punched_bytes;
-    after.dead_birth = older(before.dead_birth, birth);
-    after.lingering_birth = outcome.names_may_linger ? older(before.lingering_birth, birth) : before.lingering_birth;
     return after;
   }
 

@@ -100,13 +100,14 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     Plan dropping;
     if (!paused) dropping = next_drop(*tree, *tables);
     if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
+    if (dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
     const Plan urgent = dropping.empty() ? next_urgent(*tree, base, shape, now) : Plan();
     for (const bool deadline : {true, false}) {
       if (paused && !deadline) break;
       Plan plan = !dropping.empty() ? dropping
                   : deadline        ? urgent
                                     : tree->jobs.next(*base.policy, {now, base.settings.file_choice}, shape, urgent);
-      if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables);
+      if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables, base.deadlines, now);
       if (plan.empty()) continue;
       MutexLock lock(state_mutex_);
       if (!may_compact(*tree)) return std::nullopt;

@@ -15,6 +15,7 @@
 #include "compaction/page_drops.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
+#include "policy/fade.h"
 #include "table/metadata.h"
 
 namespace ebbtide {
@@ -22,6 +23,11 @@ namespace {
 
 constexpr Millis kLeastWait = 1000;  // between two looks at the same tables
 constexpr std::uint64_t kPunchRetryNs = 5'000'000'000;
+
+bool is_late(Millis birth, const DeadlineRule& rule, Millis margin, Millis now) {
+  const Millis due = rule.due(birth);
+  return due != DeadlineRule::kNever && now >= expires_at(birth, due, margin, 1);
+}
 
 // Without holes to punch, a drop gives nothing back unless the file goes: the rest waits for merges.
 void keep_whole_tables(const TablesView& tables, Plan* plan) {
@@ -79,7 +85,32 @@ Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>&
   return std::move(found.plan);
 }
 
-Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables) {
+// Whoever rewrites a table for something else cleans its names as well: not asked here.
+Plan DbImpl::next_names(const Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) const {
+  const Millis purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), tables.version->overdue_before());
+  const Millis margin = tree.margin.load(std::memory_order_relaxed);
+  const auto is_due = [&](const FileMeta& file) {
+    if (file.lingering_birth == 0 || tree.jobs.is_busy(file.data_file)) return false;
+    if (file.shape(0, now, *tables.version->records).oldest_birth != 0) return false;
+    return file.lingering_birth <= purge_before || is_late(file.lingering_birth, rule, margin, now);
+  };
+  Drop drop;
+  for (const RunView& run : tables.runs) {
+    for (std::size_t i = 0; i < run.tables().size(); ++i) {
+      const FileMeta& file = *run.tables()[i]->meta;
+      if (!is_due(file)) continue;
+      if (run.reader(i).names_can_be_renewed()) {
+        drop.pages.push_back({run.id(), file.data_file, {}, {}});
+      } else if (drop.pages.empty()) {
+        return {.action = Rewrite{run.id(), file.data_file}, .reason = Reason::kDropped};
+      }
+    }
+  }
+  if (drop.pages.empty()) return {};
+  return {.action = std::move(drop), .reason = Reason::kDropped};
+}
+
+Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) {
   std::set<FileNum> not_punched;
   {
     MutexLock lock(state_mutex_);
@@ -93,9 +124,12 @@ Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables) {
     std::erase_if(tree.not_punched, [&](FileNum file) { return living.count(file) == 0; });
     not_punched = tree.not_punched;
   }
+  const Millis margin = tree.margin.load(std::memory_order_relaxed) / 2;
   const auto is_due = [&](const FileMeta& file) {
     if (file.dead_bytes == 0 || tree.jobs.is_busy(file.data_file)) return false;
     if (file.dead_bytes > file.punched_bytes && (cannot_punch_ || not_punched.count(file.data_file) != 0)) return true;
+    if (file.dead_birth != 0 && is_late(file.dead_birth, rule, margin, now))
+      return true;  // something keeps them from being punched
     for (const RunView& run : tables.runs) {
       const int i = run.find(file.stats.smallest);
       if (i < 0 || run.tables()[static_cast<std::size_t>(i)]->meta->data_file != file.data_file) continue;

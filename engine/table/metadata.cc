@@ -146,6 +146,12 @@ bool TableMetadata::has_drops() const {
          std::any_of(pages.begin(), pages.end(), [](const PageMeta& page) { return page.dropped() || page.replaced(); });
 }
 
+bool TableMetadata::names_can_be_renewed() const {
+  constexpr std::uint8_t kBoth = kTileStale | kTileContinues;
+  return !tiles.empty() && range_tombstones.empty() &&
+         std::none_of(tiles.begin(), tiles.end(), [](const TileMeta& tile) { return (tile.flags & kBoth) == kBoth; });
+}
+
 std::uint64_t TableMetadata::sum_checksums() const {
   std::uint64_t sum = 0;
   encode_data_header(data_file, unit, &sum);

@@ -31,7 +31,9 @@ inline constexpr std::uint32_t kPageFlagsMask = 1023;
 inline constexpr std::uint8_t kTileUniqueKeys = 1;      ///< all versions of each of its keys that the table has are in it
 inline constexpr std::uint8_t kTileContinues = 2;       ///< its first key is also the last key of the tile before
 inline constexpr std::uint8_t kTileSingleVersions = 4;  ///< the table has one version of each of its keys, no more
-inline constexpr std::uint8_t kTileFlagsMask = 7;
+inline constexpr std::uint8_t kTileStale =
+    8;  ///< its separator, or of the first tile the table's lower bound, may name a key that a drop took
+inline constexpr std::uint8_t kTileFlagsMask = 15;
 
 struct PageMeta {
   std::uint64_t offset = 0;  ///< of its block in the data file; kept when it is dropped or replaced: that range is to be punched
@@ -101,6 +103,9 @@ struct TableMetadata {
   [[nodiscard]] std::vector<FileExtent> dead_extents() const;
   /// Pages were dropped from the table since it was built: its stats are bounds where only the entries would know better.
   [[nodiscard]] bool has_drops() const;
+  /// Whether renew_names() (table/page_drop.h) can do anything for the table: it has entries and no range tombstones, and no
+  /// stale tile begins with the key that the one before ends with. Else only writing it anew helps.
+  [[nodiscard]] bool names_can_be_renewed() const;
   /// What data_checksum has to be, from header, pages and large values.
   [[nodiscard]] std::uint64_t sum_checksums() const;
   /// `path` for messages. kCorruption, or kUnsupported if a newer version wrote it.

@@ -80,8 +80,6 @@ class Rebuild {
       for (std::uint32_t p = m_.tiles[t].first_page; p < m_.tiles[t].first_page + m_.tiles[t].pages; ++p) {
         if (m_.pages[p] == before[p]) continue;
         changed_[t] = true;
-        // An entry that became a tombstone keeps its name and its place; one that went may have had its name in a separator.
-        if (m_.pages[p].entries < before[p].entries) lost_.insert(t);
       }
     }
     old_pages_ = before;
@@ -140,16 +138,25 @@ class Rebuild {
     if (entry->debt >= birth) entry->debt = 0;  // its own birth says as much
   }
 
-  /// The tile's entries in sort-key order, by page number, without those that went.
-  std::vector<std::uint8_t> order_of(std::size_t t, Bytes packed, std::uint64_t entries) const {
+  /// A tile's entries in sort-key order, by page number.
+  struct Order {
+    std::vector<std::uint8_t> pages{};
+    bool lost_first = false, lost_last = false;  ///< an entry that becomes a tombstone keeps its name and its place
+  };
+  /// Without those that went.
+  [[nodiscard]] Order order_of(std::size_t t, Bytes packed, std::uint64_t entries) const {
     const TileMeta& tile = m_.tiles[t];
-    std::vector<std::uint8_t> before, after;
+    std::vector<std::uint8_t> before;
     unpack_permutation(packed, tile.pages, entries, &before);
     std::vector<std::uint32_t> at(tile.pages, 0);
-    for (const std::uint8_t p : before) {
-      const std::uint32_t page = tile.first_page + p, i = at[p]++;
+    Order after;
+    for (std::size_t e = 0; e < before.size(); ++e) {
+      const std::uint32_t page = tile.first_page + before[e], i = at[before[e]]++;
       const std::vector<bool>& stays = remains_[page].stays;
-      if (!m_.pages[page].dropped() && (stays.empty() || stays[i])) after.push_back(p);
+      const bool gone = m_.pages[page].dropped() || (!stays.empty() && !stays[i]);
+      if (!gone) after.pages.push_back(before[e]);
+      if (e == 0) after.lost_first = gone;
+      after.lost_last = gone;
     }
     return after;
   }
@@ -181,14 +188,19 @@ class Rebuild {
         if (end_separator_.empty()) end_separator_ = old.separators[t];
         continue;
       }
+      last_lost_ = false;
       if (changed_[t]) {
-        append_permutation(tile.pages, order_of(t, packed, before), &out.permutations);
+        const Order order = order_of(t, packed, before);
+        append_permutation(tile.pages, order.pages, &out.permutations);
+        if (order.lost_first) tile.flags |= kTileStale;
+        last_lost_ = order.lost_last;
       } else {
         out.permutations.append(packed);
       }
       end_separator_.clear();
       take_tile(tile, old, t, &out);
     }
+    outcome_.names_may_linger |= last_lost_;
     m_.pages = std::move(out.pages);
     m_.tiles = std::move(out.tiles);
     m_.separators = std::move(out.separators);
@@ -206,7 +218,7 @@ class Rebuild {
     }
     out->separators.push_back(old.separators[t]);
     out->tiles.push_back(tile);
-    outcome_.names_may_linger |= lost_.count(t) != 0;
+    outcome_.names_may_linger |= (tile.flags & kTileStale) != 0;
   }
 
   void rebuild_stats() {
@@ -215,7 +227,7 @@ class Rebuild {
     for (const RangeTombstone& t : m_.range_tombstones) s.add_range_tombstone(t);
     const TableStats ranges = s;
     bool debts = false, unstamped = false;
-    s.applied_seq = old.applied_seq;
+    s.applied_seq = std::max(old.applied_seq, request_.applied_seq ? request_.applied_seq() : 0);
     for (const PageMeta& page : m_.pages) {
       if (page.entries == 0) continue;
       s.entries += page.entries;
@@ -271,11 +283,76 @@ class Rebuild {
   std::vector<PageMeta> old_pages_;
   std::vector<Remains> remains_;  // by old page number
   std::vector<bool> changed_;     // by old tile number
-  std::set<std::size_t> lost_;    // tiles that lost entries
+  bool last_lost_ = false;        // the last tile that stays has lost its last entry
   std::string first_separator_;   // of the first tile that stays, if one before it went
   std::string end_separator_;     // of the first tile after the last that stays
   std::uint64_t new_tombstones_ = 0;
   Millis oldest_new_ = 0;
+};
+
+/// Gives a table names of keys that are there.
+class Renewal {
+ public:
+  Renewal(const TableReader& table, TableMetadata m) : table_(table), m_(std::move(m)) {}
+
+  Status run() {
+    if (!m_.names_can_be_renewed())
+      return Status::invalid_argument(data_file_name(m_.data_file) + ": its names cannot be renewed");
+    std::size_t at = 0;
+    for (std::size_t t = 0; t < m_.tiles.size(); ++t) {
+      const Bytes packed = Bytes(m_.permutations).substr(at);
+      at += permutation_bytes(m_.tiles[t].pages, m_.tile_entries(t));
+      if ((m_.tiles[t].flags & kTileStale) != 0) TRY(renew_separator(t, packed));
+      if (t + 1 == m_.tiles.size()) TRY(renew_end(t, packed));
+    }
+    // As they are stored: the new file takes them along.
+    for (std::uint32_t p = 0; p < m_.pages.size(); ++p) {
+      if (!m_.pages[p].replaced()) continue;
+      TRY_ASSIGN(payload, table_.read_page(p, nullptr));
+      m_.replaced.emplace_back(p, std::move(payload));
+    }
+    return Status::ok();
+  }
+
+  [[nodiscard]] TableMetadata& metadata() { return m_; }
+  [[nodiscard]] const ReadCounters& reads() const { return reads_; }
+
+ private:
+  /// The key of the first, or the last, entry of a tile in sort-key order: the first, or last, of its page.
+  Result<std::string> key_at_end(std::size_t t, Bytes packed, bool last) {
+    const TileMeta& tile = m_.tiles[t];
+    std::vector<std::uint8_t> order;
+    unpack_permutation(packed, tile.pages, m_.tile_entries(t), &order);
+    TRY_ASSIGN(bytes, table_.read_page(tile.first_page + (last ? order.back() : order.front()), &reads_));
+    const PageView view(bytes);
+    std::string key;
+    Entry entry;
+    view.read(last ? view.count() - 1 : 0, &table_, &key, &entry);
+    return key;
+  }
+  /// The shortest beginning of the first key that is no less than the old separator: what lies before it still does.
+  Status renew_separator(std::size_t t, Bytes packed) {
+    TRY_ASSIGN(key, key_at_end(t, packed, false));
+    m_.tiles[t].flags &= static_cast<std::uint8_t>(~kTileStale);
+    if (t == 0) {
+      m_.stats.smallest = std::move(key);
+      return Status::ok();
+    }
+    std::size_t length = 0;
+    while (length < key.size() && Bytes(key).substr(0, length) < Bytes(m_.separators[t])) ++length;
+    m_.separators[t] = key.substr(0, length);
+    return Status::ok();
+  }
+  Status renew_end(std::size_t t, Bytes packed) {
+    TRY_ASSIGN(key, key_at_end(t, packed, true));
+    m_.stats.largest = std::move(key);
+    m_.stats.largest_exclusive = false;
+    return Status::ok();
+  }
+
+  const TableReader& table_;
+  TableMetadata m_;
+  ReadCounters reads_;
 };
 
 /// Writes the file; unlinks it if that fails.
@@ -288,26 +365,41 @@ Status write_metadata(FileSystem& fs, const std::string& path, Bytes bytes) {
   return status;
 }
 
+/// Encodes and writes what a drop, or a renewal, has made of the table's metadata.
+Status finish(TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum metadata_file, PageDropOutcome* out) {
+  out->built.data_file = m->data_file;
+  out->built.data_bytes = m->data_bytes;
+  out->built.data_checksum = m->data_checksum;
+  out->built.stats = m->stats;
+  for (const FileExtent& extent : m->dead_extents()) out->built.dead_bytes += extent.length;
+  out->nothing_left = m->stats.entries == 0 && m->stats.range_tombstones == 0;
+  if (out->nothing_left) return Status::ok();
+  out->built.metadata_file = metadata_file;
+  const std::string bytes = m->encode(metadata_file, &out->built.metadata_checksum);
+  out->built.metadata_bytes = bytes.size();
+  return write_metadata(fs, join_path(dir, metadata_file_name(metadata_file)), bytes);
+}
+
 }  // namespace
+
+Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, const std::string& dir, FileNum metadata_file) {
+  TRY_ASSIGN(loaded, table.load_metadata());
+  Renewal renewal(table, std::move(loaded));
+  TRY(renewal.run());
+  PageDropOutcome out;
+  out.reads = renewal.reads();
+  TRY(finish(&renewal.metadata(), fs, dir, metadata_file, &out));
+  return out;
+}
 
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file) {
   TRY_ASSIGN(loaded, table.load_metadata());
   Rebuild rebuild(table, request, std::move(loaded));
   TRY(rebuild.run());
-  TableMetadata& m = rebuild.metadata();
   PageDropOutcome out = std::move(rebuild.outcome());
-  out.built.data_file = m.data_file;
-  out.built.data_bytes = m.data_bytes;
-  out.built.data_checksum = m.data_checksum;
-  out.built.stats = m.stats;
-  for (const FileExtent& extent : m.dead_extents()) out.built.dead_bytes += extent.length;
-  out.nothing_left = m.stats.entries == 0 && m.stats.range_tombstones == 0;
-  if (out.nothing_left || out.entries_gone == 0) return out;
-  out.built.metadata_file = metadata_file;
-  const std::string bytes = m.encode(metadata_file, &out.built.metadata_checksum);
-  out.built.metadata_bytes = bytes.size();
-  TRY(write_metadata(fs, join_path(dir, metadata_file_name(metadata_file)), bytes));
+  if (out.entries_gone == 0) return out;
+  TRY(finish(&rebuild.metadata(), fs, dir, metadata_file, &out));
   return out;
 }
 

@@ -49,6 +49,7 @@ Status TableReaderImpl::load(TableMetadata m) {
   stats = std::move(m.stats);
   unit = m.unit;
   h = m.pages_per_tile;
+  renewable = m.names_can_be_renewed();
   pages.reserve(m.pages.size());
   bool any_replaced = false;
   for (const PageMeta& p : m.pages) {
@@ -470,6 +471,8 @@ Result<bool> TableReader::collect_stamps(std::uint32_t tile, DeleteKey lo, Delet
   }
   return looked;
 }
+
+bool TableReader::names_can_be_renewed() const { return impl_->renewable; }
 
 PageFence TableReader::page_fence(std::uint32_t page) const {
   const TableReaderImpl& r = *impl_;

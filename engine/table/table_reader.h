@@ -117,6 +117,8 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
                               ReadCounters* counters) const;
   /// What lies in a tile has its keys in here: from its fence, or the table's lower bound, to the next fence or the table's end.
   [[nodiscard]] KeyRange tile_range(std::uint32_t tile) const;
+  /// As TableMetadata says. No I/O.
+  [[nodiscard]] bool names_can_be_renewed() const;
   /// A page as it is decoded, read beside the cache; `counters` may be null. The page must not be dropped.
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
   /// Bytes of the pages that lie in the metadata file instead of the data file.

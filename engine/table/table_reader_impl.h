@@ -62,6 +62,7 @@ struct TableReaderImpl {
   std::uint64_t filter_bytes = 0, tombstone_bytes = 0, replaced_bytes = 0;
   bool has_filter = false;
   bool any_continues = false;  ///< a tile begins with the last key of the one before
+  bool renewable = false;      ///< TableMetadata::names_can_be_renewed
   SharedTombstones tombstones;
 
   // --- large values that somebody holds

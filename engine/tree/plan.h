@@ -57,7 +57,8 @@ struct Rewrite {
   FileNum file = kNoFile;
   bool operator==(const Rewrite&) const = default;
 };
-/// Pages of one file: the numbers that its reader gives them, ascending.
+/// Pages of one file: the numbers that its reader gives them, ascending. Without any, the file's names of keys that went are
+/// replaced by those of keys that are there (table/page_drop.h: renew_names).
 struct PageSet {
   RunId run = 0;
   FileNum file = kNoFile;

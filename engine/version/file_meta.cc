@@ -66,7 +66,7 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.range_tombstones = stats.range_tombstones;
   // A tombstone invalidates at least the version it was written for; without the fences of older files a range counts as one too.
   out.invalidated = stats.tombstones + stats.range_tombstones;
-  out.oldest_birth = oldest_obligation();
+  out.oldest_birth = stats.oldest_obligation();  // names and dead pages go without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {
     // An expired entry is a tombstone born at its expiry. How many have expired is not known; that one has is.
     out.dead = 1;

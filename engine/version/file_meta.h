@@ -29,7 +29,8 @@ struct FileMeta {
   void encode(std::string* out) const;
   /// From the whole of `in`.
   static Result<FileMeta> decode(Bytes* in);
-  /// What policies see. `delete_deadline` 0 = none. Births of records that may cover entries count as those of tombstones.
+  /// What policies see. `delete_deadline` 0 = none. Births of records that may cover entries count as those of tombstones; those
+  /// of lingering names and of dead bytes do not, since no merge is needed to be rid of them (db/page_drops.cc).
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };

@@ -169,6 +169,57 @@ TEST_CASE("pages that a command waits for are not punched under it", "[drops]") 
   check_contents(h, 400);
 }
 
+TEST_CASE("a delete by stamp that is purged at once reads edges and names, and merges nothing", "[drops]") {
+  constexpr int kKeys = 4000;
+  // From the smallest stamp on, a tile has one edge; out of the middle, two.
+  const bool middle = GENERATE(false, true);
+  const int lo = middle ? kKeys / 2 : 0, hi = lo + kKeys / 7;
+  Settings s = drop_settings(middle ? 32 : 8);
+  s.tree.stamp = StampMode::kExplicit;
+  s.tree.delete_deadline = GENERATE(Millis{0}, Millis{24} * 3600 * 1000);
+  Harness h(s);
+  h.open();
+  const auto dead = [&](int i) { return i * 7919 % kKeys >= lo && i * 7919 % kKeys < hi; };
+  for (int i = 0; i < kKeys; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(i), marker_of(i) + std::string(240, '.'), {static_cast<DeleteKey>(i * 7919 % kKeys), 0});
+    h.write(batch);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  const Stats before = h.db->stats();
+  WriteBatch batch;
+  batch.delete_stamps(0, static_cast<DeleteKey>(lo), static_cast<DeleteKey>(hi));
+  h.write(batch);
+  SeqNum up_to = 0;
+  const PurgeTicket ticket{h.db->purge_ticket(&up_to).born_by, h.db->tree_info(0)->tree};
+  REQUIRE(h.db->purge_now(ticket).is_ok());
+  for (int i = 0; i < 40 && !h.db->purge_status(ticket)->done; ++i) {
+    h.advance(500);
+    h.settle();
+  }
+  CHECK(h.db->purge_status(ticket)->done);
+  const Stats after = h.db->stats();
+  CHECK(after.pages_dropped_full > before.pages_dropped_full);
+  CHECK(after.pages_dropped_partial > before.pages_dropped_partial);
+  CHECK(after.compaction_bytes_read - before.compaction_bytes_read < before.table_live_bytes / 4);
+  for (const ReasonInfo& reason : after.merges_by_reason) {
+    INFO(reason.reason);
+    if (reason.reason == "deadline") CHECK(reason.jobs == 0);
+  }
+  for (int i = 0; i < kKeys; ++i) CHECK((h.get(0, key_of(i)) == "(absent)") == dead(i));
+  for (const std::string& path : h.paths("")) {
+    if (path.back() == '/') continue;
+    const std::string bytes = read_file(*h.files, path).value();
+    for (int i = 0; i < kKeys; ++i) {
+      if (!dead(i)) continue;
+      INFO(path << " " << i);
+      REQUIRE(bytes.find(marker_of(i)) == std::string::npos);
+      REQUIRE(bytes.find(key_of(i)) == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("a file with a second name is not punched but written anew", "[drops]") {
   Harness h(drop_settings(8));
   h.open();

@@ -16,6 +16,7 @@ struct Living {
   BuiltTable built;
   std::shared_ptr<TableReader> table;
   std::vector<Owned> model;
+  bool names_linger = false;  // as the drops so far have said
 };
 
 // Which pages a delete of [lo, hi) covers whole, and which in part, by their fences.
@@ -66,6 +67,43 @@ void require_contents(Bench& bench, const Living& t, const std::vector<Owned>& g
     for (it->seek_to_last(); it->valid(); it->prev()) require_same(*t.table, it->entry(), t.model[--i]);
     REQUIRE(it->status().is_ok());
     REQUIRE(i == 0);
+  }
+}
+
+// Separators and bounds are names of no key that went, or it was said that they may be.
+void require_names(const Living& t, const std::vector<Owned>& gone) {
+  if (t.names_linger) return;
+  const TableMetadata m = t.table->load_metadata().value();
+  std::set<std::string> names(m.separators.begin(), m.separators.end());
+  names.insert({m.stats.smallest, m.stats.largest});
+  for (const Owned& o : gone) {
+    const bool lives = std::any_of(t.model.begin(), t.model.end(), [&](const Owned& other) { return other.key == o.key; });
+    INFO(o.key);
+    REQUIRE((lives || names.count(o.key) == 0));
+  }
+}
+
+// What the caller does before the deadline: afterwards every name is that of a key that is there, or its beginning.
+void renew(Bench& bench, Living* t) {
+  auto renewed = renew_names(*t->table, bench.fs, bench.dir, bench.next_file++);
+  INFO(renewed.status().to_string());
+  REQUIRE(renewed.is_ok());
+  REQUIRE_FALSE(renewed->names_may_linger);
+  REQUIRE(renewed->entries_gone == 0);
+  REQUIRE(renewed->built.dead_bytes == t->built.dead_bytes);
+  t->built = renewed->built;
+  t->table.reset();
+  t->table = bench.open(t->built).value();
+  t->names_linger = false;
+  const TableMetadata m = t->table->load_metadata().value();
+  REQUIRE(m.stats.smallest == t->model.front().key);
+  REQUIRE(m.stats.largest == t->model.back().key);
+  REQUIRE_FALSE(m.stats.largest_exclusive);
+  for (std::size_t i = 1; i < m.tiles.size(); ++i) {
+    REQUIRE((m.tiles[i].flags & kTileStale) == 0);
+    const auto first = std::find_if(t->model.begin(), t->model.end(), [&](const Owned& o) { return o.key >= m.separators[i]; });
+    REQUIRE(first != t->model.end());
+    REQUIRE(first->key.starts_with(m.separators[i]));
   }
 }
 
@@ -127,7 +165,14 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
     REQUIRE(bench.fs.punch_hole(join_path(bench.dir, data_file_name(t->built.data_file)), extent.offset, extent.length).is_ok());
   }
   REQUIRE(dead == t->built.dead_bytes);
+  t->names_linger |= outcome->names_may_linger;
+  require_names(*t, gone);
   require_contents(bench, *t, gone);
+  if (lo % 2 == 0) {
+    renew(bench, t);
+    require_names(*t, gone);
+    require_contents(bench, *t, gone);
+  }
   return true;
 }
 
@@ -219,6 +264,50 @@ TEST_CASE("whole pages go unread, and a tile that goes takes its fence along", "
   REQUIRE(cut->names_may_linger);
   REQUIRE(cut->built.stats.largest_exclusive);
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
+}
+
+TEST_CASE("a drop knows by the permutation whose names are left, and they are renewed for a page each", "[table][drops]") {
+  Bench bench;
+  Living t;
+  for (int i = 0; i < 2000; ++i) {
+    Owned o;
+    o.key = "key:" + std::to_string(100000 + i);
+    o.value = std::string(60, 'v');
+    o.fields.seq = static_cast<SeqNum>(i + 1);
+    o.fields.delete_key = static_cast<DeleteKey>((i * 7919) % 2000);
+    t.model.push_back(o);
+  }
+  TableBuilderOptions options = bench.builder_options();
+  options.pages_per_tile = 8;
+  t.built = bench.build(options, t.model);
+  t.table = bench.open(t.built).value();
+  PageDropRequest request = request_of(*t.table, 0, 400);
+  request.parts.clear();
+  auto outcome = drop_pages(*t.table, request, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(outcome.is_ok());
+  REQUIRE(outcome->reads.bytes_read == 0);
+  REQUIRE(outcome->names_may_linger);
+  auto dropped = bench.open(outcome->built).value();
+  const TableMetadata m = dropped->load_metadata().value();
+  const auto stale = static_cast<std::uint64_t>(
+      std::count_if(m.tiles.begin(), m.tiles.end(), [](const TileMeta& tile) { return (tile.flags & kTileStale) != 0; }));
+  REQUIRE(stale > 0);
+  REQUIRE(stale < m.tiles.size());  // about a sixth of them
+  auto renewed = renew_names(*dropped, bench.fs, bench.dir, bench.next_file++);
+  REQUIRE(renewed.is_ok());
+  REQUIRE(renewed->reads.pages_read == stale + 1);  // and that of the end
+}
+
+TEST_CASE("names of a table with range tombstones are not renewed", "[table][drops]") {
+  Bench bench;
+  Random random(3);
+  Recipe recipe;
+  recipe.keys = 50;
+  auto table = bench.table(bench.builder_options(), random_entries(random, recipe), {{"a", "c", 2'000'000, 77}});
+  REQUIRE_FALSE(table->names_can_be_renewed());
+  const std::size_t files = bench.fs.tree().size();
+  REQUIRE(renew_names(*table, bench.fs, bench.dir, bench.next_file++).status().code() == Code::kInvalidArgument);
+  REQUIRE(bench.fs.tree().size() == files);
 }
 
 TEST_CASE("a table of which nothing is left writes nothing; range tombstones keep it", "[table][drops]") {
