@@ -13,6 +13,7 @@ being read, and pages of which a part stays, of all pages. I/O to best: bytes re
 """
 
 import argparse
+import math
 import signal
 import sys
 
@@ -95,7 +96,7 @@ def moved(figure):
 
 
 def deletes_of(figures, stamps, selectivity):
-    return [one for one in figures if one["what"] == "delete" and one["stamps"] == stamps and one["selectivity"] == selectivity]
+    return [one for one in figures if one["what"] == "delete" and one["stamps"] == stamps and math.isclose(one["selectivity"], selectivity, rel_tol=1e-6)]
 
 
 def best_of_rocksdb(figures):

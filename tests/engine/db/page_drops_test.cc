@@ -197,6 +197,7 @@ TEST_CASE("a delete by stamp that is purged at once reads edges and names, and m
   for (int i = 0; i < 40 && !h.db->purge_status(ticket)->done; ++i) {
     h.advance(500);
     h.settle();
+    h.db->write_log();
   }
   CHECK(h.db->purge_status(ticket)->done);
   const Stats after = h.db->stats();
