@@ -42,6 +42,7 @@ class TablePlanner {
     }
     const bool all_go = set.whole.size() == living_ && file_.stats.range_tombstones == 0;  // then nothing is written
     if (freed == 0 || all_go || freed >= file_.metadata_bytes) return set;
+    if (birth <= in_.purge_before) return set;
     if (in_.delete_deadline == 0) return {};
     const Millis due = birth + in_.delete_deadline / kDeadlineShare;
     if (due <= in_.now) return set;

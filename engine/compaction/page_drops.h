@@ -44,6 +44,7 @@ struct PageDropInput {
   SeqNum visible_seq = kMaxSeqNum;                ///< greatest seq that a reader can have
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
+  Millis purge_before = 0;     ///< what died by then goes now, worth it or not
   std::function<const TableReader*(const FileMeta& file)> table{};
   std::function<bool(FileNum data_file)> busy{};              ///< inputs of running jobs: skipped; may be null
   std::function<SeqNum(FileNum metadata_file)> parts_done{};  ///< records up to it had their chance in parts; may be null

@@ -92,6 +92,7 @@ struct Tree {
 
   // What is known of pages that may go (page_drops.cc); guarded by state_mutex_.
   std::weak_ptr<const TablesView> pages_of;  ///< the tables that were looked at last ...
+  Millis pages_purged_by = 0;                ///< ... with this bound of what goes now ...
   Millis next_page_look = 0;                 ///< ... and when there may be more to find in them; 0 = never
   std::map<FileNum, SeqNum> parts_done;      ///< by metadata file: records up to it had their chance in parts
   std::set<FileNum> not_punched;             ///< data files that are purged by being written anew: others have links to them

@@ -29,6 +29,11 @@ bool is_late(Millis birth, const DeadlineRule& rule, Millis margin, Millis now) 
   return due != DeadlineRule::kNever && now >= expires_at(birth, due, margin, 1);
 }
 
+/// What was born by then is to go now.
+Millis purged_by(const Tree& tree, const TablesView& tables) {
+  return std::max(tree.purge_before.load(std::memory_order_relaxed), tables.version->overdue_before());
+}
+
 // Without holes to punch, a drop gives nothing back unless the file goes: the rest waits for merges.
 void keep_whole_tables(const TablesView& tables, Plan* plan) {
   auto& drop = std::get<Drop>(plan->action);
@@ -52,9 +57,10 @@ void keep_whole_tables(const TablesView& tables, Plan* plan) {
 
 Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>& tables, Millis deadline, Millis now) {
   std::map<FileNum, SeqNum> parts_done;
+  const Millis purge_before = purged_by(tree, *tables);
   {
     MutexLock lock(state_mutex_);
-    const bool same = tree.pages_of.lock() == tables;
+    const bool same = tree.pages_of.lock() == tables && tree.pages_purged_by == purge_before;
     if (same && (tree.next_page_look == 0 || now < tree.next_page_look)) return {};
     parts_done = tree.parts_done;
   }
@@ -69,6 +75,7 @@ Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>&
   input.visible_seq = visible_seq_.load(std::memory_order_acquire);
   input.now = now;
   input.delete_deadline = deadline;
+  input.purge_before = purge_before;
   input.table = [&](const FileMeta& file) { return readers.at(file.data_file); };
   input.busy = [&](FileNum file) { return tree.jobs.is_busy(file); };
   input.parts_done = [&](FileNum file) {
@@ -80,6 +87,7 @@ Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>&
   if (found.plan.empty()) {
     MutexLock lock(state_mutex_);
     tree.pages_of = tables;
+    tree.pages_purged_by = purge_before;
     tree.next_page_look = found.next_look == 0 ? 0 : std::max(found.next_look, now + kLeastWait);
   }
   return std::move(found.plan);
@@ -87,7 +95,7 @@ Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>&
 
 // Whoever rewrites a table for something else cleans its names as well: not asked here.
 Plan DbImpl::next_names(const Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) const {
-  const Millis purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), tables.version->overdue_before());
+  const Millis purge_before = purged_by(tree, tables);
   const Millis margin = tree.margin.load(std::memory_order_relaxed);
   const auto is_due = [&](const FileMeta& file) {
     if (file.lingering_birth == 0 || tree.jobs.is_busy(file.data_file)) return false;

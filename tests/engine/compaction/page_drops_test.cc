@@ -294,6 +294,11 @@ TEST_CASE("a drop waits until it is worth its metadata, or a quarter of the dead
   bed.run(entries);
   REQUIRE(bed.version->runs[0].files[0]->metadata_bytes > 1024);
   CHECK(bed.pages() == "none");
+  bed.input.purge_before = 899;  // somebody does not want to wait, but for what died before
+  CHECK(bed.pages() == "none");
+  bed.input.purge_before = 900;
+  CHECK(bed.pages() == "1: 7");
+  bed.input.purge_before = 0;
   bed.input.delete_deadline = 4000;
   CHECK(bed.pages() == "none");
   CHECK(bed.plan().next_look == 1900);
