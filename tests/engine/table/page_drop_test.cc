@@ -77,7 +77,8 @@ void require_names(const Living& t, const std::vector<Owned>& gone) {
   std::set<std::string> names(m.separators.begin(), m.separators.end());
   names.insert({m.stats.smallest, m.stats.largest});
   for (const Owned& o : gone) {
-    const bool lives = std::any_of(t.model.begin(), t.model.end(), [&](const Owned& other) { return other.key.starts_with(o.key); });
+    const bool lives =
+        std::any_of(t.model.begin(), t.model.end(), [&](const Owned& other) { return other.key.starts_with(o.key); });
     INFO(o.key);
     REQUIRE((lives || names.count(o.key) == 0));
   }
