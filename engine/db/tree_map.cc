@@ -91,6 +91,11 @@ Result<TreeMap> DbImpl::tree_map(DatabaseId database, std::size_t max_cells) {
   const JobRegistry::Running running = tree->jobs.now();
   TreeShape shape =
       view->tables->version->shape(0, 0, map.delete_deadline, now, [&](FileNum f) { return running.files.count(f) != 0; });
+  for (std::size_t i = 0; i < shape.runs.size(); ++i) {  // what goes without a merge is no policy's concern, but is owed
+    const auto& files = view->tables->version->runs[i].files;
+    for (std::size_t f = 0; f < files.size(); ++f)
+      keep_oldest(&shape.runs[i].files[f].oldest_birth, files[f]->oldest_obligation());
+  }
   const auto positions = key_positions(shape);
   const std::size_t limit = std::max<std::size_t>(max_cells / std::max<std::size_t>(shape.runs.size(), 1), 8);
   for (std::size_t i = 0; i < shape.runs.size(); ++i) {

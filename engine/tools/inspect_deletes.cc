@@ -98,7 +98,9 @@ class Report {
       ++levels[run.level].runs;
       ++total.runs;
       for (std::size_t f = 0; f < run.files.size(); ++f) {
-        const FileShape& file = shape.runs[r].files[f];
+        FileShape file = shape.runs[r].files[f];
+        // A policy need not see what goes without a merge: names that linger and pages to be punched. It is owed all the same.
+        file.oldest_birth = older(file.oldest_birth, run.files[f]->oldest_obligation());
         levels[run.level].add(*run.files[f], file, now_);
         total.add(*run.files[f], file, now_);
         if (file.oldest_birth != 0) debtors.push_back({&run, run.files[f].get(), file});
