@@ -1,6 +1,7 @@
 """Commands on connections, transactions, channels and the server: the part of the random sequences that is not about values.
 
-What changes the whole server (CONFIG SET) is put back in the same item. What would end it, or this connection, is not here.
+What changes the whole server (CONFIG SET) is put back in the same item. What would end it, or this connection, or write its
+configuration file, is not here.
 """
 
 from support.differential.values import EDGES, KEYS, VALUES, Maker, allowed, broken, shapes
@@ -108,7 +109,7 @@ def config_item(m):
     elif roll < 0.3:
         commands = [pick([[b"CONFIG", b"GET"], [b"CONFIG", b"SET", parameter], [b"CONFIG", b"nosuch"], [b"CONFIG", b"GET", b"nosuch*"], [b"CONFIG"],
                           [b"CONFIG", b"SET", b"nosuch", b"x"], [b"CONFIG", b"HELP"], [b"CONFIG", b"RESETSTAT"], [b"CONFIG", b"RESETSTAT", b"x"],
-                          [b"CONFIG", b"REWRITE"], [b"CONFIG", b"REWRITE", b"x"]])]  # fmt: skip
+                          [b"CONFIG", b"REWRITE", b"x"]])]  # fmt: skip
     return [*commands, [b"CONFIG", b"SET", parameter, usual]]
 
 
