@@ -2,7 +2,7 @@
 
     layers      every #include in engine/ and server/ is one that the tables in ARCHITECTURE.md allow
     raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
-    hygiene     no file over 1 MB, no left-overs, #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
+    hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
 
     check.py [RULE...] [--root DIR]     all rules by default; prints one line per breach and ends with status 1 if there is one
 """
@@ -207,7 +207,7 @@ def check_raw_calls(root):
 
 # --- hygiene
 
-LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b")
+LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b|^(<{7}|>{7}|\|{7}) ")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home/\w+|root|work|Users/\w+)/[\w.]")
 TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".java", ".js", ".html", ".css", ".xml", ""}
 BIG = 1_000_000

@@ -112,6 +112,7 @@ class Rules(unittest.TestCase):
         for name, text, part in (
             ("engine/base/a.h", "int x;\n", "#pragma once"),
             ("engine/base/b.cc", f"// {left_over}: later\n", "left-over"),
+            ("engine/base/c.cc", "<" * 7 + " ours\n", "left-over"),
             ("README.md", "see /ho" + "me/somebody/x\n", "path of a machine"),
             ("tests/clients/x/Test.java", f"// {left_over}: later\n", "left-over"),
             ("server/net/c.cc", "\tint x;\n", "tab"),
