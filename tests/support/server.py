@@ -35,16 +35,27 @@ def binary(name="ebbtide-server"):
     return ROOT / "build" / "release" / "bin" / name
 
 
-def free_port():
-    """A port that nobody listens on, below those that the kernel gives to outgoing connections: it stays free until it is used."""
+_ports_given = set()
+
+
+def free_port(worker=None):
+    """A port that nobody listens on, and that no other call has given: not in this process, nor in another worker of the same pytest run
+    (`worker`: pytest-xdist's name for it, "gw3"), whose servers may not be up yet. It lies below those that the kernel gives to outgoing
+    connections, so it stays free until it is used."""
+    workers = 16  # each has every 16th port
+    name = worker or os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    offset = int(name.removeprefix("gw")) % workers
     while True:
-        port = random.SystemRandom().randrange(12_000, 32_000)
+        port = random.SystemRandom().randrange(12_000, 32_000, workers) + offset
+        if port in _ports_given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
-                return port
             except OSError:
                 continue
+        _ports_given.add(port)
+        return port
 
 
 def wait_until(condition, seconds=20.0, what="condition", interval=0.02):
