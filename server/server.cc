@@ -300,8 +300,17 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
     for (const auto& loop : loops_) loop->notify_durable();
   });
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
-  env_ = {db_.get(), this,    &table_,  &locks_,     offload_.get(),
-          &cursors_, &stats_, &pubsub_, &observers_, engine_settings_.databases};
+  env_ = {db_.get(),
+          this,
+          &table_,
+          &locks_,
+          offload_.get(),
+          &cursors_,
+          &stats_,
+          &pubsub_,
+          &observers_,
+          &blocked_,
+          engine_settings_.databases};
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), start_micros_ / 1'000'000));
   ready_ = db_.get();
   for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);

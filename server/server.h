@@ -24,6 +24,7 @@
 #include "admin/admin_server.h"
 #include "checkpoint/backups.h"
 #include "client_memory.h"
+#include "command/blocked_clients.h"
 #include "command/context.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
@@ -131,6 +132,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   NetShared net_;
   PubSub pubsub_;
   Observers observers_;
+  BlockedClients blocked_;
   std::vector<std::unique_ptr<EventLoop>> loops_;
   CommandTable table_;
   ServerStats stats_;

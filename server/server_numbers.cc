@@ -74,6 +74,7 @@ ServerInfo Server::info() const {
   info.databases = engine_settings_.databases;
   info.max_clients = config.max_clients;
   info.connected_clients = net_.clients;
+  info.blocked_clients = blocked_.size();
   for (const auto& loop : loops_) {
     info.waiting_clients += loop->waiting();
     info.net_reads += loop->counters().reads.get();
@@ -114,6 +115,7 @@ std::string Server::not_ready() const {
 
 void Server::add_net(MetricsSnapshot* s) const {
   s->clients = net_.clients;
+  s->blocked_clients = blocked_.size();
   s->unauthenticated_clients = net_.strangers;
   s->connections = net_.accepted;
   s->rejected_max_clients = net_.rejected_max_clients;

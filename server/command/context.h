@@ -21,6 +21,7 @@
 
 namespace ebbtide {
 
+class BlockedClients;
 class CommandTable;
 class KeyLocks;
 class PubSub;
@@ -39,6 +40,7 @@ struct CommandEnv {
   ServerStats* stats = nullptr;
   PubSub* pubsub = nullptr;
   Observers* observers = nullptr;
+  BlockedClients* blocked = nullptr;
   std::uint32_t databases = 16;
 };
 
@@ -76,6 +78,8 @@ struct Ctx {
   /// reply yet: it is run again after so many ms, and holds no thread meanwhile.
   std::uint64_t waited_ms = 0;
   std::uint32_t again_ms = 0;
+  /// Of a kBlocking command: CLIENT UNBLOCK has ended its wait, so it replies now.
+  bool unblocked = false;
   /// On an offload thread: set once nobody waits for the reply. Long walks look at it.
   const std::atomic<bool>* cancelled = nullptr;
   [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "command/arg_cursor.h"
+#include "command/blocked_clients.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
 #include "store/key_codec.h"
@@ -90,6 +91,7 @@ struct Dispatcher::Job final : OffloadWork {
   std::uint64_t random = 0;
   std::uint64_t waited_ms = 0;
   std::uint32_t again_ms = 0;            ///< result: it blocks, and is to be run again after so long
+  bool unblocked = false;                ///< by CLIENT UNBLOCK: it replies, whatever it waits for
   bool wait_only = false;                ///< the command has run: `seen_seq` is to be synced
   std::atomic<bool> client_gone{false};  ///< nobody waits for the results
 
@@ -120,6 +122,7 @@ struct Dispatcher::Job final : OffloadWork {
     ctx.random = random;
     ctx.cancelled = &client_gone;
     ctx.waited_ms = waited_ms;
+    ctx.unblocked = unblocked;
     const Status ran = command->spec->run(ctx);
     // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
     // data, INFO above all, answer also while the log cannot be written.
@@ -165,6 +168,7 @@ struct Dispatcher::Waiting final : Continuation {
   bool stalled = false;              ///< the write stall held its commit back, as long as it asked for
   std::uint32_t stalls = 0;          ///< how often
   std::uint64_t blocked_since = 0;   ///< monotonic ns; of a kBlocking command
+  std::optional<BlockedClients::Wait> blocked;
 };
 
 Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
@@ -302,6 +306,11 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
     client.waiting = true;
     return;
   }
+  if (waiting != nullptr && waiting->blocked && waiting->blocked->end() == BlockedClients::End::kError) [[unlikely]] {
+    Reply reply(&client.out, client.protocol);
+    const Status ended = Status::invalid_argument("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    return finish(pending, *command, ended, reply, reply.mark());
+  }
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
   if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
@@ -395,7 +404,8 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
 
 MissSet& Dispatcher::misses_of(const PendingCommand& pending) {
   const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
-  return waiting != nullptr && waiting->fetched != nullptr ? waiting->fetched->set : misses_->set;
+  if (waiting != nullptr && waiting->fetched != nullptr) return waiting->fetched->set;
+  return misses_->set;  // NOLINT: never null, fetch_pages puts another in its place
 }
 
 bool Dispatcher::fetch_pages(PendingCommand& pending) {
@@ -457,8 +467,12 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   if (prepared.command->spec->has(kBlocking)) {
-    if (waiting.blocked_since == 0) waiting.blocked_since = nanos_;
+    if (!waiting.blocked) {
+      waiting.blocked_since = nanos_;
+      waiting.blocked.emplace(*env_.blocked, client);
+    }
     job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
+    job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
   }
   waiting.job = job;
   pending.state = PendingCommand::State::kWaiting;
@@ -497,14 +511,16 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
 
 void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   Client& client = *pending.client;
-  const std::shared_ptr<Job> job = static_cast<Waiting&>(*pending.continuation).job;
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  const std::shared_ptr<Job> job = waiting.job;
   if (!job->done.load(std::memory_order_acquire)) {
     pending.state = PendingCommand::State::kWaiting;
     client.waiting = true;
     return;
   }
   if (job->again_ms != 0 && job->status.is_ok()) {
-    static_cast<Waiting&>(*pending.continuation).job = nullptr;
+    waiting.job = nullptr;
+    if (waiting.blocked->end() != BlockedClients::End::kNotYet) return run_admitted(pending, prepared);  // told while the job ran
     pending.retry_ms = job->again_ms;
     pending.state = PendingCommand::State::kWaiting;
     client.waiting = true;

@@ -19,7 +19,7 @@ void make_session(Client& client) {
 
 std::size_t SessionState::memory() const {
   std::size_t bytes = subscriptions == nullptr ? 0 : subscriptions->memory();
-  for (const std::string& prefix : tracking.prefixes) bytes += sizeof(prefix) + prefix.size();
+  for (const std::string& prefix : tracking.prefixes) bytes += sizeof(std::string) + prefix.size();
   return bytes;
 }
 
@@ -90,6 +90,7 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
   const bool in_transaction = transaction != nullptr && transaction->open;
   if (state.monitored != nullptr) flags += 'O';
   if (state.monitored == nullptr && client.subscriber) flags += 'P';
+  if (client.waiting && session.last_command != nullptr && session.last_command->spec->has(kBlocking)) flags += 'b';
   if (in_transaction) flags += 'x';
   if (tracking.on) flags += 't';
   if (tracking.on && tracking.broadcast) flags += 'B';

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "command/arg_cursor.h"
+#include "command/blocked_clients.h"
 #include "command/context.h"
 #include "store/numbers.h"
 
@@ -169,14 +170,15 @@ Status client_unpause(Ctx& ctx) {
   return Status::ok();
 }
 
-/// Nobody is blocked in Redis's sense: PURGE.WAIT, the only command that blocks, is ended by its own time limit alone.
 Status client_unblock(Ctx& ctx) {
   if (ctx.argc() > 4) return wrong_subcommand_arguments(ctx.command, ctx.args);
-  if (ctx.argc() == 4 && !equal_ignoring_case(ctx.arg(3), "timeout") && !equal_ignoring_case(ctx.arg(3), "error")) {
-    return reply_error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+  auto end = BlockedClients::End::kTimeout;
+  if (ctx.argc() == 4 && !equal_ignoring_case(ctx.arg(3), "timeout")) {
+    if (!equal_ignoring_case(ctx.arg(3), "error")) return reply_error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+    end = BlockedClients::End::kError;
   }
-  TRY(integer_argument(ctx.arg(2)).status());
-  ctx.reply.integer(0);
+  TRY_ASSIGN(id, integer_argument(ctx.arg(2)));
+  ctx.reply.integer(ctx.env.blocked->unblock(static_cast<std::uint64_t>(id), end) ? 1 : 0);
   return Status::ok();
 }
 

@@ -75,7 +75,7 @@ Status wait(Ctx& ctx) {
   TRY_ASSIGN(limit, timeout_argument(ctx.arg(2), ctx.now));
   TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
   // As WAIT, it does not block inside a transaction.
-  if (!status.done && ctx.pending == nullptr && (limit == 0 || ctx.waited_ms < limit)) {
+  if (!status.done && !ctx.unblocked && ctx.pending == nullptr && (limit == 0 || ctx.waited_ms < limit)) {
     std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms / 4, kFirstPollMs, kLastPollMs);
     if (limit != 0) ms = std::min(ms, limit - ctx.waited_ms);
     ctx.again_ms = static_cast<std::uint32_t>(ms);

@@ -105,6 +105,8 @@ class Collector final : public prometheus::Collectable {
 
   void network() const {
     gauge("connected_clients", "Connections.", s_.clients);
+    gauge("blocked_clients", "Connections whose command blocks until its time is over or what it waits for has come.",
+          s_.blocked_clients);
     gauge("waiting_clients", "Connections whose command waits for the disk or another thread.", s_.waiting_clients);
     gauge("unauthenticated_clients", "Connections that have not given the password.", s_.unauthenticated_clients);
     gauge("max_clients", "server.max_clients.", s_.max_clients);

@@ -34,7 +34,8 @@ struct MetricsSnapshot {
   std::vector<Command> commands;
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
-  std::uint64_t clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0, client_bytes = 0;
+  std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,
+                client_bytes = 0;
   std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0,
                 authentication_failures = 0;
   std::uint64_t net_in_bytes = 0, net_out_bytes = 0, net_reads = 0, net_writes = 0, net_waits = 0;

@@ -144,6 +144,27 @@ def test_many_wait_and_nobody_else_does(plain):
         assert [one.result() for one in waiting] == [1] * 40
 
 
+@pytest.mark.parametrize("reason, answer", [((), b":0"), (("TIMEOUT",), b":0"), (("error",), b"-UNBLOCKED client unblocked via CLIENT UNBLOCK")])
+def test_another_client_ends_the_wait(plain, reason, answer):
+    client = plain.client()
+    fill(client)
+    ticket = client.execute_command("DELPREFIX", NAME)
+    with plain.connect() as waiting, waiting.makefile("rb") as replies:
+        waiting.sendall(encode("CLIENT", "ID"))
+        number = int(replies.readline()[1:])
+        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0  # it does not wait
+        waiting.sendall(encode("PURGE.WAIT", ticket, 0) + encode("PING"))
+        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits")
+        assert next(one for one in client.client_list() if int(one["id"]) == number)["flags"] == "b"
+        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 1
+        assert (replies.readline().strip(), replies.readline().strip()) == (answer, b"+PONG")
+        assert client.info("clients")["blocked_clients"] == 0
+        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0
+        waiting.sendall(encode("PURGE.WAIT", ticket, 0))
+        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits again")
+    wait_until(lambda: client.info("clients")["blocked_clients"] == 0, what="one that has gone waits no more")
+
+
 def test_inside_a_transaction_nothing_blocks(plain):
     client = plain.client()
     fill(client)

@@ -17,6 +17,7 @@
 
 #include "base/background_pool.h"
 #include "base/clock.h"
+#include "command/blocked_clients.h"
 #include "command/dispatch.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
@@ -158,6 +159,7 @@ class CommandHarness {
     env.stats = &stats;
     env.pubsub = &pubsub;
     env.observers = &observers;
+    env.blocked = &blocked;
     env.databases = settings_.databases;
     open();
     dispatcher = std::make_unique<Dispatcher>(env, 42);
@@ -253,6 +255,7 @@ class CommandHarness {
         continue;
       }
       ++waits;
+      if (on_wait) on_wait();
       while (pool.run_one()) {
       }
       if (pending[done].retry_ms != 0) {
@@ -276,10 +279,12 @@ class CommandHarness {
   ServerStats stats;
   PubSub pubsub{[](Bytes pattern, Bytes channel) { return glob_match(pattern, channel); }};
   Observers observers;
+  BlockedClients blocked;
   CommandEnv env;
   std::unique_ptr<Db> db;
   std::unique_ptr<Dispatcher> dispatcher;
   int waits = 0;  ///< times that a command had to wait
+  std::function<void()> on_wait;
 
  private:
   void open() {

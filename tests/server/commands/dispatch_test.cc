@@ -26,9 +26,17 @@ constexpr CommandSpec kProbes[] = {
 };
 
 std::span<const std::span<const CommandSpec>> families() {
-  static const std::array all = {string_commands(),     counter_commands(),     key_commands(),
-                                 scan_commands(),       database_commands(),    extension_commands(),
-                                 connection_commands(), transaction_commands(), std::span<const CommandSpec>(kProbes)};
+  static const std::array all = {string_commands(),
+                                 counter_commands(),
+                                 key_commands(),
+                                 scan_commands(),
+                                 database_commands(),
+                                 extension_commands(),
+                                 connection_commands(),
+                                 transaction_commands(),
+                                 client_commands(),
+                                 purge_commands(),
+                                 std::span<const CommandSpec>(kProbes)};
   return all;
 }
 
@@ -206,6 +214,29 @@ TEST_CASE("short work does not wait behind long work") {
   CHECK(server("DELPREFIX none").starts_with("\"purge-"));  // waits for a sync
   release.set_value();
   for (std::uint64_t id = 10; id < 14; ++id) server.loop.wait(id);
+}
+
+TEST_CASE("a wait without a limit ends when another client says so, between two looks or during one") {
+  CommandHarness server(families());
+  server("SET k v");
+  const std::string ticket = server("DELPREFIX k");
+  const bool error = GENERATE(false, true);
+  const int at = GENERATE(1, 2, 3, 4);  // odd: while a look is under way; even: between two
+  CAPTURE(error, at);
+  int waits = 0;
+  server.on_wait = [&] {
+    CHECK(server.blocked.size() == 1);
+    if (++waits != at) return;
+    CHECK_FALSE(server.blocked.unblock(2, BlockedClients::End::kTimeout));
+    CHECK(server.blocked.unblock(1, error ? BlockedClients::End::kError : BlockedClients::End::kTimeout));
+    CHECK_FALSE(server.blocked.unblock(1, BlockedClients::End::kTimeout));  // it has been told
+  };
+  CHECK(server("PURGE.WAIT " + ticket + " 0") ==
+        (error ? "(error) UNBLOCKED client unblocked via CLIENT UNBLOCK" : "(integer) 0"));
+  CHECK(waits <= at + 2);
+  server.on_wait = nullptr;
+  CHECK(server.blocked.size() == 0);
+  CHECK(server("CLIENT UNBLOCK 1") == "(integer) 0");
 }
 
 TEST_CASE("a write that is stalled waits, and holds up neither other clients nor a FLUSHDB") {

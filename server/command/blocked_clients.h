@@ -1,0 +1,67 @@
+// Clients that wait in a command that blocks (PURGE.WAIT), so that CLIENT UNBLOCK can end the wait and INFO can count them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "resp/client.h"
+
+namespace ebbtide {
+
+/// Thread-safe; outlives the waits in it.
+class BlockedClients {
+ public:
+  enum class End : std::uint8_t {
+    kNotYet,
+    kTimeout,  ///< the command replies as if its time were over
+    kError,    ///< an error in its place
+  };
+
+  /// One client's wait, listed as long as it lives. On the client's loop.
+  class Wait {
+   public:
+    Wait(BlockedClients& list, const Client& client) : list_(list), id_(client.id), loop_(client.loop) {
+      std::lock_guard lock(list_.mutex_);
+      list_.waits_[id_] = this;
+    }
+    ~Wait() {
+      std::lock_guard lock(list_.mutex_);
+      list_.waits_.erase(id_);
+    }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
+
+    [[nodiscard]] End end() const { return end_.load(std::memory_order_acquire); }
+
+   private:
+    friend class BlockedClients;
+    BlockedClients& list_;
+    const std::uint64_t id_;
+    ClientLoop* const loop_;
+    std::atomic<End> end_{End::kNotYet};
+  };
+
+  /// Ends the wait of a client; false if it does not wait. Its command is handed in again soon, and replies.
+  bool unblock(std::uint64_t client_id, End end) {
+    std::lock_guard lock(mutex_);
+    const auto found = waits_.find(client_id);
+    if (found == waits_.end() || found->second->end() != End::kNotYet) return false;
+    found->second->end_.store(end, std::memory_order_release);
+    found->second->loop_->resume(client_id);
+    return true;
+  }
+
+  [[nodiscard]] std::size_t size() const {
+    std::lock_guard lock(mutex_);
+    return waits_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, Wait*> waits_;  ///< by id of the client, which waits for one command at a time
+};
+
+}  // namespace ebbtide
