@@ -47,7 +47,7 @@ std::string value_of(std::uint64_t key, std::uint64_t count) {
 
 }  // namespace
 
-TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees a wrong value or a step back") {
+TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees a wrong value or a step back", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
@@ -137,7 +137,7 @@ TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees
   }
 }
 
-TEST_CASE("databases that are flushed and swapped while others write and read them") {
+TEST_CASE("databases that are flushed and swapped while others write and read them", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -183,7 +183,7 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
 }
 
 // freeze() followed a pointer that the dropped tree no longer had.
-TEST_CASE("databases that are flushed and compacted by hand while others empty and fill them") {
+TEST_CASE("databases that are flushed and compacted by hand while others empty and fill them", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -212,7 +212,7 @@ TEST_CASE("databases that are flushed and compacted by hand while others empty a
 }
 
 // A batch that came while a sync had the log was left behind until the next write: its client waited for ever.
-TEST_CASE("what is committed while the log thread syncs for somebody is written without a further write") {
+TEST_CASE("what is committed while the log thread syncs for somebody is written without a further write", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
@@ -237,7 +237,8 @@ TEST_CASE("what is committed while the log thread syncs for somebody is written 
   syncer.join();
 }
 
-TEST_CASE("a batch that empties and refills a database is seen whole or not at all, and never ahead of visible_seq") {
+TEST_CASE("a batch that empties and refills a database is seen whole or not at all, and never ahead of visible_seq",
+          "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -276,7 +277,7 @@ TEST_CASE("a batch that empties and refills a database is seen whole or not at a
   CHECK(wrong == 0);
 }
 
-TEST_CASE("swapped databases: a reader of one name sees that name's history only") {
+TEST_CASE("swapped databases: a reader of one name sees that name's history only", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -319,7 +320,7 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
   CHECK(wrong == 0);
 }
 
-TEST_CASE("close() answers every fetch that is still under way") {
+TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.fetch_threads = 1;
@@ -352,7 +353,7 @@ TEST_CASE("close() answers every fetch that is still under way") {
 }
 
 // On the way it met a flush that opened tables which a compaction had replaced and unlinked: the commits were refused.
-TEST_CASE("a batch is seen whole or not at all, also when younger and smaller ones are inserted before it") {
+TEST_CASE("a batch is seen whole or not at all, also when younger and smaller ones are inserted before it", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());

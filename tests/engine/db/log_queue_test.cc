@@ -94,7 +94,7 @@ bool eventually(Done done) {
 
 }  // namespace
 
-TEST_CASE("what is queued while the log thread syncs for somebody is written, though no pass ends after it") {
+TEST_CASE("what is queued while the log thread syncs for somebody is written, though no pass ends after it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   const SeqNum first = log.put();
@@ -109,7 +109,7 @@ TEST_CASE("what is queued while the log thread syncs for somebody is written, th
   CHECK(eventually([&] { return log.queue->logged_seq() == second; }));
 }
 
-TEST_CASE("under `always` segments are switched though there is always more to write") {
+TEST_CASE("under `always` segments are switched though there is always more to write", "[threads]") {
   Log log(FsyncMode::kAlways, 4096);
   constexpr SeqNum kBatches = 300;
   log.gate.on_sync = [&] {
@@ -122,7 +122,7 @@ TEST_CASE("under `always` segments are switched though there is always more to w
   CHECK(log.queue->take_segments_below(log.queue->oldest_needed(kBatches + 1)).size() >= 5);
 }
 
-TEST_CASE("the log fails and starts anew while a sync of the old segment is still on its way") {
+TEST_CASE("the log fails and starts anew while a sync of the old segment is still on its way", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
@@ -150,7 +150,7 @@ TEST_CASE("the log fails and starts anew while a sync of the old segment is stil
   CHECK(log.queue->status().is_ok());
 }
 
-TEST_CASE("fsync turned to `always` makes durable what was only written") {
+TEST_CASE("fsync turned to `always` makes durable what was only written", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
@@ -161,7 +161,7 @@ TEST_CASE("fsync turned to `always` makes durable what was only written") {
   CHECK(eventually([&] { return log.queue->durable_seq() == seq; }));
 }
 
-TEST_CASE("close() lets those go who wait for a sync") {
+TEST_CASE("close() lets those go who wait for a sync", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
