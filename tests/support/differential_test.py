@@ -6,7 +6,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.differential.rounds import CLEAN, TAIL, Batch, Sequences, compare, is_events, is_pubsub, stray_keys  # noqa: E402
+from support.differential.rounds import (  # noqa: E402
+    CLEAN,
+    PARTED,
+    TAIL,
+    Batch,
+    Sequences,
+    compare,
+    is_events,
+    is_pubsub,
+    pushes_agree,
+    stray_keys,
+)
 from support.differential.wire import encoded, pushes_taken_out, split_replies  # noqa: E402
 
 PUSH = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\n>x\r\n\r\n"
@@ -46,6 +57,34 @@ class Comparison(unittest.TestCase):
         mine = replies(3, [*answer, b"*2\r\n:5000\r\n$1\r\n1\r\n"])
         self.assertIsNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n1\r\n"])))
         self.assertIsNotNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n2\r\n"])))
+
+    def test_a_damaged_sketch_parts_the_servers_though_both_refuse_it(self):
+        commands = [[b"PFADD", b"k", b"a"], [b"GET", b"k"]]
+        refused = b"-INVALIDOBJ Corrupted HLL object detected\r\n"
+        self.assertEqual(compare(0, commands, replies(2, [refused, b"$1\r\n1\r\n"]), replies(2, [refused, b"$1\r\n2\r\n"])), PARTED)
+        self.assertIsInstance(compare(0, commands, replies(2, [refused, b"$-1\r\n"]), replies(2, [b":1\r\n", b"$-1\r\n"])), tuple)
+
+    def test_what_was_watched_before_a_swap_may_be_as_it_was(self):
+        middle = [[b"INCR", b"k"], [b"SWAPDB", b"0", b"1"], [b"WATCH", b"b"], [b"MULTI"], [b"EXEC"]]
+        mine, theirs = ([b"+OK\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+OK\r\n", executed] for executed in (b"*0\r\n", b"*-1\r\n"))
+        self.assertEqual(compare(0, [[b"WATCH", b"k"], *middle], replies(2, mine), replies(2, theirs)), PARTED)
+        self.assertIsInstance(compare(0, [[b"SET", b"k", b"0"], *middle], replies(2, mine), replies(2, theirs)), tuple)
+
+    def test_pushes_of_a_transaction_follow_it(self):
+        own = b">3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"
+        commands = [[b"MULTI"], [b"PUBLISH", b"c", b"x"], [b"UNSUBSCRIBE", b"c"], [b"EXEC"]]
+        here, there = b"*2\r\n:1\r\n" + own + PUSH, b"*2\r\n" + PUSH + b":1\r\n" + own
+        self.assertTrue(pushes_agree(commands, here, there))
+        self.assertFalse(pushes_agree(commands, here + PUSH, there))
+        self.assertFalse(pushes_agree(commands, here.replace(b":0", b":1"), there))
+        self.assertFalse(pushes_agree(commands[1:3], here, there))  # outside of one their order counts
+
+    def test_redis_may_tell_of_keys_from_before_tracking_was_off(self):
+        told = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nc\r\n"
+        off = [[b"CLIENT", b"TRACKING", b"off"], [b"GET", b"c"]]
+        self.assertTrue(pushes_agree(off, b":1\r\n", b":1\r\n" + told))
+        self.assertFalse(pushes_agree(off, b":1\r\n" + told, b":1\r\n"))
+        self.assertFalse(pushes_agree(off[1:], b":1\r\n", b":1\r\n" + told))
 
     def test_every_kind_of_sequence_is_made_and_can_be_repeated(self):
         made = Sequences()

@@ -217,7 +217,9 @@ func main() {
 		}
 		one := reader.Conn()
 		defer one.Close()
-		equal(get(one.Do(ctx, "CLIENT", "TRACKING", "on", "REDIRECT", id).Text()), "OK")
+		tracking := redis.NewStatusCmd(ctx, "CLIENT", "TRACKING", "on", "REDIRECT", id)
+		must(one.Process(ctx, tracking))
+		equal(tracking.Val(), "OK")
 		must(writer.Set(ctx, "cached", 1, 0).Err())
 		equal(get(one.Get(ctx, "cached").Result()), "1")
 		must(writer.Set(ctx, "cached", 2, 0).Err())

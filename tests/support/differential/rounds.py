@@ -14,6 +14,7 @@ that differs and is on no reviewed list is a difference.
 """
 
 import random
+from collections import Counter
 
 from support.differential.reviewed import agree
 from support.differential.sessions import EVENTS, NOTIFY, event_sequence, item_maker, pubsub_sequence
@@ -107,7 +108,7 @@ def whole_bytes(seed, data, strays=()):
 
 def queued_agree(queue, mine, theirs):
     """The replies of EXEC, each by its own command."""
-    if mine[:1] != b"*" or theirs[:1] != b"*":
+    if mine[:1] != b"*" or mine.partition(b"\r\n")[0] != theirs.partition(b"\r\n")[0]:
         return False
     parts = [split_replies(reply[reply.index(b"\r\n") + 2 :]) for reply in (mine, theirs)]
     if not len(parts[0]) == len(parts[1]) == len(queue):
@@ -122,22 +123,44 @@ def end_of_replies(data, count):
     return at
 
 
-def pushes_apart(data):
-    """What was asked for and what came by itself, each in its order. From 7.2 on a push follows the reply to the command that made it,
-    here too; in 7.0 it comes before.
-    """
-    try:
-        replies = split_replies(data)
-    except ValueError:
-        return data
-    pushes, same = [], []
-    for each in [*(each for each in replies if each[:1] == b">"), b""]:
-        # Of one message that several patterns match, each server has its own order.
+MESSAGES = (b">3\r\n$7\r\nmessage", b">4\r\n$8\r\npmessage", b">3\r\n$8\r\nsmessage")
+INVALIDATION = b">2\r\n$10\r\ninvalidate"
+
+
+def in_one_order(pushes):
+    """Of one message that several patterns match, each server has its own order."""
+    out, same = [], []
+    for each in [*pushes, b""]:
         if same and (not each.startswith(b">4\r\n$8\r\npmessage") or value_of(each)[2:] != value_of(same[0])[2:]):
-            pushes += sorted(same)
+            out += sorted(same)
             same = []
-        (same if each.startswith(b">4") else pushes).append(each)
-    return [each for each in replies if each[:1] != b">"], pushes
+        (same if each.startswith(b">4") else out).append(each)
+    return out[:-1]
+
+
+def pushes_agree(commands, mine, theirs):
+    """Whether what was asked for is the same, and what came by itself, each in its order.
+
+    From 7.2 on a push follows the reply to the command that made it, in a transaction the reply to EXEC; here too. In 7.0 it comes
+    before. Redis goes on to tell of keys that were read before CLIENT TRACKING was switched off, if it is switched on again.
+    """
+    names = [[word.upper() for word in command[:3]] for command in commands]
+    ours, our_pushes = pushes_taken_out(mine)
+    redis, their_pushes = pushes_taken_out(theirs)
+    our_pushes, their_pushes = in_one_order(our_pushes), in_one_order(their_pushes)
+    if [b"CLIENT", b"TRACKING", b"OFF"] in names:
+        more = Counter(each for each in their_pushes if each.startswith(INVALIDATION)) - Counter(our_pushes)
+        for each in more.elements():
+            their_pushes.remove(each)
+    if ours == redis and our_pushes == their_pushes:
+        return True
+    if not any(name[0] == b"EXEC" for name in names):
+        return False
+
+    def told(pushes, messages):
+        return in_one_order([each for each in pushes if each.startswith(MESSAGES) is messages])
+
+    return ours == redis and all(told(our_pushes, kind) == told(their_pushes, kind) for kind in (True, False))
 
 
 PARTED = "parted"
@@ -155,7 +178,7 @@ def compare(seed, commands, mine, theirs, parted_before=False):
     if mine == theirs:
         return None
     if is_pubsub(seed):
-        if protocol_of(seed) == 3 and pushes_apart(mine) == pushes_apart(theirs):
+        if protocol_of(seed) == 3 and pushes_agree(commands, mine, theirs):
             return None
         at = next((i for i in range(min(len(mine), len(theirs))) if mine[i] != theirs[i]), 0)
         at = max(mine.rfind(b"\r\n", 0, at), 0)
@@ -187,14 +210,13 @@ def first_event_that_differs(ours, redis):
 def first_difference(commands, ours, redis):
     """As compare(), of replies one by one."""
     for at, (command, mine, theirs) in enumerate(zip(commands, ours, redis, strict=True)):
-        if mine == theirs:
-            continue
         executed = command[0].upper() == b"EXEC"
-        if executed and theirs in (b"*-1\r\n", b"_\r\n") and history_was_lost(commands[:at]):
-            # A watched key was missing, came, and went with all that was known of it: here it is as it was.
-            return PARTED
-        if not agree(command, mine, theirs) and not (executed and queued_agree(queued_before(commands, redis, at), mine, theirs)):
-            return command, mine, theirs
+        if mine != theirs:
+            if executed and theirs in (b"*-1\r\n", b"_\r\n") and history_was_lost(commands[:at]):
+                # A watched key was missing, came, and went with all that was known of it: here it is as it was.
+                return PARTED
+            if not agree(command, mine, theirs) and not (executed and queued_agree(queued_before(commands, redis, at), mine, theirs)):
+                return command, mine, theirs
         if b"-INVALIDOBJ" in mine and (executed or command[0].upper() == b"PFADD"):
             # Redis has added the elements that it met before the damage; here a command that fails changes nothing.
             return PARTED
@@ -202,9 +224,9 @@ def first_difference(commands, ours, redis):
 
 
 def history_was_lost(commands):
-    """Whether a database was emptied or swapped since the last WATCH."""
+    """Whether a database was emptied or swapped since the first WATCH, which an EXEC without MULTI leaves in force."""
     names = [command[0].upper() for command in commands]
-    since = len(names) - 1 - names[::-1].index(b"WATCH") if b"WATCH" in names else len(names)
+    since = names.index(b"WATCH") if b"WATCH" in names else len(names)
     return any(name in (b"SWAPDB", b"FLUSHDB", b"FLUSHALL") for name in names[since:])
 
 
