@@ -68,14 +68,18 @@ Result<std::vector<FieldOp>> parse_ops(const Ctx& ctx) {
   return ops;
 }
 
-/// Does one operation and writes its reply.
-void apply(const FieldOp& op, std::string* value, Reply& reply) {
+/// Does one operation and writes its reply; true if the field has another number than before.
+bool apply(const FieldOp& op, std::string* value, Reply& reply) {
   const std::int64_t old = get_field(*value, op.type, op.position);
   const bool adds = op.kind == FieldOp::Kind::kIncrement;
   const auto number = adds ? add_to_field(op.type, old, op.number, op.overflow) : fit_field(op.type, op.number, op.overflow);
-  if (!number) return reply.null();
+  if (!number) {
+    reply.null();
+    return false;
+  }
   set_field(value, op.type, op.position, *number);
   reply.integer(adds ? *number : old);
+  return *number != old;
 }
 
 Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
@@ -101,15 +105,17 @@ Status bitfield(Ctx& ctx) {
   TRY(strings.get_for_update(ctx.key(), &old));
   std::string value(old ? old->value : Bytes());
   value.resize(std::max<std::size_t>(value.size(), bytes), '\0');
+  // Also if what one operation changed another has changed back.
+  bool changed = !old || value.size() != old->value.size();
   ctx.reply.array(ops.size());
   for (const FieldOp& op : ops) {
     if (op.kind == FieldOp::Kind::kGet) {
       ctx.reply.integer(get_field(value, op.type, op.position));
     } else {
-      apply(op, &value, ctx.reply);
+      changed |= apply(op, &value, ctx.reply);
     }
   }
-  if (!old || old->value != value) strings.modify(ctx.key(), old, value);
+  if (changed) strings.modify(ctx.key(), old, value);
   return Status::ok();
 }
 

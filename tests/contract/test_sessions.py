@@ -94,6 +94,7 @@ NOTIFY = [
     ("b", "MULTI", 1), ("b", "SET x 1", 1), ("b", "DEL x", 1), ("b", "EXEC", 1), ("a", None, 4), ("b", "GETDEL l", 1), ("a", None, 2),
     ("b", "SETEX x 9 1", 1), ("a", None, 4), ("b", "EXPIRE x -1", 1), ("a", None, 2), ("b", "SETRANGE x 1 a", 1), ("a", None, 2),
     ("b", "BITOP NOT n z", 1), ("a", None, 2), ("b", "INCRBYFLOAT f 1.5", 1), ("a", None, 2),
+    ("b", "BITFIELD f SET u8 0 9 SET u8 0 49", 1), ("a", None, 2),
     ("c", "CONFIG SET notify-keyspace-events ", 1), ("b", "SET k 1", 1), ("b", "PUBLISH __keyx__:end 1", 1), ("a", None, 1),
 ]  # fmt: skip
 NOTIFY_OF_NEW_AND_MISSING = [

@@ -12,6 +12,7 @@ from support.differential.rounds import (  # noqa: E402
     TAIL,
     Batch,
     Sequences,
+    as_pushes,
     compare,
     is_events,
     is_pubsub,
@@ -78,6 +79,9 @@ class Comparison(unittest.TestCase):
         self.assertFalse(pushes_agree(commands, here + PUSH, there))
         self.assertFalse(pushes_agree(commands, here.replace(b":0", b":1"), there))
         self.assertFalse(pushes_agree(commands[1:3], here, there))  # outside of one their order counts
+        here, there = (each.replace(b">3", b"*3") for each in (here, there))
+        self.assertFalse(pushes_agree(commands, here, there))
+        self.assertTrue(pushes_agree(commands, as_pushes(here), as_pushes(there)))
 
     def test_redis_may_tell_of_keys_from_before_tracking_was_off(self):
         told = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nc\r\n"

@@ -82,6 +82,9 @@ def replies(mine=None, theirs=None):
     return lambda _, a, b: (mine is None or a.startswith(mine)) and (theirs is None or b.startswith(theirs))
 
 
+INT, EMBSTR, RAW = b"$3\r\nint\r\n", b"$6\r\nembstr\r\n", b"$3\r\nraw\r\n"
+ENCODINGS = [(INT, EMBSTR), (INT, RAW), (EMBSTR, RAW)]
+
 # (which commands, which replies, why)
 REVIEWED = [
     (is_named(b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"), times_agree, "the two servers run the command at different moments"),
@@ -95,7 +98,7 @@ REVIEWED = [
      "Redis counts keys that have expired until it meets them"),
     (is_sub(b"OBJECT", b"REFCOUNT"), lambda _, a, b: a == b":1\r\n" and number(b) is not None,
      "Redis shares small integers and counts how often; here every value is its own"),
-    (is_sub(b"OBJECT", b"ENCODING"), lambda _, a, b: b == b"$3\r\nraw\r\n" and a in (b"$3\r\nint\r\n", b"$6\r\nembstr\r\n"),
+    (is_sub(b"OBJECT", b"ENCODING"), lambda _, a, b: (a, b) in ENCODINGS,
      "Redis tells that a value was changed in place; here it is what such a value has that was just set"),
     (is_sub(b"OBJECT", b"IDLETIME"), lambda _, a, b: a == b":0\r\n" and number(b) is not None, "nobody notes here when a key was read"),
     (is_named(b"WAIT"), lambda _, a, b: a == b"-ERR timeout is out of range\r\n" and b == b":0\r\n",

@@ -127,6 +127,13 @@ MESSAGES = (b">3\r\n$7\r\nmessage", b">4\r\n$8\r\npmessage", b">3\r\n$8\r\nsmess
 INVALIDATION = b">2\r\n$10\r\ninvalidate"
 
 
+def as_pushes(data):
+    """RESP2 with its messages as RESP3 has them."""
+    for message in MESSAGES:
+        data = data.replace(b"*" + message[1:], message)
+    return data
+
+
 def in_one_order(pushes):
     """Of one message that several patterns match, each server has its own order."""
     out, same = [], []
@@ -178,7 +185,7 @@ def compare(seed, commands, mine, theirs, parted_before=False):
     if mine == theirs:
         return None
     if is_pubsub(seed):
-        if protocol_of(seed) == 3 and pushes_agree(commands, mine, theirs):
+        if pushes_agree(commands, mine, theirs) if protocol_of(seed) == 3 else pushes_agree(commands, as_pushes(mine), as_pushes(theirs)):
             return None
         at = next((i for i in range(min(len(mine), len(theirs))) if mine[i] != theirs[i]), 0)
         at = max(mine.rfind(b"\r\n", 0, at), 0)
@@ -224,10 +231,12 @@ def first_difference(commands, ours, redis):
 
 
 def history_was_lost(commands):
-    """Whether a database was emptied or swapped since the first WATCH, which an EXEC without MULTI leaves in force."""
+    """Whether a database was emptied or swapped, or a key may have been set that expired at once, since the first WATCH, which an EXEC
+    without MULTI leaves in force."""
     names = [command[0].upper() for command in commands]
     since = names.index(b"WATCH") if b"WATCH" in names else len(names)
-    return any(name in (b"SWAPDB", b"FLUSHDB", b"FLUSHALL") for name in names[since:])
+    expired = any(word.upper() in (b"EXAT", b"PXAT") for command in commands[since:] for word in command[3:])
+    return expired or any(name in (b"SWAPDB", b"FLUSHDB", b"FLUSHALL") for name in names[since:])
 
 
 def queued_before(commands, replies, at):
