@@ -165,6 +165,9 @@ class Table {
                  "Disk space for the data directory; auto = all but 5 % of the disk.", "auto"));
     add(size_key("storage.wal_segment_size", of(&Settings::wal_segment_size), 64 * kKiB, 4 * kGiB,
                  "Size at which a log file is finished."));
+    add(duration_key("storage.scrub_interval", of(&Settings::scrub_interval), 3650 * std::uint64_t{86'400'000},
+                     "Every table is read from the drive and checked once in so long; 0s = never."),
+        "", true);
     add(bool_key("storage.direct_io", of(&Settings::direct_io), "Read tables past the system's page cache."));
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256,
                     "Threads for merges; flushes have one of their own."));

@@ -1,7 +1,23 @@
-// Verify: every block of every table of a database, and what tables and manifest say of each other.
+// Verify: every block of every table of a database, and what tables and manifest say of each other. Scrub: the same for one table
+// after another, slowly and all the time, so that what a drive has lost is found while a backup still has it.
+#include "compaction/table_files.h"
 #include "db/db_impl.h"
 
 namespace ebbtide {
+namespace {
+
+/// All that is wrong with a table.
+std::vector<std::string> errors_of(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages,
+                                   std::uint64_t* entries) {
+  std::vector<std::string> errors;
+  reader.verify(&errors, pages, entries);
+  if (!(reader.stats() == meta.stats)) {
+    errors.push_back("table " + std::to_string(meta.data_file) + ": its properties differ from the manifest's");
+  }
+  return errors;
+}
+
+}  // namespace
 
 Result<VerifyReport> DbImpl::verify(DatabaseId database) {
   VerifyReport report;
@@ -20,15 +36,65 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
       if (lease->revoked()) return Status::revoked("verifying took so long that deleted data would have outlived its deadline");
       ++report.files;
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
-      table->reader->verify(&report.errors, &report.pages, &report.entries);
-      if (!(table->reader->stats() == table->meta->stats)) {
-        report.errors.push_back("table " + std::to_string(table->meta->data_file) +
-                                ": its properties differ from the manifest's");
-      }
+      for (std::string& error : errors_of(*table->reader, *table->meta, &report.pages, &report.entries))
+        report.errors.push_back(std::move(error));
       if (closing_) return Status::aborted("the database is closing");
     }
   }
   return report;
+}
+
+void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
+  const Millis interval = scrub_interval_, now = time_.now();
+  if (interval == 0 || closing_ || scrubbing_ || !scrub_walk_.due(now, interval)) return;
+  struct Place {
+    TreePtr tree;
+    OpenTablePtr table;
+  };
+  std::vector<ScrubWalk::Table> tables;
+  std::vector<Place> places;
+  for (const TreeLoad& load : loads) {
+    for (const RunView& run : load.view->tables->runs) {
+      for (const OpenTablePtr& table : run.tables()) {
+        tables.push_back({table->meta->data_file, table->meta->data_bytes + table->meta->metadata_bytes});
+        places.push_back({load.tree, table});
+      }
+    }
+  }
+  const ScrubWalk::Table* next = scrub_walk_.next(tables, now);
+  if (next == nullptr) return;
+  scrubbing_ = true;
+  submit(Priority::kLow, [this, place = places[static_cast<std::size_t>(next - tables.data())]] {
+    scrub_table(*place.tree, *place.table->meta);
+    scrubbing_ = false;
+  });
+}
+
+// Opened anew, past the system's page cache: what the drive has is what counts, and nothing that is in use is pushed out of memory.
+void DbImpl::scrub_table(const Tree& tree, const FileMeta& meta) {
+  std::shared_ptr<Lease> lease;  // its files stay until it has been read
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.view_owner == nullptr || tree.dropped) return;
+    lease = make_lease(tree.view_owner, visible_seq_.load(std::memory_order_acquire));
+  }
+  bool there = false;
+  for (const RunView& run : lease->view()->tables->runs) {
+    for (const OpenTablePtr& table : run.tables()) there |= table->meta->metadata_file == meta.metadata_file;
+  }
+  if (!there) return;  // merged meanwhile
+  std::vector<std::string> errors;
+  std::uint64_t pages = 0, entries = 0;
+  const auto reader = TableReader::open({&fs_, nullptr, settings_.dir, true}, files_of(meta));
+  if (reader.is_ok()) {
+    errors = errors_of(**reader, meta, &pages, &entries);
+  } else {
+    errors.push_back(reader.status().to_string());
+  }
+  if (lease->revoked() || closing_) return;  // its files may have gone under it
+  for (const std::string& error : errors) say(Severity::kError, "scrub: " + error);
+  scrub_errors_ += errors.size();
+  scrub_bytes_ += meta.data_bytes + meta.metadata_bytes;
 }
 
 }  // namespace ebbtide

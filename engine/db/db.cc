@@ -127,6 +127,7 @@ Status Db::reconfigure(const Settings& settings) {
   }
   impl_->log_->set_fsync(settings.fsync);
   impl_->memory_budget_ = settings.memory_budget;
+  impl_->scrub_interval_ = settings.scrub_interval;
   {
     MutexLock lock(impl_->commit_mutex_);
     for (DatabaseId d = 0; d < settings.databases; ++d) {

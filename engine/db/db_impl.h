@@ -4,7 +4,7 @@
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
-//   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify
+//   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify, scrub
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
@@ -49,6 +49,7 @@
 #include "db/page_fetcher.h"
 #include "db/purge.h"
 #include "db/purge_ledger.h"
+#include "db/scrub.h"
 #include "db/tree_view.h"
 #include "deletes/deadline.h"
 #include "io/file_system.h"
@@ -236,6 +237,8 @@ struct DbImpl {
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // checker.cc
   Result<VerifyReport> verify(DatabaseId database);
+  void scrub(const std::vector<TreeLoad>& loads) REQUIRES(tick_mutex_);
+  void scrub_table(const Tree& tree, const FileMeta& meta);
   // checkpoint.cc
   class Checkpoint;
   Result<CheckpointReport> checkpoint(const std::string& target);
@@ -471,6 +474,10 @@ struct DbImpl {
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
+  ScrubWalk scrub_walk_ GUARDED_BY(tick_mutex_);
+  std::atomic<Millis> scrub_interval_{0};
+  std::atomic<bool> scrubbing_{false};
+  std::atomic<std::uint64_t> scrub_errors_{0}, scrub_bytes_{0};
   Mutex deadline_mutex_;
   bool infeasible_told_ GUARDED_BY(deadline_mutex_) = false;
   MergeRate merge_rate_;                             ///< own synchronization

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "base/random.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
 #include "wal/batch_group.h"
@@ -60,11 +61,13 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       threads_(components.background == nullptr),
       ledger_(removals_, settings.dir),
       time_(clock_),
+      scrub_walk_(Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
              .reserve_bytes = 2 * settings.memtable_size}) {
   memory_budget_ = settings.memory_budget;
+  scrub_interval_ = settings.scrub_interval;
   database_trees_.resize(settings.databases);
   for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
   obsolete_sink_ = [this](const ObsoleteFiles& files) {

@@ -58,6 +58,8 @@ Stats DbImpl::stats() {
   s.write_stalled = slowdown_permille_ >= 1000;
   s.snapshots = leases_;
   s.leases_revoked = leases_revoked_;
+  s.scrub_bytes = scrub_bytes_;
+  s.scrub_errors = scrub_errors_;
   s.deadlines_missed_down = misses_down_;
   s.deadlines_missed_clock = misses_clock_;
   s.deadlines_missed_load = misses_load_;

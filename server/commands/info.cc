@@ -380,6 +380,8 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("filter_false_positives", engine.filter_false_positives);
   out.field("snapshots", engine.snapshots);
   out.field("snapshots_revoked", engine.leases_revoked);
+  out.field("scrub_bytes", engine.scrub_bytes);
+  out.field("scrub_errors", engine.scrub_errors);
   std::uint64_t records = 0;
   for (const TreeInfo& info : facts.trees()) records += info.records;
   out.field("stamp_deletes", records);

@@ -186,6 +186,8 @@ class Collector final : public prometheus::Collectable {
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
     gauge("snapshots", "Leased views.", e.snapshots);
+    counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
+    counter("scrub_errors_total", "What the scrub found wrong with tables.", e.scrub_errors);
     counter("snapshots_revoked_total", "Leased views that were taken back so that a delete deadline holds.", e.leases_revoked);
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {

@@ -62,6 +62,9 @@ struct Settings {
   std::uint32_t background_threads = 1;                   ///< compactions; flushes have a thread of their own
   std::uint32_t fetch_threads = 4;                        ///< readers of missing pages
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
+  /// ms in which every table is read from the drive and checked, one after another; 0 = never. What is wrong is said to the
+  /// EventListener and counted (Stats::scrub_errors); no data is changed.
+  Millis scrub_interval = 30 * Millis{86'400'000};
   bool accept_clock = false;                     ///< open although the wall clock is far past the persisted mark
   TreeSettings tree;                             ///< default of every database
   std::map<DatabaseId, TreeSettings> overrides;  ///< by database, whole

@@ -70,6 +70,7 @@ struct Stats {
   std::uint64_t compactions_running = 0;
   std::uint64_t snapshots = 0;
   std::uint64_t leases_revoked = 0;
+  std::uint64_t scrub_bytes = 0, scrub_errors = 0;  ///< Settings::scrub_interval, since open: read and checked; found wrong
   // deletes that were not gone from the files by their deadline, since open, by reason: the server had been down, the clock had
   // stepped, or neither, which is a fault
   std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_load = 0;

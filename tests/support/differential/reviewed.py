@@ -113,6 +113,8 @@ REVIEWED = [
     (is_sub(b"SLOWLOG", b"GET", b"LEN"), same_kind, "what was slow"),
     (is_sub(b"LATENCY", b"LATEST", b"HISTORY", b"HISTOGRAM", b"DOCTOR"), same_kind, "what was slow"),
     (is_sub(b"MEMORY", b"USAGE", b"STATS", b"DOCTOR", b"MALLOC-STATS"), same_kind, "what a key takes in memtables and files, not on a heap"),
+    (is_sub(b"MEMORY", b"USAGE"), lambda _, a, b: a in (b"$-1\r\n", b"_\r\n") and number(b) is not None,
+     "Redis shows keys that have expired until it meets them"),
     (is_sub(b"COMMAND", b"COUNT", b"LIST", b"INFO", b"DOCS"), same_kind,
      "Redis has commands that are not here, and the other way round; each command's description has a test of its own"),
     (is_sub(b"ACL", b"LIST"), lambda _, a, b: a.replace(b"$51", b"$34").replace(b" sanitize-payload", b"") == b, "7.2 names one flag more"),
