@@ -6,7 +6,7 @@
 //                                               the log goes on without it
 //   a quarter of the deadline after an edit took files out of
 //   a tree, or three quarters of the time that what it owes
-//   to has:                                     the manifest is rolled
+//   to has; or so many trees were dropped:      the manifest is rolled
 //   seven eighths of that time:                 a leased view that still holds such files is revoked
 //   at once, no more than once a second:        the directory is synced if something was unlinked
 //
@@ -21,6 +21,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kCleanNs = 1'000'000'000;
+// Trees, most of them gone, whose names are in old edits. Every look at what deletes owe meets each of them, once a second.
+constexpr std::size_t kMaxSuperseded = 2000;
 constexpr unsigned kLogEighths = 2, kManifestEighths = 6, kLeaseEighths = 7;
 
 }  // namespace
@@ -111,8 +113,9 @@ void DbImpl::keep_clean() {
   if (last_due != kNoFile) retire_segment(last_due);
   if (waits) purge_asked_ = true;  // the next tick looks again
 
-  bool roll = false;
-  for (const auto& [tree, what] : ledger_.superseded()) {
+  const std::map<TreeId, PurgeLedger::Superseded> superseded = ledger_.superseded();
+  bool roll = superseded.size() > kMaxSuperseded;
+  for (const auto& [tree, what] : superseded) {
     const auto at = survey->trees.find(tree);
     if (at == survey->trees.end()) continue;
     const PurgeSurvey::Terms& terms = at->second;
@@ -123,6 +126,8 @@ void DbImpl::keep_clean() {
   if ((roll || last_due != kNoFile || ledger_.wants_sync()) && !clean_queued_.exchange(true)) {
     submit(Priority::kHigh, [this, roll] { clean_now(roll); });
   }
+  // However much there is to look at, it takes a twentieth of the time at most: all else that goes by time waits for it.
+  clean_every_ns_ = std::max(clean_every_ns_, 20 * (clock_.mono_ns() - now_ns));
 }
 
 void DbImpl::clean_now(bool roll) {
@@ -176,12 +181,10 @@ void DbImpl::leave_segments(FileNum oldest) {
   SeqNum up_to = 0;
   const Millis now = fence(&up_to);
   const std::vector<LogQueue::Segment> all = log_->segments();
+  const auto debts = log_debts(all, now);
   for (std::size_t i = 0; i < all.size() && all[i].file < oldest; ++i) {
     PurgeLedger::Leaving file{log_file_name(all[i].file), all[i].bytes, {}, all[i].open};
-    for (const LogNote& note : all[i].notes) {
-      const Millis floor = log_debt(all, i, note.tree, now);
-      file.floors[note.tree] = floor == 0 ? now : floor;
-    }
+    for (std::size_t n = 0; n < debts[i].size(); ++n) file.floors[all[i].notes[n].tree] = debts[i][n] == 0 ? now : debts[i][n];
     if (!file.floors.empty()) ledger_.leave(std::move(file));
   }
 }
@@ -189,8 +192,8 @@ void DbImpl::leave_segments(FileNum oldest) {
 // Each birth whose deadline passed is counted once for each tree. Only `load` is a fault of ours: the others had the server
 // stopped, or the clock moved, for so much of the time that less than half of it was left.
 void DbImpl::count_late(const PurgeSurvey& survey) {
-  for (const auto& [tree, terms] : survey.trees) {
-    const Millis floor = survey.floor(tree), deadline = terms.deadlines.due(floor);
+  for (const auto& [tree, floor] : survey.floors()) {
+    const Millis deadline = survey.trees.at(tree).deadlines.due(floor);
     Millis& counted = missed_[tree];
     if (deadline > survey.now || floor <= counted) continue;
     counted = floor;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/coding.h"
 #include "base/invariant.h"
@@ -24,19 +25,19 @@ void add_note(LogNotes* notes, const LogNote& note) {
   keep_oldest(&at->min_expiry, note.min_expiry);
 }
 
-Millis log_debt(const std::vector<LogQueue::Segment>& segments, std::size_t at, TreeId tree, Millis now) {
-  const auto note_in = [tree](const LogQueue::Segment& segment) {
-    return std::find_if(segment.notes.begin(), segment.notes.end(), [&](const LogNote& note) { return note.tree == tree; });
-  };
-  if (note_in(segments[at]) == segments[at].notes.end()) return 0;
-  Millis oldest = 0;
-  for (; at < segments.size(); ++at) {
-    const auto note = note_in(segments[at]);
-    if (note == segments[at].notes.end()) continue;
-    keep_oldest(&oldest, note->oldest_delete);
-    if (note->min_expiry <= now) keep_oldest(&oldest, note->min_expiry);
+std::vector<std::vector<Millis>> log_debts(const std::vector<LogQueue::Segment>& segments, Millis now) {
+  std::vector<std::vector<Millis>> debts(segments.size());
+  std::unordered_map<TreeId, Millis>
+      oldest;  // of the segments from here on; there may be as many trees as databases were emptied
+  for (std::size_t at = segments.size(); at-- > 0;) {
+    for (const LogNote& note : segments[at].notes) {
+      Millis& debt = oldest[note.tree];
+      keep_oldest(&debt, note.oldest_delete);
+      if (note.min_expiry <= now) keep_oldest(&debt, note.min_expiry);
+      debts[at].push_back(debt);
+    }
   }
-  return oldest;
+  return debts;
 }
 
 void LogQueue::Group::clear() {

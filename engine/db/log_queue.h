@@ -12,7 +12,7 @@
 //
 // Deletes: each segment knows, by tree, since when it has had something to hide: the birth of the first delete in it, the
 // smallest expiry. A delete may concern a value in any segment before its own, so what a segment owes is found there and in all
-// later ones (log_debt). No segment is ever used again for another.
+// later ones (log_debts). No segment is ever used again for another.
 //
 // Without a thread (tests), write() does all of it inline, a sync once a second of the simulated clock included.
 #pragma once
@@ -188,8 +188,8 @@ class LogQueue {
   std::thread thread_;
 };
 
-/// The oldest birth, up to `now`, that segment `at` owes something to for `tree`: of a delete in it or in a later one, or an
-/// expiry that has passed. 0 if none, or if the segment has nothing of the tree.
-Millis log_debt(const std::vector<LogQueue::Segment>& segments, std::size_t at, TreeId tree, Millis now);
+/// What segments owe to deletes: for each note of each segment, in their order, the oldest birth up to `now` of a delete of that
+/// tree in the segment or in a later one, or of an expiry that has passed. 0 = none.
+std::vector<std::vector<Millis>> log_debts(const std::vector<LogQueue::Segment>& segments, Millis now);
 
 }  // namespace ebbtide

@@ -112,12 +112,14 @@ bool PurgeSurvey::is_due(TreeId tree, Millis floor, unsigned eighths) const {
   return at != trees.end() && (floor <= at->second.purge_before || at->second.is_over(floor, eighths, now));
 }
 
-Millis PurgeSurvey::floor(TreeId tree) const {
-  Millis floor = now;
+std::map<TreeId, Millis> PurgeSurvey::floors() const {
+  std::map<TreeId, Millis> floors;
+  for (const auto& [tree, terms] : trees) floors.emplace_hint(floors.end(), tree, now);
   for (const PurgeHolder& holder : holders) {
-    if (holder.tree == tree) floor = std::min(floor, holder.floor);
+    Millis& floor = floors.at(holder.tree);
+    floor = std::min(floor, holder.floor);
   }
-  return floor;
+  return floors;
 }
 
 // A moment: everything that was born before is in place to be seen, and everything to come is born then or later.
@@ -207,11 +209,12 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
 
 void DbImpl::survey_log(PurgeSurvey* survey) {
   const std::vector<LogQueue::Segment> segments = log_->segments();
+  const auto debts = log_debts(segments, survey->now);
   for (std::size_t i = 0; i < segments.size(); ++i) {
-    for (const LogNote& note : segments[i].notes) {
-      const Millis floor = log_debt(segments, i, note.tree, survey->now);
+    for (std::size_t n = 0; n < debts[i].size(); ++n) {
+      const Millis floor = debts[i][n];
       if (floor != 0 && floor <= survey->now)
-        survey->holders.push_back({PurgePlace::kLog, note.tree, floor, segments[i].bytes, segments[i].file});
+        survey->holders.push_back({PurgePlace::kLog, segments[i].notes[n].tree, floor, segments[i].bytes, segments[i].file});
     }
   }
 }
@@ -265,9 +268,7 @@ std::shared_ptr<const PurgeSurvey> DbImpl::look_at_purges() {
 }
 
 void DbImpl::note_survey(const PurgeSurvey& survey) {
-  std::map<TreeId, Millis> floors;
-  for (const auto& [tree, terms] : survey.trees) floors[tree] = survey.now;
-  for (const PurgeHolder& holder : survey.holders) floors[holder.tree] = std::min(floors[holder.tree], holder.floor);
+  const std::map<TreeId, Millis> floors = survey.floors();
   for (const auto& [tree, floor] : floors) {
     auto [history, fresh] = purged_.try_emplace(tree);
     // A tree that is met for the first time owes nothing of what was born before the last look: it was not there.

@@ -40,8 +40,8 @@ struct PurgeSurvey {
 
   /// Whether `eighths` of the time that the tree gives to what was born at `floor` are over, or somebody asked for it now.
   [[nodiscard]] bool is_due(TreeId tree, Millis floor, unsigned eighths) const;
-  /// The smallest floor of a tree's holders; `now` if it has none.
-  [[nodiscard]] Millis floor(TreeId tree) const;
+  /// Of each tree the smallest floor of its holders; `now` if it has none.
+  [[nodiscard]] std::map<TreeId, Millis> floors() const;
 };
 
 /// From when on deletes up to which birth were known to be gone. Bounded: what is old gets coarser, and never too early.

@@ -11,6 +11,11 @@ WriteBatch emptied(DatabaseId d) {
   return batch;
 }
 
+PurgeTicket ticket(Harness& h) {
+  SeqNum up_to = 0;
+  return h.db->purge_ticket(&up_to);
+}
+
 }  // namespace
 
 TEST_CASE("FLUSHDB of a database that is empty makes no tree, and a crash agrees") {
@@ -144,4 +149,34 @@ TEST_CASE("a batch that swaps databases and writes into one that had no tree sur
   h.settle();
   h.reopen();
   expect();
+}
+
+TEST_CASE("the manifest forgets trees that were dropped by the thousand, long before a deadline asks for it") {
+  Harness h;  // deletes have a day
+  h.open();
+  const auto manifests = [&h] {
+    std::vector<std::string> found;
+    for (const std::string& path : h.files->tree()) {
+      if (path.find("MANIFEST-") != std::string::npos) found.push_back(path);
+    }
+    return found;
+  };
+  const auto first = manifests();
+  REQUIRE(first.size() == 1);
+  const PurgeTicket before = ticket(h);
+  h.clock.advance(1);
+  for (int round = 0; round < 2100 && manifests() == first; ++round) {
+    h.put(1, "k", "v");
+    WriteBatch batch = emptied(1);
+    h.write(batch);
+    h.settle();
+    if (round % 100 == 99) h.advance(2000), h.settle();
+  }
+  CHECK(manifests() != first);
+  // What was owed is owed still: to the log.
+  h.put(1, "last", "v");
+  WriteBatch batch = emptied(1);
+  h.write(batch);
+  CHECK_FALSE(h.db->purge_status(ticket(h))->done);
+  CHECK(h.db->purge_status(before)->done);
 }

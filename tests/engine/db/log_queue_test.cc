@@ -173,3 +173,14 @@ TEST_CASE("close() lets those go who wait for a sync", "[threads]") {
   closer.join();
   waiter.join();
 }
+
+TEST_CASE("a segment owes to the deletes in it and in later ones, of trees that it has something of") {
+  std::vector<LogQueue::Segment> segments(3);
+  segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
+  segments[1].notes = {{2, 60, 0}, {3, 0, 90}};
+  segments[2].notes = {{3, 0, 0}, {1, 80, 0}};
+  CHECK(log_debts(segments, 100) == std::vector<std::vector<Millis>>{{80, 60}, {60, 90}, {0, 80}});
+  CHECK(log_debts(segments, 85) == std::vector<std::vector<Millis>>{{80, 60}, {60, 0}, {0, 80}});
+  CHECK(log_debts(segments, 600)[0][0] == 80);
+  CHECK(log_debts({}, 100).empty());
+}
