@@ -74,6 +74,9 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
                              "Filter memory per key, in bits; 0 = no filters."));
   keys->push_back(deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline),
                                "After so long nothing of what was deleted is in any file."));
+  keys->push_back(size_key("deletes.io_budget", of(tree, &TreeSettings::delete_io_budget), 16 * kKiB, 64 * kGiB,
+                           "Bytes a second that merges for the deadline may read and write; a deadline comes before it.",
+                           "auto"));
   keys->push_back(name_key<StampMode>(
       "deletes.stamp", of(tree, &TreeSettings::stamp),
       {{"write_time", StampMode::kWriteTime}, {"expire_time", StampMode::kExpireTime}, {"explicit", StampMode::kExplicit}},

@@ -23,6 +23,9 @@ Status validate(const TreeSettings& s) {
   if (s.delete_deadline != 0) {
     TRY(in_range<std::uint64_t>("tree.deletes.deadline in ms", s.delete_deadline, 1000, 3650ull * 24 * 3600 * 1000));
   }
+  if (s.delete_io_budget != 0) {
+    TRY(in_range<std::uint64_t>("tree.deletes.io_budget", s.delete_io_budget, 16 << 10, 65536 * kMiB));
+  }
   if (std::isnan(s.filter_bits_per_key)) return Status::invalid_argument("tree.filters.bits_per_key is not a number");
   TRY(in_range<double>("tree.filters.bits_per_key", s.filter_bits_per_key, 0, 32));
   return Status::ok();

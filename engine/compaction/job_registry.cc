@@ -14,7 +14,10 @@ std::optional<JobRegistry::Held> JobRegistry::hold(const Plan& plan, const Versi
   const Result<PlanInputs> inputs = resolve_inputs(plan, version);
   if (!inputs.is_ok()) return std::nullopt;
   if (!inputs->new_run) held.target = inputs->target;
-  for (const InputFile& file : inputs->files) held.files.push_back(file.meta->data_file);
+  for (const InputFile& file : inputs->files) {
+    held.files.push_back(file.meta->data_file);
+    held.bytes += file.meta->data_bytes - file.meta->punched_bytes;
+  }
   std::sort(held.files.begin(), held.files.end());
   if (const auto* slice = std::get_if<Slice>(&plan.action)) {
     held.ranges.push_back(slice->range);
@@ -45,7 +48,7 @@ std::optional<RunningJob> JobRegistry::start(const Plan& plan, const Version& ve
   }
   if (!free) return std::nullopt;
   busy_.insert(held->files.begin(), held->files.end());
-  RunningJob job{++last_, plan, held->abort};
+  RunningJob job{++last_, plan, held->abort, held->bytes};
   jobs_.emplace(last_, std::move(*held));
   return job;
 }

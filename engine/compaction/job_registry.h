@@ -24,6 +24,7 @@ struct RunningJob {
   JobId id = 0;
   Plan plan;
   std::shared_ptr<std::atomic<bool>> abort;  ///< for CompactionEnv::abort
+  std::uint64_t bytes = 0;                   ///< of its inputs' data files
 };
 
 /// Of one tree. Thread-safe.
@@ -57,6 +58,7 @@ class JobRegistry {
   struct Held {
     Plan plan;
     std::vector<FileNum> files;    // ascending
+    std::uint64_t bytes = 0;       // of those
     RunId target = 0;              // 0: a new run, in nobody's way
     std::vector<KeyRange> ranges;  // of the output
     std::shared_ptr<std::atomic<bool>> abort;

@@ -260,7 +260,7 @@ Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts)
 }
 
 TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
-  auto tree = std::make_shared<Tree>();
+  auto tree = std::make_shared<Tree>(clock_);
   tree->id = id;
   tree->stamp = stamp;
   tree->deadlines = DeadlineRule(tree_settings_[database].delete_deadline);

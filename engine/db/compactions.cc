@@ -114,6 +114,7 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
       if (tree->view_owner->tables != tables) break;
       // Nothing if a running job is in its way; its end asks again.
       std::optional<RunningJob> job = tree->jobs.start(plan, *tables->version);
+      if (job && plan.reason == Reason::kDeadline) tree->budget.spend(job->bytes);
       if (job || !deadline || !dropping.empty()) return job;
     }
     MutexLock lock(state_mutex_);
@@ -186,6 +187,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   read_by_reason_[reason] += result.bytes_read;
   written_by_reason_[reason] += result.bytes_written;
   moves_ += result.files_moved;
+  if (job.plan.reason == Reason::kDeadline) tree->budget.spend(result.bytes_written);
 
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);

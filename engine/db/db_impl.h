@@ -67,6 +67,9 @@ struct FrozenMemTable {
 
 /// One tree: the changing part. Retired to the epoch when dropped.
 struct Tree {
+  /// `clock` outlives it.
+  explicit Tree(const Clock& clock) : budget(clock) {}
+
   TreeId id = kNoTree;
   StampMode stamp = StampMode::kWriteTime;
   std::atomic<const TreeView*> view{nullptr};
@@ -107,6 +110,7 @@ struct Tree {
   FlushSize flush_size;           ///< guarded by flush_mutex_
   JobRegistry jobs;               ///< own synchronization
   std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; set by keep_deadlines()
+  DeadlineBudget budget;          ///< own synchronization; set by keep_deadlines()
 
   /// What keep_deadlines() knows of it; guarded by deadline_mutex_.
   struct Deadlines {
@@ -118,6 +122,7 @@ struct Tree {
     Millis oldest_birth = 0, deadline = 0;  ///< of memtables and tables; 0 = none
   };
   Deadlines kept;
+  bool budget_told = false;  ///< that the deadlines need more than the budget; guarded by deadline_mutex_
 
   /// What compactions owe, and of what that was computed: it is computed anew only when that changes.
   struct Debt {
@@ -145,6 +150,7 @@ struct TreeLoad {
   std::shared_ptr<const TreeView> view;
   std::shared_ptr<const Policy> policy;
   std::uint64_t file_size = 0;
+  std::uint64_t delete_io_budget = 0;
   bool compactions_fail = false;
   [[nodiscard]] std::uint64_t memtable_bytes() const;
   [[nodiscard]] std::uint64_t frozen_bytes() const;  ///< of memtables that wait to be flushed
@@ -374,12 +380,13 @@ struct DbImpl {
   // deadline_keeper.cc
   void keep_deadlines(const std::vector<TreeLoad>& loads);
   bool keep_deadlines_of(const TreeLoad& load, Millis now) REQUIRES(deadline_mutex_);
+  bool follow_budget(Tree& tree, std::uint64_t configured) REQUIRES(deadline_mutex_);
   void flush_due(const TreeLoad& load);
   void report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final);
   void make_way(const TreePtr& tree);
   [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size,
                                               const DeadlineRule& rule, Millis now) const;
-  [[nodiscard]] Plan next_urgent(const Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const;
+  [[nodiscard]] Plan next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const;
   void note_fruitless(Tree& tree, const Plan& plan, const std::vector<FileMeta>& outputs, Millis now);
   [[nodiscard]] std::vector<FileNum> fruitless_files(Tree& tree) REQUIRES(state_mutex_);
   // recovery.cc

@@ -49,8 +49,10 @@ TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, 
   return shape;
 }
 
-Plan DbImpl::next_urgent(const Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const {
-  return tree.jobs.next_urgent(*base.policy, {now, tree.margin.load(std::memory_order_relaxed), false, base.fruitless}, shape);
+Plan DbImpl::next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const {
+  FadeContext context{now, tree.margin.load(std::memory_order_relaxed), false, base.fruitless};
+  context.over_budget = tree.budget.is_spent();
+  return tree.jobs.next_urgent(*base.policy, context, shape);
 }
 
 // A rewrite that leaves what it was for, such as the header of a collection whose elements are not gone yet, is not to be done
@@ -74,20 +76,35 @@ std::vector<FileNum> DbImpl::fruitless_files(Tree& tree) {
 void DbImpl::keep_deadlines(const std::vector<TreeLoad>& loads) {
   const Millis now = time_.now();
   std::vector<TreeLoad> due;
+  std::vector<std::string> exceeded;
   std::uint64_t final = 0;
   {
     MutexLock lock(deadline_mutex_);
     double needed = 0;
     for (const TreeLoad& load : loads) {
       if (keep_deadlines_of(load, now)) due.push_back(load);
+      if (follow_budget(*load.tree, load.delete_io_budget)) {
+        exceeded.push_back("the delete deadlines of tree " + std::to_string(load.tree->id) + " need reads and writes of " +
+                           std::to_string(load.tree->budget.rate() / 1024) + " KiB a second, more than tree.deletes.io_budget, " +
+                           std::to_string(load.delete_io_budget / 1024) + " KiB: they get it");
+      }
       needed += load.tree->kept.work.bytes_per_ms;
       final += load.tree->kept.final_bytes;
     }
     const double rate = merge_rate_.bytes_per_ms();
     deadline_permille_ = rate > 0 ? static_cast<std::uint32_t>(std::min(1000.0, 1000 * needed / rate)) : 0;
   }
+  for (const std::string& text : exceeded) say(Severity::kWarning, text);
   for (const TreeLoad& load : due) flush_due(load);
   report_feasible(loads, final);
+}
+
+// Whether it is news that the deadlines need more: told once for all the work that there is.
+bool DbImpl::follow_budget(Tree& tree, std::uint64_t configured) {
+  const bool raised = tree.budget.follow(configured, tree.kept.work.bytes_per_ms);
+  const bool news = raised && !tree.budget_told;
+  tree.budget_told = raised || (tree.budget_told && tree.kept.work.bytes != 0);
+  return news;
 }
 
 void DbImpl::flush_due(const TreeLoad& load) {
@@ -118,7 +135,12 @@ bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
     kept.work = fade_work(shape, now);
     kept.final_bytes = final_bytes(shape);
     kept.memtable_share = TtlShares(shape, *load.policy).memtable();
-    tree.margin = deadline_margin(rule.shortest(), kept.work.bytes, merge_rate_.bytes_per_ms());
+    double rate = merge_rate_.bytes_per_ms();
+    if (load.delete_io_budget != 0) {
+      const double budget = DeadlineBudget::work_rate(load.delete_io_budget);
+      rate = rate == 0 ? budget : std::min(rate, budget);
+    }
+    tree.margin = deadline_margin(rule.shortest(), kept.work.bytes, rate);
   }
   kept.oldest_birth = kept.work.oldest_birth;
   for (const auto& memtable : load.view->memtables) keep_oldest(&kept.oldest_birth, oldest_birth(*memtable, now));

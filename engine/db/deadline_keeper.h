@@ -3,13 +3,16 @@
 // The keeper runs on each tick. Of every tree it knows what is still to be done for the deadlines (FadeWork), and from the
 // measured rate how long that takes; so much earlier than a deadline the work for it begins (the margin). If the rate that the
 // deadlines need comes near the measured one, writes are slowed down: the time goes to the merges before a deadline is missed.
+// A budget for reads and writes makes the work start earlier still, and spreads it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
 #include <engine/types.h>
+#include "base/clock.h"
 #include "base/mutex.h"
+#include "io/rate_limiter.h"
 
 namespace ebbtide {
 
@@ -34,6 +37,42 @@ class MergeRate {
   static constexpr std::uint64_t kLeastNs = 100'000;
   mutable Mutex mutex_;
   double bytes_per_ms_ GUARDED_BY(mutex_) = 0;
+};
+
+/// How fast the merges of one tree that deadlines ask for may read and write (tree.deletes.io_budget). A bucket that is filled at
+/// that rate: a merge starts when what those before it have read and written is paid for, so none waits half-way, with a thread.
+///
+/// A budget spreads work, and never lets a deadline be missed: it grows to what the deadlines need, and what has used up half of
+/// its margin, is overdue since the start, or was asked for by hand, starts without being paid for (FadeContext::over_budget).
+/// Thread-safe.
+class DeadlineBudget {
+ public:
+  /// `clock` outlives this.
+  explicit DeadlineBudget(const Clock& clock) : limiter_(clock, 0) {}
+
+  /// `configured` in bytes per second, 0 = no limit. `work_bytes_per_ms` is FadeWork::bytes_per_ms. Answers whether the deadlines
+  /// need more than is configured; then it is this that holds.
+  bool follow(std::uint64_t configured, double work_bytes_per_ms) {
+    const double needed = kBytesPerWork * 1000 * work_bytes_per_ms;
+    const bool raised = configured != 0 && needed > static_cast<double>(configured);
+    limiter_.set_rate(raised ? static_cast<std::uint64_t>(std::min(needed, kHighest)) : configured);
+    return raised;
+  }
+  /// A merge reads, or has written, so much.
+  void spend(std::uint64_t bytes) { (void)limiter_.request(bytes); }
+  /// Whether something is not paid for yet.
+  [[nodiscard]] bool is_spent() { return limiter_.request(0) != 0; }
+  /// That holds, in bytes per second; 0 = no limit.
+  [[nodiscard]] std::uint64_t rate() const { return limiter_.rate(); }
+
+  /// At which a budget lets work go on, in the bytes per ms of MergeRate and FadeWork.
+  static double work_rate(std::uint64_t budget) { return static_cast<double>(budget) / 1000 / kBytesPerWork; }
+
+ private:
+  // A byte of work is read and written; half as much again, since the work is an estimate.
+  static constexpr double kBytesPerWork = 3;
+  static constexpr double kHighest = 1e15;
+  RateLimiter limiter_;
 };
 
 /// How long before a deadline the work for it is to be done: a tenth of the time, a second at least, and what the outstanding

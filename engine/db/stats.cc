@@ -151,6 +151,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
   const TreeShape shape = view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
   info.delete_deadline = rule.deadline();
+  info.delete_io_budget = tree->budget.rate();
   const Millis due = info.oldest_obligation == 0 ? DeadlineRule::kNever : rule.due(info.oldest_obligation);
   info.oldest_obligation_deadline = due == DeadlineRule::kNever ? 0 : due;
   {

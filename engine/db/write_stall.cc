@@ -188,7 +188,8 @@ std::vector<TreeLoad> DbImpl::tree_loads() {
   MutexLock lock(state_mutex_);
   for (const TreePtr& tree : trees) {
     if (tree->view_owner == nullptr) continue;
-    loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, !tree->compaction_error.is_ok()});
+    loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
+                     !tree->compaction_error.is_ok()});
   }
   return loads;
 }

@@ -74,6 +74,7 @@ class Fade {
     for (const Expired& e : expired) {
       if (std::binary_search(context_.skip.begin(), context_.skip.end(), e.file->num)) continue;
       if (context_.late_only && !is_late(*e.file)) continue;
+      if (context_.over_budget && !is_late(*e.file) && !asked_for(*e.file)) continue;
       Plan plan = plan_for(e);
       if (plan.empty()) continue;
       plan.reason = Reason::kDeadline;

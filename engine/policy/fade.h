@@ -42,6 +42,8 @@ struct FadeContext {
   /// Only what is so close to its deadline that running jobs may be aborted for it: half of the margin is left.
   bool late_only = false;
   std::span<const FileNum> skip{};  ///< ascending: files that are not tried on their own account
+  /// What this may cost is spent for now: only what is late, or somebody asked for.
+  bool over_budget = false;
 };
 
 /// A slice grows over neighbouring targets up to so many files' sizes: the more of a straddling file it takes along, the less of

@@ -45,6 +45,9 @@ struct TreeSettings {
   /// After so long whatever was deleted is out of all files; 0 = no promise, else 1 s to 10 years. A change leaves what was
   /// promised before: see deletes/deadline.h.
   Millis delete_deadline = 24ull * 3600 * 1000;
+  /// Bytes per second that merges for delete deadlines may read and write, 16 KiB to 64 GiB; 0 = no limit. It gives way before a
+  /// deadline is missed: see DeadlineBudget in db/deadline_keeper.h.
+  std::uint64_t delete_io_budget = 0;
   StampMode stamp = StampMode::kWriteTime;  ///< fixed for the life of a tree
   Compression compression = Compression::kLz4;
   Compression compression_last_level = Compression::kZstd;

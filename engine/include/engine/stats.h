@@ -33,6 +33,7 @@ struct TreeInfo {
   std::uint64_t records = 0;              ///< secondary range deletes that may still cover something, those in memtables included
   Millis oldest_record_birth = 0;         ///< 0 = there are none
   Millis delete_deadline = 0;             ///< for what is deleted now; 0 = no promise
+  std::uint64_t delete_io_budget = 0;     ///< bytes per second that merges for deadlines may read and write now; 0 = no limit
   Millis oldest_obligation = 0;           ///< birth of the oldest delete that memtables or tables still hold; 0 = none
   Millis oldest_obligation_deadline = 0;  ///< by when it is to be gone; 0 = nothing was promised
   std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines

@@ -330,6 +330,97 @@ TEST_CASE("a wall clock that is set forward misses deadlines, and is told apart"
   CHECK(s.deadlines_missed_down + s.deadlines_missed_load == 0);
 }
 
+// Of merges for deadlines so far.
+ReasonInfo for_deadlines(const Witness& w) {
+  for (const ReasonInfo& r : w.h.db->stats().merges_by_reason) {
+    if (r.reason == "deadline") return r;
+  }
+  return {};
+}
+
+TEST_CASE("an I/O budget spreads what the deadline asks for, and no delete is late for it") {
+  constexpr std::uint64_t kBudget = 128 << 10;
+  constexpr Millis kStep = 200;
+  const bool limited = GENERATE(true, false);
+  Witness w({policies()[1], 1, Compression::kNone}, 8);
+  Settings settings = w.h.settings;
+  settings.tree.delete_io_budget = limited ? kBudget : 0;
+  REQUIRE(w.h.db->reconfigure(settings).is_ok());
+  // Every page of every final file has something that expires: each file is to be written anew, by itself.
+  const Millis expiry = w.h.db->now() + 500;
+  for (int i = 0; i < 4000; ++i) {
+    w.put(w.key(i), i % 5 == 0 ? expiry : 0);
+    if (i % 5 == 0) w.deleted(w.key(i), expiry);
+    if (i % 200 == 0) w.h.settle();
+  }
+  REQUIRE(w.h.db->compact(0, {}).is_ok());
+  ReasonInfo before = for_deadlines(w);
+  std::uint64_t most_jobs = 0;
+  Millis paid = 0;  // when what was read and written so far is
+  for (Millis at = 0; at <= kDeadline; at += kStep) {
+    w.pass(kStep);
+    const ReasonInfo now = for_deadlines(w);
+    const std::uint64_t jobs = now.jobs - before.jobs;
+    most_jobs = std::max(most_jobs, jobs);
+    if (jobs != 0 && limited) CHECK(paid <= at + kStep);
+    const std::uint64_t bytes = now.bytes_read + now.bytes_written - before.bytes_read - before.bytes_written;
+    paid = std::max(paid, at) + bytes * 1000 / kBudget;
+    before = now;
+  }
+  CHECK(w.found(false) == 0);
+  CHECK(misses(w) == 0);
+  CHECK(w.worst() <= 1.0);
+  CHECK_FALSE(w.h.events.heard("io_budget"));
+  CHECK(before.jobs > 4);
+  if (limited) CHECK(most_jobs <= 2);  // the bucket is empty after one, or nearly
+  if (!limited) CHECK(most_jobs > 4);
+  CHECK(w.h.db->tree_info(0)->delete_io_budget == (limited ? kBudget : 0));
+}
+
+TEST_CASE("an I/O budget that is too small for the deadline grows, and says so once") {
+  Witness w({policies()[0], 1, Compression::kNone}, 9);
+  Settings settings = w.h.settings;
+  settings.tree.delete_deadline = 10'000;
+  settings.tree.delete_io_budget = 16 << 10;
+  REQUIRE(w.h.db->reconfigure(settings).is_ok());
+  fill(w);
+  delete_some(w);
+  REQUIRE(w.h.db->flush(0).is_ok());
+  w.pass(100);
+  CHECK(w.h.db->tree_info(0)->delete_io_budget > 16 << 10);
+  for (int step = 0; step <= 110; ++step) w.pass(100);
+  CHECK(w.found(false) == 0);
+  CHECK(misses(w) == 0);
+  const auto told = std::count_if(w.h.events.warnings.begin(), w.h.events.warnings.end(), [](const std::string& text) {
+    return text.find("more than tree.deletes.io_budget, 16 KiB") != std::string::npos;
+  });
+  CHECK(told == 1);
+}
+
+TEST_CASE("what is overdue at the start, or asked for, is done outside of the I/O budget") {
+  Witness w({policies()[0], 1, Compression::kNone}, 10);
+  Settings settings = w.h.settings;
+  settings.tree.delete_io_budget = 16 << 10;
+  REQUIRE(w.h.db->reconfigure(settings).is_ok());
+  fill(w);
+  delete_some(w);
+  w.pass(600);
+  REQUIRE(w.h.db->flush(0).is_ok());
+  SECTION("overdue") {
+    w.h.settings = settings;
+    REQUIRE(w.h.db->close().is_ok());
+    w.h.drop();
+    w.h.clock.advance(3 * kDeadline);
+    w.h.open();
+  }
+  SECTION("asked for") {
+    SeqNum up_to = 0;
+    REQUIRE(w.h.db->purge_now(w.h.db->purge_ticket(&up_to)).is_ok());
+  }
+  for (int i = 0; i < 4; ++i) w.pass(1100);  // in which the budget pays for a tenth of it
+  CHECK(w.found(false) == 0);
+}
+
 TEST_CASE("a deadline that changes takes no promise back") {
   Witness w({policies()[0], 1, Compression::kNone}, 6);
   fill(w);

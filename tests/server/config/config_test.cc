@@ -119,6 +119,14 @@ TEST_CASE("what this version does not do is an error that says so") {
   CHECK(error_of("databases: { 3: { deletes: { deadline: 30s } } }") == "no error");
   CHECK(error_of("tree: { deletes: { stamp: sometimes } }") ==
         "f.yaml:1: tree.deletes.stamp: 'sometimes' is not allowed; allowed: write_time, expire_time, explicit");
+  for (const char* right : {"auto", "16KiB", "64GiB"}) {
+    CHECK(error_of(std::string("tree: { deletes: { io_budget: ") + right + " } }") == "no error");
+  }
+  for (const char* wrong : {"16383", "65GiB", "0"}) {
+    CHECK(error_of(std::string("databases: { 3: { deletes: { io_budget: ") + wrong + " } } }") != "no error");
+  }
+  CHECK(error_of("tree: { deletes: { io_budget: 15KiB } }") ==
+        "f.yaml:1: tree.deletes.io_budget: '15KiB' is not allowed; allowed: 16KiB to 64GiB, or auto");
   CHECK(error_of("metrics: { console: false }") == "no error");
   CHECK(error_of("metrics: { console: maybe }").find("metrics.console: 'maybe' is not allowed; allowed: true, false") !=
         std::string::npos);

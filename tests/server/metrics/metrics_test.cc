@@ -79,6 +79,7 @@ TEST_CASE("engine metrics, by level") {
   last.bytes = 600;
   tree.runs = {a, b, last};
   tree.delete_deadline = 30'000;
+  tree.delete_io_budget = 65'536;
   s.trees = {tree};
   const std::string text = metrics_text(s);
   CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
@@ -94,8 +95,9 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_compactions_total{reason=\"deadline\"} 1"));
   CHECK(has_line(text, "ebbtide_compaction_bytes_total{reason=\"size\",direction=\"read\"} 400"));
   CHECK(has_line(text, "ebbtide_compaction_bytes_total{reason=\"deadline\",direction=\"write\"} 40"));
-  s.trees[0].delete_deadline = 0;
+  s.trees[0].delete_deadline = s.trees[0].delete_io_budget = 0;
   CHECK(metrics_text(s).find("ebbtide_delete_deadline_seconds{") == std::string::npos);
+  CHECK(metrics_text(s).find("ebbtide_delete_io_budget_bytes_per_second{") == std::string::npos);
 }
 
 TEST_CASE("every family has help, a type, the prefix, and appears once; counters end in _total") {
