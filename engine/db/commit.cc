@@ -291,7 +291,10 @@ void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   tree.settings = tree_settings_[database];
   tree.settings.stamp = tree.stamp;
   tree.policy = std::move(policy).value();
+  if (!opened_) return;  // settle_deadlines() will
+  const DeadlineRule before = tree.deadlines;
   tree.deadlines.change(time_.now(), tree.settings.delete_deadline);
+  if (tree.deadlines != before) deadlines_changed_ = true;
 }
 
 void DbImpl::drop_tree(TreePtr tree, Millis time) {

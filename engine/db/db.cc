@@ -136,6 +136,10 @@ Status Db::reconfigure(const Settings& settings) {
     }
   }
   impl_->update_pressure();
+  if (impl_->deadlines_changed_) {
+    MutexLock manifest(impl_->manifest_mutex_);
+    (void)impl_->write_deadlines();  // if it fails, the next tick tries again, or says that the database is read-only
+  }
   return Status::ok();
 }
 
@@ -143,10 +147,16 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
   TRY(validate(settings));
   TRY(make_policy(settings.policy).status());
   if (database >= impl_->settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
-  MutexLock commit_lock(impl_->commit_mutex_);
-  impl_->tree_settings_[database] = settings;
-  const TreePtr tree = impl_->database_trees_[database];
-  if (tree != nullptr) impl_->adopt_settings(*tree, database);
+  {
+    MutexLock commit_lock(impl_->commit_mutex_);
+    impl_->tree_settings_[database] = settings;
+    const TreePtr tree = impl_->database_trees_[database];
+    if (tree != nullptr) impl_->adopt_settings(*tree, database);
+  }
+  if (impl_->deadlines_changed_) {
+    MutexLock manifest(impl_->manifest_mutex_);
+    (void)impl_->write_deadlines();
+  }
   return Status::ok();
 }
 

@@ -342,6 +342,7 @@ struct DbImpl {
   void survey_log(PurgeSurvey* survey);
   std::shared_ptr<const PurgeSurvey> survey_purges(std::uint64_t max_age_ns) EXCLUDES(purge_mutex_);
   std::shared_ptr<const PurgeSurvey> look_at_purges() REQUIRES(purge_mutex_);
+  void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey);
   void note_survey(const PurgeSurvey& survey) REQUIRES(purge_mutex_);
   [[nodiscard]] bool is_purged(const PurgeTicket& ticket, const PurgeSurvey& survey, Millis* known_at) REQUIRES(purge_mutex_);
   void leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data);
@@ -384,6 +385,9 @@ struct DbImpl {
   void flush_due(const TreeLoad& load);
   void report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final);
   void make_way(const TreePtr& tree);
+  void note_deadlines(VersionEdit* edit) REQUIRES(manifest_mutex_);
+  Status write_deadlines() REQUIRES(manifest_mutex_);
+  void schedule_deadlines();
   [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size,
                                               const DeadlineRule& rule, Millis now) const;
   [[nodiscard]] Plan next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const;
@@ -395,6 +399,7 @@ struct DbImpl {
   Status start_time();
   Status open_trees(SeqNum* last_seq) REQUIRES(commit_mutex_);
   void compare_stamp_modes() REQUIRES(commit_mutex_);
+  void settle_deadlines() REQUIRES(commit_mutex_);
   Status start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq);
   Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
   Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
@@ -462,7 +467,10 @@ struct DbImpl {
   Mutex lease_mutex_;
   std::vector<std::weak_ptr<Lease>> leased_ GUARDED_BY(lease_mutex_);
 
-  Millis opened_at_ = 0;                 ///< engine time; set by open()
+  bool opened_ GUARDED_BY(commit_mutex_) = false;  ///< what was promised before the start is known (settle_deadlines)
+  Millis opened_at_ = 0;                           ///< engine time; set by open()
+  /// A tree's DeadlineRule is not what the manifest has; and somebody is about to write it there.
+  std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
   std::atomic<bool> clean_queued_{false}, purge_asked_{false};
   std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_load_{0}, leases_revoked_{0};

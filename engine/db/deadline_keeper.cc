@@ -198,4 +198,55 @@ void DbImpl::make_way(const TreePtr& tree) {
   if (next_urgent(*tree, base, shape, now).urgent) tree->jobs.abort_others();
 }
 
+// Whatever edit comes next takes along what was promised and is not in the manifest yet: a change of the deadline must not be
+// forgotten with the process.
+void DbImpl::note_deadlines(VersionEdit* edit) {
+  deadlines_changed_ = false;  // before looking: a change meanwhile sets it again
+  const auto rule_of = [this](const TreePtr& tree) {
+    MutexLock lock(state_mutex_);
+    return tree->deadlines;
+  };
+  const std::vector<TreePtr> trees = live_trees();
+  for (const TreePtr& tree : trees) {
+    const DeadlineRule rule = rule_of(tree);
+    const VersionPtr known = versions_->tree(tree->id);
+    if (known != nullptr && known->deadlines == rule) continue;
+    auto change = std::find_if(edit->trees.begin(), edit->trees.end(), [&](const TreeEdit& e) { return e.tree == tree->id; });
+    if (change == edit->trees.end()) {
+      if (known == nullptr) continue;  // the edit that creates it will have it
+      change = edit->trees.insert(change, TreeEdit{});
+      change->tree = tree->id;
+    }
+    change->deadlines = rule;
+  }
+}
+
+// Nothing if there is nothing to write, or no way to write it now.
+Status DbImpl::write_deadlines() {
+  {
+    MutexLock lock(state_mutex_);
+    if (closing_ || !background_error_.is_ok()) return Status::ok();
+  }
+  TRY(commit_database_changes());  // trees that are so new that the manifest does not have them
+  VersionEdit edit;
+  note_deadlines(&edit);
+  if (edit.trees.empty()) return Status::ok();
+  Status status = commit_edit(std::move(edit));
+  if (!status.is_ok()) deadlines_changed_ = true;
+  return status;
+}
+
+void DbImpl::schedule_deadlines() {
+  if (!deadlines_changed_ || deadlines_queued_.exchange(true)) return;
+  submit(Priority::kHigh, [this] {
+    Status status;
+    {
+      MutexLock manifest(manifest_mutex_);
+      status = write_deadlines();
+    }
+    deadlines_queued_ = false;
+    if (!status.is_ok() && !closing_) background_failed(status, "a change of the delete deadline");
+  });
+}
+
 }  // namespace ebbtide

@@ -249,6 +249,7 @@ TreePtr DbImpl::tree_with(TreeId id) {
 // What the edit takes out stays named in the manifest that is written to, until that is rolled. A commit may roll it first: then
 // what was taken out before is in the old file alone, but this edit's files are in the new one's snapshot.
 Status DbImpl::commit_edit(VersionEdit edit) {
+  note_deadlines(&edit);
   std::map<TreeId, PurgeLedger::Superseded> superseded;
   for (const TreeEdit& change : edit.trees) {
     if (!change.drop && change.removed_files.empty()) continue;

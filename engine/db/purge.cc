@@ -262,9 +262,21 @@ std::shared_ptr<const PurgeSurvey> DbImpl::look_at_purges() {
     }
     std::erase_if(dropped_deadlines_, [&](const auto& entry) { return survey->trees.count(entry.first) == 0; });
   }
+  forget_changes(trees, *survey);
   note_survey(*survey);
   survey_ = survey;
   return survey;
+}
+
+// Changes of deadlines that no delete waits for any more need not be kept in mind.
+void DbImpl::forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey) {
+  std::optional<std::map<TreeId, Millis>> floors;  // nearly always nobody needs them
+  MutexLock lock(state_mutex_);
+  for (const TreePtr& tree : trees) {
+    if (tree->deadlines.earlier().empty()) continue;
+    if (!floors) floors = survey.floors();
+    if (tree->deadlines.forget(floors->at(tree->id))) deadlines_changed_ = true;
+  }
 }
 
 void DbImpl::note_survey(const PurgeSurvey& survey) {

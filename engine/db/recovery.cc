@@ -111,6 +111,7 @@ Status DbImpl::open() {
     TRY(replay_log(&segments, &last_seq));
     next_seq_ = last_seq + 1;
     compare_stamp_modes();
+    settle_deadlines();
   }
   visible_seq_ = last_seq;
   TRY(remove_leftovers());
@@ -225,6 +226,18 @@ void DbImpl::compare_stamp_modes() {
     say(Severity::kWarning, "database " + std::to_string(d) + " was made with the stamp mode " + mode_name(tree->stamp) +
                                 " and keeps it; the configured mode " + mode_name(tree_settings_[d].stamp) +
                                 " takes effect when the database is flushed");
+  }
+}
+
+// What was promised before the end holds as it would have without one; a deadline that was configured anew since changes now.
+void DbImpl::settle_deadlines() {
+  opened_ = true;
+  for (DatabaseId d = 0; d < database_trees_.size(); ++d) {
+    if (database_trees_[d] == nullptr) continue;
+    Tree& tree = *database_trees_[d];
+    MutexLock lock(state_mutex_);
+    if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
+    tree.deadlines.change(time_.now(), tree_settings_[d].delete_deadline);
   }
 }
 
@@ -435,6 +448,7 @@ Status DbImpl::close() {
     VersionEdit edit;
     edit.last_seq = visible_seq_.load();
     edit.time_mark = time_.now();
+    note_deadlines(&edit);
     status = versions_->commit(std::move(edit));
   }
   if (log_ != nullptr) purge_obsolete();

@@ -382,6 +382,7 @@ void DbImpl::tick() {
   }
   if (obsolete) submit(Priority::kHigh, [this] { purge_obsolete(); });
   remove_unremoved();
+  schedule_deadlines();
   keep_clean();
   scrub(loads);
   tick_mutex_.unlock();

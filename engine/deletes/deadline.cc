@@ -25,6 +25,13 @@ void DeadlineRule::change(Millis now, Millis deadline) {
   earlier_.erase(earlier_.begin());
 }
 
+bool DeadlineRule::forget(Millis floor) {
+  const auto concerns = std::find_if(earlier_.begin(), earlier_.end(), [floor](const Earlier& e) { return e.until >= floor; });
+  const bool any = concerns != earlier_.begin();
+  earlier_.erase(earlier_.begin(), concerns);
+  return any;
+}
+
 Millis DeadlineRule::due(Millis birth) const {
   // Change by change, from the promise that held at birth: each can only bring the end nearer.
   std::size_t at = 0;

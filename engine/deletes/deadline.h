@@ -6,6 +6,7 @@
 #pragma once
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <engine/types.h>
@@ -20,11 +21,22 @@ class DeadlineRule {
   /// Changes that are remembered. Older ones are folded together: the strictest of them counts.
   static constexpr std::size_t kMostChanges = 16;
 
+  /// A change that was.
+  struct Earlier {
+    Millis until = 0;     ///< its time: what ended
+    Millis deadline = 0;  ///< that held before
+    bool operator==(const Earlier&) const = default;
+  };
+
   /// `deadline` in ms, 0 = no promise.
   explicit DeadlineRule(Millis deadline = 0) : deadline_(deadline) {}
+  /// As it was written down: at most kMostChanges, their times ascending.
+  DeadlineRule(Millis deadline, std::vector<Earlier> earlier) : deadline_(deadline), earlier_(std::move(earlier)) {}
 
   /// From `now` on, engine time that never goes back, `deadline` holds. Nothing if that is what holds already.
   void change(Millis now, Millis deadline);
+  /// Nothing that was born before `floor` is left: changes that concern nothing else are forgotten. Whether there were any.
+  bool forget(Millis floor);
 
   /// Engine time by which everything born at `birth` has to be gone; kNever if nothing was promised. Grows with `birth`.
   [[nodiscard]] Millis due(Millis birth) const;
@@ -34,12 +46,10 @@ class DeadlineRule {
   [[nodiscard]] Millis shortest() const;
   /// Whether nothing at all is promised, of what was born before a change either.
   [[nodiscard]] bool never() const { return deadline_ == 0 && earlier_.empty(); }
+  [[nodiscard]] const std::vector<Earlier>& earlier() const { return earlier_; }
+  bool operator==(const DeadlineRule&) const = default;
 
  private:
-  struct Earlier {
-    Millis until = 0;     ///< the time of the change that ended it
-    Millis deadline = 0;  ///< that held before
-  };
   Millis deadline_;
   std::vector<Earlier> earlier_;  ///< oldest first
 };

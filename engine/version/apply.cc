@@ -137,6 +137,7 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
   if (edit.flushes) version->flushes = *edit.flushes;
   if (edit.levels) version->levels = *edit.levels;
   if (edit.flush_share) version->flush_share = *edit.flush_share;
+  if (edit.deadlines) version->deadlines = edit.deadlines;
   if (edit.next_run) version->next_run = std::max(version->next_run, *edit.next_run);
   return Status::ok();
 }

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <engine/options.h>
+#include "deletes/deadline.h"
 #include "deletes/record.h"
 #include "version/file_meta.h"
 #include "version/flush_size.h"
@@ -35,6 +37,7 @@ struct Version {
   std::uint64_t flushes = 0;
   int levels = 0;
   std::uint32_t flush_share = 0;  ///< of memtable_size that a full memtable flushes to (FlushShare); 0 = not measured yet
+  std::optional<DeadlineRule> deadlines{};  ///< none: nobody wrote it down yet
   RunId next_run = 1;
 
   /// What was born by then is overdue for the sake of the number of records; 0 = nothing is. For TreeShape::purge_before.

@@ -42,6 +42,7 @@ enum TreeTag : std::uint32_t {
   kAddedRecord = 15,
   kPunched = 16,
   kFlushShare = 1 | kMaySkip,  // without it capacities are those of memtables that flush to what they take
+  kDeadlines = 2 | kMaySkip,   // without it what waits is held to the configured deadline alone
 };
 
 // --- writing
@@ -56,6 +57,16 @@ void put_numbers(std::string* out, std::uint32_t tag, Numbers... numbers) {
   std::string payload;
   (put_varint(&payload, static_cast<std::uint64_t>(numbers)), ...);
   put_field(out, tag, payload);
+}
+
+void put_deadlines(std::string* out, const DeadlineRule& rule) {
+  std::string payload;
+  put_varint(&payload, rule.deadline());
+  for (const DeadlineRule::Earlier& earlier : rule.earlier()) {
+    put_varint(&payload, earlier.until);
+    put_varint(&payload, earlier.deadline);
+  }
+  put_field(out, kDeadlines, payload);
 }
 
 void encode_tree(const TreeEdit& edit, std::string* out) {
@@ -85,6 +96,7 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
   if (edit.flushes) put_numbers(out, kFlushes, *edit.flushes);
   if (edit.levels) put_numbers(out, kLevels, *edit.levels);
   if (edit.flush_share) put_numbers(out, kFlushShare, *edit.flush_share);
+  if (edit.deadlines) put_deadlines(out, *edit.deadlines);
   if (edit.next_run) put_numbers(out, kNextRun, *edit.next_run);
 }
 
@@ -118,6 +130,7 @@ class Field {
     if (out->has_value()) good_ = false;
     *out = static_cast<T>(value);
   }
+  [[nodiscard]] bool more() const { return good_ && !in_.empty(); }
   void require(bool condition) { good_ = good_ && condition; }
   [[nodiscard]] bool good() const { return good_ && in_.empty(); }
 
@@ -202,6 +215,18 @@ Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
   }
 }
 
+void decode_deadlines(Field* field, TreeEdit* edit) {
+  field->require(!edit->deadlines);
+  const Millis deadline = field->number();
+  std::vector<DeadlineRule::Earlier> earlier;
+  while (field->more()) {
+    const Millis until = field->number();
+    field->require(earlier.size() < DeadlineRule::kMostChanges && (earlier.empty() || until >= earlier.back().until));
+    earlier.push_back({until, field->number()});
+  }
+  edit->deadlines = DeadlineRule(deadline, std::move(earlier));
+}
+
 Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) {
   switch (tag) {
     case kId:
@@ -228,6 +253,9 @@ Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) 
       return true;
     case kFlushShare:
       field->once(&edit->flush_share, field->number(FlushShare::kMost));
+      return true;
+    case kDeadlines:
+      decode_deadlines(field, edit);
       return true;
     case kNextRun:
       field->once(&edit->next_run, field->number());
@@ -271,6 +299,15 @@ const char* stamp_name(StampMode stamp) {
   return "unknown";
 }
 
+std::string deadlines_text(const DeadlineRule& rule) {
+  const auto text = [](Millis deadline) { return deadline == 0 ? std::string("no promise") : std::to_string(deadline) + " ms"; };
+  std::string out = "deadline " + text(rule.deadline());
+  for (auto e = rule.earlier().rbegin(); e != rule.earlier().rend(); ++e) {
+    out += ", until " + std::to_string(e->until) + " " + text(e->deadline);
+  }
+  return out;
+}
+
 std::string file_text(const FileMeta& file) {
   const TableStats& s = file.stats;
   std::string out =
@@ -311,6 +348,7 @@ std::string tree_text(const TreeEdit& edit) {
   if (edit.flushes) line("flushes " + std::to_string(*edit.flushes));
   if (edit.levels) line("levels " + std::to_string(*edit.levels));
   if (edit.flush_share) line("flush share " + std::to_string(*edit.flush_share));
+  if (edit.deadlines) line(deadlines_text(*edit.deadlines));
   if (edit.next_run) line("next run " + std::to_string(*edit.next_run));
   if (out.empty()) line("nothing");
   return out;

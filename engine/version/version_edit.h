@@ -38,6 +38,7 @@ struct TreeEdit {
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
+  std::optional<DeadlineRule> deadlines;  ///< what is promised to deletes from now on, and what was to those that wait
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
 };

@@ -103,6 +103,7 @@ VersionEdit snapshot(const VersionState& state) {
     tree.flushes = version->flushes;
     tree.levels = version->levels;
     if (version->flush_share != 0) tree.flush_share = version->flush_share;
+    tree.deadlines = version->deadlines;
     tree.next_run = version->next_run;
   }
   edit.databases.assign(state.databases.begin(), state.databases.end());

@@ -1,5 +1,6 @@
 // Deletes leave the files: log, manifest, views, removals; and tickets say when, and never say it too early.
 #include "engine/db/harness.h"
+#include "version/version_set.h"
 
 using namespace ebbtide;
 

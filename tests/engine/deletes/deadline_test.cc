@@ -46,6 +46,26 @@ TEST_CASE("a change: min(old deadline, time of the change + new) for what was bo
   }
 }
 
+TEST_CASE("a change is forgotten when nothing from before it is left, and what is due stays as it was") {
+  DeadlineRule rule(100);
+  rule.change(1000, 10);
+  rule.change(2000, 500);
+  CHECK_FALSE(rule.forget(1000));  // something born in the ms of the change may be left
+  CHECK(rule.due(950) == 1010);
+  CHECK(rule.forget(1001));
+  CHECK(rule.earlier().size() == 1);
+  CHECK(rule.due(1500) == 1510);
+  CHECK(rule.due(2001) == 2501);
+  CHECK(rule.shortest() == 10);
+  CHECK(rule.forget(5000));
+  CHECK(rule.shortest() == 500);
+  CHECK(rule == DeadlineRule(500));
+  rule.change(6000, 0);
+  CHECK_FALSE(rule.never());
+  CHECK(rule.forget(6001));
+  CHECK(rule.never());
+}
+
 TEST_CASE("however often it changes: later births are not due earlier, and no promise grows longer") {
   Random random(1);
   for (int round = 0; round < 200; ++round) {

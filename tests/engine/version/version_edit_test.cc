@@ -104,12 +104,19 @@ TEST_CASE("the same optional twice, a number too many, too large a level or stam
   };
   CHECK(VersionEdit::decode(field(3, {5})).is_ok());
   CHECK(VersionEdit::decode(tree(field(1, {5}) + field(8, {1, kMaxLevel}))).is_ok());
+  CHECK(VersionEdit::decode(tree(field(1, {5}) + field(66, {7, 8, 1, 8, 0}))).is_ok());
+  const std::initializer_list<std::uint64_t> seventeen = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                          1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  static_assert(2 * (DeadlineRule::kMostChanges + 1) + 1 == 35);
+  REQUIRE(seventeen.size() == 35);
   for (const std::string& bad :
        {field(3, {5}) + field(3, {5}), field(3, {5, 6}), field(3, {}), tree(field(1, {5}) + field(1, {5})), tree(field(1, {0})),
         tree(field(8, {1, 2})), tree(field(1, {5}) + field(8, {1, kMaxLevel + 1})), tree(field(1, {5}) + field(2, {3})),
         tree(field(1, {5}) + field(9, {kMaxSeqNum + 1})), tree(field(1, {5}) + field(15, {7, 7, 1, 1})),
         tree(field(1, {5}) + field(15, {7, kDeleteKeyEnd + 1, 1, 1})), tree(field(1, {5}) + field(15, {7, 8, 1})),
-        tree(field(1, {5}) + field(14, {kMaxSeqNum + 1}))}) {
+        tree(field(1, {5}) + field(14, {kMaxSeqNum + 1})), tree(field(1, {5}) + field(66, {})),
+        tree(field(1, {5}) + field(66, {7, 8})), tree(field(1, {5}) + field(66, {7, 8, 1, 7, 1})),
+        tree(field(1, {5}) + field(66, {7}) + field(66, {7})), tree(field(1, {5}) + field(66, seventeen))}) {
     const auto decoded = VersionEdit::decode(bad);
     REQUIRE(!decoded.is_ok());
     CHECK(decoded.status().code() == Code::kCorruption);
@@ -131,6 +138,7 @@ TEST_CASE("an edit as text", "[version]") {
   tree.added_records = {{5, 9, 75, 1000}, {5, kDeleteKeyEnd, 76, 1001}};
   tree.flushed_seq = 77;
   tree.cursors = {{1, "k"}};
+  tree.deadlines = DeadlineRule(5000, {{100, 7000}, {200, 0}});
   tree.next_run = 10;
   edit.databases = {{0, 3}, {1, kNoTree}};
   edit.next_file = 12;
@@ -151,6 +159,7 @@ TEST_CASE("an edit as text", "[version]") {
         "tree 3: add record 76 on stamps 5..*, born 1001\n"
         "tree 3: flushed seq 77\n"
         "tree 3: cursor of level 1 at \"k\"\n"
+        "tree 3: deadline 5000 ms, until 200 no promise, until 100 7000 ms\n"
         "tree 3: next run 10\n"
         "database 0 is tree 3\n"
         "database 1 is no tree\n"

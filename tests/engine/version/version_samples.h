@@ -72,6 +72,13 @@ inline TreeEdit random_tree_edit(Random& random) {
   if (random.one_in(2)) edit.flushes = any_number(random);
   if (random.one_in(2)) edit.levels = level();
   if (random.one_in(2)) edit.flush_share = static_cast<std::uint32_t>(random.uniform(FlushShare::kMost + 1));
+  if (random.one_in(2)) {
+    std::vector<DeadlineRule::Earlier> earlier;
+    for (auto n = random.uniform(DeadlineRule::kMostChanges + 1); n > 0; --n) {
+      earlier.push_back({(earlier.empty() ? 0 : earlier.back().until) + random.uniform(3), any_number(random)});
+    }
+    edit.deadlines = DeadlineRule(any_number(random), std::move(earlier));
+  }
   if (random.one_in(2)) edit.next_run = any_number(random);
   return edit;
 }
