@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/oldest.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
 
@@ -28,13 +29,22 @@ constexpr unsigned kLogEighths = 2, kManifestEighths = 6, kLeaseEighths = 7;
 }  // namespace
 
 std::shared_ptr<Lease> DbImpl::make_lease(std::shared_ptr<const TreeView> view, SeqNum seq) {
-  auto lease = std::make_shared<Lease>(std::move(view), seq, leases_);
+  auto lease = std::make_shared<Lease>(std::move(view), seq, time_.now(), leases_);
   MutexLock lock(lease_mutex_);
   if (leased_.size() >= 2 * leases_.load(std::memory_order_relaxed) + 16) {
     std::erase_if(leased_, [](const std::weak_ptr<Lease>& held) { return held.expired(); });
   }
   leased_.push_back(lease);
   return lease;
+}
+
+Millis DbImpl::oldest_lease() {
+  Millis oldest = 0;
+  MutexLock lock(lease_mutex_);
+  for (const std::weak_ptr<Lease>& held : leased_) {
+    if (const auto lease = held.lock(); lease != nullptr) keep_oldest(&oldest, lease->taken());
+  }
+  return oldest;
 }
 
 // Only tables that went out of the tree while it was open make a view a hindrance.

@@ -12,9 +12,21 @@ namespace ebbtide {
 struct alignas(64) ThreadCounters {
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
   std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
+  /// Gets by the runs whose tables they asked: [i] of kProbeBounds[i], the last of more. Those that asked none are not counted.
+  static constexpr std::array<std::uint32_t, 10> kProbeBounds = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};
+  std::array<std::atomic<std::uint64_t>, kProbeBounds.size() + 1> probes{};
+  std::atomic<std::uint64_t> runs_probed{0};
 
   static void add(std::atomic<std::uint64_t>& counter, std::uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  /// A get asked the tables of so many runs.
+  void add_probes(std::uint32_t runs) {
+    if (runs == 0) return;
+    std::size_t i = runs - 1;
+    if (runs > 6) i = runs <= 8 ? 6 : runs <= 12 ? 7 : runs <= 16 ? 8 : runs <= 32 ? 9 : 10;
+    add(probes[i], 1);
+    add(runs_probed, runs);
   }
   /// What one read counted on its own stack.
   void add(const ReadCounters& reads) {

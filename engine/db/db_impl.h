@@ -178,8 +178,8 @@ struct DatabaseChanges {
 /// What a leased view holds. It keeps files that it alone needs; so it is taken back before that breaks a deadline (clean.cc).
 class Lease {
  public:
-  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, std::atomic<std::uint64_t>& count)
-      : view_(std::move(view)), seq_(seq), count_(count) {
+  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis taken, std::atomic<std::uint64_t>& count)
+      : view_(std::move(view)), seq_(seq), taken_(taken), count_(count) {
     count_.fetch_add(1, std::memory_order_relaxed);
   }
   ~Lease() { count_.fetch_sub(1, std::memory_order_relaxed); }
@@ -188,6 +188,7 @@ class Lease {
 
   [[nodiscard]] const TreeView* view() const { return view_.get(); }
   [[nodiscard]] SeqNum seq() const { return seq_; }
+  [[nodiscard]] Millis taken() const { return taken_; }  ///< engine time
   /// Taken back: readers notice at the next page boundary.
   void revoke() { revoked_.store(true, std::memory_order_release); }
   [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
@@ -195,6 +196,7 @@ class Lease {
  private:
   const std::shared_ptr<const TreeView> view_;
   const SeqNum seq_;
+  const Millis taken_;
   std::atomic<bool> revoked_{false};
   std::atomic<std::uint64_t>& count_;
 };
@@ -239,6 +241,8 @@ struct DbImpl {
   [[nodiscard]] Stats stats();
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   [[nodiscard]] std::string next_policy(DatabaseId database);
+  void add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const;
+  Millis oldest_lease();
   // tree_map.cc
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // checker.cc
@@ -486,6 +490,7 @@ struct DbImpl {
   std::map<TreeId, PurgeHistory> purged_ GUARDED_BY(purge_mutex_);  ///< of trees that live or left something
   PurgeHistory purged_gone_ GUARDED_BY(purge_mutex_);               ///< of all others
   Millis surveyed_until_ GUARDED_BY(purge_mutex_) = 0;
+  PersistTimes persist_times_ GUARDED_BY(purge_mutex_);
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so

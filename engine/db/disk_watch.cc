@@ -53,6 +53,12 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   const bool held = reserve_.bytes() != 0;
   const std::uint64_t needed = low(*space) + (held ? 0 : wanted);
   const bool over = options_.max_disk_bytes != 0 && used_bytes_ > options_.max_disk_bytes;
+  const auto part = [](std::uint64_t bytes, std::uint64_t of) {
+    return of == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(of);
+  };
+  used_ratio_.store(std::max(part(used_bytes_, options_.max_disk_bytes),
+                             part(space->total_bytes - std::min(space->total_bytes, space->free_bytes), space->total_bytes)),
+                    std::memory_order_relaxed);
   full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
   // A little more than needed, so that setting it aside does not at once make the disk full.
   wants_reserve_.store(!held && wanted != 0 && space->free_bytes >= needed + wanted / 4, std::memory_order_relaxed);

@@ -48,6 +48,9 @@ class DiskWatch {
   [[nodiscard]] bool wants_reserve() const { return wants_reserve_.load(std::memory_order_relaxed); }
   Status set_aside_reserve();
   [[nodiscard]] std::uint64_t reserve_bytes() const { return reserve_.bytes(); }
+  /// Which part is used, of the disk or of max_disk_bytes, whichever is fuller; as of the last measurement, 0 to 1 and, of
+  /// max_disk_bytes, beyond.
+  [[nodiscard]] double used_ratio() const { return used_ratio_.load(std::memory_order_relaxed); }
 
  private:
   void measure(std::uint64_t logged_bytes) REQUIRES(mutex_);
@@ -57,6 +60,7 @@ class DiskWatch {
   const DiskWatchOptions options_;
   ReserveFile reserve_;
   std::atomic<bool> full_{false}, wants_reserve_{false};
+  std::atomic<double> used_ratio_{0};
   std::atomic<std::uint64_t> look_again_at_{0};  // logged bytes
   Mutex mutex_;                                  // one measurement at a time
   std::uint64_t used_bytes_ GUARDED_BY(mutex_) = 0;

@@ -46,6 +46,7 @@ void LogQueue::Group::clear() {
   splices.clear();
   splice_bytes = 0;
   notes.clear();
+  since = 0;
 }
 
 void LogQueue::Group::append_pieces(std::vector<Bytes>* pieces) const {
@@ -111,6 +112,7 @@ void LogQueue::enqueue(const WriteBatch& batch, std::span<const LogNote> notes) 
 void LogQueue::append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces) {
   put_u32(&group->bytes, static_cast<std::uint32_t>(batch.payload_bytes()));
   group->last_seq = batch.last_seq();
+  if (group->since == 0) group->since = batch.time();
   if (pieces.size() == 1) {
     group->bytes.append(pieces[0]);
     return;
@@ -181,6 +183,7 @@ Status LogQueue::write_groups() {
     has_pending_.store(false, std::memory_order_relaxed);
     // Before the write: what fails may be on disk all the same.
     for (const LogNote& note : in_flight_.notes) add_note(&segments_.back().notes, note);
+    if (segments_.back().since == 0) segments_.back().since = in_flight_.since;
     LogRecord record;
     in_flight_.append_pieces(&record);
     const std::uint64_t bytes = in_flight_.bytes.size() + in_flight_.splice_bytes;
@@ -456,6 +459,12 @@ std::uint64_t LogQueue::live_bytes() const {
   std::uint64_t bytes = 0;
   for (const Segment& s : segments_) bytes += s.bytes;
   return bytes;
+}
+
+Millis LogQueue::oldest_record() const {
+  MutexLock lock(mutex_);
+  const auto first = std::find_if(segments_.begin(), segments_.end(), [](const Segment& s) { return s.since != 0; });
+  return first == segments_.end() ? 0 : first->since;
 }
 
 }  // namespace ebbtide

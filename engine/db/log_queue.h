@@ -66,6 +66,7 @@ class LogQueue {
     std::uint64_t bytes = 0;              ///< header included
     LogNotes notes = {};                  ///< a note for every tree that has an operation in it
     std::weak_ptr<const void> open = {};  ///< its writer: a sync may last after it was removed
+    Millis since = 0;                     ///< time of its first batch; 0 = it has none
   };
 
   explicit LogQueue(LogQueueOptions options);
@@ -118,6 +119,8 @@ class LogQueue {
   /// The file of the oldest segment that holds an operation of `seq` or later.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
   [[nodiscard]] std::uint64_t live_bytes() const;
+  /// Engine time of the oldest batch in the segments; 0 = they have none.
+  [[nodiscard]] Millis oldest_record() const;
   [[nodiscard]] std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
@@ -133,6 +136,7 @@ class LogQueue {
     std::vector<Splice> splices;
     std::size_t splice_bytes = 0;
     SeqNum last_seq = 0;
+    Millis since = 0;  // time of its first batch
     LogNotes notes;
     [[nodiscard]] bool empty() const { return bytes.empty(); }
     void clear();

@@ -10,6 +10,7 @@
 // manifest and the log name, with the births that they had.
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -100,6 +101,30 @@ Millis PurgeHistory::known_at(Millis n) const {
   const auto at =
       std::upper_bound(steps_.begin(), steps_.end(), n, [](Millis birth, const auto& step) { return birth < step.first; });
   return at == steps_.end() ? 0 : at->second;
+}
+
+void PersistTimes::note(const ByTree& births, const ByTree& floors, Millis now) {
+  for (auto known = oldest_.begin(); known != oldest_.end();) {
+    const auto floor = floors.find(known->first);
+    const bool gone = floor == floors.end() || floor->second > known->second;
+    if (gone) observe(now - std::min(now, known->second));
+    known = gone ? oldest_.erase(known) : std::next(known);
+  }
+  oldest_.insert(births.begin(), births.end());
+}
+
+void PersistTimes::observe(Millis took) {
+  const auto bucket = std::lower_bound(kBounds.begin(), kBounds.end(), took) - kBounds.begin();
+  buckets_[static_cast<std::size_t>(bucket)] += 1;
+  sum_ += took;
+}
+
+HistogramInfo PersistTimes::info() const {
+  HistogramInfo out;
+  for (const Millis bound : kBounds) out.bounds.push_back(static_cast<double>(bound) / 1000);
+  out.buckets.assign(buckets_.begin(), buckets_.end());
+  out.sum = static_cast<double>(sum_) / 1000;
+  return out;
 }
 
 bool PurgeSurvey::Terms::is_over(Millis birth, unsigned eighths, Millis now) const {
@@ -281,6 +306,12 @@ void DbImpl::forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey
 
 void DbImpl::note_survey(const PurgeSurvey& survey) {
   const std::map<TreeId, Millis> floors = survey.floors();
+  std::map<TreeId, Millis> births;
+  for (const PurgeHolder& holder : survey.holders) {
+    const bool born =
+        holder.place == PurgePlace::kMemTable || holder.place == PurgePlace::kTable || holder.place == PurgePlace::kLog;
+    if (born) keep_oldest(&births[holder.tree], holder.floor);
+  }
   for (const auto& [tree, floor] : floors) {
     auto [history, fresh] = purged_.try_emplace(tree);
     // A tree that is met for the first time owes nothing of what was born before the last look: it was not there.
@@ -288,6 +319,7 @@ void DbImpl::note_survey(const PurgeSurvey& survey) {
     history->second.note(floor, survey.now);
   }
   std::erase_if(purged_, [&](const auto& entry) { return floors.count(entry.first) == 0; });
+  persist_times_.note(births, floors, survey.now);
   purged_gone_.note(survey.now, survey.now);
   surveyed_until_ = survey.now;
 }

@@ -1,6 +1,7 @@
 // What a look at everything that may hold deleted bytes finds, and what is remembered of earlier looks.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include <engine/purge.h>
+#include <engine/stats.h>
 #include "deletes/deadline.h"
 
 namespace ebbtide {
@@ -58,6 +60,30 @@ class PurgeHistory {
 
  private:
   std::deque<std::pair<Millis, Millis>> steps_;  // floor and time, both ascending
+};
+
+/// How long deletes took until nothing of them was left in any file. No delete is followed on its own: of each tree the birth of
+/// the oldest that is left is known at every look; when it has gone, that is one observation, exact but for the time between two
+/// looks. So many deletes that go together count once, by the oldest of them.
+class PersistTimes {
+ public:
+  static constexpr std::array<Millis, 14> kBounds = {1'000,      2'000,       5'000,       15'000,       60'000,
+                                                     300'000,    900'000,     3'600'000,   14'400'000,   43'200'000,
+                                                     86'400'000, 172'800'000, 604'800'000, 2'592'000'000};
+
+  using ByTree = std::map<TreeId, Millis>;
+  /// At engine time `now` nothing of a tree was left that was born before its floor. `births`: of the oldest delete that memtables,
+  /// tables and log have, for trees where they have one; a floor alone need not be the birth of anything. Trees without a floor
+  /// have gone as a whole.
+  void note(const ByTree& births, const ByTree& floors, Millis now);
+  /// In seconds.
+  [[nodiscard]] HistogramInfo info() const;
+
+ private:
+  void observe(Millis took);
+  ByTree oldest_;  ///< births that are waited for
+  std::array<std::uint64_t, kBounds.size() + 1> buckets_{};
+  Millis sum_ = 0;
 };
 
 }  // namespace ebbtide

@@ -111,7 +111,10 @@ Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
   ReadCounters reads;
   status = get_from_tables(view, key, found, &reads);
   counters.add(reads);
-  if (status.is_ok() || status.is_not_found()) count_hit(counters, status.is_ok());
+  if (status.is_ok() || status.is_not_found()) {
+    count_hit(counters, status.is_ok());
+    counters.add_probes(reads.runs_probed);
+  }
   return status;
 }
 
@@ -129,6 +132,7 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
     if (known && (state->outside >> r & 1) != 0) continue;
     const int i = known ? state->files[r] : run.find(key.key);
     if (i < 0) continue;
+    ++reads->runs_probed;
     const auto at = static_cast<std::size_t>(i);
     const TableReader& table = run.reader(at);
     const Cover* covered = run.has_range_tombstones(at) ? table.range_tombstones()->newest_cover(key.key, view.seq_) : nullptr;

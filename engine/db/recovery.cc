@@ -260,7 +260,9 @@ struct DbImpl::Replay {
   SeqNum expected = 0;  // seq that the next batch must begin with; 0 before the first
   std::string torn;     // where an earlier segment ended badly
   std::uint64_t total = 0, done = 0;
-  LogNotes notes;  // of the segment at hand
+  // of the segment at hand
+  LogNotes notes;
+  Millis since = 0;
 };
 
 Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
@@ -303,6 +305,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     return replay_record(payload, path + ": record at " + std::to_string(offset), replay);
   };
   replay->notes.clear();
+  replay->since = 0;
   auto end = read_log(fs_, settings_.dir, file, on_record);
   if (!end.is_ok()) return end.status();
   if (!end->clean) {
@@ -316,7 +319,8 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     }
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
   }
-  segments->push_back({file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes, replay->notes});
+  segments->push_back(
+      {file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes, replay->notes, {}, replay->since});
   // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
   return fs_.sync_file(path);
 }
@@ -335,6 +339,7 @@ Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* repl
                                 std::to_string(expected != 0 ? expected : versions_->last_seq() + 1) +
                                 (replay->torn.empty() ? "" : "; before it, " + replay->torn));
     }
+    if (replay->since == 0) replay->since = batch.time();
     if (batch.count() != 0) replay->expected = batch.last_seq() + 1;
     return replay_batch(batch, &replay->notes);
   });

@@ -4,6 +4,42 @@
 
 namespace ebbtide {
 
+namespace {
+
+HistogramInfo probes_of(const Counters& counters, std::uint64_t gets) {
+  HistogramInfo out;
+  out.bounds.push_back(0);
+  out.bounds.insert(out.bounds.end(), ThreadCounters::kProbeBounds.begin(), ThreadCounters::kProbeBounds.end());
+  out.buckets.resize(out.bounds.size() + 1);
+  for (const ThreadCounters& c : counters.slots()) {
+    for (std::size_t i = 0; i < c.probes.size(); ++i) out.buckets[i + 1] += c.probes[i].load(std::memory_order_relaxed);
+    out.sum += static_cast<double>(c.runs_probed.load(std::memory_order_relaxed));
+  }
+  std::uint64_t some = 0;
+  for (const std::uint64_t count : out.buckets) some += count;
+  out.buckets[0] = gets - std::min(gets, some);  // a memtable knew, or no run's bounds have the key
+  return out;
+}
+
+}  // namespace
+
+// What nobody has any use for, but for what tombstones are needed for themselves.
+void DbImpl::add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const {
+  for (const TreeLoad& load : loads) {
+    std::uint64_t entries = 0, deletes = 0, bytes = 0;
+    for (const Run& run : load.view->tables->version->runs) {
+      for (const FileMetaPtr& file : run.files) {
+        entries += file->stats.entries;
+        deletes += file->stats.tombstones + file->stats.range_tombstones;
+        bytes += file->live_bytes();
+        s->garbage_dropped_pages += file->dead_bytes - file->punched_bytes;
+      }
+    }
+    if (entries != 0) s->garbage_deleted += bytes / entries * std::min(entries, deletes);
+  }
+  for (const PurgeLedger::Leaving& file : ledger_.leaving()) s->garbage_leaving += file.bytes;
+}
+
 Stats DbImpl::stats() {
   Stats s;
   for (const ThreadCounters& c : counters_.slots()) {
@@ -20,10 +56,13 @@ Stats DbImpl::stats() {
   }
   if (fetcher_ != nullptr) s.pages_read += fetcher_->pages_read();
   s.get_misses = s.gets - std::min(s.gets, s.get_hits);
+  s.runs_probed = probes_of(counters_, s.gets);
   s.wal_bytes_written = log_->bytes_written();
   s.wal_writes = log_->writes();
   s.wal_syncs = log_->syncs();
   s.wal_live_bytes = log_->live_bytes();
+  s.wal_oldest_record = log_->oldest_record();
+  s.disk_used_ratio = disk_.used_ratio();
   s.flush_bytes_written = flush_bytes_;
   s.flushes = flushes_;
   s.compactions = compactions_;
@@ -60,6 +99,7 @@ Stats DbImpl::stats() {
   s.leases_revoked = leases_revoked_;
   s.scrub_bytes = scrub_bytes_;
   s.scrub_errors = scrub_errors_;
+  s.oldest_snapshot = oldest_lease();
   s.deadlines_missed_down = misses_down_;
   s.deadlines_missed_clock = misses_clock_;
   s.deadlines_missed_load = misses_load_;
@@ -69,6 +109,11 @@ Stats DbImpl::stats() {
   s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();
   const std::vector<TreeLoad> loads = tree_loads();
+  add_garbage(loads, &s);
+  {
+    MutexLock lock(purge_mutex_);
+    s.delete_persist_seconds = persist_times_.info();
+  }
   {
     MutexLock lock(deadline_mutex_);
     for (const TreeLoad& load : loads) s.deadline_work_bytes += load.tree->kept.work.bytes;

@@ -24,6 +24,7 @@ struct TableMetadata;  // table/metadata.h
 /// Counters of one thread or job; plain, the owner adds them up.
 struct ReadCounters {
   std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
+  std::uint32_t runs_probed = 0;  ///< of a get, by whoever asks table after table
 };
 
 struct TableReaderOptions {

@@ -52,6 +52,9 @@ class Collector final : public prometheus::Collectable {
     metric.histogram.sample_sum = d.sum_seconds;
     family.metric.push_back(std::move(metric));
   }
+  void histogram(const char* name, const char* help, const HistogramInfo& h) const {
+    add(family(name, help, kHistogram), MetricsSnapshot::Durations{h.bounds, h.buckets, h.sum});
+  }
   void counter(const char* name, const char* help, double value) const {
     add(family(name, help, prometheus::MetricType::Counter), value);
   }
@@ -161,6 +164,7 @@ class Collector final : public prometheus::Collectable {
     counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
     many("filter_results_total", "Look-ups that a filter ended, and those that it let through for nothing.", kCounter,
          {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});
+    histogram("runs_probed_per_get", "Runs whose tables a point read asked, their filters included.", e.runs_probed);
     auto& stalls = family("write_stall_seconds_total", "Time that writes were held back.", kCounter);
     add(stalls, seconds(e.stall_micros_memtable), {{"reason", "memtable"}});
     add(stalls, seconds(e.stall_micros_runs), {{"reason", "runs"}});
@@ -171,6 +175,19 @@ class Collector final : public prometheus::Collectable {
           {{{"reason", "clock"}}, e.deadlines_missed_clock},
           {{{"reason", "load"}}, e.deadlines_missed_load}});
     gauge("delete_deadline_work_bytes", "Bytes that merges must still read for the deadlines, estimated.", e.deadline_work_bytes);
+    histogram("delete_persist_seconds",
+              "Time from a delete until nothing of it was in any file; of those that go together, that of the oldest.",
+              e.delete_persist_seconds);
+    many("garbage_bytes",
+         "Bytes of files that nobody has use for: what deletes hide (an estimate), dropped pages, files on their way out.",
+         kGauge,
+         {{{{"kind", "deleted"}}, e.garbage_deleted},
+          {{{"kind", "dropped_pages"}}, e.garbage_dropped_pages},
+          {{{"kind", "leaving"}}, e.garbage_leaving}});
+    const auto age = [&](Millis since) {
+      return static_cast<double>(since == 0 ? 0 : e.engine_time - std::min(since, e.engine_time)) / 1000;
+    };
+    gauge("wal_oldest_record_age_seconds", "Age of the oldest record in the log's files.", age(e.wal_oldest_record));
     gauge("write_stalled", "1 while writes are held back.", std::uint64_t{e.write_stalled ? 1u : 0u});
     gauge("read_only", "1 while writes are refused.", std::uint64_t{e.read_only ? 1u : 0u});
     gauge("compactions_running", "Merges under way.", e.compactions_running);
@@ -185,7 +202,10 @@ class Collector final : public prometheus::Collectable {
     gauge("cache_capacity_bytes", "Memory that the page cache may use.", e.cache_capacity);
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
+    gauge("disk_used_ratio", "Part of the disk, or of storage.max_disk_bytes, that is used, whichever is fuller.",
+          e.disk_used_ratio);
     gauge("snapshots", "Leased views.", e.snapshots);
+    gauge("snapshot_oldest_age_seconds", "Age of the oldest leased view.", age(e.oldest_snapshot));
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
     counter("scrub_errors_total", "What the scrub found wrong with tables.", e.scrub_errors);
     counter("snapshots_revoked_total", "Leased views that were taken back so that a delete deadline holds.", e.leases_revoked);

@@ -41,6 +41,13 @@ struct TreeInfo {
   std::uint64_t estimated_keys = 0;
 };
 
+/// Observations by size: `buckets[i]` counts those of at most `bounds[i]` that are in no earlier one, the last those above all.
+struct HistogramInfo {
+  std::vector<double> bounds;
+  std::vector<std::uint64_t> buckets;
+  double sum = 0;
+};
+
 struct Stats {
   // bytes since open
   std::uint64_t user_bytes_written = 0, wal_bytes_written = 0, flush_bytes_written = 0;
@@ -53,6 +60,8 @@ struct Stats {
   std::uint64_t wal_syncs = 0, wal_writes = 0;
   std::uint64_t cache_hits = 0, cache_misses = 0, pages_read = 0, filter_negatives = 0, filter_false_positives = 0;
   std::uint64_t fetches = 0;
+  /// By gets that found their key, or that there is none: the runs whose tables were asked, filters included.
+  HistogramInfo runs_probed;
   // stalls, by cause: how long writes were stopped, and what a slowdown made those that were let through wait. Time on the clock:
   // two clients that wait side by side count once.
   std::uint64_t stall_micros_memtable = 0, stall_micros_runs = 0, stall_micros_pending_bytes = 0;
@@ -62,14 +71,23 @@ struct Stats {
   std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines of all trees
   double deadline_rate_needed = 0;        ///< part of the measured rate of merges that the deadlines need, 0 to 1
   Millis least_feasible_deadline = 0;     ///< what merging all final data takes at the measured rate; 0 = unknown yet
+  /// Seconds from a delete until nothing of it was in any file. Samples: of each tree at most one delete a second, always the
+  /// oldest that is left (PersistTimes in db/purge.h).
+  HistogramInfo delete_persist_seconds;
+  /// Bytes of files that are no use to anybody. What tombstones hide, estimated; pages that are dropped and not given back yet;
+  /// files that are replaced or removed, but somebody has them open or they are about to be unlinked.
+  std::uint64_t garbage_deleted = 0, garbage_dropped_pages = 0, garbage_leaving = 0;
   std::vector<ReasonInfo> merges_by_reason;
   // memory, bytes now
   std::uint64_t memory_budget = 0, memtable_bytes = 0, cache_bytes = 0, cache_capacity = 0, table_bytes = 0;
   std::uint64_t connection_bytes = 0, large_value_bytes = 0, pinned_page_bytes = 0;  ///< MemoryAccount, by kind
   // disk, bytes now
   std::uint64_t wal_live_bytes = 0, table_live_bytes = 0;
+  Millis wal_oldest_record = 0;  ///< engine time of the oldest batch that the log's files hold; 0 = they hold none
+  double disk_used_ratio = 0;    ///< of the disk, or of max_disk_bytes, whichever is fuller
   std::uint64_t compactions_running = 0;
   std::uint64_t snapshots = 0;
+  Millis oldest_snapshot = 0;  ///< engine time at which it was taken; 0 = there is none
   std::uint64_t leases_revoked = 0;
   std::uint64_t scrub_bytes = 0, scrub_errors = 0;  ///< Settings::scrub_interval, since open: read and checked; found wrong
   // deletes that were not gone from the files by their deadline, since open, by reason: the server had been down, the clock had

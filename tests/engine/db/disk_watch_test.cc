@@ -101,6 +101,20 @@ TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full g
   CHECK(disk.watch.reserve_bytes() == 0);
 }
 
+TEST_CASE("how full it is goes by the disk, or by the limit, whichever is nearer") {
+  Disk disk(10 * kMiB);
+  disk.leave(48 * kMiB);
+  CHECK(disk.watch.used_ratio() == Approx(0.25));
+  disk.watch.look(0, 9 * kMiB);
+  CHECK(disk.watch.used_ratio() == Approx(0.9));
+  disk.leave(4 * kMiB);
+  CHECK(disk.watch.used_ratio() > 0.9);
+  Disk whole;
+  whole.leave(16 * kMiB);
+  whole.watch.look(0, 60 * kMiB);
+  CHECK(whole.watch.used_ratio() == Approx(0.75));
+}
+
 TEST_CASE("with a limit of its own the directory may fill the disk but for the reserve") {
   Disk disk(10 * kMiB);
   disk.settle();

@@ -1,4 +1,5 @@
 // Deletes leave the files: log, manifest, views, removals; and tickets say when, and never say it too early.
+#include "db/purge.h"
 #include "engine/db/harness.h"
 #include "version/version_set.h"
 
@@ -354,6 +355,188 @@ TEST_CASE("a longer deadline, or none, takes no promise back: not of the log, no
   CHECK(files_with(*h.files, kMarker).empty());
   CHECK(files_with(*h.files, kName).empty());
   CHECK(h.db->stats().deadlines_missed_load == 0);
+}
+
+TEST_CASE("how long deletes took is known when they have gone, and what is in their way is counted") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  const Millis logged = h.db->stats().wal_oldest_record;
+  CHECK(logged != 0);
+  REQUIRE(h.db->flush(0).is_ok());
+  const auto count = [&h] {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t n : h.db->stats().delete_persist_seconds.buckets) sum += n;
+    return sum;
+  };
+  pass(h, 60'000, 60'000);
+  CHECK(count() == 0);
+  h.del(0, kName);
+  const Millis birth = h.db->now();
+  REQUIRE(h.db->flush(0).is_ok());
+  CHECK(h.db->stats().garbage_deleted > 0);
+  h.advance(2000);
+  std::optional<ReadView> view = h.db->lease(0);
+  h.advance(3000);
+  CHECK(h.db->stats().oldest_snapshot == birth + 2000);
+  CHECK(count() == 0);
+  CHECK(h.db->stats().garbage_leaving == 0);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK(h.db->stats().garbage_deleted == 0);
+  CHECK(h.db->stats().garbage_leaving > 1000);  // what the view reads
+  CHECK(count() == 0);
+  view.reset();
+  pass(h, kDeadline);
+  CHECK(h.db->stats().oldest_snapshot == 0);
+  CHECK(h.db->stats().garbage_leaving == 0);
+  CHECK(count() == 1);
+  const double took = h.db->stats().delete_persist_seconds.sum;
+  CHECK(took > 5);
+  CHECK(took * 1000 <= kDeadline);
+  CHECK(h.db->stats().wal_oldest_record == 0);  // the segment went, and the one after it is empty
+  h.put(0, "k", "v");
+  const Millis written = h.db->now();
+  CHECK(h.db->stats().wal_oldest_record == written);
+  h.clock.advance(5000);
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(h.db->stats().wal_oldest_record == written);
+}
+
+TEST_CASE("times of deletes: the oldest of those that go together, of each tree, into the right bucket") {
+  PersistTimes times;
+  times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 owes nothing
+  times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);
+  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // of tree 2 only a floor is left
+  HistogramInfo info = times.info();
+  REQUIRE(info.buckets.size() == info.bounds.size() + 1);
+  CHECK(info.bounds[1] == 2);
+  CHECK(info.buckets[2] == 1);  // 2.1 s
+  CHECK(info.sum == Approx(2.1));
+  times.note({{2, 3000}}, {{1, 3500}, {2, 3000}}, 3500);
+  info = times.info();
+  CHECK(info.buckets[1] == 1);  // 2 s is no more than 2 s
+  CHECK(info.sum == Approx(2.1 + 2.0));
+  times.note({}, {{1, 4000}}, 4000);  // tree 2 is gone as a whole
+  CHECK(times.info().buckets[0] == 1);
+  times.note({{1, 5000}}, {{1, 5000}}, 6000);
+  times.note({}, {{1, 4'000'000'000}}, 4'000'000'000);
+  CHECK(times.info().buckets.back() == 1);
+}
+
+TEST_CASE("what was promised before a deadline was changed holds over restarts and crashes, wherever the change was written") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  const bool while_running = GENERATE(true, false), crashes = GENERATE(true, false);
+  if (GENERATE(false, true)) REQUIRE(h.db->flush(0).is_ok());
+  if (!while_running) h.settle();  // the manifest has the tree
+  h.del(0, kName);
+  const PurgeTicket ticket = ticket_of(h);
+  Settings changed = h.settings;
+  changed.tree.delete_deadline = GENERATE(100 * kDeadline, Millis{0});
+  if (while_running) REQUIRE(h.db->reconfigure(changed).is_ok());
+  h.settings = changed;
+  const auto restart = [&](CrashMode mode) {
+    if (crashes) {
+      h.crash(mode, 1);
+      h.open();
+    } else {
+      h.reopen();
+    }
+    h.clock.advance(100);
+  };
+  restart(CrashMode::kNothing);  // the durable state only
+  CHECK(h.db->tree_info(0)->oldest_obligation_deadline == h.db->tree_info(0)->oldest_obligation + kDeadline);
+  pass(h, kHour);
+  restart(CrashMode::kEverything);  // as the second manifest has it
+  CHECK(h.db->purge_status(ticket)->promised);
+  CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
+  pass(h, kDeadline - kHour);
+  CHECK(is_done(h, ticket));
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(files_with(*h.files, kName).empty());
+  CHECK(h.db->stats().deadlines_missed_load + h.db->stats().deadlines_missed_down == 0);
+  // Nothing from before is left, so nothing is remembered of it: what is deleted now goes by the new deadline alone.
+  restart(CrashMode::kEverything);
+  const TreeId tree = h.db->tree_info(0)->tree;
+  auto versions = VersionSet::open(*h.files, h.settings.dir);
+  REQUIRE(versions.is_ok());
+  CHECK((*versions)->tree(tree)->deadlines == DeadlineRule(changed.tree.delete_deadline));
+}
+
+TEST_CASE("a shorter deadline that only CONFIG SET knew of holds over a restart") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  Settings changed = h.settings;
+  changed.tree.delete_deadline = kHour;
+  REQUIRE(h.db->reconfigure(changed).is_ok());
+  h.clock.advance(10);
+  h.del(0, kName);
+  const PurgeTicket ticket = ticket_of(h);
+  h.crash(CrashMode::kNothing, 1);  // and the configuration file has the old one
+  h.open();
+  h.clock.advance(100);
+  CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kHour);
+  pass(h, kHour, 60'000);
+  CHECK(is_done(h, ticket));
+  CHECK(files_with(*h.files, kMarker).empty());
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+}
+
+TEST_CASE("a crash at any file operation of a change of the deadline leaves the old promise or the stricter") {
+  for (std::uint64_t k = 1;; ++k) {
+    INFO("crash before operation " << k);
+    Harness h(with_deadline());
+    h.open();
+    put_some(h);
+    REQUIRE(h.db->flush(0).is_ok());
+    h.del(0, kName);
+    const PurgeTicket ticket = ticket_of(h);
+    std::unique_ptr<MemoryFileSystem> left;
+    h.faults->before_nth(k, kMutatingOps, [&] {
+      if (left == nullptr) left = h.files->crash_clone(k, CrashMode::kRandom);
+    });
+    Settings changed = h.settings;
+    changed.tree.delete_deadline = kHour;
+    const Millis change = h.db->now();
+    REQUIRE(h.db->reconfigure(changed).is_ok());
+    const bool whole = left == nullptr;
+    if (whole) left = h.files->crash_clone(k, CrashMode::kNothing);
+    h.abandon(std::move(left));
+    h.open();
+    h.clock.advance(100);
+    const Millis due = h.db->purge_status(ticket)->deadline;
+    CHECK((due == change + kHour || (!whole && due == ticket.born_by + kDeadline)));
+    h.verify(0);
+    if (whole) break;
+    REQUIRE(k < 100);
+  }
+}
+
+TEST_CASE("a change of the deadline that cannot be written is written when the disk is well again") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.faults->inject({.ops = ops_of(FileOp::kWrite), .path_has = "MANIFEST"});
+  Settings changed = h.settings;
+  changed.tree.delete_deadline = kHour;
+  REQUIRE(h.db->reconfigure(changed).is_ok());
+  h.advance(100);
+  h.settle();
+  h.heal();
+  h.advance(100);
+  h.settle();
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  auto versions = VersionSet::open(*h.files, h.settings.dir);
+  REQUIRE(versions.is_ok());
+  const auto rule = (*versions)->tree(h.db->tree_info(0)->tree)->deadlines;
+  REQUIRE(rule.has_value());
+  CHECK(rule->shortest() == kHour);
 }
 
 TEST_CASE("a shorter deadline holds from the change on: nothing was missed before") {

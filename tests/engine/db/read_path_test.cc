@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "base/random.h"
+#include "db/counters.h"
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -114,4 +115,34 @@ TEST_CASE("what a prefetch found is not used by other views", "[db][read_path]")
   REQUIRE(found.value == "zero");
   REQUIRE(zero.get(key, &found).is_ok());
   REQUIRE(found.value == "zero");
+}
+
+TEST_CASE("a get counts the runs that it asks, once, whatever it had to wait for") {
+  Settings settings = Harness::small();
+  settings.tree.policy = {"one_leveling", {{"level0_runs", 8}}};
+  Harness h(settings);
+  h.open();
+  for (int run = 0; run < 3; ++run) {
+    h.put(0, "a", "v");
+    h.put(0, "only in " + std::to_string(run), "v");
+    h.put(0, "z", "v");
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  h.put(0, "in memory", "v");
+  const auto probes = [&h] { return h.db->stats().runs_probed; };
+  REQUIRE(probes().bounds.size() + 1 == probes().buckets.size());
+  CHECK(h.get(0, "in memory") == "v");
+  CHECK(h.get(0, "zz") == "(absent)");  // outside of all bounds
+  CHECK(probes().buckets[0] == 2);
+  CHECK(h.get(0, "only in 2") == "v");
+  CHECK(h.get(0, "only in 2") == "v");
+  CHECK(probes().buckets[1] == 2);
+  CHECK(h.get(0, "only in 0") == "v");
+  CHECK(h.get(0, "nowhere") == "(absent)");
+  CHECK(probes().buckets[3] == 2);
+  CHECK(probes().sum == 8);
+  CHECK(h.db->stats().gets == 6);
+  ThreadCounters counters;
+  for (const std::uint32_t runs : {7u, 8u, 9u, 12u, 13u, 16u, 17u, 32u, 33u, 1000u}) counters.add_probes(runs);
+  for (std::size_t i = 6; i < counters.probes.size(); ++i) CHECK(counters.probes[i] == 2);
 }

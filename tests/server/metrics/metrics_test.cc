@@ -61,6 +61,12 @@ TEST_CASE("engine metrics, by level") {
   stats.stall_micros_runs = 2'500'000;
   stats.engine_time = 100'000;
   stats.merges_by_reason = {{"size", 3, 400, 200}, {"deadline", 1, 50, 40}};
+  stats.delete_persist_seconds = {{1, 2}, {3, 0, 1}, 12.5};
+  stats.runs_probed = {{0, 1}, {5, 2, 0}, 2};
+  stats.garbage_leaving = 77;
+  stats.wal_oldest_record = 98'000;
+  stats.oldest_snapshot = 60'000;
+  stats.disk_used_ratio = 0.25;
   s.engine = stats;
   TreeInfo tree;
   tree.database = 3;
@@ -90,6 +96,15 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_tombstones{db=\"3\",level=\"1\",kind=\"point\"} 4"));
   CHECK(has_line(text, "ebbtide_oldest_tombstone_age_seconds{db=\"3\",level=\"1\"} 10"));
   CHECK(has_line(text, "ebbtide_delete_deadline_seconds{db=\"3\"} 30"));
+  CHECK(has_line(text, "ebbtide_delete_persist_seconds_bucket{le=\"2\"} 3"));
+  CHECK(has_line(text, "ebbtide_delete_persist_seconds_bucket{le=\"+Inf\"} 4"));
+  CHECK(has_line(text, "ebbtide_delete_persist_seconds_sum 12.5"));
+  CHECK(has_line(text, "ebbtide_runs_probed_per_get_bucket{le=\"1\"} 7"));
+  CHECK(has_line(text, "ebbtide_garbage_bytes{kind=\"leaving\"} 77"));
+  CHECK(has_line(text, "ebbtide_wal_oldest_record_age_seconds 2"));
+  CHECK(has_line(text, "ebbtide_snapshot_oldest_age_seconds 40"));
+  CHECK(has_line(text, "ebbtide_disk_used_ratio 0.25"));
+  CHECK(has_line(text, "ebbtide_delete_io_budget_bytes_per_second{db=\"3\"} 65536"));
   CHECK(has_line(text, "ebbtide_space_amplification_ratio{db=\"3\"} 1.5"));
   CHECK(has_line(text, "ebbtide_compactions_total{reason=\"size\"} 3"));
   CHECK(has_line(text, "ebbtide_compactions_total{reason=\"deadline\"} 1"));
