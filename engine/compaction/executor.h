@@ -25,7 +25,9 @@ struct CompactionEnv {
   BackgroundPool* pool = nullptr;     ///< sub-merges; may be null: all on the calling thread
   std::function<FileNum()> new_file;  ///< thread-safe
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
-  std::function<void(std::uint64_t bytes)> throttle;                                ///< may be null; called as output is written
+  /// May be null. Takes a table that was written and is open: nobody has to read it again to open it. Thread-safe.
+  std::function<void(const FileMeta&, std::shared_ptr<TableReader>)> keep_table{};
+  std::function<void(std::uint64_t bytes)> throttle;  ///< may be null; called as output is written
   std::function<Status(std::uint64_t bytes)>
       may_write;                             ///< may be null; asked before so much more is written, ends the job if not ok
   const std::atomic<bool>* abort = nullptr;  ///< set: give up soon with kAborted

@@ -89,7 +89,7 @@ class DropJob {
     FileMeta after = described(*file.meta, outcome);
     after.dead_birth = older(file.meta->dead_birth, birth);
     after.lingering_birth = outcome.names_may_linger ? older(file.meta->lingering_birth, birth) : file.meta->lingering_birth;
-    redescribe(file, std::move(after));
+    redescribe(file, std::move(after), std::move(outcome.table));
     return Status::ok();
   }
 
@@ -113,11 +113,12 @@ class DropJob {
     result_.edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
     FileMeta after = described(*file.meta, outcome);
     after.dead_birth = file.meta->dead_birth;
-    redescribe(file, std::move(after));
+    redescribe(file, std::move(after), std::move(outcome.table));
     return Status::ok();
   }
 
-  void redescribe(const InputFile& file, FileMeta after) {
+  void redescribe(const InputFile& file, FileMeta after, std::shared_ptr<TableReader> table) {
+    if (env_.keep_table) env_.keep_table(after, std::move(table));
     result_.bytes_written += after.metadata_bytes;
     result_.redescribed.push_back(std::move(after));
     result_.edit.added_files.emplace_back(file.run_id, result_.redescribed.back());

@@ -329,6 +329,10 @@ CompactionEnv DbImpl::compaction_env(std::shared_ptr<const TablesView> tables, c
     (*opened)[meta.metadata_file] = reader;
     return reader;
   };
+  env.keep_table = [opened, mutex](const FileMeta& meta, std::shared_ptr<TableReader> reader) {
+    MutexLock lock(*mutex);
+    (*opened)[meta.metadata_file] = std::move(reader);
+  };
   env.abort = abort;
   return env;
 }

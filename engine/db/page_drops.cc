@@ -242,7 +242,6 @@ void DbImpl::punch_tree(const TreePtr& tree) {
 
 Status DbImpl::punch_file(const TreePtr& tree, const OpenTable& table, std::uint64_t dead_bytes, bool* punched) {
   const std::string path = join_path(settings_.dir, data_file_name(table.meta->data_file));
-  TRY_ASSIGN(metadata, table.reader->load_metadata());
   MutexLock link(link_mutex_);
   TRY_ASSIGN(links, fs_.link_count(path));
   if (links > 1) {
@@ -251,7 +250,7 @@ Status DbImpl::punch_file(const TreePtr& tree, const OpenTable& table, std::uint
     return Status::ok();
   }
   std::uint64_t bytes = 0;
-  for (const FileExtent& extent : metadata.dead_extents()) {
+  for (const FileExtent& extent : table.reader->dead_extents()) {
     const Status status = fs_.punch_hole(path, extent.offset, extent.length);
     if (status.code() == Code::kUnsupported) {
       if (!cannot_punch_.exchange(true))

@@ -365,8 +365,9 @@ Status write_metadata(FileSystem& fs, const std::string& path, Bytes bytes) {
   return status;
 }
 
-/// Encodes and writes what a drop, or a renewal, has made of the table's metadata.
-Status finish(TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum metadata_file, PageDropOutcome* out) {
+/// Encodes and writes what a drop, or a renewal, has made of the table's metadata, and opens it without reading it back.
+Status finish(const TableReader& table, TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum metadata_file,
+              PageDropOutcome* out) {
   out->built.data_file = m->data_file;
   out->built.data_bytes = m->data_bytes;
   out->built.data_checksum = m->data_checksum;
@@ -377,7 +378,18 @@ Status finish(TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum 
   out->built.metadata_file = metadata_file;
   const std::string bytes = m->encode(metadata_file, &out->built.metadata_checksum);
   out->built.metadata_bytes = bytes.size();
-  return write_metadata(fs, join_path(dir, metadata_file_name(metadata_file)), bytes);
+  const std::string path = join_path(dir, metadata_file_name(metadata_file));
+  TRY(write_metadata(fs, path, bytes));
+  const BuiltTable& built = out->built;
+  auto opened = table.redescribed(
+      {built.data_file, metadata_file, built.data_bytes, built.metadata_bytes, built.data_checksum, built.metadata_checksum},
+      bytes);
+  if (!opened.is_ok()) {
+    (void)fs.unlink(path);
+    return opened.status();
+  }
+  out->table = std::move(opened).value();
+  return Status::ok();
 }
 
 }  // namespace
@@ -388,7 +400,7 @@ Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, co
   TRY(renewal.run());
   PageDropOutcome out;
   out.reads = renewal.reads();
-  TRY(finish(&renewal.metadata(), fs, dir, metadata_file, &out));
+  TRY(finish(table, &renewal.metadata(), fs, dir, metadata_file, &out));
   return out;
 }
 
@@ -399,7 +411,7 @@ Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropReque
   TRY(rebuild.run());
   PageDropOutcome out = std::move(rebuild.outcome());
   if (out.entries_gone == 0) return out;
-  TRY(finish(&rebuild.metadata(), fs, dir, metadata_file, &out));
+  TRY(finish(table, &rebuild.metadata(), fs, dir, metadata_file, &out));
   return out;
 }
 

@@ -49,6 +49,7 @@ struct PageDropOutcome {
   std::uint32_t pages_whole = 0, pages_in_part = 0;  ///< what was dropped; a page of which nothing was left is whole
   std::uint64_t entries_gone = 0;                    ///< entries that went or became tombstones; 0: no file was written
   ReadCounters reads;                                ///< of pages; nothing if all went whole
+  std::shared_ptr<TableReader> table{};              ///< what was built, open; null if no file was written
 };
 
 /// `metadata_file` is a fresh number; after an error there is no such file, if that works. A request that names a page that is

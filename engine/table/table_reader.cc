@@ -50,6 +50,8 @@ Status TableReaderImpl::load(TableMetadata m) {
   unit = m.unit;
   h = m.pages_per_tile;
   renewable = m.names_can_be_renewed();
+  dead = m.dead_extents();
+  dead.shrink_to_fit();
   pages.reserve(m.pages.size());
   bool any_replaced = false;
   for (const PageMeta& p : m.pages) {
@@ -123,32 +125,50 @@ void TableReaderImpl::take_fences(const TableMetadata& m) {
 TableReader::TableReader() : impl_(std::make_unique<TableReaderImpl>()) {}
 TableReader::~TableReader() = default;
 
+namespace {
+
+void name_files(TableReaderImpl* r, const TableReaderOptions& options, const TableFiles& files) {
+  r->options = options;
+  r->files = files;
+  r->data_path = join_path(options.dir, data_file_name(files.data_file));
+  r->metadata_path = join_path(options.dir, metadata_file_name(files.metadata_file));
+}
+
+}  // namespace
+
 Result<std::shared_ptr<TableReader>> TableReader::open(const TableReaderOptions& options, const TableFiles& files) {
   std::shared_ptr<TableReader> reader(new TableReader());
-  TableReaderImpl& r = *reader->impl_;
-  r.options = options;
-  r.files = files;
-  r.data_path = join_path(options.dir, data_file_name(files.data_file));
-  r.metadata_path = join_path(options.dir, metadata_file_name(files.metadata_file));
-  TRY_ASSIGN(bytes, read_file(*options.fs, r.metadata_path));
-  TRY_ASSIGN(m, TableMetadata::decode(bytes, files.metadata_file, r.metadata_path));
+  name_files(reader->impl_.get(), options, files);
+  TRY_ASSIGN(bytes, read_file(*options.fs, reader->impl_->metadata_path));
+  TRY(reader->impl_->open(bytes));
+  return reader;
+}
+
+Result<std::shared_ptr<TableReader>> TableReader::redescribed(const TableFiles& files, Bytes metadata) const {
+  std::shared_ptr<TableReader> reader(new TableReader());
+  name_files(reader->impl_.get(), impl_->options, files);
+  TRY(reader->impl_->open(metadata));
+  return reader;
+}
+
+Status TableReaderImpl::open(Bytes bytes) {
+  TRY_ASSIGN(m, TableMetadata::decode(bytes, files.metadata_file, metadata_path));
   if (bytes.size() != files.metadata_bytes || block_checksum(bytes, files.metadata_file, 0) != files.metadata_checksum) {
-    return Status::corruption(r.metadata_path + ": is not the file that the manifest knows (length or checksum differ)");
+    return Status::corruption(metadata_path + ": is not the file that the manifest knows (length or checksum differ)");
   }
   if (m.data_file != files.data_file || m.data_bytes != files.data_bytes || m.data_checksum != files.data_checksum) {
-    return Status::corruption(r.metadata_path + ": belongs to another data file than the manifest says");
+    return Status::corruption(metadata_path + ": belongs to another data file than the manifest says");
   }
-  TRY_ASSIGN(data, options.fs->open(r.data_path, OpenOptions{.direct = options.direct_io}));
-  if (data->size() != files.data_bytes) {
-    return Status::corruption(r.data_path + ": has " + std::to_string(data->size()) + " bytes, should have " +
+  TRY_ASSIGN(opened, options.fs->open(data_path, OpenOptions{.direct = options.direct_io}));
+  if (opened->size() != files.data_bytes) {
+    return Status::corruption(data_path + ": has " + std::to_string(opened->size()) + " bytes, should have " +
                               std::to_string(files.data_bytes));
   }
   std::string header(data_header_bytes(m.unit), '\0');
-  TRY(data->read(0, header.size(), header.data()));
-  TRY(check_data_header(header, files.data_file, m.unit, r.data_path));
-  r.data = std::move(data);
-  TRY(r.load(std::move(m)));
-  return reader;
+  TRY(opened->read(0, header.size(), header.data()));
+  TRY(check_data_header(header, files.data_file, m.unit, data_path));
+  data = std::move(opened);
+  return load(std::move(m));
 }
 
 // --- pages
@@ -527,6 +547,7 @@ Result<std::string> TableReader::read_page(std::uint32_t page, ReadCounters* cou
 }
 
 std::uint64_t TableReader::replaced_bytes() const { return impl_->replaced_bytes; }
+const std::vector<FileExtent>& TableReader::dead_extents() const { return impl_->dead; }
 
 Result<TableMetadata> TableReader::load_metadata() const {
   TRY_ASSIGN(bytes, read_file(*impl_->options.fs, impl_->metadata_path));
@@ -545,7 +566,7 @@ std::uint64_t TableReader::memory_bytes() const {
   return sizeof(*this) + sizeof(r) + r.fences.memory_bytes() + r.pages.capacity() * sizeof(PageInfo) +
          r.tiles.capacity() * sizeof(TileInfo) + r.delete_keys.memory_bytes() + r.expiries.memory_bytes() +
          r.seqs.memory_bytes() + r.permutations.capacity() + r.permutation_offsets.capacity() * 8 + r.filter_bytes +
-         r.tombstone_bytes;
+         r.tombstone_bytes + r.dead.capacity() * sizeof(FileExtent);
 }
 
 std::uint64_t TableReader::approximate_bytes(const KeyRange& range) const {

@@ -20,6 +20,7 @@
 namespace ebbtide {
 
 struct TableMetadata;  // table/metadata.h
+struct FileExtent;
 
 /// Counters of one thread or job; plain, the owner adds them up.
 struct ReadCounters {
@@ -69,6 +70,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
  public:
   /// Reads the metadata file whole and checks it; kCorruption names file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
+  /// The same data file under another metadata file, which was just written: `metadata` is what it holds, checked as if it had
+  /// been read back. Reads no more than the data file's header.
+  [[nodiscard]] Result<std::shared_ptr<TableReader>> redescribed(const TableFiles& files, Bytes metadata) const;
   ~TableReader();
 
   /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long
@@ -127,7 +131,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// Calls `visit` for each entry that expires later than `after` and no later than `until`; the entry lasts as long as the call.
   /// Reads the pages that have some, through the cache.
   Status visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const;
-  /// The metadata file, read again: for page drops, tools and tests.
+  /// What the data file has that no reader of this metadata needs: as TableMetadata says. No I/O.
+  [[nodiscard]] const std::vector<FileExtent>& dead_extents() const;
+  /// The metadata file, read again (page checksums are not kept in memory): for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;
   /// Bytes of memory that the open table holds.

@@ -59,6 +59,7 @@ struct TableReaderImpl {
   std::vector<std::uint64_t> permutation_offsets;  ///< by tile; empty if h = 1
   std::vector<BloomView> filter, tombstone_filter;
   std::unique_ptr<char[], void (*)(char*)> filter_memory{nullptr, [](char* p) { ::operator delete[](p, std::align_val_t{64}); }};
+  std::vector<FileExtent> dead;  ///< TableMetadata::dead_extents
   std::uint64_t filter_bytes = 0, tombstone_bytes = 0, replaced_bytes = 0;
   bool has_filter = false;
   bool any_continues = false;  ///< a tile begins with the last key of the one before
@@ -69,6 +70,8 @@ struct TableReaderImpl {
   mutable Mutex mutex;
   mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large GUARDED_BY(mutex);  ///< by offset
 
+  /// `bytes` are those of the metadata file.
+  Status open(Bytes bytes);
   Status load(TableMetadata m);
   void take_filters(const TableMetadata& m);
   void take_fences(const TableMetadata& m);
