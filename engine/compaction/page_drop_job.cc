@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/hash.h"
 #include "base/oldest.h"
 #include "compaction/page_drops.h"
 #include "compaction/plan_inputs.h"
@@ -65,7 +66,9 @@ class DropJob {
     bool covered_stays = covers_others(*table, pages, file.meta->stats.applied_seq);
     request.judge = [&](const PageFence& page, const Entry& entry) {
       const bool nothing_older = page.single_versions && finality_below_run(file.run).is_final(table->tile_range(page.tile));
-      const EntryVerdict verdict = judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
+      EntryVerdict verdict = judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
+      const bool hides = verdict.fate == EntryFate::kBecomesTombstone;
+      if (hides && page.single_versions && absent_below(file.run, entry.key)) verdict = {EntryFate::kGoes, 0};
       covered_stays |= verdict.fate == EntryFate::kStays && records.covers(entry.delete_key, entry.seq, kMaxSeqNum);
       return verdict;
     };
@@ -105,6 +108,21 @@ class DropJob {
       if (version_.records->may_cover(page.min_delete_key, page.max_delete_key, page.min_seq, applied_seq)) return true;
     }
     return false;
+  }
+
+  /// No table of an older run has a version of the key, by bounds and filters. No I/O: the tables are open.
+  [[nodiscard]] bool absent_below(std::size_t run, Bytes key) const {
+    const LookupKey lookup{key, hash_key(key)};
+    for (++run; run < version_.runs.size(); ++run) {
+      const auto& files = version_.runs[run].files;
+      auto file =
+          std::partition_point(files.begin(), files.end(), [&](const FileMetaPtr& f) { return f->stats.ends_before(key); });
+      for (; file != files.end() && Bytes((*file)->stats.smallest) <= key; ++file) {
+        const auto table = env_.open_table(**file);
+        if (!table.is_ok() || (*table)->may_contain(lookup)) return false;
+      }
+    }
+    return true;
   }
 
   Status renew_names_of(const TableReader& table, const InputFile& file) {

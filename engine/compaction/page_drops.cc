@@ -35,7 +35,11 @@ class TablePlanner {
     for (std::uint32_t first = 0; first < table_.page_count();) first = look_at_tile(first, &set, next_look);
     for (const std::uint32_t p : set.whole) freed += table_.page_fence(p).stored_bytes;
     for (const std::uint32_t p : set.parts) in_part += table_.page_fence(p).stored_bytes;
-    if (in_part > file_.data_bytes / kReplacedShare) set.parts.clear();
+    if (in_part > file_.data_bytes / kReplacedShare) {
+      set.parts.clear();
+    } else {
+      take_hiding(in_part, &set);
+    }
     for (const std::uint32_t p : set.parts) freed += table_.page_fence(p).stored_bytes / 2;
     for (const auto* pages : {&set.whole, &set.parts}) {
       for (const std::uint32_t p : *pages) birth = older(birth, birth_of(table_.page_fence(p), *in_.records, in_.now));
@@ -85,9 +89,20 @@ class TablePlanner {
         set->whole.push_back(c.page);
       } else if (is_edge(c.fence)) {
         set->parts.push_back(c.page);
+      } else if (may_hide(c.fence)) {
+        hiding_.push_back(c.page);
       }
     }
     return p;
+  }
+
+  /// Pages that are dead but for what they may hide go in part as well, if all of them may.
+  void take_hiding(std::uint64_t in_part, PageSet* set) const {
+    for (const std::uint32_t p : hiding_) in_part += table_.page_fence(p).stored_bytes;
+    if (in_part > file_.data_bytes / kReplacedShare) return;
+    const auto edges = static_cast<std::ptrdiff_t>(set->parts.size());
+    set->parts.insert(set->parts.end(), hiding_.begin(), hiding_.end());
+    std::inplace_merge(set->parts.begin(), set->parts.begin() + edges, set->parts.end());
   }
 
   [[nodiscard]] bool some_expired(const PageFence& page) const {
@@ -152,13 +167,21 @@ class TablePlanner {
     }
   }
 
-  /// Records cover a part of it, and did not have their chance yet.
-  [[nodiscard]] bool is_edge(const PageFence& page) const {
+  /// Records cover some of it, and did not have their chance to drop it in part yet.
+  [[nodiscard]] bool is_due_in_part(const PageFence& page) const {
     if ((page.flags & kPageHasLarge) != 0) return false;
     SeqNum applied = file_.stats.applied_seq;
     if (in_.parts_done) applied = std::max(applied, in_.parts_done(file_.metadata_file));
-    if (!some_covered(page, applied)) return false;
-    return !all_covered(page, page.min_delete_key, page.max_delete_key);
+    return some_covered(page, applied);
+  }
+  /// Records cover a part of it.
+  [[nodiscard]] bool is_edge(const PageFence& page) const {
+    return is_due_in_part(page) && !all_covered(page, page.min_delete_key, page.max_delete_key);
+  }
+  /// Records cover all of it, and it stays for what older runs may have of some of its keys.
+  [[nodiscard]] bool may_hide(const PageFence& page) const {
+    return !final_ && page.single_versions && (page.flags & kPagePlainOnly) != 0 && is_due_in_part(page) &&
+           all_covered(page, page.min_delete_key, page.max_delete_key);
   }
 
   const PageDropInput& in_;
@@ -169,6 +192,7 @@ class TablePlanner {
   std::size_t living_ = 0;  // pages with entries
   KeyRange range_;          // of the tile
   bool final_ = false;      // in all of it
+  std::vector<std::uint32_t> hiding_;
 };
 
 /// Whether anything in the table may be dead, by its stats.

@@ -20,6 +20,11 @@
 // replaced, are at most an eighth of it: the edge pages of a delete in a KiWi layout. A layout in which a delete touches every
 // page is left to merges and the deadline. Expiry goes whole or not at all: the page at its edge changes every moment.
 //
+// So are pages that records cover whole, but that stay for condition 3 alone, while they fit in that eighth as well: a filter that
+// was wrong once, at the flush, is enough for a version not to be flagged `first`, and a page of it would keep a table of an upper
+// level from being rid of a delete without a merge. Entry by entry older runs' filters are asked again: where they deny the key
+// the entry goes, else it becomes a tombstone.
+//
 // A drop writes the table's metadata anew. So pages wait until they are worth it: until they free as many bytes as that writes,
 // or a quarter of the deadline has passed since they died.
 #pragma once
