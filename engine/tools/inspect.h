@@ -36,7 +36,7 @@ Inspection inspect_verify(FileSystem& fs, const std::string& dir);
 /// What inspect_deletes is asked.
 struct DeletesQuery {
   Millis wall_ms = 0;      ///< now
-  Millis deadline = 0;     ///< the delete deadline that is configured; 0 = not known
+  Millis deadline = 0;     ///< instead of what was promised; 0 = as the manifest has it
   std::size_t files = 20;  ///< how many files are listed, of each tree
 };
 /// What a data directory owes to deletes: tombstones, their ages and deadlines by level and by file, and deletes in the log.

@@ -1,7 +1,8 @@
 // What a data directory owes to deletes: by level, by file, and in the log. Ages and deadlines are those of the engine's rule: a
 // delete's birth travels with its tombstone, an expiry that has passed is a delete born then.
 //
-// The directory does not know the deadline, the configuration does: it is given, or due times are left out.
+// What is due when goes by what the manifest says was promised (deletes/deadline.h), or by a deadline that is given: one that is
+// configured now counts from the next start on. Trees of a manifest that says nothing have no due times.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -9,6 +10,7 @@
 
 #include <engine/write_batch.h>
 #include "base/oldest.h"
+#include "deletes/deadline.h"
 #include "io/file_names.h"
 #include "tools/inspect.h"
 #include "wal/batch_group.h"
@@ -88,7 +90,8 @@ class Report {
 
   void tree(const Version& version, const std::map<DatabaseId, TreeId>& databases) {
     const DatabasesOf of = databases_of(version.tree, databases);
-    const TreeShape shape = version.shape(0, 0, query_.deadline, now_, [](FileNum) { return false; });
+    rule_ = query_.deadline != 0 ? DeadlineRule(query_.deadline) : version.deadlines.value_or(DeadlineRule());
+    const TreeShape shape = version.shape(0, 0, 0, now_, [](FileNum) { return false; });
     std::map<int, Owed> levels;
     Owed total;
     std::vector<Debtor> debtors;
@@ -107,9 +110,9 @@ class Report {
       }
     }
     JsonObject json;
-    json.add("tree", version.tree).add("databases", of.ids);
+    json.add("tree", version.tree).add("databases", of.ids).add("delete_deadline_ms", rule_.deadline());
     out_->text += "tree " + std::to_string(version.tree) + of.text + ": " + std::to_string(total.runs) + " runs, " +
-                  std::to_string(total.files) + " files, " + size_text(total.bytes) + "\n";
+                  std::to_string(total.files) + " files, " + size_text(total.bytes) + promise_text() + "\n";
     by_level(levels, total, &json);
     by_file(std::move(debtors), &json);
     trees_.add(json.str());
@@ -162,17 +165,23 @@ class Report {
     return birth == 0 ? "-" : duration_text(now_ - std::min(birth, now_));
   }
   [[nodiscard]] std::string due_text(Millis birth) const {
-    if (birth == 0 || query_.deadline == 0) return "-";
-    const Millis age = now_ - std::min(birth, now_);
-    return age < query_.deadline ? duration_text(query_.deadline - age) : "late by " + duration_text(age - query_.deadline);
+    const Millis due = birth == 0 ? DeadlineRule::kNever : rule_.due(birth);
+    if (due == DeadlineRule::kNever) return "-";
+    return now_ < due ? duration_text(due - now_) : "late by " + duration_text(now_ - due);
+  }
+  [[nodiscard]] std::string promise_text() const {
+    std::string text;
+    if (rule_.deadline() != 0) text += ", deadline " + duration_text(rule_.deadline());
+    if (!rule_.earlier().empty()) text += ", changed " + age_text(rule_.earlier().back().until) + " ago";
+    return text;
   }
   /// Into the JSON of whatever owes something to `birth`: times in Unix ms, and how long in ms.
   void add_times(Millis birth, JsonObject* json) const {
     json->add("oldest_birth_ms", birth).add("age_ms", birth == 0 ? 0 : now_ - std::min(birth, now_));
-    if (query_.deadline == 0 || birth == 0) return;
-    const bool late = now_ > birth && now_ - birth >= query_.deadline;
-    json->add("deadline_ms", birth > ~Millis{0} - query_.deadline ? ~Millis{0} : birth + query_.deadline);
-    json->raw("overdue", late ? "true" : "false");
+    const Millis due = birth == 0 ? DeadlineRule::kNever : rule_.due(birth);
+    if (due == DeadlineRule::kNever) return;
+    json->add("deadline_ms", due);
+    json->raw("overdue", now_ >= due ? "true" : "false");
   }
 
   [[nodiscard]] std::vector<std::string> cells(const std::string& name, const Owed& o) const {
@@ -266,6 +275,7 @@ class Report {
   const DeletesQuery query_;
   const Millis now_;
   Inspection* const out_;
+  DeadlineRule rule_;  ///< of the tree at hand
   JsonArray trees_;
 };
 
@@ -300,11 +310,9 @@ Inspection inspect_deletes(FileSystem& fs, const std::string& dir, const Deletes
   if (!loaded.is_ok()) return out.error(loaded.status()), out;
   const Millis mark = loaded->state.time_mark;
   const Millis now = mark > query.wall_ms && mark - query.wall_ms > kMarkAhead ? mark : query.wall_ms;
-  out.text +=
-      "at " + time_text(now) + ", deadline " +
-      (query.deadline == 0 ? std::string("not given (--deadline 24h shows what is due)") : duration_text(query.deadline)) +
-      "\n\n";
-  out.json.add("now_ms", now).add("delete_deadline_ms", query.deadline);
+  out.text += "at " + time_text(now) + ", deadline " +
+              (query.deadline == 0 ? std::string("as it was promised") : duration_text(query.deadline)) + "\n\n";
+  out.json.add("now_ms", now);
   Report report(query, now, &out);
   for (const auto& [id, version] : loaded->state.trees) report.tree(*version, loaded->state.databases);
   report.log(fs, dir);

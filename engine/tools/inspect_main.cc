@@ -41,8 +41,7 @@ int main(int argc, char** argv) {
   };
   const CLI::App* tree = command("tree", "Trees, runs and files", "data directory");
   CLI::App* deletes = command("deletes", "What is owed to deletes: tombstones, ages, deadlines", "data directory");
-  deletes->add_option("--deadline", deadline,
-                      "tree.deletes.deadline of the server, like 24h; without it nothing is said to be due");
+  deletes->add_option("--deadline", deadline, "Another deadline than what the manifest says was promised, like 24h");
   deletes->add_option("--files", query.files, "how many files are listed, of each tree");
   CLI::App* wal = command("wal", "Batches and operations of the log", "segment NNNNNN.wal, or data directory");
   wal->add_flag("--values", values, "print values too, not only their lengths");

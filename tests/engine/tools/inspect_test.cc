@@ -163,9 +163,38 @@ TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
   CHECK(late.json.str().find("\"overdue\":true") != std::string::npos);
   CHECK(late.json.str().find("\"files_with_expired\":1,") != std::string::npos);
   const Inspection open = inspect_deletes(fs, kDir, {start + 90'000, 0, 20});
-  CHECK(open.text.find("deadline not given") != std::string::npos);
+  CHECK(open.text.find(", deadline 24h\n") != std::string::npos);  // as the manifest has it
   CHECK(open.text.find("  expiry  2023-11-14 22:13:40Z") != std::string::npos);
-  CHECK(open.json.str().find("overdue") == std::string::npos);
+  CHECK(open.json.str().find("\"delete_deadline_ms\":86400000,") != std::string::npos);
+  CHECK(open.json.str().find("\"overdue\":false") != std::string::npos);
+  CHECK(open.json.str().find("\"overdue\":true") == std::string::npos);
+}
+
+TEST_CASE("what is due goes by what was promised before the deadline was changed", "[tools]") {
+  MemoryFileSystem fs;
+  REQUIRE(fs.create_dir(kDir).is_ok());
+  auto set = VersionSet::create(fs, kDir);
+  REQUIRE(set.is_ok());
+  VersionEdit edit;
+  for (const bool promised : {true, false}) {
+    TreeEdit& tree = edit.trees.emplace_back();
+    tree.tree = (*set)->new_tree();
+    tree.create = true;
+    tree.added_runs = {{1, 0, 0}};
+    FileMeta file = test::plain_file((*set)->new_file(), "a", "b");
+    file.metadata_file = (*set)->new_file();
+    file.stats.tombstones = 1;
+    file.stats.oldest_tombstone = 1000;
+    tree.added_files.emplace_back(1, file);
+    if (promised) tree.deadlines = DeadlineRule(0, {{5000, 60'000}});
+  }
+  REQUIRE((*set)->commit(std::move(edit)).is_ok());
+  const Inspection found = inspect_deletes(fs, kDir, {41'000, 0, 20});
+  for (const std::string& error : found.errors) FAIL_CHECK(error);
+  INFO(found.text);
+  CHECK(found.text.find(", changed 36s ago\n") != std::string::npos);
+  CHECK(found.text.find("  40s     20s\n") != std::string::npos);
+  CHECK(found.text.find("  40s       -\n") != std::string::npos);
 }
 
 TEST_CASE("what page drops left to be done is owed to them, not to records", "[tools]") {
