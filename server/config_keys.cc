@@ -68,10 +68,13 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(name_key<Partitioning>("partitioning", of(tree, &TreeSettings::partitioning), {{"size", Partitioning::kSize}},
                                          "How the output of a merge is cut into files."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
-                                             {{"uniform", FilterAllocation::kUniform}},
+                                             {{"monkey", FilterAllocation::kMonkey}, {"uniform", FilterAllocation::kUniform}},
                                              "How filter memory is spread over the levels."));
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
-                             "Filter memory per key, in bits; 0 = no filters."));
+                             "Filter memory per key on average, in bits; 0 = no filters."));
+  keys->push_back(name_key<FilterLookups>("filters.lookups", of(tree, &TreeSettings::filter_lookups),
+                                          {{"measured", FilterLookups::kMeasured}, {"zero_result", FilterLookups::kZeroResult}},
+                                          "Which look-ups filter memory is spread for."));
   keys->push_back(deadline_key("deletes.deadline", of(tree, &TreeSettings::delete_deadline),
                                "After so long nothing of what was deleted is in any file."));
   keys->push_back(size_key("deletes.io_budget", of(tree, &TreeSettings::delete_io_budget), 16 * kKiB, 64 * kGiB,

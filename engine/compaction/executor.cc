@@ -233,6 +233,7 @@ class Job {
       }
     }
     const bool last = part->group->finality->is_final(group.range);
+    out.filter_slices = context_.filter_slices(part->group->run);
     out.compression = last ? context_.settings.compression_last_level : context_.settings.compression;
     return out;
   }
@@ -278,6 +279,11 @@ class Job {
 };
 
 }  // namespace
+
+std::vector<double> CompactionContext::filter_slices(RunId run) const {
+  if (const auto at = filters.find(run); at != filters.end()) return at->second;
+  return settings.filter_bits_per_key > 0 ? std::vector<double>{settings.filter_bits_per_key} : std::vector<double>();
+}
 
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env) {

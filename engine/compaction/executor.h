@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -42,6 +43,11 @@ struct CompactionContext {
   StampMode stamp = StampMode::kWriteTime;
   SeqNum visible_seq = 0;
   SeqNum last_seq = 0;  ///< flushes: of the last operation in the memtables
+  /// Bits per key of the filter slices (table/table_builder.h) of what is written, by the run that gets it; of a run that is not
+  /// here the settings' bits in one.
+  std::map<RunId, std::vector<double>> filters;
+
+  [[nodiscard]] std::vector<double> filter_slices(RunId run) const;
 };
 
 struct CompactionResult {

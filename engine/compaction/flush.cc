@@ -9,6 +9,7 @@
 #include "compaction/executor.h"
 #include "compaction/merge_part.h"
 #include "compaction/output_writer.h"
+#include "table/loaded_filter.h"
 
 namespace ebbtide {
 namespace {
@@ -46,6 +47,7 @@ class RunProbe final : public KeysBelow {
       One one;
       for (const FileMetaPtr& file : run.files) {
         TRY_ASSIGN(table, env.open_table(*file));
+        one.filters.push_back(table->filter());
         one.tables.push_back(std::move(table));
         one.entries += file->stats.entries;
       }
@@ -56,28 +58,27 @@ class RunProbe final : public KeysBelow {
   }
 
   void announce(Bytes key) override {
-    const LookupKey lookup{key, hash_key(key)};
+    const std::uint64_t hash = hash_key(key);
     for (One& run : runs_) {
-      if (const TableReader* table = run.find(key)) (void)table->prefetch(lookup, 0, nullptr);
+      if (run.find(key)) run.filters[run.at]->prefetch(hash);
     }
   }
   bool absent(Bytes key) override {
     const LookupKey lookup{key, hash_key(key)};
-    return std::none_of(runs_.begin(), runs_.end(), [&](One& run) {
-      const TableReader* table = run.find(key);
-      return table != nullptr && table->may_contain(lookup);
-    });
+    return std::none_of(runs_.begin(), runs_.end(),
+                        [&](One& run) { return run.find(key) && run.tables[run.at]->may_contain(lookup, *run.filters[run.at]); });
   }
 
  private:
   struct One {
     std::vector<std::shared_ptr<TableReader>> tables;
+    std::vector<std::shared_ptr<const LoadedFilter>> filters;  // of the tables, as they are now: others may drop slices
     std::uint64_t entries = 0;
     std::size_t at = 0;  // the first file that does not end before the last key asked for
 
-    const TableReader* find(Bytes key) {
+    bool find(Bytes key) {
       while (at < tables.size() && tables[at]->stats().ends_before(key)) ++at;
-      return at < tables.size() && Bytes(tables[at]->stats().smallest) <= key ? tables[at].get() : nullptr;
+      return at < tables.size() && Bytes(tables[at]->stats().smallest) <= key;
     }
   };
   std::vector<One> runs_;
@@ -110,6 +111,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   part.mark_first = true;
   part.limits = {context.settings.file_size, 0};
   part.compression = context.settings.compression;
+  part.filter_slices = context.filter_slices(version.next_run);
   std::atomic<bool> failed{false};
   MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &all, &failed});
   if (done.status.is_ok() && !done.outputs.empty()) done.status = env.fs->sync_dir(env.dir);

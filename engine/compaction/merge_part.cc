@@ -52,7 +52,7 @@ class PartMerger {
         tombstones_(std::move(tombstones)),
         source_(std::move(part_.sources), part_.shared_prefix),
         survivors_(*shared.judgement, shared.records),
-        writer_({shared.env, shared.settings, part_.compression, part_.applied_seq},
+        writer_({shared.env, shared.settings, part_.compression, part_.applied_seq, part_.filter_slices},
                 OutputSplitter(part_.limits, surviving_tombstones(tombstones_, part_.range, shared), std::move(part_.below))) {}
 
   MergePartResult run() {

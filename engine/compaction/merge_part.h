@@ -34,7 +34,8 @@ struct MergePart {
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;  ///< for the splitter
   Compression compression = Compression::kLz4;
-  SeqNum applied_seq = 0;  ///< every record up to it is among MergeShared::records, or covers nothing here
+  std::vector<double> filter_slices;  ///< of the output: bits per key
+  SeqNum applied_seq = 0;             ///< every record up to it is among MergeShared::records, or covers nothing here
 };
 
 /// What all parts of a job share.

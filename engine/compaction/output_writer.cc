@@ -20,7 +20,7 @@ void OutputWriter::open() {
   table.metadata_file = options_.env->new_file();
   table.page_size = options_.settings->page_size;
   table.pages_per_tile = options_.settings->pages_per_tile;
-  table.filter_bits_per_key = options_.settings->filter_bits_per_key;
+  table.filter_slices = options_.filter_slices;
   table.compression = options_.compression;
   table.applied_seq = options_.applied_seq;
   builder_ = std::make_unique<TableBuilder>(std::move(table));

@@ -17,6 +17,7 @@ struct OutputOptions {
   const TreeSettings* settings = nullptr;
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
+  std::vector<double> filter_slices;  ///< bits per key; empty = no filter
 };
 
 /// Not thread-safe. What it wrote stays on disk if it is destroyed before the end: the caller unlinks outputs().

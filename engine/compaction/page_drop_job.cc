@@ -119,7 +119,7 @@ class DropJob {
           std::partition_point(files.begin(), files.end(), [&](const FileMetaPtr& f) { return f->stats.ends_before(key); });
       for (; file != files.end() && Bytes((*file)->stats.smallest) <= key; ++file) {
         const auto table = env_.open_table(**file);
-        if (!table.is_ok() || (*table)->may_contain(lookup)) return false;
+        if (!table.is_ok() || (*table)->may_contain(lookup, *(*table)->filter())) return false;
       }
     }
     return true;

@@ -269,6 +269,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
   view->tree = id;
   view->stamp = stamp;
   view->recorded = tree->recorded;
+  view->lookups = tree->lookups;
   view->memtables.push_back(std::make_shared<MemTable>(settings_.memtable_size));
   auto version = std::make_shared<Version>();
   version->tree = id;

@@ -156,6 +156,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   std::shared_ptr<const TablesView> tables;
   std::shared_ptr<const Policy> policy;
   CompactionContext context;
+  FilterNeeds needs;
   std::shared_ptr<const int> working;
   {
     MutexLock lock(state_mutex_);
@@ -164,7 +165,9 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     tables = tree->view_owner->tables;
     policy = tree->policy;
     context.settings = tree->settings;
+    needs = filter_needs(*tree);
   }
+  context.filters = filters_after(*tables->version, job.plan, needs);
   context.now = time_.now();
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
@@ -223,14 +226,22 @@ Status DbImpl::install(Tree& tree, const std::map<FileNum, std::shared_ptr<Table
   SeqNum up_to = 0;
   const Millis now = fence(&up_to);
   std::shared_ptr<const TreeView> before;
+  FilterNeeds needs;
   {
     MutexLock lock(state_mutex_);
     if (tree.view_owner == nullptr) return Status::aborted("");
     before = tree.view_owner;
+    measure_lookups(tree);
+    needs = filter_needs(tree);
   }
+  bool fitted = true;
   const std::shared_ptr<const TablesView> old = before->tables;
-  auto tables = make_tables_view(versions_->tree(tree.id), old.get(), opened, floor_of(*before, tree.dropped_at, now));
+  auto tables =
+      make_tables_view(versions_->tree(tree.id), old.get(), opened, needs, &fitted, floor_of(*before, tree.dropped_at, now));
   ASSERT_MSG(tables.is_ok(), "a table that was opened for the edit");
+  if (!fitted) {
+    if (const TreePtr owner = tree_with(tree.id); owner != nullptr) schedule_filter_fit(owner);
+  }
   MutexLock lock(state_mutex_);
   auto view = std::make_shared<TreeView>(*tree.view_owner);
   view->tables = std::move(tables).value();
@@ -247,7 +258,7 @@ Result<std::shared_ptr<TableReader>> DbImpl::open_table(const FileMeta& meta) {
 
 Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const VersionPtr& version, const TablesView* old,
                                                                    const std::map<FileNum, std::shared_ptr<TableReader>>& opened,
-                                                                   Millis floor) {
+                                                                   const FilterNeeds& needs, bool* fitted, Millis floor) {
   // By metadata file: a table whose metadata was replaced is another table to its readers.
   std::map<FileNum, OpenTablePtr> have;
   std::map<FileNum, std::shared_ptr<DataFile>> data_files;
@@ -285,11 +296,14 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
       keep_oldest(&view->oldest_obligation, file->oldest_obligation());
       keep_oldest(&view->oldest_obligation, records_birth(file->stats, *version->records));
       keep_oldest(&view->min_expiry, file->stats.min_expiry);
-      view->memory_bytes += tables.back()->reader->memory_bytes();
       view->file_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
     }
     if (run.level == version->runs.front().level) ++view->newest_level_runs;
     view->runs.emplace_back(run, std::move(tables));
+  }
+  *fitted = fit_filters(*view, needs);
+  for (const RunView& run : view->runs) {
+    for (const OpenTablePtr& table : run.tables()) view->memory_bytes += table->reader->memory_bytes();
   }
   for (const auto& [file, table] : have) {
     const bool with_data = living.count(table->meta->data_file) == 0;

@@ -48,9 +48,11 @@ struct DropCounters {
 class Counters {
  public:
   static constexpr std::size_t kSlots = 128;
-  ThreadCounters& mine() {
+  ThreadCounters& mine() { return slots_[slot()]; }
+  /// The calling thread's, below kSlots.
+  static std::size_t slot() {
     thread_local const std::size_t slot = next_.fetch_add(1, std::memory_order_relaxed) % kSlots;
-    return slots_[slot];
+    return slot;
   }
   [[nodiscard]] const std::array<ThreadCounters, kSlots>& slots() const { return slots_; }
 

@@ -1,6 +1,8 @@
 // The public face: each call goes to the part that does it.
 #include <engine/db.h>
 
+#include <utility>
+
 #include "db/db_impl.h"
 #include "db/db_iterator.h"
 
@@ -131,8 +133,15 @@ Status Db::reconfigure(const Settings& settings) {
   {
     MutexLock lock(impl_->commit_mutex_);
     for (DatabaseId d = 0; d < settings.databases; ++d) {
-      impl_->tree_settings_[d] = settings.tree_for(d);
-      if (impl_->database_trees_[d] != nullptr) impl_->adopt_settings(*impl_->database_trees_[d], d);
+      const TreeSettings before = std::exchange(impl_->tree_settings_[d], settings.tree_for(d));
+      const TreeSettings& now = impl_->tree_settings_[d];
+      const TreePtr& tree = impl_->database_trees_[d];
+      if (tree == nullptr) continue;
+      impl_->adopt_settings(*tree, d);
+      const bool other_filters = before.filter_allocation != now.filter_allocation ||
+                                 before.filter_bits_per_key != now.filter_bits_per_key ||
+                                 before.filter_lookups != now.filter_lookups;
+      if (other_filters) impl_->schedule_filter_fit(tree);
     }
   }
   impl_->update_pressure();

@@ -9,7 +9,7 @@
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
 //   estimate.cc    keys of a range, without I/O                      key_count.cc   keys of a database, from a sample
-//   deadline_keeper.cc when the tables' work for deadlines starts
+//   deadline_keeper.cc when the tables' work for deadlines starts    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
 //   purge_mutex_     one look at what deletes owe at a time; never held across I/O, but for looking whether names exist
@@ -44,6 +44,7 @@
 #include "db/deadline_keeper.h"
 #include "db/disk_watch.h"
 #include "db/engine_time.h"
+#include "db/filters.h"
 #include "db/large_values.h"
 #include "db/log_queue.h"
 #include "db/page_fetcher.h"
@@ -74,6 +75,7 @@ struct Tree {
   StampMode stamp = StampMode::kWriteTime;
   std::atomic<const TreeView*> view{nullptr};
   const std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);  ///< TreeView::recorded
+  const std::shared_ptr<TreeLookups> lookups = std::make_shared<TreeLookups>();
   std::atomic<bool> dropped{false};  ///< running jobs give up, nothing is installed any more
   /// Obligations born by then are overdue, with a deadline or without one: somebody asked for them to be met now. Only grows.
   std::atomic<Millis> purge_before{0};
@@ -89,6 +91,8 @@ struct Tree {
   std::shared_ptr<const int> work = std::make_shared<int>();  ///< held by whoever writes files for the tree
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
+  Arrivals arrivals = all_arrive();   ///< as measured so far
+  LookupsByLevel lookups_measured{};  ///< that it was measured from, since the tree was opened
   bool flush_queued = false;
   Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
   unsigned compaction_failures = 0;  ///< in a row
@@ -307,6 +311,12 @@ struct DbImpl {
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
   Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
       REQUIRES(manifest_mutex_);
+  // filters.cc
+  [[nodiscard]] FilterNeeds filter_needs(const Tree& tree) const REQUIRES(state_mutex_);
+  void measure_lookups(Tree& tree) REQUIRES(state_mutex_);
+  bool fit_filters(const TablesView& view, const FilterNeeds& needs);
+  void schedule_filter_fit(const TreePtr& tree);
+  // compactions.cc
   static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
   [[nodiscard]] Plan next_drop(const Tree& tree, const TablesView& tables) const;
   // page_drops.cc
@@ -324,7 +334,7 @@ struct DbImpl {
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
   Result<std::shared_ptr<const TablesView>> make_tables_view(const VersionPtr& version, const TablesView* old,
                                                              const std::map<FileNum, std::shared_ptr<TableReader>>& opened,
-                                                             Millis floor = 0);
+                                                             const FilterNeeds& needs, bool* fitted, Millis floor = 0);
   CompactionEnv compaction_env(std::shared_ptr<const TablesView> tables, const std::atomic<bool>* abort,
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
@@ -413,7 +423,7 @@ struct DbImpl {
   // read_path.cc
   /// Whether a memtable decides about the key.
   static bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status);
-  static Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
+  static Status get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads, RunsAsked* asked);
   static Status finish_lookup(const ReadView& view, const Entry& entry, const FragmentedRangeTombstones::Cover* cover,
                               Found* found, std::shared_ptr<const void> pin);
 

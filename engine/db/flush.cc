@@ -122,12 +122,14 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
 Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) {
   std::vector<FrozenMemTable> frozen;
   CompactionContext context;
+  FilterNeeds needs;
   std::shared_ptr<const TablesView> tables;
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
     frozen = tree->frozen;
     context.settings = tree->settings;
+    needs = filter_needs(*tree);
   }
   if (frozen.empty() || tables == nullptr) return Status::ok();
   // Whoever was given one of these memtables has put its operation in once it is visible.
@@ -138,10 +140,13 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   context.last_seq = frozen.back().last_seq;
   std::vector<std::unique_ptr<InternalIterator>> iterators;
   std::vector<FlushInput> inputs;
+  std::uint64_t entries = 0;
   for (auto it = frozen.rbegin(); it != frozen.rend(); ++it) {
     iterators.push_back(it->memtable->new_iterator());
     inputs.push_back({iterators.back().get(), it->memtable->range_tombstones(), it->memtable->records().snapshot()});
+    entries += it->memtable->entries();
   }
+  context.filters = filters_after_flush(*tables->version, entries, needs);
   TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
   result.edit.tree = tree->id;
   note_flush_size(*tree, frozen, *tables->version, &result);

@@ -12,6 +12,7 @@
 // itself. What stages find is kept in the key's LookupState, so that each search is done once. Tables never change, so what was
 // found in them holds for every view with the same tables; memtables do, and are asked again.
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "base/hash.h"
@@ -29,6 +30,16 @@ static_assert(ReadView::kPrefetchStages == TableReader::kPrefetchStages + 1, "be
 void count_hit(ThreadCounters& counters, bool hit) {
   ThreadCounters::add(counters.gets, 1);
   if (hit) ThreadCounters::add(counters.get_hits, 1);
+}
+
+// Of a lookup that was answered; one that has to be tried again is counted when it is. Bits ascend with runs, runs with levels.
+void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Levels& levels) {
+  const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return levels[lookup_level(runs[r].level())]; };
+  for (std::uint64_t left = asked.denied; left != 0; left &= left - 1)
+    ThreadCounters::add(level_of(static_cast<std::size_t>(std::countr_zero(left))).denied, 1);
+  for (std::uint64_t left = asked.in_vain; left != 0; left &= left - 1)
+    ThreadCounters::add(level_of(static_cast<std::size_t>(std::countr_zero(left))).in_vain, 1);
+  if (asked.found >= 0) ThreadCounters::add(level_of(static_cast<std::size_t>(asked.found)).found, 1);
 }
 
 Status no_room() { return Status::out_of_memory("storage.memory_budget has no room for what the command has to read"); }
@@ -96,7 +107,8 @@ bool DbImpl::get_from_memtables(const ReadView& view, const LookupKey& key, Foun
 
 Status DbImpl::find(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads) {
   Status status;
-  return get_from_memtables(view, key, found, &status) ? status : get_from_tables(view, key, found, reads);
+  RunsAsked asked;
+  return get_from_memtables(view, key, found, &status) ? status : get_from_tables(view, key, found, reads, &asked);
 }
 
 Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
@@ -109,16 +121,18 @@ Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
     return status;
   }
   ReadCounters reads;
-  status = get_from_tables(view, key, found, &reads);
+  RunsAsked asked;
+  status = get_from_tables(view, key, found, &reads, &asked);
   counters.add(reads);
   if (status.is_ok() || status.is_not_found()) {
     count_hit(counters, status.is_ok());
     counters.add_probes(reads.runs_probed);
+    count_runs(view.tree_->tables->runs, asked, view.tree_->lookups->mine());
   }
   return status;
 }
 
-Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads) {
+Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads, RunsAsked* asked) {
   const TablesView& tables = *view.tree_->tables;
   MissSet* const misses = view.mode_ == ReadMode::kResident ? view.misses_ : nullptr;
   const LookupState* state = key.state;
@@ -128,6 +142,7 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
   Status status;
   for (std::size_t r = 0; r < tables.runs.size(); ++r) {
     const RunView& run = tables.runs[r];
+    const std::uint64_t bit = r < 64 ? std::uint64_t{1} << r : 0;
     const bool known = state != nullptr && r < LookupState::kRuns;
     if (known && (state->outside >> r & 1) != 0) continue;
     const int i = known ? state->files[r] : run.find(key.key);
@@ -138,16 +153,20 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
     const Cover* covered = run.has_range_tombstones(at) ? table.range_tombstones()->newest_cover(key.key, view.seq_) : nullptr;
     if (known && (state->denied >> r & 1) != 0) {
       ++reads->filter_negatives;
+      asked->denied |= bit;
     } else {
+      const std::uint64_t in_vain = reads->pages_in_vain;
       const LookupState* const found_before = known && state->table == &table && state->stage > kTileStage ? state : nullptr;
       switch (table.get(key, view.seq_, misses, &entry, &pin, reads, &status, found_before)) {
         case Lookup::kFound:
+          asked->found = static_cast<int>(r);
           return finish_lookup(view, entry, covered, found, std::move(pin));
         case Lookup::kNotResident:
           return view.misses_->refused ? no_room() : Status::not_resident();
         case Lookup::kError:
           return status;
         case Lookup::kAbsent:
+          (reads->pages_in_vain == in_vain ? asked->denied : asked->in_vain) |= bit;
           break;
       }
     }

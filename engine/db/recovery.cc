@@ -206,7 +206,8 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     tree->recorded->store(!version->records->empty(), std::memory_order_relaxed);
     MutexLock state(state_mutex_);
     auto view = std::make_shared<TreeView>(*tree->view_owner);
-    TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}));
+    bool fitted = true;
+    TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}, filter_needs(*tree), &fitted));
     for (const Run& run : version->runs) {
       for (const FileMetaPtr& file : run.files) *last_seq = std::max(*last_seq, file->stats.max_seq);
     }

@@ -1,4 +1,6 @@
 // The engine's numbers, gathered on demand.
+#include <numeric>
+
 #include "base/oldest.h"
 #include "db/db_impl.h"
 
@@ -135,6 +137,39 @@ std::string DbImpl::next_policy(DatabaseId database) {
   return database < tree_settings_.size() ? tree_settings_[database].policy.name : std::string();
 }
 
+namespace {
+
+std::vector<FilterInfo> filters_of(const TablesView& tables, const LookupsByLevel& lookups) {
+  std::map<std::size_t, FilterInfo> levels;
+  std::map<std::size_t, std::vector<double>> expected;  // by run
+  for (const RunView& run : tables.runs) {
+    const std::size_t level = lookup_level(run.level());
+    FilterInfo& info = levels[level];
+    std::uint64_t entries = 0;
+    double weighted = 0;
+    for (const OpenTablePtr& table : run.tables()) {
+      entries += table->meta->stats.entries;
+      weighted += static_cast<double>(table->meta->stats.entries) * table->reader->false_positive_rate();
+      info.bits += table->reader->filter_bits();
+    }
+    info.entries += entries;
+    if (entries > 0) expected[level].push_back(weighted / static_cast<double>(entries));
+  }
+  std::vector<FilterInfo> out;
+  for (auto& [level, info] : levels) {
+    info.level = static_cast<int>(level);
+    const std::vector<double>& rates = expected[level];
+    if (!rates.empty()) info.expected = std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
+    info.denied = lookups[level].denied;
+    info.in_vain = lookups[level].in_vain;
+    info.found = lookups[level].found;
+    out.push_back(info);
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   TreeInfo info;
   info.database = database;
@@ -192,6 +227,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     tombstones += r.tombstones;
     info.runs.push_back(r);
   }
+  info.filters = filters_of(*view.tables, tree->lookups->total());
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
   const TreeShape shape = view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "db/filters.h"
 #include "memtable/memtable.h"
 #include "table/table_reader.h"
 #include "version/version.h"
@@ -118,6 +119,7 @@ struct TreeView {
   StampMode stamp = StampMode::kWriteTime;
   /// Whether the tree has, or since it was opened had, any record: in the version or in a memtable.
   std::shared_ptr<const std::atomic<bool>> recorded;
+  std::shared_ptr<TreeLookups> lookups;              ///< of the tree: get() counts in it
   std::vector<std::shared_ptr<MemTable>> memtables;  ///< newest first; the first one is active
   std::shared_ptr<const TablesView> tables;
 

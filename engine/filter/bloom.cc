@@ -1,5 +1,5 @@
-// A slice: columns u8, probes u8, slice number u8, zero u8, zero u32, blocks u64, zeros up to 64 bytes, blocks, 8 zeros (so that
-// a row can be loaded as one word). Row r of a block is its bits [r columns, (r + 1) columns), lowest bit first.
+// A slice: columns u8, probes u8, slice number u8, zero u8, keys u32 (0 = not said), blocks u64, zeros up to 64 bytes, blocks, 8
+// zeros (so that a row can be loaded as one word). Row r of a block is its bits [r columns, (r + 1) columns), lowest bit first.
 #include "filter/bloom.h"
 
 #include <algorithm>
@@ -127,6 +127,7 @@ std::string BloomBuilder::build(double bits_per_key, std::uint32_t slice) const 
   out[0] = static_cast<char>(columns_);
   out[1] = static_cast<char>(probes);
   out[2] = static_cast<char>(slice);
+  store_fixed(out.data() + 4, static_cast<std::uint32_t>(std::min<std::uint64_t>(keys_, ~std::uint32_t{0})));
   store_fixed(out.data() + 8, blocks);
   char* const begin = out.data() + kHeaderBytes;
   for (std::uint32_t column = 0; column < columns_; ++column) {
@@ -145,9 +146,10 @@ std::string BloomBuilder::build(double bits_per_key, std::uint32_t slice) const 
 Result<BloomView> BloomView::parse(Bytes slice) {
   if (slice.size() < kHeaderBytes + kTailBytes) return Status::corruption("filter slice: too short");
   BloomView view;
-  view.columns_ = static_cast<unsigned char>(slice[0]);
-  view.probes_ = static_cast<unsigned char>(slice[1]);
+  view.columns_ = static_cast<std::uint8_t>(slice[0]);
+  view.probes_ = static_cast<std::uint8_t>(slice[1]);
   view.salt_ = salt_of(static_cast<unsigned char>(slice[2]));
+  view.keys_ = load_fixed<std::uint32_t>(slice.data() + 4);
   view.blocks_ = load_fixed<std::uint64_t>(slice.data() + 8);
   view.blocks_begin_ = slice.data() + kHeaderBytes;
   if (view.columns_ < 1 || view.columns_ > kMaxBloomColumns || view.probes_ < 1 || view.probes_ > kMaxProbes) {

@@ -67,13 +67,17 @@ class BloomView {
   void prefetch(std::uint64_t hash) const;
   [[nodiscard]] std::uint32_t columns() const { return columns_; }
   [[nodiscard]] std::uint64_t bits() const { return blocks_ * kBloomRows * columns_; }
+  /// Keys that it was built from, those that are in several columns once in each; 0 = the slice does not say.
+  [[nodiscard]] std::uint32_t keys() const { return keys_; }
 
  private:
   const char* blocks_begin_ = nullptr;
   std::uint64_t blocks_ = 0;
   std::uint64_t salt_ = 0;
-  std::uint32_t columns_ = 0;
-  std::uint32_t probes_ = 0;
+  std::uint32_t keys_ = 0;
+  std::uint8_t columns_ = 0;
+  std::uint8_t probes_ = 0;
 };
+static_assert(sizeof(BloomView) == 32, "two of them lie on a cache line");
 
 }  // namespace ebbtide

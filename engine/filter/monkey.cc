@@ -67,8 +67,8 @@ const ConvexCurve& convex(FilterCurve curve) {
 
 double weight(const FilterRun& run) { return run.arrivals * run.pages_per_tile; }
 
-FilterAllocation finish(std::span<const FilterRun> runs, std::vector<double> bits, FilterCurve curve) {
-  FilterAllocation out;
+FilterBits finish(std::span<const FilterRun> runs, std::vector<double> bits, FilterCurve curve) {
+  FilterBits out;
   out.bits_per_entry = std::move(bits);
   for (std::size_t r = 0; r < runs.size(); ++r) {
     out.false_positive_rates.push_back(false_positive_rate(curve, out.bits_per_entry[r]));
@@ -80,7 +80,7 @@ FilterAllocation finish(std::span<const FilterRun> runs, std::vector<double> bit
 
 using Fixed = std::vector<std::optional<double>>;  // bits per entry that a run has whatever is spent on the others
 
-FilterAllocation solve(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve, const Fixed& fixed) {
+FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve, const Fixed& fixed) {
   const ConvexCurve& p = convex(curve);
   std::vector<double> bits(runs.size(), 0);
   const auto spend = [&](double mu) {
@@ -150,9 +150,9 @@ double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bit
   return sum;
 }
 
-FilterAllocation allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve) {
+FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve) {
   Fixed fixed(runs.size());
-  FilterAllocation best = solve(runs, budget_bits, curve, fixed);
+  FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
   // One probe at least: a filter of less than a bit or so does less than its share, which the hull hides. Such a run does
   // without, or gets a whole bit, if that is better. There is seldom more than one.
@@ -164,7 +164,7 @@ FilterAllocation allocate_filters(std::span<const FilterRun> runs, double budget
     std::optional<double> better;
     for (const double bits : {0.0, touch}) {
       fixed[r] = bits;
-      FilterAllocation other = solve(runs, budget_bits, curve, fixed);
+      FilterBits other = solve(runs, budget_bits, curve, fixed);
       if (other.bits > budget_bits * (1 + 1e-12) || other.lookup_pages >= best.lookup_pages) continue;
       best = std::move(other);
       better = bits;
@@ -174,11 +174,11 @@ FilterAllocation allocate_filters(std::span<const FilterRun> runs, double budget
   return best;
 }
 
-FilterAllocation allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key, FilterCurve curve) {
+FilterBits allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key, FilterCurve curve) {
   return allocate_filters(runs, bits_per_key * entries_of(runs), curve);
 }
 
-FilterAllocation allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve) {
+FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve) {
   const double entries = entries_of(runs);
   const double each = entries == 0 ? 0 : std::clamp(budget_bits / entries, 0.0, kMaxBitsPerKey);
   return finish(runs, std::vector<double>(runs.size(), each), curve);

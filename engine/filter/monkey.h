@@ -36,7 +36,7 @@ enum class FilterCurve : std::uint8_t {
   kIdeal,    ///< an undivided Bloom filter with ln 2 bits probes each: e^(-bits ln(2)^2)
 };
 
-struct FilterAllocation {
+struct FilterBits {
   std::vector<double> bits_per_entry;        ///< by run, fractions count; 0 = no filter
   std::vector<double> false_positive_rates;  ///< by run; 1 without a filter
   double lookup_pages = 0;                   ///< sum a_r h_r p_r: pages read for nothing, a lookup
@@ -51,12 +51,12 @@ double bits_for_rate(FilterCurve curve, double rate);
 /// Spreads at most `budget_bits` over the runs so that lookups read the fewest pages for nothing. A filter gets at most
 /// kMaxBitsPerKey bits an entry; what is then left is not spent. A run without entries, or that no lookup misses in (a_r = 0),
 /// gets none.
-FilterAllocation allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
+FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
 /// As above, the budget as `bits_per_key` for every entry of all runs.
-FilterAllocation allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key,
-                                          FilterCurve curve = FilterCurve::kBlocked);
+FilterBits allocate_filters_per_key(std::span<const FilterRun> runs, double bits_per_key,
+                                    FilterCurve curve = FilterCurve::kBlocked);
 /// For comparison: the same bits for every entry (capped at kMaxBitsPerKey).
-FilterAllocation allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
+FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve = FilterCurve::kBlocked);
 
 /// Sum of a_r h_r p_r for given bits per entry.
 double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve);

@@ -9,6 +9,7 @@
 #include "io/file_names.h"
 #include "table/fences.h"
 #include "table/large_value.h"
+#include "table/loaded_filter.h"
 #include "table/metadata.h"
 #include "table/page.h"
 #include "table/table_reader.h"
@@ -183,7 +184,7 @@ struct TableBuilder::Impl {
     for (const std::uint32_t i : indexes) {
       const PendingEntry& pending = tile.entries()[i];
       page.add(pending.entry);
-      if (options.filter_bits_per_key > 0) bloom.add(flags == kPageTombstones ? 0 : column, pending.hash);
+      if (!options.filter_slices.empty()) bloom.add(flags == kPageTombstones ? 0 : column, pending.hash);
     }
     build_page(tile.entries(), indexes, &page_bytes);
     Compression used{};
@@ -208,14 +209,14 @@ struct TableBuilder::Impl {
   }
 
   void build_filters() {
-    const double bits = std::min(options.filter_bits_per_key, kMaxBitsPerKey);
-    const std::uint32_t slices = std::clamp<std::uint32_t>(options.filter_slices, 1, 16);
-    if (!(bits > 0) || (filter.empty() && tombstone_filter.empty())) return;
+    ASSERT(options.filter_slices.size() <= LoadedFilter::kMaxSlices);
+    if (options.filter_slices.empty() || (filter.empty() && tombstone_filter.empty())) return;
     meta.filter_kind = FilterKind::kColumns;
-    meta.filter_bits_per_key = bits;
-    for (std::uint32_t slice = 0; slice < slices; ++slice) {
-      if (!filter.empty()) meta.filter_slices.push_back(filter.build(bits / slices, slice));
-      if (!tombstone_filter.empty()) meta.tombstone_filter_slices.push_back(tombstone_filter.build(bits / slices, slice));
+    for (std::uint32_t slice = 0; slice < options.filter_slices.size(); ++slice) {
+      const double bits = options.filter_slices[slice];
+      meta.filter_bits_per_key += bits;
+      if (!filter.empty()) meta.filter_slices.push_back(filter.build(bits, slice));
+      if (!tombstone_filter.empty()) meta.tombstone_filter_slices.push_back(tombstone_filter.build(bits, slice));
     }
   }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <engine/options.h>
 #include "base/entry.h"
@@ -23,9 +24,9 @@ struct TableBuilderOptions {
   FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files, both fresh
   std::uint32_t page_size = 4096;                        ///< bytes of a page before compression
   std::uint32_t pages_per_tile = 1;                      ///< h, 1 to 64
-  double filter_bits_per_key = 10;                       ///< 0 = no filter
-  std::uint32_t filter_slices =
-      1;  ///< 1 to 16 parts of the filter that can be loaded and dropped apart; each costs a lookup a cache miss
+  /// Bits per key of the filter's slices, at most 16, which are loaded and dropped apart, the last one first; each that is loaded
+  /// costs a lookup a cache miss. Empty = no filter.
+  std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
 };

@@ -1,8 +1,7 @@
 #include "table/table_reader.h"
 
 #include <algorithm>
-#include <cstring>
-#include <new>
+#include <cmath>
 
 #include "base/checksum.h"
 #include "base/invariant.h"
@@ -75,9 +74,15 @@ Status TableReaderImpl::load(TableMetadata m) {
   }
   fences.build(std::move(m.key_prefix), m.separators);
   permutations = std::move(m.permutations);
-  take_filters(m);
   take_fences(m);
-  has_filter = m.filter_kind != FilterKind::kNone && options.filter_slices > 0;
+  const auto whole = LoadedFilter::load(m, LoadedFilter::kMaxSlices);
+  for (std::uint32_t i = 0; i < whole->slices(); ++i)
+    slices.push_back({whole->slice_bits(i), whole->block_bits(), whole->slice_rate(i)});
+  {
+    MutexLock lock(mutex);
+    filter_owner = options.filter_slices < whole->slices() ? whole->first(options.filter_slices) : whole;
+    filter.store(filter_owner.get(), std::memory_order_release);
+  }
   tombstones = std::make_shared<const FragmentedRangeTombstones>(std::span<const RangeTombstone>(m.range_tombstones));
   tombstone_bytes = tombstones->memory_bytes();
   if (any_replaced) {
@@ -85,27 +90,6 @@ Status TableReaderImpl::load(TableMetadata m) {
     metadata = std::move(file);
   }
   return Status::ok();
-}
-
-// Into one piece of memory whose cache lines are the filter's blocks. decode() has parsed each slice.
-void TableReaderImpl::take_filters(const TableMetadata& m) {
-  const auto rounded = [](std::size_t n) { return (n + 63) / 64 * 64; };
-  const std::size_t slices = std::min<std::size_t>(options.filter_slices, m.filter_slices.size());
-  const std::size_t tombstone_slices = std::min<std::size_t>(options.filter_slices, m.tombstone_filter_slices.size());
-  for (std::size_t i = 0; i < slices; ++i) filter_bytes += rounded(m.filter_slices[i].size());
-  for (std::size_t i = 0; i < tombstone_slices; ++i) filter_bytes += rounded(m.tombstone_filter_slices[i].size());
-  if (filter_bytes == 0) return;
-  filter_memory.reset(static_cast<char*>(::operator new[](filter_bytes, std::align_val_t{64})));
-  char* to = filter_memory.get();
-  const auto take = [&](const std::string& slice, std::vector<BloomView>* views) {
-    std::memcpy(to, slice.data(), slice.size());
-    auto view = BloomView::parse(Bytes(to, slice.size()));
-    ASSERT(view.is_ok());
-    views->push_back(view.value());
-    to += rounded(slice.size());
-  };
-  for (std::size_t i = 0; i < slices; ++i) take(m.filter_slices[i], &filter);
-  for (std::size_t i = 0; i < tombstone_slices; ++i) take(m.tombstone_filter_slices[i], &tombstone_filter);
 }
 
 void TableReaderImpl::take_fences(const TableMetadata& m) {
@@ -253,25 +237,6 @@ Status TableReader::visit_large(const LargeValueRef& ref, const std::function<St
 
 // --- lookup
 
-std::uint64_t TableReaderImpl::candidates(std::uint64_t hash, bool* tombstones) const {
-  if (!has_filter) {
-    *tombstones = true;
-    return ~std::uint64_t{0};
-  }
-  // A kind of page that no slice was built for does not occur.
-  std::uint64_t mask = filter.empty() ? 0 : ~std::uint64_t{0};
-  for (const BloomView& slice : filter) {
-    mask &= slice.candidates(hash);
-    if (mask == 0) break;
-  }
-  *tombstones = !tombstone_filter.empty();
-  for (const BloomView& slice : tombstone_filter) {
-    *tombstones = slice.candidates(hash) != 0;
-    if (!*tombstones) break;
-  }
-  return mask;
-}
-
 std::uint32_t TableReaderImpl::first_tile(Bytes key) const {
   std::uint32_t tile = fences.find(key);
   return any_continues ? first_of(tile, key) : tile;
@@ -295,6 +260,7 @@ struct Search {
   Entry* entry;
   std::shared_ptr<const void>* pin;
   const LookupState* known;
+  const bool filtered;
   bool found = false, missing = false;
 
   Status tile(std::uint32_t number, std::uint64_t mask, bool tombstones) {
@@ -344,7 +310,10 @@ struct Search {
       newer = page.get(key, view_seq, reader, &candidate, &seen) && candidate.seq > entry->seq;
       if (newer) *entry = candidate;
     }
-    if (!seen && r.has_filter && counters != nullptr) ++counters->filter_false_positives;
+    if (!seen && counters != nullptr) {
+      ++counters->pages_in_vain;
+      if (filtered) ++counters->filter_false_positives;
+    }
     if (!newer) return false;
     found = true;
     entry->key = key.key;
@@ -357,6 +326,7 @@ struct Search {
 Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
                         ReadCounters* counters, Status* status, const LookupState* known) const {
   const TableReaderImpl& r = *impl_;
+  const LoadedFilter& filter = *r.filter.load(std::memory_order_acquire);
   bool tombstones = false;
   std::uint64_t mask = 0;
   std::uint32_t tile = 0;
@@ -366,7 +336,7 @@ Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
     tile = known->tile;
   } else {
     if (r.tiles.empty()) return Lookup::kAbsent;
-    mask = r.candidates(key.hash, &tombstones);
+    mask = filter.candidates(key.hash, &tombstones);
     if (mask == 0 && !tombstones) {
       if (counters != nullptr) ++counters->filter_negatives;
       return Lookup::kAbsent;
@@ -374,8 +344,8 @@ Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
     if (!key.key.starts_with(r.fences.prefix())) return Lookup::kAbsent;
     tile = r.first_tile(key.key);
   }
-  if (counters != nullptr && r.has_filter) ++counters->filter_positives;
-  Search search{this, r, key, view_seq, misses, counters, entry, pin, known};
+  if (counters != nullptr && !filter.empty()) ++counters->filter_positives;
+  Search search{this, r, key, view_seq, misses, counters, entry, pin, known, !filter.empty()};
   // Where one key's versions fill several tiles, the first tile with a visible one has the newest.
   for (;; ++tile) {
     if (Status s = search.tile(tile, mask, tombstones); !s.is_ok()) [[unlikely]] {
@@ -391,22 +361,45 @@ Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
   return search.found ? Lookup::kFound : Lookup::kAbsent;
 }
 
-bool TableReader::may_contain(const LookupKey& key) const {
+bool TableReader::may_contain(const LookupKey& key, const LoadedFilter& filter) const {
   if (impl_->tiles.empty() || !key.key.starts_with(impl_->fences.prefix())) return false;
   bool tombstones = false;
-  return impl_->candidates(key.hash, &tombstones) != 0 || tombstones;
+  return filter.candidates(key.hash, &tombstones) != 0 || tombstones;
+}
+
+std::shared_ptr<const LoadedFilter> TableReader::filter() const {
+  MutexLock lock(impl_->mutex);
+  return impl_->filter_owner;
+}
+
+const std::vector<SliceInfo>& TableReader::slices() const { return impl_->slices; }
+
+Result<std::shared_ptr<const void>> TableReader::keep_slices(std::uint32_t count) {
+  TableReaderImpl& r = *impl_;
+  std::shared_ptr<const LoadedFilter> now = filter(), next;
+  const auto wanted = std::min(count, static_cast<std::uint32_t>(r.slices.size()));
+  if (wanted == now->slices()) return std::shared_ptr<const void>();
+  if (wanted < now->slices()) {
+    next = now->first(wanted);
+  } else {
+    TRY_ASSIGN(m, load_metadata());
+    next = LoadedFilter::load(m, wanted);
+  }
+  MutexLock lock(r.mutex);
+  r.filter_owner = std::move(next);
+  r.filter.store(r.filter_owner.get(), std::memory_order_release);
+  return std::shared_ptr<const void>(std::move(now));
 }
 
 bool TableReader::prefetch(const LookupKey& key, int stage, LookupState* state) const {
   const TableReaderImpl& r = *impl_;
   switch (stage) {
     case 0:
-      for (const BloomView& slice : r.filter) slice.prefetch(key.hash);
-      for (const BloomView& slice : r.tombstone_filter) slice.prefetch(key.hash);
+      r.filter.load(std::memory_order_acquire)->prefetch(key.hash);
       return true;
     case 1:
       if (r.tiles.empty()) return false;
-      state->columns = r.candidates(key.hash, &state->tombstones);
+      state->columns = r.filter.load(std::memory_order_acquire)->candidates(key.hash, &state->tombstones);
       if ((state->columns == 0 && !state->tombstones) || !key.key.starts_with(r.fences.prefix())) return false;
       state->block = nullptr;
       state->tile = r.fences.begin(key.key);
@@ -555,17 +548,24 @@ Result<TableMetadata> TableReader::load_metadata() const {
 }
 
 std::uint64_t TableReader::filter_bits() const {
+  const std::uint32_t loaded = filter()->slices();
   std::uint64_t bits = 0;
-  for (const BloomView& slice : impl_->filter) bits += slice.bits();
-  for (const BloomView& slice : impl_->tombstone_filter) bits += slice.bits();
+  for (std::uint32_t i = 0; i < loaded; ++i) bits += impl_->slices[i].bits;
   return bits;
+}
+
+double TableReader::false_positive_rate() const {
+  const std::uint32_t loaded = filter()->slices();
+  double page = 1;
+  for (std::uint32_t i = 0; i < loaded; ++i) page *= impl_->slices[i].rate;
+  return 1 - std::pow(1 - page, impl_->h);
 }
 
 std::uint64_t TableReader::memory_bytes() const {
   const TableReaderImpl& r = *impl_;
   return sizeof(*this) + sizeof(r) + r.fences.memory_bytes() + r.pages.capacity() * sizeof(PageInfo) +
          r.tiles.capacity() * sizeof(TileInfo) + r.delete_keys.memory_bytes() + r.expiries.memory_bytes() +
-         r.seqs.memory_bytes() + r.permutations.capacity() + r.permutation_offsets.capacity() * 8 + r.filter_bytes +
+         r.seqs.memory_bytes() + r.permutations.capacity() + r.permutation_offsets.capacity() * 8 + filter()->memory_bytes() +
          r.tombstone_bytes + r.dead.capacity() * sizeof(FileExtent);
 }
 

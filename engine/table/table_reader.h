@@ -21,11 +21,13 @@ namespace ebbtide {
 
 struct TableMetadata;  // table/metadata.h
 struct FileExtent;
+class LoadedFilter;  // table/loaded_filter.h
 
 /// Counters of one thread or job; plain, the owner adds them up.
 struct ReadCounters {
   std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
-  std::uint32_t runs_probed = 0;  ///< of a get, by whoever asks table after table
+  std::uint32_t runs_probed = 0;    ///< of a get, by whoever asks table after table
+  std::uint64_t pages_in_vain = 0;  ///< looked at for a key that they do not have, with a filter or without
 };
 
 struct TableReaderOptions {
@@ -33,7 +35,14 @@ struct TableReaderOptions {
   BlockCache* cache = nullptr;
   std::string dir;
   bool direct_io = false;
-  std::uint32_t filter_slices = 255;  ///< load so many of the filter's slices, at most; 0 = do without
+  std::uint32_t filter_slices = 255;  ///< load so many of the filter's slices, at most; 0 = do without; see keep_slices()
+};
+
+/// One slice of a table's filter, in memory or not.
+struct SliceInfo {
+  std::uint64_t bits = 0;        ///< of memory
+  std::uint64_t block_bits = 0;  ///< those come in units of so many
+  double rate = 1;               ///< chance that by this slice alone a page is a candidate for a key that it does not have
 };
 
 /// What the manifest knows of the two files; open() checks it.
@@ -65,7 +74,7 @@ struct PageFence {
 
 enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
 
-/// Immutable after open; thread-safe.
+/// Immutable after open, but for how much of the filter is in memory; thread-safe.
 class TableReader : public std::enable_shared_from_this<TableReader> {
  public:
   /// Reads the metadata file whole and checks it; kCorruption names file and offset.
@@ -82,8 +91,16 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   /// `known`: null, or what prefetch() left under the same guard.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
              ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
-  /// Filters only: false means certainly absent (no point entry; range tombstones are not asked).
-  [[nodiscard]] bool may_contain(const LookupKey& key) const;
+  /// What is in memory of the filter now; it stays valid, and a correct filter, when that changes. Never null. Takes a short lock.
+  [[nodiscard]] std::shared_ptr<const LoadedFilter> filter() const;
+  /// Filters only, those that filter() gave: false means certainly absent (no point entry; range tombstones are not asked).
+  [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
+  /// All slices that the filter was built with; the first filter()->slices() of them are in memory.
+  [[nodiscard]] const std::vector<SliceInfo>& slices() const;
+  /// Has the first `count` slices in memory from now on, all if there are fewer. What is missing is read from the metadata file;
+  /// if that fails, kIoError or kCorruption, nothing changes. Answers with what readers may be looking at still, to be held until
+  /// every EpochGuard of now is left; null if nothing changed. Not by two threads at a time.
+  Result<std::shared_ptr<const void>> keep_slices(std::uint32_t count);
   /// Stages of prefetch().
   static constexpr int kPrefetchStages = 6;
   /// A lookup of a span of keys in stages, each of which starts the loads that the next one, or get(), needs: 0 filter rows,
@@ -135,7 +152,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] const std::vector<FileExtent>& dead_extents() const;
   /// The metadata file, read again (page checksums are not kept in memory): for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
-  [[nodiscard]] std::uint64_t filter_bits() const;
+  [[nodiscard]] std::uint64_t filter_bits() const;  ///< in memory
+  /// Chance that what is in memory of the filter lets a lookup of a key that the table does not have go on to some page.
+  [[nodiscard]] double false_positive_rate() const;
   /// Bytes of memory that the open table holds.
   [[nodiscard]] std::uint64_t memory_bytes() const;
   /// Estimated bytes of the data file within a key range, from the fences. No I/O.

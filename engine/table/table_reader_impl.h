@@ -1,15 +1,16 @@
 // The inside of a TableReader, shared by lookup, iterator and verify. Not for includes from other layers.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
-#include "filter/bloom.h"
 #include "table/fences.h"
 #include "table/large_value.h"
+#include "table/loaded_filter.h"
 #include "table/metadata.h"
 #include "table/page.h"
 #include "table/page_fences.h"
@@ -57,23 +58,24 @@ struct TableReaderImpl {
   RoundedRanges delete_keys, expiries, seqs;  ///< by page
   std::string permutations;
   std::vector<std::uint64_t> permutation_offsets;  ///< by tile; empty if h = 1
-  std::vector<BloomView> filter, tombstone_filter;
-  std::unique_ptr<char[], void (*)(char*)> filter_memory{nullptr, [](char* p) { ::operator delete[](p, std::align_val_t{64}); }};
-  std::vector<FileExtent> dead;  ///< TableMetadata::dead_extents
-  std::uint64_t filter_bytes = 0, tombstone_bytes = 0, replaced_bytes = 0;
-  bool has_filter = false;
-  bool any_continues = false;  ///< a tile begins with the last key of the one before
-  bool renewable = false;      ///< TableMetadata::names_can_be_renewed
+  std::vector<FileExtent> dead;                    ///< TableMetadata::dead_extents
+  std::uint64_t tombstone_bytes = 0, replaced_bytes = 0;
+  std::vector<SliceInfo> slices;  ///< of the whole filter
+  bool any_continues = false;     ///< a tile begins with the last key of the one before
+  bool renewable = false;         ///< TableMetadata::names_can_be_renewed
   SharedTombstones tombstones;
 
-  // --- large values that somebody holds
+  // --- the filter: read without a lock, under the epoch
+  std::atomic<const LoadedFilter*> filter{nullptr};
+
   mutable Mutex mutex;
+  std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
+  // large values that somebody holds
   mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large GUARDED_BY(mutex);  ///< by offset
 
   /// `bytes` are those of the metadata file.
   Status open(Bytes bytes);
   Status load(TableMetadata m);
-  void take_filters(const TableMetadata& m);
   void take_fences(const TableMetadata& m);
 
   [[nodiscard]] BlockKey block_key(const PageInfo& page) const {
@@ -93,8 +95,6 @@ struct TableReaderImpl {
   /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 
-  /// Candidate pages of any tile for a key: bit p is the p-th page; *tombstones: the page of tombstones too.
-  [[nodiscard]] std::uint64_t candidates(std::uint64_t hash, bool* tombstones) const;
   /// The first tile that can have a version of `key`.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
   /// The same, given the last tile that begins at or before `key`.

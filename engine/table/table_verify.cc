@@ -17,6 +17,7 @@ class Verifier {
     auto loaded = reader_.load_metadata();
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
+    filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);  // what is not in memory now is to be right, too
     counted_.applied_seq = m_.stats.applied_seq;
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
     add_extent(0, data_header_bytes(m_.unit));
@@ -89,7 +90,7 @@ class Verifier {
       const std::uint64_t hash = hash_key(key);
       if (view.tag(i) != page_tag(hash)) error(info, "an entry has the wrong tag");
       bool tombstones = false;
-      const std::uint64_t mask = r_.candidates(hash, &tombstones);
+      const std::uint64_t mask = filter_->candidates(hash, &tombstones);
       if (!is_candidate(info, column, mask, tombstones)) error(info, "the filter denies a key of the page");
       if (entry.is_large()) large(info, entry);
     }
@@ -192,6 +193,7 @@ class Verifier {
   std::vector<std::string>* errors_;
   const std::size_t before_ = errors_->size();
   TableMetadata m_;
+  std::shared_ptr<const LoadedFilter> filter_;
   TableStats counted_;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> extents_;
   bool any_ = false;

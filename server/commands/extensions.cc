@@ -100,6 +100,20 @@ void reply_run(Reply& reply, const RunInfo& run) {
   reply_field(reply, "oldest-tombstone-birth", run.oldest_tombstone_birth);
 }
 
+void reply_filter(Reply& reply, const FilterInfo& filter) {
+  reply.map(7);
+  reply_field(reply, "level", static_cast<std::uint64_t>(filter.level));
+  reply.bulk("bits-per-key");
+  reply.double_(filter.entries == 0 ? 0 : static_cast<double>(filter.bits) / static_cast<double>(filter.entries));
+  reply.bulk("false-positive-ratio-expected");
+  reply.double_(filter.expected);
+  reply.bulk("false-positive-ratio-observed");
+  reply.double_(filter.observed());
+  reply_field(reply, "lookups-denied", filter.denied);
+  reply_field(reply, "lookups-in-vain", filter.in_vain);
+  reply_field(reply, "lookups-found", filter.found);
+}
+
 Status tree_info(Ctx& ctx) {
   TreeInfo info;
   info.database = ctx.session.database;
@@ -118,7 +132,7 @@ Status tree_info(Ctx& ctx) {
     levels = std::max(levels, run.level + 1);
   }
   Reply& reply = ctx.reply;
-  reply.map(17);
+  reply.map(18);
   reply_field(reply, "database", info.database);
   reply_field(reply, "tree", info.tree);
   reply.bulk("policy");
@@ -139,6 +153,9 @@ Status tree_info(Ctx& ctx) {
   reply.bulk("runs");
   reply.array(info.runs.size());
   for (const RunInfo& run : info.runs) reply_run(reply, run);
+  reply.bulk("filters");
+  reply.array(info.filters.size());
+  for (const FilterInfo& filter : info.filters) reply_filter(reply, filter);
   return Status::ok();
 }
 

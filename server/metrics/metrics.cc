@@ -229,6 +229,10 @@ class Collector final : public prometheus::Collectable {
     auto& bytes = family("level_bytes", "Bytes of tables.", kGauge);
     auto& entries = family("level_entries", "Entries, tombstones included.", kGauge);
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
+    auto& wrong = family("filter_false_positive_ratio",
+                         "Of the look-ups for keys that a run of the level does not have, the part that its filters let through "
+                         "to a page: as the filters' sizes have it, and as seen since the start.",
+                         kGauge);
     auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
     auto& oldest = family("oldest_tombstone_age_seconds",
                           "Age of the oldest delete that tables still hold traces of; an expiry that has passed is one.", kGauge);
@@ -274,6 +278,12 @@ class Collector final : public prometheus::Collectable {
         add(tombstones, static_cast<double>(l.range_tombstones), range);
         const Millis age = l.oldest_tombstone == 0 ? 0 : now - std::min(now, l.oldest_tombstone);
         add(oldest, static_cast<double>(age) / 1000, labels);
+      }
+      for (const FilterInfo& filter : tree.filters) {
+        Labels expected = {{"db", db}, {"level", std::to_string(filter.level)}, {"kind", "expected"}};
+        Labels observed = {{"db", db}, {"level", std::to_string(filter.level)}, {"kind", "observed"}};
+        add(wrong, filter.expected, expected);
+        if (filter.denied + filter.in_vain > 0) add(wrong, filter.observed(), observed);
       }
       add(records, static_cast<double>(tree.records), {{"db", db}});
       add(pending, static_cast<double>(tree.pending_compaction_bytes), {{"db", db}});

@@ -43,7 +43,7 @@ Sample make_sample(std::uint32_t h, Compression compression, std::uint32_t filte
   options.page_size = 1024;
   options.pages_per_tile = h;
   options.compression = compression;
-  options.filter_slices = filter_slices;
+  options.filter_slices.assign(filter_slices, 10.0 / filter_slices);
   TableBuilder builder(options);
   for (int i = 0; i < 120; ++i) {
     const std::string key = "key" + std::to_string(1000 + i), value((i % 9) * 20, static_cast<char>('a' + i % 26));

@@ -25,6 +25,8 @@ enum class Compression : std::uint8_t { kNone = 0, kLz4 = 1, kZstd = 2 };
 enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombstones, kOldest };
 enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
 enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };
+/// Which lookups filter memory is spread for: those that there were, or lookups of keys that do not exist.
+enum class FilterLookups : std::uint8_t { kMeasured, kZeroResult };
 
 /// The merge policy by name, and its parameters by name. policy/registry checks both.
 struct PolicySettings {
@@ -41,7 +43,8 @@ struct TreeSettings {
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kUniform;
-  double filter_bits_per_key = 10;  ///< 0 to 32; 0 = no filters
+  double filter_bits_per_key = 10;  ///< of all keys of the tree on average, 0 to 32; 0 = no filters
+  FilterLookups filter_lookups = FilterLookups::kMeasured;
   /// After so long whatever was deleted is out of all files; 0 = no promise, else 1 s to 10 years. A change leaves what was
   /// promised before: see deletes/deadline.h.
   Millis delete_deadline = 24ull * 3600 * 1000;

@@ -17,6 +17,18 @@ struct RunInfo {
   Millis oldest_tombstone_birth = 0;  ///< 0 = none
 };
 
+/// Filters of a level, and what lookups of keys that are not in a run there had from them.
+struct FilterInfo {
+  int level = 0;
+  std::uint64_t entries = 0, bits = 0;     ///< of its runs; bits in memory
+  double expected = 1;                     ///< part of those lookups that look at a page for nothing, a run; 1 = no filter
+  std::uint64_t denied = 0, in_vain = 0;   ///< such lookups since open: a filter ended them; they looked at a page
+  std::uint64_t found = 0;                 ///< lookups that found their key
+  [[nodiscard]] double observed() const {  ///< as `expected`; 0 before the first one
+    return in_vain == 0 ? 0 : static_cast<double>(in_vain) / static_cast<double>(denied + in_vain);
+  }
+};
+
 /// Merges and the like, by what they were for.
 struct ReasonInfo {
   std::string reason;  ///< size, run_count, deadline, manual, space, scrub, dropped
@@ -27,7 +39,8 @@ struct TreeInfo {
   DatabaseId database = 0;
   TreeId tree = kNoTree;
   std::string policy;
-  std::vector<RunInfo> runs;  ///< newest first
+  std::vector<RunInfo> runs;        ///< newest first
+  std::vector<FilterInfo> filters;  ///< of the levels that have runs, ascending; levels deeper than 7 are the last one's
   std::uint64_t memtable_bytes = 0, memtable_entries = 0, frozen_memtables = 0;
   std::uint64_t pending_compaction_bytes = 0;
   std::uint64_t records = 0;              ///< secondary range deletes that may still cover something, those in memtables included

@@ -88,7 +88,8 @@ struct Bed {
       options.metadata_file = next_file++;
       options.page_size = 1024;
       options.pages_per_tile = h;
-      options.filter_bits_per_key = filter_bits;
+      options.filter_slices.clear();
+      if (filter_bits > 0) options.filter_slices.push_back(filter_bits);
       options.compression = Compression::kNone;
       TableBuilder builder(options);
       for (const E& e : entries) {

@@ -396,3 +396,52 @@ TEST_CASE("a batch is seen whole or not at all, also when younger and smaller on
   for (std::thread& t : others) t.join();
   CHECK(wrong == 0);
 }
+
+TEST_CASE("filters are loaded and dropped while others look keys up") {
+  TempDir dir;
+  Settings settings = settings_in(dir.path, FsyncMode::kNo);
+  settings.tree.filter_allocation = FilterAllocation::kMonkey;
+  auto opened = Db::open(settings, {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  constexpr std::uint64_t kKeys = 6'000;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(i), value_of(i, 0));
+    REQUIRE(db->commit(batch).is_ok());
+    if (i % 2'000 == 1'999) REQUIRE(db->flush(0).is_ok());
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> readers;
+  for (std::uint64_t r = 0; r < 2; ++r) {
+    readers.emplace_back([&, r] {
+      Random random(r);
+      while (!stop) {
+        PassGuard guard(*db);
+        const ReadView view = db->view(0, db->now(), ReadMode::kBlocking, nullptr);
+        for (int i = 0; i < 16; ++i) {
+          const std::string key = key_of(random.uniform(2 * kKeys));
+          const bool there = key < key_of(kKeys);
+          LookupState state;
+          const LookupKey lookup{key, hash_key(key), &state};
+          for (int stage = 0; stage < ReadView::kPrefetchStages; ++stage) view.prefetch(lookup, stage);
+          Found found;
+          const Status status = view.get(lookup, &found);
+          if (there ? !status.is_ok() : !status.is_not_found()) ++wrong;
+        }
+      }
+    });
+  }
+  for (int round = 0; round < 60; ++round) {
+    settings.tree.filter_bits_per_key = round % 3 == 0 ? 0 : round % 3 == 1 ? 16 : 5;
+    REQUIRE(db->reconfigure(settings).is_ok());
+    WriteBatch batch;
+    batch.put(0, key_of(0), value_of(0, 1));
+    REQUIRE(db->commit(batch).is_ok());
+    REQUIRE(db->flush(0).is_ok());
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  CHECK(wrong == 0);
+}

@@ -1,9 +1,11 @@
 // Gets after a staged prefetch against gets without one: what the stages remember changes no result, whatever is written, flushed
 // or merged between a prefetch and its get.
+#include <algorithm>
 #include <deque>
 
 #include "base/random.h"
 #include "db/counters.h"
+#include "db/filters.h"
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -145,4 +147,164 @@ TEST_CASE("a get counts the runs that it asks, once, whatever it had to wait for
   ThreadCounters counters;
   for (const std::uint32_t runs : {7u, 8u, 9u, 12u, 13u, 16u, 17u, 32u, 33u, 1000u}) counters.add_probes(runs);
   for (std::size_t i = 6; i < counters.probes.size(); ++i) CHECK(counters.probes[i] == 2);
+}
+
+namespace {
+
+/// Keys with room for ones that do not exist between them.
+std::string nth_key(std::uint64_t i) { return "key" + std::to_string(1'000'000 + i * 2); }
+
+Settings with_filters(FilterAllocation allocation, double bits_per_key) {
+  Settings s = Harness::small();
+  s.memtable_size = 96 << 10;  // files of a thousand keys: rounding up to blocks is a few per cent
+  s.tree.file_size = 96 << 10;
+  s.tree.filter_allocation = allocation;
+  s.tree.filter_bits_per_key = bits_per_key;
+  s.tree.filter_lookups = FilterLookups::kZeroResult;
+  return s;
+}
+
+/// Keys 0 .. n in an order that has little to do with theirs.
+void fill(Harness& h, std::uint64_t n) {
+  for (std::uint64_t i = 0; i < n; ++i) {
+    h.put(0, nth_key(i * 7919 % n), std::string(30, 'v'));
+    if (i % 200 == 0) h.settle();
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+}
+
+struct FilterSum {
+  double entries = 0, bits = 0, expected = 0;
+};
+FilterSum sum_of(const TreeInfo& info) {
+  FilterSum sum;
+  for (const FilterInfo& filter : info.filters) {
+    const auto runs =
+        std::count_if(info.runs.begin(), info.runs.end(), [&](const RunInfo& r) { return r.level == filter.level; });
+    sum.entries += static_cast<double>(filter.entries);
+    sum.bits += static_cast<double>(filter.bits);
+    sum.expected += filter.expected * static_cast<double>(runs);
+  }
+  return sum;
+}
+
+std::string text_of(const TreeInfo& info) {
+  std::string out;
+  for (const RunInfo& run : info.runs) {
+    out += "L" + std::to_string(run.level) + ": " + std::to_string(run.files) + " files, " + std::to_string(run.entries) +
+           " entries, " + std::to_string(static_cast<double>(run.filter_bits) / static_cast<double>(run.entries)) + " bits; ";
+  }
+  for (const FilterInfo& filter : info.filters) {
+    out += "L" + std::to_string(filter.level) + " expects " + std::to_string(filter.expected) + "; ";
+  }
+  return out;
+}
+
+void look_up_absent(Harness& h, std::uint64_t n) {
+  for (std::uint64_t i = 0; i < n; ++i) REQUIRE(h.get(0, nth_key(i) + "5") == "(absent)");
+}
+
+}  // namespace
+
+TEST_CASE("with monkey small levels have more bits, lookups read fewer pages for nothing, and the budget is kept",
+          "[db][filters]") {
+  constexpr std::uint64_t kKeys = 24'300;
+  double uniform = 0;
+  for (const FilterAllocation allocation : {FilterAllocation::kUniform, FilterAllocation::kMonkey}) {
+    Harness h(with_filters(allocation, 6));
+    h.open();
+    fill(h, kKeys);
+    for (std::uint64_t i = 0; i < kKeys; i += 97) REQUIRE(h.get(0, nth_key(i)) == std::string(30, 'v'));
+    look_up_absent(h, kKeys);
+    const TreeInfo info = h.db->tree_info(0).value();
+    REQUIRE(info.filters.size() >= 2);
+    const FilterSum sum = sum_of(info);
+    CHECK(sum.bits < sum.entries * 6 * 1.1);  // files are small here: rounding up to blocks counts
+    std::uint64_t in_vain = 0;
+    for (const FilterInfo& filter : info.filters) {
+      CAPTURE(filter.level, filter.expected, filter.observed(), filter.denied, filter.in_vain);
+      CHECK(filter.observed() == Approx(filter.expected).epsilon(0.35).margin(0.002));
+      in_vain += filter.in_vain;
+    }
+    CHECK(in_vain > 0);
+    CAPTURE(text_of(info));
+    const FilterInfo &first = info.filters.front(), &last = info.filters.back();
+    const double first_bits = static_cast<double>(first.bits) / static_cast<double>(first.entries);
+    const double last_bits = static_cast<double>(last.bits) / static_cast<double>(last.entries);
+    CAPTURE(first_bits, last_bits);
+    if (allocation == FilterAllocation::kUniform) {
+      uniform = sum.expected;
+      CHECK(first_bits == Approx(last_bits).epsilon(0.1));
+    } else {
+      CHECK(first_bits > last_bits + 2);
+      CHECK(sum.expected < uniform * 0.8);
+    }
+  }
+}
+
+TEST_CASE("files that are moved down keep the filter that their level has, not the one they were written with", "[db][filters]") {
+  Settings s = with_filters(FilterAllocation::kMonkey, 8);
+  s.tree.policy = {"leveling", {{"size_ratio", 4}}};
+  Harness h(s);
+  h.open();
+  for (std::uint64_t i = 0; i < 20'000; ++i) {  // in order: files move
+    h.put(0, nth_key(i), std::string(30, 'v'));
+    if (i % 100 == 0) h.settle();
+  }
+  h.settle();
+  CHECK(h.db->stats().trivial_moves > 10);
+  const FilterSum sum = sum_of(h.db->tree_info(0).value());
+  CHECK(sum.bits < sum.entries * 8 * 1.1);
+  CHECK(sum.bits > sum.entries * 8 * 0.7);
+  look_up_absent(h, 2000);
+  h.reopen();
+  const FilterSum again = sum_of(h.db->tree_info(0).value());
+  CHECK(again.bits < again.entries * 8 * 1.1);
+  CHECK(again.bits > again.entries * 8 * 0.7);
+}
+
+TEST_CASE("another budget acts on the files that are there, without writing one", "[db][filters]") {
+  Harness h(with_filters(FilterAllocation::kMonkey, 10));
+  h.open();
+  fill(h, 12'000);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  const std::uint64_t written = h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written;
+  const auto with = [&](double bits_per_key) {
+    h.settings.tree.filter_bits_per_key = bits_per_key;
+    REQUIRE(h.db->reconfigure(h.settings).is_ok());
+    h.settle();
+    const FilterSum sum = sum_of(h.db->tree_info(0).value());
+    for (std::uint64_t i = 0; i < 12'000; i += 131) REQUIRE(h.get(0, nth_key(i)) == std::string(30, 'v'));
+    CHECK(sum.bits <= sum.entries * bits_per_key * 1.1);
+    return sum.bits / sum.entries;
+  };
+  const std::uint64_t tables = h.db->stats().table_bytes;
+  CHECK(with(10) > 9);
+  CHECK(with(0) == 0);
+  CHECK(h.db->stats().table_bytes < tables);
+  CHECK(with(5) > 3);    // the whole filters of about half of the files
+  CHECK(with(16) > 12);  // the reserve
+  CHECK(with(10) > 9);
+  CHECK(h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written == written);
+}
+
+TEST_CASE("what lookups meet moves memory to where it is needed", "[db][filters]") {
+  std::array<std::uint64_t, kLookupLevels> runs{};
+  runs[0] = 4;
+  runs[1] = runs[2] = 1;
+  LookupsByLevel lookups{};
+  lookups[0] = {39'000, 1'000, 0};  // four runs of ten thousand each
+  lookups[1] = {9'000, 1'000, 0};
+  lookups[2] = {1'000, 0, 9'000};
+  const Arrivals measured = measured_arrivals(all_arrive(), lookups, runs);
+  CHECK(measured[0] == 1);
+  CHECK(measured[1] == 1);
+  CHECK(measured[2] == Approx((1 + 0.1) / 2));
+  CHECK(measured[3] == 1);  // nothing is known of it
+  lookups[2] = {0, 0, 9'000};
+  CHECK(measured_arrivals(measured, lookups, runs)[2] == Approx((measured[2] + 1.0 / 16) / 2));
+  lookups = {};
+  lookups[0].found = 4'000 * 4;
+  CHECK(measured_arrivals(measured, lookups, runs) == measured);
 }

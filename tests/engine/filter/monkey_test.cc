@@ -2,12 +2,14 @@
 // filters.
 #include "filter/monkey.h"
 
+#include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 
 #include "base/random.h"
 #include "filter/bloom.h"
+#include "filter/slices.h"
 
 namespace ebbtide {
 namespace {
@@ -93,7 +95,7 @@ TEST_CASE("bits for a rate are the inverse", "[monkey]") {
 
 TEST_CASE("rates are in proportion to entries and inverse to pages and arrivals", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
-  const FilterAllocation a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
+  const FilterBits a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
   const auto& p = a.false_positive_rates;
   for (const double rate : p) REQUIRE(rate < 1);
   CHECK(p[1] / p[0] == Approx(10));
@@ -116,7 +118,7 @@ TEST_CASE("Eqs. 5 to 8 and 14 to 20: full trees", "[monkey]") {
         const double last = mix / (mix + 1);
         for (const double bits : {0.02, 0.1, 0.3, 0.7, 1.5, 2.5, 5.0, 10.0}) {
           INFO((tiering ? "tiering" : "leveling") << " T " << t << " v " << mix << " bits " << bits);
-          const FilterAllocation a = allocate_filters(runs, bits * tree.entries, FilterCurve::kIdeal);
+          const FilterBits a = allocate_filters(runs, bits * tree.entries, FilterCurve::kIdeal);
           // Found keys cost their page; what is before them in the last level is in its arrivals.
           CHECK(a.lookup_pages + last == Approx(lookup_cost(tree, bits * tree.entries)).epsilon(0.01));
           const int without = unfiltered_levels(tree, bits * tree.entries);
@@ -171,7 +173,7 @@ TEST_CASE("no bits moved between two runs make real filters better", "[monkey]")
       run.arrivals = 0.1 + 0.9 * random.fraction();
     }
     const double per_key = 2 + 12 * random.fraction();
-    const FilterAllocation a = allocate_filters_per_key(runs, per_key);
+    const FilterBits a = allocate_filters_per_key(runs, per_key);
     double budget = 0;
     for (const FilterRun& run : runs) budget += per_key * static_cast<double>(run.entries);
     CHECK(a.bits <= budget * (1 + 1e-9));
@@ -194,14 +196,14 @@ TEST_CASE("no bits moved between two runs make real filters better", "[monkey]")
 TEST_CASE("budgets and runs at their ends", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
-    const FilterAllocation none = allocate_filters(runs, 0, curve);
+    const FilterBits none = allocate_filters(runs, 0, curve);
     CHECK(none.bits_per_entry == std::vector<double>{0, 0, 0, 0});
     CHECK(none.lookup_pages == 3);
     CHECK(none.bits == 0);
     CHECK(allocate_filters(runs, -5, curve).bits == 0);
-    const FilterAllocation all = allocate_filters(runs, 1e12, curve);
+    const FilterBits all = allocate_filters(runs, 1e12, curve);
     CHECK(all.bits_per_entry == std::vector<double>{kMaxBitsPerKey, 0, 0, kMaxBitsPerKey});
-    const FilterAllocation few = allocate_filters(runs, 100, curve);  // a tenth of a bit for the first
+    const FilterBits few = allocate_filters(runs, 100, curve);  // a tenth of a bit for the first
     CHECK(few.bits_per_entry[0] == Approx(0.1));
     CHECK(few.bits_per_entry[3] == 0);
     CHECK(allocate_filters({}, 100, curve).lookup_pages == 0);
@@ -214,13 +216,132 @@ TEST_CASE("more memory never reads more, fractions of a bit count", "[monkey]") 
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   double last = 1e9;
   for (double bits = 0.1; bits < 12; bits += 0.1) {
-    const FilterAllocation a = allocate_filters_per_key(runs, bits);
+    const FilterBits a = allocate_filters_per_key(runs, bits);
     CHECK(a.lookup_pages < last);
     last = a.lookup_pages;
   }
   // The promise of the paper, at ten bits: less than half of what the same memory does spread evenly over four levels.
-  const FilterAllocation monkey = allocate_filters_per_key(runs, 10), even = allocate_uniform(runs, monkey.bits);
+  const FilterBits monkey = allocate_filters_per_key(runs, 10), even = allocate_uniform(runs, monkey.bits);
   CHECK(monkey.lookup_pages < even.lookup_pages / 2);
+}
+
+/// A tree of one table a run, each built for the tree of `built`, as the tree of `now` chooses among its slices.
+struct SlicedTree {
+  std::vector<std::vector<SliceWorth>> worths;
+  std::vector<SlicedTable> tables;
+
+  void add(std::size_t run, std::uint64_t entries, const std::vector<double>& slices) {
+    std::vector<SliceWorth>& worth = worths.emplace_back();
+    for (const double bits : slices) {
+      worth.push_back({bits * static_cast<double>(entries), false_positive_rate(FilterCurve::kBlocked, bits)});
+    }
+    tables.push_back({run, entries, {}, 0});
+  }
+  std::vector<std::uint32_t> choose(const std::vector<FilterRun>& runs, double budget) {
+    for (std::size_t t = 0; t < tables.size(); ++t) tables[t].have = worths[t];
+    return choose_slices(runs, tables, budget);
+  }
+  [[nodiscard]] double bits(const std::vector<std::uint32_t>& chosen) const {
+    double sum = 0;
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      for (std::uint32_t s = 0; s < chosen[t]; ++s) sum += worths[t][s].bits;
+    }
+    return sum;
+  }
+  [[nodiscard]] double pages(const std::vector<FilterRun>& runs, const std::vector<std::uint32_t>& chosen) const {
+    double sum = 0;
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      const FilterRun& run = runs[tables[t].run];
+      double rate = run.arrivals * static_cast<double>(tables[t].entries) / static_cast<double>(run.entries);
+      for (std::uint32_t s = 0; s < chosen[t]; ++s) rate *= worths[t][s].rate;
+      sum += rate;
+    }
+    return sum;
+  }
+};
+
+double entries_of(const std::vector<FilterRun>& runs) {
+  double sum = 0;
+  for (const FilterRun& run : runs) sum += static_cast<double>(run.entries);
+  return sum;
+}
+
+TEST_CASE("a table's slices add up to what its run gets, the first one being what the largest run gets", "[monkey][slices]") {
+  const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
+  const FilterBits a = allocate_filters_per_key(runs, 10);
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    const std::vector<double> slices = cut_filter(runs, r, 10);
+    REQUIRE(slices.size() == 2);
+    CHECK(slices[0] == Approx(a.bits_per_entry[3]));
+    if (r < 3) CHECK(slices[0] + slices[1] == Approx(a.bits_per_entry[r]));
+  }
+  CHECK(cut_filter(runs, 0, 0).empty());
+  // No memory for the last level: its tables have nothing but the reserve, those above all of theirs in one.
+  REQUIRE(allocate_filters_per_key(runs, 0.2).bits_per_entry[3] == 0);
+  CHECK(cut_filter(runs, 3, 0.2).size() == 1);
+  CHECK(cut_filter(runs, 0, 0.2).size() == 1);
+}
+
+TEST_CASE("tables that were built for the tree as it is keep all but the reserve, and what that costs is the optimum",
+          "[monkey][slices]") {
+  for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
+    const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
+    SlicedTree tree;
+    for (std::size_t r = 0; r < runs.size(); ++r) tree.add(r, runs[r].entries, cut_filter(runs, r, bits));
+    const std::vector<std::uint32_t> chosen = tree.choose(runs, bits * entries_of(runs));
+    CHECK(chosen[3] == 1);
+    CHECK(tree.bits(chosen) <= bits * entries_of(runs) * (1 + 1.0 / 32));
+    CHECK(tree.pages(runs, chosen) <= allocate_filters_per_key(runs, bits).lookup_pages * 1.05);
+  }
+}
+
+TEST_CASE("slices follow a tree that grows without a table being written", "[monkey][slices]") {
+  // A level of 36 tables was the last one. Then a level six times as large comes to lie under it.
+  const std::vector<FilterRun> before = {{60'000, 1, 1}, {360'000, 1, 1}};
+  std::vector<FilterRun> after = before;
+  after.push_back({2'160'000, 1, 1});
+  SlicedTree tree;
+  tree.add(0, 60'000, cut_filter(before, 0, 10));
+  for (int i = 0; i < 36; ++i) tree.add(1, 10'000, cut_filter(before, 1, 10));
+  std::vector<std::uint32_t> chosen = tree.choose(before, 10 * entries_of(before));
+  const auto with_reserve = [&] { return std::count(chosen.begin() + 1, chosen.begin() + 37, 2u); };
+  CHECK(with_reserve() == 0);
+  const double expected = tree.pages(before, chosen);
+  for (int i = 0; i < 216; ++i) tree.add(2, 10'000, cut_filter(after, 2, 10));
+  chosen = tree.choose(after, 10 * entries_of(after));
+  CHECK(with_reserve() == 36);
+  CHECK(std::count(chosen.begin() + 37, chosen.end(), 0u) == 0);
+  CHECK(tree.bits(chosen) <= 10 * entries_of(after) * (1 + 1.0 / 32));
+  CHECK(tree.pages(after, chosen) < allocate_filters_per_key(after, 10).lookup_pages * 1.1);
+  CHECK(tree.pages(after, chosen) < expected * 2);
+  // The other way round: what was written for a small run is moved to a large one, and has too many bits there.
+  SlicedTree moved;
+  const std::vector<FilterRun> small = {{10'000, 1, 1}, {2'160'000, 1, 1}}, large = {{2'160'000, 1, 1}};
+  for (int i = 0; i < 216; ++i) moved.add(0, 10'000, cut_filter(small, 0, 10));
+  chosen = moved.choose(large, 10 * entries_of(large));
+  CHECK(std::count(chosen.begin(), chosen.end(), 1u) >= 210);
+  CHECK(std::count(chosen.begin(), chosen.end(), 0u) == 0);
+  CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
+}
+
+TEST_CASE("slices that are in memory stay unless others are clearly better, and a budget of nothing has none",
+          "[monkey][slices]") {
+  const std::vector<FilterRun> runs = {{2'000, 1, 1}};
+  const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};
+  const auto chosen = [&](const std::vector<SliceWorth>& second, double budget) {
+    return choose_slices(runs, std::vector<SlicedTable>{{0, 1'000, one, 0}, {0, 1'000, second, 1}}, budget);
+  };
+  CHECK(chosen(other, 8'000) == std::vector<std::uint32_t>{0, 1});
+  CHECK(chosen(better, 4'000) == std::vector<std::uint32_t>{0, 1});
+  CHECK(chosen(other, 16'000) == std::vector<std::uint32_t>{1, 1});
+  CHECK(chosen(other, 0) == std::vector<std::uint32_t>{0, 0});
+  CHECK(choose_slices(runs, std::vector<SlicedTable>{{0, 1'000, better, 1}, {0, 1'000, one, 0}}, 8'000)[0] == 1);
+  const std::vector<SliceWorth> three = {{4'000, 0.1}, {4'000, 0.1}, {4'000, 0.1}};
+  const std::vector<SlicedTable> table = {{0, 1'000, three, 3}};
+  CHECK(choose_slices_evenly(table, 8) == std::vector<std::uint32_t>{2});
+  CHECK(choose_slices_evenly(table, 1) == std::vector<std::uint32_t>{1});
+  CHECK(choose_slices_evenly(table, 0) == std::vector<std::uint32_t>{0});
+  CHECK(choose_slices_evenly(table, 30) == std::vector<std::uint32_t>{3});
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // The reader's side of page drops: pages flagged dropped and pages that the metadata file replaces.
 #include "base/coding.h"
 #include "engine/table/table_fixture.h"
+#include "filter/bloom.h"
+#include "io/file_names.h"
+#include "table/loaded_filter.h"
 #include "table/page.h"
 #include "table/page_builder.h"
 
@@ -219,8 +222,7 @@ TEST_CASE("filter slices are loaded apart and filters keep lookups from reading"
     const std::vector<Owned> entries = random_entries(random, recipe);
     TableBuilderOptions options = bench.builder_options();
     options.pages_per_tile = h;
-    options.filter_bits_per_key = 12;
-    options.filter_slices = 3;
+    options.filter_slices = {4, 4, 4};
     const BuiltTable built = bench.build(options, entries);
     std::uint64_t last = ~std::uint64_t{0};
     for (std::uint32_t slices = 0; slices <= 4; ++slices) {
@@ -249,5 +251,58 @@ TEST_CASE("filter slices are loaded apart and filters keep lookups from reading"
       }
       if (slices == 3) REQUIRE(counters.filter_false_positives < 4000 * 0.02 * h);
     }
+  }
+}
+
+TEST_CASE("slices come and go while the table is open, and what readers hold stays a filter", "[table][filter]") {
+  for (const std::uint32_t h : {1u, 8u}) {
+    Bench bench;
+    Random random(h + 90);
+    Recipe recipe;
+    recipe.keys = 4000;
+    recipe.awkward_keys = false;
+    const std::vector<Owned> entries = random_entries(random, recipe);
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    options.filter_slices = {6, 4};
+    const BuiltTable built = bench.build(options, entries);
+    auto opened = TableReader::open(bench.reader_options(), Bench::files_of(built));
+    REQUIRE(opened.is_ok());
+    TableReader& table = **opened;
+    REQUIRE(table.slices().size() == 2);
+    CHECK(table.slices()[0].rate == Approx(expected_false_positive_rate(6)).epsilon(0.2));
+    const std::uint64_t whole = table.memory_bytes();
+    const auto let_through = [&] {
+      int count = 0;
+      for (int i = 0; i < 2000; ++i) count += table.may_contain(lookup_key(random_key(random, recipe) + "x"), *table.filter());
+      return count;
+    };
+    const auto held = table.filter();
+    auto replaced = table.keep_slices(1);
+    REQUIRE(replaced.is_ok());
+    CHECK(*replaced == held);
+    CHECK(table.filter_bits() == table.slices()[0].bits);
+    CHECK(table.memory_bytes() + table.slices()[1].bits / 8 <= whole);
+    CHECK(held->slices() == 2);
+    const int with_one = let_through();
+    CHECK(with_one > 0);
+    for (const Owned& o : entries) {
+      REQUIRE(table.may_contain(lookup_key(o.key), *held));
+      REQUIRE(table.may_contain(lookup_key(o.key), *table.filter()));
+    }
+    REQUIRE(table.keep_slices(7).is_ok());
+    CHECK(table.memory_bytes() == whole);
+    CHECK(let_through() < with_one);
+    for (const Owned& o : entries) REQUIRE(table.may_contain(lookup_key(o.key), *table.filter()));
+    REQUIRE(table.keep_slices(0).is_ok());
+    CHECK(let_through() == 2000);
+    CHECK(table.false_positive_rate() == 1);
+    replaced = table.keep_slices(0);
+    REQUIRE(replaced.is_ok());
+    CHECK(*replaced == nullptr);
+    // Without the metadata file nothing can be loaded, and nothing changes.
+    REQUIRE(bench.fs.unlink(join_path(bench.reader_options().dir, metadata_file_name(built.metadata_file))).is_ok());
+    CHECK(!table.keep_slices(2).is_ok());
+    CHECK(table.filter()->empty());
   }
 }

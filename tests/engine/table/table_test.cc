@@ -22,7 +22,7 @@ void check_lookups(Bench& bench, const TableReader& table, const std::vector<Own
     check(o.key, o.fields.seq);
     check(o.key, kMaxSeqNum);
     check(o.key, o.fields.seq - 1);
-    REQUIRE(table.may_contain(lookup_key(o.key)));
+    REQUIRE(table.may_contain(lookup_key(o.key), *table.filter()));
   }
   for (int i = 0; i < 300; ++i) {
     std::string key = random_bytes(random, random.uniform(6));
@@ -319,7 +319,7 @@ TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
     std::shared_ptr<const void> pin;
     Status status;
     REQUIRE((*reader)->get(lookup_key("b"), kMaxSeqNum, nullptr, &entry, &pin, nullptr, &status) == Lookup::kAbsent);
-    REQUIRE(!(*reader)->may_contain(lookup_key("b")));
+    REQUIRE(!(*reader)->may_contain(lookup_key("b"), *(*reader)->filter()));
     auto it = (*reader)->new_iterator({});
     it->seek_to_first();
     REQUIRE(!it->valid());

@@ -84,6 +84,14 @@ TEST_CASE("engine metrics, by level") {
   last.level = 2;
   last.bytes = 600;
   tree.runs = {a, b, last};
+  FilterInfo filter;
+  filter.level = 1;
+  filter.expected = 0.25;
+  filter.denied = 30;
+  filter.in_vain = 10;
+  FilterInfo unasked;
+  unasked.level = 2;
+  tree.filters = {filter, unasked};
   tree.delete_deadline = 30'000;
   tree.delete_io_budget = 65'536;
   s.trees = {tree};
@@ -93,6 +101,10 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_level_runs{db=\"3\",level=\"1\"} 2"));
   CHECK(has_line(text, "ebbtide_level_files{db=\"3\",level=\"1\"} 5"));
   CHECK(has_line(text, "ebbtide_filter_bits_per_key{db=\"3\",level=\"1\"} 10"));
+  CHECK(has_line(text, "ebbtide_filter_false_positive_ratio{db=\"3\",level=\"1\",kind=\"expected\"} 0.25"));
+  CHECK(has_line(text, "ebbtide_filter_false_positive_ratio{db=\"3\",level=\"1\",kind=\"observed\"} 0.25"));
+  CHECK(has_line(text, "ebbtide_filter_false_positive_ratio{db=\"3\",level=\"2\",kind=\"expected\"} 1"));
+  CHECK(text.find("level=\"2\",kind=\"observed\"") == std::string::npos);
   CHECK(has_line(text, "ebbtide_tombstones{db=\"3\",level=\"1\",kind=\"point\"} 4"));
   CHECK(has_line(text, "ebbtide_oldest_tombstone_age_seconds{db=\"3\",level=\"1\"} 10"));
   CHECK(has_line(text, "ebbtide_delete_deadline_seconds{db=\"3\"} 30"));

@@ -1,0 +1,208 @@
+// Bits are decided twice: when a file is written, from the tree as it will be with it; and which of its slices are in memory, with
+// every new set of tables. The second needs no file to be written, so it follows what the first could not know: files that moved,
+// levels that grew under others, another budget, other lookups.
+//
+// Slices go at once, readers of now keeping what they look at through the epoch; they come a few at a time, as that reads.
+#include "db/filters.h"
+
+#include <algorithm>
+#include <set>
+
+#include "db/db_impl.h"
+#include "filter/slices.h"
+#include "table/loaded_filter.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kEnoughLookups = 4096;
+constexpr double kLeastArrivals = 1.0 / 16;
+// Each reads a metadata file, about a hundredth of a table, while the manifest is held.
+constexpr int kLoadsAtOnce = 16;
+
+FilterRun filter_run(std::uint64_t entries, int level, const FilterNeeds& needs) {
+  return {entries, static_cast<double>(needs.pages_per_tile), needs.arrivals[lookup_level(level)]};
+}
+
+std::uint64_t entries_of(const Run& run) {
+  std::uint64_t sum = 0;
+  for (const FileMetaPtr& file : run.files) sum += file->stats.entries;
+  return sum;
+}
+
+/// A run as a plan leaves it.
+struct RunAfter {
+  RunId id;
+  int level;
+  std::uint64_t entries;
+};
+
+std::vector<RunAfter> runs_of(const Version& version) {
+  std::vector<RunAfter> runs;
+  for (const Run& run : version.runs) runs.push_back({run.id, run.level, entries_of(run)});
+  return runs;
+}
+
+std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after, const FilterNeeds& needs) {
+  std::vector<FilterRun> runs;
+  for (const RunAfter& run : after) runs.push_back(filter_run(run.entries, run.level, needs));
+  std::map<RunId, std::vector<double>> slices;
+  for (std::size_t r = 0; r < after.size(); ++r) slices[after[r].id] = cut_filter(runs, r, needs.bits_per_key);
+  return slices;
+}
+
+}  // namespace
+
+LookupsByLevel TreeLookups::total() const {
+  LookupsByLevel sum{};
+  for (const Slot& slot : slots_) {
+    for (std::size_t l = 0; l < kLookupLevels; ++l) {
+      sum[l].denied += slot.levels[l].denied.load(std::memory_order_relaxed);
+      sum[l].in_vain += slot.levels[l].in_vain.load(std::memory_order_relaxed);
+      sum[l].found += slot.levels[l].found.load(std::memory_order_relaxed);
+    }
+  }
+  return sum;
+}
+
+Arrivals measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
+                           const std::array<std::uint64_t, kLookupLevels>& runs) {
+  Arrivals now{};
+  std::uint64_t most_reached = 0;
+  double most = 0;
+  for (std::size_t l = 0; l < kLookupLevels; ++l) {
+    const std::uint64_t missed = lookups[l].denied + lookups[l].in_vain, n = std::max<std::uint64_t>(runs[l], 1);
+    most_reached = std::max(most_reached, (missed + lookups[l].found) / n);
+    now[l] = static_cast<double>(missed) / static_cast<double>(n);
+    most = std::max(most, now[l]);
+  }
+  if (most_reached < kEnoughLookups) return before;
+  for (std::size_t l = 0; l < kLookupLevels; ++l) {
+    const bool unknown = lookups[l].denied + lookups[l].in_vain + lookups[l].found == 0;
+    now[l] = unknown || most == 0 ? 1 : std::max(kLeastArrivals, now[l] / most);
+    now[l] = (before[l] + now[l]) / 2;
+  }
+  return now;
+}
+
+std::map<RunId, std::vector<double>> filters_after(const Version& version, const Plan& plan, const FilterNeeds& needs) {
+  if (needs.allocation == FilterAllocation::kUniform) return {};
+  std::vector<RunAfter> runs = runs_of(version);
+  const PlanTarget* target = target_of(plan);
+  if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);  // sizes hardly change
+  std::uint64_t moved = 0;
+  for (const PlanInput& input : inputs_of(plan)) {
+    const auto run = std::find_if(version.runs.begin(), version.runs.end(), [&](const Run& r) { return r.id == input.run; });
+    if (run == version.runs.end()) continue;  // the executor refuses the plan
+    const std::set<FileNum> files(input.files.begin(), input.files.end());
+    std::uint64_t taken = 0;
+    for (const FileMetaPtr& file : run->files) taken += files.count(file->data_file) != 0 ? file->stats.entries : 0;
+    runs[static_cast<std::size_t>(run - version.runs.begin())].entries -= taken;
+    moved += taken;
+  }
+  if (target->run == 0) {
+    runs.push_back({version.next_run, target->level, moved});
+  } else {
+    for (RunAfter& run : runs) run.entries += run.id == target->run ? moved : 0;
+  }
+  return cut_all(runs, needs);
+}
+
+std::map<RunId, std::vector<double>> filters_after_flush(const Version& version, std::uint64_t entries,
+                                                         const FilterNeeds& needs) {
+  if (needs.allocation == FilterAllocation::kUniform) return {};
+  std::vector<RunAfter> runs = runs_of(version);
+  runs.push_back({version.next_run, 0, entries});
+  return cut_all(runs, needs);
+}
+
+std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, const FilterNeeds& needs) {
+  std::vector<FilterRun> runs;
+  std::vector<SlicedTable> tables;
+  std::vector<std::vector<SliceWorth>> worths;  // of each table: `tables` points into it
+  std::uint64_t all = 0;
+  for (const RunView& run : view.runs) {
+    std::uint64_t entries = 0;
+    for (const OpenTablePtr& table : run.tables()) {
+      std::vector<SliceWorth>& worth = worths.emplace_back();
+      for (const SliceInfo& slice : table->reader->slices()) {
+        worth.push_back({static_cast<double>(slice.bits - slice.block_bits / 2), slice.rate});
+      }
+      tables.push_back({runs.size(), table->meta->stats.entries, {}, table->reader->filter()->slices()});
+      entries += table->meta->stats.entries;
+    }
+    runs.push_back(filter_run(entries, run.level(), needs));
+    all += entries;
+  }
+  for (std::size_t t = 0; t < tables.size(); ++t) tables[t].have = worths[t];
+  const std::vector<std::uint32_t> chosen = needs.allocation == FilterAllocation::kUniform
+                                                ? choose_slices_evenly(tables, needs.bits_per_key)
+                                                : choose_slices(runs, tables, needs.bits_per_key * static_cast<double>(all));
+  std::vector<std::vector<std::uint32_t>> keep;
+  auto at = chosen.begin();
+  for (const RunView& run : view.runs) {
+    const auto count = static_cast<std::ptrdiff_t>(run.tables().size());
+    keep.emplace_back(at, at + count);
+    at += count;
+  }
+  return keep;
+}
+
+FilterNeeds DbImpl::filter_needs(const Tree& tree) const {
+  const TreeSettings& s = tree.settings;
+  return {s.filter_allocation, s.filter_bits_per_key, s.pages_per_tile,
+          s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
+}
+
+// What lookups have met since the last time they were enough.
+void DbImpl::measure_lookups(Tree& tree) {
+  std::array<std::uint64_t, kLookupLevels> runs{};
+  for (const RunView& run : tree.view_owner->tables->runs) ++runs[lookup_level(run.level())];
+  const LookupsByLevel total = tree.lookups->total();
+  LookupsByLevel since = total;
+  for (std::size_t l = 0; l < kLookupLevels; ++l) {
+    since[l].denied -= tree.lookups_measured[l].denied;
+    since[l].in_vain -= tree.lookups_measured[l].in_vain;
+    since[l].found -= tree.lookups_measured[l].found;
+  }
+  const Arrivals now = measured_arrivals(tree.arrivals, since, runs);
+  if (now == tree.arrivals) return;
+  tree.arrivals = now;
+  tree.lookups_measured = total;
+}
+
+// False if slices were left to be loaded the next time. One that cannot be read is done without.
+bool DbImpl::fit_filters(const TablesView& view, const FilterNeeds& needs) {
+  const std::vector<std::vector<std::uint32_t>> keep = slices_to_keep(view, needs);
+  int loads = 0;
+  bool all = true;
+  std::vector<std::shared_ptr<const void>> replaced;
+  for (std::size_t r = 0; r < view.runs.size(); ++r) {
+    const std::vector<OpenTablePtr>& tables = view.runs[r].tables();
+    for (std::size_t t = 0; t < tables.size(); ++t) {
+      TableReader& reader = *tables[t]->reader;
+      if (keep[r][t] > reader.filter()->slices() && ++loads > kLoadsAtOnce) {
+        all = false;
+        continue;
+      }
+      auto old = reader.keep_slices(keep[r][t]);
+      if (!old.is_ok()) {
+        say(Severity::kWarning, "a slice of a filter cannot be read, lookups do without it: " + old.status().to_string());
+      } else if (*old != nullptr) {
+        replaced.push_back(std::move(*old));
+      }
+    }
+  }
+  if (!replaced.empty()) epoch_.retire([replaced = std::move(replaced)] {});
+  return all;
+}
+
+void DbImpl::schedule_filter_fit(const TreePtr& tree) {
+  submit(Priority::kLow, [this, tree] {
+    MutexLock manifest(manifest_mutex_);
+    if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
+    (void)install(*tree, {}, 0);  // kAborted: the tree went meanwhile
+  });
+}
+
+}  // namespace ebbtide

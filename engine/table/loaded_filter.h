@@ -1,0 +1,69 @@
+// The part of a table's filter that is in memory: the first so many of its slices (filter/bloom.h).
+//
+// Immutable. A table has one at a time, and it is replaced as a whole when slices come or go (TableReader::keep_slices), so that a
+// lookup asks it without a lock: it reads one pointer, and then a cache line that has the count and the first slice.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "filter/bloom.h"
+
+namespace ebbtide {
+
+struct TableMetadata;  // table/metadata.h
+
+class alignas(64) LoadedFilter {
+ public:
+  /// Slices beyond stay on disk: a prefix of them is a correct filter.
+  static constexpr std::uint32_t kMaxSlices = 16;
+
+  /// The first `count` slices of a table's filter, those that it has at most, copied from `m`, which decode() has checked. With
+  /// 0, or of a table without a filter, every page is a candidate.
+  static std::shared_ptr<const LoadedFilter> load(const TableMetadata& m, std::uint32_t count);
+  /// The first `count` <= slices() of these, without a copy.
+  [[nodiscard]] std::shared_ptr<const LoadedFilter> first(std::uint32_t count) const;
+
+  /// Candidate pages of any tile for a key: bit p is the p-th page; *tombstones: the page of tombstones too.
+  [[nodiscard]] std::uint64_t candidates(std::uint64_t hash, bool* tombstones) const {
+    if (slices_ == 0) {
+      *tombstones = true;
+      return ~std::uint64_t{0};
+    }
+    // A kind of page that no slice was built for does not occur.
+    std::uint64_t mask = has_pages_ ? ~std::uint64_t{0} : 0;
+    for (std::uint32_t i = 0; has_pages_ && i < slices_ && mask != 0; ++i) mask &= pages_[i].candidates(hash);
+    *tombstones = has_tombstones_;
+    for (std::uint32_t i = 0; *tombstones && i < slices_; ++i) *tombstones = tombstones_[i].candidates(hash) != 0;
+    return mask;
+  }
+  /// Starts the loads that candidates() needs.
+  void prefetch(std::uint64_t hash) const {
+    for (std::uint32_t i = 0; has_pages_ && i < slices_; ++i) pages_[i].prefetch(hash);
+    for (std::uint32_t i = 0; has_tombstones_ && i < slices_; ++i) tombstones_[i].prefetch(hash);
+  }
+
+  [[nodiscard]] std::uint32_t slices() const { return slices_; }
+  [[nodiscard]] bool empty() const { return slices_ == 0; }
+  /// Of slice i < slices(), that of the tombstones' pages included.
+  [[nodiscard]] std::uint64_t slice_bits(std::uint32_t i) const;
+  /// Those come in units of so many.
+  [[nodiscard]] std::uint64_t block_bits() const;
+  /// Chance that one page is a candidate for a key that it does not have, by slice i alone: from its bits and keys.
+  [[nodiscard]] double slice_rate(std::uint32_t i) const;
+  [[nodiscard]] std::uint64_t memory_bytes() const;
+
+ private:
+  using Memory = std::shared_ptr<const char>;
+  const BloomView& main_slice(std::uint32_t i) const { return has_pages_ ? pages_[i] : tombstones_[i]; }
+
+  std::uint32_t slices_ = 0;
+  bool has_pages_ = false, has_tombstones_ = false;
+  std::array<BloomView, kMaxSlices> pages_, tombstones_;
+  double bits_per_key_ = 0;                ///< of each slice, as the table's properties have it, for slices that do not say
+  std::array<Memory, kMaxSlices> memory_;  ///< of slice i of both kinds; shared with what was loaded before
+  std::array<std::uint64_t, kMaxSlices> slice_bytes_{};
+};
+
+}  // namespace ebbtide
