@@ -42,7 +42,9 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   ConfigKey policy;
   policy.name = "policy.name";
   policy.type = ConfigType::kName;
-  policy.allowed = "one_leveling, leveling, tiering, lazy_leveling, klsm, garnering, bigtable, constant, exploring, concurrent";
+  policy.allowed =
+      "one_leveling, leveling, tiering, lazy_leveling, klsm, garnering, bigtable, constant, exploring, concurrent, "
+      "min_latency, binomial";
   policy.doc = "The merge policy; its parameters stand beside it.";
   policy.get = [tree](const Config& c) { return tree(const_cast<Config&>(c)).policy.name; };
   policy.set = [tree](Config& c, Bytes text) {

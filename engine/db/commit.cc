@@ -10,6 +10,8 @@
 //     one changes in the same step as visible_seq, so that nobody sees half a batch, or a FLUSHDB that visible_seq does not
 //     cover yet.
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/invariant.h"
@@ -296,6 +298,17 @@ void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   const DeadlineRule before = tree.deadlines;
   tree.deadlines.change(time_.now(), tree.settings.delete_deadline);
   if (tree.deadlines != before) deadlines_changed_ = true;
+}
+
+void DbImpl::change_settings(DatabaseId database, const TreeSettings& settings) {
+  const TreeSettings before = std::exchange(tree_settings_[database], settings);
+  const TreePtr& tree = database_trees_[database];
+  if (tree == nullptr) return;
+  adopt_settings(*tree, database);
+  const auto filters = [](const TreeSettings& s) {
+    return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_lookups);
+  };
+  if (filters(before) != filters(settings)) schedule_filter_fit(tree);
 }
 
 void DbImpl::drop_tree(TreePtr tree, Millis time) {

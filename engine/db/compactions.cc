@@ -7,6 +7,7 @@
 // A compaction that fails loses nothing and is tried again, ever more rarely: a full disk or a bad sector must not become a loop
 // that reads and writes at full speed for nothing.
 #include <algorithm>
+#include <utility>
 
 #include "base/invariant.h"
 #include "base/oldest.h"
@@ -126,7 +127,7 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   running_ += 1;
   const Status status = closing_ || tree->dropped ? Status::aborted("") : execute_job(tree, job);
   running_ -= 1;
-  tree->jobs.finish(job.id);
+  finish_job(tree, job.id);
   {
     MutexLock lock(state_mutex_);
     note_compaction(*tree, status);
@@ -141,6 +142,17 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
     say(Severity::kError, std::string("compaction failed: ") + status.to_string());
     if (status.code() == Code::kCorruption) background_failed(status, "compaction");
   }
+}
+
+// A flush that waited for it looks again.
+void DbImpl::finish_job(const TreePtr& tree, JobId job) {
+  tree->jobs.finish(job);
+  bool waits = false;
+  {
+    MutexLock lock(state_mutex_);
+    waits = std::exchange(tree->flush_waits, false);
+  }
+  if (waits) schedule_flush(tree);
 }
 
 void DbImpl::note_compaction(Tree& tree, const Status& status) {
@@ -437,7 +449,7 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
   }
   if (!job) return threads_ || pool_->run_one() ? Status::ok() : Status::aborted("background work is stuck");
   const Status status = execute_job(tree, *job);
-  tree->jobs.finish(job->id);
+  finish_job(tree, job->id);
   {
     MutexLock lock(state_mutex_);
     progress_.notify_all();

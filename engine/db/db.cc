@@ -1,8 +1,6 @@
 // The public face: each call goes to the part that does it.
 #include <engine/db.h>
 
-#include <utility>
-
 #include "db/db_impl.h"
 #include "db/db_iterator.h"
 
@@ -132,17 +130,7 @@ Status Db::reconfigure(const Settings& settings) {
   impl_->scrub_interval_ = settings.scrub_interval;
   {
     MutexLock lock(impl_->commit_mutex_);
-    for (DatabaseId d = 0; d < settings.databases; ++d) {
-      const TreeSettings before = std::exchange(impl_->tree_settings_[d], settings.tree_for(d));
-      const TreeSettings& now = impl_->tree_settings_[d];
-      const TreePtr& tree = impl_->database_trees_[d];
-      if (tree == nullptr) continue;
-      impl_->adopt_settings(*tree, d);
-      const bool other_filters = before.filter_allocation != now.filter_allocation ||
-                                 before.filter_bits_per_key != now.filter_bits_per_key ||
-                                 before.filter_lookups != now.filter_lookups;
-      if (other_filters) impl_->schedule_filter_fit(tree);
-    }
+    for (DatabaseId d = 0; d < settings.databases; ++d) impl_->change_settings(d, settings.tree_for(d));
   }
   impl_->update_pressure();
   if (impl_->deadlines_changed_) {
@@ -158,9 +146,7 @@ Status Db::set_tree_settings(DatabaseId database, const TreeSettings& settings) 
   if (database >= impl_->settings_.databases) return Status::invalid_argument("there is no database " + std::to_string(database));
   {
     MutexLock commit_lock(impl_->commit_mutex_);
-    impl_->tree_settings_[database] = settings;
-    const TreePtr tree = impl_->database_trees_[database];
-    if (tree != nullptr) impl_->adopt_settings(*tree, database);
+    impl_->change_settings(database, settings);
   }
   if (impl_->deadlines_changed_) {
     MutexLock manifest(impl_->manifest_mutex_);

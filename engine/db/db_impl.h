@@ -94,6 +94,7 @@ struct Tree {
   Arrivals arrivals = all_arrive();   ///< as measured so far
   LookupsByLevel lookups_measured{};  ///< that it was measured from, since the tree was opened
   bool flush_queued = false;
+  bool flush_waits = false;          ///< for the merges of the flush before; the end of a job asks again
   Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
   unsigned compaction_failures = 0;  ///< in a row
   std::uint64_t compaction_retry_ns = 0;
@@ -278,10 +279,12 @@ struct DbImpl {
   // flush.cc
   void schedule_flush(const TreePtr& tree);
   void run_flush(const TreePtr& tree);
+  bool awaits_merge(const TreePtr& tree);
   Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
   Status build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
-  void note_flush_size(Tree& tree, const std::vector<FrozenMemTable>& frozen, const Version& version, CompactionResult* flushed)
-      REQUIRES(flush_mutex_);
+  [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen) const;
+  void note_flush_size(Tree& tree, double full, const Version& version, CompactionResult* flushed) REQUIRES(flush_mutex_);
+  void count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size, TreeEdit* edit) const;
   Status commit_flush(BuiltFlush* built, bool log_failed) REQUIRES(flush_mutex_, manifest_mutex_);
   std::vector<ObsoleteFiles> leave_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables,
                                            const std::vector<FileMeta>& redescribed);
@@ -305,10 +308,12 @@ struct DbImpl {
   PlanBase plan_base(Tree& tree) REQUIRES(state_mutex_);
   std::optional<RunningJob> next_job(const TreePtr& tree);
   void run_job(const TreePtr& tree, const RunningJob& job);
+  void finish_job(const TreePtr& tree, JobId job);
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
   void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
+  void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex_);
   Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
       REQUIRES(manifest_mutex_);
   // filters.cc

@@ -19,6 +19,9 @@
 #include "io/file_names.h"
 
 namespace ebbtide {
+namespace {
+constexpr double kSmallFlush = 0.5;  // of a memtable: less does not count in a static schedule
+}
 
 void DbImpl::publish_view(Tree& tree, std::shared_ptr<const TreeView> view) {
   std::shared_ptr<const TreeView> old = std::move(tree.view_owner);
@@ -65,6 +68,25 @@ void DbImpl::schedule_flush(const TreePtr& tree) {
   submit(Priority::kHigh, [this, tree] { run_flush(tree); });
 }
 
+// A static schedule counts flushes and says for each what is merged: the merge of one is to be done before the next. Where none
+// can run, the flush goes ahead: memory must not fill up, and the next merge brings the stack within its bound all the same.
+bool DbImpl::awaits_merge(const TreePtr& tree) {
+  const auto owes_merge = [&] {
+    if (tree->view_owner == nullptr || !tree->policy->by_schedule() || compactions_paused_ > 0) return false;
+    const TreeShape shape = tree->view_owner->tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0,
+                                                                     [](FileNum) { return false; });
+    return !tree->policy->next(shape, {}).empty();
+  };
+  {
+    MutexLock lock(state_mutex_);
+    if (!owes_merge()) return false;
+  }
+  schedule_compactions(tree);
+  MutexLock lock(state_mutex_);
+  tree->flush_waits = tree->jobs.running() > 0 && owes_merge();
+  return tree->flush_waits;
+}
+
 void DbImpl::run_flush(const TreePtr& tree) {
   Status status;
   {
@@ -73,6 +95,7 @@ void DbImpl::run_flush(const TreePtr& tree) {
       MutexLock lock(state_mutex_);
       tree->flush_queued = false;
     }
+    if (!tree->dropped && !closing_ && awaits_merge(tree)) return;
     if (!tree->dropped && !closing_) status = flush_trees({tree}, false);
   }
   if (!status.is_ok() && status.code() != Code::kAborted) background_failed(status, "flush");
@@ -123,6 +146,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   std::vector<FrozenMemTable> frozen;
   CompactionContext context;
   FilterNeeds needs;
+  std::shared_ptr<const Policy> policy;
   std::shared_ptr<const TablesView> tables;
   {
     MutexLock lock(state_mutex_);
@@ -130,6 +154,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
     frozen = tree->frozen;
     context.settings = tree->settings;
     needs = filter_needs(*tree);
+    policy = tree->policy;
   }
   if (frozen.empty() || tables == nullptr) return Status::ok();
   // Whoever was given one of these memtables has put its operation in once it is visible.
@@ -149,7 +174,9 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   context.filters = filters_after_flush(*tables->version, entries, needs);
   TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
   result.edit.tree = tree->id;
-  note_flush_size(*tree, frozen, *tables->version, &result);
+  const double full = full_memtables(frozen);
+  note_flush_size(*tree, full, *tables->version, &result);
+  if (policy->by_schedule()) count_flush(*policy, full, *tables->version, context.settings.file_size, &result.edit);
   built->relies_on = std::max(built->relies_on, frozen.back().last_seq);
   built->edit.trees.push_back(std::move(result.edit));
   built->of.push_back({tree, frozen.size(), std::move(result.outputs)});
@@ -158,18 +185,31 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   return Status::ok();
 }
 
-// Capacities of levels follow what memtables flush to. What an empty memtable takes is not room.
-void DbImpl::note_flush_size(Tree& tree, const std::vector<FrozenMemTable>& frozen, const Version& version,
-                             CompactionResult* flushed) {
+// How much of their room memtables have used, summed; what an empty one takes is not room.
+double DbImpl::full_memtables(const std::vector<FrozenMemTable>& frozen) const {
   const double room = static_cast<double>(settings_.memtable_size) - static_cast<double>(empty_memtable_bytes_);
-  if (room <= 0) return;
   double full = 0;
   for (const FrozenMemTable& f : frozen) {
-    full += std::max(0.0, static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_)) / room;
+    full += std::max(0.0, static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_));
   }
+  return room <= 0 ? 0 : full / room;
+}
+
+// Capacities of levels follow what memtables flush to.
+void DbImpl::note_flush_size(Tree& tree, double full, const Version& version, CompactionResult* flushed) {
+  if (full <= 0) return;
   std::uint64_t written = 0;
   for (const FileMeta& table : flushed->outputs) written += table.data_bytes + table.metadata_bytes;
   flushed->edit.flush_share = tree.flush_size.add(full, written, settings_.memtable_size, version.flush_share);
+}
+
+// A schedule counts full memtables. A small one, which a deadline or a hand had flushed, is not counted: then the newest run, which
+// the schedule has for the flush before, takes it in. Large deletes set the count back.
+void DbImpl::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size,
+                         TreeEdit* edit) const {
+  const std::uint64_t before =
+      policy.flushes(version.shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; }));
+  edit->flushes = before + (full < kSmallFlush && before > 0 ? 0 : 1);
 }
 
 Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {

@@ -45,12 +45,15 @@ class Policy {
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
+  /// Static schedules: what they ask for goes by TreeShape::flushes, so the merge of one flush must be done before the next one.
+  [[nodiscard]] virtual bool by_schedule() const { return false; }
   /// Whether levels from 1 on are one run each, of which single files go down: then FADE steps files down, too (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
   /// What TreeShape::levels should be from now on: whoever changes the shape stores it, with that change or the next. Only
   /// Garnering has a persisted number of levels; the others leave none behind, so that it begins anew after them.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
-  /// What TreeShape::flushes should be from now on, asked after a plan is done; only static stacks ever set it back.
+  /// What TreeShape::flushes should be from now on, asked when a plan is done or before the next flush is counted; only static
+  /// stacks ever set it back.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 
@@ -58,10 +61,7 @@ class Policy {
 /// policy asks for none.
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
 
-/// The policies that the engine runs, by name, parameters checked: kInvalidArgument names the policy or parameter, the value and
-/// what is allowed.
+/// A policy by name, its parameters checked: kInvalidArgument names the policy or parameter, the value and what is allowed.
 Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings);
-/// All policies, those included that are simulated only.
-Result<std::shared_ptr<const Policy>> make_any_policy(const PolicySettings& settings);
 
 }  // namespace ebbtide

@@ -30,10 +30,10 @@ constexpr PolicyParameter kConcurrent[] = {
     {"k", 1, 64, 30, true}, {"lambda", 1, 10, 1.2, false}, {"min_merge", 2, 8, 3, true}, {"max_merge", 8, 64, 10, true}};
 
 constexpr PolicyInfo kPolicies[] = {
-    {"one_leveling", kOneLeveling, true, true}, {"leveling", kLeveling, true, true},   {"tiering", kTiering, true, false},
-    {"lazy_leveling", kTiering, true, false},   {"klsm", kKLsm, true, false},          {"garnering", kGarnering, true, true},
-    {"bigtable", kDepth, true, false},          {"constant", kDepth, true, false},     {"exploring", kGroups, true, false},
-    {"concurrent", kConcurrent, true, false},   {"min_latency", kDepth, false, false}, {"binomial", kDepth, false, false},
+    {"one_leveling", kOneLeveling, true}, {"leveling", kLeveling, true},  {"tiering", kTiering, false},
+    {"lazy_leveling", kTiering, false},   {"klsm", kKLsm, false},         {"garnering", kGarnering, true},
+    {"bigtable", kDepth, false},          {"constant", kDepth, false},    {"exploring", kGroups, false},
+    {"concurrent", kConcurrent, false},   {"min_latency", kDepth, false}, {"binomial", kDepth, false},
 };
 
 std::string number_text(double value) {
@@ -149,15 +149,7 @@ PolicyPtr make(const std::string& name, const Values& values) {
 
 std::span<const PolicyInfo> all_policies() { return kPolicies; }
 
-std::string engine_policy_names() {
-  std::string out;
-  for (const PolicyInfo& policy : kPolicies) {
-    if (policy.in_engine) out += (out.empty() ? "" : ", ") + std::string(policy.name);
-  }
-  return out;
-}
-
-Result<PolicyPtr> make_any_policy(const PolicySettings& settings) {
+Result<PolicyPtr> make_policy(const PolicySettings& settings) {
   const PolicyInfo* policy = find_policy(settings.name);
   if (policy == nullptr) {
     return Status::invalid_argument("no policy \"" + settings.name + "\"; allowed: " + names_text(all_policies()));
@@ -166,16 +158,6 @@ Result<PolicyPtr> make_any_policy(const PolicySettings& settings) {
   PolicyPtr made = make(settings.name, Values(*policy, settings));
   ASSERT(made != nullptr);
   return made;
-}
-
-Result<PolicyPtr> make_policy(const PolicySettings& settings) {
-  const PolicyInfo* policy = find_policy(settings.name);
-  if (policy == nullptr || !policy->in_engine) {
-    return Status::invalid_argument(
-        (policy == nullptr ? "no policy \"" + settings.name + "\"" : "policy \"" + settings.name + "\" is simulated only") +
-        "; allowed: " + engine_policy_names());
-  }
-  return make_any_policy(settings);
 }
 
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context) {

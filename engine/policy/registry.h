@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "policy/policy.h"
 
@@ -18,12 +17,8 @@ struct PolicyParameter {
 struct PolicyInfo {
   const char* name;
   std::span<const PolicyParameter> parameters;
-  bool in_engine;  ///< make_policy() makes it; the others are simulated only
-  bool by_file;    ///< its levels go down file by file, not as a whole
+  bool by_file;  ///< its levels go down file by file, not as a whole
 };
-
-/// What a YAML file may name, as text: "one_leveling, leveling, ...".
-std::string engine_policy_names();
 
 /// All there are, in the order of the documentation.
 std::span<const PolicyInfo> all_policies();

@@ -186,7 +186,7 @@ Cadence StackPolicy::cadence() const {
 
 std::uint64_t StackPolicy::flushes(const TreeShape& shape) const {
   const std::vector<const RunShape*> stack = stack_of(shape);
-  if (!is_static() || stack.size() != 1) return shape.flushes;
+  if (!by_schedule() || stack.size() != 1) return shape.flushes;
   const std::uint64_t memtable = std::max<std::uint64_t>(shape.memtable_bytes, 1);
   const std::uint64_t worth = std::max<std::uint64_t>(1, (stack.front()->bytes() + memtable - 1) / memtable);
   return worth <= shape.flushes / 2 ? worth : shape.flushes;

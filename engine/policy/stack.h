@@ -57,13 +57,12 @@ class StackPolicy final : public Policy {
   [[nodiscard]] int stop_runs() const override;
   [[nodiscard]] std::string check(const TreeShape& shape) const override;
   [[nodiscard]] Cadence cadence() const override;
+  [[nodiscard]] bool by_schedule() const override { return rule_ == StackRule::kMinLatency || rule_ == StackRule::kBinomial; }
   /// Static schedules: once everything is one run and that is at most half of what t flushes wrote, t becomes that run's size in
   /// flushes (updates and deletes made the past cheaper than the schedule thinks; thesis, section 3.4.4).
   [[nodiscard]] std::uint64_t flushes(const TreeShape& shape) const override;
 
  private:
-  [[nodiscard]] bool is_static() const { return rule_ == StackRule::kMinLatency || rule_ == StackRule::kBinomial; }
-
   const std::string name_;
   const StackRule rule_;
   const StackParameters parameters_;

@@ -31,7 +31,7 @@ bool by_file(const std::string& name) {
 }  // namespace
 
 Result<std::unique_ptr<Simulation>> Simulation::make(const SimulationSettings& settings) {
-  TRY_ASSIGN(policy, make_any_policy(settings.policy));
+  TRY_ASSIGN(policy, make_policy(settings.policy));
   const std::uint32_t cells = settings.cells != 0 ? settings.cells : by_file(settings.policy.name) ? kCellsByFile : 1;
   if (cells > 4096 || (cells & (cells - 1)) != 0) {
     return Status::invalid_argument("cells is " + std::to_string(cells) + "; allowed: a power of two from 1 to 4096");

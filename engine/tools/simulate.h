@@ -47,7 +47,7 @@ struct SimulationSample {
 /// One policy and its tree. Not thread-safe.
 class Simulation {
  public:
-  /// kInvalidArgument: as make_any_policy.
+  /// kInvalidArgument: as make_policy.
   static Result<std::unique_ptr<Simulation>> make(const SimulationSettings& settings);
 
   /// One flush and all that it leads to. kInvalidArgument, telling what: the policy's plan does not fit the tree, or leaves it

@@ -147,7 +147,7 @@ Status apply_flags(const std::map<std::string, double>& flags, std::vector<Polic
         settings.parameters.try_emplace(flag->first, flag->second);
       }
     }
-    TRY(make_any_policy(settings).status());
+    TRY(make_policy(settings).status());
   }
   for (const auto& [name, value] : flags) {
     if (used.count(name) == 0) return Status::invalid_argument("--" + with_dashes(name) + ": no policy that was named has it");

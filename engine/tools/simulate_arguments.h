@@ -25,7 +25,7 @@ Result<std::vector<PolicySettings>> parse_policies(const std::string& text);
 Result<PolicySettings> parse_tree_policy(const std::string& yaml);
 
 /// Gives each policy those of `flags` (by parameter's real name) that it has. kInvalidArgument: a flag that none of them has, or
-/// what make_any_policy says of a policy.
+/// what make_policy says of a policy.
 Status apply_flags(const std::map<std::string, double>& flags, std::vector<PolicySettings>* policies);
 
 /// Ascending and without doubles. kInvalidArgument: not a list of whole numbers from 1 to `flushes`.

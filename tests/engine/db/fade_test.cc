@@ -37,6 +37,8 @@ const std::vector<PolicySettings>& policies() {
       {"constant", {{"k", 3}}},
       {"exploring", {{"k", 3}}},
       {"concurrent", {{"k", 4}}},
+      {"min_latency", {{"k", 3}}},
+      {"binomial", {{"k", 3}}},
   };
   return all;
 }

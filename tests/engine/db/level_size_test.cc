@@ -54,3 +54,99 @@ TEST_CASE("levels of data that compresses are as small as what arrives") {
   CHECK(deepest_level(*h.db) >= deepest);
   CHECK(h.db->verify(0)->errors.empty());
 }
+
+namespace {
+
+constexpr std::uint64_t kFlush = 400;  // entries of two thirds of a memtable
+
+Settings with_schedule(const char* name) {
+  Settings s = Harness::small();
+  s.memtable_size = 128 << 10;
+  s.tree.policy = {name, {{"k", 4}}};
+  return s;
+}
+
+/// One flush's worth of keys spread over all others, frozen; `settled`: flushed and merged.
+void flush_once(Harness& h, std::uint64_t number, bool settled = true) {
+  for (std::uint64_t i = 0; i < kFlush; ++i) {
+    h.put(0, "k" + std::to_string(100'000 + i * 100 + number), std::string(150, 'v'));
+  }
+  REQUIRE(h.db->tree_info(0)->memtable_entries % kFlush == 0);  // none was frozen by itself
+  REQUIRE(h.db->flush(0).is_ok());
+  if (settled) h.settle();
+}
+
+/// The runs in flushes, newest first.
+std::string stack_text(Harness& h) {
+  std::string out;
+  for (const RunInfo& run : h.db->tree_info(0)->runs) {
+    out += (out.empty() ? "" : " ") + std::to_string((run.entries + kFlush / 2) / kFlush);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("static schedules in the engine leave the stacks of the thesis, also when flushes come faster than merges",
+          "[policies]") {
+  struct Row {
+    const char* policy;
+    std::uint64_t flushes;
+    const char* stack;
+  };
+  // As in tests/engine/policy/testdata/stack.txt.
+  const Row rows[] = {
+      {"binomial", 4, "2 2"},         {"binomial", 9, "1 3 5"},       {"binomial", 16, "1 15"},
+      {"binomial", 20, "1 4 15"},     {"min_latency", 4, "1 1 1 1"},  {"min_latency", 5, "5"},
+      {"min_latency", 11, "1 1 4 5"}, {"min_latency", 14, "2 3 4 5"}, {"min_latency", 16, "1 15"},
+  };
+  for (const bool settled : {true, false}) {
+    for (const char* policy : {"binomial", "min_latency"}) {
+      Harness h(with_schedule(policy));
+      h.open();
+      std::uint64_t flushes = 0;
+      for (const Row& row : rows) {
+        if (row.policy != std::string(policy)) continue;
+        while (flushes < row.flushes) flush_once(h, ++flushes, settled);
+        h.settle();
+        INFO(policy << " after " << flushes << (settled ? "" : ", all at once"));
+        CHECK(stack_text(h) == row.stack);
+        if (flushes == 9 || flushes == 11) h.reopen();  // the count is persistent
+      }
+    }
+  }
+}
+
+TEST_CASE("a small flush joins the newest run of a static schedule and does not count; what large deletes leave is counted anew",
+          "[policies]") {
+  Harness h(with_schedule("min_latency"));
+  h.open();
+  for (std::uint64_t i = 1; i <= 7; ++i) flush_once(h, i);
+  REQUIRE(stack_text(h) == "1 1 5");
+  for (int i = 0; i < 3; ++i) {
+    h.put(0, "small" + std::to_string(i), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+    h.settle();
+    CHECK(stack_text(h) == "1 1 5");
+  }
+  flush_once(h, 8);
+  CHECK(stack_text(h) == "1 1 1 5");
+  // Nearly everything goes: one run, not larger than a flush. Four flushes later is the fifth, which merges all, not the twelfth.
+  h.del_range(0, "k", "l");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.settle();
+  REQUIRE(stack_text(h) == "0");
+  for (std::uint64_t i = 9; i <= 12; ++i) flush_once(h, i);
+  CHECK(stack_text(h) == "4");
+}
+
+TEST_CASE("while compactions are paused the flushes of a static schedule go ahead", "[policies]") {
+  Harness h(with_schedule("binomial"));
+  h.open();
+  h.db->pause_compactions();
+  for (std::uint64_t i = 1; i <= 6; ++i) flush_once(h, i);
+  CHECK(stack_text(h) == "1 1 1 1 1 1");
+  h.db->resume_compactions();
+  h.settle();
+  CHECK(h.db->tree_info(0)->runs.size() <= 4);
+}

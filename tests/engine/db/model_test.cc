@@ -93,6 +93,12 @@ const OptionSet kOptionSets[] = {
        s.tree.policy = {"concurrent", {{"k", 4}}};
        s.memtable_size = 16 << 10;
      }},
+    {"binomial, k = 3, monkey",
+     [](Settings& s) {
+       s.tree.policy = {"binomial", {{"k", 3}}};
+       s.tree.filter_allocation = FilterAllocation::kMonkey;
+       s.memtable_size = 16 << 10;
+     }},
     {"policies that change", [](Settings& s) { s.memtable_size = 16 << 10; }, true},
     {"lz4", [](Settings& s) { s.tree.compression = s.tree.compression_last_level = Compression::kLz4; }},
     {"lz4, zstd below",
@@ -169,9 +175,11 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
       TreeSettings tree = h.settings.tree;
       tree.pages_per_tile = 1 + static_cast<std::uint32_t>(random.uniform(64));
       tree.delete_deadline = random_deadline(random.uniform(4));
+      if (tree.filter_allocation == FilterAllocation::kMonkey)
+        tree.filter_bits_per_key = static_cast<double>(random.uniform(4) * 5);
       if (set.changes_policy) {
-        const char* const names[] = {"one_leveling", "leveling", "tiering",  "lazy_leveling", "klsm",
-                                     "garnering",    "bigtable", "constant", "exploring",     "concurrent"};
+        const char* const names[] = {"one_leveling", "leveling", "tiering",   "lazy_leveling", "klsm",        "garnering",
+                                     "bigtable",     "constant", "exploring", "concurrent",    "min_latency", "binomial"};
         tree.policy = {names[random.uniform(std::size(names))], {}};
       }
       REQUIRE(h.db->set_tree_settings(0, tree).is_ok());

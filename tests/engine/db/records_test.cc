@@ -111,8 +111,8 @@ void resurrect(const Case& c, bool flush_between) {
 }  // namespace
 
 TEST_CASE("dropping the newest version of a key brings no older one back: each policy, each h, with a view and without") {
-  const char* const policies[] = {"one_leveling", "leveling", "tiering",  "lazy_leveling", "klsm",
-                                  "garnering",    "bigtable", "constant", "exploring",     "concurrent"};
+  const char* const policies[] = {"one_leveling", "leveling", "tiering",   "lazy_leveling", "klsm",        "garnering",
+                                  "bigtable",     "constant", "exploring", "concurrent",    "min_latency", "binomial"};
   for (const char* policy : policies) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {

@@ -33,7 +33,6 @@ FileChoice choice_of(const std::string& name) {
 }
 
 /// policy name=... [parameter=...]   makes the policy of the cases that follow; answers the error if it is refused
-/// engine name=... [parameter=...]   as policy, but only what the engine runs
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
 /// debt, check, levels, flushes      as the methods
@@ -46,8 +45,7 @@ FileChoice choice_of(const std::string& name) {
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
-    if (data.command == "policy") return make(make_any_policy(settings_of(data)));
-    if (data.command == "engine") return make(make_policy(settings_of(data)));
+    if (data.command == "policy") return make(make_policy(settings_of(data)));
     REQUIRE(policy_ != nullptr);
     if (data.command == "drive") return drive(data.arg("flushes"));
     Result<TreeShape> parsed = parse_shape(data.input);
@@ -204,15 +202,15 @@ TEST_CASE("the table in policies.md is the registry's", "[policy]") {
 TEST_CASE("parameters at both ends of their range are taken, past them refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
-      for (const double good : {p.min, p.max}) CHECK(make_any_policy({policy.name, {{p.name, good}}}).is_ok());
+      for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());
       for (const double bad :
            {p.min - 1, p.max + 1, std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::infinity()}) {
-        const auto made = make_any_policy({policy.name, {{p.name, bad}}});
+        const auto made = make_policy({policy.name, {{p.name, bad}}});
         REQUIRE(!made.is_ok());
         CHECK(made.status().code() == Code::kInvalidArgument);
         CHECK(made.status().to_string().find(p.name) != std::string::npos);
       }
-      CHECK(make_any_policy({policy.name, {{p.name, p.min + 0.5}}}).is_ok() == !p.whole);
+      CHECK(make_policy({policy.name, {{p.name, p.min + 0.5}}}).is_ok() == !p.whole);
     }
   }
 }

@@ -37,7 +37,7 @@ struct SimOptions {
 class Simulation {
  public:
   Simulation(SimOptions options, std::uint64_t seed) : options_(std::move(options)), random_(seed) {
-    policy_ = *make_any_policy(options_.policy);
+    policy_ = *make_policy(options_.policy);
     shape_.memtable_bytes = options_.memtable_entries * kEntryBytes;
     shape_.file_bytes = options_.file_entries * kEntryBytes;
   }
