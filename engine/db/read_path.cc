@@ -10,7 +10,8 @@
 // every run, 2 filters asked, then fences, 3 tile, 4 the cache's bucket, 5 the page's head, 6 its entry. From stage 2 on a key
 // goes on in the newest table alone whose filter does not deny it; where the filter was wrong get() searches the older runs by
 // itself. What stages find is kept in the key's LookupState, so that each search is done once. Tables never change, so what was
-// found in them holds for every view with the same tables; memtables do, and are asked again.
+// found in them holds for every view with the same tables (their filters do, but whatever one has said is right); memtables do, and
+// are asked again.
 #include <algorithm>
 #include <bit>
 #include <limits>

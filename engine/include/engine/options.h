@@ -42,7 +42,7 @@ struct TreeSettings {
   std::uint32_t pages_per_tile = 1;                   ///< h of KiWi, 1 to 64
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
-  FilterAllocation filter_allocation = FilterAllocation::kUniform;
+  FilterAllocation filter_allocation = FilterAllocation::kMonkey;
   double filter_bits_per_key = 10;  ///< of all keys of the tree on average, 0 to 32; 0 = no filters
   FilterLookups filter_lookups = FilterLookups::kMeasured;
   /// After so long whatever was deleted is out of all files; 0 = no promise, else 1 s to 10 years. A change leaves what was
