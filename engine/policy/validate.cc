@@ -1,10 +1,21 @@
-// The public check of policy settings, for whoever reads a configuration.
+// What a configuration may say of policies, for whoever reads or shows one.
 #include <engine/options.h>
+#include <engine/policies.h>
 
 #include "policy/policy.h"
+#include "policy/registry.h"
 
 namespace ebbtide {
 
 Status validate(const PolicySettings& settings) { return make_policy(settings).status(); }
+
+std::vector<PolicyParameterInfo> policy_parameters(Bytes policy) {
+  std::vector<PolicyParameterInfo> parameters;
+  for (const PolicyInfo& known : all_policies()) {
+    if (policy != known.name) continue;
+    for (const PolicyParameter& parameter : known.parameters) parameters.push_back({parameter.name, parameter.fallback});
+  }
+  return parameters;
+}
 
 }  // namespace ebbtide

@@ -1,8 +1,12 @@
 // What this server adds to Redis: range deletes, and the tree by hand.
 #include <algorithm>
+#include <charconv>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include <engine/policies.h>
 #include "command/arg_cursor.h"
 #include "command/context.h"
 #include "commands/families.h"
@@ -173,6 +177,48 @@ Status tree_compact(Ctx& ctx) {
   return Status::ok();
 }
 
+/// The value of a key of the current database's tree, "" if it is not set.
+std::string policy_key(const Ctx& ctx, const std::string& name) {
+  const std::string key = "databases." + std::to_string(ctx.session.database) + ".policy." + name;
+  const Bytes pattern = key;
+  std::vector<std::pair<std::string, std::string>> items;
+  ctx.env.control->config_get(std::span(&pattern, 1), &items);
+  return items.empty() ? std::string() : items.front().second;
+}
+
+void show_policy(Ctx& ctx) {
+  const std::string name = policy_key(ctx, "name");
+  const std::vector<PolicyParameterInfo> parameters = policy_parameters(name);
+  ctx.reply.map(1 + parameters.size());
+  ctx.reply.bulk("name");
+  ctx.reply.bulk(name);
+  for (const PolicyParameterInfo& parameter : parameters) {
+    std::string value = policy_key(ctx, parameter.name);
+    if (value.empty()) {
+      char text[32];
+      value.assign(text, std::to_chars(text, text + sizeof(text), parameter.fallback).ptr);
+    }
+    ctx.reply.bulk(parameter.name);
+    ctx.reply.bulk(value);
+  }
+}
+
+/// The same as CONFIG SET of `databases.<n>.policy`, so that a later CONFIG SET or REWRITE keeps it.
+Status tree_policy(Ctx& ctx) {
+  if (ctx.argc() == 1) {
+    show_policy(ctx);
+    return Status::ok();
+  }
+  if (ctx.argc() % 2 == 1) return syntax_error();
+  const std::string prefix = "databases." + std::to_string(ctx.session.database) + ".policy.";
+  std::vector<std::pair<std::string, Bytes>> changes = {{prefix + "name", ctx.arg(1)}};
+  for (std::size_t i = 2; i < ctx.argc(); i += 2) changes.emplace_back(prefix + std::string(ctx.arg(i)), ctx.arg(i + 1));
+  std::vector<std::pair<Bytes, Bytes>> items(changes.begin(), changes.end());
+  TRY(ctx.env.control->config_set(items));
+  ctx.reply.ok();
+  return Status::ok();
+}
+
 /// TREE.PAUSE without a time lasts until TREE.RESUME; with one at most so long.
 constexpr std::int64_t kMaxPauseMs = std::int64_t{7} * 24 * 3600 * 1000;
 
@@ -230,6 +276,20 @@ constexpr ArgDoc kCountArguments[] = {
 };
 constexpr ArgDoc kPauseArguments[] = {
     {.name = "milliseconds", .type = Type::kInteger, .flags = ArgDoc::kOptional},
+};
+constexpr ArgDoc kPolicyValueArguments[] = {
+    {.name = "parameter"},
+    {.name = "value", .type = Type::kDouble},
+};
+constexpr ArgDoc kPolicyChangeArguments[] = {
+    {.name = "name"},
+    {.name = "parameters",
+     .type = Type::kBlock,
+     .flags = ArgDoc::kOptional | ArgDoc::kMultiple,
+     .arguments = kPolicyValueArguments},
+};
+constexpr ArgDoc kPolicyArguments[] = {
+    {.name = "change", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kPolicyChangeArguments},
 };
 constexpr ArgDoc kCompactArguments[] = {
     {.name = "range", .type = Type::kBlock, .flags = ArgDoc::kOptional, .arguments = kRangeArguments},
@@ -315,6 +375,16 @@ constexpr CommandSpec kExtensions[] = {
      .complexity = "O(1)",
      .summary = "Lets compactions go on after TREE.PAUSE.",
      .group = kOwn},
+    {.name = "tree.policy",
+     .arity = at_least(1),
+     .flags = kAdmin | kNoScript | kNoMulti | kOffload,
+     .run = tree_policy,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Shows the merge policy of the current database and its parameters, or changes them: the tree takes the new "
+                "policy's shape with its next merges.",
+     .group = kOwn,
+     .arguments = kPolicyArguments},
     {.name = "tree.verify",
      .arity = exactly(1),
      .flags = kByHand,

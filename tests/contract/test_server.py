@@ -292,3 +292,32 @@ def test_client_list_and_kill(server):
         s.sendall(b"CLIENT KILL ID %s SKIPME no\r\nPING\r\n" % own)
         assert receive_exactly(s, 4) == b":1\r\n"
         assert receive_all(s) == b""
+
+
+def test_the_policy_of_one_database_changes_while_running(fresh):
+    fresh.start()
+    client = fresh.client()
+
+    def policy():
+        reply = client.execute_command("TREE.POLICY")
+        return dict(zip(reply[::2], reply[1::2], strict=True))
+
+    assert policy() == {b"name": b"one_leveling", b"size_ratio": b"6", b"level0_runs": b"4"}
+    for i in range(300):
+        client.set(f"key{i}", i)
+        if i % 50 == 0:
+            client.execute_command("TREE.FLUSH")
+    assert client.execute_command("TREE.POLICY", "binomial", "k", 3) == b"OK"
+    assert policy() == {b"name": b"binomial", b"k": b"3"}
+    info = client.execute_command("TREE.INFO")
+    assert info[info.index(b"policy") + 1] == b"binomial"
+    assert client.config_get("databases.0.policy.k") == {"databases.0.policy.k": "3"}
+    for wrong in (("fastest",), ("binomial", "k"), ("binomial", "k", "65"), ("leveling", "k", "3")):
+        with pytest.raises(redis.exceptions.ResponseError):
+            client.execute_command("TREE.POLICY", *wrong)
+        assert policy() == {b"name": b"binomial", b"k": b"3"}
+    assert client.execute_command("TREE.POLICY", "garnering") == b"OK"
+    assert policy() == {b"name": b"garnering", b"size_ratio": b"2", b"scaling_ratio": b"0.8", b"level0_runs": b"4"}
+    assert all(client.get(f"key{i}") == str(i).encode() for i in range(300))
+    client.execute_command("SELECT", 1)
+    assert policy()[b"name"] == b"one_leveling"
