@@ -37,7 +37,9 @@ Settings settings_of(const EngineSetup& setup) {
   if (setup.file_bytes != 0) settings.tree.file_size = setup.file_bytes;
   settings.tree.pages_per_tile = setup.pages_per_tile;
   settings.tree.page_size = 4096;
-  settings.tree.filter_bits_per_key = 10;
+  settings.tree.filter_bits_per_key = setup.filter_bits;
+  settings.tree.filter_allocation = setup.monkey ? FilterAllocation::kMonkey : FilterAllocation::kUniform;
+  settings.tree.filter_lookups = setup.measured_lookups ? FilterLookups::kMeasured : FilterLookups::kZeroResult;
   settings.tree.compression = Compression::kNone;
   settings.tree.compression_last_level = Compression::kNone;
   settings.tree.delete_deadline = setup.delete_deadline;
@@ -171,6 +173,15 @@ class Ebbtide final : public EbbtideEngine {
     std::uint64_t tombstones = 0;
     for (const RunInfo& run : tree.runs) tombstones += run.tombstones;
     return tombstones;
+  }
+  double filter_bits_per_key() override {
+    const TreeInfo tree = tree_info();
+    double bits = 0, entries = 0;
+    for (const RunInfo& run : tree.runs) {
+      bits += static_cast<double>(run.filter_bits);
+      entries += static_cast<double>(run.entries);
+    }
+    return entries == 0 ? 0 : bits / entries;
   }
   DeadlineState deadlines() override {
     const TreeInfo tree = tree_info();

@@ -1,6 +1,6 @@
 // What the benches ask of an engine, Ebbtide's or RocksDB's, and how both are opened with the same memory, files and promises.
 //
-// Held equal: the memtable, the block cache, 10 filter bits a key, pages of 4 KiB, no compression, a log that is written at each
+// Held equal: the memtable, the block cache, filter bits a key, pages of 4 KiB, no compression, a log that is written at each
 // put but never synced, as many threads for merges, and one for flushes. Where `size_ratio` is given, the trees are alike too:
 // level 0 goes down at four runs, level 1 has size_ratio memtables, every further one size_ratio times as much, and files are as
 // large as a memtable. All else is each engine's default.
@@ -26,13 +26,16 @@ struct EngineSetup {
   bool direct_reads = false;  ///< past the system's page cache
   unsigned merge_threads = 2;
   double size_ratio = 0;         ///< 0: each engine's default tree
+  double filter_bits = 10;       ///< a key; 0: no filters
   std::uint64_t file_bytes = 0;  ///< of a table; 0: with size_ratio as large as a memtable, else each engine's default
 
   // Ebbtide
   std::string policy = "one_leveling";
   std::uint32_t pages_per_tile = 1;
   Millis delete_deadline = Millis{24} * 3600 * 1000;
-  bool stamps = false;  ///< entries carry the stamp that put_stamped() is given
+  bool monkey = false;            ///< filter bits by level, in place of the same for all
+  bool measured_lookups = false;  ///< with monkey: for the lookups that there were, in place of those of absent keys
+  bool stamps = false;            ///< entries carry the stamp that put_stamped() is given
 
   // RocksDB
   std::uint64_t ttl_seconds = 0;       ///< 0: its default, 30 days
@@ -80,6 +83,8 @@ class Engine {
   [[nodiscard]] virtual std::uint64_t pages_read() = 0;
   /// Tombstones in tables.
   [[nodiscard]] virtual std::uint64_t tombstones() = 0;
+  /// Filter memory by entries of tables.
+  [[nodiscard]] virtual double filter_bits_per_key() = 0;
   /// An entry that can be deleted by its stamp, where setup.stamps is set. `value` has room for 8 bytes at its beginning, which
   /// an engine without stamps of its own overwrites.
   virtual void put_stamped(Bytes key, std::string* value, std::uint64_t stamp) = 0;

@@ -60,7 +60,7 @@ rocksdb::Options options_of(const EngineSetup& setup) {
   rocksdb::BlockBasedTableOptions table;
   table.block_size = 4096;
   table.block_cache = rocksdb::NewLRUCache(setup.cache_bytes);
-  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  if (setup.filter_bits > 0) table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(setup.filter_bits));
   rocksdb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = setup.memtable_bytes;
@@ -188,6 +188,16 @@ class RocksDb final : public RocksEngine {
     std::uint64_t tombstones = 0;
     for (const auto& [name, table] : tables) tombstones += table->num_deletions;
     return tombstones;
+  }
+  double filter_bits_per_key() override {
+    rocksdb::TablePropertiesCollection tables;
+    check(db_->GetPropertiesOfAllTables(&tables));
+    double bits = 0, entries = 0;
+    for (const auto& [name, table] : tables) {
+      bits += 8 * static_cast<double>(table->filter_size);
+      entries += static_cast<double>(table->num_entries);
+    }
+    return entries == 0 ? 0 : bits / entries;
   }
 
   void scan_and_delete(std::uint64_t end) override {
