@@ -8,6 +8,7 @@
 #include "base/coding.h"
 #include "base/invariant.h"
 #include "base/oldest.h"
+#include "base/planted_bug.h"
 
 namespace ebbtide {
 namespace {
@@ -208,6 +209,7 @@ Status LogQueue::write_groups() {
 // Appends wait meanwhile; used where a sync and a switch must not be torn apart, and under `always`.
 void LogQueue::sync_as_writer() {
   const SeqNum covered = logged_seq();
+  if (planted(PlantedBug::kAcknowledgeBeforeSync)) synced_seq_.store(covered, std::memory_order_release);
   mutex_.unlock();
   const Status status = writer_->sync();
   mutex_.lock();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/invariant.h"
+#include "base/planted_bug.h"
 
 namespace ebbtide {
 namespace {
@@ -163,6 +164,7 @@ const FragmentedRangeTombstones::Fragment* FragmentedRangeTombstones::fragment_a
       std::upper_bound(fragments_.begin(), fragments_.end(), key, [](Bytes k, const Fragment& f) { return k < Bytes(f.start); });
   if (it == fragments_.begin()) return nullptr;
   --it;
+  if (planted(PlantedBug::kRangeLeavesItsStart) && key == Bytes(it->start)) return nullptr;
   return it->end.empty() || key < Bytes(it->end) ? &*it : nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/coding.h"
+#include "base/planted_bug.h"
 #include "base/random.h"
 #include "io/file_names.h"
 
@@ -55,7 +56,7 @@ Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint
 
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content) {
   const std::string path = join_path(dir, name);
-  const std::string half_made = path + std::string(kTemporarySuffix);
+  const std::string half_made = planted(PlantedBug::kReplaceInPlace) ? path : path + std::string(kTemporarySuffix);
   // A crash may have left one; its content means nothing.
   if (fs.exists(half_made)) TRY(fs.unlink(half_made));
   Status status = write_and_sync(fs, half_made, content);
@@ -64,7 +65,7 @@ Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::
     (void)fs.unlink(half_made);  // best effort: what is reported is why the write failed, and the open deletes leftovers
     return status;
   }
-  return fs.sync_dir(dir);
+  return planted(PlantedBug::kUnlinkBeforeRenameIsDurable) ? Status::ok() : fs.sync_dir(dir);
 }
 
 }  // namespace ebbtide

@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "base/invariant.h"
+#include "base/planted_bug.h"
 
 namespace ebbtide {
 namespace {
@@ -83,7 +84,8 @@ Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPla
   CheckedBlock checked;
   const char* const trailer = block.data() + block.size() - kBlockTrailerBytes;
   checked.checksum = load_fixed<std::uint64_t>(trailer + 5);
-  if (block_checksum(block.substr(0, block.size() - 8), place.file, place.offset) != checked.checksum) {
+  const bool sound = block_checksum(block.substr(0, block.size() - 8), place.file, place.offset) == checked.checksum;
+  if (!sound && !planted(PlantedBug::kIgnoreChecksum)) {
     return place.corruption("checksum mismatch");
   }
   const auto payload_bytes = load_fixed<std::uint32_t>(trailer);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/planted_bug.h"
 #include "table/fences.h"
 #include "table/large_value.h"
 #include "table/loaded_filter.h"
@@ -79,6 +80,7 @@ struct TableReaderImpl {
   void take_fences(const TableMetadata& m);
 
   [[nodiscard]] BlockKey block_key(const PageInfo& page) const {
+    if (planted(PlantedBug::kReadStalePage)) return {1, page.offset};
     return {page.replaced() ? files.metadata_file : files.data_file, page.offset};
   }
   [[nodiscard]] BlockPlace place(const PageInfo& page) const {

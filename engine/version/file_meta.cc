@@ -5,6 +5,7 @@
 
 #include "base/coding.h"
 #include "base/oldest.h"
+#include "base/planted_bug.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
@@ -36,6 +37,9 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   }
   TRY_ASSIGN(stats, TableStats::decode(in));
   file.stats = std::move(stats);
+  if (planted(PlantedBug::kForgetBirths)) {
+    file.stats.oldest_tombstone = file.stats.oldest_range_tombstone = file.stats.oldest_debt = 0;
+  }
   if (in->empty()) return file;  // of a version that dropped no pages
   if (!get_varint(in, &file.dead_bytes) || !get_varint(in, &file.punched_bytes) || !get_varint(in, &file.lingering_birth) ||
       !get_varint(in, &file.dead_birth)) {

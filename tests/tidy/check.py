@@ -2,6 +2,7 @@
 
     layers      every #include in engine/ and server/ is one that the tables in ARCHITECTURE.md allow
     raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
+    planted     every bug of engine/base/planted_bug.h is where the table in tests/README.md says, and the test named there finds it
     hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
 
     check.py [RULE...] [--root DIR]     all rules by default; prints one line per breach and ends with status 1 if there is one
@@ -205,6 +206,32 @@ def check_raw_calls(root):
                 yield f"{where}: ::{name}: raw system calls belong to {', '.join(GLOBAL_WHERE)}"
 
 
+# --- planted bugs
+
+PLANTED_BUGS = "engine/base/planted_bug.h"
+
+
+def check_planted(root):
+    """A row of the table: | `kBug`: what it is | `file that has it` | `file of the test that finds it`, ... |"""
+    if not (root / PLANTED_BUGS).exists():
+        return
+    bugs = [bug for bug in re.findall(r"^  (k\w+),", (root / PLANTED_BUGS).read_text(), re.M) if bug != "kNone"]
+    if not bugs:
+        yield f"{PLANTED_BUGS}: has no bugs"
+    rows = {}
+    for line in (root / "tests/README.md").read_text().splitlines():
+        cells = [re.search(r"`([^`]+)`", cell) for cell in line.strip("| ").split(" | ")]
+        if line.startswith("| `k") and len(cells) == 3 and all(cells):
+            rows[cells[0][1]] = (cells[1][1], cells[2][1])
+    for bug in [*bugs, *sorted(set(rows) - set(bugs))]:
+        if bug not in bugs or bug not in rows:
+            yield f"{PLANTED_BUGS if bug in bugs else 'tests/README.md'}: {bug} is not in {'tests/README.md' if bug in bugs else PLANTED_BUGS}"
+            continue
+        for name, call in zip(rows[bug], (f"planted(PlantedBug::{bug})", f"must_catch(PlantedBug::{bug},"), strict=True):
+            if not (root / name).exists() or call not in (root / name).read_text():
+                yield f"tests/README.md: {name} has no {call.rstrip(',').removesuffix(')')})"
+
+
 # --- hygiene
 
 LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"]) + r")\b|^(<{7}|>{7}|\|{7}) ")
@@ -252,7 +279,7 @@ def check_hygiene(root):
             yield f"{relative}: no newline at its end"
 
 
-CHECKS = {"layers": check_layers, "raw_calls": check_raw_calls, "hygiene": check_hygiene}
+CHECKS = {"layers": check_layers, "raw_calls": check_raw_calls, "planted": check_planted, "hygiene": check_hygiene}
 
 
 def main():

@@ -106,6 +106,21 @@ class Rules(unittest.TestCase):
     def test_comments_and_strings_do_not_count(self):
         self.assert_clean("raw_calls", "engine/table/a.cc", '// pread(fd) and std::thread\nlog("fsync(x)");\n/* usleep(3) */\n')
 
+    # planted bugs
+    def test_every_planted_bug_is_found_by_a_test(self):
+        self.write("engine/a.cc", "if (planted(PlantedBug::kOne)) return;\n")
+        self.write("tests/a_test.cc", "must_catch(PlantedBug::kOne, proof);\n")
+        row = "| `kOne`: what | `engine/a.cc` | `tests/a_test.cc`, so |\n"
+        self.write("tests/README.md", row)
+        header = "enum class PlantedBug {\n  kNone,\n  kOne,  ///< what\n"
+        self.assert_clean("planted", check.PLANTED_BUGS, header)
+        self.assert_one("planted", check.PLANTED_BUGS, header + "  kTwo,\n", "kTwo is not in tests/README.md")
+        self.write(check.PLANTED_BUGS, header)
+        self.assert_one("planted", "tests/README.md", row + row.replace("kOne", "kOld"), "kOld is not in engine")
+        self.assert_one("planted", "tests/README.md", row.replace("a_test", "b_test"), "tests/b_test.cc has no must_catch(PlantedBug::kOne)")
+        self.write("tests/README.md", row)
+        self.assert_one("planted", "engine/a.cc", "", "engine/a.cc has no planted(PlantedBug::kOne)")
+
     # hygiene
     def test_hygiene(self):
         left_over = "TO" + "DO"

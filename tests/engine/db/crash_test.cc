@@ -3,6 +3,7 @@
 #include <set>
 
 #include "engine/db/model.h"
+#include "support/planted.h"
 
 using namespace ebbtide;
 
@@ -37,13 +38,68 @@ void some_work(Harness& h, ModelDriver& driver, int operations) {
     } else if (dice < 92) {
       h.pool.run_one();
     } else if (dice < 95) {
-      REQUIRE(h.db->flush(0).is_ok());
+      demand_ok(h.db->flush(0), "flush");
     } else if (dice < 97) {
       h.advance(driver.random().uniform(3000));
     } else {
       h.settle();
     }
   }
+}
+
+/// A life with three power losses. After each, what was synced is there, and what is there is a prefix.
+void lose_power(std::uint64_t seed) {
+  const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
+  const FsyncMode fsync = modes[seed % 3];
+  const PolicySettings policies[] = {{"one_leveling", {}},
+                                     {"tiering", {{"size_ratio", 2}}},
+                                     {"klsm", {}},
+                                     {"lazy_leveling", {{"size_ratio", 3}}},
+                                     {"exploring", {{"k", 2}}},
+                                     {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
+  Settings settings = crash_settings(fsync);
+  settings.tree.policy = policies[seed / 3 % 6];
+  settings.tree.stamp = static_cast<StampMode>(seed / 18 % 3);
+  if (seed % 4 == 3) settings.tree.delete_deadline = 24ull * 3600 * 1000;
+  Harness h(settings);
+  h.open();
+  ModelDriver driver(h, seed, 150);
+  for (std::uint64_t crash = 0; crash < 3; ++crash) {
+    some_work(h, driver, 120);
+    const SeqNum promised = fsync == FsyncMode::kAlways ? driver.durable() : driver.synced();
+    h.crash(seed % 5 == 0 ? CrashMode::kNothing : CrashMode::kRandom, seed * 10 + crash);
+    h.open();
+    driver.check_recovered(promised);
+  }
+}
+
+/// One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; the power goes before its
+/// k-th mutating operation. False if the script has no more than k.
+bool crash_before(std::uint64_t k, CrashMode mode) {
+  std::unique_ptr<MemoryFileSystem> left;
+  SeqNum promised = 0;
+  bool armed = true;
+  Harness h(crash_settings(FsyncMode::kAlways));
+  h.open();
+  ModelDriver driver(h, first_seed() + 42, 120);
+  h.faults->before_nth(k, kMutatingOps, [&] {
+    if (!armed) return;
+    left = h.files->crash_clone(k, mode);
+    promised = h.db->durable_seq();
+  });
+  for (int i = 0; i < 8 && left == nullptr; ++i) some_work(h, driver, 30);
+  armed = false;
+  if (left == nullptr) return false;
+  h.abandon(std::move(left));
+  h.open();
+  driver.check_recovered(promised);
+  h.settle();
+  driver.check_everything();
+  h.verify(0);
+  some_work(h, driver, 20);
+  h.reopen();
+  driver.check_everything();
+  return true;
 }
 
 }  // namespace
@@ -53,63 +109,17 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
   for (int s = 0; s < seeds; ++s) {
     const auto seed = first_seed() + static_cast<std::uint64_t>(s);
     INFO("seed " << seed);
-    const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
-    const FsyncMode fsync = modes[s % 3];
-    const PolicySettings policies[] = {{"one_leveling", {}},
-                                       {"tiering", {{"size_ratio", 2}}},
-                                       {"klsm", {}},
-                                       {"lazy_leveling", {{"size_ratio", 3}}},
-                                       {"exploring", {{"k", 2}}},
-                                       {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
-    Settings settings = crash_settings(fsync);
-    settings.tree.policy = policies[s / 3 % 6];
-    settings.tree.stamp = static_cast<StampMode>(s / 18 % 3);
-    if (s % 4 == 3) settings.tree.delete_deadline = 24ull * 3600 * 1000;
-    Harness h(settings);
-    h.open();
-    ModelDriver driver(h, seed, 150);
-    for (int crash = 0; crash < 3; ++crash) {
-      some_work(h, driver, 120);
-      const SeqNum promised = fsync == FsyncMode::kAlways ? driver.durable() : driver.synced();
-      h.crash(s % 5 == 0 ? CrashMode::kNothing : CrashMode::kRandom, seed * 10 + static_cast<std::uint64_t>(crash));
-      h.open();
-      driver.check_recovered(promised);
-    }
+    lose_power(seed);
   }
 }
 
 TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, and is a prefix") {
-  // One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; crash before its k-th
-  // mutating operation, for every k.
   const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_CRASH_STEP", 1));
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool more = true;
     for (std::uint64_t k = 1; more; k += step) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
-      std::unique_ptr<MemoryFileSystem> left;
-      SeqNum promised = 0;
-      Harness h(crash_settings(FsyncMode::kAlways));
-      h.open();
-      ModelDriver driver(h, first_seed() + 42, 120);
-      bool armed = true;
-      h.faults->before_nth(k, kMutatingOps, [&] {
-        if (!armed) return;
-        left = h.files->crash_clone(k, mode);
-        promised = h.db->durable_seq();
-      });
-      for (int i = 0; i < 12 && left == nullptr; ++i) some_work(h, driver, 30);
-      more = left != nullptr;
-      armed = false;
-      if (!more) break;
-      h.abandon(std::move(left));
-      h.open();
-      driver.check_recovered(promised);
-      h.settle();
-      driver.check_everything();
-      h.verify(0);
-      some_work(h, driver, 20);
-      h.reopen();
-      driver.check_everything();
+      more = crash_before(k, mode);
     }
   }
 }
@@ -191,4 +201,36 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
       check();
     }
   }
+}
+
+// --- planted bugs (support/planted.h): the proofs above find what they are there for
+
+namespace {
+
+/// Often enough to meet flushes and merges.
+void crash_now_and_then() {
+  for (std::uint64_t k = 10; k <= 400 && crash_before(k, CrashMode::kNothing); k += 10) {
+  }
+}
+
+}  // namespace
+
+TEST_CASE("planted: a table that is not synced before the manifest names it is found by crashes", "[planted]") {
+  must_catch(PlantedBug::kSkipTableSync, crash_now_and_then);
+}
+
+TEST_CASE("planted: names of tables that are not synced before the manifest has them are found by crashes", "[planted]") {
+  must_catch(PlantedBug::kSkipDirectorySync, crash_now_and_then);
+}
+
+TEST_CASE("planted: a write that is called durable before its sync has answered is found by crashes", "[planted]") {
+  must_catch(PlantedBug::kAcknowledgeBeforeSync, [] {
+    for (std::uint64_t k = 1; k <= 20; ++k) demand(crash_before(k, CrashMode::kNothing), "the script ends early");
+  });
+}
+
+TEST_CASE("planted: a torn record that is taken for whole is found by power losses", "[planted]") {
+  must_catch(PlantedBug::kAcceptGarbageTail, [] {
+    for (std::uint64_t seed = 0; seed < 40; ++seed) lose_power(seed);
+  });
 }

@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "engine/db/harness.h"
+#include "support/planted.h"
 
 using namespace ebbtide;
 
@@ -249,6 +250,23 @@ std::uint64_t misses(const Witness& w) {
   return s.deadlines_missed_down + s.deadlines_missed_clock + s.deadlines_missed_load;
 }
 
+/// Tombstones reach tables, then the database is closed and opened, and then nothing happens but that time passes.
+void delete_and_restart(const Case& c) {
+  INFO(name_of(c));
+  Witness w(c, 8);
+  fill(w);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : w.live) keys.push_back(key);
+  for (std::size_t i = 0; i < keys.size(); i += 11) w.del(keys[i]);
+  demand_ok(w.h.db->flush(0), "flush");
+  w.h.reopen();
+  for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+  demand(w.found(false) == 0, "what should be gone is in a file still");
+  demand(w.worst() <= 1.0, "the tree has owed something for longer than the deadline");
+  demand(misses(w) == 0, "the database says that it has missed deadlines");
+  w.check_live();
+}
+
 }  // namespace
 
 TEST_CASE("idle: by its deadline nothing of what was deleted is in any table", "[long][deadlines]") {
@@ -352,6 +370,12 @@ TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by th
     w.check_live();
     std::printf("%-24s cold     %4zu deletes, max(age/deadline) %.3f\n", name_of(c).c_str(), w.dead.size(), w.worst());
   }
+}
+
+TEST_CASE("planted: tables whose deadlines a restart forgets are found by what stays in them", "[planted]") {
+  must_catch(PlantedBug::kForgetBirths, [] {
+    for (const PolicySettings& policy : policies()) delete_and_restart({policy, 1, Compression::kNone});
+  });
 }
 
 TEST_CASE("what fell due while nobody ran is done first, and counted as such") {

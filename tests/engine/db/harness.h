@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "io/fault_fs.h"
 #include "io/memory_fs.h"
+#include "support/finding.h"
 
 namespace ebbtide {
 
@@ -81,16 +82,10 @@ struct Harness {
     db = std::move(opened).value();
     return Status::ok();
   }
-  void open() {
-    const Status status = try_open();
-    INFO(status.to_string());
-    REQUIRE(status.is_ok());
-  }
+  void open() { demand_ok(try_open(), "open"); }
   /// A clean stop and start.
   void reopen() {
-    const Status closed = db->close();
-    INFO(closed.to_string());
-    CHECK(closed.is_ok());
+    demand_ok(db->close(), "close");
     drop();
     open();
   }
@@ -134,8 +129,8 @@ struct Harness {
   /// Nothing is wrong with the tables of a database.
   void verify(DatabaseId d) const {
     const auto report = db->verify(d);
-    REQUIRE(report.is_ok());
-    for (const std::string& error : report->errors) FAIL_CHECK(error);
+    demand_ok(report.status(), "verify");
+    for (const std::string& error : report->errors) throw Finding("verify: " + error);
   }
   /// Everything that background work has to do.
   void settle() { pool.run_all(); }
@@ -178,9 +173,7 @@ struct Harness {
     REQUIRE(db->write_status().is_ok());
   }
   SeqNum write(WriteBatch& batch) {
-    const Status status = db->commit(batch);
-    INFO(status.to_string());
-    REQUIRE(status.is_ok());
+    demand_ok(db->commit(batch), "commit");
     db->write_log();
     return batch.empty() ? 0 : batch.last_seq();
   }

@@ -102,8 +102,7 @@ class ModelDriver {
     const int count = random_.one_in(4) ? 1 + static_cast<int>(random_.uniform(5)) : 1;
     for (int i = 0; i < count; ++i) add_op(&batch, &mirror);
     if (batch.empty()) return;
-    const Status status = h_.db->commit(batch);
-    REQUIRE(status.is_ok());
+    demand_ok(h_.db->commit(batch), "commit");
     for (Model::Op& op : mirror.ops) {
       if (op.kind == Model::Op::kPut) op.value.stamp = stamp_of(op.value, batch.time());
     }
@@ -116,8 +115,8 @@ class ModelDriver {
   }
   void check_get() {
     const auto d = database();
-    const std::string key = random_key();
-    CHECK(h_.get(d, key) == model_.get(d, key, h_.db->now()));
+    const std::string key = !borders_.empty() && random_.one_in(2) ? borders_[random_.uniform(borders_.size())] : random_key();
+    demand_same(h_.get(d, key), model_.get(d, key, h_.db->now()), key);
   }
   void check_scan() {
     const auto d = database();
@@ -134,7 +133,7 @@ class ModelDriver {
     }
     const auto check_entry = [&] {
       const auto in_model = model_.map(d).find(std::string(it->key()));
-      if (in_model != model_.map(d).end()) CHECK(it->stamp() == in_model->second.stamp);
+      if (in_model != model_.map(d).end()) demand(it->stamp() == in_model->second.stamp, "a key in a scan has another stamp");
       seen.emplace_back(it->key(), it->value());
     };
     const bool backward = random_.one_in(2);
@@ -158,8 +157,8 @@ class ModelDriver {
         it->next();
       }
     }
-    CHECK(it->status().is_ok());
-    CHECK(seen == expected);
+    demand_ok(it->status(), "scan");
+    demand(seen == expected, "a scan sees other keys or values than the model has");
   }
   /// A secondary range lookup, stretch by stretch.
   void check_stamps() {
@@ -176,14 +175,14 @@ class ModelDriver {
     std::string from;
     for (bool more = true; more;) {
       const auto found = h_.db->scan_stamps(view, lo, hi, from, keys_at_once, pages_at_once);
-      REQUIRE(found.is_ok());
-      REQUIRE(found->keys.size() <= keys_at_once);
+      demand_ok(found.status(), "scan of stamps");
+      demand(found->keys.size() <= keys_at_once, "a scan of stamps gives more keys than were asked for");
       for (const StampedKeys::Key& key : found->keys) seen.emplace_back(key.key, key.stamp);
       more = found->more;
-      if (more) REQUIRE(found->resume > from);
+      demand(!more || found->resume > from, "a scan of stamps does not get on");
       from = found->resume;
     }
-    CHECK(seen == expected);
+    demand(seen == expected, "a scan of stamps sees other keys or stamps than the model has");
     (void)h_.db->estimate_stamps(d, lo, hi);
   }
   void check_everything() {
@@ -195,11 +194,11 @@ class ModelDriver {
         if (!Model::dead(value, view.now())) expected[key] = value.bytes;
       }
       for (it->seek_to_first(); it->valid(); it->next()) seen.emplace(it->key(), it->value());
-      REQUIRE(it->status().is_ok());
-      REQUIRE(seen == expected);
+      demand_ok(it->status(), "walk over everything");
+      demand(seen == expected, "a walk over everything sees other keys or values than the model has");
       for (int i = 0; i < 10; ++i) {
         const std::string key = random_key();
-        REQUIRE(h_.get(d, key) == model_.get(d, key, h_.db->now()));
+        demand_same(h_.get(d, key), model_.get(d, key, h_.db->now()), key);
       }
     }
   }
@@ -223,20 +222,20 @@ class ModelDriver {
       }
       for (it->seek_to_first(); it->valid(); it->next()) seen.emplace(it->key(), it->value());
       if (it->status().code() == Code::kRevoked) continue;
-      REQUIRE(it->status().is_ok());
-      REQUIRE(seen == expected);
+      demand_ok(it->status(), "walk over an open view");
+      demand(seen == expected, "an open view sees other keys or values than when it was opened");
       const std::string key = random_key();
       Found found;
       const Status status = open.view.get({key, hash_key(key)}, &found);
-      REQUIRE((status.is_ok() ? std::string(found.value) : "(absent)") ==
-              (expected.contains(key) ? expected.at(key) : "(absent)"));
+      demand_same(status.is_ok() ? std::string(found.value) : "(absent)", expected.contains(key) ? expected.at(key) : "(absent)",
+                  key + " in an open view");
     }
   }
   /// After a crash and open: what was durable is there, and what is there is a prefix.
   void check_recovered(SeqNum must_have) {
     const SeqNum recovered = h_.db->visible_seq();
-    CHECK(recovered >= must_have);
-    REQUIRE(model_.rewind(recovered));
+    demand(recovered >= must_have, "what was durable is lost");
+    demand(model_.rewind(recovered), "what was recovered ends in the middle of a batch");
     check_everything();
   }
 
@@ -268,6 +267,14 @@ class ModelDriver {
     if (b < a) std::swap(a, b);
     if (random_.one_in(20)) b.clear();
     return {a, b};
+  }
+  /// Mostly from a key that is there to one a little further on: deletes leave something to be deleted, and begin and end at keys.
+  KeyRange range_to_delete(DatabaseId d) {
+    const Model::Map& map = model_.map(d);
+    auto start = map.lower_bound(random_key()), end = start;
+    for (std::uint64_t n = 1 + random_.uniform(8); n > 0 && end != map.end(); --n) ++end;
+    if (end == map.end() || random_.one_in(5)) return random_range();
+    return {start->first, end->first};
   }
   [[nodiscard]] DeleteKey stamp_of(const Model::Value& value, Millis time) const {
     switch (stamp_) {
@@ -314,12 +321,14 @@ class ModelDriver {
       batch->del(op.database, op.key);
     } else if (dice < 970) {
       op.kind = Model::Op::kRange;
-      const KeyRange range = random_range();
+      const KeyRange range = range_to_delete(op.database);
       if (range.start >= range.end && !range.end.empty()) return;
       op.key = range.start;
       op.end = range.end;
       if (op.end.empty() && !random_.one_in(10)) return;
       batch->delete_range(op.database, op.key, op.end);
+      if (borders_.size() > kBorders) borders_.erase(borders_.begin(), borders_.begin() + 2);
+      borders_.insert(borders_.end(), {op.key, op.end});
     } else if (dice < 992) {
       op.kind = Model::Op::kStamps;
       random_stamps(&op.lo, &op.hi);
@@ -346,6 +355,8 @@ class ModelDriver {
   Random random_;
   const int keys_;
   const StampMode stamp_;
+  static constexpr std::size_t kBorders = 20;
+  std::vector<std::string> borders_;  // of the latest range deletes: where mistakes are likely
   std::vector<OpenView> views_;
   Model model_;
   SeqNum durable_ = 0, synced_ = 0;

@@ -8,6 +8,7 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "io/trace_fs.h"
+#include "support/planted.h"
 #include "version/manifest.h"
 #include "version_samples.h"
 
@@ -351,22 +352,23 @@ void whole_life(FileSystem& fs, std::vector<std::string>* states) {
 void check_recovery(MemoryFileSystem& disk, const std::vector<std::string>& states, std::size_t acknowledged) {
   auto opened = VersionSet::open(disk, kDir);
   if (opened.status().code() == Code::kNotFound) {
-    REQUIRE(acknowledged == 0);
+    demand(acknowledged == 0, "there is no CURRENT");
     REQUIRE(disk.create_dir(kDir).is_ok());
     opened = VersionSet::create(disk, kDir);
   }
-  if (!opened.is_ok()) FAIL(opened.status().to_string());
+  demand_ok(opened.status(), "open");
   auto& set = **opened;
   const std::string found = describe(set);
   const bool next = acknowledged + 1 < states.size() && found == states[acknowledged + 1];
   if (acknowledged > 0 && found != states[acknowledged] && !next)
-    FAIL("found\n" << found << "acknowledged\n" << states[acknowledged]);
+    throw Finding("found\n" + found + "acknowledged\n" + states[acknowledged]);
   live(set, 100, 103);
-  if (describe(*open(disk)) != describe(set)) FAIL("differs after the next open");
-  if (disk.list(kDir)->size() != 2) FAIL("leftovers stay");
+  demand(describe(*open(disk)) == describe(set), "differs after the next open");
+  demand(disk.list(kDir)->size() == 2, "leftovers stay");
 }
 
-TEST_CASE("a crash before any operation leaves the acknowledged state or the next", "[version]") {
+/// The power goes before each operation of that life.
+void crash_everywhere() {
   std::vector<std::string> states;
   std::uint64_t operations = 0;
   {
@@ -394,6 +396,16 @@ TEST_CASE("a crash before any operation leaves the acknowledged state or the nex
       check_recovery(*disk, all, acknowledged);
     }
   }
+}
+
+TEST_CASE("a crash before any operation leaves the acknowledged state or the next", "[version]") { crash_everywhere(); }
+
+TEST_CASE("planted: a CURRENT that is not replaced as a whole is found by crashes", "[version][planted]") {
+  must_catch(PlantedBug::kReplaceInPlace, crash_everywhere);
+}
+
+TEST_CASE("planted: a manifest that goes before CURRENT's new name is durable is found by crashes", "[version][planted]") {
+  must_catch(PlantedBug::kUnlinkBeforeRenameIsDurable, crash_everywhere);
 }
 
 TEST_CASE("a crash while recovering from a crash", "[version]") {
