@@ -63,6 +63,9 @@ PROGRAMS = {
 }
 
 
+MUTATIONS = "  mutations        changes the engine at random and looks whether its tests notice; --count N, --layers; mutations --help"
+
+
 def show_time(seconds):
     return f"{seconds / 3600:.1f} h" if seconds >= 7200 else f"{seconds / 60:.1f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
@@ -115,7 +118,7 @@ def run_round(program, state):
 def main():
     names = "\n".join(f"  {name:<16} {program.about}" for name, program in PROGRAMS.items())
     parser = argparse.ArgumentParser(
-        prog="./dev torture", description=__doc__, epilog=f"names:\n{names}", formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="./dev torture", description=__doc__, epilog=f"names:\n{names}\n{MUTATIONS}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("name", choices=PROGRAMS, metavar="NAME", help="what to run; the names stand below")
     parser.add_argument("--minutes", type=float, default=10, metavar="N", help="stop after the round that is under way by then (default: 10)")

@@ -1,0 +1,64 @@
+"""Mutations are made of code, each of one line, and the same ones from the same seed."""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import mutate
+
+
+def results(code):
+    text = f"\n{code}\n"
+    changed = [m.applied_to(text).split("\n")[1] for m in mutate.mutations_of(Path("a.cc"), text)]
+    assert code not in changed
+    return changed
+
+
+class Mutations(unittest.TestCase):
+    def test_each_kind(self):
+        for code, changed in (
+            ("  while (a < b) {", "  while (a <= b) {"),
+            ("  return a + 1;", "  return a;"),
+            ("  return a == b && c;", "  return a == b || c;"),
+            ("  if (f(a)) return b;", "  if (!(f(a))) return b;"),
+            ("  list_.push_back(a);", "  ;"),
+            ("  at->size += bytes;", "  ;"),
+            ("  ++count;", "  ;"),
+            ("  TRY(file->sync());", "  (void)(file->sync());"),
+            ("constexpr int kSlots = 16;", "constexpr int kSlots = 17;"),
+            ("  a = std::min(a, b);", "  a = std::max(a, b);"),
+        ):
+            with self.subTest(code):
+                self.assertIn(changed, results(code))
+
+    def test_what_is_no_code_stays(self):
+        for code in ("// a < b", '#include "x1.h"', "  ASSERT(a < b);", "std::vector<std::pair<Key, Value>> list;", '  say("a < b");'):
+            with self.subTest(code):
+                self.assertEqual(results(code), ["  ;"] if "say" in code else [])
+
+    def test_a_declaration_is_not_dropped(self):
+        for code in ("  auto it = f(a);", "  return f(a);", "  Status status = f(a);", "  Foo foo(a);"):
+            with self.subTest(code):
+                self.assertNotIn("  ;", results(code))
+
+    def test_a_seed_repeats(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for layer in ("wal", "deletes"):
+                (root / "engine" / layer).mkdir(parents=True)
+                (root / "engine" / layer / "a.cc").write_text("\n".join(f"  if (a{i} < b) ++c{i};" for i in range(50)))
+
+            def drawn(seed):
+                return [(layer, m.line, m.new) for layer, m in mutate.draw(root, seed, ["wal", "deletes"])]
+
+            first = drawn(1)
+            self.assertEqual(first, drawn(1))
+            self.assertNotEqual(first, drawn(2))
+            self.assertEqual([layer for layer, *_ in first[:4]], ["wal", "deletes", "wal", "deletes"])
+            self.assertEqual(len(first), len(set(first)))
+
+
+if __name__ == "__main__":
+    unittest.main()
