@@ -79,7 +79,8 @@ void flush_once(Harness& h, std::uint64_t number, bool settled = true) {
 /// The runs in flushes, newest first.
 std::string stack_text(Harness& h) {
   std::string out;
-  for (const RunInfo& run : h.db->tree_info(0)->runs) {
+  const auto info = h.db->tree_info(0);
+  for (const RunInfo& run : info->runs) {
     out += (out.empty() ? "" : " ") + std::to_string((run.entries + kFlush / 2) / kFlush);
   }
   return out;
