@@ -68,10 +68,13 @@ void JobRegistry::mark_running(TreeShape* shape, bool urgent_only) const {
   }
 }
 
-Plan JobRegistry::next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved) const {
+Plan JobRegistry::next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved,
+                       std::string* broken) const {
   mark_running(&shape, false);
   mark_busy(&shape, reserved, true);
-  return policy.next(shape, context);
+  Plan plan = policy.next(shape, context);
+  if (plan.empty() && broken != nullptr) *broken = check_at_rest(policy, shape);
+  return plan;
 }
 
 Plan JobRegistry::next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "base/mutex.h"
 #include "compaction/key_ranges.h"
@@ -37,8 +38,9 @@ class JobRegistry {
   void finish(JobId id);
 
   /// What `policy` asks for next, given what runs and what is reserved for an urgent plan that cannot start yet. Empty if there
-  /// is nothing.
-  [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved = {}) const;
+  /// is nothing; then `broken`, if it is given, becomes what check_at_rest() says of the tree.
+  [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved = {},
+                          std::string* broken = nullptr) const;
   /// What the deadlines ask for next, given what runs; what is late may need files of jobs that run and are not urgent: start()
   /// asks them to stop. Empty if there is nothing.
   [[nodiscard]] Plan next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const;

@@ -103,11 +103,13 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
     if (dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
     const Plan urgent = dropping.empty() ? next_urgent(*tree, base, shape, now) : Plan();
+    std::string broken;
     for (const bool deadline : {true, false}) {
       if (paused && !deadline) break;
       Plan plan = !dropping.empty() ? dropping
                   : deadline        ? urgent
-                                    : tree->jobs.next(*base.policy, {now, base.settings.file_choice}, shape, urgent);
+                                    : tree->jobs.next(*base.policy, {now, base.settings.file_choice}, shape, urgent, &broken);
+      if (!deadline) note_bounds(*tree, *base.policy, broken);
       if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables, base.deadlines, now);
       if (plan.empty()) continue;
       MutexLock lock(state_mutex_);
@@ -121,6 +123,19 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr || tree->view_owner->tables == tables) return std::nullopt;
   }
+}
+
+// Every change of a tree ends in the question what is next; where nothing is, the tree has to be what its policy promises. It
+// loses nothing if it is not, so the engine goes on; once is told, since the question is asked again after each flush.
+void DbImpl::note_bounds(Tree& tree, const Policy& policy, const std::string& broken) {
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.broken_bounds == broken) return;
+    tree.broken_bounds = broken;
+  }
+  if (broken.empty()) return;
+  bounds_broken_ += 1;
+  say(Severity::kError, "a tree is out of the bounds of its merge policy, " + policy.name() + ": " + broken);
 }
 
 void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {

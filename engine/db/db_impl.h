@@ -98,6 +98,7 @@ struct Tree {
   Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
   unsigned compaction_failures = 0;  ///< in a row
   std::uint64_t compaction_retry_ns = 0;
+  std::string broken_bounds;  ///< of its policy, when it was last at rest; "" = none
 
   // What is known of pages that may go (page_drops.cc); guarded by state_mutex_.
   std::weak_ptr<const TablesView> pages_of;  ///< the tables that were looked at last ...
@@ -310,6 +311,7 @@ struct DbImpl {
   void run_job(const TreePtr& tree, const RunningJob& job);
   void finish_job(const TreePtr& tree, JobId job);
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
+  void note_bounds(Tree& tree, const Policy& policy, const std::string& broken);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
   void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
@@ -513,6 +515,7 @@ struct DbImpl {
   std::atomic<Millis> scrub_interval_{0};
   std::atomic<bool> scrubbing_{false};
   std::atomic<std::uint64_t> scrub_errors_{0}, scrub_bytes_{0};
+  std::atomic<std::uint64_t> bounds_broken_{0};
   Mutex deadline_mutex_;
   bool infeasible_told_ GUARDED_BY(deadline_mutex_) = false;
   MergeRate merge_rate_;                             ///< own synchronization

@@ -101,6 +101,7 @@ Stats DbImpl::stats() {
   s.leases_revoked = leases_revoked_;
   s.scrub_bytes = scrub_bytes_;
   s.scrub_errors = scrub_errors_;
+  s.bounds_broken = bounds_broken_;
   s.oldest_snapshot = oldest_lease();
   s.deadlines_missed_down = misses_down_;
   s.deadlines_missed_clock = misses_clock_;

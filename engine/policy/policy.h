@@ -60,6 +60,9 @@ class Policy {
 /// For whoever changes a tree, after each edit: "", or why the shape is out of the policy's bounds although no job runs and the
 /// policy asks for none.
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
+/// The same for who has asked the policy already, and it asks for nothing: "" while a job runs or the number of levels is to
+/// change.
+std::string check_at_rest(const Policy& policy, const TreeShape& shape);
 
 /// A policy by name, its parameters checked: kInvalidArgument names the policy or parameter, the value and what is allowed.
 Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings);

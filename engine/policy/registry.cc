@@ -160,14 +160,18 @@ Result<PolicyPtr> make_policy(const PolicySettings& settings) {
   return made;
 }
 
-std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context) {
+std::string check_at_rest(const Policy& policy, const TreeShape& shape) {
   for (const RunShape& run : shape.runs) {
     for (const FileShape& file : run.files) {
       if (file.busy) return "";
     }
   }
-  if (!policy.next(shape, context).empty() || policy.levels(shape) != shape.levels) return "";
-  return policy.check(shape);
+  return policy.levels(shape) == shape.levels ? policy.check(shape) : "";
+}
+
+std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context) {
+  std::string wrong = check_at_rest(policy, shape);
+  return wrong.empty() || !policy.next(shape, context).empty() ? "" : wrong;
 }
 
 }  // namespace ebbtide

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/invariant.h"
+#include "base/planted_bug.h"
 #include "policy/stack_schedule.h"
 
 namespace ebbtide {
@@ -145,7 +146,7 @@ Plan StackPolicy::next(const TreeShape& shape, const PolicyContext&) const {
     stack.erase(busy, stack.end());
   }
   const Choice choice = choose_merge(rule_, parameters_, sizes_of(stack), shape.flushes);
-  if (!choice) return {};
+  if (!choice || planted(PlantedBug::kStackTooDeep)) return {};
   Merge merge;
   for (std::size_t i = choice->first; i <= choice->second; ++i) {
     PlanInput& input = merge.inputs.emplace_back(PlanInput{stack[i]->id, {}});

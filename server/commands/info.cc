@@ -382,6 +382,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("snapshots_revoked", engine.leases_revoked);
   out.field("scrub_bytes", engine.scrub_bytes);
   out.field("scrub_errors", engine.scrub_errors);
+  out.field("merge_bounds_broken", engine.bounds_broken);
   std::uint64_t records = 0;
   for (const TreeInfo& info : facts.trees()) records += info.records;
   out.field("stamp_deletes", records);

@@ -208,6 +208,8 @@ class Collector final : public prometheus::Collectable {
     gauge("snapshot_oldest_age_seconds", "Age of the oldest leased view.", age(e.oldest_snapshot));
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
     counter("scrub_errors_total", "What the scrub found wrong with tables.", e.scrub_errors);
+    counter("merge_bounds_broken_total",
+            "Trees that were out of the bounds of their merge policy when nothing was left to merge: a fault.", e.bounds_broken);
     counter("snapshots_revoked_total", "Leased views that were taken back so that a delete deadline holds.", e.leases_revoked);
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {

@@ -103,6 +103,9 @@ struct Stats {
   Millis oldest_snapshot = 0;  ///< engine time at which it was taken; 0 = there is none
   std::uint64_t leases_revoked = 0;
   std::uint64_t scrub_bytes = 0, scrub_errors = 0;  ///< Settings::scrub_interval, since open: read and checked; found wrong
+  /// Trees that were found out of their policy's bounds (runs, capacities, depth) when nothing was left to merge, since open: a
+  /// fault of the policy's, named to the EventListener.
+  std::uint64_t bounds_broken = 0;
   // deletes that were not gone from the files by their deadline, since open, by reason: the server had been down, the clock had
   // stepped, or neither, which is a fault
   std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_load = 0;

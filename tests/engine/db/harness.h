@@ -131,6 +131,7 @@ struct Harness {
     const auto report = db->verify(d);
     demand_ok(report.status(), "verify");
     for (const std::string& error : report->errors) throw Finding("verify: " + error);
+    if (db->stats().bounds_broken != 0) throw Finding("a tree at rest is out of its policy's bounds");
   }
   /// Everything that background work has to do.
   void settle() { pool.run_all(); }

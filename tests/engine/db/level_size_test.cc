@@ -1,5 +1,6 @@
 // Levels are as large as the policy means them to be for what memtables flush to, not for the memory they take.
 #include "engine/db/harness.h"
+#include "support/planted.h"
 
 using namespace ebbtide;
 
@@ -139,6 +140,32 @@ TEST_CASE("a small flush joins the newest run of a static schedule and does not 
   REQUIRE(stack_text(h) == "0");
   for (std::uint64_t i = 9; i <= 12; ++i) flush_once(h, i);
   CHECK(stack_text(h) == "4");
+}
+
+namespace {
+
+/// A database whose levels, or stack, are full several times over; the engine looks at every tree at rest.
+void fill_to_the_bounds(const PolicySettings& policy) {
+  INFO(policy.name);
+  Settings settings = with_schedule("constant");
+  settings.tree.policy = policy;
+  Harness h(settings);
+  h.open();
+  for (std::uint64_t i = 1; i <= 11; ++i) flush_once(h, i);
+  h.verify(0);
+}
+
+}  // namespace
+
+TEST_CASE("trees at rest are within their policies' bounds, and the engine sees to it", "[policies]") {
+  fill_to_the_bounds({"one_leveling", {{"size_ratio", 2}, {"level0_runs", 2}}});
+  fill_to_the_bounds({"klsm", {{"size_ratio", 3}}});
+  fill_to_the_bounds({"garnering", {{"level0_runs", 2}}});
+  fill_to_the_bounds({"bigtable", {{"k", 4}}});
+}
+
+TEST_CASE("planted: a stack that is deeper than its policy allows is found at rest", "[policies][planted]") {
+  must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
 TEST_CASE("while compactions are paused the flushes of a static schedule go ahead", "[policies]") {

@@ -35,7 +35,7 @@ FileChoice choice_of(const std::string& name) {
 /// policy name=... [parameter=...]   makes the policy of the cases that follow; answers the error if it is refused
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
-/// debt, check, levels, flushes      as the methods
+/// debt, check, levels, flushes      as the methods; `bounds`: as `check`, though the policy would ask for something
 /// urgent now= [margin=] [late]      what the deadlines ask for; `all`: plan after plan, each marked busy before the next
 /// ttl [deadline=] [margin=]         of the memtable and each level above the final one, and what a file may have had by then
 /// work now=                         what is still to be done
@@ -57,6 +57,7 @@ class Runner {
     if (data.command == "all") return all(shape, context);
     if (data.command == "debt") return bytes_to_text(policy_->debt_bytes(shape));
     if (data.command == "check") return check_bounds(*policy_, shape, context) + ".";
+    if (data.command == "bounds") return policy_->check(shape) + ".";
     if (data.command == "levels") return std::to_string(policy_->levels(shape));
     if (data.command == "flushes") return std::to_string(policy_->flushes(shape));
     if (data.command == "urgent") return urgent_plans(shape, data);
