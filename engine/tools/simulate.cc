@@ -14,8 +14,9 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kProgressEvery = 4096;
+constexpr double kLargestFile = 1e6;  // memtables
 /// No tree needs so many merges for one flush: a policy that asks for more asks for ever.
-constexpr int kMostPlans = 100'000;
+constexpr std::size_t kMostPlans = 100'000;
 
 std::string cell_key(std::uint32_t cell) {
   char text[16];
@@ -36,12 +37,22 @@ Result<std::unique_ptr<Simulation>> Simulation::make(const SimulationSettings& s
   if (cells > 4096 || (cells & (cells - 1)) != 0) {
     return Status::invalid_argument("cells is " + std::to_string(cells) + "; allowed: a power of two from 1 to 4096");
   }
+  if (!(settings.file_size > 0 && settings.file_size <= kLargestFile)) {
+    return Status::invalid_argument("the size of files is " + std::to_string(settings.file_size) +
+                                    " memtables; allowed: above 0, up to " + std::to_string(kLargestFile));
+  }
   return std::unique_ptr<Simulation>(new Simulation(std::move(policy), settings, cells));
 }
 
 Simulation::Simulation(std::shared_ptr<const Policy> policy, const SimulationSettings& settings, std::uint32_t cells)
-    : policy_(std::move(policy)), cells_(cells), workload_(settings.workload) {
-  shape_.memtable_bytes = shape_.file_bytes = kSimulatedMemtable;
+    : policy_(std::move(policy)),
+      cells_(cells),
+      cadence_(settings.as_engine ? Cadence::kAlways : policy_->cadence()),
+      context_{0, settings.file_choice},
+      workload_(settings.workload) {
+  shape_.memtable_bytes = kSimulatedMemtable;
+  shape_.file_bytes =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(settings.file_size * static_cast<double>(kSimulatedMemtable)));
 }
 
 double Simulation::cell_bytes(const Span& span) const {
@@ -62,7 +73,7 @@ FileShape Simulation::add_file(Content content) {
   return file;
 }
 
-/// One file for a tree of one cell; else files of about a memtable, as long as cells are smaller.
+/// One file for a tree of one cell; else files of about file_bytes, as long as cells are smaller.
 std::vector<FileShape> Simulation::cut(const Content& merged) {
   std::vector<FileShape> files;
   Content part;
@@ -144,26 +155,26 @@ Status Simulation::flush() {
   shape_.runs.insert(shape_.runs.begin(), RunShape{flushed_run_, 0, cut(content)});
   shape_.levels = policy_->levels(shape_);
 
-  const Cadence cadence = policy_->cadence();
-  Plan plan = policy_->next(shape_, {});
+  plans_.clear();
+  Plan plan = policy_->next(shape_, context_);
   const auto takes_flush = [&] {
     const auto inputs = inputs_of(plan);
     return std::any_of(inputs.begin(), inputs.end(), [&](const PlanInput& input) { return input.run == flushed_run_; });
   };
-  const bool with_flush = cadence == Cadence::kWithFlush && takes_flush();
+  const bool with_flush = cadence_ == Cadence::kWithFlush && takes_flush();
   if (!with_flush) {
     written_ += size;
     count_peak(shape_.bytes());
   }
-  for (int plans = 0; !plan.empty(); ++plans) {
-    if (plans == kMostPlans) return Status::invalid_argument("the policy asks for merges without end: " + to_text(plan));
+  while (!plan.empty()) {
+    if (plans_.size() == kMostPlans) return Status::invalid_argument("the policy asks for merges without end: " + to_text(plan));
     TRY(carry_out(plan, with_flush));
+    plans_.push_back(std::move(plan));
     shape_.levels = policy_->levels(shape_);
     shape_.flushes = policy_->flushes(shape_);
-    if (cadence != Cadence::kAlways) break;
-    plan = policy_->next(shape_, {});
+    plan = cadence_ == Cadence::kAlways ? policy_->next(shape_, context_) : Plan();
   }
-  if (std::string wrong = check_bounds(*policy_, shape_, {}); !wrong.empty()) return Status::invalid_argument(wrong);
+  if (std::string wrong = check_bounds(*policy_, shape_, context_); !wrong.empty()) return Status::invalid_argument(wrong);
   const auto runs = static_cast<std::uint64_t>(
       std::count_if(shape_.runs.begin(), shape_.runs.end(), [](const RunShape& run) { return !run.files.empty(); }));
   runs_sum_ += runs;

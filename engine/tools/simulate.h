@@ -8,8 +8,9 @@
 //   transient               most bytes that lay on disk at any time so far, the outputs of a merge beside its inputs / bytes of
 //                           the live keys (the thesis, 3.4.3: 2 at most without updates)
 //
-// Merges take no time: everything that a flush leads to is done before the next. Policies that flush and merge in one step
-// (Cadence::kWithFlush) write the flush only as part of the merge.
+// Merges take no time: everything that a flush leads to is done before the next. Policies are asked as the papers have it
+// (Cadence): those that flush and merge in one step write the flush only as part of the merge. `as_engine` has it as the engine
+// does: every flush is written by itself, and every policy is asked until it asks for nothing.
 //
 // The key space is cut into equal cells; every flush has all of them. A file is some neighbouring cells, and a cell of a file
 // knows from when to when it has everything that was written. Whole-level and stack policies need one cell only.
@@ -31,8 +32,11 @@ namespace ebbtide {
 
 struct SimulationSettings {
   PolicySettings policy;
-  WorkloadSettings workload;
+  WorkloadSettings workload{};
   std::uint32_t cells = 0;  ///< a power of two up to 4096; 0 = 1, or kCellsByFile for policies that go file by file
+  double file_size = 1;     ///< of a table, in memtables, where trees have more than one cell; above 0
+  bool as_engine = false;   ///< see above
+  FileChoice file_choice = FileChoice::kLeastOverlap;
 };
 inline constexpr std::uint32_t kCellsByFile = 64;
 
@@ -47,7 +51,7 @@ struct SimulationSample {
 /// One policy and its tree. Not thread-safe.
 class Simulation {
  public:
-  /// kInvalidArgument: as make_policy.
+  /// kInvalidArgument: as make_policy; cells or file_size are not allowed.
   static Result<std::unique_ptr<Simulation>> make(const SimulationSettings& settings);
 
   /// One flush and all that it leads to. kInvalidArgument, telling what: the policy's plan does not fit the tree, or leaves it
@@ -55,6 +59,8 @@ class Simulation {
   Status flush();
   [[nodiscard]] SimulationSample sample() const;
   [[nodiscard]] const TreeShape& shape() const { return shape_; }
+  /// What the last flush led to, in order.
+  [[nodiscard]] const std::vector<Plan>& plans() const { return plans_; }
   [[nodiscard]] const Policy& policy() const { return *policy_; }
 
  private:
@@ -78,9 +84,12 @@ class Simulation {
 
   const std::shared_ptr<const Policy> policy_;
   const std::uint32_t cells_;
+  const Cadence cadence_;
+  const PolicyContext context_;
   Workload workload_;
   TreeShape shape_;
   std::unordered_map<FileNum, Content> contents_;
+  std::vector<Plan> plans_;
   FileNum last_file_ = 0;
   RunId flushed_run_ = 0;
   double written_ = 0, flushed_ = 0;

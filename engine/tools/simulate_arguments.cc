@@ -116,23 +116,42 @@ Result<std::vector<PolicySettings>> parse_policies(const std::string& text) {
   return policies;
 }
 
-Result<PolicySettings> parse_tree_policy(const std::string& yaml) {
-  PolicySettings settings;
+Result<FileChoice> parse_file_choice(const std::string& name) {
+  constexpr std::pair<const char*, FileChoice> kChoices[] = {{"round_robin", FileChoice::kRoundRobin},
+                                                             {"least_overlap", FileChoice::kLeastOverlap},
+                                                             {"most_tombstones", FileChoice::kMostTombstones},
+                                                             {"oldest", FileChoice::kOldest}};
+  std::string names;
+  for (const auto& [known, choice] : kChoices) {
+    if (name == known) return choice;
+    names += (names.empty() ? "" : ", ") + std::string(known);
+  }
+  return Status::invalid_argument("file choice \"" + name + "\"; allowed: " + names);
+}
+
+Result<TreeChoices> parse_tree_choices(const std::string& yaml) {
+  TreeChoices choices;
   try {
     const YAML::Node root = YAML::Load(yaml);
-    const YAML::Node policy = root.IsMap() && root["tree"].IsMap() ? root["tree"]["policy"] : YAML::Node();
+    // Of a key that is not there nothing may be asked but whether it is.
+    const YAML::Node tree = root.IsMap() && root["tree"] ? root["tree"] : YAML::Node();
+    const YAML::Node policy = tree.IsMap() && tree["policy"] ? tree["policy"] : YAML::Node();
     if (!policy.IsMap() || !policy["name"]) return Status::invalid_argument("there is no tree.policy with a name");
-    settings.name = policy_name_of(policy["name"].as<std::string>());
+    choices.policy.name = policy_name_of(policy["name"].as<std::string>());
     for (const auto& item : policy) {
       const auto name = item.first.as<std::string>();
       if (name == "name") continue;
       TRY_ASSIGN(value, parse_number("tree.policy." + name, item.second.as<std::string>()));
-      settings.parameters[name] = value;
+      choices.policy.parameters[name] = value;
+    }
+    if (tree["file_choice"]) {
+      TRY_ASSIGN(choice, parse_file_choice(tree["file_choice"].as<std::string>()));
+      choices.file_choice = choice;
     }
   } catch (const YAML::Exception& error) {
     return Status::invalid_argument(error.what());
   }
-  return settings;
+  return choices;
 }
 
 Status apply_flags(const std::map<std::string, double>& flags, std::vector<PolicySettings>* policies) {

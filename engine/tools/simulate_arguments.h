@@ -21,8 +21,15 @@ std::map<std::string, std::vector<std::string>> parameter_flags();
 /// kInvalidArgument: a parameter without a value, or before any name.
 Result<std::vector<PolicySettings>> parse_policies(const std::string& text);
 
-/// tree.policy of a configuration file's text. kInvalidArgument: no YAML, none in it, or values that are no numbers.
-Result<PolicySettings> parse_tree_policy(const std::string& yaml);
+/// What a configuration file says that a simulation goes by.
+struct TreeChoices {
+  PolicySettings policy;                               ///< tree.policy
+  FileChoice file_choice = FileChoice::kLeastOverlap;  ///< tree.file_choice, if it is there
+};
+/// kInvalidArgument: no YAML, no tree.policy with a name in it, values that are no numbers, or a file choice that there is not.
+Result<TreeChoices> parse_tree_choices(const std::string& yaml);
+/// round_robin, least_overlap, most_tombstones or oldest. kInvalidArgument: another.
+Result<FileChoice> parse_file_choice(const std::string& name);
 
 /// Gives each policy those of `flags` (by parameter's real name) that it has. kInvalidArgument: a flag that none of them has, or
 /// what make_policy says of a policy.

@@ -19,12 +19,12 @@ constexpr std::uint64_t kMostFlushes = 1'000'000'000;
 
 struct Arguments {
   std::vector<std::string> policies;
-  std::string config, at, format = "table", metric = "write_amp", sizes = "equal";
+  std::string config, at, file_choice, format = "table", metric = "write_amp", sizes = "equal";
   std::map<std::string, double> flags;
   std::uint64_t flushes = 10'000, seed = 1, points = 10;
   std::uint32_t cells = 0;
-  double updates = 0, deletes = 0;
-  bool log = false, quiet = false;
+  double updates = 0, deletes = 0, file_size = 1;
+  bool log = false, quiet = false, as_engine = false;
 };
 
 std::string policies_text() {
@@ -49,7 +49,7 @@ std::string policies_text() {
 void add_options(CLI::App* app, Arguments* a) {
   app->add_option("--policy", a->policies,
                   "NAME[:parameter=value,...], several with commas between them or with the option again");
-  app->add_option("--config", a->config, "simulate tree.policy of this YAML file too");
+  app->add_option("--config", a->config, "simulate tree.policy of this YAML file too, all with its tree.file_choice");
   app->add_option("--flushes", a->flushes, "how many memtables are flushed")->check(CLI::Range(std::uint64_t{1}, kMostFlushes));
   app->add_option("--at", a->at, "flushes after which figures are given: 1000,3000,5000");
   app->add_option("--points", a->points, "without --at: how many figures, evenly spread")->check(CLI::Range(1, 10'000));
@@ -65,6 +65,11 @@ void add_options(CLI::App* app, Arguments* a) {
       ->check(CLI::Range(0.0, kMostRewrites));
   app->add_option("--seed", a->seed, "of random sizes");
   app->add_option("--cells", a->cells, "parts of the key space that files are made of, a power of two up to 4096; 0 = by policy");
+  app->add_option("--file-size", a->file_size, "of tables, in memtables, where there are cells to part them");
+  app->add_option("--file-choice", a->file_choice,
+                  "round_robin, least_overlap (default), most_tombstones or oldest; beats --config");
+  app->add_flag("--as-engine", a->as_engine,
+                "flushes are written before what they lead to, and policies asked until they ask for nothing, as in the engine");
   app->add_flag("--quiet", a->quiet, "no progress on standard error");
   for (const auto& [name, flags] : parameter_flags()) {
     std::string names;
@@ -83,26 +88,36 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-Result<std::vector<PolicySettings>> chosen_policies(const Arguments& a) {
+struct Choices {
   std::vector<PolicySettings> policies;
+  FileChoice file_choice = FileChoice::kLeastOverlap;
+};
+
+Result<Choices> choices_of(const Arguments& a) {
+  Choices choices;
   if (!a.config.empty()) {
     auto text = read_file(a.config);
     if (!text.is_ok()) return text.status();
-    auto policy = parse_tree_policy(*text);
-    if (!policy.is_ok()) return policy.status().with_context(a.config);
-    policies.push_back(std::move(*policy));
+    auto tree = parse_tree_choices(*text);
+    if (!tree.is_ok()) return tree.status().with_context(a.config);
+    choices.policies.push_back(std::move(tree->policy));
+    choices.file_choice = tree->file_choice;
   }
   for (const std::string& text : a.policies) {
     TRY_ASSIGN(parsed, parse_policies(text));
-    policies.insert(policies.end(), parsed.begin(), parsed.end());
+    choices.policies.insert(choices.policies.end(), parsed.begin(), parsed.end());
   }
-  if (policies.empty()) return Status::invalid_argument("no policy: give --policy or --config (--help lists them)");
-  TRY(apply_flags(a.flags, &policies));
-  return policies;
+  if (choices.policies.empty()) return Status::invalid_argument("no policy: give --policy or --config (--help lists them)");
+  TRY(apply_flags(a.flags, &choices.policies));
+  if (!a.file_choice.empty()) {
+    TRY_ASSIGN(file_choice, parse_file_choice(a.file_choice));
+    choices.file_choice = file_choice;
+  }
+  return choices;
 }
 
-Result<std::vector<SimulationSeries>> run(const Arguments& a, const std::vector<PolicySettings>& policies,
-                                          const std::vector<std::uint64_t>& at) {
+Result<std::vector<SimulationSeries>> run(const Arguments& a, const Choices& choices, const std::vector<std::uint64_t>& at) {
+  const std::vector<PolicySettings>& policies = choices.policies;
   const std::vector<std::string> labels = labels_of(policies);
   std::vector<SimulationSeries> series;
   for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -110,6 +125,9 @@ Result<std::vector<SimulationSeries>> run(const Arguments& a, const std::vector<
     settings.policy = policies[i];
     settings.workload = {a.sizes == "random", a.updates, a.deletes, a.seed};
     settings.cells = a.cells;
+    settings.file_size = a.file_size;
+    settings.as_engine = a.as_engine;
+    settings.file_choice = choices.file_choice;
     const std::uint64_t total = at.back();
     std::uint64_t told = 0;
     const auto progress = [&](std::uint64_t flushes) {
@@ -145,17 +163,17 @@ int main(int argc, char** argv) {
   if (metric == nullptr)
     return wrong_use("--metric is \"" + a.metric + "\"; allowed: a column of the CSV but policy and flushes");
   if (a.updates + a.deletes > kMostRewrites) return wrong_use("--updates and --deletes are more than 0.99 together");
-  const auto policies = chosen_policies(a);
-  if (!policies.is_ok()) return wrong_use(policies.status().to_string());
+  const auto choices = choices_of(a);
+  if (!choices.is_ok()) return wrong_use(choices.status().to_string());
   const bool plots = a.format == "plot" || a.format == "svg";
   // A plot has a point a column at least, unless moments are given.
   Result<std::vector<std::uint64_t>> at =
       a.at.empty() ? spread_moments(a.flushes, plots ? std::max<std::uint64_t>(a.points, 200) : a.points, a.log)
                    : parse_moments(a.at, a.flushes);
   if (!at.is_ok()) return wrong_use(at.status().to_string());
-  const auto series = run(a, *policies, *at);
+  const auto series = run(a, *choices, *at);
   if (!series.is_ok()) {
-    const bool used_wrongly = series.status().code() == Code::kInvalidArgument && a.cells != 0;
+    const bool used_wrongly = series.status().code() == Code::kInvalidArgument && (a.cells != 0 || a.file_size != 1);
     std::fprintf(stderr, "ebbtide-simulate: %s\n", series.status().to_string().c_str());
     return used_wrongly ? 2 : 1;
   }

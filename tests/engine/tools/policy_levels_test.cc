@@ -1,13 +1,19 @@
-// What a policy wants to be kept is in the manifest: Garnering's number of levels, after a restart too; and none of it after
-// another policy has taken over.
+// What policies do in a database. What one wants to be kept is in the manifest: Garnering's number of levels, after a restart too;
+// and none of it after another policy has taken over. And what they cost there is what the simulator says.
 #include <engine/db.h>
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdio>
+#include <vector>
 
 #include "base/background_pool.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "io/memory_fs.h"
+#include "policy/registry.h"
 #include "tools/inspect.h"
+#include "tools/simulate.h"
 
 namespace ebbtide {
 namespace {
@@ -93,6 +99,133 @@ TEST_CASE("Garnering's number of levels is kept", "[policy]") {
   tree.close();
   CHECK(tree.tree_line().find(" levels=") == std::string::npos);
 }
+
+// --- Engine against simulator. Flushes are as the simulator has them: all of one size, of keys that are new, spread evenly over
+// those that are there (multiples of the golden ratio are, however many are taken). The engine decides by bytes, so its tables'
+// metadata takes part; a flush has about 30 entries.
+
+#ifdef EBBTIDE_PLANTED_BUGS  // under sanitizers
+constexpr std::uint64_t kFlushes = 300;
+#else
+constexpr std::uint64_t kFlushes = 1000;
+#endif
+
+constexpr std::uint64_t kFile = 128 << 10;  // of policies that go by file; the others' runs are one file
+
+bool goes_by_file(const PolicySettings& policy) { return make_policy(policy).value()->by_file(); }
+
+struct Measured {
+  double write_amp = 0, avg_runs = 0, flush_bytes = 0;
+  std::uint64_t max_runs = 0;
+};
+
+Settings steady(const PolicySettings& policy) {
+  Settings settings;
+  settings.dir = "db";
+  settings.databases = 1;
+  settings.memtable_size = 16 << 10;
+  settings.wal_segment_size = 64 << 10;
+  settings.tree.policy = policy;
+  settings.tree.file_size = goes_by_file(policy) ? kFile : std::uint64_t{1} << 30;
+  settings.tree.compression = settings.tree.compression_last_level = Compression::kNone;
+  settings.tree.filter_bits_per_key = 0;
+  settings.tree.delete_deadline = 0;
+  return settings;
+}
+
+Measured measure(const PolicySettings& policy, std::uint64_t flushes) {
+  MemoryFileSystem fs;
+  SimulatedClock clock;
+  ManualPool pool;
+  Components components;
+  components.fs = &fs;
+  components.clock = &clock;
+  components.background = &pool;
+  auto opened = Db::open(steady(policy), components);
+  REQUIRE(opened.is_ok());
+  const std::unique_ptr<Db> db = std::move(opened).value();
+  const std::string value(500, 'v');
+  Measured out;
+  std::uint64_t done = 0, written = 0, runs_sum = 0;
+  for (std::uint64_t i = 1; done < flushes; ++i) {
+    char key[17];
+    std::snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(i * 0x9e3779b97f4a7c15u));
+    WriteBatch batch;
+    batch.put(0, Bytes(key, 12), value);
+    if (!db->commit(batch).is_ok()) FAIL("a write is refused");
+    db->write_log();
+    ++written;
+    if (!pool.run_one()) continue;
+    pool.run_all();
+    const auto info = db->tree_info(0);
+    if (info->memtable_entries == written) continue;  // no memtable was full: something else was to do
+    written = info->memtable_entries;
+    ++done;
+    std::uint64_t runs = 0;
+    for (const RunInfo& run : info->runs) runs += run.files != 0 ? 1 : 0;
+    runs_sum += runs;
+    out.max_runs = std::max(out.max_runs, runs);
+  }
+  const Stats stats = db->stats();
+  CHECK(stats.flushes == flushes);
+  CHECK(stats.bounds_broken == 0);
+  const auto flushed = static_cast<double>(stats.flush_bytes_written);
+  out.write_amp = (flushed + static_cast<double>(stats.compaction_bytes_written)) / flushed;
+  out.avg_runs = static_cast<double>(runs_sum) / static_cast<double>(flushes);
+  out.flush_bytes = flushed / static_cast<double>(flushes);
+  REQUIRE(db->close().is_ok());
+  return out;
+}
+
+SimulationSample simulated(const PolicySettings& policy, std::uint64_t flushes, double flush_bytes) {
+  SimulationSettings settings;
+  settings.policy = policy;
+  settings.as_engine = true;
+  settings.file_size = kFile / flush_bytes;
+  if (goes_by_file(policy)) settings.cells = 1024;
+  const auto samples = simulate(settings, std::vector<std::uint64_t>{flushes}, nullptr);
+  if (!samples.is_ok()) FAIL(samples.status().to_string());
+  return samples->back();
+}
+
+void compare_with_simulator(std::uint64_t flushes) {
+  const std::vector<PolicySettings> policies = {
+      {"leveling", {{"size_ratio", 5}}},
+      {"one_leveling", {}},
+      {"tiering", {}},
+      {"lazy_leveling", {}},
+      {"klsm", {}},
+      {"garnering", {}},
+      {"bigtable", {{"k", 10}}},
+      {"constant", {{"k", 40}}},
+      {"exploring", {{"k", 8}}},
+      {"concurrent", {{"k", 10}}},
+      {"min_latency", {{"k", 6}}},
+      {"binomial", {{"k", 6}}},
+  };
+  REQUIRE(policies.size() == all_policies().size());
+  double leveling = 0;
+  for (const PolicySettings& policy : policies) {
+    INFO(policy.name);
+    const Measured engine = measure(policy, flushes);
+    const SimulationSample simulator = simulated(policy, flushes, engine.flush_bytes);
+    INFO("write amplification " << engine.write_amp << ", simulated " << simulator.write_amp << "; runs " << engine.avg_runs
+                                << ", simulated " << simulator.avg_runs << "; a flush has " << engine.flush_bytes << " bytes");
+    CHECK(engine.write_amp == Approx(simulator.write_amp).epsilon(0.1));
+    CHECK(engine.avg_runs == Approx(simulator.avg_runs).epsilon(0.1));
+    CHECK(engine.max_runs <= simulator.max_runs + 1);
+    if (policy.name == "leveling") {
+      leveling = engine.write_amp;
+    } else {  // each differs from leveling in what it costs
+      CHECK(std::abs(engine.write_amp / leveling - 1) > 0.05);
+    }
+  }
+}
+
+TEST_CASE("the engine writes, and leaves runs, as the simulator says", "[policy]") { compare_with_simulator(kFlushes); }
+
+// By hand, half a minute: test_engine_tools "[long]"; with -s it shows the figures of engine/docs/policies.md.
+TEST_CASE("the engine does as the simulator says for three thousand flushes", "[.][long]") { compare_with_simulator(3000); }
 
 }  // namespace
 }  // namespace ebbtide

@@ -3,10 +3,16 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
+#include <iterator>
+#include <set>
 
+#include "policy/registry.h"
 #include "policy/stack_schedule.h"
+#include "support/datadriven.h"
 #include "tools/simulate_arguments.h"
 #include "tools/simulate_report.h"
+#include "tree/text.h"
 
 namespace ebbtide {
 namespace {
@@ -53,6 +59,9 @@ double min_latency_write_amp(std::uint64_t m, std::uint64_t k) {
   return written / flushes;
 }
 
+/// The same in closed form: sum over i < k of C(i + j, i) is C(j + k, k - 1), and j C(j + k - 1, k - 1) is k C(j + k - 1, k).
+double closed_form(double m, double k, double flushes) { return k * m / (k + 1) * (flushes + 1) / flushes; }
+
 /// The thesis' Eq. 3.1 without its O(1/k): k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k).
 double large_n_curve(double k, double n) {
   const double c = (k + 1) / std::exp(std::lgamma(k + 1) / k);
@@ -66,6 +75,8 @@ TEST_CASE("MinLatency costs exactly what its tree says", "[simulate]") {
     INFO("k " << k << ", m " << m << ", flushes " << flushes);
     const SimulationSample sample = after(of("min_latency", {{"k", k}}), flushes);
     CHECK(sample.write_amp == Approx(min_latency_write_amp(m, k)).epsilon(1e-9));
+    const double closed = closed_form(static_cast<double>(m), static_cast<double>(k), static_cast<double>(flushes));
+    CHECK(sample.write_amp == Approx(closed).epsilon(1e-9));
     CHECK(sample.max_runs == k);
   }
 }
@@ -270,6 +281,101 @@ TEST_CASE("random sizes change little, and a seed repeats them", "[simulate]") {
   }
 }
 
+/// The runs in memtables, newest first, "|" between levels.
+std::string runs_text(const TreeShape& shape) {
+  std::string out;
+  int level = 0;
+  for (const RunShape& run : shape.runs) {
+    if (run.files.empty()) continue;
+    for (; level < run.level; ++level) out += " |";
+    char size[32];
+    std::snprintf(size, sizeof size, " %.4g", static_cast<double>(run.bytes()) / static_cast<double>(kSimulatedMemtable));
+    out += size;
+  }
+  return out;
+}
+
+/// trace policy=NAME [parameter=...] flushes=N [cells=C] [as_engine] [brief]
+/// After each flush the runs, in memtables, and what it led to; `brief`: the runs alone.
+std::string trace(const test::DataCase& data) {
+  REQUIRE(data.command == "trace");
+  SimulationSettings settings = of(data.arg("policy"));
+  settings.cells = static_cast<std::uint32_t>(std::stoul(data.arg("cells", "0")));
+  settings.as_engine = data.args.count("as_engine") != 0;
+  for (const auto& [name, value] : data.args) {
+    const bool own = name == "policy" || name == "flushes" || name == "cells" || name == "as_engine" || name == "brief";
+    if (!own) settings.policy.parameters[name] = std::stod(value);
+  }
+  auto made = Simulation::make(settings);
+  if (!made.is_ok()) return made.status().to_string();
+  const std::unique_ptr<Simulation> simulation = std::move(made).value();
+  std::string out;
+  const std::uint64_t flushes = std::stoull(data.arg("flushes"));
+  for (std::uint64_t flush = 1; flush <= flushes; ++flush) {
+    if (const Status status = simulation->flush(); !status.is_ok()) return status.to_string();
+    out += std::to_string(flush) + ":" + runs_text(simulation->shape()) + "\n";
+    if (data.args.count("brief") != 0) continue;
+    for (const Plan& plan : simulation->plans()) out += "    " + to_text(plan) + "\n";
+  }
+  return out;
+}
+
+TEST_CASE("golden traces: what each policy does with the same flushes, and no two do the same", "[simulate]") {
+  std::map<std::string, std::string> traces;  // by the answer
+  std::set<std::string> policies;
+  test::run_datadriven(std::string(EBBTIDE_TEST_DIR) + "/testdata/traces.txt", [&](const test::DataCase& data) {
+    const std::string answer = trace(data);
+    if (data.args.count("brief") == 0) {
+      INFO(data.where << ": " << data.arg("policy") << " does what " << traces[answer] << " does");
+      CHECK(traces[answer].empty());
+      traces[answer] = data.arg("policy");
+      policies.insert(data.arg("policy"));
+    }
+    return answer;
+  });
+  for (const PolicyInfo& policy : all_policies()) CHECK(policies.count(policy.name) == 1);
+}
+
+TEST_CASE("as the engine has it, every flush is written before what it leads to", "[simulate]") {
+  // The same stacks; what a flush led to is written beside it, not in its place.
+  for (const char* name : {"min_latency", "binomial", "bigtable", "constant"}) {
+    SimulationSettings settings = of(name, {{"k", 4}});
+    const SimulationSample paper = after(settings, 500);
+    settings.as_engine = true;
+    const SimulationSample engine = after(settings, 500);
+    INFO(name);
+    CHECK(engine.avg_runs == paper.avg_runs);
+    CHECK(engine.write_amp > paper.write_amp);
+    CHECK(engine.write_amp <= paper.write_amp + 1);
+    CHECK(engine.transient_space_amp >= paper.transient_space_amp);
+  }
+  // Those that write flushes first anyway: asked again, they may find another group.
+  SimulationSettings settings = of("exploring");
+  const SimulationSample paper = after(settings, 500);
+  settings.as_engine = true;
+  CHECK(after(settings, 500).avg_runs <= paper.avg_runs);
+  settings = of("tiering");
+  const double once = after(settings, 500).write_amp;
+  settings.as_engine = true;
+  CHECK(after(settings, 500).write_amp == once);
+}
+
+TEST_CASE("files of several memtables are what goes down", "[simulate]") {
+  SimulationSettings settings = of("leveling", {{"size_ratio", 4}});
+  settings.file_size = 4;
+  auto made = Simulation::make(settings);
+  REQUIRE(made.is_ok());
+  const std::unique_ptr<Simulation> simulation = std::move(made).value();
+  for (int i = 0; i < 100; ++i) REQUIRE(simulation->flush().is_ok());
+  std::uint64_t files = 0;
+  for (const RunShape& run : simulation->shape().runs) {
+    for (const FileShape& file : run.files) CHECK(file.bytes <= 4 * kSimulatedMemtable);
+    files += run.files.size();
+  }
+  CHECK(files >= 25);
+  CHECK(files <= 50);
+}
+
 TEST_CASE("figures as text", "[simulate]") {
   const std::vector<SimulationSeries> series = {{"tiering", {{4, 2.5, 1.25, 3, 1, 1.5}, {8, 3, 1.5, 3, 1, 2}}},
                                                 {"k<4", {{4, 1, 1, 1, 1, 1}}}};
@@ -320,15 +426,26 @@ TEST_CASE("policies on the command line", "[simulate]") {
 }
 
 TEST_CASE("tree.policy out of a configuration", "[simulate]") {
-  const auto policy = parse_tree_policy("server: { port: 1 }\ntree:\n  policy: { name: klsm, size_ratio: 6, runs_1: 3 }\n");
-  REQUIRE(policy.is_ok());
-  CHECK(policy->name == "klsm");
-  CHECK(policy->parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs_1", 3}});
-  for (const char* bad :
-       {"", "tree: 3", "tree: { policy: { size_ratio: 6 } }", "tree: { policy: { name: klsm, runs: many } }", "{"}) {
+  const auto tree = parse_tree_choices("server: { port: 1 }\ntree:\n  policy: { name: klsm, size_ratio: 6, runs_1: 3 }\n");
+  REQUIRE(tree.is_ok());
+  CHECK(tree->policy.name == "klsm");
+  CHECK(tree->policy.parameters == std::map<std::string, double>{{"size_ratio", 6}, {"runs_1", 3}});
+  CHECK(tree->file_choice == FileChoice::kLeastOverlap);
+  CHECK(parse_tree_choices("tree: { policy: { name: leveling }, file_choice: oldest }")->file_choice == FileChoice::kOldest);
+  for (const char* bad : {"", "tree: 3", "tree: { policy: { size_ratio: 6 } }", "tree: { policy: { name: klsm, runs: many } }",
+                          "tree: { policy: { name: klsm }, file_choice: best }", "{"}) {
     INFO(bad);
-    CHECK(parse_tree_policy(bad).status().code() == Code::kInvalidArgument);
+    CHECK(parse_tree_choices(bad).status().code() == Code::kInvalidArgument);
   }
+  for (const char* without : {"server: { port: 1 }", "tree: { file_choice: oldest }", "tree: 3"}) {
+    INFO(without);
+    CHECK(parse_tree_choices(without).status().to_string().find("there is no tree.policy with a name") != std::string::npos);
+  }
+  std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../config/ebbtide.yaml");
+  REQUIRE(in.is_open());
+  const auto shipped = parse_tree_choices(std::string{std::istreambuf_iterator<char>(in), {}});
+  REQUIRE(shipped.is_ok());
+  CHECK(Simulation::make(of(shipped->policy.name, shipped->policy.parameters)).is_ok());
 }
 
 TEST_CASE("moments", "[simulate]") {
@@ -344,6 +461,11 @@ TEST_CASE("what cannot be simulated is told", "[simulate]") {
   SimulationSettings settings = of("leveling");
   settings.cells = 48;
   CHECK(Simulation::make(settings).status().to_string().find("cells is 48") != std::string::npos);
+  settings.cells = 0;
+  for (const double bad : {0.0, -1.0, 1e7, std::nan("")}) {
+    settings.file_size = bad;
+    CHECK(Simulation::make(settings).status().to_string().find("the size of files is") != std::string::npos);
+  }
 }
 
 }  // namespace
