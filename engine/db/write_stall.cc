@@ -1,7 +1,8 @@
 // When writes wait, and when they are refused.
 //
 // Pressure is measured when the shape changes and on each tick, never on the write path, which reads a few flags:
-//   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes
+//   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes; so does the end of
+//               the budget, from seven eighths of it on: what no flush would make room for is refused
 //   runs        of the youngest level, against the policy's two limits
 //   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
 //   deadline    the rate that the delete deadlines need comes near what merges were measured to do (deadline_keeper.cc); nor does
@@ -240,6 +241,13 @@ void DbImpl::update_pressure() {
   if (frozen_bytes > share / 2) {
     raise(static_cast<double>(frozen_bytes - share / 2) / (static_cast<double>(share) / 2), StallReason::kMemTable);
   }
+  const std::uint64_t used = memtable_bytes + table_memory + memory_->charged();
+  if (const std::uint64_t eighth = budget / 8; frozen_bytes != 0 && used > 7 * eighth) {
+    raise(static_cast<double>(used - 7 * eighth) / static_cast<double>(eighth), StallReason::kMemTable);
+  }
+  // Nothing waits to be flushed, nor will at the next tick (relieve_memory).
+  const bool flushed = frozen_bytes == 0 && memtable_bytes <= budget / 2;
+  out_of_memory_.store(used > budget + budget / 10 && flushed, std::memory_order_relaxed);
   const std::uint64_t now = clock_.mono_ns();
   if (slowdown_permille_.load(std::memory_order_relaxed) >= 1000) count_stall(now - pressure_measured_ns_);
   pressure_measured_ns_ = now;
@@ -250,7 +258,8 @@ void DbImpl::update_pressure() {
 }
 
 // One budget: memtables, open tables, what is charged to the account, and what is left for the cache. When it is short, memtables
-// are flushed early (relieve_memory), the cache shrinks to its floor, the account takes no more, and last writes are refused.
+// are flushed early (relieve_memory), the cache shrinks to its floor, the account takes no more, writes wait for flushes, and last
+// they are refused.
 void DbImpl::divide_memory(std::uint64_t memtables, std::uint64_t tables) {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
   const std::uint64_t fixed = memtables + tables, floor = memory_floor(budget);
@@ -258,7 +267,6 @@ void DbImpl::divide_memory(std::uint64_t memtables, std::uint64_t tables) {
   table_memory_.store(tables, std::memory_order_relaxed);
   memory_->set_limit(budget > fixed + floor ? budget - fixed - floor : 0, floor);
   fit_cache();
-  out_of_memory_.store(fixed + memory_->charged() > budget + budget / 10, std::memory_order_relaxed);
 }
 
 void DbImpl::fit_cache() {

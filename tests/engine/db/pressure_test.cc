@@ -50,6 +50,31 @@ TEST_CASE("memtables of many databases are flushed before they spend the whole b
   CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
 }
 
+TEST_CASE("with the budget full of memtables that wait to be flushed, writes wait for that and are not refused") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 16 << 20;
+  settings.memtable_size = 8 << 20;
+  settings.wal_segment_size = 64 << 20;
+  Harness h(settings);
+  h.open();
+  bool stopped = false;
+  for (int i = 0; i < 600 && !stopped; ++i) {  // 36 MB, and nothing is flushed meanwhile
+    WriteBatch batch;
+    batch.put(0, key_of(i), std::string(60'000, 'v'));
+    std::uint32_t wait_ms = 0;
+    REQUIRE(h.db->try_commit(batch, true, &wait_ms).is_ok());
+    h.db->write_log();
+    if (i % 5 == 0) h.advance(100);
+    stopped = h.db->writes_stopped();
+  }
+  REQUIRE(stopped);
+  CHECK(h.db->stats().memtable_bytes < settings.memory_budget + settings.memory_budget / 10);
+  h.settle();
+  h.advance(100);
+  CHECK_FALSE(h.db->writes_stopped());
+  h.put(0, "k", "v");
+}
+
 TEST_CASE("a compaction that fails is tried again ever more rarely, and at last succeeds") {
   Harness h;
   h.open();
