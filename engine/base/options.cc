@@ -19,7 +19,7 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 Status validate(const TreeSettings& s) {
   TRY(in_range<std::uint64_t>("tree.file_size", s.file_size, 64 << 10, 4096 * kMiB));
   TRY(in_range<std::uint64_t>("tree.page_size", s.page_size, 1 << 10, 64 << 10));
-  TRY(in_range<std::uint64_t>("tree.pages_per_tile", s.pages_per_tile, 1, 64));
+  TRY(in_range<std::uint64_t>("tree.pages_per_tile", s.pages_per_tile, 0, 64));
   if (s.delete_deadline != 0) {
     TRY(in_range<std::uint64_t>("tree.deletes.deadline in ms", s.delete_deadline, 1000, 3650ull * 24 * 3600 * 1000));
   }

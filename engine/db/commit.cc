@@ -180,7 +180,10 @@ TreeId DbImpl::place_operation(WriteBatch& batch, std::size_t at, const WriteBat
   ASSERT_MSG(op.tree < settings_.databases, "a batch names a database that there is not");
   Tree* tree = tree_for_write(op.tree, time, inserts);
   batch.set_op_tree(at, tree->id);
-  if (op.kind == OpKind::kSecondaryDelete) tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
+  if (op.kind == OpKind::kSecondaryDelete) {
+    tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
+    ThreadCounters::add(tree->lookups->mine().range_deletes, 1);
+  }
   if (inserts->find(tree->id) == nullptr) {
     if (is_full(*tree->active)) freeze(*tree);
     inserts->add({tree->id, tree->active, tree->stamp});

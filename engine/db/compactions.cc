@@ -191,7 +191,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     working = tree->work;
     tables = tree->view_owner->tables;
     policy = tree->policy;
-    context.settings = tree->settings;
+    context.settings = table_settings(*tree);
     needs = filter_needs(*tree);
   }
   context.filters = filters_after(*tables->version, job.plan, needs);

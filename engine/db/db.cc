@@ -91,6 +91,7 @@ ReadView Db::lease(DatabaseId database) const {
 std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOptions& options) const {
   ThreadCounters& mine = impl_->counters_.mine();
   ThreadCounters::add(mine.iterators, 1);
+  if (view.has_tree()) ThreadCounters::add(view.tree_->lookups->mine().iterators, 1);
   if (view.lease_ != nullptr || !view.has_tree()) {
     return new_db_iterator(view.lease_, view.now(), options, nullptr, impl_->large_values_);
   }

@@ -93,6 +93,7 @@ struct Tree {
   std::shared_ptr<const Policy> policy;
   Arrivals arrivals = all_arrive();   ///< as measured so far
   LookupsByLevel lookups_measured{};  ///< that it was measured from, since the tree was opened
+  TileSize tile_size;                 ///< where the settings leave it to measurement
   bool flush_queued = false;
   bool flush_waits = false;          ///< for the merges of the flush before; the end of a job asks again
   Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
@@ -319,6 +320,8 @@ struct DbImpl {
   Status install(Tree& tree, const std::map<FileNum, std::shared_ptr<TableReader>>& opened, std::size_t flushed)
       REQUIRES(manifest_mutex_);
   // filters.cc
+  /// The tree's settings, what they leave to measurement being filled in: what its new tables are written by.
+  [[nodiscard]] TreeSettings table_settings(const Tree& tree) const REQUIRES(state_mutex_);
   [[nodiscard]] FilterNeeds filter_needs(const Tree& tree) const REQUIRES(state_mutex_);
   void measure_lookups(Tree& tree) REQUIRES(state_mutex_);
   bool fit_filters(const TablesView& view, const FilterNeeds& needs);

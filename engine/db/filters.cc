@@ -65,6 +65,16 @@ LookupsByLevel TreeLookups::total() const {
   return sum;
 }
 
+TileUse TreeLookups::tile_use() const {
+  TileUse sum;
+  for (const Slot& slot : slots_) {
+    sum.pages_in_vain += slot.pages_in_vain.load(std::memory_order_relaxed);
+    sum.iterators += slot.iterators.load(std::memory_order_relaxed);
+    sum.range_deletes += slot.range_deletes.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
 Arrivals measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
                            const std::array<std::uint64_t, kLookupLevels>& runs) {
   Arrivals now{};
@@ -148,16 +158,24 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
   return keep;
 }
 
+TreeSettings DbImpl::table_settings(const Tree& tree) const {
+  TreeSettings settings = tree.settings;
+  if (settings.pages_per_tile == 0) settings.pages_per_tile = tree.tile_size.pages();
+  return settings;
+}
+
 FilterNeeds DbImpl::filter_needs(const Tree& tree) const {
-  const TreeSettings& s = tree.settings;
+  const TreeSettings s = table_settings(tree);
   return {s.filter_allocation, s.filter_bits_per_key, s.pages_per_tile,
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 
 // What lookups have met since the last time they were enough.
 void DbImpl::measure_lookups(Tree& tree) {
+  const TablesView& tables = *tree.view_owner->tables;
   std::array<std::uint64_t, kLookupLevels> runs{};
-  for (const RunView& run : tree.view_owner->tables->runs) ++runs[lookup_level(run.level())];
+  for (const RunView& run : tables.runs) ++runs[lookup_level(run.level())];
+  tree.tile_size.follow(tree.lookups->tile_use(), tables.file_bytes / tree.settings.page_size, tables.runs.size());
   const LookupsByLevel total = tree.lookups->total();
   LookupsByLevel since = total;
   for (std::size_t l = 0; l < kLookupLevels; ++l) {

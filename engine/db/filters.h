@@ -11,6 +11,7 @@
 
 #include <engine/options.h>
 #include "db/counters.h"
+#include "deletes/tile_size.h"
 #include "tree/plan.h"
 #include "version/version.h"
 
@@ -38,14 +39,15 @@ class TreeLookups {
   struct Level {
     std::atomic<std::uint64_t> denied{0}, in_vain{0}, found{0};
   };
-  using Levels = std::array<Level, kLookupLevels>;
-  Levels& mine() { return slots_[Counters::slot()].levels; }
+  struct alignas(64) Slot {
+    std::array<Level, kLookupLevels> levels;
+    std::atomic<std::uint64_t> pages_in_vain{0}, iterators{0}, range_deletes{0};
+  };
+  Slot& mine() { return slots_[Counters::slot()]; }
   [[nodiscard]] LookupsByLevel total() const;
+  [[nodiscard]] TileUse tile_use() const;
 
  private:
-  struct alignas(64) Slot {
-    Levels levels;
-  };
   std::array<Slot, Counters::kSlots> slots_;
 };
 

@@ -152,7 +152,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
     MutexLock lock(state_mutex_);
     if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
     frozen = tree->frozen;
-    context.settings = tree->settings;
+    context.settings = table_settings(*tree);
     needs = filter_needs(*tree);
     policy = tree->policy;
   }

@@ -34,8 +34,8 @@ void count_hit(ThreadCounters& counters, bool hit) {
 }
 
 // Of a lookup that was answered; one that has to be tried again is counted when it is. Bits ascend with runs, runs with levels.
-void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Levels& levels) {
-  const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return levels[lookup_level(runs[r].level())]; };
+void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLookups::Slot& mine) {
+  const auto level_of = [&](std::size_t r) -> TreeLookups::Level& { return mine.levels[lookup_level(runs[r].level())]; };
   for (std::uint64_t left = asked.denied; left != 0; left &= left - 1)
     ThreadCounters::add(level_of(static_cast<std::size_t>(std::countr_zero(left))).denied, 1);
   for (std::uint64_t left = asked.in_vain; left != 0; left &= left - 1)
@@ -128,7 +128,9 @@ Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
   if (status.is_ok() || status.is_not_found()) {
     count_hit(counters, status.is_ok());
     counters.add_probes(reads.runs_probed);
-    count_runs(view.tree_->tables->runs, asked, view.tree_->lookups->mine());
+    TreeLookups::Slot& lookups = view.tree_->lookups->mine();
+    count_runs(view.tree_->tables->runs, asked, lookups);
+    if (reads.pages_in_vain != 0) ThreadCounters::add(lookups.pages_in_vain, reads.pages_in_vain);
   }
   return status;
 }

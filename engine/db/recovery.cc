@@ -41,6 +41,16 @@ std::string utc(Millis time) {
          two(seconds / 60 % 60) + ":" + two(seconds % 60) + " UTC";
 }
 
+/// Pages of the delete tiles that most entries lie in.
+std::uint32_t usual_tile_size(const TablesView& tables) {
+  std::map<std::uint32_t, std::uint64_t> entries;
+  for (const RunView& run : tables.runs) {
+    for (const OpenTablePtr& table : run.tables()) entries[table->reader->pages_per_tile()] += table->meta->stats.entries;
+  }
+  const auto most = std::max_element(entries.begin(), entries.end(), [](auto& a, auto& b) { return a.second < b.second; });
+  return most == entries.end() ? 1 : most->first;
+}
+
 }  // namespace
 
 Status check_settings(const Settings& settings) {
@@ -211,6 +221,7 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     for (const Run& run : version->runs) {
       for (const FileMetaPtr& file : run.files) *last_seq = std::max(*last_seq, file->stats.max_seq);
     }
+    tree->tile_size = TileSize(usual_tile_size(*tables));
     view->tables = std::move(tables);
     publish_view(*tree, std::move(view));
     trees_[id] = tree;

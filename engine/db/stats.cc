@@ -190,6 +190,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     owner = tree->view_owner;
     policy = tree->policy;
     file_size = tree->settings.file_size;
+    info.pages_per_tile = table_settings(*tree).pages_per_tile;
   }
   info.tree = tree->id;
   info.policy = policy->name();

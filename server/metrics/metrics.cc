@@ -245,6 +245,7 @@ class Collector final : public prometheus::Collectable {
     auto& space = family("space_amplification_ratio", "Bytes of all tables per byte of the last level's.", kGauge);
     auto& deadlines = family("delete_deadline_seconds",
                              "By when a delete must be out of all files; databases without a promise are left out.", kGauge);
+    auto& tiles = family("pages_per_tile", "Pages of the delete tiles of files that are written now.", kGauge);
     auto& budgets =
         family("delete_io_budget_bytes_per_second",
                "What merges for delete deadlines may read and write now; databases without a limit are left out.", kGauge);
@@ -295,6 +296,7 @@ class Collector final : public prometheus::Collectable {
         add(space, static_cast<double>(all) / static_cast<double>(levels.rbegin()->second.bytes), {{"db", db}});
       }
       if (tree.delete_deadline != 0) add(deadlines, static_cast<double>(tree.delete_deadline) / 1000, {{"db", db}});
+      if (tree.pages_per_tile != 0) add(tiles, static_cast<double>(tree.pages_per_tile), {{"db", db}});
       if (tree.delete_io_budget != 0) add(budgets, static_cast<double>(tree.delete_io_budget), {{"db", db}});
       add(keys, static_cast<double>(tree.estimated_keys), {{"db", db}});
     }

@@ -39,7 +39,7 @@ struct TreeSettings {
   PolicySettings policy;
   std::uint64_t file_size = std::uint64_t{64} << 20;  ///< bytes of a table's data file, 64 KiB to 4 GiB
   std::uint32_t page_size = 4096;                     ///< bytes of a page before compression, 1 KiB to 64 KiB
-  std::uint32_t pages_per_tile = 1;                   ///< h of KiWi, 1 to 64
+  std::uint32_t pages_per_tile = 1;                   ///< h of KiWi, 1 to 64; 0 = by measurement (deletes/tile_size.h)
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kMonkey;

@@ -45,6 +45,7 @@ struct TreeInfo {
   std::uint64_t pending_compaction_bytes = 0;
   std::uint64_t records = 0;              ///< secondary range deletes that may still cover something, those in memtables included
   Millis oldest_record_birth = 0;         ///< 0 = there are none
+  std::uint32_t pages_per_tile = 0;       ///< of tables that are written now; as set, or as measured
   Millis delete_deadline = 0;             ///< for what is deleted now; 0 = no promise
   std::uint64_t delete_io_budget = 0;     ///< bytes per second that merges for deadlines may read and write now; 0 = no limit
   Millis oldest_obligation = 0;           ///< birth of the oldest delete that memtables or tables still hold; 0 = none

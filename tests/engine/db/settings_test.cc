@@ -1,4 +1,5 @@
 // Which settings a tree has: the stamp mode that it was made with, and all else from the number of its database.
+#include "deletes/tile_size.h"
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -151,4 +152,37 @@ TEST_CASE("new settings are taken over all at once or not at all") {
   CHECK(h.db->stats().synced_seq == seq);
   h.put(6, "k", "v");
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
+}
+
+TEST_CASE("tiles that are left to measurement follow the deletes by stamp, the scans, and, after a restart, the tables") {
+  Settings settings = with_stamp(StampMode::kExplicit);
+  settings.tree.pages_per_tile = 0;
+  Harness h(settings);
+  h.open();
+  const auto write_round = [&] {
+    for (int i = 0; i < 2000; ++i) put_stamped(h, 0, "key" + std::to_string(i), static_cast<DeleteKey>(i));
+    REQUIRE(h.db->flush(0).is_ok());
+    h.settle();
+  };
+  write_round();
+  CHECK(h.db->tree_info(0)->pages_per_tile == 1);
+  for (DeleteKey lo = 0; lo < 20; ++lo) {
+    WriteBatch batch;
+    batch.delete_stamps(0, lo, lo + 1);
+    h.write(batch);
+  }
+  write_round();
+  const std::uint32_t many = h.db->tree_info(0)->pages_per_tile;
+  CHECK(many == TileSize::kMost);
+  write_round();
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.settle();
+  h.reopen();
+  CHECK(h.db->tree_info(0)->pages_per_tile == many);
+  for (int i = 0; i < 100'000; ++i) (void)h.db->iterate(h.db->lease(0), {});
+  WriteBatch batch;
+  batch.delete_stamps(0, 0, 1);
+  h.write(batch);
+  write_round();
+  CHECK(h.db->tree_info(0)->pages_per_tile == 1);
 }

@@ -94,6 +94,7 @@ TEST_CASE("engine metrics, by level") {
   tree.filters = {filter, unasked};
   tree.delete_deadline = 30'000;
   tree.delete_io_budget = 65'536;
+  tree.pages_per_tile = 8;
   s.trees = {tree};
   const std::string text = metrics_text(s);
   CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
@@ -117,6 +118,7 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_snapshot_oldest_age_seconds 40"));
   CHECK(has_line(text, "ebbtide_disk_used_ratio 0.25"));
   CHECK(has_line(text, "ebbtide_delete_io_budget_bytes_per_second{db=\"3\"} 65536"));
+  CHECK(has_line(text, "ebbtide_pages_per_tile{db=\"3\"} 8"));
   CHECK(has_line(text, "ebbtide_space_amplification_ratio{db=\"3\"} 1.5"));
   CHECK(has_line(text, "ebbtide_compactions_total{reason=\"size\"} 3"));
   CHECK(has_line(text, "ebbtide_compactions_total{reason=\"deadline\"} 1"));

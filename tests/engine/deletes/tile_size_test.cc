@@ -1,0 +1,62 @@
+#include "deletes/tile_size.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+// Lethe's own example of Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
+// deletes, a false positive rate of 0.02 and size ratio 10.
+TEST_CASE("a tile has the square root of what Lethe's Eq. 3 allows") {
+  const std::uint64_t pages = 400ull * 1'000'000'000 / 4096;
+  const std::uint64_t runs = 8;
+  TileSize size;
+  size.follow({50'000'000 / 50, 10'000, 1}, pages, runs);
+  const double most = static_cast<double>(pages) / (1'000'000 + 10'000 * 8);  // Eq. 3: 90
+  CHECK(most == Approx(90.4).epsilon(0.01));
+  CHECK(size.pages() == 10);  // sqrt(90.4) = 9.5
+}
+
+TEST_CASE("pages in vain are counted as if tiles had one page") {
+  TileSize one(1), eight(8);
+  one.follow({1'000, 0, 1}, 25'000, 5);
+  eight.follow({8'000, 0, 1}, 25'000, 5);
+  CHECK(one.pages() == 5);
+  CHECK(eight.pages() == 5);
+}
+
+TEST_CASE("a tree that has had no range delete keeps the tiles that it has") {
+  TileSize size(8);
+  size.follow({1'000'000, 1'000, 0}, 100'000, 5);
+  CHECK(size.pages() == 8);
+  size.follow({1'000'000, 1'000, 1}, 0, 0);  // nothing in tables yet
+  CHECK(size.pages() == 8);
+}
+
+TEST_CASE("without reads tiles are as large as they may be, with few pages as small") {
+  TileSize size;
+  size.follow({0, 0, 1}, 1, 1);
+  CHECK(size.pages() == TileSize::kMost);
+  TileSize small;
+  small.follow({1'000, 1'000, 1}, 10, 3);
+  CHECK(small.pages() == 1);
+}
+
+TEST_CASE("tile sizes follow the use: what was long ago counts less and less") {
+  TileSize size;
+  TileUse use;
+  for (int i = 0; i < 100; ++i) {  // 100 iterators in 4 runs between two deletes of 40,000 pages
+    use.iterators += 100;
+    use.range_deletes += 1;
+    size.follow(use, 40'000, 4);
+  }
+  CHECK(size.pages() == 10);
+  for (int i = 0; i < 100; ++i) {  // a hundredth of them: ten times the pages, were that allowed
+    use.iterators += 1;
+    use.range_deletes += 1;
+    size.follow(use, 40'000, 4);
+  }
+  CHECK(size.pages() == TileSize::kMost);
+  use.iterators += 1'000'000;  // and then only reads
+  size.follow(use, 40'000, 4);
+  CHECK(size.pages() == 1);
+}
