@@ -180,6 +180,7 @@ class Table {
     add(bool_key("storage.direct_io", of(&Settings::direct_io), "Read tables past the system's page cache."));
     add(integer_key("storage.background_threads", of(&Settings::background_threads), 1, 256,
                     "Threads for merges; flushes have one of their own."));
+    add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read pages which a command lacks."));
     add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",

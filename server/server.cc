@@ -313,7 +313,16 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
           engine_settings_.databases};
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), start_micros_ / 1'000'000));
   ready_ = db_.get();
-  for (const auto& loop : loops_) loop->set_sink(std::make_unique<Dispatcher>(env_, random_seed()), this);
+  bool threads_read = false;
+  for (const auto& loop : loops_) {
+    auto dispatcher = std::make_unique<Dispatcher>(env_, random_seed());
+    threads_read |= dispatcher->descriptor() < 0;
+    loop->set_sink(std::move(dispatcher), this);
+  }
+  if (threads_read && engine_settings_.io_uring) {
+    log_->write(ServerLog::Level::kInfo,
+                "the system does not allow io_uring here: threads (storage.fetch_threads) read missing pages");
+  }
   watch_expiries();
   log_->write(ServerLog::Level::kInfo, "ready to accept connections");
 }

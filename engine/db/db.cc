@@ -99,9 +99,13 @@ std::unique_ptr<Iterator> Db::iterate(const ReadView& view, const IteratorOption
   return new_db_iterator(leased.lease_, view.now(), options, nullptr, impl_->large_values_);
 }
 
-bool Db::fetch(MissSet* misses, std::function<void()> done) {
+bool Db::fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue) {
   ThreadCounters::add(impl_->counters_.mine().fetches, 1);
-  return impl_->fetcher_->fetch(misses, std::move(done));
+  return impl_->fetcher_->fetch(misses, std::move(done), queue);
+}
+
+std::unique_ptr<FetchQueue> Db::new_fetch_queue() {
+  return impl_->settings_.io_uring ? impl_->fetcher_->new_queue(impl_->fs_) : nullptr;
 }
 
 Status Db::flush(DatabaseId database) { return impl_->flush(database); }

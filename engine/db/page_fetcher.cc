@@ -1,10 +1,13 @@
 #include "db/page_fetcher.h"
 
 #include <algorithm>
-#include <atomic>
+#include <optional>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "cache/block_cache.h"
+#include "io/file_system.h"
 #include "table/table_reader.h"
 
 namespace ebbtide {
@@ -30,8 +33,11 @@ struct PageCharge {
   std::atomic<std::uint64_t> bytes{0};
 };
 
-// What the parts of one fetch share. The last part to finish moves the results into the set and calls back.
-struct Fetch {
+}  // namespace
+
+// What is shared by whoever reads for one fetch: each part has indexes of `wanted` to itself. The last part to end hands the
+// results over and calls back.
+struct PageFetch {
   MissSet* misses;
   LargeValues* large_values;
   std::atomic<std::uint64_t>* pages_read;
@@ -40,51 +46,135 @@ struct Fetch {
   std::vector<PageMiss> wanted;
   std::vector<std::shared_ptr<const void>> pins;  // by index of `wanted`
   std::vector<SharedValue> large;
-  std::atomic<std::size_t> next{0}, left{0};
+  std::atomic<std::size_t> next{0}, left{0};  // for threads, the next index; parts that have not ended
   std::atomic<bool> refused{false};
-};
 
-void read_one(Fetch& fetch, std::size_t i) {
-  const PageMiss& miss = fetch.wanted[i];
-  const auto* table = static_cast<const TableReader*>(miss.table);
-  if (miss.large_offset != 0) {
-    auto value = fetch.large_values->read(*table, {table, miss.large_offset, miss.large_stored_bytes, miss.large_length});
-    if (value.status().code() == Code::kOutOfMemory) fetch.refused = true;
-    if (value.is_ok()) fetch.large[i] = std::move(value).value();
-    return;
-  }
-  if (fetch.refused) return;
-  ReadCounters counters;
-  auto pin = table->fetch_page(miss.page, &counters);
-  fetch.pages_read->fetch_add(counters.pages_read, std::memory_order_relaxed);
-  if (!pin.is_ok()) return;
-  if (fetch.charge->add(pin->get())) {
-    fetch.pins[i] = std::move(pin).value();
-  } else {
-    fetch.refused = true;
-  }
-}
-
-void finish(Fetch& fetch) {
-  for (std::size_t i = 0; i < fetch.wanted.size(); ++i) {
-    if (fetch.pins[i]) fetch.misses->keep_alive.push_back(std::move(fetch.pins[i]));
-    if (fetch.large[i]) {
-      fetch.misses->large.push_back({fetch.wanted[i].table, fetch.wanted[i].large_offset, std::move(fetch.large[i])});
+  // A page that was read, or could not be.
+  void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
+    if (!pin.is_ok()) return;  // the command meets the error when it runs again
+    if (charge->add(pin->get())) {
+      pins[i] = std::move(pin).value();
+    } else if (!wanted[i].ahead) {
+      refused = true;
     }
   }
-  if (fetch.refused) fetch.misses->refused = true;
-}
 
-// The same page or value may be wanted for many keys.
+  void read(std::size_t i) {
+    const PageMiss& miss = wanted[i];
+    const auto* table = static_cast<const TableReader*>(miss.table);
+    if (miss.large_offset != 0) {
+      auto value = large_values->read(*table, {table, miss.large_offset, miss.large_stored_bytes, miss.large_length});
+      if (value.status().code() == Code::kOutOfMemory) refused = true;
+      if (value.is_ok()) large[i] = std::move(value).value();
+      return;
+    }
+    if (refused) return;
+    ReadCounters counters;
+    keep(i, table->fetch_page(miss.page, &counters));
+    pages_read->fetch_add(counters.pages_read, std::memory_order_relaxed);
+  }
+
+  void hand_over() {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (pins[i]) misses->keep_alive.push_back(std::move(pins[i]));
+      if (large[i]) misses->large.push_back({wanted[i].table, wanted[i].large_offset, std::move(large[i])});
+    }
+    if (refused) misses->refused = true;
+  }
+
+  void end_part() {
+    if (left.fetch_sub(1) != 1) return;
+    hand_over();
+    done();
+  }
+};
+
+namespace {
+
+// The same page or value may be wanted for many keys, now or later.
 void drop_duplicates(std::vector<PageMiss>* pages) {
   const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page); };
-  std::sort(pages->begin(), pages->end(), [&](const PageMiss& a, const PageMiss& b) { return place(a) < place(b); });
+  std::sort(pages->begin(), pages->end(),
+            [&](const PageMiss& a, const PageMiss& b) { return std::tuple(place(a), a.ahead) < std::tuple(place(b), b.ahead); });
   pages->erase(
       std::unique(pages->begin(), pages->end(), [&](const PageMiss& a, const PageMiss& b) { return place(a) == place(b); }),
       pages->end());
 }
 
 }  // namespace
+
+// One loop's. Each page is a part of its fetch.
+class PageFetcher::Queue final : public FetchQueue {
+ public:
+  Queue(PageFetcher& fetcher, std::unique_ptr<ReadQueue> reads) : fetcher_(fetcher), reads_(std::move(reads)) {}
+  ~Queue() override {
+    while (reads_->unfinished() != 0) {
+      reads_->submit();
+      reads_->wait();
+      reap(reads_->unfinished());
+    }
+  }
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  void poll() override {
+    if (reads_->unfinished() == 0) return;
+    reads_->submit();
+    reap(kMostAtOnce);
+  }
+  [[nodiscard]] int descriptor() const override { return reads_->descriptor(); }
+
+  /// False: it has to be read in another way.
+  bool add(const std::shared_ptr<PageFetch>& fetch, std::size_t i) {
+    const PageMiss& miss = fetch->wanted[i];
+    if (miss.large_offset != 0) return false;
+    const TableReader::PagePlace place = static_cast<const TableReader*>(miss.table)->page_place(miss.page);
+    if (place.file == nullptr) return false;
+    const std::size_t tag = free_.empty() ? waiting_.size() : free_.back();
+    if (!reads_->add(*place.file, place.offset, place.length, tag)) return false;
+    if (free_.empty()) {
+      waiting_.emplace_back();
+    } else {
+      free_.pop_back();
+    }
+    waiting_[tag] = {fetch, i};
+    return true;
+  }
+
+ private:
+  // Each is checked and unpacked on the loop's thread, other clients waiting.
+  static constexpr std::size_t kMostAtOnce = 64;
+
+  struct Waiting {
+    std::shared_ptr<PageFetch> fetch;
+    std::size_t index = 0;
+  };
+
+  void reap(std::size_t most) {
+    reads_->reap(most, [this](std::uint64_t tag, std::optional<Bytes> block) {
+      const Waiting ended = std::exchange(waiting_[tag], {});
+      free_.push_back(tag);
+      take(ended, block);
+    });
+  }
+
+  void take(const Waiting& ended, std::optional<Bytes> block) {
+    PageFetch& fetch = *ended.fetch;
+    if (!block.has_value()) return fetcher_.read_again(ended.fetch, ended.index);
+    const PageMiss& miss = fetch.wanted[ended.index];
+    ReadCounters counters;
+    if (!fetch.refused) {
+      fetch.keep(ended.index, static_cast<const TableReader*>(miss.table)->take_page(miss.page, *block, &counters));
+    }
+    fetch.pages_read->fetch_add(counters.pages_read, std::memory_order_relaxed);
+    fetch.end_part();
+  }
+
+  PageFetcher& fetcher_;
+  const std::unique_ptr<ReadQueue> reads_;
+  std::vector<Waiting> waiting_;  // by the tag of the read
+  std::vector<std::size_t> free_;
+};
 
 PageFetcher::PageFetcher(unsigned threads, std::shared_ptr<MemoryAccount> account, LargeValues& large)
     : account_(std::move(account)), large_(large) {
@@ -97,8 +187,15 @@ PageFetcher::~PageFetcher() {
   }
 }
 
-bool PageFetcher::fetch(MissSet* misses, std::function<void()> done) {
-  auto fetch = std::make_shared<Fetch>();
+std::unique_ptr<FetchQueue> PageFetcher::new_queue(FileSystem& fs) {
+  if (pool_ == nullptr) return nullptr;  // nothing runs beside its caller
+  auto reads = fs.new_read_queue();
+  return reads == nullptr ? nullptr : std::make_unique<Queue>(*this, std::move(reads));
+}
+
+// What is there without waiting is pinned at once; the rest is wanted.
+std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
+  auto fetch = std::make_shared<PageFetch>();
   fetch->misses = misses;
   fetch->large_values = &large_;
   fetch->pages_read = &pages_read_;
@@ -112,7 +209,7 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done) {
       if (auto pin = table->fetch_page_if_cached(miss.page, &counters)) {
         if (fetch->charge->add(pin.get())) {
           misses->keep_alive.push_back(std::move(pin));
-        } else {
+        } else if (!miss.ahead) {
           misses->refused = true;
         }
         continue;
@@ -122,27 +219,52 @@ bool PageFetcher::fetch(MissSet* misses, std::function<void()> done) {
   }
   pages_read_.fetch_add(counters.pages_read, std::memory_order_relaxed);
   misses->pages.clear();
-  if (fetch->wanted.empty()) return true;
   fetch->pins.resize(fetch->wanted.size());
   fetch->large.resize(fetch->wanted.size());
+  return fetch;
+}
+
+bool PageFetcher::fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue) {
+  const std::shared_ptr<PageFetch> fetch = begin(misses);
+  std::vector<PageMiss>& wanted = fetch->wanted;
+  if (wanted.empty()) return true;
   if (pool_ == nullptr) {
-    for (std::size_t i = 0; i < fetch->wanted.size(); ++i) read_one(*fetch, i);
-    finish(*fetch);
+    for (std::size_t i = 0; i < wanted.size(); ++i) fetch->read(i);
+    fetch->hand_over();
     return true;
   }
   fetch->done = std::move(done);
-  const std::size_t parts = std::min<std::size_t>(fetch->wanted.size(), pool_->width());
-  fetch->left.store(parts, std::memory_order_relaxed);
+  // Large values last: they are for threads.
+  const auto large = std::stable_partition(wanted.begin(), wanted.end(), [](const PageMiss& m) { return m.large_offset == 0; });
+  const auto pages = static_cast<std::size_t>(large - wanted.begin());
+  fetch->left.store(1 + pages, std::memory_order_relaxed);  // this one, too: nothing ends before all has begun
+  std::size_t queued = 0;
+  if (queue != nullptr) {
+    while (queued < pages && static_cast<Queue*>(queue)->add(fetch, queued)) ++queued;
+  }
+  fetch->left.fetch_sub(pages - queued);
+  if (queued < wanted.size()) read_by_threads(fetch, queued);
+  fetch->end_part();
+  return false;
+}
+
+void PageFetcher::read_by_threads(const std::shared_ptr<PageFetch>& fetch, std::size_t first) {
+  const std::size_t parts = std::min<std::size_t>(fetch->wanted.size() - first, pool_->width());
+  fetch->next.store(first, std::memory_order_relaxed);
+  fetch->left.fetch_add(parts, std::memory_order_relaxed);
   for (std::size_t part = 0; part < parts; ++part) {
     pool_->submit(Priority::kHigh, [fetch] {
-      for (std::size_t i = fetch->next.fetch_add(1); i < fetch->wanted.size(); i = fetch->next.fetch_add(1)) read_one(*fetch, i);
-      if (fetch->left.fetch_sub(1) == 1) {
-        finish(*fetch);
-        fetch->done();
-      }
+      for (std::size_t i = fetch->next.fetch_add(1); i < fetch->wanted.size(); i = fetch->next.fetch_add(1)) fetch->read(i);
+      fetch->end_part();
     });
   }
-  return false;
+}
+
+void PageFetcher::read_again(std::shared_ptr<PageFetch> fetch, std::size_t i) {
+  pool_->submit(Priority::kHigh, [fetch = std::move(fetch), i] {
+    fetch->read(i);
+    fetch->end_part();
+  });
 }
 
 }  // namespace ebbtide

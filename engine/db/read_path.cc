@@ -258,4 +258,15 @@ void ReadView::prefetch(std::span<const LookupKey* const> keys) const {
   }
 }
 
+void ReadView::add_expected_miss(const LookupKey& key, MissSet* misses) const {
+  const LookupState* const state = key.state;
+  if (tree_ == nullptr || state == nullptr || state->tables != tree_->tables.get() || state->table == nullptr) return;
+  if (state->stage != kPrefetchStages || state->block != nullptr || state->page == LookupState::kNoPage) return;
+  const auto* const table = static_cast<const TableReader*>(state->table);
+  PageMiss miss{table, state->page};
+  miss.ahead = true;
+  misses->pages.push_back(miss);
+  misses->keep_alive.push_back(table->shared_from_this());
+}
+
 }  // namespace ebbtide

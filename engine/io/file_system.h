@@ -16,6 +16,7 @@
 
 #include <engine/result.h>
 #include <engine/types.h>
+#include "io/read_queue.h"
 
 namespace ebbtide {
 
@@ -34,6 +35,12 @@ class WritableFile {
   [[nodiscard]] virtual std::uint64_t size() const = 0;
 };
 
+/// How the system knows an open file, for a ReadQueue.
+struct NativeFile {
+  int descriptor = -1;          ///< -1: it is no file of the system's
+  std::uint64_t alignment = 1;  ///< of offset, length and memory of a read
+};
+
 /// Reads at any offset. Thread-safe.
 class RandomAccessFile {
  public:
@@ -44,6 +51,7 @@ class RandomAccessFile {
   virtual Result<bool> read_if_cached(std::uint64_t offset, std::size_t length, char* buffer) const = 0;
   /// Size of the file when it was opened.
   [[nodiscard]] virtual std::uint64_t size() const = 0;
+  [[nodiscard]] virtual NativeFile native() const { return {}; }
 };
 
 class FileLock {
@@ -68,6 +76,8 @@ class FileSystem {
   virtual Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) = 0;
   /// kNotFound if there is none.
   virtual Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) = 0;
+  /// Null if there is no such thing here.
+  virtual std::unique_ptr<ReadQueue> new_read_queue() { return nullptr; }
   /// Replaces `to` if it exists.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status unlink(const std::string& path) = 0;

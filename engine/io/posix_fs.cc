@@ -23,6 +23,7 @@
 
 #include "io/errno_status.h"
 #include "io/file_system.h"
+#include "io/uring_queue.h"
 #include "io/vectors.h"
 
 namespace ebbtide {
@@ -143,6 +144,7 @@ class PosixRandomAccessFile final : public RandomAccessFile {
   }
 
   [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] NativeFile native() const override { return {fd_.get(), 1}; }
 
  private:
   const Fd fd_;
@@ -172,6 +174,7 @@ class DirectRandomAccessFile final : public RandomAccessFile {
 
   Result<bool> read_if_cached(std::uint64_t, std::size_t length, char*) const override { return length == 0; }
   [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] NativeFile native() const override { return {fd_.get(), kAlignment}; }
 
  private:
   static constexpr std::size_t kAlignment = 4096;
@@ -223,6 +226,8 @@ class PosixFileSystem final : public FileSystem {
     TRY_ASSIGN(size, size_of("open", path, fd.get()));
     return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, size));
   }
+
+  std::unique_ptr<ReadQueue> new_read_queue() override { return new_uring_queue(); }
 
   Status rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) return errno_status("rename", from + " to " + to, errno);

@@ -38,6 +38,7 @@ class RemovalsFileSystem final : public FileSystem {
   Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) override {
     return base_.open(path, options);
   }
+  std::unique_ptr<ReadQueue> new_read_queue() override { return base_.new_read_queue(); }
   Status rename(const std::string& from, const std::string& to) override;
   Status unlink(const std::string& path) override;
   Status link(const std::string& from, const std::string& to) override { return base_.link(from, to); }

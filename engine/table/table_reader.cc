@@ -190,11 +190,17 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const Page
     TRY_ASSIGN(done, file_of(page)->read_if_cached(page.offset, page.length, scratch->block.data()));
     if (!done) return std::shared_ptr<const CachedBlock>();
   }
+  return take_block(page, scratch->block, counters);
+}
+
+Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::take_block(const PageInfo& page, Bytes block,
+                                                                       ReadCounters* counters) const {
   if (counters != nullptr) {
     ++counters->pages_read;
     counters->bytes_read += page.length;
   }
-  TRY_ASSIGN(decoded, decode_page(page, scratch->block, &scratch->page));
+  Scratch scratch;
+  TRY_ASSIGN(decoded, decode_page(page, block, &scratch->page));
   return keep_page(page, decoded);
 }
 
@@ -208,6 +214,17 @@ std::shared_ptr<const void> TableReader::fetch_page_if_cached(std::uint32_t page
   if (page >= impl_->pages.size()) return nullptr;
   auto block = impl_->load_page(impl_->pages[page], false, counters);
   return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
+}
+
+TableReader::PagePlace TableReader::page_place(std::uint32_t page) const {
+  if (page >= impl_->pages.size()) return {};
+  const PageInfo& info = impl_->pages[page];
+  return {impl_->file_of(info), info.offset, info.length};
+}
+
+Result<std::shared_ptr<const void>> TableReader::take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const {
+  TRY_ASSIGN(kept, impl_->take_block(impl_->pages[page], block, counters));
+  return std::shared_ptr<const void>(std::move(kept));
 }
 
 // --- large values

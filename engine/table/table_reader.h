@@ -112,6 +112,15 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;
   /// True if the page could be had without waiting for the device (preadv2 RWF_NOWAIT); then it is in the cache and pinned.
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
+  /// Where a page lies, for who reads it on his own and then calls take_page().
+  struct PagePlace {
+    const RandomAccessFile* file = nullptr;  ///< null: there is no such page
+    std::uint64_t offset = 0;
+    std::uint32_t length = 0;
+  };
+  [[nodiscard]] PagePlace page_place(std::uint32_t page) const;
+  /// As fetch_page, of a page whose block was read already.
+  Result<std::shared_ptr<const void>> take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const;
   /// The bytes of a large value of this table. Shared with whoever else holds them now, else read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
   /// The value if somebody holds it, else null. Takes a short lock.

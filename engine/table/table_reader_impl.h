@@ -94,6 +94,8 @@ struct TableReaderImpl {
   Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
   /// From the cache, else read and put there. `may_wait` false: null if that would wait for the device.
   Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
+  /// A block that was read: checked, decoded, kept.
+  Result<std::shared_ptr<const CachedBlock>> take_block(const PageInfo& page, Bytes block, ReadCounters* counters) const;
   /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 

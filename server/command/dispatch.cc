@@ -155,7 +155,7 @@ struct Dispatcher::Job final : OffloadWork {
   }
 };
 
-/// What a command lacked, and has fetched. Belongs to the fetcher threads while `busy`.
+/// What a command lacked, and has fetched. Belongs to whoever fetches while `busy`.
 struct Dispatcher::Fetched {
   MissSet set;
   std::uint32_t rounds = 0;
@@ -172,7 +172,11 @@ struct Dispatcher::Waiting final : Continuation {
 };
 
 Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
-    : env_(env), counters_(env.stats->add_dispatcher()), random_state_(seed), misses_(std::make_shared<Fetched>()) {
+    : env_(env),
+      counters_(env.stats->add_dispatcher()),
+      random_state_(seed),
+      misses_(std::make_shared<Fetched>()),
+      fetches_(env.db->new_fetch_queue()) {
   prepared_.reserve(kWindow);
 }
 
@@ -216,9 +220,17 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
     run_window(commands.first(n));
     commands = commands.subspan(n);
   }
+  poll();  // what the pass has asked for is read while its replies are sent
 }
 
+void Dispatcher::poll() {
+  if (fetches_ != nullptr) fetches_->poll();
+}
+
+int Dispatcher::descriptor() const { return fetches_ == nullptr ? -1 : fetches_->descriptor(); }
+
 void Dispatcher::run_window(std::span<PendingCommand> commands) {
+  window_ = commands;
   prepared_.clear();
   keys_.clear();
   escaped_used_ = 0;
@@ -420,12 +432,13 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
   MissSet* set = &fetched->set;
+  look_ahead(pending, set);
   // The callback keeps the set, also when the client goes meanwhile.
   auto done = [fetched, loop = client.loop, id = client.id] {
     fetched->busy.store(false, std::memory_order_release);
     loop->resume(id);
   };
-  if (env_.db->fetch(set, std::move(done))) {
+  if (env_.db->fetch(set, std::move(done), fetches_.get())) {
     fetched->busy.store(false, std::memory_order_relaxed);
     pending.state = PendingCommand::State::kNotRun;
     client.waiting = false;
@@ -433,6 +446,18 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
   }
   counters_->waits_for_disk.add(1);
   return false;
+}
+
+// The client's next commands wait for this one: what they will lack is read with it, not after it.
+void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
+  ReadView view;
+  for (auto i = static_cast<std::size_t>(&pending - window_.data()) + 1; i < window_.size(); ++i) {
+    if (window_[i].client != pending.client) return;
+    const Prepared& next = prepared_[i];
+    if (next.keys == 0 || next.command->spec->keys.blind(window_[i].args.size())) continue;
+    if (!view.has_tree()) view = env_.db->view(session_of(*pending.client).database, now_, ReadMode::kResident, misses);
+    for (const LookupKey& key : std::span(keys_).subspan(next.first_key, next.keys)) view.add_expected_miss(key, misses);
+  }
 }
 
 // The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where

@@ -59,6 +59,8 @@ class Dispatcher final : public CommandSink {
 
   void run_pass(std::span<PendingCommand> commands) override;
   void client_closed(Client& client, PendingCommand* waiting_command) override;
+  void poll() override;
+  [[nodiscard]] int descriptor() const override;
 
  private:
   struct Prepared {
@@ -118,6 +120,8 @@ class Dispatcher final : public CommandSink {
 
   /// True if everything was at hand: run again at once. False: the command waits.
   bool fetch_pages(PendingCommand& pending);
+  /// Adds what the client's next commands of the window are going to miss.
+  void look_ahead(const PendingCommand& pending, MissSet* misses);
   /// The set that a run of this command reads with: its own from the first fetch on.
   MissSet& misses_of(const PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
@@ -137,6 +141,7 @@ class Dispatcher final : public CommandSink {
   std::uint64_t random_state_;
 
   // Of the window at hand.
+  std::span<PendingCommand> window_;
   std::vector<Prepared> prepared_;
   std::vector<LookupKey> keys_;
   std::vector<LookupState> states_;      ///< by key: what its prefetch found
@@ -144,9 +149,10 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;      ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  bool failed_ = false;              ///< the latest command that finished with an error, since it was last cleared
-  std::uint32_t stall_ms_ = 0;       ///< of the latest commit: held back for so long, 0 = it was not
-  std::shared_ptr<Fetched> misses_;  ///< of commands that have fetched nothing yet
+  bool failed_ = false;                        ///< the latest command that finished with an error, since it was last cleared
+  std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: held back for so long, 0 = it was not
+  std::shared_ptr<Fetched> misses_;            ///< of commands that have fetched nothing yet
+  const std::unique_ptr<FetchQueue> fetches_;  ///< null: threads fetch what is missing
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command

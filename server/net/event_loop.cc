@@ -25,6 +25,8 @@ constexpr std::int64_t kHalfClosedMs = 1'000;   // how long a command may wait f
 constexpr std::size_t kChargeStep = 1 << 20;    // buffers are charged to the budget in such steps, a loop at a time
 constexpr std::size_t kSparedBytes = 64 << 10;  // who holds no more is never closed for want of memory
 
+thread_local const EventLoop* loop_of_thread = nullptr;
+
 }  // namespace
 
 EventLoop::EventLoop(int index, const NetSettings& settings, NetShared* shared, const NetEnv* env)
@@ -46,11 +48,24 @@ std::string EventLoop::start(std::unique_ptr<CommandSink> sink) {
   event.data.ptr = nullptr;  // the wake-up
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) != 0) return std::string("epoll_ctl: ") + std::strerror(errno);
   sink_ = std::move(sink);
+  if (std::string error = watch_sink(); !error.empty()) return error;
   thread_ = std::thread([this] {
+    loop_of_thread = this;
     ::pthread_setname_np(::pthread_self(), ("loop-" + std::to_string(index_)).c_str());
     run();
   });
   return {};
+}
+
+// What the sink waits for wakes the loop, which then asks it; what it closes leaves the epoll set by itself.
+std::string EventLoop::watch_sink() {
+  const int descriptor = sink_->descriptor();
+  if (descriptor < 0) return {};
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = this;
+  if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event) == 0) return {};
+  return std::string("epoll_ctl: ") + std::strerror(errno);
 }
 
 void EventLoop::stop() {
@@ -79,6 +94,7 @@ void EventLoop::post(std::function<void()> task) {
 }
 
 void EventLoop::resume(std::uint64_t client_id) {
+  if (loop_of_thread == this) return own_resumes_.push_back(client_id);
   {
     std::lock_guard lock(mutex_);
     if (!accepting_tasks_) return;
@@ -119,6 +135,7 @@ void EventLoop::set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate) {
   post([this, shared, gate] {
     sink_ = std::move(*shared);
     gate_ = gate;
+    if (const std::string error = watch_sink(); !error.empty()) env_->log(NetLog::kWarning, "reads will be late: " + error);
   });
 }
 
@@ -162,7 +179,7 @@ void EventLoop::read_clock() {
 }
 
 int EventLoop::wait_time() const {
-  if (!queue_.empty()) return 0;
+  if (!queue_.empty() || !own_resumes_.empty()) return 0;
   std::int64_t until = connections_.empty() ? now_ms_ + 60'000 : next_sweep_ms_;
   if (!deadlines_.empty()) until = std::min(until, deadlines_.top().at_ms);
   return static_cast<int>(std::clamp<std::int64_t>(until - now_ms_, 0, 60'000));
@@ -177,7 +194,7 @@ void EventLoop::round(int timeout_ms) {
   for (int i = 0; i < n; ++i) {
     if (events[i].data.ptr == nullptr) {
       woken = true;
-    } else {
+    } else if (events[i].data.ptr != this) {
       on_event(*static_cast<Connection*>(events[i].data.ptr), events[i].events);
     }
   }
@@ -187,6 +204,9 @@ void EventLoop::round(int timeout_ms) {
     woken_ = false;
     run_tasks();
   }
+  sink_->poll();
+  for (std::size_t i = 0; i < own_resumes_.size(); ++i) hand_in_again(own_resumes_[i]);
+  own_resumes_.clear();
   hand_in_late();
   working_.swap(queue_);
   run_pass();
@@ -204,12 +224,14 @@ void EventLoop::run_tasks() {
     resumes.swap(resumes_);
   }
   for (auto& task : tasks) task();
-  for (const std::uint64_t id : resumes) {
-    auto* c = static_cast<Connection*>(find(id));
-    if (c == nullptr || !c->waiting) continue;
-    c->resumed = true;
-    enqueue(*c);
-  }
+  for (const std::uint64_t id : resumes) hand_in_again(id);
+}
+
+void EventLoop::hand_in_again(std::uint64_t client_id) {
+  auto* c = static_cast<Connection*>(find(client_id));
+  if (c == nullptr || !c->waiting) return;
+  c->resumed = true;
+  enqueue(*c);
 }
 
 void EventLoop::hand_in_late() {

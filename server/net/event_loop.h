@@ -78,6 +78,8 @@ class EventLoop final : public ClientLoop {
   [[nodiscard]] int wait_time() const;
   void wake();
   void run_tasks();
+  void hand_in_again(std::uint64_t client_id);
+  [[nodiscard]] std::string watch_sink();
   void on_event(Connection& c, std::uint32_t events);
   void receive(Connection& c);
   void run_pass();
@@ -119,6 +121,7 @@ class EventLoop final : public ClientLoop {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;
   std::vector<Connection*> queue_, working_, gated_;
+  std::vector<std::uint64_t> own_resumes_;  ///< that this thread asked for
   std::vector<PendingCommand> pass_;
   struct Part {
     Connection* connection;

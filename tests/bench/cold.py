@@ -1,14 +1,15 @@
 """GETs from the disk: data ten times the memory budget, beside what the drive itself can do.
 
 Ebbtide gets a small budget (256 MiB) and ten times as much data, of bytes that do not compress, and reads tables past the system's page
-cache (storage.direct_io), so that what its own cache lacks comes from the drive. Then GETs of random keys, as many at a time as there are
-connections, against fio with as many 4 KiB random reads at a time, past the page cache, over the very same files; the two take turns.
+cache (storage.direct_io), so that what its own cache lacks comes from the drive. Then GETs of random keys, so many at a time: on as many
+connections, one each, or on fewer that send several at once (4x16: 4 connections, 16 each). Against them fio with as many 4 KiB random
+reads at a time, past the page cache, over the very same files; the two take turns.
 
 Shown are GETs per second, their latency, how many pages and 4 KiB blocks were read for one, and the ratio of GETs per second to the
 drive's reads per second. And once more latency at half of that rate, by an open-loop load (from the intended start of each request).
 
-The system's page cache can be limited too, by a memory cgroup that you have made: --cgroup /sys/fs/cgroup/NAME. A server reads as many
-pages at a time as it has fetch threads (storage.fetch_threads, shipped: 4): more connections than that wait for each other.
+The system's page cache can be limited too, by a memory cgroup that you have made: --cgroup /sys/fs/cgroup/NAME. Where io_uring is not
+allowed (or --set storage.io_uring=false), a server reads as many pages at a time as it has fetch threads (storage.fetch_threads).
 """
 
 import argparse
@@ -18,6 +19,24 @@ import sys
 from common import fio, load, plots, proc, report, servers
 
 ENTRY_OVERHEAD = 16  # the key
+
+
+class Point:
+    """GETs at a time: on how many connections, and how many on each."""
+
+    def __init__(self, text):
+        connections, _, pipeline = text.partition("x")
+        self.connections, self.pipeline = report.count(connections), report.count(pipeline or "1")
+        self.depth = self.connections * self.pipeline
+
+    def __str__(self):
+        return f"{self.connections} at a time" if self.pipeline == 1 else f"{self.connections} x {self.pipeline} at a time"
+
+    @staticmethod
+    def list_of(text):
+        return [Point(part) for part in text.split(",")]
+
+
 COUNTED = ("gets", "pages_read", "cache_hits", "cache_misses", "filter_negatives", "filter_false_positives")
 
 
@@ -26,7 +45,9 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="a budget of 64 MiB, 640 MiB of data, 3 s a point, one round")
     parser.add_argument("--budget", type=report.size, help="storage.memory_budget; default 256MiB")
     parser.add_argument("--times", type=float, default=10, help="how many times the budget there is of keys and values; default 10")
-    parser.add_argument("--depths", type=report.count_list, default=[1, 4, 16], metavar="N,N", help="requests at a time; default 1,4,16")
+    parser.add_argument(
+        "--depths", type=Point.list_of, default="1,4,16,1x16,4x16,16x16", metavar="N,NxN", help="requests at a time; default 1,4,16,1x16,4x16,16x16"
+    )
     parser.add_argument("--seconds", type=int, help="of each point; default 15")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--value-bytes", type=int, default=100)
@@ -56,12 +77,12 @@ def start(options):
     return server
 
 
-def gets(server, depth, options, seed):
-    """Closed loop: `depth` GETs at a time."""
+def gets(server, point, options, seed):
+    """Closed loop."""
     before, cpu, read = server.counters(), server.cpu_seconds(), proc.disk_read_bytes(server.pid)
     seen = load.run(
-        server, f"GET, {depth} at a time", rate=0, connections=depth, depth=1, gets=1, seconds=options.seconds, warmup=min(2, options.seconds / 3),
-        keys=options.keys, value_bytes=options.value_bytes, verify=True, seed=seed
+        server, f"GET, {point}", rate=0, connections=point.connections, depth=point.pipeline, gets=1, seconds=options.seconds,
+        warmup=min(2, options.seconds / 3), keys=options.keys, value_bytes=options.value_bytes, verify=True, seed=seed
     )  # fmt: skip
     after = server.counters()
     done = max(1, after["gets"] - before["gets"])
@@ -91,21 +112,20 @@ def drive(server, depth, options):
 
 
 def run_all(server, options, result):
-    rounds = {depth: {"drive": [], "ebbtide": [], "paced": []} for depth in options.depths}
+    rounds = [{"drive": [], "ebbtide": [], "paced": []} for _ in options.depths]
     for number in range(options.rounds):
-        for depth in options.depths:
-            report.progress(f"round {number + 1} of {options.rounds}: {depth} at a time")
-            taken = rounds[depth]
+        for point, taken in zip(options.depths, rounds):
+            report.progress(f"round {number + 1} of {options.rounds}: {point}")
             if number % 2 == 0:
-                taken["drive"].append(drive(server, depth, options))
-            taken["ebbtide"].append(gets(server, depth, options, seed=10 * number + depth))
-            taken["paced"].append(paced(server, taken["ebbtide"][-1]["rate"] / 2, options, seed=1000 + 10 * number + depth))
+                taken["drive"].append(drive(server, point.depth, options))
+            taken["ebbtide"].append(gets(server, point, options, seed=10 * number + point.depth))
+            taken["paced"].append(paced(server, taken["ebbtide"][-1]["rate"] / 2, options, seed=1000 + 10 * number + point.depth))
             if number % 2 == 1:
-                taken["drive"].append(drive(server, depth, options))
-    for depth, taken in rounds.items():
+                taken["drive"].append(drive(server, point.depth, options))
+    for point, taken in zip(options.depths, rounds):
         median = {name: report.median_of(runs) for name, runs in taken.items()}
         ratio = median["ebbtide"]["rate"] / median["drive"]["iops"]
-        result.add(depth=depth, ratio=ratio, median=median, rounds=taken)
+        result.add(point=str(point), depth=point.depth, pipeline=point.pipeline, ratio=ratio, median=median, rounds=taken)
 
 
 def show(figures):
@@ -113,7 +133,7 @@ def show(figures):
     for figure in figures:
         drive, ebbtide, paced_ = figure["median"]["drive"], figure["median"]["ebbtide"], figure["median"]["paced"]
         milli = lambda run: [report.cell(run[name] / 1000 if name in run else None) for name in ("p50_us", "p99_us", "p999_us")]  # noqa: E731
-        rows.append([f"{figure['depth']} at a time", "drive", f"{drive['iops']:,.0f}", "", *milli(drive), "", "", ""])
+        rows.append([figure["point"], "drive", f"{drive['iops']:,.0f}", "", *milli(drive), "", "", ""])
         rows.append(["", "GET", f"{ebbtide['rate']:,.0f}", f"{figure['ratio']:.2f}", *milli(ebbtide), report.cell(ebbtide["pages_per_get"]),
                      report.cell(ebbtide["blocks_per_get"]), f"{ebbtide['cpu_us']:.1f}"])  # fmt: skip
         rows.append(["", "GET, half the rate", f"{paced_['rate']:,.0f}", "", *milli(paced_), "", "", ""])
@@ -128,7 +148,7 @@ def main():
     options = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     servers.need_disk(3 * options.budget * options.times)
-    result = report.Result("cold", options.json, vars(options), fio=report.first_line("fio", "--version"))
+    result = report.Result("cold", options.json, {**vars(options), "depths": [str(point) for point in options.depths]}, fio=report.first_line("fio", "--version"))
     with start(options) as server:
         load.fill(server, options.keys, options.value_bytes)
         shape = server.counters()
@@ -138,13 +158,15 @@ def main():
         result.save(memory_after=proc.memory(server.pid), budget=options.budget)
     show(result.figures)
     for figure in result.figures:
-        result.target(f"GETs to reads of the drive, {figure['depth']} at a time", figure["ratio"], 0.7, at_most=False)
-    figures = result.figures
+        result.target(f"GETs to reads of the drive, {figure['point']}", figure["ratio"], 0.7, at_most=False)
+    figures = sorted(result.figures, key=lambda one: one["depth"])
+    single, pipelined = [one for one in figures if one["pipeline"] == 1], [one for one in figures if one["pipeline"] > 1]
+    lines = lambda of: {"drive, 4 KiB reads": [(one["depth"], of(one["median"]["drive"])) for one in figures],  # noqa: E731
+                              "GET": [(one["depth"], of(one["median"]["ebbtide"])) for one in single],
+                              "GET, pipelined": [(one["depth"], of(one["median"]["ebbtide"])) for one in pipelined]}  # fmt: skip
     plots.draw(result.path.with_suffix(""), "GETs from the disk", "requests at a time", [
-        plots.Panel("per second", {"drive, 4 KiB reads": [(one["depth"], one["median"]["drive"]["iops"]) for one in figures],
-                                   "GET": [(one["depth"], one["median"]["ebbtide"]["rate"]) for one in figures]}, log_x=True, log_y=True),
-        plots.Panel("p99 ms", {"drive, 4 KiB reads": [(one["depth"], one["median"]["drive"].get("p99_us", 0) / 1000) for one in figures],
-                               "GET": [(one["depth"], one["median"]["ebbtide"]["p99_us"] / 1000) for one in figures]}, log_y=True,
+        plots.Panel("per second", lines(lambda run: run.get("iops", run.get("rate"))), log_x=True, log_y=True),
+        plots.Panel("p99 ms", lines(lambda run: run.get("p99_us", 0) / 1000), log_y=True,
                     ticks={one["depth"]: str(one["depth"]) for one in figures}),
     ])  # fmt: skip
     result.finish()

@@ -135,7 +135,11 @@ class Db {
   /// once, from one of them; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
   /// What is fetched is charged to memory() until the set is cleared and, for large values, the last pin is gone; without room
   /// there it is not fetched.
-  [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done);
+  ///
+  /// With a queue, pages are read through it as far as it can, and `done` may be called from its poll() too, or before this returns.
+  [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue = nullptr);
+  /// Null if Settings::io_uring is off or the system does not have it, or not for this process: fetcher threads do it all.
+  [[nodiscard]] std::unique_ptr<FetchQueue> new_fetch_queue();
 
   // --- by hand
   /// Flushes the memtables of a database and waits.

@@ -66,7 +66,8 @@ struct Settings {
   std::uint64_t max_disk_bytes = 0;                       ///< bytes the data directory may use; 0 = keep 5 % of the disk free
   bool direct_io = false;                                 ///< table reads bypass the page cache
   std::uint32_t background_threads = 1;                   ///< compactions; flushes have a thread of their own
-  std::uint32_t fetch_threads = 4;                        ///< readers of missing pages
+  bool io_uring = true;                                   ///< missing pages are read by it where the system allows that
+  std::uint32_t fetch_threads = 4;                        ///< readers of missing pages where it does not, and of large values
   std::uint64_t wal_segment_size = std::uint64_t{64} << 20;
   /// ms in which every table is read from the drive and checked, one after another; 0 = never. What is wrong is said to the
   /// EventListener and counted (Stats::scrub_errors); no data is changed.

@@ -37,6 +37,7 @@ struct PageMiss {
   std::uint64_t large_offset = 0;  ///< large values: where it lies (LargeValueRef); 0 = a page
   std::uint64_t large_stored_bytes = 0;
   std::uint64_t large_length = 0;
+  bool ahead = false;  ///< for a later read: without room in the memory budget it is left out, and nobody is refused for it
 };
 
 /// What reads found missing, and, once fetched, what keeps it in memory for the second try: pins of pages, and large values.
@@ -59,6 +60,17 @@ struct MissSet {
     large.clear();
     refused = false;
   }
+};
+
+/// Fetches of one event loop that need no other thread (Db::new_fetch_queue). Used by one thread at a time; goes before its Db.
+class FetchQueue {
+ public:
+  /// Answers every fetch that was begun; waits for those that are still read.
+  virtual ~FetchQueue() = default;
+  /// Starts the reads of fetches since the last time, and calls `done` of those that have come to their end. Never waits.
+  virtual void poll() = 0;
+  /// For epoll: readable when poll() has something to call.
+  [[nodiscard]] virtual int descriptor() const = 0;
 };
 
 enum class ReadMode : std::uint8_t {
@@ -117,6 +129,8 @@ class ReadView {
   void prefetch(const LookupKey& key, int stage) const;
   /// All stages, for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
+  /// Adds to `misses` the page that get() will ask for first, if prefetch() with key.state has found out that it is not in memory.
+  void add_expected_miss(const LookupKey& key, MissSet* misses) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }
   [[nodiscard]] Millis now() const { return now_; }

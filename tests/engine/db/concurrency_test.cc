@@ -352,6 +352,120 @@ TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
   sets.clear();
 }
 
+TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no error that threads would not") {
+  TempDir dir;
+  Settings settings = settings_in(dir.path, FsyncMode::kNo);
+  settings.direct_io = true;
+  settings.block_cache = 0;
+  auto opened = Db::open(settings, {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
+  if (queue == nullptr) {
+    WARN("io_uring is not allowed here");
+    return;
+  }
+  const std::string large(200'000, 'L');
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(i), i % 500 == 0 ? large : value_of(i, 0));
+    REQUIRE(db->commit(batch).is_ok());
+  }
+  db->write_log();
+  REQUIRE(db->flush(0).is_ok());
+  // Sets of 1, 2, ... keys, some of them with large values, which threads read.
+  std::vector<MissSet> sets(80);
+  std::vector<std::atomic<int>> ended(sets.size());
+  std::size_t waits = 0;
+  const auto lookup = [&](std::size_t s, std::size_t k, Found* found) {
+    const std::string key = key_of((s * 50 + k) % 4000);
+    return db->view(0, db->now(), ReadMode::kResident, &sets[s]).get({key, hash_key(key)}, found);
+  };
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    {
+      PassGuard guard(*db);
+      Found found;
+      for (std::size_t k = 0; k <= s; ++k) (void)lookup(s, k, &found);
+    }
+    if (sets[s].empty()) continue;  // earlier ones have brought it in
+    if (!db->fetch(
+            &sets[s], [&ended, s] { ended[s] = 1; }, queue.get()))
+      ++waits;
+    if (s % 10 == 9) queue->poll();
+  }
+  CHECK(waits > 0);
+  const auto all_ended = [&] {
+    std::size_t n = 0;
+    for (auto& e : ended) n += static_cast<std::size_t>(e.load());
+    return n == waits;
+  };
+  while (!all_ended()) queue->poll();
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    for (std::size_t k = 0; k <= s; ++k) {
+      const std::uint64_t i = (s * 50 + k) % 4000;
+      for (bool lacks = true; lacks;) {  // of a large value only the page may be there yet
+        {
+          PassGuard guard(*db);
+          Found found;
+          lacks = lookup(s, k, &found).is_not_resident();
+        }
+        REQUIRE((!lacks || i % 500 == 0));
+        std::atomic<bool> done{!lacks};
+        const auto end = [&] { done = true; };
+        if (lacks && db->fetch(&sets[s], end, queue.get())) done = true;
+        while (!done) queue->poll();
+      }
+      PassGuard guard(*db);
+      Found found;
+      REQUIRE(lookup(s, k, &found).is_ok());
+      REQUIRE(found.value == (i % 500 == 0 ? large : value_of(i, 0)));
+    }
+  }
+  queue.reset();
+  sets.clear();
+  REQUIRE(db->close().is_ok());
+}
+
+TEST_CASE("a fetch queue that goes away answers every fetch that was begun") {
+  TempDir dir;
+  Settings settings = settings_in(dir.path, FsyncMode::kNo);
+  settings.direct_io = true;
+  auto opened = Db::open(settings, {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
+  if (queue == nullptr) {
+    WARN("io_uring is not allowed here");
+    return;
+  }
+  for (std::uint64_t i = 0; i < 4000; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(i), value_of(i, 0));
+    REQUIRE(db->commit(batch).is_ok());
+  }
+  db->write_log();
+  REQUIRE(db->flush(0).is_ok());
+  std::vector<MissSet> sets(400);
+  int asked = 0, answered = 0;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::string key = key_of(i * 10);
+    Found found;
+    {
+      PassGuard guard(*db);
+      (void)db->view(0, db->now(), ReadMode::kResident, &sets[i]).get({key, hash_key(key)}, &found);
+    }
+    if (sets[i].empty()) continue;
+    if (!db->fetch(
+            &sets[i], [&] { ++answered; }, queue.get()))
+      ++asked;
+  }
+  CHECK(asked > 0);
+  queue.reset();
+  CHECK(answered == asked);
+  sets.clear();
+  REQUIRE(db->close().is_ok());
+}
+
 // On the way it met a flush that opened tables which a compaction had replaced and unlinked: the commits were refused.
 TEST_CASE("a batch is seen whole or not at all, also when younger and smaller ones are inserted before it", "[threads]") {
   TempDir dir;

@@ -8,6 +8,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "engine/io/rooms.h"
 #include "io/vectors.h"
@@ -117,6 +121,90 @@ TEST_CASE("a page that was just written is read without waiting, where the file 
   const auto direct = value_of(room.fs().open(room.path("f"), {.direct = true}));
   require_ok(direct->read(8000, 192, buffer.data()));
   REQUIRE(buffer.substr(0, 192) == std::string(192, 'x'));
+}
+
+// --- reads that are under way
+
+// Whatever has ended by now and later, by tag.
+std::map<std::uint64_t, std::optional<std::string>> reap_all(ReadQueue& queue) {
+  std::map<std::uint64_t, std::optional<std::string>> ended;
+  while (queue.unfinished() != 0) {
+    queue.submit();
+    queue.wait();
+    queue.reap(7, [&](std::uint64_t tag, std::optional<Bytes> bytes) {
+      REQUIRE(ended.count(tag) == 0);
+      ended[tag] = bytes.has_value() ? std::optional(std::string(*bytes)) : std::nullopt;
+    });
+  }
+  return ended;
+}
+
+TEST_CASE("a read queue reads what read() reads, however much is asked for at a time") {
+  PosixRoom room;
+  const auto queue = room.fs().new_read_queue();
+  if (queue == nullptr) {
+    WARN("io_uring is not allowed here");
+    return;
+  }
+  std::string content(3'000'001, '\0');
+  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>((i * 2654435761u) >> 13);
+  write_file(room.fs(), room.path("f"), content);
+  for (const bool direct : {false, true}) {
+    CAPTURE(direct);
+    const auto file = value_of(room.fs().open(room.path("f"), {.direct = direct}));
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> wanted;
+    for (std::uint64_t i = 0; i < 2'000; ++i) {
+      const std::uint64_t offset = i * 7'919'000'003 % (content.size() - 70'000);
+      wanted.emplace_back(offset, i % 97 == 0 ? 70'000 : 1 + static_cast<std::uint32_t>(i * 31 % 5'000));
+    }
+    wanted.emplace_back(content.size() - 1, 1);
+    for (std::size_t i = 0; i < wanted.size(); ++i) REQUIRE(queue->add(*file, wanted[i].first, wanted[i].second, i));
+    REQUIRE(queue->unfinished() == wanted.size());
+    const auto ended = reap_all(*queue);
+    REQUIRE(ended.size() == wanted.size());
+    for (const auto& [tag, bytes] : ended) {
+      REQUIRE(bytes.has_value());
+      REQUIRE(*bytes == Bytes(content).substr(wanted[tag].first, wanted[tag].second));
+    }
+  }
+}
+
+TEST_CASE("a read queue says of a read beyond the end that it failed, and of a file that is none of the system's, no") {
+  PosixRoom room;
+  const auto queue = room.fs().new_read_queue();
+  if (queue == nullptr) {
+    WARN("io_uring is not allowed here");
+    return;
+  }
+  write_file(room.fs(), room.path("f"), std::string(5'000, 'x'));
+  const auto file = value_of(room.fs().open(room.path("f")));
+  REQUIRE(queue->add(*file, 4'990, 11, 1));
+  REQUIRE(queue->add(*file, 4'990, 10, 2));
+  REQUIRE(queue->add(*file, 60'000, 10, 3));
+  const auto ended = reap_all(*queue);
+  CHECK(ended.at(1) == std::nullopt);
+  CHECK(ended.at(2) == std::string(10, 'x'));
+  CHECK(ended.at(3) == std::nullopt);
+
+  MemoryFileSystem memory;
+  CHECK(memory.new_read_queue() == nullptr);
+  write_file(memory, "f", "x");
+  const auto unknown = value_of(memory.open("f"));
+  CHECK_FALSE(queue->add(*unknown, 0, 1, 4));
+}
+
+TEST_CASE("a read queue that goes away waits for what the kernel still reads into its buffers") {
+  PosixRoom room;
+  auto queue = room.fs().new_read_queue();
+  if (queue == nullptr) {
+    WARN("io_uring is not allowed here");
+    return;
+  }
+  write_file(room.fs(), room.path("f"), std::string(1 << 20, 'x'));
+  const auto file = value_of(room.fs().open(room.path("f"), {.direct = true}));
+  for (std::uint64_t i = 0; i < 1'000; ++i) REQUIRE(queue->add(*file, i * 1'000, 4'096, i));
+  queue->submit();
+  queue.reset();
 }
 
 }  // namespace

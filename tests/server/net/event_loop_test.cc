@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include <netinet/in.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ class TestSink final : public CommandSink {
     std::set<std::uint64_t> released;
     std::size_t largest_pass = 0, largest_output = 0;
     std::vector<std::uint32_t> attempts;
+    int event = -1;  // an eventfd: once it is written, poll() resumes who waits
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
 
@@ -41,6 +43,16 @@ class TestSink final : public CommandSink {
       if (command.client->may_run()) run(command);
     }
   }
+  void poll() override {
+    std::uint64_t count = 0;
+    if (shared_->event < 0 || ::read(shared_->event, &count, sizeof(count)) < 0) return;
+    std::lock_guard lock(shared_->mutex);
+    for (const std::uint64_t id : shared_->waiting) {
+      shared_->released.insert(id);
+      loop_->resume(id);
+    }
+  }
+  int descriptor() const override { return shared_->event; }
   void client_closed(Client& client, PendingCommand*) override {
     std::lock_guard lock(shared_->mutex);
     shared_->closed.push_back(client.id);
@@ -50,6 +62,7 @@ class TestSink final : public CommandSink {
  private:
   void run(PendingCommand& command) {
     Client& client = *command.client;
+    loop_ = client.loop;
     Reply reply(&client.out, client.protocol);
     const Bytes name = command.args[0];
     if (name == "LATER" && command.attempt == 0) {  // nobody resumes it
@@ -99,6 +112,7 @@ class TestSink final : public CommandSink {
     }
   }
   Shared* shared_;
+  ClientLoop* loop_ = nullptr;
 };
 
 struct TestGate final : ReplyGate {
@@ -281,6 +295,24 @@ TEST_CASE("a command that waits holds up its own client only, in order") {
   }
   h.loop->resume(id);
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
+}
+
+TEST_CASE("what the sink waits for by itself wakes the loop, and whom it resumes is served in that round") {
+  Harness h;
+  h.sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  h.fds.push_back(h.sink.event);
+  h.loop->set_sink(std::make_unique<TestSink>(&h.sink), &h.gate);
+  const int fd = h.connect();
+  h.send(fd, "WAIT\r\n" + echo("last"));
+  h.wait_for_waiting(1);
+  h.send(fd, echo("later still"));  // and a round that reads it
+  const int other = h.connect();
+  h.send(other, echo("x"));
+  h.expect(other, bulk("x"));
+  const std::uint64_t one = 1, waits = h.loop->counters().waits.get();
+  REQUIRE(::write(h.sink.event, &one, sizeof(one)) == sizeof(one));
+  h.expect(fd, "+OK\r\n" + bulk("last") + bulk("later still"));
+  CHECK(h.loop->counters().waits.get() - waits <= 3);
 }
 
 TEST_CASE("resume of nobody, or of somebody who does not wait, is nothing") {
