@@ -16,44 +16,6 @@
 #include "version/manifest.h"
 
 namespace ebbtide {
-namespace {
-
-constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
-
-/// `path` without "." and empty parts, so that two spellings compare; ".." stays.
-std::string plain_path(Bytes path) {
-  std::string out(path.starts_with('/') ? "/" : "");
-  while (!path.empty()) {
-    const std::size_t slash = std::min(path.find('/'), path.size());
-    const Bytes part = path.substr(0, slash);
-    path.remove_prefix(std::min(slash + 1, path.size()));
-    if (part.empty() || part == ".") continue;
-    if (!out.empty() && out.back() != '/') out += '/';
-    out += part;
-  }
-  return out;
-}
-
-bool lies_within(const std::string& path, const std::string& dir) {
-  return path == dir || (path.starts_with(dir) && (dir.empty() || dir.back() == '/' || path[dir.size()] == '/'));
-}
-
-/// The first `length` bytes of a file as a new one, synced.
-Status copy_file(FileSystem& fs, const std::string& from, const std::string& to, std::uint64_t length) {
-  TRY_ASSIGN(in, fs.open(from));
-  TRY_ASSIGN(out, fs.create(to));
-  std::string buffer(static_cast<std::size_t>(std::min<std::uint64_t>(length, kCopyBytes)), '\0');
-  for (std::uint64_t at = 0; at < length;) {
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - at, buffer.size()));
-    TRY(in->read(at, part, buffer.data()));
-    TRY(out->append(Bytes(buffer).substr(0, part)));
-    at += part;
-  }
-  TRY(out->sync());
-  return out->close();
-}
-
-}  // namespace
 
 /// What a checkpoint goes through. What it has made goes with it, unless it is finished.
 class DbImpl::Checkpoint {
@@ -86,7 +48,7 @@ class DbImpl::Checkpoint {
 
   Status begin() {
     if (target_.empty()) return Status::invalid_argument("a checkpoint needs a directory");
-    if (lies_within(plain_path(target_), plain_path(db_.settings_.dir))) {
+    if (lies_within(target_, db_.settings_.dir)) {
       return Status::invalid_argument(target_ + " lies in the data directory " + db_.settings_.dir +
                                       "; a checkpoint keeps deleted data and must lie outside it");
     }

@@ -1,5 +1,6 @@
 #include "io/file_names.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/invariant.h"
@@ -29,6 +30,20 @@ bool parse_number(Bytes text, FileNum* file) {
     return false;
   *file = value;
   return true;
+}
+
+/// `path` without "." and empty parts, so that two spellings compare; ".." stays.
+std::string plain_path(Bytes path) {
+  std::string out(path.starts_with('/') ? "/" : "");
+  while (!path.empty()) {
+    const std::size_t slash = std::min(path.find('/'), path.size());
+    const Bytes part = path.substr(0, slash);
+    path.remove_prefix(std::min(slash + 1, path.size()));
+    if (part.empty() || part == ".") continue;
+    if (!out.empty() && out.back() != '/') out += '/';
+    out += part;
+  }
+  return out;
 }
 
 bool parse_numbered(Bytes name, Bytes suffix, FileNum* file) {
@@ -80,6 +95,12 @@ std::string parent_path(Bytes path) {
   path = path.substr(0, slash);
   while (!path.empty() && path.back() == '/') path.remove_suffix(1);
   return path.empty() ? "/" : std::string(path);
+}
+
+bool lies_within(Bytes path, Bytes dir) {
+  if (path.starts_with('/') != dir.starts_with('/')) return false;
+  const std::string inner = plain_path(path), outer = plain_path(dir);
+  return inner == outer || (inner.starts_with(outer) && (outer.empty() || outer.back() == '/' || inner[outer.size()] == '/'));
 }
 
 }  // namespace ebbtide

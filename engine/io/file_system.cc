@@ -19,6 +19,19 @@ Status write_and_sync(FileSystem& fs, const std::string& path, Bytes content) {
   return file->close();
 }
 
+Status copy_bytes(const RandomAccessFile& in, std::uint64_t offset, std::uint64_t length, WritableFile* out) {
+  constexpr std::uint64_t kCopyBytes = std::uint64_t{1} << 20;
+  std::string buffer(static_cast<std::size_t>(std::min(length, kCopyBytes)), '\0');
+  for (const std::uint64_t end = offset + length; offset < end;) {
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(end - offset, buffer.size()));
+    TRY(in.read(offset, part, buffer.data()));
+    TRY(out->append(Bytes(buffer).substr(0, part)));
+    offset += part;
+  }
+  TRY(out->sync());
+  return out->close();
+}
+
 /// Writes bytes that no file system can store in less room, as some can zeros.
 Status write_incompressible(FileSystem& fs, const std::string& path, std::uint64_t bytes) {
   constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
@@ -52,6 +65,20 @@ Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint
   std::string content(file->size(), '\0');
   TRY(file->read(0, content.size(), content.data()));
   return content;
+}
+
+Status copy_file(FileSystem& fs, const std::string& from, const std::string& to, std::uint64_t length, std::uint64_t offset) {
+  TRY_ASSIGN(in, fs.open(from));
+  if (offset > in->size() || length > in->size() - offset) {
+    return Status::corruption("copy " + from + ": has " + std::to_string(in->size()) + " bytes, fewer than the " +
+                              std::to_string(offset + length) + " that are expected");
+  }
+  TRY_ASSIGN(out, fs.create(to));
+  Status status = copy_bytes(*in, offset, length, out.get());
+  if (status.is_ok()) return status;
+  out.reset();
+  (void)fs.unlink(to);  // best effort; what is reported is why the copy failed
+  return status;
 }
 
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content) {

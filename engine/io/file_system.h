@@ -119,6 +119,9 @@ FileSystem* posix_file_system();
 inline constexpr std::uint64_t kMaxWholeFileBytes = std::uint64_t{1} << 30;
 /// Whole file into a string. kCorruption, before anything is allocated, if it has more than `max_bytes`.
 Result<std::string> read_file(FileSystem& fs, const std::string& path, std::uint64_t max_bytes = kMaxWholeFileBytes);
+/// `length` bytes of a file, from `offset` on, as a new file, synced; its name is not. kExists as create(); kCorruption if the
+/// source is shorter. After any other error what was made of it is gone, if that works.
+Status copy_file(FileSystem& fs, const std::string& from, const std::string& to, std::uint64_t length, std::uint64_t offset = 0);
 /// Writes to dir/name.tmp, syncs, renames over dir/name, syncs the directory: old or new content after a crash, never a mix.
 Status write_file_atomically(FileSystem& fs, const std::string& dir, const std::string& name, Bytes content);
 

@@ -121,5 +121,19 @@ TEST_CASE("paths join and part") {
   REQUIRE(parent_path("/") == "/");
 }
 
+TEST_CASE("a path lies within a directory whatever their spelling") {
+  for (const char* inside : {"data", "data/copy", "./data//copy", "data/./copy/", "data/"}) {
+    INFO(inside);
+    REQUIRE(lies_within(inside, "./data/"));
+  }
+  for (const char* outside : {"data2", "dat", "other/data", "/data", "./data2/x"}) {
+    INFO(outside);
+    REQUIRE_FALSE(lies_within(outside, "data"));
+  }
+  REQUIRE(lies_within("/a/b", "/"));
+  REQUIRE(lies_within("a", "."));
+  REQUIRE_FALSE(lies_within("/a", "."));
+}
+
 }  // namespace
 }  // namespace ebbtide

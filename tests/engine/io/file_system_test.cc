@@ -267,6 +267,23 @@ TEMPLATE_TEST_CASE("an atomic write replaces the whole file and leaves nothing b
   REQUIRE(write_file_atomically(fs, room.path("no"), "CURRENT", "x").is_not_found());
 }
 
+TEMPLATE_TEST_CASE("a part of a file is copied, or nothing is left of it", "", PosixRoom, MemoryRoom) {
+  TestType room;
+  FileSystem& fs = room.fs();
+  const std::string content = std::string(1'500'000, 'x') + "the end";
+  write_file(fs, room.path("from"), content);
+  require_ok(copy_file(fs, room.path("from"), room.path("all"), content.size()));
+  REQUIRE(value_of(read_file(fs, room.path("all"))) == content);
+  require_ok(copy_file(fs, room.path("from"), room.path("tail"), 3, content.size() - 3));
+  REQUIRE(value_of(read_file(fs, room.path("tail"))) == "end");
+  require_ok(copy_file(fs, room.path("from"), room.path("none"), 0, content.size()));
+  REQUIRE(value_of(fs.file_size(room.path("none"))) == 0);
+  require_error(copy_file(fs, room.path("from"), room.path("more"), content.size(), 1), Code::kCorruption, "copy " + room.path("from"));
+  REQUIRE_FALSE(fs.exists(room.path("more")));
+  require_error(copy_file(fs, room.path("from"), room.path("all"), 1), Code::kExists, "create " + room.path("all"));
+  REQUIRE(value_of(read_file(fs, room.path("all"))) == content);
+}
+
 TEMPLATE_TEST_CASE("disk space is free and total, to this user", "", PosixRoom, MemoryRoom) {
   TestType room;
   const DiskSpace space = value_of(room.fs().disk_space(room.dir()));
