@@ -1,5 +1,5 @@
-// What ebbtide-inspect finds in the files of a data directory. Read-only, and safe on files that are damaged or hostile: what
-// cannot be read is reported, and the rest goes on.
+// What ebbtide-inspect finds in the files of a data directory, and what it may do about it. Safe on files that are damaged or
+// hostile: what cannot be read is reported, and the rest goes on. Nothing is written, but by inspect_repair and copy_database.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 
 #include "io/file_system.h"
 #include "tools/inspect_json.h"
+#include "wal/log_reader.h"
 #include "version/manifest.h"
 #include "version/version_state.h"
 
@@ -32,6 +33,16 @@ Inspection inspect_wal(FileSystem& fs, const std::string& path, bool values);
 Inspection inspect_table(FileSystem& fs, const std::string& path);
 /// Every file of a data directory against its checksums and against the manifest. Leftovers are told, not counted as damage.
 Inspection inspect_verify(FileSystem& fs, const std::string& dir);
+
+/// Puts a directory in order that does not open, as far as that loses nothing (inspect_repair.cc says what that is): tells what it
+/// would do, and does it if `write`. Damage that it must leave is an error, and then nothing is done at all. So is a server that
+/// has the directory open.
+Inspection inspect_repair(FileSystem& fs, const std::string& dir, bool write);
+/// A whole database in another place: a backup as a data directory, or the data directory of a server that is stopped as a backup.
+/// `from` is verified first. `to` must be new or empty, and neither may lie in the other. `link`: tables, which are never written
+/// again, become second names of the same files where the file system can. Until all of it is durable `to` does not open; after an
+/// error what was made is gone, if that works.
+Inspection copy_database(FileSystem& fs, const std::string& from, const std::string& to, bool link);
 
 /// What inspect_deletes is asked.
 struct DeletesQuery {
@@ -59,6 +70,24 @@ struct LoadedManifest {
   ManifestEnd end;
 };
 Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir);
+/// The same of a manifest that need not be the current one.
+Result<LoadedManifest> load_manifest_file(FileSystem& fs, const std::string& dir, FileNum file);
+
+/// What recovery would make of a log.
+struct LogFindings {
+  struct Segment {
+    FileNum file = kNoFile;
+    LogEnd end;            ///< not clean: torn by a crash, unless it is damaged
+    bool damaged = false;  ///< `errors` says how
+  };
+  std::vector<Segment> segments;  ///< those that are needed, in order
+  std::vector<FileNum> unneeded;  ///< everything in them is in tables
+  SeqNum last_seq = 0;            ///< of the last operation; 0 = there is none
+  std::vector<std::string> errors;
+};
+/// Reads the log from where the manifest says that it begins: every record, and whether operations follow each other without a
+/// gap up to where the manifest relies on them.
+LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionState& state);
 
 /// The databases that a tree is of, for people (" of database 0, 3", or "") and for programs.
 struct DatabasesOf {

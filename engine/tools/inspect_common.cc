@@ -38,8 +38,12 @@ DatabasesOf databases_of(TreeId tree, const std::map<DatabaseId, TreeId>& databa
 }
 
 Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir) {
-  LoadedManifest loaded;
   TRY_ASSIGN(file, read_current(fs, dir));
+  return load_manifest_file(fs, dir, file);
+}
+
+Result<LoadedManifest> load_manifest_file(FileSystem& fs, const std::string& dir, FileNum file) {
+  LoadedManifest loaded;
   loaded.file = file;
   StateBuilder builder;
   const auto on_record = [&builder](Bytes payload, std::uint64_t) -> Status {

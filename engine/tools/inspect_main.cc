@@ -1,4 +1,4 @@
-// ebbtide-inspect: what the engine has written, printed.
+// ebbtide-inspect: what the engine has written, printed, copied and, where that is safe, repaired.
 //
 // Exit status: 0 clean, 1 damage (told on standard error, or under "errors" in JSON), 2 wrong use.
 #include <CLI/CLI.hpp>
@@ -27,10 +27,12 @@ int print(Inspection found, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Prints what is in the files of an Ebbtide data directory. Reads only.", "ebbtide-inspect");
+  CLI::App app(
+      "Prints what is in the files of an Ebbtide data directory. Writes nothing, but for backup, restore and repair --write.",
+      "ebbtide-inspect");
   app.require_subcommand(1);
-  std::string path, format = "text", deadline = "0s";
-  bool values = false, json_flag = false;
+  std::string path, target, format = "text", deadline = "0s";
+  bool values = false, json_flag = false, link = false, write = false;
   ebbtide::DeletesQuery query;
   const auto command = [&](const char* name, const char* about, const char* path_about) {
     CLI::App* sub = app.add_subcommand(name, about);
@@ -48,6 +50,19 @@ int main(int argc, char** argv) {
   const CLI::App* table = command("table", "Properties, tiles and pages of a table", "NNNNNN.data or NNNNNN.meta");
   const CLI::App* manifest = command("manifest", "Edits of a manifest", "MANIFEST-NNNNNN, or data directory");
   command("verify", "Checks every file against its checksums and the manifest", "data directory");
+  const auto copy = [&](const char* name, const char* about, const char* path_about, const char* target_about) {
+    CLI::App* sub = command(name, about, path_about);
+    sub->add_option("TO", target, target_about)->required();
+    sub->add_flag("--link", link, "links to the tables instead of copies, where the file system can");
+    return sub;
+  };
+  const CLI::App* restore = copy("restore", "Makes a data directory of a backup, which is verified first", "backup",
+                                 "data directory, new or empty");
+  const CLI::App* backup = copy("backup", "Makes a backup of a server that is stopped (of one that runs: BGSAVE)",
+                                "data directory", "backup, new or empty");
+  CLI::App* repair = command("repair", "Says what would put a directory in order that does not open, losing nothing",
+                             "data directory of a server that is stopped");
+  repair->add_flag("--write", write, "do it");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -69,5 +84,7 @@ int main(int argc, char** argv) {
   if (wal->parsed()) return print(inspect_wal(fs, path, values), json);
   if (table->parsed()) return print(inspect_table(fs, path), json);
   if (manifest->parsed()) return print(inspect_manifest(fs, path), json);
+  if (restore->parsed() || backup->parsed()) return print(copy_database(fs, path, target, link), json);
+  if (repair->parsed()) return print(inspect_repair(fs, path, write), json);
   return print(inspect_verify(fs, path), json);
 }

@@ -17,6 +17,17 @@ JsonArray lines_of(const std::string& text) {
   return lines;
 }
 
+JsonObject describe_file(const FileMeta& file) {
+  const TableStats& s = file.stats;
+  JsonObject json;
+  json.add("data_file", data_file_name(file.data_file)).add("metadata_file", metadata_file_name(file.metadata_file));
+  json.add("data_bytes", file.data_bytes).add("metadata_bytes", file.metadata_bytes).add("dead_bytes", file.dead_bytes);
+  json.add("entries", s.entries).add("tombstones", s.tombstones).add("range_tombstones", s.range_tombstones);
+  json.add("smallest", key_to_text(s.smallest)).add("largest", s.unbounded ? std::string("*") : key_to_text(s.largest));
+  json.add("min_seq", s.min_seq).add("max_seq", s.max_seq).add("oldest_obligation", file.oldest_obligation());
+  return json;
+}
+
 void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& databases, Inspection* out, JsonArray* trees) {
   const std::string shape = to_text(version.shape());
   const DatabasesOf of = databases_of(version.tree, databases);
@@ -30,14 +41,16 @@ void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& d
   JsonArray runs;
   for (const Run& run : version.runs) {
     std::uint64_t bytes = 0, entries = 0, tombstones = 0;
+    JsonArray tables;
     for (const FileMetaPtr& file : run.files) {
+      tables.add(describe_file(*file).str());
       bytes += file->live_bytes();
       entries += file->stats.entries;
       tombstones += file->stats.tombstones;
     }
     JsonObject json;
     json.add("id", run.id).add("level", static_cast<std::uint64_t>(run.level)).add("files", run.files.size());
-    runs.add(json.add("bytes", bytes).add("entries", entries).add("tombstones", tombstones).str());
+    runs.add(json.add("bytes", bytes).add("entries", entries).add("tombstones", tombstones).add("tables", tables).str());
   }
   JsonObject json;
   json.add("tree", version.tree).add("databases", of.ids).add("stamp_mode", static_cast<std::uint64_t>(version.stamp));

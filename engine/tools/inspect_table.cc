@@ -31,6 +31,7 @@ std::string tile_flags(std::uint8_t flags) {
   if ((flags & kTileUniqueKeys) != 0) out += " unique_keys";
   if ((flags & kTileSingleVersions) != 0) out += " single_versions";
   if ((flags & kTileContinues) != 0) out += " continues";
+  if ((flags & kTileStale) != 0) out += " stale";
   return out;
 }
 
@@ -117,6 +118,9 @@ void describe_pages(const TableMetadata& table, Inspection* out) {
       if (!page.dropped()) out->text += ", seq " + std::to_string(page.min_seq) + ".." + std::to_string(page.max_seq);
       JsonObject json;
       json.add("page", p).add("offset", page.offset).add("length", page.length).add("entries", page.entries);
+      if (!page.dropped()) json.add("min_seq", page.min_seq).add("max_seq", page.max_seq);
+      if (page.replaced())
+        json.add("replaced_offset", page.replaced_offset).add("replaced_length", std::uint64_t{page.replaced_length});
       if (page.has_delete_keys()) {
         out->text += ", D " + std::to_string(page.min_delete_key) + ".." + std::to_string(page.max_delete_key);
         json.add("min_delete_key", page.min_delete_key).add("max_delete_key", page.max_delete_key);
@@ -124,7 +128,9 @@ void describe_pages(const TableMetadata& table, Inspection* out) {
       out->text += ", " + page_flags(page.flags) + "\n";
       pages.add(json.add("flags", page_flags(page.flags)).str());
     }
-    tiles.add(JsonObject().add("separator", separator).add("pages", pages).str());
+    const std::string flags = tile_flags(tile.flags);
+    tiles.add(
+        JsonObject().add("separator", separator).add("flags", flags.substr(flags.empty() ? 0 : 1)).add("pages", pages).str());
   }
   out->json.add("tiles", tiles);
   JsonArray dead;

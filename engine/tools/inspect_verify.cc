@@ -76,19 +76,20 @@ class Verifier {
   }
 
   void verify_logs(const VersionState& state) {
-    const auto numbers = files_of_kind(fs_, dir_, static_cast<int>(FileKind::kLog));
-    if (!numbers.is_ok()) return out_.error(numbers.status());
+    const LogFindings log = examine_log(fs_, dir_, state);
+    for (const FileNum number : log.unneeded) note(log_file_name(number) + " is not needed any more");
     JsonArray segments;
-    for (const FileNum number : *numbers) {
-      if (number < state.oldest_log) {
-        note(log_file_name(number) + " is not needed any more");
-        continue;
-      }
-      Inspection segment;
-      walk_segment(fs_, dir_, number, number == numbers->back(), false, &segment, &segments);
-      out_.errors.insert(out_.errors.end(), segment.errors.begin(), segment.errors.end());
-      note(log_file_name(number) + (segment.errors.empty() ? " is readable" : " is damaged"));
+    for (const LogFindings::Segment& segment : log.segments) {
+      const std::string name = log_file_name(segment.file);
+      JsonObject json;
+      json.add("file", name).raw("damaged", segment.damaged ? "true" : "false");
+      json.add("valid_bytes", segment.end.valid_bytes).add("torn", segment.end.clean ? "" : segment.end.what);
+      segments.add(json.str());
+      note(name + (segment.damaged ? " is damaged" : " is readable"));
+      if (!segment.end.clean) note("torn tail: " + segment.end.what);
     }
+    out_.json.add("log", segments);
+    out_.errors.insert(out_.errors.end(), log.errors.begin(), log.errors.end());
   }
 
   void tell_leftovers(const LoadedManifest& loaded) {

@@ -88,6 +88,65 @@ Status describe_record(Bytes group, std::uint64_t offset, bool values, Inspectio
   return Status::ok();
 }
 
+/// Operations in a row, as recovery wants them (db/recovery.cc).
+class Sequence {
+ public:
+  /// Everything up to `relied` may be in tables: the log begins no later than behind it.
+  explicit Sequence(SeqNum relied) : relied_(relied) {}
+
+  Status take(Bytes payload) {
+    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+    const SeqNum first = batch.first_seq(), expected = next_ != 0 ? next_ : relied_ + 1;
+    const bool follows = next_ != 0 ? first == expected : lost_ || first <= expected;
+    next_ = first + batch.count();
+    if (follows) return Status::ok();
+    return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " +
+                              std::to_string(expected) + torn());
+  }
+  /// Part of the log is damaged: what comes next need not follow.
+  void lose() {
+    next_ = 0;
+    lost_ = true;
+  }
+  void note_torn(const std::string& what) { torn_ = what; }
+  /// For a message: where an earlier segment ended badly, if one did.
+  [[nodiscard]] std::string torn() const { return torn_.empty() ? "" : "; before it, " + torn_; }
+  [[nodiscard]] SeqNum last() const { return next_ == 0 ? 0 : next_ - 1; }
+
+ private:
+  const SeqNum relied_;
+  SeqNum next_ = 0;
+  bool lost_ = false;
+  std::string torn_;
+};
+
+void tell_missing(const std::string& dir, const VersionState& state, LogFindings* found) {
+  found->errors.push_back("corruption: " + join_path(dir, log_file_name(state.oldest_log)) +
+                          " is missing: the log begins there, as the manifest says");
+}
+
+void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, const VersionState& state, Sequence* sequence,
+                     LogFindings* found) {
+  const std::string name = log_file_name(file);
+  const auto on_record = [&](const std::string& group, std::uint64_t offset) {
+    const Status status = each_batch(group, [sequence](Bytes payload) { return sequence->take(payload); });
+    return status.with_context(name + ": record at " + std::to_string(offset));
+  };
+  const auto end = read_log(fs, dir, file, on_record);
+  const auto damaged = [&](const std::string& error) {
+    found->errors.push_back(error);
+    found->segments.push_back({file, {}, true});
+    sequence->lose();
+  };
+  if (!end.is_ok()) return damaged(end.status().to_string());
+  if (end->valid_after) return damaged("corruption: " + end->what);
+  if (end->valid_bytes == 0 && file == state.oldest_log) {
+    return damaged("corruption: " + end->what + ", and the manifest says that the log begins here");
+  }
+  if (!end->clean) sequence->note_torn(end->what);
+  found->segments.push_back({file, *end, false});
+}
+
 }  // namespace
 
 void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool last, bool values, Inspection* out,
@@ -114,6 +173,29 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
     }
   }
   segments->add(json.str());
+}
+
+LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionState& state) {
+  LogFindings found;
+  const auto numbers = files_of_kind(fs, dir, static_cast<int>(FileKind::kLog));
+  if (!numbers.is_ok()) return found.errors.push_back(numbers.status().to_string()), found;
+  Sequence sequence(state.last_seq);
+  for (const FileNum file : *numbers) {
+    if (file < state.oldest_log) {
+      found.unneeded.push_back(file);
+      continue;
+    }
+    if (found.segments.empty() && state.oldest_log != kNoFile && file != state.oldest_log) tell_missing(dir, state, &found);
+    if (!found.errors.empty()) sequence.lose();
+    examine_segment(fs, dir, file, state, &sequence, &found);
+  }
+  if (found.segments.empty() && state.oldest_log != kNoFile) tell_missing(dir, state, &found);
+  found.last_seq = sequence.last();
+  if (found.errors.empty() && found.last_seq != 0 && found.last_seq < state.last_seq) {
+    found.errors.push_back("corruption: " + dir + ": the log ends with operation " + std::to_string(found.last_seq) +
+                           ", the manifest relies on " + std::to_string(state.last_seq) + sequence.torn());
+  }
+  return found;
 }
 
 Inspection inspect_wal(FileSystem& fs, const std::string& path, bool values) {

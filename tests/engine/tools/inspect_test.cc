@@ -1,54 +1,87 @@
-// ebbtide-inspect on a data directory that is whole, then on the same one with every file damaged, and on garbage.
+// ebbtide-inspect on a data directory that is whole, then on the same one with every file damaged, and on garbage; what it copies
+// opens, and what it has repaired does, too.
 #include <engine/db.h>
 #include <catch2/catch.hpp>
+
+#include <iterator>
+#include <map>
 
 #include "base/background_pool.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "engine/version/version_samples.h"
+#include "io/fault_fs.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "tools/inspect.h"
 #include "version/version_set.h"
+#include "wal/log_reader.h"
 
 namespace ebbtide {
 namespace {
 
 const std::string kDir = "db";
 
+/// A database of `fs`, open.
+struct Opened {
+  explicit Opened(FileSystem& fs, const std::string& dir = kDir) {
+    Settings settings;
+    settings.dir = dir;
+    settings.databases = 2;
+    settings.memory_budget = 64 << 20;
+    settings.memtable_size = 64 << 10;
+    Components components;
+    components.fs = &fs;
+    components.clock = &clock;
+    components.background = &pool;
+    auto opened = Db::open(settings, components);
+    if (!opened.is_ok()) FAIL(opened.status().to_string());
+    db = std::move(opened).value();
+  }
+  void write(const std::function<void(WriteBatch&)>& fill) const {
+    WriteBatch batch;
+    fill(batch);
+    REQUIRE(db->commit(batch).is_ok());
+    db->write_log();
+  }
+  void put(DatabaseId database, const std::string& key, const std::string& value) const {
+    write([&](WriteBatch& batch) { batch.put(database, key, value); });
+  }
+  void flush(DatabaseId database) {
+    if (const Status status = db->flush(database); !status.is_ok()) FAIL(status.to_string());
+    pool.run_all();
+  }
+  [[nodiscard]] std::string get(DatabaseId database, const std::string& key) const {
+    Found found;
+    const ReadView view = db->lease(database);
+    const Status status = view.get({key, hash_key(key)}, &found);
+    return status.is_ok() ? std::string(found.value) : status.to_string();
+  }
+
+  SimulatedClock clock;
+  ManualPool pool;
+  std::unique_ptr<Db> db;
+};
+
 /// A data directory with two tables, a segment with records, and a manifest.
 std::unique_ptr<MemoryFileSystem> sample() {
   auto fs = std::make_unique<MemoryFileSystem>();
-  SimulatedClock clock;
-  ManualPool pool;
-  Settings settings;
-  settings.dir = kDir;
-  settings.databases = 2;
-  Components components;
-  components.fs = fs.get();
-  components.clock = &clock;
-  components.background = &pool;
-  auto db = Db::open(settings, components);
-  if (!db.is_ok()) FAIL(db.status().to_string());
+  Opened opened(*fs);
   const auto write = [&](DatabaseId database, int from, int to) {
     for (int i = from; i < to; ++i) {
-      WriteBatch batch;
-      batch.put(database, "key" + std::to_string(1000 + i), "value" + std::to_string(i));
-      if (i % 5 == 0) batch.del(database, "key" + std::to_string(1000 + i));
-      if (i == from) batch.delete_range(database, "x", "y");
-      REQUIRE((*db)->commit(batch).is_ok());
+      opened.write([&](WriteBatch& batch) {
+        batch.put(database, "key" + std::to_string(1000 + i), "value" + std::to_string(i));
+        if (i % 5 == 0) batch.del(database, "key" + std::to_string(1000 + i));
+        if (i == from) batch.delete_range(database, "x", "y");
+      });
     }
-    (*db)->write_log();
   };
   write(0, 0, 300);
-  const auto flush = [&](DatabaseId database) {
-    if (const Status status = (*db)->flush(database); !status.is_ok()) FAIL(status.to_string());
-  };
-  flush(0);
+  opened.flush(0);
   write(1, 0, 50);
-  flush(1);
+  opened.flush(1);
   write(0, 300, 320);
-  REQUIRE((*db)->close().is_ok());
+  REQUIRE(opened.db->close().is_ok());
   return fs;
 }
 
@@ -78,6 +111,7 @@ void run_all(FileSystem& fs, const std::string& path) {
   (void)inspect_wal(fs, path, true);
   (void)inspect_table(fs, path);
   (void)inspect_deletes(fs, path, {1, 1, 1});
+  (void)inspect_repair(fs, path, false);
 }
 
 TEST_CASE("a whole data directory", "[tools]") {
@@ -299,6 +333,279 @@ TEST_CASE("damaged and hostile files are reported, not crashed on", "[tools]") {
     CHECK(!inspect_tree(*fs, path).errors.empty());
     CHECK(!inspect_deletes(*fs, path, {}).errors.empty());
     CHECK(!inspect_verify(*fs, path).errors.empty());
+  }
+}
+
+// --- repair
+
+/// Everything in the directory but the lock, which comes and goes.
+std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
+  std::map<std::string, std::string> found;
+  for (const std::string& path : fs.tree()) {
+    if (!path.ends_with('/') && !path.ends_with("/LOCK")) found[path] = *read_file(fs, path);
+  }
+  return found;
+}
+
+/// A repair that would write, and then does, no more and no less than that.
+Inspection repaired(MemoryFileSystem& fs) {
+  const auto before = contents(fs);
+  const Inspection would = inspect_repair(fs, kDir, false);
+  CHECK(contents(fs) == before);
+  Inspection did = inspect_repair(fs, kDir, true);
+  CHECK(did.errors == would.errors);
+  if (!did.errors.empty()) CHECK(contents(fs) == before);
+  return did;
+}
+
+void require_repaired(MemoryFileSystem& fs) {
+  const Inspection did = repaired(fs);
+  INFO(did.text);
+  for (const std::string& error : did.errors) FAIL_CHECK(error);
+  REQUIRE(did.errors.empty());
+  const Inspection again = inspect_repair(fs, kDir, true);
+  CHECK(again.text == "There is nothing to repair.\n");
+}
+
+void flip_in_the_middle(FileSystem& fs, const std::string& path) {
+  std::string bytes = *read_file(fs, path);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_file(fs, path, bytes);
+}
+
+TEST_CASE("a directory that is whole needs no repair", "[tools][repair]") {
+  const auto fs = sample();
+  const auto before = contents(*fs);
+  const Inspection found = inspect_repair(*fs, kDir, true);
+  CHECK(found.errors.empty());
+  CHECK(found.text == "There is nothing to repair.\n");
+  CHECK(found.json.str() == "{\"directory\":\"db\",\"write\":true,\"steps\":[]}");
+  CHECK(contents(*fs) == before);
+}
+
+TEST_CASE("a torn end of the log is kept beside it and cut", "[tools][repair]") {
+  const auto fs = sample();
+  const std::string log = files_of(*fs, FileKind::kLog).back(), good = *read_file(*fs, log), torn = "no whole record";
+  write_file(*fs, log, good + torn);
+  write_file(*fs, log + ".torn", "of an earlier one");
+  const Inspection would = inspect_repair(*fs, kDir, false);
+  CHECK(would.text.find("would cut " + log.substr(3) + " at " + std::to_string(good.size()) + " and keep the 15 bytes") == 0);
+  CHECK(would.json.str().find("\"action\":\"cut_log\",\"file\":\"" + log.substr(3) + "\",") != std::string::npos);
+  require_repaired(*fs);
+  CHECK(*read_file(*fs, log) == good);
+  CHECK(*read_file(*fs, log + ".torn2") == torn);
+  CHECK(*read_file(*fs, log + ".torn") == "of an earlier one");
+  CHECK(Opened(*fs).get(0, "key1319") == "value319");
+  CHECK(*read_file(*fs, log + ".torn2") == torn);
+}
+
+TEST_CASE("leftovers go, and nothing else does", "[tools][repair]") {
+  const auto fs = sample();
+  for (const char* leftover : {"900001.data", "900001.meta", "MANIFEST-900002", "CURRENT.tmp"}) {
+    REQUIRE_FALSE(fs->exists(join_path(kDir, leftover)));
+    write_file(*fs, join_path(kDir, leftover), "x");
+  }
+  write_file(*fs, join_path(kDir, "notes.txt"), "mine");
+  auto wanted = contents(*sample());
+  wanted[join_path(kDir, "notes.txt")] = "mine";
+  require_repaired(*fs);
+  CHECK(contents(*fs) == wanted);
+}
+
+TEST_CASE("CURRENT that is lost or damaged is written anew", "[tools][repair]") {
+  const std::string current = join_path(kDir, "CURRENT");
+  for (const char* content : {"", "MANIFEST-000001", "gone"}) {
+    INFO(content);
+    const auto fs = sample();
+    const std::string good = *read_file(*fs, current);
+    if (Bytes(content) == "gone") {
+      REQUIRE(fs->unlink(current).is_ok());
+    } else {
+      write_file(*fs, current, content);
+    }
+    CHECK_FALSE(inspect_verify(*fs, kDir).errors.empty());
+    require_repaired(*fs);
+    CHECK(*read_file(*fs, current) == good);
+    const Opened opened(*fs);
+    CHECK(opened.get(0, "key1319") == "value319");
+    CHECK(opened.get(1, "key1049") == "value49");
+  }
+}
+
+TEST_CASE("a damaged manifest gives way to an older one only if that leads to everything", "[tools][repair]") {
+  const auto fs = sample();
+  const std::string older = files_of(*fs, FileKind::kManifest).back(), older_content = *read_file(*fs, older);
+  const std::string first_log = files_of(*fs, FileKind::kLog).front();
+  std::vector<std::uint64_t> records;
+  {
+    Opened opened(*fs);
+    opened.put(0, "later", "1");
+    opened.put(1, "flushed", "2");
+    opened.flush(1);
+    REQUIRE(opened.db->close().is_ok());
+  }
+  const std::string newer = files_of(*fs, FileKind::kManifest).back(), log = files_of(*fs, FileKind::kLog).back();
+  REQUIRE(newer != older);
+  flip_in_the_middle(*fs, newer);
+  {
+    const auto alone = fs->crash_clone(0, CrashMode::kEverything);
+    const Inspection found = repaired(*alone);
+    REQUIRE_FALSE(found.errors.empty());
+    CHECK(found.errors[0].find(newer.substr(3)) != std::string::npos);
+    CHECK(found.text.find("Nothing was changed") == 0);
+  }
+  write_file(*fs, older, older_content);
+  SECTION("tables and log are there") {
+    const Inspection did = repaired(*fs);
+    for (const std::string& error : did.errors) FAIL_CHECK(error);
+    CHECK(did.text.find("2 files that " + older.substr(3) + " does not need go at the next start") != std::string::npos);
+    CHECK(join_path(kDir, manifest_file_name(*read_current(*fs, kDir))) == older);
+    CHECK(fs->exists(newer + ".damaged"));
+    const Opened opened(*fs);
+    CHECK(opened.get(0, "later") == "1");
+    CHECK(opened.get(1, "flushed") == "2");
+    CHECK(opened.get(0, "key1319") == "value319");
+  }
+  SECTION("a segment of the log is not") {
+    REQUIRE(fs->unlink(first_log).is_ok());
+    const Inspection found = repaired(*fs);
+    REQUIRE(found.errors.size() >= 3);
+    CHECK(found.errors[1].find("does not lead to everything") != std::string::npos);
+    CHECK(found.errors[2].find(first_log + " is missing") != std::string::npos);
+  }
+  SECTION("a table has what the end of the log had") {
+    const auto end = read_log(*fs, kDir, files_of_kind(*fs, kDir, static_cast<int>(FileKind::kLog))->back(),
+                              [&](const std::string&, std::uint64_t offset) { return records.push_back(offset), Status::ok(); });
+    REQUIRE(end.is_ok());
+    REQUIRE(records.size() == 2);
+    REQUIRE(fs->truncate(log, records[1]).is_ok());
+    const Inspection found = repaired(*fs);
+    REQUIRE(found.errors.size() == 3);
+    CHECK(found.errors[2].find(" has operations up to ") != std::string::npos);
+  }
+}
+
+TEST_CASE("a directory that a server holds, or that is none, is not touched", "[tools][repair]") {
+  const auto fs = sample();
+  write_file(*fs, join_path(kDir, "CURRENT"), "damaged");
+  const auto lock = fs->lock(join_path(kDir, "LOCK"));
+  REQUIRE(lock.is_ok());
+  for (const bool write : {false, true}) {
+    const Inspection found = inspect_repair(*fs, kDir, write);
+    REQUIRE(found.errors.size() == 1);
+    CHECK(found.errors[0].find("a server has db open") != std::string::npos);
+  }
+  CHECK(*read_file(*fs, join_path(kDir, "CURRENT")) == "damaged");
+  REQUIRE(fs->create_dir("other").is_ok());
+  for (const char* none : {"other", "nowhere", ""}) CHECK_FALSE(inspect_repair(*fs, none, true).errors.empty());
+  CHECK(fs->list("other")->empty());
+}
+
+TEST_CASE("whatever is damaged, repair leaves all as it was, or a directory that opens", "[tools][repair]") {
+  const auto whole = sample();
+  const auto paths = contents(*whole);
+  Random random(23);
+  int given_up = 0, mended = 0;
+  for (int i = 0; i < 300; ++i) {
+    const auto fs = whole->crash_clone(0, CrashMode::kEverything);
+    auto victim = paths.begin();
+    std::advance(victim, random.uniform(paths.size()));
+    std::string bytes = victim->second;
+    const auto kind = random.uniform(4);
+    INFO(victim->first << ", damage " << kind << ", round " << i);
+    if (kind == 0) bytes.resize(random.uniform(bytes.size() + 1));
+    if (kind == 1 && !bytes.empty()) bytes[random.uniform(bytes.size())] ^= static_cast<char>(1 + random.uniform(255));
+    if (kind == 2) bytes += std::string(1 + random.uniform(30), static_cast<char>(random.uniform(256)));
+    if (kind == 3) {
+      REQUIRE(fs->unlink(victim->first).is_ok());
+    } else {
+      write_file(*fs, victim->first, bytes);
+    }
+    const Inspection did = repaired(*fs);
+    did.errors.empty() ? ++mended : ++given_up;
+    if (did.errors.empty()) Opened(*fs).put(0, "goes", "on");
+  }
+  CHECK(given_up > 50);
+  CHECK(mended > 50);
+}
+
+// --- copies
+
+TEST_CASE("a copy opens, and what is written to it is not in what it was made of", "[tools][copy]") {
+  const bool link = GENERATE(false, true);
+  const auto fs = sample();
+  const auto before = contents(*fs);
+  write_file(*fs, join_path(kDir, "notes.txt"), "mine");
+  const Inspection done = copy_database(*fs, kDir, "copy", link);
+  for (const std::string& error : done.errors) FAIL_CHECK(error);
+  CHECK_FALSE(fs->exists("copy/notes.txt"));
+  for (const std::string& path : files_of(*fs, FileKind::kData)) CHECK(*fs->link_count(path) == (link ? 2 : 1));
+  for (const std::string& path : files_of(*fs, FileKind::kLog)) CHECK(*fs->link_count(path) == 1);
+  CHECK(done.text.find("copy has ") != std::string::npos);
+  {
+    Opened copy(*fs, "copy");
+    CHECK(copy.get(0, "key1319") == "value319");
+    CHECK(copy.get(1, "key1049") == "value49");
+    copy.put(0, "more", "x");
+    copy.flush(0);
+    REQUIRE(copy.db->close().is_ok());
+  }
+  REQUIRE(fs->unlink(join_path(kDir, "notes.txt")).is_ok());
+  for (const auto& [path, bytes] : before) CHECK(*read_file(*fs, path) == bytes);
+  CHECK(Opened(*fs).get(0, "more") == "not found");
+}
+
+TEST_CASE("what is no whole backup is not copied, nor to where something is", "[tools][copy]") {
+  const auto fs = sample();
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& why) {
+    const Inspection done = copy_database(*fs, from, to, false);
+    INFO(from << " to " << to);
+    REQUIRE_FALSE(done.errors.empty());
+    CHECK(done.errors[0].find(why) != std::string::npos);
+    CHECK(done.text.find("Nothing was copied.\n") != std::string::npos);
+  };
+  refused(kDir, "db/inside", "neither may lie in the other");
+  refused("db/..", "db/../db/x", "neither may lie in the other");
+  refused("nowhere", "copy", "has no CURRENT");
+  REQUIRE(fs->create_dir("full").is_ok());
+  write_file(*fs, "full/theirs", "x");
+  refused(kDir, "full", "is not empty");
+  {
+    const auto lock = fs->lock(join_path(kDir, "LOCK"));
+    REQUIRE(lock.is_ok());
+    refused(kDir, "copy", "BGSAVE");
+  }
+  const std::string table = files_of(*fs, FileKind::kData).front(), good = *read_file(*fs, table);
+  flip_in_the_middle(*fs, table);
+  refused(kDir, "copy", table);
+  write_file(*fs, table, good);
+  REQUIRE(fs->unlink(join_path(kDir, "CURRENT")).is_ok());
+  refused(kDir, "copy", "a backup that was not finished");
+  CHECK_FALSE(fs->exists("copy"));
+  CHECK(*fs->list("full") == std::vector<std::string>{"theirs"});
+}
+
+TEST_CASE("a copy that meets an error or a power loss does not open, or is whole", "[tools][copy]") {
+  const auto whole = sample();
+  for (std::uint64_t n = 1;; ++n) {
+    INFO("operation " << n);
+    const auto fs = whole->crash_clone(0, CrashMode::kEverything);
+    FaultFileSystem faults(*fs);
+    faults.inject({.nth = n});
+    const Inspection failed = copy_database(faults, kDir, "copy", false);
+    const bool met = faults.failures() != 0;
+    if (failed.errors.empty()) {
+      CHECK(Opened(*fs, "copy").get(0, "key1319") == "value319");
+    } else {
+      CHECK_FALSE(fs->exists("copy"));
+    }
+    const auto other = whole->crash_clone(0, CrashMode::kEverything);
+    FaultFileSystem hooked(*other);
+    std::unique_ptr<MemoryFileSystem> left;
+    hooked.before_nth(n, kMutatingOps, [&] { left = other->crash_clone(n); });
+    REQUIRE(copy_database(hooked, kDir, "copy", true).errors.empty());
+    if (left != nullptr && left->exists("copy/CURRENT")) CHECK(Opened(*left, "copy").get(0, "key1319") == "value319");
+    if (!met) break;
   }
 }
 
