@@ -60,6 +60,7 @@ PROGRAMS = {
     "fuzz-wal": fuzz("wal", "segments of the log, checksums mended"),
     "fuzz-manifest": fuzz("manifest", "manifests, checksums mended"),
     "fuzz-table": fuzz("table", "the two files of a table, checksums mended"),
+    "fuzz-operations": fuzz("operations", "operations on a database beside ordered maps, with restarts and kills"),
 }
 
 

@@ -88,11 +88,13 @@ class Model {
   std::vector<Batch> history_;
 };
 
-/// Drives harness and model side by side with random operations. Every check names the seed through INFO of the caller.
-class ModelDriver {
+/// Drives harness and model side by side. What is done is chosen by `Choices`, made of a `Source`: random numbers of a seed
+/// (ModelDriver), or the bytes of an input (tests/fuzz/operations_fuzz.cc). Every check names the seed through INFO of the caller.
+template <typename Choices, typename Source>
+class BasicModelDriver {
  public:
-  ModelDriver(Harness& harness, std::uint64_t seed, int keys)
-      : h_(harness), random_(seed), keys_(keys), stamp_(harness.settings.tree.stamp), model_(kDatabases) {}
+  BasicModelDriver(Harness& harness, Source source, int keys)
+      : h_(harness), random_(source), keys_(keys), stamp_(harness.settings.tree.stamp), model_(kDatabases) {}
   static constexpr DatabaseId kDatabases = 2;
 
   /// One random write batch.
@@ -241,7 +243,7 @@ class ModelDriver {
 
   [[nodiscard]] SeqNum durable() const { return durable_; }
   [[nodiscard]] SeqNum synced() const { return synced_; }
-  Random& random() { return random_; }
+  Choices& random() { return random_; }
   Model& model() { return model_; }
 
  private:
@@ -352,7 +354,7 @@ class ModelDriver {
     Model::Map map;
   };
   Harness& h_;
-  Random random_;
+  Choices random_;
   const int keys_;
   const StampMode stamp_;
   static constexpr std::size_t kBorders = 20;
@@ -361,5 +363,7 @@ class ModelDriver {
   Model model_;
   SeqNum durable_ = 0, synced_ = 0;
 };
+
+using ModelDriver = BasicModelDriver<Random, std::uint64_t>;
 
 }  // namespace ebbtide

@@ -1,0 +1,51 @@
+// Operations on a database, spelled by the input, beside ordered maps: the model test (tests/engine/db/model_life.h) with bytes in
+// the place of random numbers, so that whoever mutates the input sees which operations led somewhere new.
+//
+// The first byte is the option set, the second the seed of what is not chosen step by step (stamp mode, deadline).
+#include <cstdio>
+#include <iterator>
+
+#include "engine/db/model_life.h"
+#include "fuzz.h"
+
+namespace {
+
+using namespace ebbtide;
+
+/// The most operations of an input: it has to end within a second.
+constexpr int kMaxOperations = 3000;
+
+/// As Random (base/random.h): what is asked for is taken off the input, zeros once that is used up.
+class Choices {
+ public:
+  explicit Choices(fuzz::Input* input) : input_(*input) {}
+  /// Tells values apart, so that a stale one is noticed; takes nothing off the input.
+  std::uint64_t next() { return ++count_; }
+  std::uint64_t uniform(std::uint64_t n) {
+    std::uint64_t value = 0;
+    for (std::uint64_t range = 1; range < n; range <<= 8) value = value << 8 | input_.byte();
+    return value % n;
+  }
+  bool one_in(std::uint64_t n) { return uniform(n) == 0; }
+
+ private:
+  fuzz::Input& input_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::Input input(data, size);
+  const OptionSet& set = kOptionSets[input.byte() % std::size(kOptionSets)];
+  const std::uint64_t seed = input.byte();
+  int left = kMaxOperations;
+  Reached reached;
+  try {
+    live<Choices, fuzz::Input*>(set, seed, &input, [&] { return left-- > 0 && !input.empty(); }, &reached);
+  } catch (const Finding& finding) {
+    std::fprintf(stderr, "option set \"%s\": %s\n", set.name, finding.what());
+    FUZZ_CHECK(!"a finding");
+  }
+  return 0;
+}
