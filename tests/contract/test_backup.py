@@ -1,6 +1,9 @@
-"""SAVE, BGSAVE and LASTSAVE: a backup made under writes opens as a database of its own, and the newest replaces those before it."""
+"""SAVE, BGSAVE and LASTSAVE: a backup made under writes opens as a database of its own, and the newest replaces those before it.
+ebbtide-inspect restores it, makes one without a server, and puts a directory in order that a crash left."""
 
+import json
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import redis
 
 from conftest import SETTINGS
 from support.meanwhile import meanwhile
-from support.server import Server, wait_until
+from support.server import Server, binary, wait_until
 from support.sockets import pairs
 
 
@@ -21,6 +24,17 @@ def backups(server):
 def opened(home):
     """A server over `home`/data."""
     return Server(SETTINGS, home, config=None)
+
+
+def inspect(*arguments):
+    """What ebbtide-inspect says of it, and its exit status."""
+    done = subprocess.run([binary("ebbtide-inspect"), *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False)
+    return json.loads(done.stdout), done.returncode
+
+
+def refused(why, *arguments):
+    said, status = inspect(*arguments)
+    assert status == 1 and why in said["errors"][0], said
 
 
 def saved(client):
@@ -48,7 +62,9 @@ def test_save_makes_a_backup_that_opens(fresh, tmp_path):
 
     (backup,) = backups(fresh)
     restored_dir = tmp_path / "restored"
-    shutil.copytree(backup, restored_dir / "data")
+    restored_dir.mkdir()
+    said, status = inspect("restore", backup, restored_dir / "data")
+    assert status == 0 and said["errors"] == [] and said["files"] > 4 and said["links"] == 0
     with opened(restored_dir) as restored:
         other = restored.client()
         assert other.dbsize() == 20_000
@@ -95,6 +111,48 @@ def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
         client.save()
     names = [path.name for path in backups(fresh)]
     assert "mine" in names and unfinished.name not in names and len(names) == 3
+
+
+def test_tools_beside_a_server_and_without_one(fresh, tmp_path):
+    fresh.start()
+    client = fresh.client()
+    for i in range(2000):
+        client.set(f"key:{i}", f"value {i}")
+        if i == 1000:
+            client.execute_command("TREE.FLUSH")
+    client.save()
+    (backup,) = backups(fresh)
+    refused("BGSAVE", "backup", fresh.data, tmp_path / "copy")
+    refused("a server has", "repair", fresh.data)
+    refused("is not empty", "restore", backup, fresh.data)
+    unfinished = tmp_path / "unfinished"
+    shutil.copytree(backup, unfinished)
+    (unfinished / "CURRENT").unlink()
+    refused("not finished", "restore", unfinished, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+    fresh.kill()
+    log = sorted(fresh.data.glob("*.wal"))[-1]
+    size = log.stat().st_size
+    with open(log, "ab") as end:
+        end.write(b"cut off in the middle of a record")
+    said, status = inspect("repair", fresh.data)
+    assert status == 0 and "cut_log" in [step["action"] for step in said["steps"]] and log.stat().st_size > size
+    said, status = inspect("repair", fresh.data, "--write")
+    assert status == 0 and all(step["done"] for step in said["steps"]) and log.stat().st_size == size
+    assert (fresh.data / f"{log.name}.torn").read_bytes() == b"cut off in the middle of a record"
+    for what in ("tree", "wal", "manifest", "deletes", "verify"):
+        assert inspect(what, fresh.data)[0]["errors"] == []
+    for table in fresh.data.glob("*.data"):
+        assert inspect("table", table)[0]["properties"]["entries"] > 0
+    copy_dir = tmp_path / "from a stopped one"
+    copy_dir.mkdir()
+    said, status = inspect("backup", fresh.data, copy_dir / "data", "--link")
+    assert status == 0 and said["links"] > 0
+    for home in (fresh.home, copy_dir):
+        with opened(home) as restored:
+            assert restored.client().dbsize() == 2000
+            assert restored.client().get("key:1999") == b"value 1999"
 
 
 def test_refusals(fresh, tmp_path):
