@@ -1,12 +1,15 @@
 """What no client may do to the others: passwords, limits, clients that never read or only dribble."""
 
+import contextlib
+import resource
 import socket
 import time
 
 import pytest
+import redis
 
 from support.server import wait_until
-from support.sockets import receive_all, receive_exactly
+from support.sockets import encode, receive_all, receive_exactly
 
 
 def test_password(fresh):
@@ -234,6 +237,58 @@ def test_a_file_limit_of_64(fresh):
     assert client.get("a") == b"b"
     for s in crowd:
         s.close()
+    for i in range(3000):  # connect and reset, as fast as it goes
+        with contextlib.suppress(OSError), fresh.connect() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            s.sendall(b"SET a c\r\nGET")
+        if i % 500 == 0:
+            assert client.get("a") in (b"b", b"c")
+    assert client.set("a", "d")
+
+
+def test_too_few_files_for_the_tables(fresh):
+    """What was acknowledged is there, whatever could not be opened."""
+    # Without the right to raise the limit again.
+    fresh.prefix = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", "prlimit", "--nofile=48:48"]
+    fresh.set("server.max_clients=8", "storage.memtable_size=1MiB", "tree.file_size=1MiB", "storage.compression=none").start()
+    client, kept = fresh.client(), {}
+    for start in range(0, 40_000, 500):
+        values = {f"k{i}": f"{i}:" * 200 for i in range(start, start + 500)}
+        try:
+            client.mset(values)
+        except redis.ResponseError:
+            break
+        kept.update(values)
+    assert len(kept) > 5000
+    assert client.ping()
+    fresh.kill()
+    fresh.prefix = []
+    fresh.start()
+    client = fresh.client()
+    keys = list(kept)
+    for start in range(0, len(keys), 1000):
+        part = keys[start : start + 1000]
+        assert client.mget(part) == [kept[key].encode() for key in part]
+
+
+def test_ten_thousand_idle_connections(fresh):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(10_000, hard - 1000) if hard != resource.RLIM_INFINITY else 10_000
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 500, hard))
+    fresh.set(f"server.max_clients={count + 10}").start()
+    client = fresh.client()
+    client.ping()
+    before = fresh.resident_bytes()
+    with contextlib.ExitStack() as idle:
+        idle.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        links = [idle.enter_context(fresh.connect()) for _ in range(count)]
+        wait_until(lambda: client.info("clients")["connected_clients"] == count + 1, what="all are connected")
+        assert fresh.resident_bytes() - before < 64 << 20
+        for i, link in enumerate(links[::97]):
+            link.sendall(encode("SET", f"idle{i}", i))
+            assert receive_exactly(link, 5) == b"+OK\r\n"
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    assert client.get("idle3") == b"3"
 
 
 def test_one_reply_of_many_gigabytes(fresh):

@@ -47,6 +47,8 @@ PROGRAMS = {
         "test_linearizability", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
     ),
     "atomicity": contract("test_atomicity", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
+    "network": contract("test_limits", "clients that never read, dribble, reset or only sit there, and too few file descriptors"),
+    "scan": contract("test_stamps", "scans while others write, flush and compact; deletes by stamp through kills"),
     "full-disk": contract("test_full_disk", "a data directory on a small tmpfs fills up and heals"),
     "differential": contract(
         "test_differential_values", "command sequences against redis-server", EBBTIDE_DIFFERENTIAL_SEED="{seed}", EBBTIDE_DIFFERENTIAL_ROUNDS="200"
@@ -54,6 +56,9 @@ PROGRAMS = {
     "model": engine("model:*", "random operations against ordered maps, under every option set", EBBTIDE_MODEL_ROUNDS="12"),
     "power-loss": engine("power loss*", f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round", EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND)),
     "crash": engine("a crash*", "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+    "faults": engine("an I/O error*", "an I/O error at each file operation, once and from then on", EBBTIDE_FAULTS="1000000"),
+    "damage": engine("damage to any file*", "files flipped, cut, swapped and stale; nothing wrong is served", EBBTIDE_CRASH_SEEDS="10000"),
+    "deadlines": engine("[deadlines]", "markers of what was deleted, looked for in every file after the deadline", EBBTIDE_FADE_ALL="1"),
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
     "fuzz-glob": fuzz("glob", "patterns"),
     "fuzz-config": fuzz("config", "the configuration file, read and written back"),

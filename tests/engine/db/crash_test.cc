@@ -1,24 +1,23 @@
 // Power loss and faults. After each the database opens, has everything that was promised, and is a prefix of what was written.
-#include <cstdlib>
+#include <iterator>
 #include <set>
 
 #include "engine/db/model.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 
 using namespace ebbtide;
 
 namespace {
 
-int rounds_from_env(const char* name, int fallback) {
-  const char* env = std::getenv(name);
-  return env != nullptr ? std::atoi(env) : fallback;
-}
-
-/// What seeds are counted from: 0, unless a long run goes through others.
-std::uint64_t first_seed() {
-  const char* env = std::getenv("EBBTIDE_SEED");
-  return env != nullptr ? std::strtoull(env, nullptr, 10) : 0;
-}
+const PolicySettings kPolicies[] = {{"one_leveling", {}},
+                                    {"tiering", {{"size_ratio", 2}}},
+                                    {"klsm", {}},
+                                    {"lazy_leveling", {{"size_ratio", 3}}},
+                                    {"exploring", {{"k", 2}}},
+                                    {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
+/// They take turns.
+const PolicySettings& policy_of(std::uint64_t turn) { return kPolicies[turn % std::size(kPolicies)]; }
 
 Settings crash_settings(FsyncMode fsync) {
   Settings s = Harness::small();
@@ -51,14 +50,8 @@ void some_work(Harness& h, ModelDriver& driver, int operations) {
 void lose_power(std::uint64_t seed) {
   const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
   const FsyncMode fsync = modes[seed % 3];
-  const PolicySettings policies[] = {{"one_leveling", {}},
-                                     {"tiering", {{"size_ratio", 2}}},
-                                     {"klsm", {}},
-                                     {"lazy_leveling", {{"size_ratio", 3}}},
-                                     {"exploring", {{"k", 2}}},
-                                     {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
   Settings settings = crash_settings(fsync);
-  settings.tree.policy = policies[seed / 3 % 6];
+  settings.tree.policy = policy_of(seed / 3);
   settings.tree.stamp = static_cast<StampMode>(seed / 18 % 3);
   if (seed % 4 == 3) settings.tree.delete_deadline = 24ull * 3600 * 1000;
   Harness h(settings);
@@ -75,11 +68,13 @@ void lose_power(std::uint64_t seed) {
 
 /// One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; the power goes before its
 /// k-th mutating operation. False if the script has no more than k.
-bool crash_before(std::uint64_t k, CrashMode mode) {
+bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t policy = 0) {
   std::unique_ptr<MemoryFileSystem> left;
   SeqNum promised = 0;
   bool armed = true;
-  Harness h(crash_settings(FsyncMode::kAlways));
+  Settings settings = crash_settings(FsyncMode::kAlways);
+  settings.tree.policy = policy_of(policy);
+  Harness h(settings);
   h.open();
   ModelDriver driver(h, first_seed() + 42, 120);
   h.faults->before_nth(k, kMutatingOps, [&] {
@@ -105,22 +100,24 @@ bool crash_before(std::uint64_t k, CrashMode mode) {
 }  // namespace
 
 TEST_CASE("power loss: what was synced survives, and what survives is a prefix") {
-  const int seeds = rounds_from_env("EBBTIDE_CRASH_SEEDS", 2000);
-  for (int s = 0; s < seeds; ++s) {
-    const auto seed = first_seed() + static_cast<std::uint64_t>(s);
+  const std::uint64_t seeds = number_from_env("EBBTIDE_CRASH_SEEDS", 2000);
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds; ++seed) {
     INFO("seed " << seed);
     lose_power(seed);
   }
 }
 
 TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, and is a prefix") {
-  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_CRASH_STEP", 1));
+  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
+  // The policies take turns, operation by operation, and in a long run round by round.
+  std::uint64_t policy = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    bool more = true;
-    for (std::uint64_t k = 1; more; k += step) {
-      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
-      more = crash_before(k, mode);
+    std::uint64_t ended = 0;  // of those whose turn it was last, in a row
+    for (std::uint64_t k = 1; ended < std::size(kPolicies); k += step, ++policy) {
+      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << policy_of(policy).name);
+      ended = crash_before(k, mode, policy) ? 0 : ended + 1;
     }
+    ++policy;
   }
 }
 
@@ -149,15 +146,20 @@ TEST_CASE("a crash during recovery: the next one does it again") {
 }
 
 TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, no abort, and a clean reopening") {
-  const std::uint64_t step = static_cast<std::uint64_t>(rounds_from_env("EBBTIDE_FAULT_STEP", 1));
+  const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
-    for (std::uint64_t n = 1; n <= 300; n += step) {
-      INFO("fault at " << n << (sticky ? ", sticky" : ", once"));
-      Harness h(crash_settings(FsyncMode::kAlways));
+    bool met = true;
+    for (std::uint64_t n = 1; n <= most && met; n += step) {
+      const std::uint64_t turn = n / step + round_of_seeds();  // which part of it happens all the same, and the policy
+      INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", effect " << turn % 3 << ", " << policy_of(turn / 3).name);
+      Settings settings = crash_settings(FsyncMode::kAlways);
+      settings.tree.policy = policy_of(turn / 3);
+      Harness h(settings);
       h.open();
       FileFault fault;
       fault.nth = n;
       fault.sticky = sticky;
+      fault.effect = static_cast<FileFault::Effect>(turn % 3);
       h.faults->inject(fault);
       std::map<std::string, std::string> certain;
       std::map<std::string, std::set<std::string>> possible;  // outcome unknown
@@ -180,6 +182,7 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
         }
         if (i % 40 == 0) h.settle();
       }
+      met = h.faults->failures() != 0;
       h.faults->clear_faults();
       // It heals by itself, without a restart, once the fault is gone.
       for (int i = 0; i < 5; ++i) {

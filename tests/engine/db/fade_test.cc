@@ -11,6 +11,7 @@
 
 #include "base/random.h"
 #include "engine/db/harness.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 
 using namespace ebbtide;
@@ -87,7 +88,7 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
 /// their own, so that a beginning that is shared with the name before hides none of them.
 class Witness {
  public:
-  Witness(const Case& c, std::uint64_t seed) : h(settings_of(c)), random_(seed) { h.open(); }
+  Witness(const Case& c, std::uint64_t seed) : h(settings_of(c)), random_(first_seed() + seed) { h.open(); }
 
   /// Half of the bytes of a marker: letters and digits, which neither keys' order nor pages treat specially.
   std::string marker() {
@@ -535,8 +536,7 @@ TEST_CASE("a deadline that changes takes no promise back") {
 }
 
 TEST_CASE("a crash at every k-th file operation of slices and rewrites loses nothing and brings nothing back") {
-  const std::uint64_t step =
-      std::getenv("EBBTIDE_CRASH_STEP") != nullptr ? std::strtoull(std::getenv("EBBTIDE_CRASH_STEP"), nullptr, 10) : 5;
+  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 5);
   for (const std::size_t policy : {std::size_t{0}, std::size_t{2}, std::size_t{7}}) {
     bool more = true;
     for (std::uint64_t k = 1; more; k += step) {

@@ -1,11 +1,11 @@
 // The model test: the same kinds of random operations against an ordered map, under many option sets, with flushes, compactions,
 // clock steps, clean restarts and kills in between. A failure prints the option set and the seed that repeat it.
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <string>
 
 #include "engine/db/model_life.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 
 using namespace ebbtide;
@@ -20,14 +20,10 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 }  // namespace
 
 TEST_CASE("model: random operations give a map's answers under every option set", "[long]") {
-  const char* env = std::getenv("EBBTIDE_MODEL_ROUNDS");
-  const int rounds = env != nullptr ? std::atoi(env) : 7;
-  const char* first = std::getenv("EBBTIDE_SEED");
-  const std::uint64_t first_seed = first != nullptr ? std::strtoull(first, nullptr, 10) : 1000;
+  const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", 7), first = first_seed(1000);
   for (const OptionSet& set : kOptionSets) {
     Reached reached;
-    for (int round = 0; round < rounds; ++round) {
-      const std::uint64_t seed = first_seed + static_cast<std::uint64_t>(round);
+    for (std::uint64_t seed = first; seed < first + rounds; ++seed) {
       INFO("option set \"" << set.name << "\", seed " << seed);
       run(set, seed, 5000, &reached);
     }

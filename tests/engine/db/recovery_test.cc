@@ -1,5 +1,9 @@
-// States that a crash or a fault can leave between two steps of the engine, each met on purpose.
+// States that a crash or a fault can leave between two steps of the engine, each met on purpose; and files that an earlier version
+// has written.
+#include <cstdlib>
+
 #include "engine/db/harness.h"
+#include "io/file_names.h"
 
 using namespace ebbtide;
 
@@ -280,4 +284,105 @@ TEST_CASE("a segment of the log that is missing is reported, whichever it is, th
   const Status status = h.try_open();
   INFO(status.to_string());
   CHECK(status.code() == Code::kCorruption);
+}
+
+// --- files of an earlier version, kept in testdata/format_1
+
+namespace {
+
+const std::string kKept = EBBTIDE_TEST_DIR "/testdata/format_1";
+
+Settings kept_settings() {
+  Settings settings = Harness::small();
+  settings.databases = 3;
+  settings.memtable_size = 256 << 10;
+  settings.tree.stamp = StampMode::kExplicit;
+  settings.tree.delete_deadline = 0;
+  TreeSettings tiles = settings.tree;
+  tiles.pages_per_tile = 8;
+  tiles.compression = Compression::kLz4;
+  tiles.compression_last_level = Compression::kZstd;
+  settings.overrides[1] = tiles;
+  return settings;
+}
+
+std::string kept_value(int i) { return "value " + std::to_string(i) + std::string(static_cast<std::size_t>(i % 40), '.'); }
+
+/// Every kind of entry in tables, and every kind of operation in the log behind them.
+void write_kept(Harness& h) {
+  for (const DatabaseId d : {0u, 1u}) {
+    for (int i = 0; i < 200; ++i) {
+      WriteBatch batch;
+      batch.put(d, "key" + std::to_string(1000 + i), kept_value(i), {static_cast<DeleteKey>(i), i % 10 == 0 ? Millis{4'000'000'000'000} : 0});
+      h.write(batch);
+    }
+    if (d == 1) h.put(d, "large", std::string(100'000, 'L'));
+    demand_ok(h.db->flush(d), "flush");
+    h.del(d, "key1005");
+    h.del_range(d, "key1020", "key1030");
+    demand_ok(h.db->flush(d), "flush");
+  }
+  h.put(0, "in the log", "1");
+  h.del(0, "key1006");
+  h.del_range(1, "key1040", "key1050");
+  WriteBatch batch;
+  batch.delete_stamps(0, 100, 120);
+  batch.flush_database(2);
+  batch.put(2, "alone", "2");
+  batch.swap_databases(1, 2);
+  h.write(batch);
+}
+
+void check_kept(Harness& h) {
+  for (int i = 0; i < 200; ++i) {
+    const std::string key = "key" + std::to_string(1000 + i);
+    INFO(key);
+    const bool gone = i == 5 || (20 <= i && i < 30);
+    CHECK(h.get(0, key) == (gone || i == 6 || (100 <= i && i < 120) ? "(absent)" : kept_value(i)));
+    CHECK(h.get(2, key) == (gone || (40 <= i && i < 50) ? "(absent)" : kept_value(i)));
+  }
+  CHECK(h.get(0, "in the log") == "1");
+  CHECK(h.get(1, "alone") == "2");
+  CHECK(h.get(2, "large") == std::string(100'000, 'L'));
+  CHECK(h.stamp(0, "key1007") == 7);
+  for (DatabaseId d = 0; d < 3; ++d) h.verify(d);
+}
+
+/// Copies every file of a directory.
+void carry(FileSystem& from, const std::string& from_dir, FileSystem& to, const std::string& to_dir) {
+  const auto names = from.list(from_dir);
+  demand_ok(names.status(), "list");
+  for (const std::string& name : *names) {
+    if (name == kLockFileName || name == kReserveFileName) continue;
+    auto file = to.create(join_path(to_dir, name));
+    demand_ok(file.status(), "create");
+    demand_ok((*file)->append(*read_file(from, join_path(from_dir, name))), "append");
+  }
+}
+
+}  // namespace
+
+// EBBTIDE_REWRITE writes them anew, into an empty directory: for a new version of the format, beside the old one.
+TEST_CASE("files of format 1 that were kept open, and have what was written to them") {
+  FileSystem& disk = *posix_file_system();
+  Harness h(kept_settings());
+  if (std::getenv("EBBTIDE_REWRITE") != nullptr) {
+    h.open();
+    write_kept(h);
+    demand_ok(h.db->close(), "close");
+    h.drop();
+    demand_ok(disk.create_dir(kKept), "create directory");
+    carry(*h.files, h.settings.dir, disk, kKept);
+    h.use(std::make_unique<MemoryFileSystem>());
+  }
+  REQUIRE(h.files->create_dir(h.settings.dir).is_ok());
+  carry(disk, kKept, *h.files, h.settings.dir);
+  for (const char* suffix : {".data", ".meta", ".wal"}) REQUIRE_FALSE(h.paths(suffix).empty());
+  h.open();
+  check_kept(h);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  REQUIRE(h.db->compact(2, {}).is_ok());
+  check_kept(h);
+  h.reopen();
+  check_kept(h);
 }
