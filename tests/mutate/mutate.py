@@ -1,17 +1,20 @@
 """./dev torture mutations: changes the engine at random, one small mistake at a time, and looks whether the tests notice.
 
-Each mutation is made in a copy of the project under build/mutate, whose tests are built and run: first those of the layer, then those
-of the database, until one fails. One that none of them notices has survived: its diff is printed, and is either a test that is missing
-or a change that changes nothing (tests/README.md has those that were looked at). The same seed makes the same mutations of the same
-source. What does not compile counts for nothing, and another one takes its place.
+A mutation is one line of one file. That file is compiled as build/release compiles it, into build/mutate, and takes its own place in a
+copy of the layer's library, with which the tests are linked: first those of the layer, then those of the database, until one fails. One
+that none of them notices has survived: its diff is printed, and is either a test that is missing or a change that changes nothing
+(tests/README.md has those that were looked at). The same seed makes the same mutations of the same source. What does not compile counts
+for nothing, and another one takes its place. --resume goes on where the last run stopped.
 """
 
 import argparse
 import difflib
+import json
 import os
 import random
 import re
 import resource
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +25,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/tidy"))
 import check  # noqa: E402
 
+BUILD = ROOT / "build/release"
+OUT = ROOT / "build/mutate"
+STATE = ROOT / "build/torture/mutations.json"
 LAYERS = {"deletes": ["deletes", "compaction"], "wal": ["wal"], "compaction": ["compaction"]}  # layer -> whose tests come before the database's
+# A test: its binary, and which of its cases. The quick ones of the database come first.
+DATABASE = [("test_engine_db", "~[long]"), ("test_engine_db", "[long]")]
 # What a sanitizer's run of the long tests takes: each kind of step, not each of them often.
 SHORTER = {"EBBTIDE_MODEL_ROUNDS": "1", "EBBTIDE_CRASH_SEEDS": "200", "EBBTIDE_CRASH_STEP": "5", "EBBTIDE_FAULT_STEP": "5"}
 MEMORY_BYTES = 8 << 30  # of a test: one that never ends may take all there is
@@ -45,6 +53,9 @@ class Mutation:
 
     def __init__(self, path, line, what, old, new):
         self.path, self.line, self.what, self.old, self.new = path, line, what, old, new
+
+    def __str__(self):
+        return f"{self.path}:{self.line + 1}: {self.what}"
 
     def applied_to(self, text):
         lines = text.split("\n")
@@ -102,90 +113,153 @@ def draw(root, seed, layers):
                 yield layer, of_layer[layer].pop()
 
 
-class Copy:
-    """The project once more, to be broken."""
+def tests_of(layer):
+    return [*((f"test_engine_{name}", "") for name in LAYERS[layer]), *DATABASE]
 
-    def __init__(self, folder):
-        self.root, self.build = folder / "tree", folder / "tree/build/release"
+
+class Workshop:
+    """The release build, and beside it one object, one library and the tests that are linked with it."""
+
+    def __init__(self):
+        OUT.mkdir(parents=True, exist_ok=True)
+        entries = json.loads((BUILD / "compile_commands.json").read_text())
+        self.compile_commands = {entry["file"]: (shlex.split(entry["command"]), entry["directory"]) for entry in entries}
         self.seconds = {}  # by test
-        shutil.rmtree(self.root, ignore_errors=True)
-        for path in check.project_files(ROOT):
-            target = self.root / path.relative_to(ROOT)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, target)  # with its time: what was compiled before is found in the cache
-        subprocess.run(["cmake", "--preset", "release"], cwd=self.root, check=True, stdout=subprocess.DEVNULL)
 
-    def compiles(self, targets, jobs):
-        done = subprocess.run(["ninja", "-C", str(self.build), f"-j{jobs}", *targets], capture_output=True, text=True, check=False)
-        self.output = done.stdout + done.stderr
-        return done.returncode == 0
+    def ninja(self, *arguments):
+        return subprocess.run(["ninja", "-C", str(BUILD), *arguments], capture_output=True, text=True, check=False)
 
-    def failing(self, target):
+    def link_command(self, binary):
+        """What ninja would run last for it, in a shell."""
+        return self.ninja("-t", "commands", "-s", f"bin/{binary}").stdout.strip().splitlines()[-1]
+
+    def compiles(self, mutation):
+        """Whether it does; then the layer's library with it lies in OUT."""
+        source, layer = OUT / mutation.path.name, mutation.path.parts[1]
+        text = (ROOT / mutation.path).read_text()
+        source.write_text(mutation.applied_to(text))
+        command, directory = self.compile_commands[str(ROOT / mutation.path)]
+        compiled = OUT / f"{mutation.path.name}.o"  # ar knows it by this name
+        command = [*command]
+        command[command.index("-o") + 1] = str(compiled)
+        command[command.index("-c") + 1] = str(source)
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        source.unlink()
+        if done.returncode != 0:
+            return False
+        library = OUT / f"libengine_{layer}.a"
+        shutil.copy2(BUILD / f"engine/libengine_{layer}.a", library)
+        subprocess.run(["ar", "r", str(library), str(compiled)], check=True, capture_output=True)
+        return True
+
+    def link(self, binary, layer):
+        library, program = f"engine/libengine_{layer}.a", OUT / binary
+        command = self.link_command(binary)
+        assert library in command and f"-o bin/{binary}" in command, command
+        command = command.replace(library, str(OUT / f"libengine_{layer}.a")).replace(f"-o bin/{binary}", f"-o {program}")
+        subprocess.run(command, shell=True, cwd=BUILD, check=True, capture_output=True)
+        return program
+
+    def failing(self, test, program):
         """The first test case that fails, None if none does. The first run of a test decides how long later ones may take."""
-        command = [str(self.build / "bin" / target), "--abort"]
-        began, limit = time.monotonic(), self.seconds.get(target, 900)
+        binary, cases = test
+        command = [str(program), "--abort", *([cases] if cases else [])]
+        began, limit = time.monotonic(), self.seconds.get(test, 900)
         try:
-            done = subprocess.run(command, cwd=self.root, env={**os.environ, **SHORTER}, capture_output=True, text=True, errors="replace", timeout=limit,
+            done = subprocess.run(command, cwd=ROOT, env={**os.environ, **SHORTER}, capture_output=True, text=True, errors="replace", timeout=limit,
                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES)), check=False)  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"does not end within {limit:.0f} s"
-        self.seconds.setdefault(target, 30 + 4 * (time.monotonic() - began))
+        self.seconds.setdefault(test, 30 + 4 * (time.monotonic() - began))
         if done.returncode == 0:
             return None
         case = re.search(r"^-{79}\n(.+?)\n(?:  .*\n)*-{79}$", done.stdout, re.M)
         return f'"{case[1]}"' if case else (done.stderr.strip().splitlines() or ["ends with an error"])[-1]
 
 
-def try_out(copy, layer, mutation, jobs):
+def try_out(workshop, layer, mutation):
     """What noticed it: a test, "" if it does not compile, None if nothing did."""
-    path = copy.root / mutation.path
-    sound = path.read_text()
-    tests = [f"test_engine_{name}" for name in [*LAYERS[layer], "db"]]
-    path.write_text(mutation.applied_to(sound))
-    try:
-        for test in tests:
-            if not copy.compiles([test], jobs):
-                return ""
-            if (case := copy.failing(test)) is not None:
-                return f"{test}: {case}"
-        return None
-    finally:
-        path.write_text(sound)
+    if not workshop.compiles(mutation):
+        return ""
+    linked = {}
+    for binary, cases in tests_of(layer):
+        if binary not in linked:
+            linked[binary] = workshop.link(binary, layer)
+        if (case := workshop.failing((binary, cases), linked[binary])) is not None:
+            return f"{binary}: {case}"
+    return None
+
+
+class State:
+    """What has been tried, in the order in which it was drawn; written after each."""
+
+    def __init__(self, seed, layers):
+        self.seed, self.layers, self.verdicts = seed, layers, []
+
+    @classmethod
+    def resume(cls):
+        if not STATE.exists():
+            sys.exit(f"torture mutations: there is nothing to resume: {STATE} does not exist")
+        kept = json.loads(STATE.read_text())
+        state = cls(kept["seed"], kept["layers"])
+        state.verdicts = [tuple(verdict) for verdict in kept["verdicts"]]
+        return state
+
+    def keep(self, mutation, by):
+        self.verdicts.append((str(mutation), by))
+        STATE.parent.mkdir(parents=True, exist_ok=True)
+        STATE.write_text(json.dumps({"seed": self.seed, "layers": self.layers, "verdicts": self.verdicts}, indent=2) + "\n")
+
+    def counted(self):
+        """Those that compiled."""
+        return [by for _, by in self.verdicts if by != ""]
+
+
+def prepare(workshop, layers):
+    """The tests as they are: built, and passing."""
+    tests = sorted({test for layer in layers for test in tests_of(layer)})
+    built = workshop.ninja(*sorted({binary for binary, _ in tests}))
+    if built.returncode != 0:
+        sys.exit(built.stdout + built.stderr)
+    for test in tests:
+        if (case := workshop.failing(test, BUILD / "bin" / test[0])) is not None:
+            sys.exit(f"torture mutations: {' '.join(test)} fails before anything was changed: {case}")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev torture mutations", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="by default one that is new")
-    parser.add_argument("--count", type=int, default=30, metavar="N", help="how many that compile (default: 30)")
+    parser.add_argument("--count", type=int, default=30, metavar="N", help="how many that compile, those of the run that is resumed too (default: 30)")
     parser.add_argument("--minutes", type=float, default=600, metavar="N", help="begin no further one after that")
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS), metavar="LAYER", help=f"of {', '.join(LAYERS)}")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="of the compiler")
+    parser.add_argument("--resume", action="store_true", help="go on where the last run stopped, with its seed and layers")
     options = parser.parse_args()
-    seed, end = options.seed or random.SystemRandom().randrange(1, 2**30), time.monotonic() + options.minutes * 60
-    copy = Copy(ROOT / "build/mutate")
-    tests = sorted({f"test_engine_{name}" for layer in options.layers for name in [*LAYERS[layer], "db"]})
-    print(f"torture mutations: seed {seed}; building the tests and running them as they are", flush=True)
-    if not copy.compiles(tests, options.jobs):
-        sys.exit(copy.output)
-    for test in tests:
-        if (case := copy.failing(test)) is not None:
-            sys.exit(f"torture mutations: {test} fails before anything was changed: {case}")
-    killed, survived = 0, []
-    for layer, mutation in draw(copy.root, seed, options.layers):
-        if killed + len(survived) == options.count or time.monotonic() >= end:
-            break
-        began = time.monotonic()
-        by = try_out(copy, layer, mutation, options.jobs)
-        if by == "":
-            continue
-        killed += by is not None
+    end = time.monotonic() + options.minutes * 60
+    state = State.resume() if options.resume else State(options.seed or random.SystemRandom().randrange(1, 2**30), options.layers)
+    print(f"torture mutations: seed {state.seed}; building the tests and running them as they are", flush=True)
+    workshop = Workshop()
+    prepare(workshop, state.layers)
+    survived = []
+    for number, (layer, mutation) in enumerate(draw(ROOT, state.seed, state.layers)):
+        if number < len(state.verdicts):
+            known, by = state.verdicts[number]
+            if known != str(mutation):
+                sys.exit("torture mutations: the source is another one than that of the run to be resumed")
+        else:
+            if len(state.counted()) >= options.count or time.monotonic() >= end:
+                break
+            began = time.monotonic()
+            by = try_out(workshop, layer, mutation)
+            state.keep(mutation, by)
+            if by != "":
+                verdict = "SURVIVED" if by is None else f"killed by {by}"
+                print(f"{mutation}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
         if by is None:
             survived.append(mutation)
-        verdict = "SURVIVED" if by is None else f"killed by {by}"
-        print(f"{mutation.path}:{mutation.line + 1}: {mutation.what}: {verdict} ({time.monotonic() - began:.0f} s)", flush=True)
     for mutation in survived:
-        print("\n" + mutation.diff((copy.root / mutation.path).read_text()))
-    print(f"torture mutations: {killed + len(survived)} from seed {seed}: {killed} killed, {len(survived)} survived")
+        print("\n" + mutation.diff((ROOT / mutation.path).read_text()))
+    tried = len(state.counted())
+    print(f"torture mutations: {tried} from seed {state.seed}: {tried - len(survived)} killed, {len(survived)} survived")
     return 0
 
 
