@@ -2,12 +2,14 @@
 //
 //   1. CURRENT is lost or damaged, or the manifest that it names is. The newest manifest that is whole takes its place, if it
 //      leads to everything: each table that it names is there, the log goes on from where it says without a gap, and no other
-//      table has operations past the end of that log. Manifests that were passed over are set aside, MANIFEST-NNNNNN.damaged.
-//   2. A log segment has the torn end that a crash leaves. It is copied to NNNNNN.wal.torn, then cut.
+//      table has operations past the end of that log. Manifests that were passed over are set aside.
+//   2. A log segment has the torn end that a crash leaves. It is set aside, then cut.
 //   3. Files are left over that nothing needs. They go, unless CURRENT has just been written anew: then the next start sees to it.
 //
 // 2 and 3 are what opening does by itself, but for the copy. Whatever else is wrong is damage that only a backup helps against. It
 // is told, and then nothing is done at all: a directory that is changed by half is no easier to save.
+//
+// What is set aside goes to DIR-repair, beside the directory as backups are: in it, it would outlive the deadlines of deletes.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -40,10 +42,15 @@ struct Findings {
   std::vector<std::string> errors;
 };
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 class Repair {
  public:
   Repair(FileSystem& fs, std::string dir, bool write)
-      : fs_(fs), dir_(std::move(dir)), write_(write), cache_(kCacheBytes, epoch_) {}
+      : fs_(fs), dir_(without_slashes(std::move(dir))), aside_(dir_ + "-repair"), write_(write), cache_(kCacheBytes, epoch_) {}
 
   Inspection run() {
     if (const Status status = examine(); !status.is_ok()) out_.error(status);
@@ -59,6 +66,9 @@ class Repair {
   }
 
   Status examine() {
+    if (const std::string name = split_path(dir_).name; name.empty() || name == "." || name == "..") {
+      return Status::invalid_argument("'" + dir_ + "' is to be called by its name: what is set aside goes beside it");
+    }
     TRY(lock());
     TRY(find_manifest());
     if (!out_.errors.empty()) return Status::ok();
@@ -184,16 +194,17 @@ class Repair {
         "write CURRENT anew, to name " + name + ": the newest manifest that is whole (" + why.to_string() + ")",
         [this, file] { return write_current(fs_, dir_, file); });
     for (const FileNum damaged : passed_over) {
-      const std::string from = manifest_file_name(damaged), to = free_name(from + ".damaged");
-      add("set_aside", from, "set " + from + " aside as " + to, [this, from, to] {
-        TRY(fs_.rename(path(from), path(to)));
-        return fs_.sync_dir(dir_);
+      const std::string from = manifest_file_name(damaged), to = aside(from + ".damaged");
+      add("set_aside", from, "set " + from + " aside as " + to, [this, from, to]() -> Status {
+        TRY_ASSIGN(size, fs_.file_size(path(from)));
+        TRY(set_aside(from, to, size, 0));
+        return remove(from);
       });
     }
   }
 
   Status plan_cut(const LogFindings::Segment& segment) {
-    const std::string name = log_file_name(segment.file), aside = free_name(name + ".torn");
+    const std::string name = log_file_name(segment.file), to = aside(name + ".torn");
     const FileNum file = segment.file;
     const std::uint64_t valid = segment.end.valid_bytes;
     TRY_ASSIGN(size, fs_.file_size(path(name)));
@@ -203,10 +214,9 @@ class Repair {
     const std::uint64_t torn = size - valid;
     add("cut_log", name,
         "cut " + name + " at " + std::to_string(valid) + " and keep the " + std::to_string(torn) +
-            " bytes behind that, of which no whole record is made, as " + aside + " (" + segment.end.what + ")",
-        [this, name, aside, file, valid, torn]() -> Status {
-          TRY(copy_file(fs_, path(name), path(aside), torn, valid));
-          TRY(fs_.sync_dir(dir_));
+            " bytes behind that, of which no whole record is made, as " + to + " (" + segment.end.what + ")",
+        [this, name, to, file, valid, torn]() -> Status {
+          TRY(set_aside(name, to, torn, valid));
           return cut_log(fs_, dir_, file, valid);
         });
     return Status::ok();
@@ -236,10 +246,17 @@ class Repair {
     return fs_.unlink(path(name));
   }
 
-  [[nodiscard]] std::string free_name(const std::string& name) const {
-    std::string free = name;
-    for (int i = 2; fs_.exists(path(free)); ++i) free = name + std::to_string(i);
+  /// Where a file of that name goes that is set aside; none is there yet.
+  [[nodiscard]] std::string aside(const std::string& name) const {
+    std::string free = join_path(aside_, name);
+    for (int i = 2; fs_.exists(free); ++i) free = join_path(aside_, name) + std::to_string(i);
     return free;
+  }
+  Status set_aside(const std::string& name, const std::string& to, std::uint64_t length, std::uint64_t offset) {
+    TRY(fs_.create_dir(aside_));
+    TRY(fs_.sync_dir(parent_path(aside_)));
+    TRY(copy_file(fs_, path(name), to, length, offset));
+    return fs_.sync_dir(aside_);
   }
 
   void carry_out() {
@@ -281,6 +298,7 @@ class Repair {
 
   FileSystem& fs_;
   const std::string dir_;
+  const std::string aside_;
   const bool write_;
   Epoch epoch_;
   BlockCache cache_;

@@ -140,7 +140,7 @@ def test_tools_beside_a_server_and_without_one(fresh, tmp_path):
     assert status == 0 and "cut_log" in [step["action"] for step in said["steps"]] and log.stat().st_size > size
     said, status = inspect("repair", fresh.data, "--write")
     assert status == 0 and all(step["done"] for step in said["steps"]) and log.stat().st_size == size
-    assert (fresh.data / f"{log.name}.torn").read_bytes() == b"cut off in the middle of a record"
+    assert (fresh.home / "data-repair" / f"{log.name}.torn").read_bytes() == b"cut off in the middle of a record"
     for what in ("tree", "wal", "manifest", "deletes", "verify"):
         assert inspect(what, fresh.data)[0]["errors"] == []
     for table in fresh.data.glob("*.data"):

@@ -1,7 +1,10 @@
 """Reads and writes whose pages are on disk: a cache of one megabyte over files that bypass the system's page cache."""
 
 import random
+import select
+import shutil
 import socket
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -185,3 +188,33 @@ def test_stopping_while_commands_wait(fresh):
         s.close()
     fresh.set(*COLD).start()
     assert fresh.client().get("k19999") == value_of(19_999)
+
+
+def test_a_disk_whose_syncs_are_slow(fresh):
+    """They hold up who waits for them, and nobody else; what was acknowledged is there."""
+    tracer = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]
+    if shutil.which("strace") is None or subprocess.run([*tracer, "true"], check=False).returncode != 0:
+        pytest.skip("strace, which slows the syncs down, does not run here")
+    fresh.prefix = [*tracer, "--seccomp-bpf", "-e", "inject=fsync,fdatasync:delay_enter=50000"]
+    fresh.set("storage.fsync=always").start()
+    client, overtaken = fresh.client(), 0
+    client.ping()
+    with fresh.connect() as waiting:
+        for i in range(10):
+            waiting.sendall(encode("SET", f"one{i}", i))
+            assert client.ping()
+            overtaken += not select.select([waiting], [], [], 0)[0]
+            assert receive_exactly(waiting, 5) == b"+OK\r\n"
+    assert overtaken
+
+    def write(number):
+        writer = fresh.client()
+        for i in range(5):
+            assert writer.set(f"k{number}:{i}", i)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(write, range(8)))
+    fresh.kill()
+    fresh.prefix = []
+    fresh.start()
+    assert fresh.client().mget([f"k{number}:{i}" for number in range(8) for i in range(5)]) == [b"%d" % i for _ in range(8) for i in range(5)]

@@ -342,7 +342,7 @@ TEST_CASE("damaged and hostile files are reported, not crashed on", "[tools]") {
 std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
   std::map<std::string, std::string> found;
   for (const std::string& path : fs.tree()) {
-    if (!path.ends_with('/') && !path.ends_with("/LOCK")) found[path] = *read_file(fs, path);
+    if (path.starts_with("db/") && !path.ends_with('/') && !path.ends_with("/LOCK")) found[path] = *read_file(fs, path);
   }
   return found;
 }
@@ -387,16 +387,17 @@ TEST_CASE("a torn end of the log is kept beside it and cut", "[tools][repair]") 
   const auto fs = sample();
   const std::string log = files_of(*fs, FileKind::kLog).back(), good = *read_file(*fs, log), torn = "no whole record";
   write_file(*fs, log, good + torn);
-  write_file(*fs, log + ".torn", "of an earlier one");
+  const std::string aside = "db-repair" + log.substr(2) + ".torn";
+  REQUIRE(fs->create_dir("db-repair").is_ok());
+  write_file(*fs, aside, "of an earlier one");
   const Inspection would = inspect_repair(*fs, kDir, false);
   CHECK(would.text.find("would cut " + log.substr(3) + " at " + std::to_string(good.size()) + " and keep the 15 bytes") == 0);
   CHECK(would.json.str().find("\"action\":\"cut_log\",\"file\":\"" + log.substr(3) + "\",") != std::string::npos);
   require_repaired(*fs);
   CHECK(*read_file(*fs, log) == good);
-  CHECK(*read_file(*fs, log + ".torn2") == torn);
-  CHECK(*read_file(*fs, log + ".torn") == "of an earlier one");
+  CHECK(*read_file(*fs, aside + "2") == torn);
+  CHECK(*read_file(*fs, aside) == "of an earlier one");
   CHECK(Opened(*fs).get(0, "key1319") == "value319");
-  CHECK(*read_file(*fs, log + ".torn2") == torn);
 }
 
 TEST_CASE("leftovers go, and nothing else does", "[tools][repair]") {
@@ -460,7 +461,8 @@ TEST_CASE("a damaged manifest gives way to an older one only if that leads to ev
     for (const std::string& error : did.errors) FAIL_CHECK(error);
     CHECK(did.text.find("2 files that " + older.substr(3) + " does not need go at the next start") != std::string::npos);
     CHECK(join_path(kDir, manifest_file_name(*read_current(*fs, kDir))) == older);
-    CHECK(fs->exists(newer + ".damaged"));
+    CHECK(fs->exists("db-repair" + newer.substr(2) + ".damaged"));
+    CHECK_FALSE(fs->exists(newer));
     const Opened opened(*fs);
     CHECK(opened.get(0, "later") == "1");
     CHECK(opened.get(1, "flushed") == "2");
@@ -497,7 +499,7 @@ TEST_CASE("a directory that a server holds, or that is none, is not touched", "[
   }
   CHECK(*read_file(*fs, join_path(kDir, "CURRENT")) == "damaged");
   REQUIRE(fs->create_dir("other").is_ok());
-  for (const char* none : {"other", "nowhere", ""}) CHECK_FALSE(inspect_repair(*fs, none, true).errors.empty());
+  for (const char* none : {"other", "nowhere", "", ".", "/", "db/.."}) CHECK_FALSE(inspect_repair(*fs, none, true).errors.empty());
   CHECK(fs->list("other")->empty());
 }
 
