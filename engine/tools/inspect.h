@@ -8,9 +8,9 @@
 
 #include "io/file_system.h"
 #include "tools/inspect_json.h"
-#include "wal/log_reader.h"
 #include "version/manifest.h"
 #include "version/version_state.h"
+#include "wal/log_reader.h"
 
 namespace ebbtide {
 

@@ -56,8 +56,8 @@ int main(int argc, char** argv) {
     sub->add_flag("--link", link, "links to the tables instead of copies, where the file system can");
     return sub;
   };
-  const CLI::App* restore = copy("restore", "Makes a data directory of a backup, which is verified first", "backup",
-                                 "data directory, new or empty");
+  const CLI::App* restore =
+      copy("restore", "Makes a data directory of a backup, which is verified first", "backup", "data directory, new or empty");
   const CLI::App* backup = copy("backup", "Makes a backup of a server that is stopped (of one that runs: BGSAVE)",
                                 "data directory", "backup, new or empty");
   CLI::App* repair = command("repair", "Says what would put a directory in order that does not open, losing nothing",

@@ -176,13 +176,13 @@ class Repair {
       if (found->live.contains(file)) continue;
       const std::string name = metadata_file_name(file);
       const auto bytes = read_file(fs_, path(name));
-      const auto metadata = bytes.is_ok() ? TableMetadata::decode(*bytes, file, path(name)) : Result<TableMetadata>(bytes.status());
+      const auto metadata =
+          bytes.is_ok() ? TableMetadata::decode(*bytes, file, path(name)) : Result<TableMetadata>(bytes.status());
       if (!metadata.is_ok()) {
         found->errors.push_back(metadata.status().to_string());
       } else if (metadata->stats.max_seq > found->last_seq) {
-        found->errors.push_back("corruption: " + path(name) + " has operations up to " +
-                                std::to_string(metadata->stats.max_seq) + ", the log and the tables that are named only up to " +
-                                std::to_string(found->last_seq));
+        found->errors.push_back("corruption: " + path(name) + " has operations up to " + std::to_string(metadata->stats.max_seq) +
+                                ", the log and the tables that are named only up to " + std::to_string(found->last_seq));
       }
     }
   }
@@ -234,7 +234,8 @@ class Repair {
       if (!parse_file_name(name, &kind, &file)) continue;
       const bool table = kind == FileKind::kData || kind == FileKind::kMetadata;
       if ((table && !found_.live.contains(file)) || kind == FileKind::kTemporary ||
-          (kind == FileKind::kManifest && file != manifest_ && !rewrites_current_) || (kind == FileKind::kLog && logs.contains(file))) {
+          (kind == FileKind::kManifest && file != manifest_ && !rewrites_current_) ||
+          (kind == FileKind::kLog && logs.contains(file))) {
         ++leftovers_;
         if (!rewrites_current_) add("remove", name, "remove " + name + ", a leftover", [this, name] { return remove(name); });
       }

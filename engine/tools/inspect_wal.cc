@@ -100,8 +100,8 @@ class Sequence {
     const bool follows = next_ != 0 ? first == expected : lost_ || first <= expected;
     next_ = first + batch.count();
     if (follows) return Status::ok();
-    return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " +
-                              std::to_string(expected) + torn());
+    return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " + std::to_string(expected) +
+                              torn());
   }
   /// Part of the log is damaged: what comes next need not follow.
   void lose() {

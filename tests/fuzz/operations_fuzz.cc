@@ -42,7 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   int left = kMaxOperations;
   Reached reached;
   try {
-    live<Choices, fuzz::Input*>(set, seed, &input, [&] { return left-- > 0 && !input.empty(); }, &reached);
+    live<Choices, fuzz::Input*>(
+        set, seed, &input, [&] { return left-- > 0 && !input.empty(); }, &reached);
   } catch (const Finding& finding) {
     std::fprintf(stderr, "option set \"%s\": %s\n", set.name, finding.what());
     FUZZ_CHECK(!"a finding");

@@ -60,5 +60,21 @@ class Mutations(unittest.TestCase):
             self.assertEqual(len(first), len(set(first)))
 
 
+class Resumed(unittest.TestCase):
+    def test_verdicts_are_kept_in_their_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept, mutate.STATE = mutate.STATE, Path(folder) / "torture/mutations.json"
+            try:
+                state = mutate.State(5, ["wal"])
+                for number, by in enumerate((None, "", "test_engine_wal: case")):
+                    state.keep(mutate.Mutation(Path("engine/wal/a.cc"), number, "a number grows by one", "", ""), by)
+                again = mutate.State.resume()
+            finally:
+                mutate.STATE = kept
+        self.assertEqual((again.seed, again.layers, again.verdicts), (5, ["wal"], state.verdicts))
+        self.assertEqual(again.verdicts[1], ("engine/wal/a.cc:2: a number grows by one", ""))
+        self.assertEqual(again.counted(), [None, "test_engine_wal: case"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -14,7 +14,8 @@ namespace {
 
 /// So many operations that a seed chooses.
 void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
-  live<Random, std::uint64_t>(set, seed, seed, [&operations] { return operations-- > 0; }, reached);
+  live<Random, std::uint64_t>(
+      set, seed, seed, [&operations] { return operations-- > 0; }, reached);
 }
 
 }  // namespace

@@ -313,7 +313,8 @@ void write_kept(Harness& h) {
   for (const DatabaseId d : {0u, 1u}) {
     for (int i = 0; i < 200; ++i) {
       WriteBatch batch;
-      batch.put(d, "key" + std::to_string(1000 + i), kept_value(i), {static_cast<DeleteKey>(i), i % 10 == 0 ? Millis{4'000'000'000'000} : 0});
+      batch.put(d, "key" + std::to_string(1000 + i), kept_value(i),
+                {static_cast<DeleteKey>(i), i % 10 == 0 ? Millis{4'000'000'000'000} : 0});
       h.write(batch);
     }
     if (d == 1) h.put(d, "large", std::string(100'000, 'L'));

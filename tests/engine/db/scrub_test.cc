@@ -81,7 +81,8 @@ std::string do_damage(MemoryFileSystem& fs, const std::string& path, const std::
   if (kind == 0) bytes[at] = static_cast<char>(bytes[at] ^ (1 << random.uniform(8)));
   if (kind == 1) bytes.resize(at);
   if (kind == 2) bytes += std::string(1 + random.uniform(2000), static_cast<char>(random.uniform(256)));
-  if (kind == 3) std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::size_t>(512, bytes.size() - at), '\0');
+  if (kind == 3)
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::size_t>(512, bytes.size() - at), '\0');
   if (kind == 4) bytes = *read_file(fs, alike[random.uniform(alike.size())]);  // a stale or a swapped one
   if (kind == 5) std::reverse(bytes.begin(), bytes.end());
   demand_ok(fs.unlink(path), "unlink");

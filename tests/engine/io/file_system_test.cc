@@ -278,7 +278,8 @@ TEMPLATE_TEST_CASE("a part of a file is copied, or nothing is left of it", "", P
   REQUIRE(value_of(read_file(fs, room.path("tail"))) == "end");
   require_ok(copy_file(fs, room.path("from"), room.path("none"), 0, content.size()));
   REQUIRE(value_of(fs.file_size(room.path("none"))) == 0);
-  require_error(copy_file(fs, room.path("from"), room.path("more"), content.size(), 1), Code::kCorruption, "copy " + room.path("from"));
+  require_error(copy_file(fs, room.path("from"), room.path("more"), content.size(), 1), Code::kCorruption,
+                "copy " + room.path("from"));
   REQUIRE_FALSE(fs.exists(room.path("more")));
   require_error(copy_file(fs, room.path("from"), room.path("all"), 1), Code::kExists, "create " + room.path("all"));
   REQUIRE(value_of(read_file(fs, room.path("all"))) == content);

@@ -499,7 +499,8 @@ TEST_CASE("a directory that a server holds, or that is none, is not touched", "[
   }
   CHECK(*read_file(*fs, join_path(kDir, "CURRENT")) == "damaged");
   REQUIRE(fs->create_dir("other").is_ok());
-  for (const char* none : {"other", "nowhere", "", ".", "/", "db/.."}) CHECK_FALSE(inspect_repair(*fs, none, true).errors.empty());
+  for (const char* none : {"other", "nowhere", "", ".", "/", "db/.."})
+    CHECK_FALSE(inspect_repair(*fs, none, true).errors.empty());
   CHECK(fs->list("other")->empty());
 }
 
