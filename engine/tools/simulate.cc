@@ -132,7 +132,7 @@ Status Simulation::carry_out(const Plan& plan, bool with_flush) {
   } else if (!std::holds_alternative<Move>(plan.action)) {
     return Status::invalid_argument("a plan that is not simulated: " + to_text(plan));
   }
-  TRY_ASSIGN(next, apply(shape_, plan, outputs));
+  TRY_ASSIGN(next, apply(std::move(shape_), plan, outputs));
   shape_ = std::move(next);
   if (!outputs.empty() || std::holds_alternative<Merge>(plan.action)) {
     for (const PlanInput& input : inputs) {

@@ -55,7 +55,7 @@ class Simulation {
   static Result<std::unique_ptr<Simulation>> make(const SimulationSettings& settings);
 
   /// One flush and all that it leads to. kInvalidArgument, telling what: the policy's plan does not fit the tree, or leaves it
-  /// out of the policy's bounds; mistakes of the policy, and the end of the simulation.
+  /// out of the policy's bounds; mistakes of the policy, and the end of the simulation, shape() included.
   Status flush();
   [[nodiscard]] SimulationSample sample() const;
   [[nodiscard]] const TreeShape& shape() const { return shape_; }

@@ -73,13 +73,18 @@ Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vect
 
 }  // namespace
 
-Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
-  TreeShape out = shape;
+Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
+  // What goes by the shape as it was.
   const std::vector<PlanInput> inputs = inputs_of(plan);
   const PlanTarget* target = target_of(plan);
   const RunId before = target != nullptr && target->run == 0 ? place_new_run(shape, inputs, target->level) : 0;
+  const RunId fresh = next_run_id(shape);
+  const std::vector<RunId> removed = removed_runs(shape, plan);
+  const auto cursor = cursor_after(shape, plan);
+
+  TreeShape out = std::move(shape);
   TRY_ASSIGN(taken, take_inputs(&out, inputs));
-  TRY_ASSIGN(target_run, resolve_target(&out, plan, inputs, next_run_id(shape), before));
+  TRY_ASSIGN(target_run, resolve_target(&out, plan, inputs, fresh, before));
   if (std::holds_alternative<Move>(plan.action)) {
     for (FileShape& file : taken) insert_file(find_run(&out, target_run), std::move(file));
   }
@@ -88,11 +93,11 @@ Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vec
     if (run == nullptr) return Status::invalid_argument("output run " + std::to_string(output.run) + " is not in the tree");
     insert_file(run, output.file);
   }
-  for (RunId gone : removed_runs(shape, plan)) {
+  for (RunId gone : removed) {
     const RunShape* run = out.run(gone);
     if (run->files.empty()) out.runs.erase(out.runs.begin() + (run - out.runs.data()));
   }
-  if (const auto cursor = cursor_after(shape, plan)) {
+  if (cursor) {
     if (out.cursors.size() <= static_cast<std::size_t>(cursor->first))
       out.cursors.resize(static_cast<std::size_t>(cursor->first) + 1);
     out.cursors[static_cast<std::size_t>(cursor->first)] = cursor->second;

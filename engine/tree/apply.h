@@ -25,7 +25,7 @@ struct PlanOutput {
 /// The shape after `plan`, whose outputs are `outputs` in any order (none for a Move or Drop; a moved file keeps its number). A
 /// new target run gets the id next_run_id(shape). Cursors move on (cursor_after). kInvalidArgument, saying what does not fit: an
 /// input that is not there, outputs that overlap what stays.
-Result<TreeShape> apply(const TreeShape& shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
+Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
 
 /// Where a plan's new run of `level` belongs: the run that it is placed just before (newer than), 0 = behind all. That is the
 /// place of the oldest input run, or the first place after it that keeps levels in order (the newest of its level).

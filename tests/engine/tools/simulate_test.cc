@@ -110,15 +110,24 @@ TEST_CASE("the exact cost goes to k n^(1/k) / c_k", "[simulate]") {
 
 TEST_CASE("MinLatency and Binomial are one in the large-n regime, on the theory's curve", "[simulate]") {
   struct Case {
-    std::uint64_t k, flushes;
+    std::uint64_t k, m;
     double nearness;  ///< to the curve, from below; its first-order term is (k + 1) / 2 flushes' merges
   };
-  for (const Case& c : {Case{2, 20'000, 0.98}, Case{3, 20'000, 0.96}, Case{4, 20'000, 0.90}, Case{5, 20'000, 0.84}}) {
-    INFO("k " << c.k << ", flushes " << c.flushes);
-    const SimulationSample first = after(of("min_latency", {{"k", c.k}}), c.flushes);
-    const SimulationSample second = after(of("binomial", {{"k", c.k}}), c.flushes);
+  // Where MinLatency's tree is full, and at 20,000 flushes. Just before the first, Binomial is a write ahead: its trees are full
+  // C(2k, k) - (C(1, 1) + C(3, 2) + ... + C(2k - 1, k)) flushes earlier, and then it merges everything.
+  for (const Case& c : {Case{2, 198, 0.98}, Case{3, 47, 0.96}, Case{4, 23, 0.90}, Case{5, 15, 0.84}}) {
+    const std::uint64_t full = binomial_coefficient(c.m + c.k, c.k) - 1, flushes = 20'000;
+    INFO("k " << c.k << ", full at " << full);
+    const auto at = std::vector<std::uint64_t>{full, flushes};
+    const auto lazy = simulate(of("min_latency", {{"k", c.k}}), at, nullptr),
+               other = simulate(of("binomial", {{"k", c.k}}), at, nullptr);
+    REQUIRE((lazy.is_ok() && other.is_ok()));
+    const auto exact = closed_form(static_cast<double>(c.m), static_cast<double>(c.k), static_cast<double>(full));
+    CHECK(lazy->front().write_amp == Approx(exact).epsilon(1e-9));
+    CHECK(other->front().write_amp <= exact + 1 + 1e-9);
+    const SimulationSample &first = lazy->back(), &second = other->back();
     CHECK(second.write_amp == Approx(first.write_amp).epsilon(0.02));
-    const double theory = large_n_curve(static_cast<double>(c.k), static_cast<double>(c.flushes));
+    const double theory = large_n_curve(static_cast<double>(c.k), static_cast<double>(flushes));
     CHECK(first.write_amp < theory * 1.02);
     CHECK(first.write_amp > theory * c.nearness);
     CHECK(first.max_runs == c.k);
