@@ -26,10 +26,11 @@ Settings settings_of(const EngineSetup& setup) {
   settings.fsync = FsyncMode::kNo;
   settings.memtable_size = setup.memtable_bytes;
   settings.block_cache = setup.cache_bytes;
-  settings.memory_budget = setup.cache_bytes + 8 * setup.memtable_bytes + setup.entries * 8 + (std::uint64_t{16} << 20);
+  // Indexes and filters, and what a table takes by itself, where tables are small and many.
+  settings.memory_budget = setup.cache_bytes + 8 * setup.memtable_bytes + setup.entries * 32 + (std::uint64_t{64} << 20);
   settings.direct_io = setup.direct_reads;
   settings.background_threads = setup.merge_threads;
-  settings.tree.policy.name = setup.policy;
+  settings.tree.policy = {setup.policy, setup.policy_parameters};
   if (setup.size_ratio > 0) {
     settings.tree.policy.parameters["size_ratio"] = setup.size_ratio;
     settings.tree.file_size = setup.memtable_bytes;
@@ -115,6 +116,7 @@ class Ebbtide final : public EbbtideEngine {
     check(iterator_->status());
     return seen;
   }
+  void renew_scan() override { iterator_.reset(); }
 
   void settle() override {
     check(db_->flush(0));
@@ -173,6 +175,17 @@ class Ebbtide final : public EbbtideEngine {
     std::uint64_t tombstones = 0;
     for (const RunInfo& run : tree.runs) tombstones += run.tombstones;
     return tombstones;
+  }
+  std::vector<LevelCounts> levels() override {
+    std::vector<LevelCounts> levels;
+    for (const RunInfo& run : tree_info().runs) {  // newest first: levels ascend
+      if (run.files == 0) continue;
+      if (levels.empty() || levels.back().level != run.level) levels.push_back({run.level, 0, 0, 0});
+      levels.back().runs += 1;
+      levels.back().files += run.files;
+      levels.back().bytes += run.bytes;
+    }
+    return levels;
   }
   double filter_bits_per_key() override {
     const TreeInfo tree = tree_info();

@@ -2,16 +2,18 @@
 //
 // Held equal: the memtable, the block cache, filter bits a key, pages of 4 KiB, no compression, a log that is written at each
 // put but never synced, as many threads for merges, and one for flushes. Where `size_ratio` is given, the trees are alike too:
-// level 0 goes down at four runs, level 1 has size_ratio memtables, every further one size_ratio times as much, and files are as
-// large as a memtable. All else is each engine's default.
+// level 0 goes down at four runs, level 1 has size_ratio memtables, four at least, every further one size_ratio times as much, and
+// files are as large as a memtable. All else is each engine's default.
 //
 // Errors end the program: a figure of what comes after one would mean nothing.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <engine/types.h>
 #include "bench/engines/data.h"
@@ -31,6 +33,7 @@ struct EngineSetup {
 
   // Ebbtide
   std::string policy = "one_leveling";
+  std::map<std::string, double> policy_parameters{};  ///< but for size_ratio
   std::uint32_t pages_per_tile = 1;
   Millis delete_deadline = Millis{24} * 3600 * 1000;
   bool monkey = false;            ///< filter bits by level, in place of the same for all
@@ -48,6 +51,12 @@ struct EngineSetup {
 struct EngineCounters {
   std::uint64_t flushed_bytes = 0, merged_bytes_read = 0, merged_bytes_written = 0;
   std::uint64_t merges = 0;
+};
+
+/// What lies on a level that has files.
+struct LevelCounts {
+  int level = 0;
+  std::uint64_t runs = 0, files = 0, bytes = 0;
 };
 
 /// One version of a key as it lies in a table.
@@ -69,6 +78,8 @@ class Engine {
   virtual std::size_t get_span(const Key* keys) = 0;
   /// Seeks and moves on up to `length` times; how many entries it saw. What is written later than the first scan is not seen.
   virtual std::size_t scan(Bytes key, std::size_t length) = 0;
+  /// The next scan sees all that was written so far, as the first one does.
+  virtual void renew_scan() = 0;
   /// Until nothing is left to flush into order or to merge.
   virtual void settle() = 0;
   /// Puts what is in memory into tables and stops merges, for good, those for deadlines too: from here on the tables stay what
@@ -83,6 +94,8 @@ class Engine {
   [[nodiscard]] virtual std::uint64_t pages_read() = 0;
   /// Tombstones in tables.
   [[nodiscard]] virtual std::uint64_t tombstones() = 0;
+  /// Smallest level first.
+  [[nodiscard]] virtual std::vector<LevelCounts> levels() = 0;
   /// Filter memory by entries of tables.
   [[nodiscard]] virtual double filter_bits_per_key() = 0;
   /// An entry that can be deleted by its stamp, where setup.stamps is set. `value` has room for 8 bytes at its beginning, which

@@ -3,12 +3,14 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/listener.h>
+#include <rocksdb/metadata.h>
 #include <rocksdb/perf_context.h>
 #include <rocksdb/perf_level.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/debug.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -70,7 +72,8 @@ rocksdb::Options options_of(const EngineSetup& setup) {
   options.use_direct_reads = setup.direct_reads;
   if (setup.size_ratio > 0) {
     options.max_bytes_for_level_multiplier = setup.size_ratio;
-    options.max_bytes_for_level_base = static_cast<std::uint64_t>(setup.size_ratio * static_cast<double>(setup.memtable_bytes));
+    const double first = std::max(setup.size_ratio, static_cast<double>(options.level0_file_num_compaction_trigger));
+    options.max_bytes_for_level_base = static_cast<std::uint64_t>(first * static_cast<double>(setup.memtable_bytes));
     options.target_file_size_base = setup.memtable_bytes;
   }
   if (setup.file_bytes != 0) options.target_file_size_base = setup.file_bytes;
@@ -143,6 +146,7 @@ class RocksDb final : public RocksEngine {
     check(iterator_->status());
     return seen;
   }
+  void renew_scan() override { iterator_.reset(); }
 
   void settle() override {
     check(db_->Flush(rocksdb::FlushOptions()));
@@ -188,6 +192,17 @@ class RocksDb final : public RocksEngine {
     std::uint64_t tombstones = 0;
     for (const auto& [name, table] : tables) tombstones += table->num_deletions;
     return tombstones;
+  }
+  std::vector<LevelCounts> levels() override {
+    rocksdb::ColumnFamilyMetaData tree;
+    db_->GetColumnFamilyMetaData(&tree);
+    std::vector<LevelCounts> levels;
+    for (const rocksdb::LevelMetaData& level : tree.levels) {
+      if (level.files.empty()) continue;
+      const std::uint64_t runs = level.level == 0 ? level.files.size() : 1;
+      levels.push_back({level.level, runs, level.files.size(), level.size});
+    }
+    return levels;
   }
   double filter_bits_per_key() override {
     rocksdb::TablePropertiesCollection tables;
