@@ -68,8 +68,10 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
                                         {"most_tombstones", FileChoice::kMostTombstones},
                                         {"oldest", FileChoice::kOldest}},
                                        "Which file of a level that is too large moves down first."));
-  keys->push_back(name_key<Partitioning>("partitioning", of(tree, &TreeSettings::partitioning), {{"size", Partitioning::kSize}},
-                                         "How the output of a merge is cut into files."));
+  keys->push_back(name_key<Partitioning>(
+      "partitioning", of(tree, &TreeSettings::partitioning),
+      {{"size", Partitioning::kSize}, {"local_range", Partitioning::kLocalRange}, {"global_range", Partitioning::kGlobalRange}},
+      "Where the files of a merge's output end."));
   keys->push_back(name_key<FilterAllocation>("filters.allocation", of(tree, &TreeSettings::filter_allocation),
                                              {{"monkey", FilterAllocation::kMonkey}, {"uniform", FilterAllocation::kUniform}},
                                              "How filter memory is spread over the levels."));

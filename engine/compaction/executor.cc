@@ -1,6 +1,6 @@
-// Plans become edits. The groups of a merge are moved or merged (subranges.h), merged groups are cut into parts (merge_part.h),
-// parts run side by side (parallel.h); what comes out is one edit. Move is a merge whose groups have one file each; a Rewrite is
-// a merge of one file that may not be moved.
+// Plans become edits. The groups of a merge are moved or merged (subranges.h), merged groups are divided into partitions
+// (partitions.h) and cut into parts (merge_part.h), parts run side by side (parallel.h); what comes out is one edit. Move is a
+// merge whose groups have one file each; a Rewrite is a merge of one file that may not be moved.
 //
 // A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the
 // range one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another:
@@ -9,12 +9,14 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 
 #include "base/invariant.h"
 #include "compaction/merge_part.h"
 #include "compaction/output_writer.h"
 #include "compaction/page_drop_job.h"
 #include "compaction/parallel.h"
+#include "compaction/partitions.h"
 #include "compaction/plan_inputs.h"
 #include "compaction/subranges.h"
 #include "iter/run_iterator.h"
@@ -25,6 +27,9 @@ namespace {
 
 // A file of the output meets at most so many times its size in the run below.
 constexpr std::uint64_t kBelowFactor = 25;
+
+// Of an input table, for its histogram: four for each bin.
+constexpr std::size_t kByteSamples = 512;
 
 Judgement judgement_of(const CompactionContext& context) { return {context.view_seqs, context.visible_seq, context.now}; }
 
@@ -46,9 +51,10 @@ std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle) 
 /// What goes through the same merge, into the same run.
 struct Group {
   FileGroup files;
-  RunId run = 0;                       ///< that the output goes to
-  const Finality* finality = nullptr;  ///< there
-  bool has_below = false;              ///< cut where files of the run below end
+  RunId run = 0;                        ///< that the output goes to
+  const Finality* finality = nullptr;   ///< there
+  bool has_below = false;               ///< cut where files of the run below end
+  std::vector<Partition> partitions{};  ///< one at least, once it is divided
 };
 
 /// The tables that a merge reads, open. Immutable once filled.
@@ -74,6 +80,7 @@ class Job {
       TRY(sort_out(overlapping_groups(inputs_.files)));
     }
     TRY(open_tables());
+    divide();
     cut_parts();
     const Status status = merge_parts();
     if (!status.is_ok()) {
@@ -160,6 +167,47 @@ class Job {
     return Status::ok();
   }
 
+  /// Into partitions. Of a global range the space that they are made in is the tree's: it may become wider here, as the inputs'
+  /// keys begin with less.
+  void divide() {
+    const Partitioning partitioning = context_.settings.partitioning;
+    if (partitioning == Partitioning::kGlobalRange) widen_key_space();
+    for (Group& group : merged_) {
+      PartitionRequest request{partitioning, context_.settings.file_size, group.files.range, key_space_.value_or("")};
+      if (partitioning == Partitioning::kSize) {
+        group.partitions = {{request.keys.start, static_cast<double>(group.files.bytes)}};
+        continue;
+      }
+      KeyRange whole = group.files.files.front().range;
+      for (const InputFile& file : group.files.files) whole = hull(whole, file.range);
+      request.keys = intersection(whole, group.files.range);
+      StreamingHistogram bytes = bytes_of(group, key_space_of(request));
+      group.partitions = partitions_of(request, &bytes);
+    }
+  }
+
+  void widen_key_space() {
+    key_space_ = version_.key_space;
+    for (const InputFile& file : inputs_.files) {
+      const TableStats& stats = file.meta->stats;
+      key_space_ = shared_prefix_with(key_space_, stats.smallest, stats.unbounded ? stats.smallest : stats.largest);
+    }
+  }
+
+  /// Where the group's bytes lie: a histogram for each table, from what its fences say, and their sum.
+  [[nodiscard]] StreamingHistogram bytes_of(const Group& group, const KeySpace& space) const {
+    StreamingHistogram sum(bins_for(static_cast<double>(group.files.bytes), context_.settings.file_size));
+    for (const InputFile& file : group.files.files) {
+      StreamingHistogram one;
+      const auto& table = table_of(tables_, file.meta->data_file);
+      for (const auto& [key, bytes] : table->byte_samples(group.files.range, kByteSamples)) {
+        one.add(space.position(key), static_cast<double>(bytes));
+      }
+      sum.merge(one);
+    }
+    return sum;
+  }
+
   void cut_parts() {
     const auto split_points = [this](const FileMeta& file, const KeyRange& range, std::size_t count) {
       return table_of(tables_, file.data_file)->split_points(range, count);
@@ -168,7 +216,13 @@ class Job {
       const std::uint64_t by_size = group.files.bytes / std::max<std::uint64_t>(env_.sub_merge_bytes, 1);
       const std::size_t parts =
           env_.pool == nullptr || by_size < 2 ? 1 : std::min<std::uint64_t>(by_size, 2 * env_.pool->width());
-      for (KeyRange& range : cut_evenly(group.files, parts, split_points)) parts_.push_back({&group, std::move(range), {}, {}});
+      // A single partition is cut only if it does not become a single file.
+      const bool is_one_file = context_.settings.partitioning != Partitioning::kSize &&
+                               group.partitions.front().bytes <= static_cast<double>(context_.settings.file_size);
+      std::vector<KeyRange> ranges = group.partitions.size() > 1 || is_one_file
+                                         ? cut_at_partitions(group.files.range, group.partitions, parts)
+                                         : cut_evenly(group.files, parts, split_points);
+      for (KeyRange& range : ranges) parts_.push_back({&group, std::move(range), {}, {}});
     }
     result_.sub_merges = parts_.size();
   }
@@ -226,7 +280,12 @@ class Job {
     KeyRange whole = group.range;  // of whole files: sources need not clip
     for (const InputFile& file : group.files) whole = hull(whole, file.range);
     out.shared_prefix = shared_prefix(whole);
-    out.limits = {context_.settings.file_size, kBelowFactor * context_.settings.file_size};
+    out.limits = limits_of(context_.settings, kBelowFactor * context_.settings.file_size);
+    for (const Partition& partition : part->group->partitions) {
+      if (partition.start > part->range.start && !ends_at_or_before(part->range.end, partition.start)) {
+        out.partitions.push_back(partition.start);
+      }
+    }
     if (part->group->has_below) {
       for (const FileMetaPtr& file : inputs_.below) {
         if (file->stats.overlaps(part->range)) out.below.push_back({range_of(file->stats).end, file->data_bytes});
@@ -256,6 +315,7 @@ class Job {
       edit.added_runs.push_back({inputs_.target, inputs_.level, inputs_.before, false});
       edit.next_run = inputs_.target + 1;
     }
+    if (key_space_) note_key_space(*key_space_, version_, &edit);
     const TreeShape shape = version_.shape();
     edit.removed_runs = removed_runs(shape, plan_);
     if (context_.settings.file_choice == FileChoice::kRoundRobin && plan_.reason != Reason::kDeadline) {
@@ -273,6 +333,7 @@ class Job {
   std::vector<Group> merged_;
   std::deque<Finality> outside_finality_;  // of what a slice leaves outside; a deque: groups point into it
   OpenTables tables_;
+  std::optional<std::string> key_space_;  // of global ranges: what all keys begin with
   std::vector<Part> parts_;
   std::vector<RunId> output_runs_;  // of result_.outputs
   CompactionResult result_;

@@ -4,12 +4,15 @@
 // filters of those that do say no. Then deletes of the key need no tombstone, and later merges may drop whatever ends with that
 // version.
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/planted_bug.h"
 #include "compaction/executor.h"
 #include "compaction/merge_part.h"
 #include "compaction/output_writer.h"
+#include "compaction/partitions.h"
 #include "table/loaded_filter.h"
 
 namespace ebbtide {
@@ -85,6 +88,73 @@ class RunProbe final : public KeysBelow {
   std::vector<One> runs_;
 };
 
+// One entry in so many is looked at for partitions, with the bytes of all of them.
+constexpr std::uint64_t kEntriesPerSample = 16;
+
+/// Bytes in a table for each byte of keys and values, as the newest run that has any has it.
+double stored_share(const Version& version) {
+  for (const Run& run : version.runs) {
+    std::uint64_t stored = 0, plain = 0;
+    for (const FileMetaPtr& file : run.files) {
+      stored += file->data_bytes;
+      plain += file->stats.key_bytes + file->stats.value_bytes;
+    }
+    if (plain != 0) return std::clamp(static_cast<double>(stored) / static_cast<double>(plain), 1.0 / 64, 2.0);
+  }
+  return 1;
+}
+
+/// The smallest and the largest key that the memtables have entries of; false if they have none.
+Result<bool> bounds_of(const std::vector<FlushInput>& inputs, KeyRange* bounds) {
+  bool any = false;
+  for (const FlushInput& input : inputs) {
+    for (const bool last : {false, true}) {
+      if (last) {
+        input.entries->seek_to_last();
+      } else {
+        input.entries->seek_to_first();
+      }
+      TRY(input.entries->status());
+      if (!input.entries->valid()) break;
+      const Bytes key = input.entries->entry().key;
+      if (!any || key < Bytes(bounds->start)) bounds->start.assign(key);
+      if (!any || key > Bytes(bounds->end)) bounds->end.assign(key);
+      any = true;
+    }
+  }
+  return any;
+}
+
+/// Where the flush's files are to end, if not where they are full; of a global range also what all keys begin with.
+Status divide_flush(const std::vector<FlushInput>& inputs, const Version& version, const TreeSettings& settings, MergePart* part,
+                    std::optional<std::string>* key_space) {
+  PartitionRequest request{settings.partitioning, settings.file_size, {}, {}};
+  if (settings.partitioning == Partitioning::kSize) return Status::ok();
+  TRY_ASSIGN(any, bounds_of(inputs, &request.keys));
+  if (!any) return Status::ok();
+  if (settings.partitioning == Partitioning::kGlobalRange) {
+    request.prefix = shared_prefix_with(version.key_space, request.keys.start, request.keys.end);
+    *key_space = request.prefix;
+  }
+  request.keys.end.push_back('\0');
+  const KeySpace space = key_space_of(request);
+  const double share = stored_share(version);
+  StreamingHistogram bytes(1024);
+  for (const FlushInput& input : inputs) {
+    std::uint64_t entries = 0;
+    double since = 0;  // bytes since the last sample
+    for (input.entries->seek_to_first(); input.entries->valid(); input.entries->next()) {
+      const Entry& entry = input.entries->entry();
+      since += share * static_cast<double>(entry.key.size() + entry.value_length());
+      if (++entries % kEntriesPerSample == 0) bytes.add(space.position(entry.key), std::exchange(since, 0));
+    }
+    TRY(input.entries->status());
+  }
+  for (const Partition& partition : partitions_of(request, &bytes)) part->partitions.push_back(partition.start);
+  part->partitions.erase(part->partitions.begin());  // where the first file begins anyway
+  return Status::ok();
+}
+
 }  // namespace
 
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
@@ -110,7 +180,9 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   part.applied_seq = context.last_seq;
   part.keys_below = &probe;
   part.mark_first = true;
-  part.limits = {context.settings.file_size, 0};
+  part.limits = limits_of(context.settings, 0);
+  std::optional<std::string> key_space;
+  TRY(divide_flush(inputs, version, context.settings, &part, &key_space));
   part.compression = context.settings.compression;
   part.filter_slices = context.filter_slices(version.next_run);
   std::atomic<bool> failed{false};
@@ -133,6 +205,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
     result.edit.next_run = id + 1;
     for (const FileMeta& output : done.outputs) result.edit.added_files.emplace_back(id, output);
   }
+  if (key_space) note_key_space(*key_space, version, &result.edit);
   result.bytes_written = done.bytes_written;
   result.entries_in = done.entries_in;
   result.entries_out = done.entries_out;

@@ -53,7 +53,8 @@ class PartMerger {
         source_(std::move(part_.sources), part_.shared_prefix),
         survivors_(*shared.judgement, shared.records),
         writer_({shared.env, shared.settings, part_.compression, part_.applied_seq, part_.filter_slices},
-                OutputSplitter(part_.limits, surviving_tombstones(tombstones_, part_.range, shared), std::move(part_.below))) {}
+                OutputSplitter(part_.limits, surviving_tombstones(tombstones_, part_.range, shared), std::move(part_.below),
+                               std::move(part_.partitions))) {}
 
   MergePartResult run() {
     MergePartResult result;

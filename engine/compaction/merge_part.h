@@ -32,7 +32,8 @@ struct MergePart {
   KeysBelow* keys_below = nullptr;                         ///< of flushes; outlives the part
   bool mark_first = false;                                 ///< flushes: flag the oldest version of keys that no run has
   OutputSplitter::Limits limits;
-  std::vector<BelowFile> below;  ///< for the splitter
+  std::vector<BelowFile> below;         ///< for the splitter
+  std::vector<std::string> partitions;  ///< the same: keys that partitions begin with, ascending
   Compression compression = Compression::kLz4;
   std::vector<double> filter_slices;  ///< of the output: bits per key
   SeqNum applied_seq = 0;             ///< every record up to it is among MergeShared::records, or covers nothing here

@@ -14,12 +14,17 @@ constexpr std::uint64_t kSmallestPart = 8;
 
 bool OutputSplitter::should_close(Bytes key, std::uint64_t bytes) {
   while (below_at_ < below_.size() && ends_at_or_before(below_[below_at_].end, key)) below_met_ += below_[below_at_++].bytes;
-  if (bytes >= limits_.file_bytes) return true;
+  const std::size_t before = partition_;
+  while (partition_ < partitions_.size() && Bytes(partitions_[partition_]) <= key) ++partition_;
+  crossed_ = partition_ != before;
+  if (bytes >= limits_.file_bytes || (crossed_ && bytes >= limits_.least_bytes)) return true;
   return limits_.below_bytes != 0 && below_met_ >= limits_.below_bytes && bytes >= limits_.file_bytes / kSmallestPart;
 }
 
 std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key) {
   below_met_ = 0;
+  // So that a tombstone does not have the file reach into the next partition, up to wherever that has its first key.
+  if (crossed_) key = partitions_[partition_ - 1];
   std::vector<RangeTombstone> closed, open;
   const auto cut = [&](RangeTombstone tombstone) {
     if (!ends_at_or_before(tombstone.end, key)) {

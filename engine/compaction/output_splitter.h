@@ -1,10 +1,11 @@
 // Where one output file ends and the next begins. Values in, values out.
 //
 //   * A file is closed when it has its size, or when it would meet too many bytes of the run below (then the merge that one day
-//     takes it down would be out of proportion).
+//     takes it down would be out of proportion), or where a partition begins (compaction/partitions.h). But not there if it has
+//     too little yet: then the partitions share it.
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
-//   * Range tombstones are cut at the same key as the entries: the left part goes to the file that closes, the rest stays for the
-//     files to come. So bounds, range tombstones included, stay disjoint, and each tombstone lies in every file whose keys it
+//   * Range tombstones are cut at the same key as the entries, or where the partition begins that this key is in: the left part
+//     goes to the file that closes, the rest stays for the files to come. So bounds, range tombstones included, stay disjoint, and each tombstone lies in every file whose keys it
 //     covers.
 #pragma once
 
@@ -27,15 +28,19 @@ class OutputSplitter {
   struct Limits {
     std::uint64_t file_bytes = 0;
     std::uint64_t below_bytes = 0;  ///< 0 = no limit
+    std::uint64_t least_bytes = 0;  ///< with less a file does not close where a partition begins
   };
 
-  /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order.
-  OutputSplitter(Limits limits, std::vector<RangeTombstone> tombstones, std::vector<BelowFile> below)
-      : limits_(limits), tombstones_(std::move(tombstones)), below_(std::move(below)) {}
+  /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order. `partitions`: the keys that they
+  /// begin with, ascending.
+  OutputSplitter(Limits limits, std::vector<RangeTombstone> tombstones, std::vector<BelowFile> below,
+                 std::vector<std::string> partitions = {})
+      : limits_(limits), tombstones_(std::move(tombstones)), below_(std::move(below)), partitions_(std::move(partitions)) {}
 
-  /// Whether the file that has `bytes` so far should close before `key`, a key that it has no version of. Keys ascend.
+  /// Whether the file that has `bytes` so far should close before `key`, a key that it has no version of. To be asked of each key
+  /// once, those that begin a file included (with 0 bytes; the answer is then of no use). Keys ascend.
   bool should_close(Bytes key, std::uint64_t bytes);
-  /// Closes the file before `key`: its range tombstones, sorted by start.
+  /// Closes the file before `key`, of which should_close was asked last, if of any: its range tombstones, sorted by start.
   std::vector<RangeTombstone> close_before(Bytes key);
   /// What is left for the last file.
   std::vector<RangeTombstone> close_last();
@@ -48,6 +53,9 @@ class OutputSplitter {
   std::vector<BelowFile> below_;
   std::size_t below_at_ = 0;
   std::uint64_t below_met_ = 0;  // bytes of files below that ended within the current file
+  std::vector<std::string> partitions_;
+  std::size_t partition_ = 0;  // the first that begins past the last key asked of
+  bool crossed_ = false;       // between that key and the one before, partition_ - 1 begins
 };
 
 }  // namespace ebbtide

@@ -28,7 +28,8 @@ void OutputWriter::open() {
 
 Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   const Bytes key = versions.front().key;
-  if (builder_ != nullptr && splitter_.should_close(key, builder_->data_bytes())) TRY(close(splitter_.close_before(key)));
+  const bool should_close = splitter_.should_close(key, builder_ == nullptr ? 0 : builder_->data_bytes());
+  if (builder_ != nullptr && should_close) TRY(close(splitter_.close_before(key)));
   if (builder_ == nullptr) {
     open();
   } else {

@@ -1,12 +1,32 @@
 #include "compaction/subranges.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ebbtide {
 namespace {
 
 // Samples a part: the cuts are then right to within an eighth of a part.
 constexpr std::size_t kSamplesPerPart = 8;
+
+/// Where the range may be cut, ascending; with the bytes from the place before to there.
+using Cuts = std::vector<std::pair<std::string, double>>;
+
+/// Cuts the range where another one of `parts` equal shares of the total has been passed.
+std::vector<KeyRange> cut_where_due(const KeyRange& range, const Cuts& cuts, double total, std::size_t parts) {
+  std::vector<KeyRange> out;
+  KeyRange rest = range;
+  double before = 0;
+  for (const auto& [key, bytes] : cuts) {
+    before += bytes;
+    const double due = total * static_cast<double>(out.size() + 1) / static_cast<double>(parts);
+    if (out.size() + 1 == parts || before < due || key <= rest.start || ends_at_or_before(rest.end, key)) continue;
+    out.push_back({rest.start, key});
+    rest.start = key;
+  }
+  out.push_back(std::move(rest));
+  return out;
+}
 
 }  // namespace
 
@@ -28,7 +48,7 @@ std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files) {
 }
 
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points) {
-  std::vector<std::pair<std::string, double>> samples;  // key, bytes of the piece of its file that it lies in the middle of
+  Cuts samples;  // with the bytes of the piece of its file that each lies in the middle of
   const std::size_t wanted = parts * kSamplesPerPart;
   double total = 0;
   for (const InputFile& file : group.files) {
@@ -43,19 +63,19 @@ std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, cons
     total += bytes;
   }
   std::sort(samples.begin(), samples.end());
+  return cut_where_due(group.range, samples, total, parts);
+}
 
-  std::vector<KeyRange> out;
-  KeyRange rest = group.range;
-  double before = 0;
-  for (const auto& [key, bytes] : samples) {
-    before += bytes;
-    const double due = total * static_cast<double>(out.size() + 1) / static_cast<double>(parts);
-    if (out.size() + 1 == parts || before < due || key <= rest.start || ends_at_or_before(rest.end, key)) continue;
-    out.push_back({rest.start, key});
-    rest.start = key;
+std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts) {
+  Cuts cuts;
+  double total = 0;
+  double last_middle = 0;  // a cut counts as made in the middle of what it leaves to the next part: so the nearest one is taken
+  for (std::size_t i = 0; i < partitions.size(); ++i) {
+    const double middle = total + partitions[i].bytes / 2;
+    total += partitions[i].bytes;
+    if (i > 0) cuts.emplace_back(partitions[i].start, middle - std::exchange(last_middle, middle));
   }
-  out.push_back(std::move(rest));
-  return out;
+  return cut_where_due(range, cuts, total, std::max<std::size_t>(parts, 1));
 }
 
 }  // namespace ebbtide

@@ -2,8 +2,8 @@
 //
 // First by what is there: input files are swept in key order, and where a file starts past the upper bound of all before it, a
 // new group begins. (Comparing with the group's bound, not with the last file's: a long file reaches over several short ones.) A
-// group of one file needs no merge. Then by size: a large group is cut at keys that split its bytes evenly, so that its parts can
-// run in parallel.
+// group of one file needs no merge. (The thesis' Algorithms 5.2 and 5.3.) Then by size: a large group is cut at keys that split its
+// bytes evenly, or where partitions begin, so that its parts can run in parallel.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compaction/key_ranges.h"
+#include "compaction/partitions.h"
 #include "version/version.h"
 
 namespace ebbtide {
@@ -36,5 +37,8 @@ using SplitPoints = std::function<std::vector<std::string>(const FileMeta& file,
 
 /// Ranges in key order that together are the group's range: at most `parts`, of about the same number of bytes.
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points);
+
+/// The same, but each range is some of the partitions (there is one at least), which begin with the range's start.
+std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts);
 
 }  // namespace ebbtide

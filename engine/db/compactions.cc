@@ -217,6 +217,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   read_by_reason_[reason] += result.bytes_read;
   written_by_reason_[reason] += result.bytes_written;
   moves_ += result.files_moved;
+  sub_merges_ += result.sub_merges;
   if (job.plan.reason == Reason::kDeadline) tree->budget.spend(result.bytes_written);
 
   MutexLock manifest(manifest_mutex_);

@@ -481,7 +481,7 @@ struct DbImpl {
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};
   std::atomic<std::uint64_t> pending_drops_{0};  ///< trees that were dropped and that the manifest still has
-  std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, running_{0};
+  std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, sub_merges_{0}, running_{0};
   DropCounters drops_;
   Mutex link_mutex_;  ///< held by whoever links or punches data files: what has a second name keeps its bytes
   std::atomic<bool> cannot_punch_{false};  ///< the file system said so

@@ -71,6 +71,7 @@ Stats DbImpl::stats() {
   s.compaction_bytes_read = compaction_read_;
   s.compaction_bytes_written = compaction_written_;
   s.trivial_moves = moves_;
+  s.sub_merges = sub_merges_;
   s.files_dropped = drops_.files;
   s.pages_dropped_full = drops_.pages_whole;
   s.pages_dropped_partial = drops_.pages_in_part;

@@ -586,25 +586,23 @@ std::uint64_t TableReader::memory_bytes() const {
          r.tombstone_bytes + r.dead.capacity() * sizeof(FileExtent);
 }
 
+std::uint64_t TableReaderImpl::begin_of(std::uint32_t tile) const {
+  // A replaced page's offset is of another file: its neighbours tell where the tile lies.
+  for (std::uint32_t p = tile < tiles.size() ? tiles[tile].first_page : ~std::uint32_t{0}; p < pages.size(); ++p) {
+    if (!pages[p].replaced()) return pages[p].offset;
+  }
+  return files.data_bytes;
+}
+
 std::uint64_t TableReader::approximate_bytes(const KeyRange& range) const {
   const TableReaderImpl& r = *impl_;
   if (r.tiles.empty() || !r.stats.overlaps(range)) return 0;
-  const auto begin_of = [&](std::uint32_t tile) -> std::uint64_t {
-    // A replaced page's offset is of another file: its neighbours tell where the tile lies.
-    for (std::uint32_t p = r.tiles[tile].first_page; p < r.pages.size(); ++p) {
-      if (!r.pages[p].replaced()) return r.pages[p].offset;
-    }
-    return r.files.data_bytes;
-  };
   const bool from_start = Bytes(range.start) <= Bytes(r.stats.smallest);
   const bool to_end = range.end.empty() || r.stats.ends_before(range.end);
   const std::uint32_t first = from_start ? 0 : r.fences.find(range.start);
   const std::uint32_t last = to_end ? static_cast<std::uint32_t>(r.tiles.size()) : r.fences.find(range.end);
-  const std::uint64_t begin = from_start ? 0 : begin_of(first);
-  const std::uint64_t end = last >= r.tiles.size() ? r.files.data_bytes : begin_of(last);
-  if (first < last) return end - begin;
-  const std::uint64_t tile_end = first + 1 < r.tiles.size() ? begin_of(first + 1) : r.files.data_bytes;
-  return (tile_end - begin_of(first)) / 2;  // somewhere inside one tile
+  if (first < last) return r.begin_of(last) - (from_start ? 0 : r.begin_of(first));
+  return (r.begin_of(first + 1) - r.begin_of(first)) / 2;  // somewhere inside one tile
 }
 
 std::vector<std::string> TableReader::split_points(const KeyRange& range, std::size_t count) const {
@@ -625,6 +623,25 @@ std::vector<std::string> TableReader::split_points(const KeyRange& range, std::s
     if (points.empty() || points.back() < separator) points.push_back(std::move(separator));
   }
   return points;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> TableReader::byte_samples(const KeyRange& range, std::size_t count) const {
+  const TableReaderImpl& r = *impl_;
+  std::vector<std::pair<std::string, std::uint64_t>> samples;
+  if (r.tiles.empty() || !r.stats.overlaps(range)) return samples;
+  const std::uint32_t first = Bytes(range.start) <= Bytes(r.stats.smallest) ? 0 : r.fences.find(range.start);
+  const auto tiles = static_cast<std::uint32_t>(r.tiles.size());
+  const std::uint32_t last = range.end.empty() ? tiles : std::min(tiles, r.fences.find(range.end) + 1);
+  const std::uint64_t available = last - first;
+  const std::uint64_t pieces = std::min<std::uint64_t>(count, available);
+  for (std::uint64_t i = 0; i < pieces; ++i) {
+    const auto from = static_cast<std::uint32_t>(first + i * available / pieces);
+    const auto to = static_cast<std::uint32_t>(first + (i + 1) * available / pieces);
+    const std::uint32_t middle = from + (to - from) / 2;
+    const std::uint64_t begin = r.begin_of(from), end = r.begin_of(to);
+    samples.emplace_back(middle == 0 ? r.stats.smallest : r.fences.separator(middle), end > begin ? end - begin : 0);
+  }
+  return samples;
 }
 
 bool TableReader::verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries) const {

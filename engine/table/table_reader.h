@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/options.h>
@@ -170,6 +171,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] std::uint64_t approximate_bytes(const KeyRange& range) const;
   /// Some keys of the fences, in order, about `count`, evenly spaced within `range`: for cutting a merge into sub-merges. No I/O.
   [[nodiscard]] std::vector<std::string> split_points(const KeyRange& range, std::size_t count) const;
+  /// The tiles that meet the range in at most `count` pieces, in order: a key from the middle of each, and the bytes that it has
+  /// of the data file. No I/O.
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> byte_samples(const KeyRange& range, std::size_t count) const;
 
   /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if
   /// clean.

@@ -99,6 +99,8 @@ struct TableReaderImpl {
   /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 
+  /// Where a tile begins in the data file, about; of the one past the last, where that ends.
+  [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile) const;
   /// The first tile that can have a version of `key`.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
   /// The same, given the last tile that begins at or before `key`.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/coding.h"
 #include "version/version_edit.h"
 
 namespace ebbtide {
@@ -112,6 +113,24 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
+// Jobs that ran side by side may each have found another beginning of all keys: what these have in common is it. It may be a name,
+// or most of one. Bounds of files are names too, and deadlines see to it that they go: so it goes with the last bound that has it.
+void change_key_space(Version* version, const TreeEdit& edit) {
+  std::optional<std::string>& mine = version->key_space;
+  if (edit.key_space && mine) {
+    mine->resize(common_bytes(*mine, *edit.key_space));
+  } else if (edit.key_space) {
+    mine = edit.key_space;
+  }
+  if (!mine || mine->empty()) return;
+  for (const Run& run : version->runs) {
+    for (const FileMetaPtr& file : run.files) {
+      if (file->has_in_bounds(*mine)) return;
+    }
+  }
+  mine.reset();
+}
+
 }  // namespace
 
 Status change_in_place(Version* version, const TreeEdit& edit) {
@@ -138,6 +157,7 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
   if (edit.levels) version->levels = *edit.levels;
   if (edit.flush_share) version->flush_share = *edit.flush_share;
   if (edit.deadlines) version->deadlines = edit.deadlines;
+  change_key_space(version, edit);
   if (edit.next_run) version->next_run = std::max(version->next_run, *edit.next_run);
   return Status::ok();
 }

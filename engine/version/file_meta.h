@@ -26,6 +26,11 @@ struct FileMeta {
   /// The smallest birth that the table owes something to, lingering names included; 0 = none.
   [[nodiscard]] Millis oldest_obligation() const;
 
+  /// Whether one of its bounds begins with `prefix`.
+  [[nodiscard]] bool has_in_bounds(Bytes prefix) const {
+    return stats.smallest.starts_with(prefix) || stats.largest.starts_with(prefix);
+  }
+
   void encode(std::string* out) const;
   /// From the whole of `in`.
   static Result<FileMeta> decode(Bytes* in);

@@ -38,6 +38,9 @@ struct Version {
   int levels = 0;
   std::uint32_t flush_share = 0;  ///< of memtable_size that a full memtable flushes to (FlushShare); 0 = not measured yet
   std::optional<DeadlineRule> deadlines{};  ///< none: nobody wrote it down yet
+  /// What all keys begin with that partitions of a global range were made for (compaction/partitions.h); none: there were none.
+  /// It only becomes shorter. It may be part of a key's name, so it goes with the last file that has it in its bounds.
+  std::optional<std::string> key_space{};
   RunId next_run = 1;
 
   /// What was born by then is overdue for the sake of the number of records; 0 = nothing is. For TreeShape::purge_before.

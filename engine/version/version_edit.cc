@@ -43,6 +43,7 @@ enum TreeTag : std::uint32_t {
   kPunched = 16,
   kFlushShare = 1 | kMaySkip,  // without it capacities are those of memtables that flush to what they take
   kDeadlines = 2 | kMaySkip,   // without it what waits is held to the configured deadline alone
+  kKeySpace = 3 | kMaySkip,    // without it partitions begin at other keys for a while
 };
 
 // --- writing
@@ -97,6 +98,11 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
   if (edit.levels) put_numbers(out, kLevels, *edit.levels);
   if (edit.flush_share) put_numbers(out, kFlushShare, *edit.flush_share);
   if (edit.deadlines) put_deadlines(out, *edit.deadlines);
+  if (edit.key_space) {
+    std::string payload;
+    put_bytes(&payload, *edit.key_space);
+    put_field(out, kKeySpace, payload);
+  }
   if (edit.next_run) put_numbers(out, kNextRun, *edit.next_run);
 }
 
@@ -257,6 +263,10 @@ Result<bool> decode_tree_field(std::uint32_t tag, Field* field, TreeEdit* edit) 
     case kDeadlines:
       decode_deadlines(field, edit);
       return true;
+    case kKeySpace:
+      field->require(!edit->key_space);
+      edit->key_space = field->string();
+      return true;
     case kNextRun:
       field->once(&edit->next_run, field->number());
       return true;
@@ -349,6 +359,7 @@ std::string tree_text(const TreeEdit& edit) {
   if (edit.levels) line("levels " + std::to_string(*edit.levels));
   if (edit.flush_share) line("flush share " + std::to_string(*edit.flush_share));
   if (edit.deadlines) line(deadlines_text(*edit.deadlines));
+  if (edit.key_space) line("key space of what begins with " + quoted(*edit.key_space));
   if (edit.next_run) line("next run " + std::to_string(*edit.next_run));
   if (out.empty()) line("nothing");
   return out;

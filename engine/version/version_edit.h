@@ -39,6 +39,7 @@ struct TreeEdit {
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
   std::optional<DeadlineRule> deadlines;  ///< what is promised to deletes from now on, and what was to those that wait
+  std::optional<std::string> key_space;   ///< as Version has it; applied after the files: what both begin with is what stays
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
 };

@@ -104,6 +104,7 @@ VersionEdit snapshot(const VersionState& state) {
     tree.levels = version->levels;
     if (version->flush_share != 0) tree.flush_share = version->flush_share;
     tree.deadlines = version->deadlines;
+    tree.key_space = version->key_space;
     tree.next_run = version->next_run;
   }
   edit.databases.assign(state.databases.begin(), state.databases.end());

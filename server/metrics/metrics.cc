@@ -143,7 +143,8 @@ class Collector final : public prometheus::Collectable {
     counter("flush_bytes_total", "Bytes of tables written by flushes.", e.flush_bytes_written);
     auto& jobs = family("compactions_total", "Merges, and other plans that were carried out, by what they were for.", kCounter);
     for (const ReasonInfo& r : e.merges_by_reason) add(jobs, static_cast<double>(r.jobs), {{"reason", r.reason}});
-    counter("trivial_moves_total", "Files that moved to another level as they were.", e.trivial_moves);
+    counter("trivial_moves_total", "Files that moved to another run as they were.", e.trivial_moves);
+    counter("sub_merges_total", "Parts of merges, by key range, that can be written side by side.", e.sub_merges);
     counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
     many("pages_dropped_total", "Pages dropped: whole, without being read; in part, replaced by what is left.", kCounter,
          {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});

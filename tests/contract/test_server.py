@@ -316,8 +316,12 @@ def test_the_policy_of_one_database_changes_while_running(fresh):
         with pytest.raises(redis.exceptions.ResponseError):
             client.execute_command("TREE.POLICY", *wrong)
         assert policy() == {b"name": b"binomial", b"k": b"3"}
+    client.config_set("databases.0.partitioning", "global_range")
+    assert client.config_get("databases.0.partitioning") == {"databases.0.partitioning": "global_range"}
+    assert client.config_get("tree.partitioning") == {"tree.partitioning": "size"}
     assert client.execute_command("TREE.POLICY", "garnering") == b"OK"
     assert policy() == {b"name": b"garnering", b"size_ratio": b"2", b"scaling_ratio": b"0.8", b"level0_runs": b"4"}
+    client.execute_command("TREE.COMPACT")
     assert all(client.get(f"key{i}") == str(i).encode() for i in range(300))
     client.execute_command("SELECT", 1)
     assert policy()[b"name"] == b"one_leveling"

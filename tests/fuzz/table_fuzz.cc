@@ -164,6 +164,7 @@ void use(const TableReader& table) {
   }
   (void)table.visit_expiring(1010, 1100, [](const Entry&) {});
   (void)table.split_points({}, 10);
+  (void)table.byte_samples({}, 10);
   std::vector<std::string> errors;
   std::uint64_t pages = 0, entries = 0;
   (void)table.verify(&errors, &pages, &entries);

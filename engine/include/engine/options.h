@@ -23,6 +23,7 @@ enum class FsyncMode : std::uint8_t { kAlways, kEverySecond, kNo };
 /// Numbers are part of the file formats.
 enum class Compression : std::uint8_t { kNone = 0, kLz4 = 1, kZstd = 2 };
 enum class FileChoice : std::uint8_t { kRoundRobin, kLeastOverlap, kMostTombstones, kOldest };
+/// Where the files of a merge's output end: engine/docs/policies.md.
 enum class Partitioning : std::uint8_t { kSize, kLocalRange, kGlobalRange };
 enum class FilterAllocation : std::uint8_t { kMonkey, kUniform };
 /// Which lookups filter memory is spread for: those that there were, or lookups of keys that do not exist.

@@ -125,6 +125,7 @@ TEST_CASE("no plan changes what any reader sees, and every delete stays owed unt
     CAPTURE(seed);
     TreeFixture tree(seed);
     if (seed % 2 == 0) tree.env.pool = &pool;
+    tree.context.settings.partitioning = static_cast<Partitioning>(seed / 6 % 3);
     const std::uint64_t keys = seed % 3 == 0 ? 10 : 120;
     for (int step = 0; step < 40; ++step) {
       CAPTURE(step);
@@ -191,6 +192,7 @@ TEST_CASE("sub-merges give the same content as one merge") {
     cut.env.pool = &pool;
     cut.env.sub_merge_bytes = 2048;
     for (TreeFixture* tree : {&whole, &cut}) {
+      tree->context.settings.partitioning = static_cast<Partitioning>(seed % 3);
       for (int i = 0; i < 4; ++i) tree->flush_random(130, 150);
       const auto result = tree->run(tree->merge_of(0, tree->version->runs.size() - 1, {0, 1}));
       REQUIRE(result.is_ok());
@@ -209,6 +211,80 @@ TEST_CASE("sub-merges give the same content as one merge") {
     REQUIRE(a == b);
   }
   REQUIRE(cut_parts > whole_parts);
+}
+
+/// A run of values of `count` keys, spread over all that begin with `prefix` and go on with eight digits.
+void flush_numbers(TreeFixture& tree, const std::string& prefix, int count) {
+  testing::Source table;
+  std::set<std::string> keys;
+  while (keys.size() < static_cast<std::size_t>(count)) {
+    keys.insert(prefix + std::to_string(100'000'000 + tree.random.uniform(100'000'000)).substr(1));
+  }
+  for (const std::string& key : keys) {
+    table.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = std::string(300, 'x')});
+  }
+  tree.flush(table);
+}
+
+/// The merge of a tree of three runs of such keys into one, under a partitioning; without threads, so a part is a group.
+CompactionResult merge_numbers(TreeFixture& tree, Partitioning partitioning) {
+  tree.context.settings.partitioning = partitioning;
+  tree.context.settings.pages_per_tile = 1;
+  tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
+  for (const int count : {1400, 600, 900}) flush_numbers(tree, "a long beginning of all names:", count);
+  const auto result = tree.run(tree.merge_of(0, 2, {0, 0}));
+  REQUIRE(result.is_ok());
+  tree.check();
+  for (const FileMeta& file : result->outputs) CHECK(file.data_bytes <= 16384 + 8192 + 2048);
+  return *result;
+}
+
+TEST_CASE("with global ranges files of different runs end at the same keys, and a merge falls into groups") {
+  TreeFixture by_size(1), local(1), global(1);
+  CHECK(merge_numbers(by_size, Partitioning::kSize).sub_merges == 1);
+  const CompactionResult local_result = merge_numbers(local, Partitioning::kLocalRange);
+  const CompactionResult result = merge_numbers(global, Partitioning::kGlobalRange);
+  CHECK(result.sub_merges >= 8);
+  CHECK(result.sub_merges > local_result.sub_merges);
+  CHECK_FALSE(by_size.version->key_space);
+  CHECK_FALSE(local.version->key_space);
+  CHECK(global.version->key_space == "a long beginning of all names:");
+  // What is merged once more, with a run beside it that meets a few files, moves but for these.
+  testing::Source table;
+  table.entries.push_back(
+      {.key = "a long beginning of all names:5", .seq = ++global.context.visible_seq, .value = "in the middle"});
+  global.flush(table);
+  const auto again = global.run(global.merge_of(0, 1, {0, 0}));
+  REQUIRE(again.is_ok());
+  CHECK(again->files_moved >= result.outputs.size() - 1);
+  global.check();
+}
+
+TEST_CASE("what all keys begin with is known as long as some file has it in its bounds") {
+  TreeFixture tree(4);
+  tree.context.settings.partitioning = Partitioning::kGlobalRange;
+  flush_numbers(tree, "name:", 20);
+  CHECK(tree.version->key_space == "name:");
+  flush_numbers(tree, "nobody:", 20);
+  CHECK(tree.version->key_space == "n");
+  REQUIRE(tree.run(tree.merge_of(0, 1, {0, 0})).is_ok());
+  CHECK(tree.version->key_space == "n");
+
+  TreeFixture brief(5);
+  brief.context.settings.partitioning = Partitioning::kGlobalRange;
+  brief.context.visible_seq = 10;
+  // A key that came and went within a memtable leaves no name behind.
+  brief.flush(
+      {{{.key = "secret", .seq = 2, .kind = EntryKind::kTombstone, .delete_key = 5}, {.key = "secret", .seq = 1, .value = "1"}},
+       {}});
+  CHECK(brief.version->runs.empty());
+  CHECK_FALSE(brief.version->key_space);
+  brief.flush({{{.key = "secret", .seq = 3, .value = "2"}}, {}});
+  CHECK(brief.version->key_space == "secret");
+  brief.flush({{{.key = "secret", .seq = 4, .kind = EntryKind::kTombstone, .delete_key = 5}}, {}});
+  REQUIRE(brief.run(brief.merge_of(0, 1, {0, 0})).is_ok());
+  CHECK(brief.version->runs.empty());
+  CHECK_FALSE(brief.version->key_space);
 }
 
 TEST_CASE("the first flag lets a delete end where its key began") {

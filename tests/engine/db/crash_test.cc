@@ -52,6 +52,7 @@ void lose_power(std::uint64_t seed) {
   const FsyncMode fsync = modes[seed % 3];
   Settings settings = crash_settings(fsync);
   settings.tree.policy = policy_of(seed / 3);
+  settings.tree.partitioning = static_cast<Partitioning>(seed / 2 % 3);
   settings.tree.stamp = static_cast<StampMode>(seed / 18 % 3);
   if (seed % 4 == 3) settings.tree.delete_deadline = 24ull * 3600 * 1000;
   Harness h(settings);

@@ -25,6 +25,7 @@ struct Case {
   PolicySettings policy;
   std::uint32_t tile = 1;
   Compression compression = Compression::kNone;
+  Partitioning partitioning = Partitioning::kSize;
 };
 
 const std::vector<PolicySettings>& policies() {
@@ -52,6 +53,7 @@ Settings settings_of(const Case& c) {
   s.tree.policy = c.policy;
   s.tree.pages_per_tile = c.tile;
   s.tree.compression = s.tree.compression_last_level = c.compression;
+  s.tree.partitioning = c.partitioning;
   s.tree.delete_deadline = kDeadline;
   return s;
 }
@@ -230,16 +232,18 @@ void delete_some(Witness& w) {
 }
 
 std::string name_of(const Case& c) {
-  return c.policy.name + " h=" + std::to_string(c.tile) + (c.compression == Compression::kNone ? " none" : " lz4");
+  return c.policy.name + " h=" + std::to_string(c.tile) + (c.compression == Compression::kNone ? " none" : " lz4") +
+         " partitioning " + std::to_string(static_cast<int>(c.partitioning));
 }
 
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const PolicySettings& policy : policies()) {
     for (const std::uint32_t tile : {1u, 8u}) {
-      all.push_back({policy, tile, tile == 1 ? Compression::kNone : Compression::kLz4});
+      const auto partitioning = static_cast<Partitioning>(all.size() % 3);
+      all.push_back({policy, tile, tile == 1 ? Compression::kNone : Compression::kLz4, partitioning});
       if (std::getenv("EBBTIDE_FADE_ALL") != nullptr) {
-        all.push_back({policy, tile, tile == 1 ? Compression::kLz4 : Compression::kNone});
+        all.push_back({policy, tile, tile == 1 ? Compression::kLz4 : Compression::kNone, partitioning});
       }
     }
   }

@@ -145,6 +145,8 @@ inline Millis random_deadline(std::uint64_t dice) {
   return kDeadlines[dice % std::size(kDeadlines)];
 }
 
+inline Partitioning random_partitioning(std::uint64_t dice) { return static_cast<Partitioning>(dice % 3); }
+
 /// What an option set that disturbs brings: each write and each sync takes a while.
 inline void slow_down(Harness& h) {
   constexpr Millis kCallTakes = 50;
@@ -162,6 +164,7 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
   set.change(h.settings);
   h.settings.tree.stamp = static_cast<StampMode>(seed % 3);
   h.settings.tree.delete_deadline = random_deadline(seed);
+  h.settings.tree.partitioning = random_partitioning(seed / 3 + static_cast<std::uint64_t>(&set - kOptionSets));
   h.open();
   if (set.disturbs) slow_down(h);
   BasicModelDriver<Choices, Source> driver(h, source, 400);
@@ -191,6 +194,7 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
       TreeSettings tree = h.settings.tree;
       tree.pages_per_tile = 1 + static_cast<std::uint32_t>(random.uniform(64));
       tree.delete_deadline = random_deadline(random.uniform(4));
+      tree.partitioning = random_partitioning(tree.pages_per_tile);
       if (tree.filter_allocation == FilterAllocation::kMonkey)
         tree.filter_bits_per_key = static_cast<double>(random.uniform(4) * 5);
       if (set.changes_policy) {

@@ -186,3 +186,33 @@ TEST_CASE("tiles that are left to measurement follow the deletes by stamp, the s
   write_round();
   CHECK(h.db->tree_info(0)->pages_per_tile == 1);
 }
+
+TEST_CASE("partitioning changes while a tree is in use, and a restart goes on with the same partitions") {
+  Settings settings = Harness::small();
+  settings.memtable_size = 32 << 10;
+  settings.tree.file_size = 64 << 10;
+  settings.tree.policy = {"constant", {{"k", 1}}};
+  Harness h(settings);
+  h.open();
+  const auto key = [](std::uint64_t i) { return "what all keys begin with " + std::to_string(i * 7919 % 5000 + 10000); };
+  std::uint64_t written = 0;
+  const auto write = [&](std::uint64_t until) {
+    for (; written < until; ++written) h.put(0, key(written), std::string(100, 'v'));
+    REQUIRE(h.db->flush(0).is_ok());
+    h.settle();
+    for (std::uint64_t i = 0; i < until; i += 97) REQUIRE(h.get(0, key(i)) == std::string(100, 'v'));
+    h.verify(0);
+  };
+  write(700);
+  write(1500);
+  CHECK(h.db->stats().sub_merges > 0);
+  for (const Partitioning partitioning : {Partitioning::kLocalRange, Partitioning::kGlobalRange}) {
+    settings.tree.partitioning = partitioning;
+    demand_ok(h.db->set_tree_settings(0, settings.tree), "new settings");
+    h.settings = settings;
+    write(written + 1000);
+    h.reopen();
+    write(written + 1000);
+    CHECK(h.db->stats().sub_merges > 0);
+  }
+}

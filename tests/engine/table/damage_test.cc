@@ -197,6 +197,7 @@ TEST_CASE("hostile metadata never crashes", "[table][damage][property]") {
       Status status;
       (void)(*reader)->get(lookup_key("b"), kMaxSeqNum, nullptr, &entry, &pin, nullptr, &status);
       (void)(*reader)->split_points({"a", "c"}, 5);
+      (void)(*reader)->byte_samples({"a", "c"}, 5);
       (void)(*reader)->approximate_bytes({"a", "c"});
     }
   }

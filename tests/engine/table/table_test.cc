@@ -477,6 +477,22 @@ TEST_CASE("split points and sizes come from the fences", "[table]") {
     const KeyRange middle{entries[500].key, entries[1500].key};
     for (const std::string& point : table->split_points(middle, 3)) REQUIRE((point > middle.start && point < middle.end));
     REQUIRE(table->split_points({}, 1'000'000).size() == table->tile_count() - 1);
+    for (const std::size_t count : {1u, 7u, 1'000'000u}) {
+      const auto samples = table->byte_samples({}, count);
+      REQUIRE(samples.size() == std::min<std::size_t>(count, table->tile_count()));
+      sum = 0;
+      for (const auto& [key, bytes] : samples) {
+        REQUIRE(bytes > 0);
+        sum += bytes;
+      }
+      REQUIRE(sum + 4096 >= table->files().data_bytes);  // all but the file's header
+      REQUIRE(sum <= table->files().data_bytes);
+      REQUIRE(std::is_sorted(samples.begin(), samples.end()));
+    }
+    const auto inside = table->byte_samples(middle, 3);
+    REQUIRE(inside.size() == 3);
+    REQUIRE((inside[0].first > middle.start && inside[2].first < middle.end));
+    REQUIRE(table->byte_samples({"a", "b"}, 3).empty());
   }
 }
 

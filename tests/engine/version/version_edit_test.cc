@@ -109,14 +109,26 @@ TEST_CASE("the same optional twice, a number too many, too large a level or stam
                                                           1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   static_assert(2 * (DeadlineRule::kMostChanges + 1) + 1 == 35);
   REQUIRE(seventeen.size() == 35);
-  for (const std::string& bad :
-       {field(3, {5}) + field(3, {5}), field(3, {5, 6}), field(3, {}), tree(field(1, {5}) + field(1, {5})), tree(field(1, {0})),
-        tree(field(8, {1, 2})), tree(field(1, {5}) + field(8, {1, kMaxLevel + 1})), tree(field(1, {5}) + field(2, {3})),
-        tree(field(1, {5}) + field(9, {kMaxSeqNum + 1})), tree(field(1, {5}) + field(15, {7, 7, 1, 1})),
-        tree(field(1, {5}) + field(15, {7, kDeleteKeyEnd + 1, 1, 1})), tree(field(1, {5}) + field(15, {7, 8, 1})),
-        tree(field(1, {5}) + field(14, {kMaxSeqNum + 1})), tree(field(1, {5}) + field(66, {})),
-        tree(field(1, {5}) + field(66, {7, 8})), tree(field(1, {5}) + field(66, {7, 8, 1, 7, 1})),
-        tree(field(1, {5}) + field(66, {7}) + field(66, {7})), tree(field(1, {5}) + field(66, seventeen))}) {
+  for (const std::string& bad : {field(3, {5}) + field(3, {5}),
+                                 field(3, {5, 6}),
+                                 field(3, {}),
+                                 tree(field(1, {5}) + field(1, {5})),
+                                 tree(field(1, {0})),
+                                 tree(field(8, {1, 2})),
+                                 tree(field(1, {5}) + field(8, {1, kMaxLevel + 1})),
+                                 tree(field(1, {5}) + field(2, {3})),
+                                 tree(field(1, {5}) + field(9, {kMaxSeqNum + 1})),
+                                 tree(field(1, {5}) + field(15, {7, 7, 1, 1})),
+                                 tree(field(1, {5}) + field(15, {7, kDeleteKeyEnd + 1, 1, 1})),
+                                 tree(field(1, {5}) + field(15, {7, 8, 1})),
+                                 tree(field(1, {5}) + field(14, {kMaxSeqNum + 1})),
+                                 tree(field(1, {5}) + field(66, {})),
+                                 tree(field(1, {5}) + field(66, {7, 8})),
+                                 tree(field(1, {5}) + field(66, {7, 8, 1, 7, 1})),
+                                 tree(field(1, {5}) + field(66, {7}) + field(66, {7})),
+                                 tree(field(1, {5}) + field(66, seventeen)),
+                                 tree(field(1, {5}) + field(67, {2, 'a'})),
+                                 tree(field(1, {5}) + field(67, {1, 'a'}) + field(67, {1, 'a'}))}) {
     const auto decoded = VersionEdit::decode(bad);
     REQUIRE(!decoded.is_ok());
     CHECK(decoded.status().code() == Code::kCorruption);
@@ -139,6 +151,7 @@ TEST_CASE("an edit as text", "[version]") {
   tree.flushed_seq = 77;
   tree.cursors = {{1, "k"}};
   tree.deadlines = DeadlineRule(5000, {{100, 7000}, {200, 0}});
+  tree.key_space = "user\xff";
   tree.next_run = 10;
   edit.databases = {{0, 3}, {1, kNoTree}};
   edit.next_file = 12;
@@ -160,6 +173,7 @@ TEST_CASE("an edit as text", "[version]") {
         "tree 3: flushed seq 77\n"
         "tree 3: cursor of level 1 at \"k\"\n"
         "tree 3: deadline 5000 ms, until 200 no promise, until 100 7000 ms\n"
+        "tree 3: key space of what begins with \"user\\xff\"\n"
         "tree 3: next run 10\n"
         "database 0 is tree 3\n"
         "database 1 is no tree\n"
@@ -277,6 +291,42 @@ TEST_CASE("records go when no file may have what they cover, and into those that
   CHECK(tidied({{40, 50, 151, 7}}).size() == 1);
   CHECK(tidied({used, {20, 30, 120, 9}}) == std::vector<Record>{{20, 30, 120, 7}});
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
+}
+
+TEST_CASE("what all keys begin with becomes shorter, and goes with the last bound that has it", "[version]") {
+  Version base;
+  base.tree = 1;
+  base.next_run = 2;
+  base.runs = {{1,
+                1,
+                {std::make_shared<const FileMeta>(plain_file(10, "user:1", "user:19")),
+                 std::make_shared<const FileMeta>(plain_file(12, "user:2", "user:25"))}}};
+  TreeEdit edit;
+  edit.tree = 1;
+  CHECK_FALSE((*apply(base, edit))->key_space);
+  edit.key_space = "user:";
+  const VersionPtr named = *apply(base, edit);
+  CHECK(named->key_space == "user:");
+  VersionState state;
+  state.trees[1] = named;
+  CHECK(snapshot(state).trees.front().key_space == "user:");
+  edit.key_space = "user:2";  // of a job that began before the other one ended
+  CHECK((*apply(*named, edit))->key_space == "user:");
+  edit.key_space = "us1";
+  CHECK((*apply(*named, edit))->key_space == "us");
+  edit.key_space = "x";
+  CHECK((*apply(*named, edit))->key_space == "");
+  // Nothing but bounds may have names in the manifest.
+  TreeEdit remove;
+  remove.tree = 1;
+  remove.removed_files = {{1, 10}};
+  const VersionPtr less = *apply(*named, remove);
+  CHECK(less->key_space == "user:");
+  remove.removed_files = {{1, 12}};
+  remove.added_files = {{1, plain_file(14, "a", "use")}};
+  CHECK_FALSE((*apply(*less, remove))->key_space);
+  remove.added_files = {{1, plain_file(14, "a", "user:")}};
+  CHECK((*apply(*less, remove))->key_space == "user:");
 }
 
 TEST_CASE("added runs find their place", "[version]") {

@@ -79,6 +79,7 @@ inline TreeEdit random_tree_edit(Random& random) {
     }
     edit.deadlines = DeadlineRule(any_number(random), std::move(earlier));
   }
+  if (random.one_in(2)) edit.key_space = random_bytes(random, 12);
   if (random.one_in(2)) edit.next_run = any_number(random);
   return edit;
 }

@@ -119,6 +119,9 @@ TEST_CASE("what this version does not do is an error that says so") {
   CHECK(error_of("databases: { 3: { deletes: { deadline: 30s } } }") == "no error");
   CHECK(error_of("tree: { deletes: { stamp: sometimes } }") ==
         "f.yaml:1: tree.deletes.stamp: 'sometimes' is not allowed; allowed: write_time, expire_time, explicit");
+  CHECK(error_of("tree: { partitioning: halves }") ==
+        "f.yaml:1: tree.partitioning: 'halves' is not allowed; allowed: size, local_range, global_range");
+  CHECK(loaded("tree: { partitioning: global_range }\n").engine.tree.partitioning == Partitioning::kGlobalRange);
   for (const char* right : {"auto", "16KiB", "64GiB"}) {
     CHECK(error_of(std::string("tree: { deletes: { io_budget: ") + right + " } }") == "no error");
   }

@@ -1,0 +1,55 @@
+// How many bytes lie where: a histogram of few bins, made in one pass.
+//
+// Ben-Haim and Tom-Tov, "A Streaming Parallel Decision Tree Algorithm" (JMLR 2010), as Mao's thesis uses it (section 5.4.4,
+// Algorithm 5.8): a bin is a point and a weight; when there are too many, the two closest become one, at their centre of gravity;
+// between two bins the weight is taken to change evenly. One thing is different: no bin takes in more than four times its share
+// of all there is. The closest two are always within the densest part, so that without this a dense part, where partitions have
+// to be told apart, ends up in a few bins while its empty surroundings keep the others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "compaction/key_space.h"
+
+namespace ebbtide {
+
+/// Not thread-safe.
+class StreamingHistogram {
+ public:
+  /// 128 as in the thesis: within a table each is then a 128th of it.
+  explicit StreamingHistogram(std::size_t bins = 128) : most_(bins) {}
+
+  /// In any order; those that ascend cost least. A weight of 0 or less is ignored.
+  void add(KeyPosition at, double weight);
+  /// What `other` has, beside this.
+  void merge(const StreamingHistogram& other);
+  /// Estimated weight at and before a position: never falls but for rounding, 0 before the first that was added, total() from the
+  /// last on.
+  [[nodiscard]] double sum(KeyPosition at);
+  [[nodiscard]] double total() const { return total_; }
+  /// The first and the last position that was added. Of an empty histogram smallest() > largest().
+  [[nodiscard]] KeyPosition smallest() const { return smallest_; }
+  [[nodiscard]] KeyPosition largest() const { return largest_; }
+  /// In memory now: up to twice of what it was made for.
+  [[nodiscard]] std::size_t bins() const { return bins_.size(); }
+
+ private:
+  struct Bin {
+    KeyPosition at = 0;
+    double weight = 0;
+  };
+  void sort();
+  void shrink();
+  void settle();
+
+  std::size_t most_;
+  std::vector<Bin> bins_;      // ascending, no two at the same place, if sorted_
+  std::vector<double> below_;  // by bin: the weight of those before it; empty if not settled
+  bool sorted_ = true;
+  double total_ = 0;
+  KeyPosition smallest_ = kLastPosition, largest_ = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,310 @@
+// Where files of stacks end, side by side: how long the writes take and what the merges do, by tree.partitioning.
+//
+// The experiments of Mao's thesis, section 5.5: entries of 1 KiB under stack policies, each key written once, with keys that are
+//
+//   semi      ascending but for some that come late: flushes next to each other overlap a little
+//   random    8 bytes, any
+//   skewed    8 bytes, by far more of them at the beginning: Zipf with q = 0.5, so that a quarter of the range has half of them
+//   strings   4 to 32 bytes, any
+//
+// and with files that end nowhere (`none`: 4 GiB), by size, by local and by global ranges. The thesis' merges of `none` have one thread;
+// here they are cut into parts for all threads as any other, so that what the ranges win by having parts is not theirs alone.
+//
+// Writes are timed until the last merge is done. Then keys are read, and ranges of 1000 keys.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <engine/db.h>
+#include "bench/engines/data.h"
+#include "bench/engines/measure.h"
+
+namespace {
+
+using namespace ebbtide;
+using namespace ebbtide::bench;
+
+struct Parameters {
+  std::uint64_t entries = 1'000'000;
+  std::uint64_t reads = 100'000, scans = 1'000;
+  std::uint64_t memtable_bytes = std::uint64_t{8} << 20, file_bytes = std::uint64_t{8} << 20;
+  unsigned background = 2;
+  double k = 8;
+  std::vector<std::string> keys = {"semi", "random", "skewed", "strings"};
+  std::vector<std::string> policies = {"exploring", "bigtable"};
+  std::vector<std::string> partitionings = {"none", "size", "local_range", "global_range"};
+  std::string dir;
+};
+
+constexpr std::size_t kEntryBytes = 1024, kScanLength = 1000;
+
+void check(const Status& status) {
+  if (!status.is_ok()) die("ebbtide: " + status.to_string());
+}
+
+/// Key number i of a kind; all are different.
+class Keys {
+ public:
+  Keys(std::string kind, const Parameters& p) : kind_(std::move(kind)), entries_(p.entries) {
+    late_ = std::max<std::uint64_t>(p.memtable_bytes / kEntryBytes / 20, 1);
+  }
+
+  Bytes at(std::uint64_t i) {
+    std::uint64_t place = Key::scatter(i);
+    if (kind_ == "strings") return string_at(place);
+    if (kind_ == "semi") place = late(i) * (~std::uint64_t{0} / (entries_ + 2 * late_));
+    if (kind_ == "skewed") {
+      const double u = std::ldexp(static_cast<double>(place >> 11), -53);
+      place = static_cast<std::uint64_t>(std::ldexp(u * u, 63)) << 1;
+      place = (place & ~std::uint64_t{0xffffff}) | (i & 0xffffff);  // so that no two are equal
+    }
+    return number(place);
+  }
+
+ private:
+  /// In blocks of twice as many as may be late, the odd ones of each come a block later: a permutation, nearly in order.
+  [[nodiscard]] std::uint64_t late(std::uint64_t i) const { return i % 2 == 0 ? i + 2 * late_ : i; }
+  Bytes number(std::uint64_t place) {
+    buffer_.clear();
+    for (int shift = 56; shift >= 0; shift -= 8) buffer_ += static_cast<char>(place >> shift);
+    return buffer_;
+  }
+  Bytes string_at(std::uint64_t place) {
+    Random random(place);
+    buffer_.clear();
+    for (int shift = 56; shift >= 24; shift -= 8) buffer_ += static_cast<char>(place >> shift);
+    for (std::uint64_t n = random.uniform(28); n > 0; --n) buffer_ += static_cast<char>(random.next());
+    return buffer_;
+  }
+  const std::string kind_;
+  const std::uint64_t entries_;
+  std::uint64_t late_;
+  std::string buffer_;
+};
+
+struct Row {
+  std::string keys, policy, partitioning;
+  double seconds = 0, cpu_seconds = 0;  ///< of all writes
+  std::uint64_t merges = 0, sub_merges = 0, moves = 0;
+  double merged = 0;  ///< bytes written by merges, by bytes of users
+  std::uint64_t runs = 0, files = 0;
+  PerOperation gets, scans;
+};
+
+class Round {
+ public:
+  Round(const Parameters& p, Row* row) : p_(p), row_(*row), keys_(row->keys, p), values_(kEntryBytes - 8) {
+    std::filesystem::remove_all(p.dir);
+    std::filesystem::create_directories(p.dir);
+    Settings settings;
+    settings.dir = p.dir;
+    settings.fsync = FsyncMode::kNo;
+    settings.memtable_size = p.memtable_bytes;
+    settings.block_cache = std::uint64_t{64} << 20;
+    settings.memory_budget = settings.block_cache + 8 * p.memtable_bytes + p.entries * 16 + (std::uint64_t{64} << 20);
+    settings.background_threads = p.background;
+    settings.tree.policy = {row->policy, {{"k", p.k}}};
+    settings.tree.compression = settings.tree.compression_last_level = Compression::kNone;
+    settings.tree.file_size = row->partitioning == "none" ? std::uint64_t{4} << 30 : p.file_bytes;
+    if (row->partitioning == "local_range") settings.tree.partitioning = Partitioning::kLocalRange;
+    if (row->partitioning == "global_range") settings.tree.partitioning = Partitioning::kGlobalRange;
+    auto opened = Db::open(settings, Components{});
+    check(opened.status());
+    db_ = std::move(opened).value();
+  }
+  ~Round() {
+    check(db_->close());
+    db_.reset();
+    std::filesystem::remove_all(p_.dir);
+  }
+
+  void run() {
+    write();
+    look();
+    read();
+    scan();
+  }
+
+ private:
+  void write() {
+    Progress progress("writing " + row_.keys + ", " + row_.policy + ", " + row_.partitioning);
+    const Stopwatch watch;
+    const double cpu = cpu_seconds();
+    WriteBatch batch;
+    for (std::uint64_t i = 0; i < p_.entries; ++i) {
+      batch.clear();
+      batch.put(0, keys_.at(i), values_.at(i));
+      check(db_->commit(batch));
+      db_->write_log();
+      if (i % 256 == 0) progress.at(i, p_.entries);
+    }
+    settle();
+    row_.seconds = watch.seconds() - 0.2;  // what settle() takes to be sure
+    row_.cpu_seconds = cpu_seconds() - cpu;
+  }
+  void settle() {
+    check(db_->flush(0));
+    for (int quiet = 0; quiet < 20; ++quiet) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (db_->stats().compactions_running != 0) quiet = -1;
+    }
+  }
+  void look() {
+    const Stats stats = db_->stats();
+    row_.merges = stats.compactions;
+    row_.sub_merges = stats.sub_merges;
+    row_.moves = stats.trivial_moves;
+    row_.merged = static_cast<double>(stats.compaction_bytes_written) / static_cast<double>(p_.entries * kEntryBytes);
+    const auto info = db_->tree_info(0);
+    check(info.status());
+    for (const RunInfo& run : info->runs) {
+      row_.runs += run.files != 0 ? 1 : 0;
+      row_.files += run.files;
+    }
+  }
+  void read() {
+    Random random(17);
+    std::uint64_t found = 0;
+    const Stopwatch watch;
+    for (std::uint64_t i = 0; i < p_.reads; ++i) {
+      const Bytes key = keys_.at(random.uniform(p_.entries));
+      PassGuard guard(*db_);
+      const ReadView view = db_->view(0, db_->now(), ReadMode::kBlocking, nullptr);
+      Found result;
+      check(view.get(LookupKey{key, hash_key(key)}, &result));
+      found += result.value.size();
+    }
+    row_.gets = watch.stop(p_.reads);
+    if (found == 0 && p_.reads != 0) die("nothing was read");
+  }
+  void scan() {
+    Random random(19);
+    std::uint64_t seen = 0;
+    const auto iterator = db_->iterate(db_->lease(0), IteratorOptions{});
+    const Stopwatch watch;
+    for (std::uint64_t i = 0; i < p_.scans; ++i) {
+      std::size_t n = 0;
+      for (iterator->seek(keys_.at(random.uniform(p_.entries))); iterator->valid() && n < kScanLength; iterator->next()) {
+        seen += iterator->value().size();
+        ++n;
+      }
+      check(iterator->status());
+    }
+    row_.scans = watch.stop(p_.scans);
+    if (seen == 0 && p_.scans != 0) die("nothing was scanned");
+  }
+
+  const Parameters& p_;
+  Row& row_;
+  Keys keys_;
+  const Values values_;
+  std::unique_ptr<Db> db_;
+};
+
+void print(const Row& row) {
+  const auto line_of = [](const PerOperation& took) {
+    return JsonLine().add("per_second", took.per_second).add("cpu_ns", took.cpu_ns);
+  };
+  JsonLine()
+      .add("keys", row.keys)
+      .add("policy", row.policy)
+      .add("partitioning", row.partitioning)
+      .add("write_seconds", row.seconds)
+      .add("write_cpu_seconds", row.cpu_seconds)
+      .add("merges", row.merges)
+      .add("sub_merges", row.sub_merges)
+      .add("moves", row.moves)
+      .add("merged_by_written", row.merged)
+      .add("runs", row.runs)
+      .add("files", row.files)
+      .add("gets", line_of(row.gets))
+      .add("scans", line_of(row.scans))
+      .print();
+}
+
+void show(const std::vector<Row>& rows) {
+  std::printf("%-8s %-10s %-13s %8s %8s %7s %6s %6s %7s %5s %6s %10s %9s\n", "keys", "policy", "partitioning", "write s", "cpu s",
+              "merges", "parts", "moves", "merged", "runs", "files", "gets/s", "scans/s");
+  for (const Row& row : rows) {
+    std::printf("%-8s %-10s %-13s %8.2f %8.2f %7llu %6llu %6llu %7.2f %5llu %6llu %10.0f %9.1f\n", row.keys.c_str(),
+                row.policy.c_str(), row.partitioning.c_str(), row.seconds, row.cpu_seconds,
+                static_cast<unsigned long long>(row.merges), static_cast<unsigned long long>(row.sub_merges),
+                static_cast<unsigned long long>(row.moves), row.merged, static_cast<unsigned long long>(row.runs),
+                static_cast<unsigned long long>(row.files), row.gets.per_second, row.scans.per_second);
+  }
+  std::printf(
+      "\nwrite s: until the last merge is done. parts: of merges, by key range. merged: bytes that merges wrote, by bytes "
+      "of the entries.\n");
+}
+
+/// The thesis: with random keys global ranges are 18 % faster than none under a policy by similar sizes, 7 % under one by the total.
+void judge(const std::vector<Row>& rows) {
+  const std::pair<std::string, double> targets[] = {{"exploring", 18}, {"bigtable", 7}};
+  for (const auto& [policy, target] : targets) {
+    double none = 0, global = 0;
+    for (const Row& row : rows) {
+      if (row.keys != "random" || row.policy != policy) continue;
+      if (row.partitioning == "none") none = row.seconds;
+      if (row.partitioning == "global_range") global = row.seconds;
+    }
+    if (none == 0 || global == 0) continue;
+    const double faster = (1 - global / none) * 100;
+    std::printf("random, %s: global ranges take %.1f %% less time than none (target: %.0f %%): %s\n", policy.c_str(), faster,
+                target, faster >= target ? "target met" : "MISSED");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Parameters p;
+  bool quick = false;
+  CLI::App app{"Writes, merges and reads of stacks by where files end"};
+  app.add_flag("--quick", quick, "60 thousand entries, memtables and files of 1 MiB");
+  app.add_option("--entries", p.entries, "of 1 KiB")->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
+  app.add_option("--reads", p.reads)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  app.add_option("--scans", p.scans, "of 1000 entries")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  app.add_option("--memtable", p.memtable_bytes)->check(CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 32));
+  app.add_option("--file", p.file_bytes, "size of a table's file")
+      ->check(CLI::Range(std::uint64_t{1} << 16, std::uint64_t{1} << 32));
+  app.add_option("--background", p.background, "merge threads")->check(CLI::Range(1, 256));
+  app.add_option("--k", p.k, "runs of a stack")->check(CLI::Range(1, 64));
+  app.add_option("--keys", p.keys)->check(CLI::IsMember({"semi", "random", "skewed", "strings"}));
+  app.add_option("--policy", p.policies)->check(CLI::IsMember({"bigtable", "constant", "exploring", "concurrent", "binomial"}));
+  app.add_option("--only", p.partitionings)->check(CLI::IsMember({"none", "size", "local_range", "global_range"}));
+  app.add_option("--dir", p.dir, "where the database goes while it runs");
+  CLI11_PARSE(app, argc, argv);
+  if (quick) {
+    if (app.count("--entries") == 0) p.entries = 60'000;
+    if (app.count("--reads") == 0) p.reads = 20'000;
+    if (app.count("--scans") == 0) p.scans = 100;
+    if (app.count("--memtable") == 0) p.memtable_bytes = std::uint64_t{1} << 20;
+    if (app.count("--file") == 0) p.file_bytes = std::uint64_t{1} << 20;
+  }
+  if (p.dir.empty()) p.dir = default_dir();
+  need_disk(p.dir, 4 * p.entries * kEntryBytes + (std::uint64_t{1} << 28));
+  std::vector<Row> rows;
+  for (const std::string& keys : p.keys) {
+    for (const std::string& policy : p.policies) {
+      for (const std::string& partitioning : p.partitionings) {
+        Row& row = rows.emplace_back();
+        row.keys = keys;
+        row.policy = policy;
+        row.partitioning = partitioning;
+        Round(p, &row).run();
+        print(row);
+      }
+    }
+  }
+  show(rows);
+  judge(rows);
+  return 0;
+}
