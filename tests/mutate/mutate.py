@@ -232,8 +232,11 @@ def main():
     parser.add_argument("--count", type=int, default=30, metavar="N", help="how many that compile, those of the run that is resumed too (default: 30)")
     parser.add_argument("--minutes", type=float, default=600, metavar="N", help="begin no further one after that")
     parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS), metavar="LAYER", help=f"of {', '.join(LAYERS)}")
+    parser.add_argument("--quick", action="store_true", help="the tests of the layers alone: a minute for ten, and more survive")
     parser.add_argument("--resume", action="store_true", help="go on where the last run stopped, with its seed and layers")
     options = parser.parse_args()
+    if options.quick:
+        DATABASE.clear()
     end = time.monotonic() + options.minutes * 60
     state = State.resume() if options.resume else State(options.seed or random.SystemRandom().randrange(1, 2**30), options.layers)
     print(f"torture mutations: seed {state.seed}; building the tests and running them as they are", flush=True)

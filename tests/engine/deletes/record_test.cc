@@ -46,6 +46,11 @@ TEST_CASE("a record covers older versions in its range, for readers that know it
   CHECK_FALSE(record.covers(15, 4, 4));
 }
 
+TEST_CASE("a record as text has its end, or none") {
+  CHECK(to_text(Record{5, 9, 7, 1000}) == "7 on stamps 5..<9, born 1000");
+  CHECK(to_text(Record{0, kDeleteKeyEnd, 8, 0}) == "8 on stamps 0..*, born 0");
+}
+
 TEST_CASE("an open end reaches every stamp and no entry without one") {
   const std::vector<Record> records{{0, kDeleteKeyEnd, 7, 1}};
   const RecordSet set(records);
