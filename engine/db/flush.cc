@@ -185,14 +185,18 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   return Status::ok();
 }
 
-// How much of their room memtables have used, summed; what an empty one takes is not room.
+// How much of their room memtables have used, summed; what an empty one takes is not room. One that went beyond its room is a full
+// one all the same, as policies count what arrives: memory comes in blocks, so a small memtable (4 KiB of 16) can be a third beyond
+// with its last entry, and K-LSM would take two flushes for three.
 double DbImpl::full_memtables(const std::vector<FrozenMemTable>& frozen) const {
   const double room = static_cast<double>(settings_.memtable_size) - static_cast<double>(empty_memtable_bytes_);
+  if (room <= 0) return 0;
   double full = 0;
   for (const FrozenMemTable& f : frozen) {
-    full += std::max(0.0, static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_));
+    const double used = static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_);
+    full += std::clamp(used / room, 0.0, 1.0);
   }
-  return room <= 0 ? 0 : full / room;
+  return full;
 }
 
 // Capacities of levels follow what memtables flush to.

@@ -168,6 +168,31 @@ TEST_CASE("planted: a stack that is deeper than its policy allows is found at re
   must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
+TEST_CASE("small memtables, which go beyond their room with the last entry, count as one flush each", "[policies]") {
+  Settings s = Harness::small();
+  s.memtable_size = 16 << 10;
+  s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};
+  Harness h(s);
+  h.open();
+  const std::string expected[] = {"1", "2", "3", "1 3", "2 3", "6"};  // as in tests/engine/policy/testdata/klsm.txt
+  std::size_t flushes = 0;
+  std::uint64_t written = 0, in_one = 0;
+  for (int i = 0; flushes < std::size(expected); ++i) {
+    h.put(0, key_of(i), std::string(500, 'v'));
+    h.settle();
+    ++written;
+    const auto info = h.db->tree_info(0);
+    if (info->memtable_entries == written) continue;
+    if (in_one == 0) in_one = written - info->memtable_entries;
+    written = info->memtable_entries;
+    std::string runs;
+    for (const RunInfo& run : info->runs) {
+      if (run.files != 0) runs += (runs.empty() ? "" : " ") + std::to_string((run.entries + in_one / 2) / in_one);
+    }
+    CHECK(runs == expected[flushes++]);
+  }
+}
+
 TEST_CASE("while compactions are paused the flushes of a static schedule go ahead", "[policies]") {
   Harness h(with_schedule("binomial"));
   h.open();
