@@ -3,7 +3,8 @@
     large n    MinLatency and Binomial past 4^k flushes: within 2 % of each other; MinLatency on the curve k m / (k + 1), where C(m + k, k) = n + 1,
                exactly where m is whole; for large n that is k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k) (Eq. 3.1). Binomial's trees are full a
                little earlier, and then it merges everything: so it is a whole write ahead just before MinLatency's are (not compared there)
-    growth     Tiered and Leveled grow with log n, Constant with n: by the part of the variance that such a line explains
+    growth     Tiered and Leveled grow with log n, Constant with n: by the part of the variance that such a line explains (Tiered goes in
+               steps, one for each T times as many flushes, so that a line does not explain all of it)
     million    k = 10 and a million flushes, each policy timed (target: 2 minutes), and the thesis' figure 3.12
 
 Nothing is measured but the simulator's own time.
@@ -111,7 +112,7 @@ def growth(options, result):
     print(report.table(rows, ["write amplification", "grows with", *(f"n = {n:,}" for n in moments[4::4]), "explained"]))
     for one in result.figures:
         if one["what"] == "growth":
-            result.target(f"{one['policy']}: explained by its line", one["explained"], 0.97, at_most=False)
+            result.target(f"{one['policy']}: explained by its line", one["explained"], 0.95, at_most=False)
     plots.draw(result.path.with_name("policies-growth"), "Tiered, Leveled, Constant", "flushes", [panel])
 
 
