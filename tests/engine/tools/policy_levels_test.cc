@@ -107,7 +107,7 @@ TEST_CASE("Garnering's number of levels is kept", "[policy]") {
 #ifdef EBBTIDE_PLANTED_BUGS  // under sanitizers
 constexpr std::uint64_t kFlushes = 300;
 #else
-constexpr std::uint64_t kFlushes = 1000;
+constexpr std::uint64_t kFlushes = 3000;
 #endif
 
 constexpr std::uint64_t kFile = 128 << 10;  // of policies that go by file; the others' runs are one file
@@ -188,7 +188,8 @@ SimulationSample simulated(const PolicySettings& policy, std::uint64_t flushes, 
   return samples->back();
 }
 
-void compare_with_simulator(std::uint64_t flushes) {
+// With -s it shows the figures of engine/docs/policies.md.
+TEST_CASE("the engine writes, and leaves runs, as the simulator says", "[policy]") {
   const std::vector<PolicySettings> policies = {
       {"leveling", {{"size_ratio", 5}}},
       {"one_leveling", {}},
@@ -207,8 +208,8 @@ void compare_with_simulator(std::uint64_t flushes) {
   double leveling = 0;
   for (const PolicySettings& policy : policies) {
     INFO(policy.name);
-    const Measured engine = measure(policy, flushes);
-    const SimulationSample simulator = simulated(policy, flushes, engine.flush_bytes);
+    const Measured engine = measure(policy, kFlushes);
+    const SimulationSample simulator = simulated(policy, kFlushes, engine.flush_bytes);
     INFO("write amplification " << engine.write_amp << ", simulated " << simulator.write_amp << "; runs " << engine.avg_runs
                                 << ", simulated " << simulator.avg_runs << "; a flush has " << engine.flush_bytes << " bytes");
     CHECK(engine.write_amp == Approx(simulator.write_amp).epsilon(0.1));
@@ -221,11 +222,6 @@ void compare_with_simulator(std::uint64_t flushes) {
     }
   }
 }
-
-TEST_CASE("the engine writes, and leaves runs, as the simulator says", "[policy]") { compare_with_simulator(kFlushes); }
-
-// By hand, half a minute: test_engine_tools "[long]"; with -s it shows the figures of engine/docs/policies.md.
-TEST_CASE("the engine does as the simulator says for three thousand flushes", "[.][long]") { compare_with_simulator(3000); }
 
 }  // namespace
 }  // namespace ebbtide
