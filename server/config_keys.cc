@@ -184,7 +184,7 @@ class Table {
                     "Threads for merges; flushes have one of their own."));
     add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
-                    "Threads that read pages which a command lacks."));
+                    "Threads that read pages which a command lacks where io_uring does not, and large values."));
     add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
                  "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),
         "", true);

@@ -320,10 +320,12 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
   CHECK(wrong == 0);
 }
 
-TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
-  TempDir dir;
-  Settings settings = settings_in(dir.path, FsyncMode::kNo);
-  settings.fetch_threads = 1;
+namespace {
+
+// 4,000 keys in tables that are read past the page cache.
+std::unique_ptr<Db> on_disk(const std::string& dir, unsigned fetch_threads) {
+  Settings settings = settings_in(dir, FsyncMode::kNo);
+  settings.fetch_threads = fetch_threads;
   settings.direct_io = true;
   auto opened = Db::open(settings, {});
   REQUIRE(opened.is_ok());
@@ -335,21 +337,56 @@ TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
   }
   db->write_log();
   REQUIRE(db->flush(0).is_ok());
-  std::vector<MissSet> sets(400);
-  std::atomic<int> asked{0}, answered{0};
-  for (std::size_t i = 0; i < sets.size(); ++i) {
+  return db;
+}
+
+// Fetches what each of 400 lookups lacks, and answers how many fetches are to be answered.
+int begin_fetches(Db& db, FetchQueue* queue, std::vector<MissSet>* sets, const std::function<void()>& done) {
+  int asked = 0;
+  sets->resize(400);
+  for (std::size_t i = 0; i < sets->size(); ++i) {
+    MissSet& misses = (*sets)[i];
     const std::string key = key_of(i * 10);
     Found found;
     {
-      PassGuard guard(*db);
-      (void)db->view(0, db->now(), ReadMode::kResident, &sets[i]).get({key, hash_key(key)}, &found);
+      PassGuard guard(db);
+      (void)db.view(0, db.now(), ReadMode::kResident, &misses).get({key, hash_key(key)}, &found);
     }
-    if (sets[i].empty()) continue;
-    if (!db->fetch(&sets[i], [&] { ++answered; })) ++asked;
+    if (!misses.empty() && !db.fetch(&misses, done, queue)) ++asked;
   }
+  return asked;
+}
+
+}  // namespace
+
+TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
+  TempDir dir;
+  const std::unique_ptr<Db> db = on_disk(dir.path, 1);
+  std::vector<MissSet> sets;
+  std::atomic<int> answered{0};
+  const int asked = begin_fetches(*db, nullptr, &sets, [&] { ++answered; });
+  CHECK(asked > 0);
   REQUIRE(db->close().is_ok());
   CHECK(answered == asked);
   sets.clear();
+}
+
+TEST_CASE("a fetch queue that goes away answers every fetch that was begun") {
+  TempDir dir;
+  const std::unique_ptr<Db> db = on_disk(dir.path, 4);
+  std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
+  if (queue == nullptr) {
+    WARN("io_uring is not allowed here");
+    return;
+  }
+  std::vector<MissSet> sets;
+  int answered = 0;
+  const int asked = begin_fetches(*db, queue.get(), &sets, [&] { ++answered; });
+  CHECK(asked > 0);
+  queue.reset();
+  CHECK(answered == asked);
+  sets.clear();
+  REQUIRE(db->close().is_ok());
 }
 
 TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no error that threads would not") {
@@ -422,46 +459,6 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
     }
   }
   queue.reset();
-  sets.clear();
-  REQUIRE(db->close().is_ok());
-}
-
-TEST_CASE("a fetch queue that goes away answers every fetch that was begun") {
-  TempDir dir;
-  Settings settings = settings_in(dir.path, FsyncMode::kNo);
-  settings.direct_io = true;
-  auto opened = Db::open(settings, {});
-  REQUIRE(opened.is_ok());
-  auto db = std::move(opened).value();
-  std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
-  if (queue == nullptr) {
-    WARN("io_uring is not allowed here");
-    return;
-  }
-  for (std::uint64_t i = 0; i < 4000; ++i) {
-    WriteBatch batch;
-    batch.put(0, key_of(i), value_of(i, 0));
-    REQUIRE(db->commit(batch).is_ok());
-  }
-  db->write_log();
-  REQUIRE(db->flush(0).is_ok());
-  std::vector<MissSet> sets(400);
-  int asked = 0, answered = 0;
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    const std::string key = key_of(i * 10);
-    Found found;
-    {
-      PassGuard guard(*db);
-      (void)db->view(0, db->now(), ReadMode::kResident, &sets[i]).get({key, hash_key(key)}, &found);
-    }
-    if (sets[i].empty()) continue;
-    if (!db->fetch(
-            &sets[i], [&] { ++answered; }, queue.get()))
-      ++asked;
-  }
-  CHECK(asked > 0);
-  queue.reset();
-  CHECK(answered == asked);
   sets.clear();
   REQUIRE(db->close().is_ok());
 }

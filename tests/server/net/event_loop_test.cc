@@ -33,6 +33,7 @@ class TestSink final : public CommandSink {
     std::size_t largest_pass = 0, largest_output = 0;
     std::vector<std::uint32_t> attempts;
     int event = -1;  // an eventfd: once it is written, poll() resumes who waits
+    int events = 0;  // that poll() has seen
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
 
@@ -47,6 +48,8 @@ class TestSink final : public CommandSink {
     std::uint64_t count = 0;
     if (shared_->event < 0 || ::read(shared_->event, &count, sizeof(count)) < 0) return;
     std::lock_guard lock(shared_->mutex);
+    ++shared_->events;
+    shared_->changed.notify_all();
     for (const std::uint64_t id : shared_->waiting) {
       shared_->released.insert(id);
       loop_->resume(id);
@@ -297,7 +300,25 @@ TEST_CASE("a command that waits holds up its own client only, in order") {
   h.expect(slow, "+OK\r\n" + bulk("last") + bulk("later still"));
 }
 
-TEST_CASE("what the sink waits for by itself wakes the loop, and whom it resumes is served in that round") {
+TEST_CASE("what the sink waits for by itself wakes the loop") {
+  Harness h;
+  h.sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  h.fds.push_back(h.sink.event);
+  h.loop->set_sink(std::make_unique<TestSink>(&h.sink), &h.gate);
+  const int fd = h.connect();
+  h.send(fd, echo("x"));
+  h.expect(fd, bulk("x"));  // the sink is there
+  h.send(fd, "CLOSE\r\n");
+  h.expect(fd, "+BYE\r\n");
+  ::shutdown(fd, SHUT_WR);
+  h.expect_end(fd);  // without connections the loop sleeps for a minute
+  const std::uint64_t one = 1;
+  REQUIRE(::write(h.sink.event, &one, sizeof(one)) == sizeof(one));
+  std::unique_lock lock(h.sink.mutex);
+  CHECK(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.events == 1; }));
+}
+
+TEST_CASE("whom the sink resumes from the loop's own thread is served in that round") {
   Harness h;
   h.sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   h.fds.push_back(h.sink.event);
