@@ -27,14 +27,14 @@ std::uint64_t DiskWatch::low(const DiskSpace& space) const {
 Status DiskWatch::open() {
   TRY_ASSIGN(space, options_.fs->disk_space(options_.dir));
   TRY(reserve_.open(wanted_reserve(space)));
-  look(0, 0);
+  look({});
   return Status::ok();
 }
 
-void DiskWatch::look(std::uint64_t logged_bytes, std::uint64_t used_bytes) {
+void DiskWatch::look(const Use& use) {
   MutexLock lock(mutex_);
-  used_bytes_ = used_bytes;
-  measure(logged_bytes);
+  use_ = use;
+  measure(use.logged_bytes);
 }
 
 bool DiskWatch::full(std::uint64_t logged_bytes) {
@@ -48,15 +48,18 @@ bool DiskWatch::full(std::uint64_t logged_bytes) {
 void DiskWatch::measure(std::uint64_t logged_bytes) {
   const auto space = options_.fs->disk_space(options_.dir);
   if (!space.is_ok()) return;
-  if (space->free_bytes < low(*space) / 2) (void)reserve_.release();  // what it gives back shows in the next measurement
+  const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
+  unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
+  if (space->free_bytes < low(*space) / 2 + unflushed)
+    (void)reserve_.release();  // what it gives back shows in the next measurement
   const std::uint64_t wanted = wanted_reserve(*space);
   const bool held = reserve_.bytes() != 0;
-  const std::uint64_t needed = low(*space) + (held ? 0 : wanted);
-  const bool over = options_.max_disk_bytes != 0 && used_bytes_ > options_.max_disk_bytes;
+  const std::uint64_t needed = low(*space) + unflushed + (held ? 0 : wanted);
+  const bool over = options_.max_disk_bytes != 0 && use_.file_bytes > options_.max_disk_bytes;
   const auto part = [](std::uint64_t bytes, std::uint64_t of) {
     return of == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(of);
   };
-  used_ratio_.store(std::max(part(used_bytes_, options_.max_disk_bytes),
+  used_ratio_.store(std::max(part(use_.file_bytes, options_.max_disk_bytes),
                              part(space->total_bytes - std::min(space->total_bytes, space->free_bytes), space->total_bytes)),
                     std::memory_order_relaxed);
   full_.store(over || space->free_bytes < needed, std::memory_order_relaxed);
@@ -68,7 +71,9 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
 
 Status DiskWatch::may_compact(std::uint64_t bytes) {
   const auto space = options_.fs->disk_space(options_.dir);
-  if (!space.is_ok() || space->free_bytes >= low(*space) / kFloorDivisor + bytes) return Status::ok();
+  if (!space.is_ok()) return Status::ok();
+  const std::uint64_t kept = low(*space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed);
+  if (space->free_bytes >= kept + bytes) return Status::ok();
   return Status::no_space("the last " + std::to_string(space->free_bytes) +
                           " bytes of the disk are kept for the log and for flushes");
 }

@@ -1,11 +1,12 @@
 // How much room the disk has, who may still use it, and what is kept back for when there is none.
 //
-//   free space:   |-- floor --|-- low / 2 --|-- low --|-- low + reserve --|------------
-//   adds data     |           |             |         |  while the reserve is given up: no  |  yes
-//   compactions   |    no     |    yes                                                   ...
+//   free space:   |-- unflushed --|-- floor --|-- low / 2 --|-- low --|-- low + reserve --|------------
+//   adds data     |               |           |             |         |  while the reserve is given up: no  |  yes
+//   compactions   |              no           |    yes                                                   ...
 //   log, deletes, flushes, manifest: always
 //
-// `low` is 5 % of the disk. Below half of it the reserve is given up (io/reserve_file.h), so that deletes, flushes and
+// `unflushed` is what memtables hold: the tables that they become must find their room, whatever data and compactions would like to
+// take, because a flush that fails stops deletes too. `low` is 5 % of the disk. Below half of it the reserve is given up (io/reserve_file.h), so that deletes, flushes and
 // compactions, which make room, can still run; what it gave back is not for new data. It is set aside again when there is room
 // for it. Compactions leave the last bytes to the log and to flushes: a merge can be given up at no loss, a write to the log
 // cannot. The disk is looked at on each tick, and in between whenever an eighth of the room was logged: what fills it between two
@@ -36,8 +37,13 @@ class DiskWatch {
 
   /// Takes over the reserve that an earlier run left.
   Status open();
-  /// Measures. `logged_bytes` is the running total of what was logged, `used_bytes` what all files together have.
-  void look(std::uint64_t logged_bytes, std::uint64_t used_bytes);
+  struct Use {
+    std::uint64_t logged_bytes = 0;     ///< the running total of what was logged
+    std::uint64_t file_bytes = 0;       ///< what all files together have
+    std::uint64_t unflushed_bytes = 0;  ///< what all memtables hold
+  };
+  /// Measures.
+  void look(const Use& use);
   /// Whether writes that add data are refused. Two loads, nearly always.
   bool full(std::uint64_t logged_bytes);
   /// kNoSpace if a compaction must not take `bytes` more.
@@ -61,9 +67,10 @@ class DiskWatch {
   ReserveFile reserve_;
   std::atomic<bool> full_{false}, wants_reserve_{false};
   std::atomic<double> used_ratio_{0};
-  std::atomic<std::uint64_t> look_again_at_{0};  // logged bytes
-  Mutex mutex_;                                  // one measurement at a time
-  std::uint64_t used_bytes_ GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> look_again_at_{0};    // logged bytes
+  Mutex mutex_;                                    // one measurement at a time
+  Use use_ GUARDED_BY(mutex_);                     // as of the last look()
+  std::atomic<std::uint64_t> unflushed_bytes_{0};  // at most: what was logged since counts, too
 };
 
 }  // namespace ebbtide

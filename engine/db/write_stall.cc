@@ -419,9 +419,12 @@ void DbImpl::advance_time_mark() {
 }
 
 void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
-  std::uint64_t used = log_->live_bytes();
-  for (const TreeLoad& load : loads) used += load.view->tables->file_bytes;
-  disk_.look(log_->bytes_written(), used);
+  DiskWatch::Use use{.logged_bytes = log_->bytes_written(), .file_bytes = log_->live_bytes(), .unflushed_bytes = 0};
+  for (const TreeLoad& load : loads) {
+    use.file_bytes += load.view->tables->file_bytes;
+    use.unflushed_bytes += load.memtable_bytes();
+  }
+  disk_.look(use);
   const bool full = disk_.full(0);
   if (full != disk_full_told_.exchange(full)) {
     say(full ? Severity::kError : Severity::kInfo,

@@ -36,9 +36,7 @@ Plan lift(const TreeShape& shape, int last) {
       if (file.busy) return {};
     }
     if (run.level < last || run.files.empty()) continue;
-    PlanInput input{run.id, {}};
-    for (const FileShape& file : run.files) input.files.push_back(file.num);
-    merge.inputs.push_back(std::move(input));
+    merge.inputs.push_back(whole_run(run));
   }
   merge.target = {0, last};
   Plan plan;

@@ -10,12 +10,6 @@
 namespace ebbtide {
 namespace {
 
-PlanInput whole(const RunShape& run) {
-  PlanInput input{run.id, {}};
-  for (const FileShape& file : run.files) input.files.push_back(file.num);
-  return input;
-}
-
 bool is_busy(const RunShape& run) {
   return std::any_of(run.files.begin(), run.files.end(), [](const FileShape& file) { return file.busy; });
 }
@@ -111,13 +105,13 @@ Plan KLsmPolicy::merge_down(const TreeShape& shape, const std::vector<Level>& le
   const int target_level = static_cast<int>(at) + 1;
   const std::uint64_t arriving = units(shape, here.bytes, target_level);
   std::vector<PlanInput> inputs;
-  for (const RunShape* run : here.runs) inputs.push_back(whole(*run));
+  for (const RunShape* run : here.runs) inputs.push_back(whole_run(*run));
   PlanTarget target{0, target_level};
   const bool room = !below.runs.empty() && !is_busy(*below.runs.front()) && below.units.front() + arriving <= below.run_units &&
                     below.total + arriving < static_cast<std::uint64_t>(vectors_.size_ratio);
   if (room) {
     target.run = below.runs.front()->id;
-    inputs.push_back(whole(*below.runs.front()));
+    inputs.push_back(whole_run(*below.runs.front()));
   } else if (below.runs.empty() && below.oldest != nullptr) {
     target.run = below.oldest->id;
   }
@@ -150,7 +144,7 @@ Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) cons
     const Step step = due_step(level, ratio);
     if (!step.down) {
       std::vector<PlanInput> inputs;
-      for (std::size_t r = 0; r < step.merge; ++r) inputs.push_back(whole(*level.runs[r]));
+      for (std::size_t r = 0; r < step.merge; ++r) inputs.push_back(whole_run(*level.runs[r]));
       return merge_plan(std::move(inputs), {level.runs[step.merge - 1]->id, static_cast<int>(i)});
     }
     if (!levels[i + 1].busy && due_step(levels[i + 1], ratio).down) continue;

@@ -45,12 +45,6 @@ std::vector<Level> levels_of(const TreeShape& shape) {
   return levels;
 }
 
-PlanInput whole(const RunShape& run) {
-  PlanInput input{run.id, {}};
-  for (const FileShape& file : run.files) input.files.push_back(file.num);
-  return input;
-}
-
 /// The files of the target level that a job over `range` must take; none if one of them is busy or the level has runs to merge
 /// first.
 struct Overlap {
@@ -94,7 +88,7 @@ Plan merge_level0(const TreeShape& shape, const std::vector<Level>& levels, cons
   const PlanTarget target{levels[1].target(), 1};
   std::vector<PlanInput> inputs;
   for (const RunShape* run : level0.with_files) {
-    inputs.push_back(whole(*run));
+    inputs.push_back(whole_run(*run));
     for (const FileShape& file : run->files) {
       range = range ? hull(*range, file.range()) : file.range();
       movable = movable && may_move(shape, file, target, context.now);
@@ -114,7 +108,7 @@ Plan merge_surplus(const std::vector<Level>& levels, int level) {
   const Level& here = levels[static_cast<std::size_t>(level)];
   if (here.busy) return {};
   std::vector<PlanInput> inputs;
-  for (const RunShape* run : here.with_files) inputs.push_back(whole(*run));
+  for (const RunShape* run : here.with_files) inputs.push_back(whole_run(*run));
   return make_plan(std::move(inputs), {here.target(), level}, Reason::kRunCount);
 }
 

@@ -148,10 +148,7 @@ Plan StackPolicy::next(const TreeShape& shape, const PolicyContext&) const {
   const Choice choice = choose_merge(rule_, parameters_, sizes_of(stack), shape.flushes);
   if (!choice || planted(PlantedBug::kStackTooDeep)) return {};
   Merge merge;
-  for (std::size_t i = choice->first; i <= choice->second; ++i) {
-    PlanInput& input = merge.inputs.emplace_back(PlanInput{stack[i]->id, {}});
-    for (const FileShape& file : stack[i]->files) input.files.push_back(file.num);
-  }
+  for (std::size_t i = choice->first; i <= choice->second; ++i) merge.inputs.push_back(whole_run(*stack[i]));
   merge.target = {stack[choice->second]->id, stack[choice->second]->level};
   Plan plan;
   plan.reason = Reason::kRunCount;

@@ -11,7 +11,7 @@ namespace ebbtide {
 namespace {
 
 /// Pages are read beside the cache; it only has to exist.
-constexpr std::uint64_t kCacheBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kVerifyCacheBytes = std::uint64_t{8} << 20;
 
 struct Totals {
   std::uint64_t tables = 0, pages = 0, entries = 0, bytes = 0;
@@ -19,7 +19,7 @@ struct Totals {
 
 class Verifier {
  public:
-  Verifier(FileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)), cache_(kCacheBytes, epoch_) {}
+  Verifier(FileSystem& fs, std::string dir) : fs_(fs), dir_(std::move(dir)), cache_(kVerifyCacheBytes, epoch_) {}
 
   Inspection run() {
     const auto loaded = load_manifest(fs_, dir_);

@@ -24,6 +24,12 @@ const char* reason_name(Reason reason) {
   return "unknown";
 }
 
+PlanInput whole_run(const RunShape& run) {
+  PlanInput input{run.id, {}};
+  for (const FileShape& file : run.files) input.files.push_back(file.num);
+  return input;
+}
+
 std::vector<PlanInput> inputs_of(const Plan& plan) {
   struct Visitor {
     std::vector<PlanInput> operator()(const std::monostate&) const { return {}; }

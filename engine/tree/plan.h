@@ -21,6 +21,8 @@ struct PlanInput {
   std::vector<FileNum> files;
   bool operator==(const PlanInput&) const = default;
 };
+/// All files of a run.
+PlanInput whole_run(const RunShape& run);
 
 /// Where output goes: into an existing run (its files outside the merge stay), or into a new one.
 struct PlanTarget {

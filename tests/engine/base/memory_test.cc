@@ -69,7 +69,7 @@ TEST_CASE("epoch: a guard entered later holds nothing back that was retired befo
   CHECK(freed);
 }
 
-TEST_CASE("epoch: readers never see what was freed, with threads coming and going") {
+TEST_CASE("epoch: readers never see what was freed, with threads coming and going", "[threads]") {
   struct Node {
     std::atomic<std::uint64_t> alive{0x11feull};
   };
@@ -116,7 +116,7 @@ TEST_CASE("epoch: the end frees the rest, what freeing retires included") {
   CHECK(freed == 2);
 }
 
-TEST_CASE("pools: high priority first, and every task once") {
+TEST_CASE("pools: high priority first, and every task once", "[threads]") {
   ManualPool manual;
   std::string order;
   manual.submit(Priority::kLow, [&] { order += 'l'; });

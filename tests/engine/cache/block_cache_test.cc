@@ -204,7 +204,7 @@ TEST_CASE("tables grow under many small blocks") {
   }
 }
 
-TEST_CASE("readers, writers, droppers and resizers at once") {
+TEST_CASE("readers, writers, droppers and resizers at once", "[threads]") {
   Epoch epoch;
   BlockCache cache(4 << 20, epoch);
   constexpr std::uint64_t kBlocks = 3000;
@@ -263,7 +263,7 @@ TEST_CASE("readers, writers, droppers and resizers at once") {
   CHECK(cache.usage() <= 4 << 20);
 }
 
-TEST_CASE("striped counters are exact with more threads than stripes, at once and in turn") {
+TEST_CASE("striped counters are exact with more threads than stripes, at once and in turn", "[threads]") {
   StripedCounter counter;
   std::atomic<unsigned> arrived{0};
   constexpr unsigned kThreads = 80;

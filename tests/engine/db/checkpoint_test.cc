@@ -27,7 +27,6 @@ std::string value_of(Db& db, DatabaseId database, Bytes key) {
   return status.is_ok() ? std::string(found.value) : status.to_string();
 }
 
-std::string key_of(int i) { return "key" + std::to_string(100000 + i); }
 std::string value_for(int i, int round) { return std::to_string(round) + std::string(80, static_cast<char>('a' + i % 26)); }
 
 void fill(Harness& h, int round, int keys = 3000) {

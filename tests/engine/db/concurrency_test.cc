@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "support/keys.h"
 
 using namespace ebbtide;
 
@@ -37,8 +38,6 @@ Settings settings_in(const std::string& dir, FsyncMode fsync) {
   s.tree.pages_per_tile = 2;
   return s;
 }
-
-std::string key_of(std::uint64_t i) { return "key" + std::to_string(100000 + i); }
 
 // The value of a key names it, and counts up: a reader can tell a wrong value and a step back.
 std::string value_of(std::uint64_t key, std::uint64_t count) {
@@ -103,7 +102,7 @@ TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees
       for (it->seek_to_first(); it->valid(); it->next()) {
         if (!last.empty() && it->key() <= Bytes(last)) ++wrong;
         last.assign(it->key());
-        if (std::stoull(std::string(it->value())) + 100000 != std::stoull(last.substr(3))) ++wrong;
+        if (key_of(std::stoull(std::string(it->value()))) != last) ++wrong;
       }
       if (!it->status().is_ok()) ++wrong;
     }

@@ -3,11 +3,7 @@
 using namespace ebbtide;
 
 namespace {
-std::string key_of(int i) {
-  char buffer[16];
-  std::snprintf(buffer, sizeof buffer, "key%06d", i);
-  return buffer;
-}
+
 std::string scan(Harness& h, DatabaseId d, const KeyRange& range = {}) {
   IteratorOptions options;
   options.bounds = range;

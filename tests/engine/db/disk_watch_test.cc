@@ -33,11 +33,11 @@ struct Disk {
       const std::string rest(static_cast<std::size_t>(size - (bytes - free)), 'x');
       REQUIRE(ballast->append(rest).is_ok());
     }
-    watch.look(0, 0);
+    watch.look({});
   }
   void settle() {
     for (int i = 0; i < 3; ++i) {
-      watch.look(0, 0);
+      watch.look({});
       if (watch.wants_reserve()) (void)watch.set_aside_reserve();
     }
   }
@@ -78,7 +78,7 @@ TEST_CASE("between two ticks the disk is looked at again as it is filled") {
   Disk disk;
   disk.settle();
   disk.leave(5 * kMiB);
-  disk.watch.look(1000, 0);
+  disk.watch.look({.logged_bytes = 1000});
   CHECK_FALSE(disk.watch.full(1000));
   REQUIRE(disk.ballast->append(std::string(2 * kMiB, 'x')).is_ok());
   CHECK_FALSE(disk.watch.full(1000 + (10 << 10)));  // too little was logged for another look
@@ -101,17 +101,43 @@ TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full g
   CHECK(disk.watch.reserve_bytes() == 0);
 }
 
+// A merge took what a flush needed; the flush failed, and with it deletes were refused.
+TEST_CASE("what memtables hold has its room on the disk, whatever data and merges would like to take") {
+  Disk disk;
+  disk.settle();
+  disk.leave(6 * kMiB);
+  const auto with = [&](std::uint64_t unflushed) { disk.watch.look({.logged_bytes = kMiB, .unflushed_bytes = unflushed}); };
+  with(2 * kMiB);
+  CHECK_FALSE(disk.watch.full(kMiB));
+  CHECK(disk.watch.may_compact(3 * kMiB).is_ok());
+  with(4 * kMiB);
+  CHECK(disk.watch.full(kMiB));
+  CHECK(disk.watch.may_compact(kMiB).is_ok());
+  CHECK(disk.watch.may_compact(2 * kMiB).code() == Code::kNoSpace);
+  CHECK(disk.watch.reserve_bytes() == kReserve);
+  with(5 * kMiB);
+  CHECK(disk.watch.reserve_bytes() == 0);
+  // Until the next look, what is logged is not flushed yet.
+  disk.leave(20 * kMiB);
+  disk.settle();
+  disk.leave(6 * kMiB);
+  with(0);
+  CHECK_FALSE(disk.watch.full(kMiB));
+  CHECK(disk.watch.full(4 * kMiB));
+  CHECK(disk.watch.may_compact(3 * kMiB).code() == Code::kNoSpace);
+}
+
 TEST_CASE("how full it is goes by the disk, or by the limit, whichever is nearer") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));
-  disk.watch.look(0, 9 * kMiB);
+  disk.watch.look({.file_bytes = 9 * kMiB});
   CHECK(disk.watch.used_ratio() == Approx(0.9));
   disk.leave(4 * kMiB);
   CHECK(disk.watch.used_ratio() > 0.9);
   Disk whole;
   whole.leave(16 * kMiB);
-  whole.watch.look(0, 60 * kMiB);
+  whole.watch.look({.file_bytes = 60 * kMiB});
   CHECK(whole.watch.used_ratio() == Approx(0.75));
 }
 
@@ -119,9 +145,9 @@ TEST_CASE("with a limit of its own the directory may fill the disk but for the r
   Disk disk(10 * kMiB);
   disk.settle();
   CHECK(disk.watch.reserve_bytes() == kReserve);
-  disk.watch.look(0, 11 * kMiB);
+  disk.watch.look({.file_bytes = 11 * kMiB});
   CHECK(disk.watch.full(0));
-  disk.watch.look(0, 10 * kMiB);
+  disk.watch.look({.file_bytes = 10 * kMiB});
   CHECK_FALSE(disk.watch.full(0));
   disk.leave(3 * kMiB);
   CHECK_FALSE(disk.watch.full(0));

@@ -16,6 +16,7 @@
 #include "io/fault_fs.h"
 #include "io/memory_fs.h"
 #include "support/finding.h"
+#include "support/keys.h"
 
 namespace ebbtide {
 

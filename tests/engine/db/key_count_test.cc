@@ -12,11 +12,6 @@ namespace {
 
 constexpr int kSeeds = 25;
 
-std::string key_of(std::uint64_t i) {
-  std::string digits = std::to_string(i);
-  return "key:" + std::string(8 - digits.size(), '0') + digits;
-}
-
 /// Some fifteen entries to a page, so that tens of thousands of entries are thousands of tiles.
 struct Keys : Harness {
   Keys() { open(); }

@@ -6,11 +6,7 @@ using namespace ebbtide;
 
 namespace {
 
-std::string key_of(int i) {
-  char buffer[16];
-  std::snprintf(buffer, sizeof buffer, "key%06d", i * 7919 % 1'000'000);
-  return buffer;
-}
+std::string scattered_key(int i) { return key_of(i * 7919 % 1'000'000); }
 
 int deepest_level(Db& db) {
   int deepest = 0;
@@ -35,7 +31,7 @@ TEST_CASE("levels of data that compresses are as small as what arrives") {
   h.open();
   const std::string value(300, 'v');
   for (int i = 0; i < 8000; ++i) {
-    h.put(0, key_of(i), value);
+    h.put(0, scattered_key(i), value);
     if (i % 50 == 0) h.settle();
   }
   h.settle();
@@ -50,7 +46,7 @@ TEST_CASE("levels of data that compresses are as small as what arrives") {
   h.reopen();
   h.settle();
   CHECK(deepest_level(*h.db) == deepest);
-  for (int i = 8000; i < 8400; ++i) h.put(0, key_of(i), value);
+  for (int i = 8000; i < 8400; ++i) h.put(0, scattered_key(i), value);
   h.settle();
   CHECK(deepest_level(*h.db) >= deepest);
   CHECK(h.db->verify(0)->errors.empty());
@@ -178,7 +174,7 @@ TEST_CASE("small memtables, which go beyond their room with the last entry, coun
   std::size_t flushes = 0;
   std::uint64_t written = 0, in_one = 0;
   for (int i = 0; flushes < std::size(expected); ++i) {
-    h.put(0, key_of(i), std::string(500, 'v'));
+    h.put(0, scattered_key(i), std::string(500, 'v'));
     h.settle();
     ++written;
     const auto info = h.db->tree_info(0);

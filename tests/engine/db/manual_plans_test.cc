@@ -5,16 +5,11 @@
 
 #include "base/random.h"
 #include "db/db_impl.h"
+#include "support/keys.h"
 
 using namespace ebbtide;
 
 namespace {
-
-std::string key_of(std::uint64_t i) {
-  char buffer[24];
-  std::snprintf(buffer, sizeof buffer, "%08llu", static_cast<unsigned long long>(i));
-  return buffer;
-}
 
 /// `runs` runs over keys below `keys`, of files between cuts at random.
 TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64_t longest) {

@@ -7,8 +7,6 @@ namespace {
 
 constexpr std::size_t kBig = std::size_t{4} << 20;
 
-std::string key_of(int i) { return "key" + std::to_string(1000 + i); }
-
 // `count` values of 4 MiB, in tables.
 void put_big(Harness& h, int count) {
   for (int i = 0; i < count; ++i) {

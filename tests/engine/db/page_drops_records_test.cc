@@ -19,7 +19,6 @@ Settings record_settings(std::uint32_t h) {
   return s;
 }
 
-std::string key_of(int i) { return "key" + std::to_string(10000 + i); }
 std::string value_of(int i, const char* version) {
   return "<" + std::string(version) + " value " + std::to_string(i) + ">" + std::string(140, '.');
 }

@@ -21,7 +21,6 @@ Settings drop_settings(std::uint32_t h) {
   return s;
 }
 
-std::string key_of(int i) { return "key" + std::to_string(10000 + i); }
 std::string marker_of(int i) { return "<dead value " + std::to_string(i) + ">"; }
 bool dies(int i) { return i % 2 == 0; }
 

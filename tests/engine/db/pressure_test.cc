@@ -4,11 +4,6 @@
 using namespace ebbtide;
 
 namespace {
-std::string key_of(int i) {
-  char buffer[16];
-  std::snprintf(buffer, sizeof buffer, "key%06d", i);
-  return buffer;
-}
 
 /// One more run, which nothing has merged yet.
 void add_run(Harness& h) {

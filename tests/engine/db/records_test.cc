@@ -8,8 +8,6 @@ namespace {
 
 constexpr int kKeys = 240;
 
-std::string key_of(int i) { return "key:" + std::to_string(1000 + i); }
-
 struct Case {
   PolicySettings policy;
   std::uint32_t pages_per_tile;

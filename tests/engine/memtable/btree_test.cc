@@ -17,7 +17,7 @@ KeyNode* make_key(Arena& arena, Bytes key) { return KeyNode::create(arena.alloca
 
 /// Families of keys that strain the words: common starts below, at and above what a node can leave out, keys that end where
 /// others go on, zeros (the padding of words), and appends in several places at once.
-std::string random_key(Random& random, std::uint64_t seed) {
+std::string similar_key(Random& random, std::uint64_t seed) {
   static const std::size_t kHeads[] = {0, 1, 7, 8, 9, 31, 32, 39, 40, 41, 48, 60};
   std::string key(kHeads[random.uniform(1 + seed % 12)], 'h');
   if (random.one_in(50)) key = key.substr(0, key.size() / 2);
@@ -68,12 +68,12 @@ TEST_CASE("a tree holds what a set holds, whatever its keys have in common") {
     check_same(tree, model);
     const std::uint64_t count = 1 + random.uniform(9000);
     for (std::uint64_t i = 0; i < count; i++) {
-      const std::string key = random_key(random, seed);
+      const std::string key = similar_key(random, seed);
       KeyNode* node = make_key(arena, key);
       KeyNode* there = tree.insert(node);
       REQUIRE((there == node) == model.insert(key).second);
       REQUIRE(there->key() == key);
-      if (random.one_in(20)) check_seeks(tree, model, random_key(random, seed));
+      if (random.one_in(20)) check_seeks(tree, model, similar_key(random, seed));
     }
     check_same(tree, model);
     for (const std::string& key : model) {
@@ -101,7 +101,7 @@ TEST_CASE("ascending, descending and interleaved ascending insertions") {
   }
 }
 
-TEST_CASE("racing writers agree on one node a key, and walkers never miss what was there") {
+TEST_CASE("racing writers agree on one node a key, and walkers never miss what was there", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kKeys = 8000;
   Arena arena;

@@ -292,7 +292,7 @@ TEST_CASE("versions stand in seq order in whatever order they come") {
   }
 }
 
-TEST_CASE("writers who race for the same keys leave every version, in order") {
+TEST_CASE("writers who race for the same keys leave every version, in order", "[threads]") {
   constexpr unsigned kWriters = 4;
   constexpr SeqNum kEach = 4000;
   constexpr unsigned kKeys = 37;
@@ -352,7 +352,7 @@ TEST_CASE("writers who race for the same keys leave every version, in order") {
   for (SeqNum seq = 1; seq <= kWriters * kEach; seq++) REQUIRE(seen[seq]);
 }
 
-TEST_CASE("writers in ascending order side by side lose nothing") {
+TEST_CASE("writers in ascending order side by side lose nothing", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kEach = 6000;
   MemTable table(1 << 20);

@@ -1,0 +1,17 @@
+// Keys of tests.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace ebbtide {
+
+/// A key whose place among others is that of its number.
+inline std::string key_of(std::uint64_t number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "key%08llu", static_cast<unsigned long long>(number));
+  return text;
+}
+
+}  // namespace ebbtide
