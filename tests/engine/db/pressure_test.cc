@@ -48,7 +48,7 @@ TEST_CASE("memtables of many databases are flushed before they spend the whole b
 TEST_CASE("with the budget full of memtables that wait to be flushed, writes wait for that and are not refused") {
   Settings settings = Harness::small();
   settings.memory_budget = 16 << 20;
-  settings.memtable_size = 8 << 20;
+  settings.memtable_size = 16 << 20;
   settings.wal_segment_size = 64 << 20;
   Harness h(settings);
   h.open();

@@ -34,6 +34,7 @@ class TestSink final : public CommandSink {
     std::vector<std::uint32_t> attempts;
     int event = -1;  // an eventfd: once it is written, poll() resumes who waits
     int events = 0;  // that poll() has seen
+    int polls = 0;
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
 
@@ -45,11 +46,12 @@ class TestSink final : public CommandSink {
     }
   }
   void poll() override {
+    std::lock_guard lock(shared_->mutex);
+    ++shared_->polls;
+    shared_->changed.notify_all();
     std::uint64_t count = 0;
     if (shared_->event < 0 || ::read(shared_->event, &count, sizeof(count)) < 0) return;
-    std::lock_guard lock(shared_->mutex);
     ++shared_->events;
-    shared_->changed.notify_all();
     for (const std::uint64_t id : shared_->waiting) {
       shared_->released.insert(id);
       loop_->resume(id);
@@ -311,10 +313,18 @@ TEST_CASE("what the sink waits for by itself wakes the loop") {
   h.send(fd, "CLOSE\r\n");
   h.expect(fd, "+BYE\r\n");
   ::shutdown(fd, SHUT_WR);
-  h.expect_end(fd);  // without connections the loop sleeps for a minute
+  h.expect_end(fd);
+  h.settle();
+  int polls = -1;
+  h.loop->post([&] {
+    std::lock_guard lock(h.sink.mutex);
+    polls = h.sink.polls;
+  });
+  std::unique_lock lock(h.sink.mutex);
+  REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return polls >= 0 && h.sink.polls > polls; }));
+  // That was the last for now: without connections the loop sleeps for a minute.
   const std::uint64_t one = 1;
   REQUIRE(::write(h.sink.event, &one, sizeof(one)) == sizeof(one));
-  std::unique_lock lock(h.sink.mutex);
   CHECK(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.events == 1; }));
 }
 
