@@ -521,7 +521,7 @@ std::string Server::client_list(const ClientFilter& filter) {
   EveryLoop(loops_, [&](EventLoop& loop) {
     loop.for_each([&](Client& client) {
       if (!matches(client, filter)) return;
-      std::string line = describe_client(client, now_ms);
+      std::string line = describe_client(client, now_ms, blocked_.has(client.id));
       std::lock_guard lock(mutex);
       lines.emplace(client.id, std::move(line));
     });

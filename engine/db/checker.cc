@@ -1,21 +1,25 @@
 // Verify: every block of every table of a database, and what tables and manifest say of each other. Scrub: the same for one table
 // after another, slowly and all the time, so that what a drive has lost is found while a backup still has it.
+#include <functional>
 #include "compaction/table_files.h"
+
 #include "db/db_impl.h"
 
 namespace ebbtide {
 namespace {
 
-/// All that is wrong with a table.
-std::vector<std::string> errors_of(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages,
-                                   std::uint64_t* entries) {
+/// All that is wrong with a table, or, once it is stopped, what was found until then.
+std::vector<std::string> errors_of(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
+                                   const std::function<bool()>& stopped) {
   std::vector<std::string> errors;
-  reader.verify(&errors, pages, entries);
+  reader.verify(&errors, pages, entries, stopped);
   if (!(reader.stats() == meta.stats)) {
     errors.push_back("table " + std::to_string(meta.data_file) + ": its properties differ from the manifest's");
   }
   return errors;
 }
+
+constexpr const char* kVerifyTookTooLong = "verifying took so long that deleted data would have outlived its deadline";
 
 }  // namespace
 
@@ -29,18 +33,20 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
     if (tree->view_owner == nullptr) return report;
     lease = make_lease(tree->view_owner, visible_seq_.load(std::memory_order_acquire));
   }
+  const auto stopped = [&] { return lease->revoked() || closing_; };
   const TreeView* view = lease->view();
   if (const std::string wrong = check(*view->tables->version); !wrong.empty()) report.errors.push_back("manifest: " + wrong);
   for (const RunView& run : view->tables->runs) {
     for (const OpenTablePtr& table : run.tables()) {
-      if (lease->revoked()) return Status::revoked("verifying took so long that deleted data would have outlived its deadline");
+      if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);
       ++report.files;
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
-      for (std::string& error : errors_of(*table->reader, *table->meta, &report.pages, &report.entries))
+      for (std::string& error : errors_of(*table->reader, *table->meta, &report.pages, &report.entries, stopped))
         report.errors.push_back(std::move(error));
       if (closing_) return Status::aborted("the database is closing");
     }
   }
+  if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);
   return report;
 }
 
@@ -49,7 +55,7 @@ void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
   if (interval == 0 || closing_ || scrubbing_ || !scrub_walk_.due(now, interval)) return;
   struct Place {
     TreePtr tree;
-    OpenTablePtr table;
+    FileMetaPtr meta;  // not the open table: until its turn comes, nothing is kept for it
   };
   std::vector<ScrubWalk::Table> tables;
   std::vector<Place> places;
@@ -57,7 +63,7 @@ void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
     for (const RunView& run : load.view->tables->runs) {
       for (const OpenTablePtr& table : run.tables()) {
         tables.push_back({table->meta->data_file, table->meta->data_bytes + table->meta->metadata_bytes});
-        places.push_back({load.tree, table});
+        places.push_back({load.tree, table->meta});
       }
     }
   }
@@ -65,7 +71,7 @@ void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
   if (next == nullptr) return;
   scrubbing_ = true;
   submit(Priority::kLow, [this, place = places[static_cast<std::size_t>(next - tables.data())]] {
-    scrub_table(*place.tree, *place.table->meta);
+    scrub_table(*place.tree, *place.meta);
     scrubbing_ = false;
   });
 }
@@ -87,7 +93,7 @@ void DbImpl::scrub_table(const Tree& tree, const FileMeta& meta) {
   std::uint64_t pages = 0, entries = 0;
   const auto reader = TableReader::open({&fs_, nullptr, settings_.dir, true}, files_of(meta));
   if (reader.is_ok()) {
-    errors = errors_of(**reader, meta, &pages, &entries);
+    errors = errors_of(**reader, meta, &pages, &entries, [&] { return lease->revoked() || closing_; });
   } else {
     errors.push_back(reader.status().to_string());
   }

@@ -12,6 +12,7 @@
 //
 // PURGE.NOW makes all of it due. The work that waits for the device is not done here but handed to the flush thread.
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "base/oldest.h"
@@ -83,11 +84,15 @@ void DbImpl::retire_segment(FileNum file) {
     if (segment.file == file) last = segment.last_seq;
   }
   MutexLock lock(commit_mutex_);
-  std::vector<Tree*> keepers;
   for (const auto& [id, tree] : trees_) {
-    if (tree->active_first_seq != 0 && tree->active_first_seq <= last) keepers.push_back(tree.get());
+    if (tree->active_first_seq != 0 && tree->active_first_seq <= last) freeze(*tree);
+    bool keeps = false;
+    {
+      MutexLock state(state_mutex_);
+      keeps = !tree->frozen.empty() && tree->frozen.front().first_seq <= last;
+    }
+    if (keeps) hurry_flush(*tree);
   }
-  for (Tree* tree : keepers) freeze(*tree);
 }
 
 void DbImpl::keep_clean() {
@@ -97,10 +102,10 @@ void DbImpl::keep_clean() {
   last_clean_ns_ = now_ns;
   const std::shared_ptr<const PurgeSurvey> survey = survey_purges(0);
   // A sixteenth of the shortest deadline is often enough for what is due an eighth before it.
-  clean_every_ns_ = kCleanNs;
+  std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();
   for (const auto& [tree, terms] : survey->trees) {
     const Millis shortest = terms.deadlines.shortest();
-    if (shortest != 0) clean_every_ns_ = std::min<std::uint64_t>(clean_every_ns_, shortest * (1'000'000 / 16));
+    if (shortest != 0) often_enough = std::min<std::uint64_t>(often_enough, shortest * (1'000'000 / 16));
   }
   count_late(*survey);
   revoke_leases(*survey);
@@ -115,9 +120,12 @@ void DbImpl::keep_clean() {
     waits |= wanted;
     if (wanted && (holder.place == PurgePlace::kTable || holder.place == PurgePlace::kMemTable)) not_in_tables.erase(holder.tree);
     if (due && holder.place == PurgePlace::kLog) last_due = std::max(last_due, holder.file);
-    if (due && holder.place == PurgePlace::kMemTable && holder.active) {
+    if (due && holder.place == PurgePlace::kMemTable) {
       MutexLock lock(commit_mutex_);
-      if (auto at = trees_.find(holder.tree); at != trees_.end()) freeze(*at->second);
+      const auto at = trees_.find(holder.tree);
+      if (at == trees_.end()) continue;
+      if (holder.active) freeze(*at->second);
+      hurry_flush(*at->second);
     }
   }
   if (last_due != kNoFile) retire_segment(last_due);
@@ -136,8 +144,10 @@ void DbImpl::keep_clean() {
   if ((roll || last_due != kNoFile || ledger_.wants_sync()) && !clean_queued_.exchange(true)) {
     submit(Priority::kHigh, [this, roll] { clean_now(roll); });
   }
-  // However much there is to look at, it takes a twentieth of the time at most: all else that goes by time waits for it.
-  clean_every_ns_ = std::max(clean_every_ns_, 20 * (clock_.mono_ns() - now_ns));
+  // However much there is to look at, it takes a twentieth of the time at most, since all else that goes by time waits for it; but
+  // it is never so rare that a deadline passes meanwhile.
+  const std::uint64_t rarely = std::min(20 * (clock_.mono_ns() - now_ns), std::max(kCleanNs, often_enough));
+  clean_every_ns_ = std::max(std::min(kCleanNs, often_enough), rarely);
 }
 
 void DbImpl::clean_now(bool roll) {

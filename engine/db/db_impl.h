@@ -96,6 +96,7 @@ struct Tree {
   TileSize tile_size;                 ///< where the settings leave it to measurement
   bool flush_queued = false;
   bool flush_waits = false;          ///< for the merges of the flush before; the end of a job asks again
+  bool flush_hurries = false;        ///< its memtables are to go for another reason than being full, and wait for no merge
   Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
   unsigned compaction_failures = 0;  ///< in a row
   std::uint64_t compaction_retry_ns = 0;
@@ -110,6 +111,7 @@ struct Tree {
 
   std::atomic<bool> dead{false};  ///< some data file may have bytes that are dead and not punched
   std::atomic<bool> punching_queued{false};
+  std::atomic<bool> filter_fit_queued{false};
 
   DeadlineRule deadlines;
   std::map<FileNum, std::uint64_t> fruitless;  ///< files that rewriting did not clean: not before mono_ns()
@@ -274,6 +276,7 @@ struct DbImpl {
   TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
   [[nodiscard]] bool is_full(const MemTable& memtable) const;
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
+  void hurry_flush(Tree& tree) REQUIRES(commit_mutex_);
   void publish(const Inserts& inserts, SeqNum last);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   void insert_all(const WriteBatch& batch, const Inserts& inserts);
@@ -510,7 +513,7 @@ struct DbImpl {
   std::map<TreeId, PurgeHistory> purged_ GUARDED_BY(purge_mutex_);  ///< of trees that live or left something
   PurgeHistory purged_gone_ GUARDED_BY(purge_mutex_);               ///< of all others
   Millis surveyed_until_ GUARDED_BY(purge_mutex_) = 0;
-  PersistTimes persist_times_ GUARDED_BY(purge_mutex_);
+  PersistTimes persist_times_;
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so

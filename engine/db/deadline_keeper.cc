@@ -110,7 +110,9 @@ bool DbImpl::follow_budget(Tree& tree, std::uint64_t configured) {
 void DbImpl::flush_due(const TreeLoad& load) {
   MutexLock lock(commit_mutex_);
   const auto it = trees_.find(load.tree->id);
-  if (it != trees_.end() && it->second->active == load.view->memtables.front().get()) freeze(*it->second);
+  if (it == trees_.end()) return;
+  if (it->second->active == load.view->memtables.front().get()) freeze(*it->second);
+  hurry_flush(*it->second);
 }
 
 // Whether the active memtable has had its time.

@@ -41,6 +41,7 @@ class MergeRate {
 
 /// How fast the merges of one tree that deadlines ask for may read and write (tree.deletes.io_budget). A bucket that is filled at
 /// that rate: a merge starts when what those before it have read and written is paid for, so none waits half-way, with a thread.
+/// No debt is longer than an hour: what a merge cost beyond that is forgiven.
 ///
 /// A budget spreads work, and never lets a deadline be missed: it grows to what the deadlines need, and what has used up half of
 /// its margin, is overdue since the start, or was asked for by hand, starts without being paid for (FadeContext::over_budget).

@@ -19,6 +19,7 @@ constexpr std::uint64_t kEnoughLookups = 4096;
 constexpr double kLeastArrivals = 1.0 / 16;
 // Each reads a metadata file, about a hundredth of a table, while the manifest is held.
 constexpr int kLoadsAtOnce = 16;
+constexpr std::uint64_t kFilterRetryNs = 60'000'000'000;
 
 FilterRun filter_run(std::uint64_t entries, int level, const FilterNeeds& needs) {
   return {entries, static_cast<double>(needs.pages_per_tile), needs.arrivals[lookup_level(level)]};
@@ -189,9 +190,10 @@ void DbImpl::measure_lookups(Tree& tree) {
   tree.lookups_measured = total;
 }
 
-// False if slices were left to be loaded the next time. One that cannot be read is done without.
+// False if slices were left to be loaded the next time. One that cannot be read is done without, and tried again much later.
 bool DbImpl::fit_filters(const TablesView& view, const FilterNeeds& needs) {
   const std::vector<std::vector<std::uint32_t>> keep = slices_to_keep(view, needs);
+  const std::uint64_t now_ns = clock_.mono_ns();
   int loads = 0;
   bool all = true;
   std::vector<std::shared_ptr<const void>> replaced;
@@ -199,12 +201,16 @@ bool DbImpl::fit_filters(const TablesView& view, const FilterNeeds& needs) {
     const std::vector<OpenTablePtr>& tables = view.runs[r].tables();
     for (std::size_t t = 0; t < tables.size(); ++t) {
       TableReader& reader = *tables[t]->reader;
-      if (keep[r][t] > reader.filter()->slices() && ++loads > kLoadsAtOnce) {
-        all = false;
-        continue;
+      if (keep[r][t] > reader.filter()->slices()) {
+        if (now_ns < tables[t]->filter_retry_ns.load(std::memory_order_relaxed)) continue;
+        if (++loads > kLoadsAtOnce) {
+          all = false;
+          continue;
+        }
       }
       auto old = reader.keep_slices(keep[r][t]);
       if (!old.is_ok()) {
+        tables[t]->filter_retry_ns.store(now_ns + kFilterRetryNs, std::memory_order_relaxed);
         say(Severity::kWarning, "a slice of a filter cannot be read, lookups do without it: " + old.status().to_string());
       } else if (*old != nullptr) {
         replaced.push_back(std::move(*old));
@@ -216,7 +222,9 @@ bool DbImpl::fit_filters(const TablesView& view, const FilterNeeds& needs) {
 }
 
 void DbImpl::schedule_filter_fit(const TreePtr& tree) {
+  if (tree->filter_fit_queued.exchange(true)) return;
   submit(Priority::kLow, [this, tree] {
+    tree->filter_fit_queued = false;
     MutexLock manifest(manifest_mutex_);
     if (closing_ || tree->dropped || versions_->tree(tree->id) == nullptr) return;
     (void)install(*tree, {}, 0);  // kAborted: the tree went meanwhile

@@ -20,8 +20,9 @@
 
 namespace ebbtide {
 namespace {
-constexpr double kSmallFlush = 0.5;  // of a memtable: less does not count in a static schedule
-}
+constexpr std::size_t kMostAwaitMerge = 4;  // memtables of a tree: half of what writes wait for
+constexpr double kSmallFlush = 0.5;         // of a memtable: less does not count in a static schedule
+}  // namespace
 
 void DbImpl::publish_view(Tree& tree, std::shared_ptr<const TreeView> view) {
   std::shared_ptr<const TreeView> old = std::move(tree.view_owner);
@@ -68,11 +69,24 @@ void DbImpl::schedule_flush(const TreePtr& tree) {
   submit(Priority::kHigh, [this, tree] { run_flush(tree); });
 }
 
+// For deadlines, the log or memory: what was frozen of the tree, or waits already.
+void DbImpl::hurry_flush(Tree& tree) {
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.frozen.empty()) return;
+    tree.flush_hurries = true;
+  }
+  const auto it = trees_.find(tree.id);
+  if (it != trees_.end()) schedule_flush(it->second);
+}
+
 // A static schedule counts flushes and says for each what is merged: the merge of one is to be done before the next. Where none
-// can run, the flush goes ahead: memory must not fill up, and the next merge brings the stack within its bound all the same.
+// can run, where several memtables wait, or where somebody needs the flush, it goes ahead: the next merge brings the stack within
+// its bound all the same.
 bool DbImpl::awaits_merge(const TreePtr& tree) {
   const auto owes_merge = [&] {
     if (tree->view_owner == nullptr || !tree->policy->by_schedule() || compactions_paused_ > 0) return false;
+    if (tree->flush_hurries || tree->frozen.size() > kMostAwaitMerge) return false;
     const TreeShape shape = tree->view_owner->tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0,
                                                                      [](FileNum) { return false; });
     return !tree->policy->next(shape, {}).empty();
@@ -101,6 +115,7 @@ void DbImpl::run_flush(const TreePtr& tree) {
   if (!status.is_ok() && status.code() != Code::kAborted) background_failed(status, "flush");
   {
     MutexLock lock(state_mutex_);
+    if (tree->frozen.empty()) tree->flush_hurries = false;
     progress_.notify_all();
   }
   update_pressure();
@@ -207,7 +222,7 @@ void DbImpl::note_flush_size(Tree& tree, double full, const Version& version, Co
   flushed->edit.flush_share = tree.flush_size.add(full, written, settings_.memtable_size, version.flush_share);
 }
 
-// A schedule counts full memtables. A small one, which a deadline or a hand had flushed, is not counted: then the newest run, which
+// A schedule counts flushes of memtables that were full. A small one, which a deadline or a hand had flushed, is not counted: then the newest run, which
 // the schedule has for the flush before, takes it in. Large deletes set the count back.
 void DbImpl::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size,
                          TreeEdit* edit) const {

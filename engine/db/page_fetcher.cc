@@ -52,9 +52,10 @@ struct PageFetch {
   // A page that was read, or could not be.
   void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
     if (!pin.is_ok()) return;  // the command meets the error when it runs again
+    if (wanted[i].ahead) return;
     if (charge->add(pin->get())) {
       pins[i] = std::move(pin).value();
-    } else if (!wanted[i].ahead) {
+    } else {
       refused = true;
     }
   }
@@ -207,9 +208,10 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
     if (miss.large_offset == 0) {
       const auto* table = static_cast<const TableReader*>(miss.table);
       if (auto pin = table->fetch_page_if_cached(miss.page, &counters)) {
+        if (miss.ahead) continue;
         if (fetch->charge->add(pin.get())) {
           misses->keep_alive.push_back(std::move(pin));
-        } else if (!miss.ahead) {
+        } else {
           misses->refused = true;
         }
         continue;

@@ -104,6 +104,7 @@ Millis PurgeHistory::known_at(Millis n) const {
 }
 
 void PersistTimes::note(const ByTree& births, const ByTree& floors, Millis now) {
+  MutexLock lock(mutex_);
   for (auto known = oldest_.begin(); known != oldest_.end();) {
     const auto floor = floors.find(known->first);
     const bool gone = floor == floors.end() || floor->second > known->second;
@@ -120,6 +121,7 @@ void PersistTimes::observe(Millis took) {
 }
 
 HistogramInfo PersistTimes::info() const {
+  MutexLock lock(mutex_);
   HistogramInfo out;
   for (const Millis bound : kBounds) out.bounds.push_back(static_cast<double>(bound) / 1000);
   out.buckets.assign(buckets_.begin(), buckets_.end());

@@ -10,6 +10,7 @@
 
 #include <engine/purge.h>
 #include <engine/stats.h>
+#include "base/mutex.h"
 #include "deletes/deadline.h"
 
 namespace ebbtide {
@@ -80,10 +81,11 @@ class PersistTimes {
   [[nodiscard]] HistogramInfo info() const;
 
  private:
-  void observe(Millis took);
-  ByTree oldest_;  ///< births that are waited for
-  std::array<std::uint64_t, kBounds.size() + 1> buckets_{};
-  Millis sum_ = 0;
+  void observe(Millis took) REQUIRES(mutex_);
+  mutable Mutex mutex_;
+  ByTree oldest_ GUARDED_BY(mutex_);  ///< births that are waited for
+  std::array<std::uint64_t, kBounds.size() + 1> buckets_ GUARDED_BY(mutex_){};
+  Millis sum_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace ebbtide

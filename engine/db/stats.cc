@@ -114,10 +114,7 @@ Stats DbImpl::stats() {
   s.engine_time = time_.now();
   const std::vector<TreeLoad> loads = tree_loads();
   add_garbage(loads, &s);
-  {
-    MutexLock lock(purge_mutex_);
-    s.delete_persist_seconds = persist_times_.info();
-  }
+  s.delete_persist_seconds = persist_times_.info();
   {
     MutexLock lock(deadline_mutex_);
     for (const TreeLoad& load : loads) s.deadline_work_bytes += load.tree->kept.work.bytes;

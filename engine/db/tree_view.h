@@ -66,6 +66,7 @@ struct OpenTable {
   const std::shared_ptr<TableReader> reader;
   const std::shared_ptr<DataFile> data;
   mutable std::atomic<bool> obsolete{false};
+  mutable std::atomic<std::uint64_t> filter_retry_ns{0};  ///< a slice could not be read: not again before
   mutable std::atomic<Millis> floor{0};  ///< once it is obsolete: deletes whose bytes it may hold were born then or later
   const ObsoleteSink* const sink;
 };

@@ -442,15 +442,22 @@ void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
 void DbImpl::relieve_log() {
   if (log_->live_bytes() <= std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size)) return;
   MutexLock lock(commit_mutex_);
-  Tree* oldest = nullptr;
+  Tree *oldest = nullptr, *waits = nullptr;
   SeqNum waiting = kMaxSeqNum;  // the oldest that is on its way to a table already: freezing more would free nothing before it
   for (const auto& [id, tree] : trees_) {
     if (tree->active_first_seq != 0 && (oldest == nullptr || tree->active_first_seq < oldest->active_first_seq))
       oldest = tree.get();
     MutexLock state(state_mutex_);
-    if (!tree->frozen.empty()) waiting = std::min(waiting, tree->frozen.front().first_seq);
+    if (!tree->frozen.empty() && tree->frozen.front().first_seq < waiting) {
+      waiting = tree->frozen.front().first_seq;
+      waits = tree.get();
+    }
   }
-  if (oldest != nullptr && oldest->active_first_seq < waiting) freeze(*oldest);
+  if (oldest != nullptr && oldest->active_first_seq < waiting) {
+    freeze(*oldest);
+    waits = oldest;
+  }
+  if (waits != nullptr) hurry_flush(*waits);
 }
 
 // Many trees with a memtable each may spend the budget though none of them is full, or others may need what they have. Above half
@@ -479,6 +486,7 @@ void DbImpl::relieve_memory() {
     if (largest == nullptr || largest->active->memory_bytes() < least) return;
     active -= std::min<std::uint64_t>(active, largest->active->memory_bytes());
     freeze(*largest);
+    hurry_flush(*largest);
   }
 }
 

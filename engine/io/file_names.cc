@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 
 #include "base/invariant.h"
 
@@ -98,8 +100,12 @@ std::string parent_path(Bytes path) {
 }
 
 bool lies_within(Bytes path, Bytes dir) {
-  if (path.starts_with('/') != dir.starts_with('/')) return false;
-  const std::string inner = plain_path(path), outer = plain_path(dir);
+  const auto whole = [](Bytes spelled) {
+    std::error_code error;
+    const std::filesystem::path absolute = std::filesystem::absolute(std::string(spelled), error);
+    return plain_path(error ? std::string(spelled) : absolute.lexically_normal().string());
+  };
+  const std::string inner = whole(path), outer = whole(dir);
   return inner == outer || (inner.starts_with(outer) && (outer.empty() || outer.back() == '/' || inner[outer.size()] == '/'));
 }
 

@@ -42,8 +42,8 @@ bool parse_file_name(Bytes name, FileKind* kind, FileNum* file);
 std::string join_path(Bytes dir, Bytes name);
 /// The directory that `path` is an entry of: "." for a bare name, "/" for an entry of the root. Trailing slashes do not count.
 std::string parent_path(Bytes path);
-/// Whether `path` is `dir` or lies in it, going by their spelling alone: "." and doubled slashes do not count, ".." and links are
-/// taken for names. False if one is absolute and the other is not.
+/// Whether `path` is `dir` or lies in it, going by their spelling alone, relative ones from the working directory: ".", ".." and
+/// doubled slashes do not count, links are taken for directories.
 bool lies_within(Bytes path, Bytes dir);
 
 }  // namespace ebbtide

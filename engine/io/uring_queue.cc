@@ -51,6 +51,13 @@ class UringQueue final : public ReadQueue {
   }
 
   void reap(std::size_t most, const Take& take) override {
+    // Nothing with the kernel that would end and wake anybody, and no memory to begin: others are to read.
+    while (no_memory_ && free_.size() == kDepth && !waiting_.empty() && most != 0) {
+      const std::uint64_t tag = waiting_.front().tag;
+      waiting_.pop_front();
+      --most;
+      take(tag, std::nullopt);
+    }
     while (most != 0) {
       std::array<io_uring_cqe*, 64> ended{};
       const auto room = static_cast<unsigned>(std::min(most, ended.size()));
@@ -68,6 +75,7 @@ class UringQueue final : public ReadQueue {
 
   void wait() override {
     ASSERT_MSG(unfinished() != 0, "nothing would end the wait");
+    if (free_.size() == kDepth) return;  // none could begin; reap() says so
     io_uring_cqe* first = nullptr;
     (void)io_uring_submit_and_wait(&ring_, 1);
     (void)io_uring_peek_cqe(&ring_, &first);
@@ -105,7 +113,8 @@ class UringQueue final : public ReadQueue {
       const std::size_t capacity = (span + kBufferUnit - 1) / kBufferUnit * kBufferUnit;
       slot.buffer.reset(static_cast<char*>(std::aligned_alloc(kBufferUnit, capacity)));
       slot.capacity = slot.buffer == nullptr ? 0 : capacity;
-      if (slot.buffer == nullptr) return false;
+      no_memory_ = slot.buffer == nullptr;
+      if (no_memory_) return false;
     }
     io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
     if (entry == nullptr) return false;  // full of what the kernel has not taken
@@ -134,6 +143,7 @@ class UringQueue final : public ReadQueue {
   std::array<Slot, kDepth> slots_;
   std::vector<unsigned> free_;
   std::deque<Wanted> waiting_;
+  bool no_memory_ = false;  ///< for the buffer of the read that is next
 };
 
 }  // namespace

@@ -644,8 +644,9 @@ std::vector<std::pair<std::string, std::uint64_t>> TableReader::byte_samples(con
   return samples;
 }
 
-bool TableReader::verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries) const {
-  return verify_table(*this, *impl_, errors, pages, entries);
+bool TableReader::verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries,
+                         const std::function<bool()>& stopped) const {
+  return verify_table(*this, *impl_, errors, pages, entries, stopped);
 }
 
 }  // namespace ebbtide

@@ -176,8 +176,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> byte_samples(const KeyRange& range, std::size_t count) const;
 
   /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if
-  /// clean.
-  bool verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries) const;
+  /// clean. `stopped`, which may be null, is asked before each tile and ends it with what was found so far.
+  bool verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries,
+              const std::function<bool()>& stopped = {}) const;
 
  private:
   friend struct TableReaderImpl;

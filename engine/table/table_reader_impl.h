@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -118,6 +119,6 @@ struct TableReaderImpl {
 std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options);
 bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<std::string>* errors, std::uint64_t* pages,
-                  std::uint64_t* entries);
+                  std::uint64_t* entries, const std::function<bool()>& stopped);
 
 }  // namespace ebbtide

@@ -1,5 +1,6 @@
 // Reads a whole table and compares what it finds with everything its metadata says.
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "base/coding.h"
@@ -13,7 +14,7 @@ class Verifier {
   Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<std::string>* errors)
       : reader_(reader), r_(r), errors_(errors) {}
 
-  bool run(std::uint64_t* pages, std::uint64_t* entries) {
+  bool run(std::uint64_t* pages, std::uint64_t* entries, const std::function<bool()>& stopped) {
     auto loaded = reader_.load_metadata();
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
@@ -21,7 +22,10 @@ class Verifier {
     counted_.applied_seq = m_.stats.applied_seq;
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
     add_extent(0, data_header_bytes(m_.unit));
-    for (std::size_t t = 0; t < m_.tiles.size(); ++t) tile(t, pages, entries);
+    for (std::size_t t = 0; t < m_.tiles.size(); ++t) {
+      if (stopped && stopped()) return errors_->size() == before_;
+      tile(t, pages, entries);
+    }
     if (!described()) error("properties do not describe the entries");
     for (const FileExtent& hole : m_.holes) add_extent(hole.offset, hole.length);
     check_extents();
@@ -204,8 +208,8 @@ class Verifier {
 }  // namespace
 
 bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<std::string>* errors, std::uint64_t* pages,
-                  std::uint64_t* entries) {
-  return Verifier(reader, impl, errors).run(pages, entries);
+                  std::uint64_t* entries, const std::function<bool()>& stopped) {
+  return Verifier(reader, impl, errors).run(pages, entries, stopped);
 }
 
 }  // namespace ebbtide

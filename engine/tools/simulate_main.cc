@@ -116,18 +116,22 @@ Result<Choices> choices_of(const Arguments& a) {
   return choices;
 }
 
+SimulationSettings settings_of(const Arguments& a, const Choices& choices, const PolicySettings& policy) {
+  SimulationSettings settings;
+  settings.policy = policy;
+  settings.workload = {a.sizes == "random", a.updates, a.deletes, a.seed};
+  settings.cells = a.cells;
+  settings.file_size = a.file_size;
+  settings.as_engine = a.as_engine;
+  settings.file_choice = choices.file_choice;
+  return settings;
+}
+
 Result<std::vector<SimulationSeries>> run(const Arguments& a, const Choices& choices, const std::vector<std::uint64_t>& at) {
   const std::vector<PolicySettings>& policies = choices.policies;
   const std::vector<std::string> labels = labels_of(policies);
   std::vector<SimulationSeries> series;
   for (std::size_t i = 0; i < policies.size(); ++i) {
-    SimulationSettings settings;
-    settings.policy = policies[i];
-    settings.workload = {a.sizes == "random", a.updates, a.deletes, a.seed};
-    settings.cells = a.cells;
-    settings.file_size = a.file_size;
-    settings.as_engine = a.as_engine;
-    settings.file_choice = choices.file_choice;
     const std::uint64_t total = at.back();
     std::uint64_t told = 0;
     const auto progress = [&](std::uint64_t flushes) {
@@ -137,7 +141,7 @@ Result<std::vector<SimulationSeries>> run(const Arguments& a, const Choices& cho
       std::fprintf(stderr, "%s: %llu %% of %llu flushes\n", labels[i].c_str(), static_cast<unsigned long long>(told),
                    static_cast<unsigned long long>(total));
     };
-    TRY_ASSIGN(samples, simulate(settings, at, progress));
+    TRY_ASSIGN(samples, simulate(settings_of(a, choices, policies[i]), at, progress));
     series.push_back({labels[i], std::move(samples)});
   }
   return series;
@@ -171,11 +175,14 @@ int main(int argc, char** argv) {
       a.at.empty() ? spread_moments(a.flushes, plots ? std::max<std::uint64_t>(a.points, 200) : a.points, a.log)
                    : parse_moments(a.at, a.flushes);
   if (!at.is_ok()) return wrong_use(at.status().to_string());
+  for (const PolicySettings& policy : choices->policies) {
+    if (const auto made = Simulation::make(settings_of(a, *choices, policy)); !made.is_ok())
+      return wrong_use(made.status().to_string());
+  }
   const auto series = run(a, *choices, *at);
   if (!series.is_ok()) {
-    const bool used_wrongly = series.status().code() == Code::kInvalidArgument && (a.cells != 0 || a.file_size != 1);
     std::fprintf(stderr, "ebbtide-simulate: %s\n", series.status().to_string().c_str());
-    return used_wrongly ? 2 : 1;
+    return 1;
   }
   std::string out = a.format == "csv"    ? csv_text(*series)
                     : a.format == "plot" ? plot_text(*series, *metric, a.log)

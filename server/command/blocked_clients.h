@@ -54,6 +54,10 @@ class BlockedClients {
     return true;
   }
 
+  [[nodiscard]] bool has(std::uint64_t client_id) const {
+    std::lock_guard lock(mutex_);
+    return waits_.count(client_id) != 0;
+  }
   [[nodiscard]] std::size_t size() const {
     std::lock_guard lock(mutex_);
     return waits_.size();

@@ -78,7 +78,7 @@ void reset_session(Client& client) {
   client.protocol = 2;
 }
 
-std::string describe_client(Client& client, std::int64_t now_ms) {
+std::string describe_client(Client& client, std::int64_t now_ms, bool blocked) {
   const SessionState& state = state_of(client);
   const Session& session = state.session;
   const Tracking& tracking = state.tracking;
@@ -90,7 +90,7 @@ std::string describe_client(Client& client, std::int64_t now_ms) {
   const bool in_transaction = transaction != nullptr && transaction->open;
   if (state.monitored != nullptr) flags += 'O';
   if (state.monitored == nullptr && client.subscriber) flags += 'P';
-  if (client.waiting && session.last_command != nullptr && session.last_command->spec->has(kBlocking)) flags += 'b';
+  if (blocked) flags += 'b';
   if (in_transaction) flags += 'x';
   if (tracking.on) flags += 't';
   if (tracking.on && tracking.broadcast) flags += 'B';

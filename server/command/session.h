@@ -91,8 +91,9 @@ void end_transaction(Client& client);
 /// RESET: everything as in a new connection, but for the authentication, which is the caller's.
 void reset_session(Client& client);
 
-/// The line of CLIENT LIST and CLIENT INFO, without a newline; Redis's fields in Redis's order. Loop thread only.
-std::string describe_client(Client& client, std::int64_t now_ms);
+/// The line of CLIENT LIST and CLIENT INFO, without a newline; Redis's fields in Redis's order. `blocked`: by a command that
+/// waits for something to happen, not for the disk. Loop thread only.
+std::string describe_client(Client& client, std::int64_t now_ms, bool blocked);
 
 /// Whether a client or library name may be set: printable ASCII without spaces.
 bool is_valid_client_text(Bytes text);

@@ -51,7 +51,7 @@ Status client_id(Ctx& ctx) {
 Status client_info(Ctx& ctx) {
   ctx.session.last_command = &ctx.command;
   const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
-  ctx.reply.verbatim("txt", describe_client(*ctx.client, now_ms) + "\n");
+  ctx.reply.verbatim("txt", describe_client(*ctx.client, now_ms, false) + "\n");
   return Status::ok();
 }
 

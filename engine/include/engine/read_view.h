@@ -37,7 +37,7 @@ struct PageMiss {
   std::uint64_t large_offset = 0;  ///< large values: where it lies (LargeValueRef); 0 = a page
   std::uint64_t large_stored_bytes = 0;
   std::uint64_t large_length = 0;
-  bool ahead = false;  ///< for a later read: without room in the memory budget it is left out, and nobody is refused for it
+  bool ahead = false;  ///< for a later read: brought into the cache, not pinned, so that it takes no room from what is read now
 };
 
 /// What reads found missing, and, once fetched, what keeps it in memory for the second try: pins of pages, and large values.

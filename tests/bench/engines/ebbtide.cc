@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <engine/db.h>
+#include "base/background_pool.h"
 #include "base/epoch.h"
 #include "bench/engines/engine.h"
 #include "bench/engines/measure.h"
@@ -109,9 +110,9 @@ class Ebbtide final : public EbbtideEngine {
   std::size_t scan(Bytes key, std::size_t length) override {
     if (!iterator_) iterator_ = db_->iterate(db_->lease(0), IteratorOptions{});
     std::size_t seen = 0;
-    for (iterator_->seek(key); iterator_->valid() && seen < length; iterator_->next()) {
+    for (iterator_->seek(key); iterator_->valid(); iterator_->next()) {
       sum_ += iterator_->value().size();
-      ++seen;
+      if (++seen == length) break;
     }
     check(iterator_->status());
     return seen;
@@ -126,19 +127,18 @@ class Ebbtide final : public EbbtideEngine {
       if (db_->stats().compactions_running != 0) quiet = -1;
     }
   }
-  // Deadlines are kept whatever is paused. So a checkpoint goes on in its place, one that has none.
+  // Deadlines are kept whatever is paused, and promises survive a restart. So a checkpoint goes on in its place, without anybody
+  // to work in the background.
   void freeze() override {
     db_->pause_compactions();
-    while (db_->stats().compactions_running != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     check(db_->flush(0));
     const std::string frozen = settings_.dir + "-frozen";
     check(db_->checkpoint(frozen).status());
     iterator_.reset();
     check(db_->close());
     settings_.dir = frozen;
-    settings_.tree.delete_deadline = 0;
+    components_.background = &nobody_;
     open();
-    db_->pause_compactions();
   }
   [[nodiscard]] const std::string& dir() const override { return settings_.dir; }
   void visit(const std::function<void(const StoredVersion&)>& visitor) override {
@@ -249,12 +249,14 @@ class Ebbtide final : public EbbtideEngine {
   }
 
   void open() {
-    auto opened = Db::open(settings_, Components{});
+    auto opened = Db::open(settings_, components_);
     check(opened.status());
     db_ = std::move(opened).value();
   }
 
   Settings settings_;
+  Components components_;
+  ManualPool nobody_;  // runs nothing
   std::unique_ptr<Db> db_;
   std::unique_ptr<Iterator> iterator_;
   MissSet misses_;

@@ -139,9 +139,9 @@ class RocksDb final : public RocksEngine {
   std::size_t scan(Bytes key, std::size_t length) override {
     if (!iterator_) iterator_.reset(db_->NewIterator(rocksdb::ReadOptions()));
     std::size_t seen = 0;
-    for (iterator_->Seek(slice(key)); iterator_->Valid() && seen < length; iterator_->Next()) {
+    for (iterator_->Seek(slice(key)); iterator_->Valid(); iterator_->Next()) {
       sum_ += iterator_->value().size();
-      ++seen;
+      if (++seen == length) break;
     }
     check(iterator_->status());
     return seen;

@@ -370,7 +370,7 @@ TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
   sets.clear();
 }
 
-TEST_CASE("a fetch queue that goes away answers every fetch that was begun") {
+TEST_CASE("a fetch queue that goes away answers every fetch that was begun", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 4);
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
@@ -388,7 +388,7 @@ TEST_CASE("a fetch queue that goes away answers every fetch that was begun") {
   REQUIRE(db->close().is_ok());
 }
 
-TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no error that threads would not") {
+TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no error that threads would not", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.direct_io = true;
@@ -507,7 +507,7 @@ TEST_CASE("a batch is seen whole or not at all, also when younger and smaller on
   CHECK(wrong == 0);
 }
 
-TEST_CASE("filters are loaded and dropped while others look keys up") {
+TEST_CASE("filters are loaded and dropped while others look keys up", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.tree.filter_allocation = FilterAllocation::kMonkey;

@@ -115,6 +115,24 @@ TEST_CASE("static schedules in the engine leave the stacks of the thesis, also w
   }
 }
 
+// Such a merge may take hours; the log with what was deleted would have stayed as long, and all that other trees wrote into it.
+TEST_CASE("a flush that deleted data in the log needs does not wait for the merge that a schedule has for the flush before",
+          "[policies]") {
+  Settings settings = with_schedule("min_latency");
+  settings.tree.delete_deadline = 60'000;
+  Harness h(settings);
+  h.open();
+  for (std::uint64_t i = 1; i <= 5; ++i) flush_once(h, i, i < 5);
+  h.del(0, "k100001");
+  const Stats before = h.db->stats();
+  REQUIRE(stack_text(h) == "1 1 1 1 1");  // a merge of all is queued
+  h.advance(20'000);
+  Stats after = before;
+  while (after.flushes == before.flushes && after.compactions == before.compactions && h.pool.run_one()) after = h.db->stats();
+  CHECK(after.flushes == before.flushes + 1);
+  CHECK(after.compactions == before.compactions);
+}
+
 TEST_CASE("a small flush joins the newest run of a static schedule and does not count; what large deletes leave is counted anew",
           "[policies]") {
   Harness h(with_schedule("min_latency"));

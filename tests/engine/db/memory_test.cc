@@ -150,6 +150,45 @@ TEST_CASE("pages that one command pins are bounded; with the budget spent, a few
   h.db->memory().release(MemoryAccount::Kind::kConnections, settings.memory_budget);
 }
 
+TEST_CASE("pages that are fetched for later reads take no room from those that are read now") {
+  Settings settings = Harness::small();
+  settings.tree.page_size = 16 << 10;
+  Harness h(settings);
+  h.open();
+  constexpr int kKeys = 100;
+  for (int i = 0; i < kKeys; ++i) h.put(0, key_of(i), std::string(14'000, 'v'));
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  h.reopen();
+  MissSet misses;
+  {
+    PassGuard guard(*h.db);
+    const ReadView view = h.db->view(0, h.db->now(), ReadMode::kResident, &misses);
+    Found found;
+    const std::string last = key_of(kKeys - 1);
+    REQUIRE(view.get({last, hash_key(last)}, &found).is_not_resident());
+    std::vector<std::string> names;
+    for (int i = 0; i < kKeys - 1; ++i) names.push_back(key_of(i));
+    std::vector<LookupState> states(names.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const LookupKey key{names[i], hash_key(names[i]), &states[i]};
+      const LookupKey* const one[] = {&key};
+      view.prefetch(one);
+      view.add_expected_miss(key, &misses);
+    }
+  }
+  REQUIRE(misses.pages.size() >= kKeys - 1);
+  REQUIRE(h.db->fetch(&misses, [] {}));
+  CHECK_FALSE(misses.refused);
+  CHECK(h.db->stats().pinned_page_bytes > 0);
+  CHECK(h.db->stats().pinned_page_bytes < 64 << 10);
+  misses.clear();
+  std::vector<Found> found;
+  const std::uint64_t read = h.db->stats().pages_read;
+  REQUIRE(get_all(h, kKeys, &misses, &found).is_ok());
+  CHECK(h.db->stats().pages_read == read);
+}
+
 TEST_CASE("connections that take the budget: memtables are flushed early, the cache shrinks, then writes are refused") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <filesystem>
 #include <set>
 
 #include "base/random.h"
@@ -133,6 +134,13 @@ TEST_CASE("a path lies within a directory whatever their spelling") {
   REQUIRE(lies_within("/a/b", "/"));
   REQUIRE(lies_within("a", "."));
   REQUIRE_FALSE(lies_within("/a", "."));
+  // A backup inside the data directory would have kept what was deleted.
+  const std::string here = std::filesystem::current_path().string();
+  REQUIRE(lies_within(here + "/backup", "."));
+  REQUIRE(lies_within(here + "/data/backup", "data"));
+  REQUIRE(lies_within("data/backup", here + "/data"));
+  REQUIRE(lies_within("other/../data/backup", "data"));
+  REQUIRE_FALSE(lies_within("data/../backup", "data"));
 }
 
 }  // namespace
