@@ -117,6 +117,7 @@ struct Tree {
   std::map<FileNum, std::uint64_t> fruitless;  ///< files that rewriting did not clean: not before mono_ns()
 
   FlushSize flush_size;           ///< guarded by flush_mutex_
+  FlushRate flush_rate;           ///< own synchronization
   JobRegistry jobs;               ///< own synchronization
   std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; set by keep_deadlines()
   DeadlineBudget budget;          ///< own synchronization; set by keep_deadlines()

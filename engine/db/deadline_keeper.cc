@@ -40,6 +40,7 @@ TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, 
   TreeShape shape = version.shape(settings_.memtable_size, file_size, 0, now, [](FileNum) { return false; });
   shape.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), version.overdue_before());
   if (rule.never()) return shape;
+  if (rule.shortest() != 0) shape.deadline_bytes = tree.flush_rate.within(rule.shortest(), now);
   for (RunShape& run : shape.runs) {
     for (FileShape& file : run.files) {
       const Millis due = file.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(file.oldest_birth);

@@ -197,6 +197,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   built->of.push_back({tree, frozen.size(), std::move(result.outputs)});
   flush_bytes_ += result.bytes_written;
   flushes_ += 1;
+  tree->flush_rate.note(result.bytes_written, now);
   return Status::ok();
 }
 

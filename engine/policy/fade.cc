@@ -280,7 +280,10 @@ TtlShares::TtlShares(const TreeShape& shape, const Policy& policy) {
   // Level 0 is always above something: what the memtable becomes is never final but in an empty tree.
   const int last = std::max(1, shape.last_level());
   std::vector<double> capacities{static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1))};
-  for (int level = 0; level < last; ++level) capacities.push_back(policy.capacity_bytes(shape, level));
+  const double most =
+      shape.deadline_bytes == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(shape.deadline_bytes);
+  for (int level = 0; level < last; ++level)
+    capacities.push_back(std::min(most, static_cast<double>(policy.capacity_bytes(shape, level))));
   double sum = 0;
   for (const double ttl : level_ttls(1, 0, capacities)) shares_.push_back(sum += ttl);
   shares_.back() = 1;

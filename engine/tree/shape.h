@@ -58,6 +58,7 @@ struct TreeShape {
   std::vector<std::string> cursors;  ///< by level: where round robin goes on
   std::uint64_t flushes = 0;         ///< persisted count of flushes (t of static stacks)
   int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = derived
+  std::uint64_t deadline_bytes = 0;  ///< what flushes bring within a delete deadline, as measured; 0 = unknown
   Millis purge_before = 0;           ///< what was born by then is overdue, whatever its deadline (PURGE.NOW); 0 = nothing is
 
   [[nodiscard]] const RunShape* run(RunId id) const;

@@ -216,5 +216,29 @@ TEST_CASE("parameters at both ends of their range are taken, past them refused",
   }
 }
 
+TEST_CASE("for its TTL a level's capacity counts up to what arrives within a deadline", "[policy]") {
+  const auto policy = *make_policy({"one_leveling", {{"level0_runs", 4}, {"size_ratio", 10}}});
+  TreeShape shape;
+  shape.memtable_bytes = shape.file_bytes = 1'000'000;
+  FileShape file;
+  file.num = 1;
+  file.bytes = 500'000'000;
+  shape.runs.push_back({1, 3, {file}});
+  std::vector<double> capacities{1e6};
+  for (int level = 0; level < 3; ++level) capacities.push_back(static_cast<double>(policy->capacity_bytes(shape, level)));
+  REQUIRE(capacities[3] > 34e6);
+  REQUIRE(capacities[2] < 34e6);
+  const double kept = capacities[0] + capacities[1] + capacities[2];
+  const TtlShares unknown(shape, *policy);
+  CHECK(unknown.level(1) == Approx(kept / (kept + capacities[3])));
+  shape.deadline_bytes = 34'000'000;
+  const TtlShares known(shape, *policy);
+  CHECK(known.memtable() == Approx(capacities[0] / (kept + 34e6)));
+  CHECK(known.level(1) == Approx(kept / (kept + 34e6)));
+  CHECK(known.level(2) == 1);
+  shape.deadline_bytes = 1'000'000'000'000;
+  CHECK(TtlShares(shape, *policy).level(1) == Approx(unknown.level(1)));
+}
+
 }  // namespace
 }  // namespace ebbtide
