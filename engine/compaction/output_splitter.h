@@ -5,8 +5,8 @@
 //     too little yet: then the partitions share it.
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
 //   * Range tombstones are cut at the same key as the entries, or where the partition begins that this key is in: the left part
-//     goes to the file that closes, the rest stays for the files to come. So bounds, range tombstones included, stay disjoint, and each tombstone lies in every file whose keys it
-//     covers.
+//     goes to the file that closes, the rest stays for the files to come. So bounds, range tombstones included, stay disjoint,
+//     and each tombstone lies in every file whose keys it covers.
 #pragma once
 
 #include <cstdint>

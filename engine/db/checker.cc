@@ -1,8 +1,8 @@
 // Verify: every block of every table of a database, and what tables and manifest say of each other. Scrub: the same for one table
 // after another, slowly and all the time, so that what a drive has lost is found while a backup still has it.
 #include <functional>
-#include "compaction/table_files.h"
 
+#include "compaction/table_files.h"
 #include "db/db_impl.h"
 
 namespace ebbtide {

@@ -6,11 +6,11 @@
 //   log, deletes, flushes, manifest: always
 //
 // `unflushed` is what memtables hold: the tables that they become must find their room, whatever data and compactions would like to
-// take, because a flush that fails stops deletes too. `low` is 5 % of the disk. Below half of it the reserve is given up (io/reserve_file.h), so that deletes, flushes and
-// compactions, which make room, can still run; what it gave back is not for new data. It is set aside again when there is room
-// for it. Compactions leave the last bytes to the log and to flushes: a merge can be given up at no loss, a write to the log
-// cannot. The disk is looked at on each tick, and in between whenever an eighth of the room was logged: what fills it between two
-// ticks would make the log fail, and with it deletes.
+// take, because a flush that fails stops deletes too. `low` is 5 % of the disk. Below half of it the reserve is given up
+// (io/reserve_file.h), so that deletes, flushes and compactions, which make room, can still run; what it gave back is not for new
+// data. It is set aside again when there is room for it. Compactions leave the last bytes to the log and to flushes: a merge can
+// be given up at no loss, a write to the log cannot. The disk is looked at on each tick, and in between whenever an eighth of the
+// room was logged: what fills it between two ticks would make the log fail, and with it deletes.
 #pragma once
 
 #include <atomic>

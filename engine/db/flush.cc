@@ -223,8 +223,8 @@ void DbImpl::note_flush_size(Tree& tree, double full, const Version& version, Co
   flushed->edit.flush_share = tree.flush_size.add(full, written, settings_.memtable_size, version.flush_share);
 }
 
-// A schedule counts flushes of memtables that were full. A small one, which a deadline or a hand had flushed, is not counted: then the newest run, which
-// the schedule has for the flush before, takes it in. Large deletes set the count back.
+// A schedule counts flushes of memtables that were full. A small one, which a deadline or a hand had flushed, is not counted:
+// then the newest run, which the schedule has for the flush before, takes it in. Large deletes set the count back.
 void DbImpl::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size,
                          TreeEdit* edit) const {
   const std::uint64_t before =

@@ -45,6 +45,7 @@ class UringQueue final : public ReadQueue {
   }
 
   void submit() override {
+    no_memory_ = false;
     while (!waiting_.empty() && !free_.empty() && prepare(waiting_.front())) waiting_.pop_front();
     // What the kernel refuses for now (it has no memory) stays in the ring for the next call.
     if (io_uring_sq_ready(&ring_) != 0) (void)io_uring_submit(&ring_);
@@ -143,7 +144,7 @@ class UringQueue final : public ReadQueue {
   std::array<Slot, kDepth> slots_;
   std::vector<unsigned> free_;
   std::deque<Wanted> waiting_;
-  bool no_memory_ = false;  ///< for the buffer of the read that is next
+  bool no_memory_ = false;  ///< for the buffer of the read that is next, as of the last submit()
 };
 
 }  // namespace

@@ -19,9 +19,10 @@
 // When. TTLs d_0 .. d_{n-1} of the levels above the final run (the memtable is the first of them) share the time from birth to
 // deadline, less a margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any
 // capacities. What arrives within a deadline is all that a level can hold then, so that a capacity counts up to that only
-// (engine/docs/decisions/0022-ttls-of-levels-that-never-fill.md). A file of the i-th is expired once its age exceeds d_0 + ... + d_i. A slice goes down to the final run in one go,
-// so in trees of slices a file has the whole time: to slice earlier would write each target more often and no tombstone less. The
-// same holds for what final files owe (engine/docs/decisions/0007-one-ttl-for-slices.md).
+// (engine/docs/decisions/0022-ttls-of-levels-that-never-fill.md). A file of the i-th is expired once its age exceeds d_0 + ... +
+// d_i. A slice goes down to the final run in one go, so in trees of slices a file has the whole time: to slice earlier would
+// write each target more often and no tombstone less. The same holds for what final files owe
+// (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
 // What was born by TreeShape::purge_before is expired wherever it is, and comes first. Order (DD of section 4.1.4): the oldest
 // obligation first, that is, the earliest deadline; of equals the smallest level, then the file with the most tombstones, then

@@ -33,7 +33,8 @@ struct FlushShare {
 class FlushSize {
  public:
   /// One flush: `full_memtables` is how much of their room its memtables had used, summed (1 for a full one, and for one that went
-  /// beyond its room); `written` the bytes of its tables. `in_force` is the tree's share so far, 0 = none. Returns the share to put in its place, if it is to change.
+  /// beyond its room); `written` the bytes of its tables. `in_force` is the tree's share so far, 0 = none. Returns the share to
+  /// put in its place, if it is to change.
   std::optional<std::uint32_t> add(double full_memtables, std::uint64_t written, std::uint64_t memtable_size,
                                    std::uint32_t in_force);
 

@@ -85,10 +85,7 @@ def parse_arguments():
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/deletes.json"), help="where the figures go; plots beside it")
     options = parser.parse_args()
 
-    def default(name, quick, usual, full):
-        if getattr(options, name) is None:
-            setattr(options, name, quick if options.quick else full if options.full else usual)
-
+    default = report.defaults_by_size(options)
     default("only", [part for part in PARTS if part != "mixed"], [part for part in PARTS if part != "mixed"], list(PARTS))
     default("seconds", 6, 15, 120)
     default("long_seconds", 15, 30, 450)

@@ -35,10 +35,7 @@ def parse_arguments():
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/garnering.json"), help="where the figures go; plots beside it")
     options = parser.parse_args()
 
-    def default(name, quick, usual, full):
-        if getattr(options, name) is None:
-            setattr(options, name, quick if options.quick else full if options.full else usual)
-
+    default = report.defaults_by_size(options)
     default("entries", 200_000, 2_000_000, 2_000_000)
     default("ycsb_entries", 50_000, 1_000_000, 10_000_000)
     default("operations", 20_000, 200_000, 1_000_000)

@@ -7,8 +7,9 @@
 //   skewed    8 bytes, by far more of them at the beginning: Zipf with q = 0.5, so that a quarter of the range has half of them
 //   strings   4 to 32 bytes, any
 //
-// and with files that end nowhere (`none`: 4 GiB), by size, by local and by global ranges. The thesis' merges of `none` have one thread;
-// here they are cut into parts for all threads as any other, so that what the ranges win by having parts is not theirs alone.
+// and with files that end nowhere (`none`: 4 GiB), by size, by local and by global ranges. The thesis' merges of `none` have one
+// thread; here they are cut into parts for all threads as any other, so that what the ranges win by having parts is not theirs
+// alone.
 //
 // Writes are timed until the last merge is done. Then keys are read, and ranges of 1000 keys.
 #include <algorithm>
@@ -147,15 +148,12 @@ class Round {
       if (i % 256 == 0) progress.at(i, p_.entries);
     }
     settle();
-    row_.seconds = watch.seconds() - 0.2;  // what settle() takes to be sure
+    row_.seconds = watch.seconds() - kRestSeconds;
     row_.cpu_seconds = cpu_seconds() - cpu;
   }
   void settle() {
     check(db_->flush(0));
-    for (int quiet = 0; quiet < 20; ++quiet) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      if (db_->stats().compactions_running != 0) quiet = -1;
-    }
+    wait_for_rest([this] { return db_->stats().compactions_running != 0; });
   }
   void look() {
     const Stats stats = db_->stats();

@@ -49,10 +49,7 @@ def parse_arguments():
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/secondary-delete.json"), help="where the figures go; plots beside it")
     options = parser.parse_args()
 
-    def default(name, quick, usual, full):
-        if getattr(options, name) is None:
-            setattr(options, name, quick if options.quick else full if options.full else usual)
-
+    default = report.defaults_by_size(options)
     default("entries", 32_000, 128_000, 4_000_000)
     default("pages_per_tile", [1, 8], [1, 8, 16], [1, 2, 4, 8, 16, 32, 64])
     default("selectivity", [SEVENTH], [0.01, SEVENTH, 0.5], [0.01, 0.05, SEVENTH, 0.25, 0.5])

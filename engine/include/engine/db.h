@@ -131,10 +131,10 @@ class Db {
   /// An iterator over a leased view (a new one if `view` is a pass view: its seq may then be later).
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
   /// Brings what `misses` lacks into memory and pins it in the set. True: it was all there without waiting for the device (the
-  /// page cache had it), and `done` will not be called: run again at once. False: `done` is called once, from a fetcher thread, from
-  /// poll() of the queue, or from this thread before this returns; the set must stay where it is, untouched, until then. Errors are left for the second try to meet.
-  /// What is fetched is charged to memory() until the set is cleared and, for large values, the last pin is gone; without room
-  /// there it is not fetched.
+  /// page cache had it), and `done` will not be called: run again at once. False: `done` is called once, from a fetcher thread,
+  /// from poll() of the queue, or from this thread before this returns; the set must stay where it is, untouched, until then.
+  /// Errors are left for the second try to meet. What is fetched is charged to memory() until the set is cleared and, for large
+  /// values, the last pin is gone; without room there it is not fetched.
   ///
   /// With a queue, pages are read through it as far as it can.
   [[nodiscard]] bool fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue = nullptr);

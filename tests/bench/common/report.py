@@ -187,6 +187,16 @@ def human(count):
         count /= 1024
 
 
+def defaults_by_size(options):
+    """A function of a name and its values with --quick, usually and with --full: sets the option if it was not given."""
+
+    def default(name, quick, usual, full):
+        if getattr(options, name) is None:
+            setattr(options, name, quick if options.quick else full if options.full else usual)
+
+    return default
+
+
 def count_list(text):
     """[1000000, 10000000] of "1M,10M" or "1_000_000,..."; for argparse."""
     factors = {"k": 1_000, "K": 1_000, "M": 1_000_000}

@@ -121,11 +121,7 @@ class Ebbtide final : public EbbtideEngine {
 
   void settle() override {
     check(db_->flush(0));
-    // At rest: nothing running and no plan made for a while.
-    for (int quiet = 0; quiet < 20; ++quiet) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      if (db_->stats().compactions_running != 0) quiet = -1;
-    }
+    wait_for_rest([this] { return db_->stats().compactions_running != 0; });
   }
   // Deadlines are kept whatever is paused, and promises survive a restart. So a checkpoint goes on in its place, without anybody
   // to work in the background.

@@ -1,9 +1,11 @@
 // Clocks, the kernel's counts, and lines for the programs that run the benches.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,18 @@ namespace ebbtide::bench {
 
 /// Seconds on a clock that only goes forward.
 double now_seconds();
+
+/// Returns once `busy` has been false for so long, asked every hundredth of a second: nothing runs, and nothing is planned either.
+inline constexpr int kRestLooks = 20;
+inline constexpr double kRestSeconds = kRestLooks * 0.01;
+template <typename Busy>
+void wait_for_rest(Busy busy) {
+  for (int quiet = 0; quiet < kRestLooks; ++quiet) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (busy()) quiet = -1;
+  }
+}
+
 /// CPU time of the whole process, its background threads included.
 double cpu_seconds();
 

@@ -150,11 +150,10 @@ class RocksDb final : public RocksEngine {
 
   void settle() override {
     check(db_->Flush(rocksdb::FlushOptions()));
-    for (int quiet = 0; quiet < 20; ++quiet) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      if (property(rocksdb::DB::Properties::kNumRunningCompactions) + property(rocksdb::DB::Properties::kCompactionPending) != 0)
-        quiet = -1;
-    }
+    wait_for_rest([this] {
+      return property(rocksdb::DB::Properties::kNumRunningCompactions) + property(rocksdb::DB::Properties::kCompactionPending) !=
+             0;
+    });
   }
   void freeze() override {
     check(db_->SetOptions({{"disable_auto_compactions", "true"}}));

@@ -1,5 +1,5 @@
-// A life of a database under one of the option sets: random operations, flushes, compactions, clock steps, new settings, open views,
-// clean restarts and kills, with a model beside it that every answer is compared with.
+// A life of a database under one of the option sets: random operations, flushes, compactions, clock steps, new settings, open
+// views, clean restarts and kills, with a model beside it that every answer is compared with.
 #pragma once
 
 #include <functional>

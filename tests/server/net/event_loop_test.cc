@@ -231,6 +231,16 @@ struct Harness {
     REQUIRE(sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return sink.waiting.size() >= n; }));
   }
   // Everything posted before has been done, and a whole round after it.
+  /// From here on the sink waits for an event of its own.
+  void watch_event() {
+    sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    fds.push_back(sink.event);
+    loop->set_sink(std::make_unique<TestSink>(&sink), &gate);
+  }
+  void tell_event() const {
+    const std::uint64_t one = 1;
+    REQUIRE(::write(sink.event, &one, sizeof(one)) == sizeof(one));
+  }
   void settle() {
     for (int i = 0; i < 2; ++i) {
       std::mutex mutex;
@@ -307,9 +317,7 @@ TEST_CASE("a command that waits holds up its own client only, in order") {
 
 TEST_CASE("what the sink waits for by itself wakes the loop") {
   Harness h;
-  h.sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  h.fds.push_back(h.sink.event);
-  h.loop->set_sink(std::make_unique<TestSink>(&h.sink), &h.gate);
+  h.watch_event();
   const int fd = h.connect();
   h.send(fd, echo("x"));
   h.expect(fd, bulk("x"));  // the sink is there
@@ -326,16 +334,13 @@ TEST_CASE("what the sink waits for by itself wakes the loop") {
   std::unique_lock lock(h.sink.mutex);
   REQUIRE(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return polls >= 0 && h.sink.polls > polls; }));
   // That was the last for now: without connections the loop sleeps for a minute.
-  const std::uint64_t one = 1;
-  REQUIRE(::write(h.sink.event, &one, sizeof(one)) == sizeof(one));
+  h.tell_event();
   CHECK(h.sink.changed.wait_for(lock, std::chrono::seconds(20), [&] { return h.sink.events == 1; }));
 }
 
 TEST_CASE("whom the sink resumes from the loop's own thread is served in that round") {
   Harness h;
-  h.sink.event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  h.fds.push_back(h.sink.event);
-  h.loop->set_sink(std::make_unique<TestSink>(&h.sink), &h.gate);
+  h.watch_event();
   const int fd = h.connect();
   h.send(fd, "WAIT\r\n" + echo("last"));
   h.wait_for_waiting(1);
@@ -343,8 +348,7 @@ TEST_CASE("whom the sink resumes from the loop's own thread is served in that ro
   const int other = h.connect();
   h.send(other, echo("x"));
   h.expect(other, bulk("x"));
-  const std::uint64_t one = 1;
-  REQUIRE(::write(h.sink.event, &one, sizeof(one)) == sizeof(one));
+  h.tell_event();
   h.expect(fd, "+OK\r\n" + bulk("last") + bulk("later still"));
   std::lock_guard lock(h.sink.mutex);
   CHECK(h.sink.resumed_in > 0);
