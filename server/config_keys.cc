@@ -57,7 +57,7 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   };
   keys->push_back(policy);
   keys->push_back(
-      size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB, "Size at which a table file is finished."));
+      size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB, "Size at which a table file is finished; half as large again at most."));
   keys->push_back(
       size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB, "Size of a page before compression."));
   keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64,

@@ -222,9 +222,27 @@ class Job {
       std::vector<KeyRange> ranges = group.partitions.size() > 1 || is_one_file
                                          ? cut_at_partitions(group.files.range, group.partitions, parts)
                                          : cut_evenly(group.files, parts, split_points);
+      if (group.has_below && context_.settings.partitioning == Partitioning::kSize) align(&ranges);
       for (KeyRange& range : ranges) parts_.push_back({&group, std::move(range), {}, {}});
     }
     result_.sub_merges = parts_.size();
+  }
+
+  /// Moves the cuts between parts to where files below end: at a cut a file of the output ends, too (OutputSplitter).
+  void align(std::vector<KeyRange>* ranges) const {
+    const auto ends_before = [](const FileMetaPtr& file, const std::string& key) {
+      return end_before(range_of(file->stats).end, key);
+    };
+    std::vector<KeyRange> aligned{ranges->front()};
+    for (std::size_t i = 1; i < ranges->size(); ++i) {
+      const std::string& cut = (*ranges)[i].start;
+      const auto file = std::lower_bound(inputs_.below.begin(), inputs_.below.end(), cut, ends_before);
+      std::string end = file == inputs_.below.end() ? cut : range_of((*file)->stats).end;
+      if (end_before((*ranges)[i].end, end) || end == (*ranges)[i].end) end = cut;
+      aligned.back().end = end;
+      aligned.push_back({std::move(end), (*ranges)[i].end});
+    }
+    *ranges = std::move(aligned);
   }
 
   Status merge_parts() {

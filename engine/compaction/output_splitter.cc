@@ -13,18 +13,35 @@ constexpr std::uint64_t kSmallestPart = 8;
 }  // namespace
 
 bool OutputSplitter::should_close(Bytes key, std::uint64_t bytes) {
+  const std::size_t below_before = below_at_;
   while (below_at_ < below_.size() && ends_at_or_before(below_[below_at_].end, key)) below_met_ += below_[below_at_++].bytes;
+  past_end_below_ = below_at_ != below_before;
+  if (past_end_below_ && bytes != 0) ++below_ends_;
   const std::size_t before = partition_;
   while (partition_ < partitions_.size() && Bytes(partitions_[partition_]) <= key) ++partition_;
   crossed_ = partition_ != before;
-  if (bytes >= limits_.file_bytes || (crossed_ && bytes >= limits_.least_bytes)) return true;
+  if (has_its_size(bytes) || (crossed_ && bytes >= limits_.least_bytes)) return true;
   return limits_.below_bytes != 0 && below_met_ >= limits_.below_bytes && bytes >= limits_.file_bytes / kSmallestPart;
 }
 
+// n files below have ended in this one, so the next is expected to after 1/n more of its bytes. This is the nearest to the size F
+// if F - bytes <= bytes (1 + 1/n) - F.
+bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
+  if (!limits_.aligned) return bytes >= limits_.file_bytes;
+  if (past_end_below_ && bytes != 0 && bytes * (2 * below_ends_ + 1) >= limits_.file_bytes * 2 * below_ends_) return true;
+  const bool another_end = below_at_ < below_.size() && !below_[below_at_].end.empty();
+  return bytes >= limits_.file_bytes + (another_end ? limits_.file_bytes / 2 : 0);
+}
+
 std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key) {
-  below_met_ = 0;
-  // So that a tombstone does not have the file reach into the next partition, up to wherever that has its first key.
-  if (crossed_) key = partitions_[partition_ - 1];
+  below_met_ = below_ends_ = 0;
+  // So that a tombstone does not have the file reach into the next partition, or the next file below, up to wherever that has its
+  // first key.
+  if (crossed_) {
+    key = partitions_[partition_ - 1];
+  } else if (limits_.aligned && past_end_below_) {
+    key = below_[below_at_ - 1].end;
+  }
   std::vector<RangeTombstone> closed, open;
   const auto cut = [&](RangeTombstone tombstone) {
     if (!ends_at_or_before(tombstone.end, key)) {

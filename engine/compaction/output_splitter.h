@@ -1,8 +1,10 @@
 // Where one output file ends and the next begins. Values in, values out.
 //
-//   * A file is closed when it has its size, or when it would meet too many bytes of the run below (then the merge that one day
-//     takes it down would be out of proportion), or where a partition begins (compaction/partitions.h). But not there if it has
-//     too little yet: then the partitions share it.
+//   * A file is closed when it has its size. Aligned, that is where the file of the run below ends that is expected to end nearest
+//     to it: a file that reaches a little way into another one below has the merge that takes it down rewrite all of that. It may
+//     get half as large again on the way.
+//   * Also when it would meet too many bytes of the run below (then that merge would be out of proportion), or where a partition
+//     begins (compaction/partitions.h). But not there if it has too little yet: then the partitions share it.
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
 //   * Range tombstones are cut at the same key as the entries, or where the partition begins that this key is in: the left part
 //     goes to the file that closes, the rest stays for the files to come. So bounds, range tombstones included, stay disjoint,
@@ -29,6 +31,7 @@ class OutputSplitter {
     std::uint64_t file_bytes = 0;
     std::uint64_t below_bytes = 0;  ///< 0 = no limit
     std::uint64_t least_bytes = 0;  ///< with less a file does not close where a partition begins
+    bool aligned = false;           ///< files end where files below do, if any ends near
   };
 
   /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order. `partitions`: the keys that they
@@ -46,13 +49,17 @@ class OutputSplitter {
   std::vector<RangeTombstone> close_last();
 
  private:
+  [[nodiscard]] bool has_its_size(std::uint64_t bytes) const;
+
   const Limits limits_;
   std::vector<RangeTombstone> tombstones_;  // from next_ on: not given out
   std::size_t next_ = 0;
   std::vector<RangeTombstone> open_;  // right parts of those that were cut
   std::vector<BelowFile> below_;
   std::size_t below_at_ = 0;
-  std::uint64_t below_met_ = 0;  // bytes of files below that ended within the current file
+  std::uint64_t below_met_ = 0;   // bytes of files below that ended within the current file
+  std::uint64_t below_ends_ = 0;  // places where some did
+  bool past_end_below_ = false;   // between the last key asked of and the one before, file below_at_ - 1 ends
   std::vector<std::string> partitions_;
   std::size_t partition_ = 0;  // the first that begins past the last key asked of
   bool crossed_ = false;       // between that key and the one before, partition_ - 1 begins

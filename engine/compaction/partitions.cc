@@ -75,9 +75,9 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, StreamingH
 
 OutputSplitter::Limits limits_of(const TreeSettings& settings, std::uint64_t below_bytes) {
   const std::uint64_t bytes = settings.file_size;
-  if (settings.partitioning == Partitioning::kSize) return {bytes, below_bytes, 0};
+  if (settings.partitioning == Partitioning::kSize) return {bytes, below_bytes, 0, true};
   // Estimates are no promise: what turns out larger than was thought by half is cut by size all the same.
-  return {bytes + bytes / 2, below_bytes, bytes / kSmallestShare};
+  return {bytes + bytes / 2, below_bytes, bytes / kSmallestShare, false};
 }
 
 void note_key_space(const std::string& prefix, const Version& version, TreeEdit* edit) {

@@ -1,7 +1,8 @@
 // Where the files of a merge's output end, if not just where they are full: Mao's thesis, chapter 5.
 //
-//   size          a file ends when it has its size. Files of different runs then end at different keys, each meets two of another
-//                 run, those two more: a chain through the whole key space, which nothing can be left out of (figure 5.1).
+//   size          a file ends when it has its size, or where a file of the next older run ends near to that. Files of different runs
+//                 end at different keys for the most part, each meets some of another run, those some more: a chain through the
+//                 whole key space, which nothing can be left out of (figure 5.1).
 //   local_range   the range of the keys that are merged is halved, and each half again, until none has more than a file's bytes.
 //   global_range  the same, beginning with the range of all keys of the tree. So halves are always the same ones, and files of
 //                 different runs end at the same keys: they meet within a half, or not at all. Overlaps make small groups, which

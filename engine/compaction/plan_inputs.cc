@@ -1,5 +1,7 @@
 #include "compaction/plan_inputs.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -108,7 +110,10 @@ struct Resolver {
     for (std::size_t run = out.place; run < version.runs.size(); ++run) {
       if (!out.new_run && run == out.place) continue;
       std::vector<KeyRange> ranges = staying(run);
-      if (out.below.empty()) out.below = version.runs[run].files;
+      if (out.below.empty()) {
+        std::copy_if(version.runs[run].files.begin(), version.runs[run].files.end(), std::back_inserter(out.below),
+                     [&](const FileMetaPtr& file) { return taken.count(file->data_file) == 0; });
+      }
       below.insert(below.end(), std::make_move_iterator(ranges.begin()), std::make_move_iterator(ranges.end()));
     }
     out.finality = Finality(std::move(below));

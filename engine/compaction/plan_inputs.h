@@ -18,7 +18,7 @@ struct PlanInputs {
   std::size_t place = 0;  ///< runs from this index on lie below the output, the target itself excepted
   Finality finality;
   Finality target_gaps;            ///< "final" where no file stays in the target run
-  std::vector<FileMetaPtr> below;  ///< files of the first run below that has any
+  std::vector<FileMetaPtr> below;  ///< files that stay of the first run below that has any
 };
 
 /// Of a Drop only `files` is set. kInvalidArgument, saying what does not fit, if a run or file is not in the version, if the

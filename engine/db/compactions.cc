@@ -102,7 +102,9 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     if (!paused) dropping = next_drop(*tree, *tables);
     if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
     if (dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
-    const Plan urgent = dropping.empty() ? next_urgent(*tree, base, shape, now) : Plan();
+    Plan urgent;
+    if (dropping.empty()) urgent = next_urgent(*tree, base, shape, now);
+    if (dropping.empty() && urgent.empty()) urgent = next_purge_rewrite(*tree, *tables, base.deadlines, true, now);
     std::string broken;
     for (const bool deadline : {true, false}) {
       if (paused && !deadline) break;
@@ -110,7 +112,7 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
                   : deadline        ? urgent
                                     : tree->jobs.next(*base.policy, {now, base.settings.file_choice}, shape, urgent, &broken);
       if (!deadline) note_bounds(*tree, *base.policy, broken);
-      if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables, base.deadlines, now);
+      if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables, base.deadlines, false, now);
       if (plan.empty()) continue;
       MutexLock lock(state_mutex_);
       if (!may_compact(*tree)) return std::nullopt;

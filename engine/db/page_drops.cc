@@ -118,7 +118,7 @@ Plan DbImpl::next_names(const Tree& tree, const TablesView& tables, const Deadli
   return {.action = std::move(drop), .reason = Reason::kDropped};
 }
 
-Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) {
+Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables, const DeadlineRule& rule, bool only_late, Millis now) {
   std::set<FileNum> not_punched;
   {
     MutexLock lock(state_mutex_);
@@ -135,9 +135,10 @@ Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables, const Dead
   const Millis margin = tree.margin.load(std::memory_order_relaxed) / 2;
   const auto is_due = [&](const FileMeta& file) {
     if (file.dead_bytes == 0 || tree.jobs.is_busy(file.data_file)) return false;
+    // Something keeps them from being punched.
+    if (file.dead_birth != 0 && is_late(file.dead_birth, rule, margin, now)) return true;
+    if (only_late) return false;
     if (file.dead_bytes > file.punched_bytes && (cannot_punch_ || not_punched.count(file.data_file) != 0)) return true;
-    if (file.dead_birth != 0 && is_late(file.dead_birth, rule, margin, now))
-      return true;  // something keeps them from being punched
     for (const RunView& run : tables.runs) {
       const int i = run.find(file.stats.smallest);
       if (i < 0 || run.tables()[static_cast<std::size_t>(i)]->meta->data_file != file.data_file) continue;

@@ -4,7 +4,9 @@
 //   memtables   waiting to be flushed: half of their share of memory begins the slowdown, all of it stops writes; so does the end of
 //               the budget, from seven eighths of it on: what no flush would make room for is refused
 //   runs        of the youngest level, against the policy's two limits
-//   pending     bytes that compactions owe, from half of the data (at least 64 memtables) on; this alone never stops writes
+//   pending     bytes that compactions owe, from half of the data on, but no less than 64 memtables and what merges were measured to
+//               do in kDebtMs; this alone never stops writes. Levels that a burst has swollen cost less to merge than if writes had
+//               been held back for each merge on the way, and such a debt is gone soon after
 //   deadline    the rate that the delete deadlines need comes near what merges were measured to do (deadline_keeper.cc); nor does
 //               this stop them
 // The slowdown is gradual: at pressure p a byte costs p * kSlowNsPerByte, and from kSteep on ever more, up to kSteepest times
@@ -27,6 +29,7 @@ constexpr std::uint64_t kSlowNsPerByte = 200;  // 5 MB/s
 constexpr std::uint32_t kDeadlineSlows = 700;  // permille of the measured rate that the deadlines need
 constexpr std::uint32_t kSteep = 800;          // permille of pressure
 constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
+constexpr double kDebtMs = 10'000;
 constexpr std::uint64_t kSleepNs = 1'000'000;
 constexpr std::uint64_t kLongestSleepMs = 100;                // of one batch
 constexpr std::uint64_t kStopPollMs = 10;                     // when a batch that may not sleep is to ask again
@@ -230,7 +233,8 @@ void DbImpl::update_pressure() {
     }
     const Tree::Debt& owed = debt_of(load);
     const auto debt = static_cast<double>(owed.debt_bytes);
-    const double soft = std::max(64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes));
+    const double soft = std::max({64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes),
+                                  kDebtMs * merge_rate_.bytes_per_ms()});
     if (debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
   }
   if (const std::uint32_t needed = deadline_permille_.load(std::memory_order_relaxed); needed > kDeadlineSlows) {

@@ -66,6 +66,29 @@ std::optional<Overlap> overlap_with(const Level& target, const KeyRange& range) 
   return overlap;
 }
 
+bool contains(const KeyRange& outer, const KeyRange& inner) {
+  return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
+}
+
+/// The chosen file and those neighbours that lie within what it and the files of `below` that it overlaps (one at least) span: for
+/// them nothing more has to be rewritten. At most `bytes` of neighbours.
+std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below, std::uint64_t bytes) {
+  KeyRange range = chosen.range();
+  const auto [begin, end] = below.overlapping(range.start, range.end);
+  range = hull(range, hull(below.files[begin].range(), below.files[end - 1].range()));
+  const auto take = [&](const FileShape& file) {
+    if (file.busy || file.bytes > bytes || !contains(range, file.range())) return false;
+    bytes -= file.bytes;
+    return true;
+  };
+  auto first = run.files.begin() + (&chosen - run.files.data()), last = first + 1;
+  while (first != run.files.begin() && take(*std::prev(first))) --first;
+  while (last != run.files.end() && take(*last)) ++last;
+  std::vector<FileNum> files;
+  for (auto file = first; file != last; ++file) files.push_back(file->num);
+  return files;
+}
+
 Plan make_plan(std::vector<PlanInput> inputs, PlanTarget target, Reason reason) {
   Plan plan;
   plan.reason = reason;
@@ -112,7 +135,7 @@ Plan merge_surplus(const std::vector<Level>& levels, int level) {
   return make_plan(std::move(inputs), {here.target(), level}, Reason::kRunCount);
 }
 
-Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, const PolicyContext& context) {
+Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit, const PolicyContext& context) {
   const Level& here = levels[static_cast<std::size_t>(level)];
   const Level& below = levels[static_cast<std::size_t>(level) + 1];
   const PlanTarget target{below.target(), level + 1};
@@ -127,10 +150,13 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   const Bytes cursor = at < shape.cursors.size() ? Bytes(shape.cursors[at]) : Bytes();
   const FileCandidate* chosen = choose_file(context.file_choice, candidates, cursor);
   if (chosen == nullptr) return {};
-  const KeyRange range = chosen->file->range();
+  Overlap overlap = *overlap_with(below, chosen->file->range());
   std::vector<PlanInput> inputs{{here.with_files.front()->id, {chosen->file->num}}};
-  Overlap overlap = *overlap_with(below, range);
   if (!overlap.input.files.empty()) {
+    // What level 0 is waiting for is not kept from it for longer than it must be.
+    const bool level0_waits = level == 1 && levels[0].count() >= level0_limit;
+    const std::uint64_t most = level0_waits ? 0 : chosen->file->bytes + overlap.bytes;
+    inputs.front().files = chosen_and_spanned(*here.with_files.front(), *chosen->file, *below.with_files.front(), most);
     inputs.push_back(std::move(overlap.input));
   } else if (may_move(shape, *chosen->file, target, context.now)) {
     return make_move(inputs.front(), target, Reason::kSize);
@@ -140,10 +166,6 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
 
 std::string too_many_runs(int level, int runs, int limit) {
   return "level " + std::to_string(level) + " has " + std::to_string(runs) + " runs; at most " + std::to_string(limit);
-}
-
-bool contains(const KeyRange& outer, const KeyRange& inner) {
-  return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
 }
 
 std::uint64_t saturating(double bytes) {
@@ -219,7 +241,7 @@ Plan LeveledPolicy::next(const TreeShape& shape, const PolicyContext& context) c
   for (const Due& d : due) {
     Plan plan = d.level == 0 ? merge_level0(shape, levels, context)
                 : d.surplus  ? merge_surplus(levels, d.level)
-                             : step_down(shape, levels, d.level, context);
+                             : step_down(shape, levels, d.level, level0_limit, context);
     if (!plan.empty()) return plan;
   }
   return {};

@@ -3,8 +3,8 @@
 // Level 0 receives every flush as a new run. A level is due when it has more than its runs (level 0: as many as its limit) or
 // more than its bytes; the one furthest over goes first, of equals the smallest level. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
-//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, or just moves
-//     there;
+//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, and takes those
+//     neighbours along that lie within what these span; or it just moves there;
 //   * a level with runs too many (left by another policy): they merge into its oldest run.
 //
 // What jobs that run at the same time may rely on:

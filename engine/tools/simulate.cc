@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/invariant.h"
+#include "compaction/output_splitter.h"
 #include "policy/registry.h"
 #include "tree/apply.h"
 #include "tree/text.h"
@@ -22,6 +23,22 @@ std::string cell_key(std::uint32_t cell) {
   char text[16];
   std::snprintf(text, sizeof(text), "c%05u", cell);
   return text;
+}
+
+/// The files of the first run below what `merge` writes.
+std::vector<BelowFile> files_below(const TreeShape& shape, const Merge& merge) {
+  const RunId target = merge.target.run, before = target != 0 ? 0 : place_new_run(shape, merge.inputs, merge.target.level);
+  std::vector<BelowFile> below;
+  bool older = false;
+  for (const RunShape& run : shape.runs) {
+    older |= before != 0 && run.id == before;
+    if (older && !run.files.empty()) {
+      for (const FileShape& file : run.files) below.push_back({file.largest, file.bytes});
+      break;
+    }
+    older |= target != 0 && run.id == target;
+  }
+  return below;
 }
 
 bool by_file(const std::string& name) {
@@ -50,6 +67,7 @@ Simulation::Simulation(std::shared_ptr<const Policy> policy, const SimulationSet
       cadence_(settings.as_engine ? Cadence::kAlways : policy_->cadence()),
       context_{0, settings.file_choice},
       workload_(settings.workload) {
+  for (std::uint32_t cell = 0; cell <= cells_; ++cell) cell_keys_.push_back(cell_key(cell));
   shape_.memtable_bytes = kSimulatedMemtable;
   shape_.file_bytes =
       std::max<std::uint64_t>(1, static_cast<std::uint64_t>(settings.file_size * static_cast<double>(kSimulatedMemtable)));
@@ -62,8 +80,8 @@ double Simulation::cell_bytes(const Span& span) const {
 FileShape Simulation::add_file(Content content) {
   FileShape file;
   file.num = ++last_file_;
-  file.smallest = cell_key(content.first);
-  file.largest = cell_key(content.first + static_cast<std::uint32_t>(content.cells.size()));
+  file.smallest = cell_keys_[content.first];
+  file.largest = cell_keys_[content.first + content.cells.size()];
   file.largest_exclusive = true;
   double bytes = 0;
   for (const Span& span : content.cells) bytes += cell_bytes(span);
@@ -73,25 +91,30 @@ FileShape Simulation::add_file(Content content) {
   return file;
 }
 
-/// One file for a tree of one cell; else files of about file_bytes, as long as cells are smaller.
-std::vector<FileShape> Simulation::cut(const Content& merged) {
+/// Where the engine would, as near as cells are to keys: a file closes before the cell half of which it would be too large with.
+std::vector<FileShape> Simulation::cut(const Content& merged, std::vector<BelowFile> below) {
+  OutputSplitter splitter({.file_bytes = shape_.file_bytes, .aligned = true}, {}, std::move(below));
   std::vector<FileShape> files;
   Content part;
   double bytes = 0;
-  const auto finish = [&] {
-    if (!part.cells.empty()) files.push_back(add_file(std::exchange(part, {})));
+  const auto finish = [&](Bytes key) {
+    if (part.cells.empty()) return;
+    files.push_back(add_file(std::exchange(part, {})));
     bytes = 0;
+    (void)splitter.close_before(key);
   };
   for (std::size_t i = 0; i < merged.cells.size(); ++i) {
     const Span& span = merged.cells[i];
+    const std::string& key = cell_keys_[merged.first + i];
     const double more = cell_bytes(span);
-    if (span.from == span.to || bytes + more > static_cast<double>(shape_.file_bytes)) finish();
+    const auto so_far = part.cells.empty() ? 0 : static_cast<std::uint64_t>(std::llround(bytes + more / 2));
+    if (splitter.should_close(key, so_far) || span.from == span.to) finish(key);
     if (span.from == span.to) continue;
     if (part.cells.empty()) part.first = merged.first + static_cast<std::uint32_t>(i);
     part.cells.push_back(span);
     bytes += more;
   }
-  finish();
+  finish(cell_keys_.back());
   return files;
 }
 
@@ -119,9 +142,9 @@ Status Simulation::carry_out(const Plan& plan, bool with_flush) {
   const std::vector<PlanInput> inputs = inputs_of(plan);
   const std::uint64_t before = shape_.bytes();
   std::vector<PlanOutput> outputs;
-  if (std::holds_alternative<Merge>(plan.action)) {
+  if (const auto* merge_plan = std::get_if<Merge>(&plan.action)) {
     std::uint64_t bytes = 0;
-    for (FileShape& file : cut(merge(inputs))) {
+    for (FileShape& file : cut(merge(inputs), files_below(shape_, *merge_plan))) {
       bytes += file.bytes;
       outputs.push_back({0, std::move(file)});
     }
@@ -152,7 +175,7 @@ Status Simulation::flush() {
   Content content;
   content.cells.assign(cells_, Span{now - 1, now});
   flushed_run_ = next_run_id(shape_);
-  shape_.runs.insert(shape_.runs.begin(), RunShape{flushed_run_, 0, cut(content)});
+  shape_.runs.insert(shape_.runs.begin(), RunShape{flushed_run_, 0, cut(content, {})});
   shape_.levels = policy_->levels(shape_);
 
   plans_.clear();

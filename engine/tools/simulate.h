@@ -25,6 +25,7 @@
 #include <vector>
 
 #include <engine/options.h>
+#include "compaction/output_splitter.h"
 #include "policy/policy.h"
 #include "tools/simulate_workload.h"
 
@@ -77,13 +78,14 @@ class Simulation {
   Simulation(std::shared_ptr<const Policy> policy, const SimulationSettings& settings, std::uint32_t cells);
   [[nodiscard]] double cell_bytes(const Span& span) const;
   FileShape add_file(Content content);
-  std::vector<FileShape> cut(const Content& merged);
+  std::vector<FileShape> cut(const Content& merged, std::vector<BelowFile> below);
   [[nodiscard]] Content merge(const std::vector<PlanInput>& inputs) const;
   Status carry_out(const Plan& plan, bool with_flush);
   void count_peak(std::uint64_t bytes);
 
   const std::shared_ptr<const Policy> policy_;
   const std::uint32_t cells_;
+  std::vector<std::string> cell_keys_;  // of their beginnings, and of the end
   const Cadence cadence_;
   const PolicyContext context_;
   Workload workload_;

@@ -160,6 +160,43 @@ TEST_CASE("a file closes at its size, or when it meets too much of the run below
   REQUIRE_FALSE(splitter.should_close("f", 400));
 }
 
+TEST_CASE("an aligned file ends with the file below that is likely to end nearest to its size") {
+  const OutputSplitter::Limits limits{.file_bytes = 1000, .aligned = true};
+  const std::vector<BelowFile> below{{"c", 1}, {"e", 1}, {"g", 1}, {"m", 1}, {"", 1}};
+  OutputSplitter splitter(limits, {}, below);
+  REQUIRE_FALSE(splitter.should_close("a", 0));
+  REQUIRE_FALSE(splitter.should_close("c", 400));  // the next is likely to end at 800
+  REQUIRE_FALSE(splitter.should_close("d", 790));
+  REQUIRE(splitter.should_close("e", 800));  // the next one at 1200, no nearer
+  (void)splitter.close_before("e");
+  REQUIRE_FALSE(splitter.should_close("g", 600));
+  REQUIRE_FALSE(splitter.should_close("h", 1499));
+  REQUIRE(splitter.should_close("i", 1500));  // none ends near
+  (void)splitter.close_before("i");
+  REQUIRE(splitter.should_close("m", 667));  // the next one at 1334
+  (void)splitter.close_before("m");
+  REQUIRE_FALSE(splitter.should_close("n", 999));
+  REQUIRE(splitter.should_close("o", 1000));  // the last has no end to wait for
+  SECTION("a range tombstone is cut there, too, though the next key lies further on") {
+    OutputSplitter cut(limits, {{"a", "z", 7, 70}}, below);
+    REQUIRE_FALSE(cut.should_close("a", 0));
+    REQUIRE(cut.should_close("d", 900));
+    REQUIRE(cut.close_before("d").front().end == "c");
+    REQUIRE(cut.close_last().front().start == "c");
+  }
+  SECTION("below the last there is nothing to wait for") {
+    OutputSplitter last(limits, {}, {{"c", 1}});
+    REQUIRE_FALSE(last.should_close("b", 1000));
+    REQUIRE_FALSE(last.should_close("d", 600));
+    REQUIRE(last.should_close("e", 1000));
+  }
+  SECTION("without alignment the size alone counts") {
+    OutputSplitter plain({.file_bytes = 1000}, {}, below);
+    REQUIRE_FALSE(plain.should_close("e", 999));
+    REQUIRE(plain.should_close("f", 1000));
+  }
+}
+
 struct DropTree {
   Version version;
   std::map<FileNum, SharedTombstones> sets;

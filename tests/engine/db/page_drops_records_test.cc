@@ -119,6 +119,35 @@ void try_to_bring_back(std::uint32_t tile, bool with_view, bool rewritten) {
 
 }  // namespace
 
+TEST_CASE("dead pages that cannot be punched are written anew by their deadline, though merges are paused", "[drops]") {
+  Settings settings = record_settings(8);
+  settings.tree.delete_deadline = 600'000;
+  Harness h(settings);
+  h.open();
+  std::set<std::string> dead;
+  for (int i = 0; i < 400; ++i) {
+    put(h, i, "only", stamp_of(i));
+    if (stamp_of(i) < 300) dead.insert("<only value " + std::to_string(i) + ">");
+  }
+  flush(h);
+  REQUIRE(found_on_disk(h, dead) == static_cast<std::ptrdiff_t>(dead.size()));
+  h.faults->inject({.ops = ops_of(FileOp::kSync), .path_has = ".data"});
+  erase(h, 0, 300);
+  h.advance(200'000);  // a quarter of the deadline and more: pages go
+  while (h.db->stats().pages_dropped_full == 0) REQUIRE(h.pool.run_one());
+  h.db->pause_compactions();
+  h.settle();
+  REQUIRE(h.db->stats().reclaimed_bytes_punched == 0);
+  for (int i = 0; i < 70; ++i) {
+    h.advance(6'000);
+    h.db->write_log();
+    h.settle();
+  }
+  CHECK(found_on_disk(h, dead) == 0);
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+  h.verify(0);
+}
+
 TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);

@@ -211,7 +211,7 @@ void look_up_absent(Harness& h, std::uint64_t n) {
 
 TEST_CASE("with monkey small levels have more bits, lookups read fewer pages for nothing, and the budget is kept",
           "[db][filters]") {
-  constexpr std::uint64_t kKeys = 24'300;
+  constexpr std::uint64_t kKeys = 28'000;
   double uniform = 0;
   for (const FilterAllocation allocation : {FilterAllocation::kUniform, FilterAllocation::kMonkey}) {
     Harness h(with_filters(allocation, 6));
