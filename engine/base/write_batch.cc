@@ -24,7 +24,7 @@ void WriteBatch::forget() {
   rep_.assign(kHeaderBytes, '\0');
   shared_.clear();
   shared_bytes_ = 0;
-  count_ = flushes_ = 0;
+  count_ = flushes_ = secondary_deletes_ = 0;
   longest_key_ = 0;
   relied_expiry_ = 0;
 }
@@ -84,6 +84,7 @@ void WriteBatch::delete_range(DatabaseId database, Bytes start, Bytes end) {
 void WriteBatch::delete_stamps(DatabaseId database, DeleteKey lo, DeleteKey hi) {
   ASSERT(hi <= kDeleteKeyEnd);
   if (lo >= hi) return;
+  ++secondary_deletes_;
   begin_op(OpKind::kSecondaryDelete, 0, database);
   put_u64(&rep_, lo);
   put_u64(&rep_, hi);
@@ -235,6 +236,7 @@ Result<WriteBatch> WriteBatch::parse(std::string payload) {
     if (!good) return Status::corruption("write batch: malformed operation at byte " + std::to_string(at));
     batch.longest_key_ = std::max(batch.longest_key_, op.key.size());
     batch.flushes_ += op.kind == OpKind::kFlushDatabase ? 1 : 0;
+    batch.secondary_deletes_ += op.kind == OpKind::kSecondaryDelete ? 1 : 0;
     in.remove_prefix(shape.value_length);
     ++count;
   }

@@ -102,6 +102,15 @@ struct Resolver {
         }
       }
     }
+    for (std::size_t run = out.place; run < version.runs.size(); ++run) {
+      const Finality stays(staying(run));
+      for (const InputFile& file : out.files) {
+        if (file.run > run && !stays.is_final(file.range)) {
+          return Status::invalid_argument("a plan would take file " + std::to_string(file.meta->data_file) +
+                                          " above newer entries in " + text(version.runs[run].id));
+        }
+      }
+    }
     return Status::ok();
   }
 

@@ -88,6 +88,7 @@ Status DbImpl::commit_admitted(WriteBatch& batch) {
   ThreadCounters& mine = counters_.mine();
   ThreadCounters::add(mine.commits, 1);
   ThreadCounters::add(mine.operations, batch.count());
+  if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
   ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
   return Status::ok();
 }

@@ -11,6 +11,7 @@ namespace ebbtide {
 
 struct alignas(64) ThreadCounters {
   std::atomic<std::uint64_t> gets{0}, get_hits{0}, commits{0}, operations{0}, user_bytes{0}, iterators{0}, fetches{0};
+  std::atomic<std::uint64_t> secondary_deletes{0};
   std::atomic<std::uint64_t> pages_read{0}, filter_negatives{0}, filter_false_positives{0};
   /// Gets by the runs whose tables they asked: [i] of kProbeBounds[i], the last of more. Those that asked none are not counted.
   static constexpr std::array<std::uint32_t, 10> kProbeBounds = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};

@@ -49,6 +49,7 @@ Stats DbImpl::stats() {
     s.get_hits += c.get_hits.load(std::memory_order_relaxed);
     s.batches += c.commits.load(std::memory_order_relaxed);
     s.writes += c.operations.load(std::memory_order_relaxed);
+    s.secondary_deletes += c.secondary_deletes.load(std::memory_order_relaxed);
     s.user_bytes_written += c.user_bytes.load(std::memory_order_relaxed);
     s.iterators += c.iterators.load(std::memory_order_relaxed);
     s.fetches += c.fetches.load(std::memory_order_relaxed);

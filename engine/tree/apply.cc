@@ -114,6 +114,8 @@ RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs
     if (is_input) at = i;
   }
   while (at < shape.runs.size() && shape.runs[at].level < level) ++at;
+  // A plan that lifts what is in deeper levels takes all of them, so what is passed here is empty.
+  while (at > 0 && shape.runs[at - 1].level > level) --at;
   return at < shape.runs.size() ? shape.runs[at].id : 0;
 }
 

@@ -28,7 +28,8 @@ struct PlanOutput {
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs);
 
 /// Where a plan's new run of `level` belongs: the run that it is placed just before (newer than), 0 = behind all. That is the
-/// place of the oldest input run, or the first place after it that keeps levels in order (the newest of its level).
+/// place of the oldest input run, or the nearest one to it that keeps levels in order: after it the newest of its level, before it
+/// the oldest.
 RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs, int level);
 
 /// The runs that go because `plan` takes all their files: see the top of this file.
@@ -38,8 +39,7 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan);
 void mark_busy(TreeShape* shape, const Plan& plan, bool busy);
 
 /// Where round robin goes on after `plan`: source level, and the end of the last file that it takes from there; none if the plan
-/// takes nothing down. To be stored only where round robin is the file choice: a cursor is a key, and keys must not outlive
-/// deadlines.
+/// takes nothing down.
 std::optional<std::pair<int, std::string>> cursor_after(const TreeShape& shape, const Plan& plan);
 
 /// An id above all runs of the shape.

@@ -26,7 +26,7 @@ PlanInput whole_run(const RunShape& run);
 
 /// Where output goes: into an existing run (its files outside the merge stay), or into a new one.
 struct PlanTarget {
-  RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or the first place after it that `level` allows
+  RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or the nearest place that `level` allows
   int level = 0;  ///< of the run; tree/apply.h: place_new_run() says exactly where
   bool operator==(const PlanTarget&) const = default;
 };

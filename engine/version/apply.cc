@@ -109,8 +109,25 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   const auto at = static_cast<std::size_t>(level);
   if (version->cursors.size() <= at) version->cursors.resize(at + 1);
   version->cursors[at] = key;
-  while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
   return Status::ok();
+}
+
+// A cursor is a name. So it is kept only while it is the smallest key of a file of its level; else it moves on to the next one, which
+// is where round robin would go on. Bounds go with their files, and deadlines see to it that they do.
+void move_cursors(Version* version) {
+  for (std::size_t level = 0; level < version->cursors.size(); ++level) {
+    std::string& cursor = version->cursors[level];
+    if (cursor.empty()) continue;
+    const std::string* next = nullptr;
+    for (const Run& run : version->runs) {
+      if (static_cast<std::size_t>(run.level) != level) continue;
+      const auto file = std::partition_point(run.files.begin(), run.files.end(),
+                                             [&](const FileMetaPtr& f) { return f->stats.smallest < cursor; });
+      if (file != run.files.end() && (next == nullptr || (*file)->stats.smallest < *next)) next = &(*file)->stats.smallest;
+    }
+    cursor = next == nullptr ? std::string() : *next;
+  }
+  while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
 }
 
 // Jobs that ran side by side may each have found another beginning of all keys: what these have in common is it. It may be a name,
@@ -157,6 +174,7 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
   if (edit.levels) version->levels = *edit.levels;
   if (edit.flush_share) version->flush_share = *edit.flush_share;
   if (edit.deadlines) version->deadlines = edit.deadlines;
+  move_cursors(version);
   change_key_space(version, edit);
   if (edit.next_run) version->next_run = std::max(version->next_run, *edit.next_run);
   return Status::ok();

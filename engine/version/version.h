@@ -33,7 +33,7 @@ struct Version {
   std::vector<Run> runs;                 ///< newest first
   SeqNum flushed_seq = 0;                ///< every operation of this tree up to it is in tables and records
   SharedRecords records = no_records();  ///< secondary range deletes that may still cover something in the tables
-  std::vector<std::string> cursors;      ///< by level, for round robin
+  std::vector<std::string> cursors;      ///< by level, for round robin: the smallest key of a file of it, or ""
   std::uint64_t flushes = 0;
   int levels = 0;
   std::uint32_t flush_share = 0;  ///< of memtable_size that a full memtable flushes to (FlushShare); 0 = not measured yet

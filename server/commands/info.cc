@@ -385,7 +385,8 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("merge_bounds_broken", engine.bounds_broken);
   std::uint64_t records = 0;
   for (const TreeInfo& info : facts.trees()) records += info.records;
-  out.field("stamp_deletes", records);
+  out.field("secondary_records", records);
+  out.field("secondary_range_deletes", engine.secondary_deletes);
   out.field("write_stalled", std::uint64_t{engine.write_stalled ? 1u : 0u});
   out.field("write_stall_usec_memtable", engine.stall_micros_memtable);
   out.field("write_stall_usec_runs", engine.stall_micros_runs);
@@ -395,6 +396,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("delete_deadline_missed_clock", engine.deadlines_missed_clock);
   out.field("delete_deadline_missed_load", engine.deadlines_missed_load);
   out.field("delete_deadline_work_bytes", engine.deadline_work_bytes);
+  out.field("delete_deadline_least_feasible_ms", engine.least_feasible_deadline);
 }
 
 struct Section {

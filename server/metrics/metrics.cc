@@ -157,6 +157,7 @@ class Collector final : public prometheus::Collectable {
     }
     counter("engine_gets_total", "Point reads of the engine.", e.gets);
     counter("engine_writes_total", "Operations written.", e.writes);
+    counter("secondary_range_deletes_total", "Deletes by stamp.", e.secondary_deletes);
     counter("engine_batches_total", "Batches committed.", e.batches);
     counter("engine_iterators_total", "Iterators opened.", e.iterators);
     many("cache_lookups_total", "Look-ups in the page cache.", kCounter,
@@ -175,6 +176,9 @@ class Collector final : public prometheus::Collectable {
          {{{{"reason", "down"}}, e.deadlines_missed_down},
           {{{"reason", "clock"}}, e.deadlines_missed_clock},
           {{{"reason", "load"}}, e.deadlines_missed_load}});
+    gauge("delete_deadline_least_feasible_seconds",
+          "The shortest deadline that merges could keep at the rate they were measured to have; 0 while that is unknown.",
+          seconds(1000 * e.least_feasible_deadline));
     gauge("delete_deadline_work_bytes", "Bytes that merges must still read for the deadlines, estimated.", e.deadline_work_bytes);
     histogram("delete_persist_seconds",
               "Time from a delete until nothing of it was in any file; of those that go together, that of the oldest.",
@@ -239,7 +243,7 @@ class Collector final : public prometheus::Collectable {
     auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
     auto& oldest = family("oldest_tombstone_age_seconds",
                           "Age of the oldest delete that tables still hold traces of; an expiry that has passed is one.", kGauge);
-    auto& records = family("stamp_deletes", "Deletes by stamp that may still cover something.", kGauge);
+    auto& records = family("secondary_records", "Deletes by stamp that may still cover something.", kGauge);
     auto& pending =
         family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
     auto& keys = family("estimated_keys", "Estimate of the keys that there are.", kGauge);

@@ -1,15 +1,13 @@
-// Where files of stacks end, side by side: how long the writes take and what the merges do, by tree.partitioning.
+// One run of what partitioning.py compares: how long writes take and what merges do under a stack policy, by where files end.
 //
-// The experiments of Mao's thesis, section 5.5: entries of 1 KiB under stack policies, each key written once, with keys that are
+// The experiments of Mao's thesis, section 5.5: entries of 1 KiB, each key written once, with keys that are
 //
 //   semi      ascending but for some that come late: flushes next to each other overlap a little
 //   random    8 bytes, any
 //   skewed    8 bytes, by far more of them at the beginning: Zipf with q = 0.5, so that a quarter of the range has half of them
 //   strings   4 to 32 bytes, any
 //
-// and with files that end nowhere (`none`: 4 GiB), by size, by local and by global ranges. The thesis' merges of `none` have one
-// thread; here they are cut into parts for all threads as any other, so that what the ranges win by having parts is not theirs
-// alone.
+// and with files that end nowhere (`none`: 4 GiB), by size, by local and by global ranges.
 //
 // Writes are timed until the last merge is done. Then keys are read, and ranges of 1000 keys.
 #include <algorithm>
@@ -39,9 +37,7 @@ struct Parameters {
   std::uint64_t memtable_bytes = std::uint64_t{8} << 20, file_bytes = std::uint64_t{8} << 20;
   unsigned background = 2;
   double k = 8;
-  std::vector<std::string> keys = {"semi", "random", "skewed", "strings"};
-  std::vector<std::string> policies = {"exploring", "bigtable"};
-  std::vector<std::string> partitionings = {"none", "size", "local_range", "global_range"};
+  std::string keys = "random", policy = "exploring", partitioning = "size";
   std::string dir;
 };
 
@@ -92,7 +88,6 @@ class Keys {
 };
 
 struct Row {
-  std::string keys, policy, partitioning;
   double seconds = 0, cpu_seconds = 0;  ///< of all writes
   std::uint64_t merges = 0, sub_merges = 0, moves = 0;
   double merged = 0;  ///< bytes written by merges, by bytes of users
@@ -102,9 +97,7 @@ struct Row {
 
 class Round {
  public:
-  Round(const Parameters& p, Row* row) : p_(p), row_(*row), keys_(row->keys, p), values_(kEntryBytes - 8) {
-    std::filesystem::remove_all(p.dir);
-    std::filesystem::create_directories(p.dir);
+  explicit Round(const Parameters& p) : p_(p), keys_(p.keys, p), values_(kEntryBytes - 8) {
     Settings settings;
     settings.dir = p.dir;
     settings.fsync = FsyncMode::kNo;
@@ -112,31 +105,28 @@ class Round {
     settings.block_cache = std::uint64_t{64} << 20;
     settings.memory_budget = settings.block_cache + 8 * p.memtable_bytes + p.entries * 16 + (std::uint64_t{64} << 20);
     settings.background_threads = p.background;
-    settings.tree.policy = {row->policy, {{"k", p.k}}};
+    settings.tree.policy = {p.policy, {{"k", p.k}}};
     settings.tree.compression = settings.tree.compression_last_level = Compression::kNone;
-    settings.tree.file_size = row->partitioning == "none" ? std::uint64_t{4} << 30 : p.file_bytes;
-    if (row->partitioning == "local_range") settings.tree.partitioning = Partitioning::kLocalRange;
-    if (row->partitioning == "global_range") settings.tree.partitioning = Partitioning::kGlobalRange;
+    settings.tree.file_size = p.partitioning == "none" ? std::uint64_t{4} << 30 : p.file_bytes;
+    if (p.partitioning == "local_range") settings.tree.partitioning = Partitioning::kLocalRange;
+    if (p.partitioning == "global_range") settings.tree.partitioning = Partitioning::kGlobalRange;
     auto opened = Db::open(settings, Components{});
     check(opened.status());
     db_ = std::move(opened).value();
   }
-  ~Round() {
-    check(db_->close());
-    db_.reset();
-    std::filesystem::remove_all(p_.dir);
-  }
+  ~Round() { check(db_->close()); }
 
-  void run() {
+  Row run() {
     write();
     look();
     read();
     scan();
+    return row_;
   }
 
  private:
   void write() {
-    Progress progress("writing " + row_.keys + ", " + row_.policy + ", " + row_.partitioning);
+    Progress progress("writing");
     const Stopwatch watch;
     const double cpu = cpu_seconds();
     WriteBatch batch;
@@ -201,7 +191,7 @@ class Round {
   }
 
   const Parameters& p_;
-  Row& row_;
+  Row row_;
   Keys keys_;
   const Values values_;
   std::unique_ptr<Db> db_;
@@ -212,9 +202,6 @@ void print(const Row& row) {
     return JsonLine().add("per_second", took.per_second).add("cpu_ns", took.cpu_ns);
   };
   JsonLine()
-      .add("keys", row.keys)
-      .add("policy", row.policy)
-      .add("partitioning", row.partitioning)
       .add("write_seconds", row.seconds)
       .add("write_cpu_seconds", row.cpu_seconds)
       .add("merges", row.merges)
@@ -228,45 +215,11 @@ void print(const Row& row) {
       .print();
 }
 
-void show(const std::vector<Row>& rows) {
-  std::printf("%-8s %-10s %-13s %8s %8s %7s %6s %6s %7s %5s %6s %10s %9s\n", "keys", "policy", "partitioning", "write s", "cpu s",
-              "merges", "parts", "moves", "merged", "runs", "files", "gets/s", "scans/s");
-  for (const Row& row : rows) {
-    std::printf("%-8s %-10s %-13s %8.2f %8.2f %7llu %6llu %6llu %7.2f %5llu %6llu %10.0f %9.1f\n", row.keys.c_str(),
-                row.policy.c_str(), row.partitioning.c_str(), row.seconds, row.cpu_seconds,
-                static_cast<unsigned long long>(row.merges), static_cast<unsigned long long>(row.sub_merges),
-                static_cast<unsigned long long>(row.moves), row.merged, static_cast<unsigned long long>(row.runs),
-                static_cast<unsigned long long>(row.files), row.gets.per_second, row.scans.per_second);
-  }
-  std::printf(
-      "\nwrite s: until the last merge is done. parts: of merges, by key range. merged: bytes that merges wrote, by bytes "
-      "of the entries.\n");
-}
-
-/// The thesis: with random keys global ranges are 18 % faster than none under a policy by similar sizes, 7 % under one by the total.
-void judge(const std::vector<Row>& rows) {
-  const std::pair<std::string, double> targets[] = {{"exploring", 18}, {"bigtable", 7}};
-  for (const auto& [policy, target] : targets) {
-    double none = 0, global = 0;
-    for (const Row& row : rows) {
-      if (row.keys != "random" || row.policy != policy) continue;
-      if (row.partitioning == "none") none = row.seconds;
-      if (row.partitioning == "global_range") global = row.seconds;
-    }
-    if (none == 0 || global == 0) continue;
-    const double faster = (1 - global / none) * 100;
-    std::printf("random, %s: global ranges take %.1f %% less time than none (target: %.0f %%): %s\n", policy.c_str(), faster,
-                target, faster >= target ? "target met" : "MISSED");
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   Parameters p;
-  bool quick = false;
-  CLI::App app{"Writes, merges and reads of stacks by where files end"};
-  app.add_flag("--quick", quick, "60 thousand entries, memtables and files of 1 MiB");
+  CLI::App app{"One run of ./dev bench partitioning, which says more"};
   app.add_option("--entries", p.entries, "of 1 KiB")->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--reads", p.reads)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
   app.add_option("--scans", p.scans, "of 1000 entries")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
@@ -276,33 +229,15 @@ int main(int argc, char** argv) {
   app.add_option("--background", p.background, "merge threads")->check(CLI::Range(1, 256));
   app.add_option("--k", p.k, "runs of a stack")->check(CLI::Range(1, 64));
   app.add_option("--keys", p.keys)->check(CLI::IsMember({"semi", "random", "skewed", "strings"}));
-  app.add_option("--policy", p.policies)->check(CLI::IsMember({"bigtable", "constant", "exploring", "concurrent", "binomial"}));
-  app.add_option("--only", p.partitionings)->check(CLI::IsMember({"none", "size", "local_range", "global_range"}));
+  app.add_option("--policy", p.policy)->check(CLI::IsMember({"bigtable", "constant", "exploring", "concurrent", "binomial"}));
+  app.add_option("--partitioning", p.partitioning)->check(CLI::IsMember({"none", "size", "local_range", "global_range"}));
   app.add_option("--dir", p.dir, "where the database goes while it runs");
   CLI11_PARSE(app, argc, argv);
-  if (quick) {
-    if (app.count("--entries") == 0) p.entries = 60'000;
-    if (app.count("--reads") == 0) p.reads = 20'000;
-    if (app.count("--scans") == 0) p.scans = 100;
-    if (app.count("--memtable") == 0) p.memtable_bytes = std::uint64_t{1} << 20;
-    if (app.count("--file") == 0) p.file_bytes = std::uint64_t{1} << 20;
-  }
   if (p.dir.empty()) p.dir = default_dir();
   need_disk(p.dir, 4 * p.entries * kEntryBytes + (std::uint64_t{1} << 28));
-  std::vector<Row> rows;
-  for (const std::string& keys : p.keys) {
-    for (const std::string& policy : p.policies) {
-      for (const std::string& partitioning : p.partitionings) {
-        Row& row = rows.emplace_back();
-        row.keys = keys;
-        row.policy = policy;
-        row.partitioning = partitioning;
-        Round(p, &row).run();
-        print(row);
-      }
-    }
-  }
-  show(rows);
-  judge(rows);
+  std::filesystem::remove_all(p.dir);
+  std::filesystem::create_directories(p.dir);
+  print(Round(p).run());
+  std::filesystem::remove_all(p.dir);
   return 0;
 }

@@ -1,6 +1,6 @@
 // main() for fuzz programs without libFuzzer: replays inputs, then mutates them for as long as wanted.
 //
-//   fuzz_resp [--runs N] [--seconds N] [--seed S] [FILE or DIRECTORY]...
+//   fuzz_resp [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...
 //
 // Where the program was built with -fsanitize-coverage=trace-pc (g++ can), an input that reaches a pair of places that no other
 // one did is kept and mutated further. An input that crashes is written to crash-<program> in the working directory.
@@ -103,6 +103,15 @@ std::string mutate(std::string input, const std::vector<std::string>& corpus, eb
   return input;
 }
 
+void keep_input(const std::filesystem::path& directory, std::uint64_t seed, std::uint64_t number, const std::string& input) {
+  const std::filesystem::path path = directory / (std::to_string(seed) + "-" + std::to_string(number));
+  std::ofstream out(path, std::ios::binary);
+  out << input;
+  if (out.flush()) return;
+  std::fprintf(stderr, "cannot write %s\n", path.c_str());
+  std::exit(2);
+}
+
 void read_inputs(const std::filesystem::path& path, std::vector<std::string>* inputs) {
   if (std::filesystem::is_directory(path)) {
     std::vector<std::filesystem::path> files;
@@ -132,6 +141,7 @@ extern "C" __attribute__((no_sanitize_coverage, no_sanitize_address, no_sanitize
 int main(int argc, char** argv) {
   std::uint64_t runs = 0, seconds = 0, seed = 1;
   std::vector<std::string> corpus;
+  std::filesystem::path keep;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto number = [&] { return ++i < argc ? std::strtoull(argv[i], nullptr, 10) : 0; };
@@ -141,8 +151,12 @@ int main(int argc, char** argv) {
       seconds = number();
     } else if (argument == "--seed") {
       seed = number();
+    } else if (argument == "--keep" && i + 1 < argc) {
+      keep = argv[++i];
+      std::filesystem::create_directories(keep);
+      read_inputs(keep, &corpus);
     } else if (argument.rfind("--", 0) == 0) {
-      std::fprintf(stderr, "usage: %s [--runs N] [--seconds N] [--seed S] [FILE or DIRECTORY]...\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...\n", argv[0]);
       return 2;
     } else {
       read_inputs(argument, &corpus);
@@ -160,7 +174,10 @@ int main(int argc, char** argv) {
   std::uint64_t done = 0;
   for (; runs == 0 ? seconds != 0 : done < runs; ++done) {
     std::string input = mutate(corpus[random.uniform(corpus.size())], corpus, random);
-    if (run(input)) corpus.push_back(std::move(input));
+    if (run(input)) {
+      if (!keep.empty()) keep_input(keep, seed, done, input);
+      corpus.push_back(std::move(input));
+    }
     if (done % 64 != 0) continue;
     const auto now = std::chrono::steady_clock::now();
     if (seconds != 0 && now - begin >= std::chrono::seconds(seconds)) break;

@@ -20,25 +20,29 @@ SEEDS_A_ROUND = 1000  # of tests that count their seeds: a round takes so many
 
 
 class Program:
-    """What a round runs. `counts` finds figures in its output: name -> pattern whose first group is a number; all are added up."""
+    """What a round runs: commands, one after the other. `counts` finds figures in their output: name -> pattern whose first group is a
+    number; all are added up."""
 
-    def __init__(self, about, command, environment, counts):
-        self.about, self.command, self.environment, self.counts = about, command, environment, counts
+    def __init__(self, about, commands, environment, counts):
+        self.about, self.commands, self.environment, self.counts = about, commands, environment, counts
 
 
 def contract(name, about, counts=None, **environment):
     pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", f"tests/contract/{name}.py"]
-    return Program(about, pytest, environment, {"tests": r"(\d+) passed", **(counts or {})})
+    return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})})
 
 
-def engine(case, about, **environment):
-    test = [str(ROOT / "build/release/bin/test_engine_db"), case]
-    return Program(about, test, environment, {"assertions": r"All tests passed \((\d+) assertions"})
+def engine(cases, about, counts=None, **environment):
+    """cases: {layer: what its tests are called}."""
+    tests = [[str(ROOT / f"build/release/bin/test_engine_{layer}"), case] for layer, case in cases.items()]
+    return Program(about, tests, environment, {"assertions": r"All tests passed \((\d+) assertions", **(counts or {})})
 
 
 def fuzz(name, about):
-    program = [str(ROOT / "build/fuzz/bin" / f"fuzz_{name}"), "--seconds", "60", "--seed", "{seed}", f"tests/fuzz/corpus/{name}"]
-    return Program(f"fuzzing: {about}", program, {}, {"runs": r"(\d+) runs, \d+ inputs kept, seed"})
+    """What a round keeps the next ones go on from, in later runs, too."""
+    program = [str(ROOT / "build/fuzz/bin" / f"fuzz_{name}"), "--seconds", "60", "--seed", "{seed}",
+               "--keep", f"build/torture/corpus/{name}", f"tests/fuzz/corpus/{name}"]  # fmt: skip
+    return Program(f"fuzzing: {about}", [program], {}, {"runs": r"(\d+) runs, \d+ inputs kept, seed"})
 
 
 PROGRAMS = {
@@ -53,12 +57,29 @@ PROGRAMS = {
     "differential": contract(
         "test_differential_values", "command sequences against redis-server", EBBTIDE_DIFFERENTIAL_SEED="{seed}", EBBTIDE_DIFFERENTIAL_ROUNDS="200"
     ),
-    "model": engine("model:*", "random operations against ordered maps, under every option set", EBBTIDE_MODEL_ROUNDS="12"),
-    "power-loss": engine("power loss*", f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round", EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND)),
-    "crash": engine("a crash*", "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
-    "faults": engine("an I/O error*", "an I/O error at each file operation, once and from then on", EBBTIDE_FAULTS="1000000"),
-    "damage": engine("damage to any file*", "files flipped, cut, swapped and stale; nothing wrong is served", EBBTIDE_CRASH_SEEDS="10000"),
-    "deadlines": engine("[deadlines]", "markers of what was deleted, looked for in every file after the deadline", EBBTIDE_FADE_ALL="1"),
+    "model": engine(
+        {"db": "model:*"},
+        "random operations against ordered maps, under every option set",
+        {"operations": r"(\d+) model operations"},
+        EBBTIDE_MODEL_ROUNDS="12",
+    ),
+    "power-loss": engine(
+        {"db": "power loss*", "wal": "power loss*"},
+        f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round",
+        EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND),
+    ),
+    "crash": engine({"db": "a crash*", "version": "a crash*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+    "faults": engine(
+        {"db": "an I/O error*,a read that fails*,a file operation that fails*"},
+        "an I/O error at each file operation, once and from then on",
+        EBBTIDE_FAULTS="1000000",
+    ),
+    "damage": engine(
+        {"db": "damage to any file*", "table": "every byte that flips*"},
+        "files flipped, cut, swapped and stale; nothing wrong is served",
+        EBBTIDE_CRASH_SEEDS="10000",
+    ),
+    "deadlines": engine({"db": "[deadlines]"}, "markers of what was deleted, looked for in every file after the deadline", EBBTIDE_FADE_ALL="1"),
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
     "fuzz-glob": fuzz("glob", "patterns"),
     "fuzz-config": fuzz("config", "the configuration file, read and written back"),
@@ -108,16 +129,20 @@ def run_round(program, state):
     seed = state.seed + state.rounds * SEEDS_A_ROUND
     environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
     environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
-    command = [word.format(seed=seed) for word in program.command]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
-    output = done.stdout + done.stderr
-    good = done.returncode == 0
+    good, output, repeat = True, "", ""
+    for words in program.commands:
+        command = [word.format(seed=seed) for word in words]
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
+        output += done.stdout + done.stderr
+        good = done.returncode == 0
+        repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *command])
+        if not good:
+            break
     for what, pattern in program.counts.items():
         found = sum(map(int, re.findall(pattern, output)))
         state.figures[what] = state.figures.get(what, 0) + found
         if good and found == 0:  # skipped, or no test has that name any more
             good, output = False, f"{output}\nno {what} in this round"
-    repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *command])
     return good, f"{output}\nrepeat: {repeat}\n"
 
 

@@ -68,6 +68,7 @@ struct Stats {
   std::uint64_t compaction_bytes_read = 0, compaction_bytes_written = 0;
   // counts since open
   std::uint64_t gets = 0, get_hits = 0, get_misses = 0, writes = 0, batches = 0, iterators = 0;
+  std::uint64_t secondary_deletes = 0;  ///< secondary range deletes written
   std::uint64_t flushes = 0, compactions = 0, trivial_moves = 0, sub_merges = 0, files_dropped = 0;
   std::uint64_t pages_dropped_full = 0, pages_dropped_partial = 0;          ///< without being read; by being replaced
   std::uint64_t reclaimed_bytes_unlinked = 0, reclaimed_bytes_punched = 0;  ///< by drops: of whole files; of pages

@@ -109,6 +109,8 @@ class WriteBatch {
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Number of operations that empty a database.
   [[nodiscard]] std::uint32_t flushes() const { return flushes_; }
+  /// Number of secondary range deletes.
+  [[nodiscard]] std::uint32_t secondary_deletes() const { return secondary_deletes_; }
 
   // --- set by commit, or read from the log
   [[nodiscard]] SeqNum first_seq() const;
@@ -142,7 +144,7 @@ class WriteBatch {
   std::string rep_;  ///< header and operations, without the shared values' bytes
   std::vector<Shared> shared_;
   std::size_t shared_bytes_ = 0;
-  std::uint32_t count_ = 0, flushes_ = 0;
+  std::uint32_t count_ = 0, flushes_ = 0, secondary_deletes_ = 0;
   std::size_t longest_key_ = 0;
   Millis relied_expiry_ = 0;
 };

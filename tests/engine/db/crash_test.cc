@@ -2,6 +2,7 @@
 #include <iterator>
 #include <set>
 
+#include "engine/db/layouts.h"
 #include "engine/db/model.h"
 #include "support/long_run.h"
 #include "support/planted.h"
@@ -9,15 +10,6 @@
 using namespace ebbtide;
 
 namespace {
-
-const PolicySettings kPolicies[] = {{"one_leveling", {}},
-                                    {"tiering", {{"size_ratio", 2}}},
-                                    {"klsm", {}},
-                                    {"lazy_leveling", {{"size_ratio", 3}}},
-                                    {"exploring", {{"k", 2}}},
-                                    {"garnering", {{"level0_runs", 1}, {"scaling_ratio", 0.25}}}};
-/// They take turns.
-const PolicySettings& policy_of(std::uint64_t turn) { return kPolicies[turn % std::size(kPolicies)]; }
 
 Settings crash_settings(FsyncMode fsync) {
   Settings s = Harness::small();
@@ -27,6 +19,18 @@ Settings crash_settings(FsyncMode fsync) {
   s.tree.stamp = StampMode::kExplicit;  // deletes by stamp reach old versions
   s.tree.delete_deadline = 2000;        // so that urgent plans are among what is cut short
   return s;
+}
+
+/// Layouts take turns.
+Settings crash_settings(FsyncMode fsync, std::uint64_t turn) {
+  Settings s = crash_settings(fsync);
+  const Layout layout = layout_of(turn);
+  s.tree.policy = layout.policy;
+  s.tree.partitioning = layout.partitioning;
+  return s;
+}
+std::string text_of(const Layout& layout) {
+  return layout.policy.name + ", partitioning " + std::to_string(static_cast<int>(layout.partitioning));
 }
 
 void some_work(Harness& h, ModelDriver& driver, int operations) {
@@ -46,13 +50,30 @@ void some_work(Harness& h, ModelDriver& driver, int operations) {
   }
 }
 
+/// Opens what a crash has left. The power goes once more before the k-th mutating operation of that, if there are so many; then it
+/// opens again.
+void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
+  struct Second {
+    bool armed = true;
+    std::unique_ptr<MemoryFileSystem> left{};
+  };
+  const auto second = std::make_shared<Second>();  // the hook stays where there are not so many
+  h.faults->before_nth(k, kMutatingOps, [&h, second, k, mode] {
+    if (second->armed) second->left = h.files->crash_clone(k, mode);
+  });
+  h.open();
+  h.settle();
+  second->armed = false;
+  if (second->left == nullptr) return;
+  h.abandon(std::move(second->left));
+  h.open();
+}
+
 /// A life with three power losses. After each, what was synced is there, and what is there is a prefix.
 void lose_power(std::uint64_t seed) {
   const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
   const FsyncMode fsync = modes[seed % 3];
-  Settings settings = crash_settings(fsync);
-  settings.tree.policy = policy_of(seed / 3);
-  settings.tree.partitioning = static_cast<Partitioning>(seed / 2 % 3);
+  Settings settings = crash_settings(fsync, seed / 3);
   settings.tree.stamp = static_cast<StampMode>(seed / 18 % 3);
   if (seed % 4 == 3) settings.tree.delete_deadline = 24ull * 3600 * 1000;
   Harness h(settings);
@@ -61,21 +82,24 @@ void lose_power(std::uint64_t seed) {
   for (std::uint64_t crash = 0; crash < 3; ++crash) {
     some_work(h, driver, 120);
     const SeqNum promised = fsync == FsyncMode::kAlways ? driver.durable() : driver.synced();
-    h.crash(seed % 5 == 0 ? CrashMode::kNothing : CrashMode::kRandom, seed * 10 + crash);
-    h.open();
+    const CrashMode mode = seed % 5 == 0 ? CrashMode::kNothing : CrashMode::kRandom;
+    h.crash(mode, seed * 10 + crash);
+    if (seed % 4 == 1) {
+      open_with_a_crash(h, 1 + seed / 4 % 40, mode);
+    } else {
+      h.open();
+    }
     driver.check_recovered(promised);
   }
 }
 
 /// One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; the power goes before its
 /// k-th mutating operation. False if the script has no more than k.
-bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t policy = 0) {
+bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0) {
   std::unique_ptr<MemoryFileSystem> left;
   SeqNum promised = 0;
   bool armed = true;
-  Settings settings = crash_settings(FsyncMode::kAlways);
-  settings.tree.policy = policy_of(policy);
-  Harness h(settings);
+  Harness h(crash_settings(FsyncMode::kAlways, layout));
   h.open();
   ModelDriver driver(h, first_seed() + 42, 120);
   h.faults->before_nth(k, kMutatingOps, [&] {
@@ -110,39 +134,32 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
 
 TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, and is a prefix") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  // The policies take turns, operation by operation, and in a long run round by round.
-  std::uint64_t policy = round_of_seeds();
+  // Layouts take turns, operation by operation, and in a long run round by round.
+  std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t ended = 0;  // of those whose turn it was last, in a row
-    for (std::uint64_t k = 1; ended < std::size(kPolicies); k += step, ++policy) {
-      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << policy_of(policy).name);
-      ended = crash_before(k, mode, policy) ? 0 : ended + 1;
+    for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
+      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
+      ended = crash_before(k, mode, turn) ? 0 : ended + 1;
     }
-    ++policy;
+    ++turn;
   }
 }
 
 TEST_CASE("a crash during recovery: the next one does it again") {
   for (std::uint64_t k = 1; k < 60; k += 3) {
-    INFO("second crash before operation " << k);
-    std::unique_ptr<MemoryFileSystem> left;
-    Harness h(crash_settings(FsyncMode::kAlways));
+    const std::uint64_t turn = k / 3 + round_of_seeds();
+    INFO("second crash before operation " << k << ", " << text_of(layout_of(turn)));
+    Harness h(crash_settings(FsyncMode::kAlways, turn));
     h.open();
-    ModelDriver driver(h, 7, 120);
+    ModelDriver driver(h, first_seed() + 7, 120);
     some_work(h, driver, 200);
     const SeqNum promised = driver.durable();
     h.crash(CrashMode::kRandom, k);
-    bool armed = true;
-    h.faults->before_nth(k, kMutatingOps, [&] {
-      if (armed) left = h.files->crash_clone(k, CrashMode::kRandom);
-    });
-    h.open();
-    h.settle();
-    armed = false;
-    if (left == nullptr) left = h.files->crash_clone(k, CrashMode::kRandom);
-    h.abandon(std::move(left));
-    h.open();
+    open_with_a_crash(h, k, CrashMode::kRandom);
     driver.check_recovered(promised);
+    h.settle();
+    driver.check_everything();
   }
 }
 
@@ -152,10 +169,9 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
     bool met = true;
     for (std::uint64_t n = 1; n <= most && met; n += step) {
       const std::uint64_t turn = n / step + round_of_seeds();  // which part of it happens all the same, and the policy
-      INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", effect " << turn % 3 << ", " << policy_of(turn / 3).name);
-      Settings settings = crash_settings(FsyncMode::kAlways);
-      settings.tree.policy = policy_of(turn / 3);
-      Harness h(settings);
+      INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", effect " << turn % 3 << ", "
+                       << text_of(layout_of(turn / 3)));
+      Harness h(crash_settings(FsyncMode::kAlways, turn / 3));
       h.open();
       FileFault fault;
       fault.nth = n;
@@ -204,6 +220,110 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
       h.open();
       check();
     }
+  }
+}
+
+TEST_CASE(
+    "a read that fails at the n-th time, once or from then on: an error, never a wrong answer, and all is there afterwards") {
+  const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
+  for (const bool sticky : {false, true}) {
+    bool met = true;
+    for (std::uint64_t n = 1; n <= most && met; n += step) {
+      const std::uint64_t turn = n / step + round_of_seeds();
+      INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", " << text_of(layout_of(turn)));
+      Settings settings = crash_settings(FsyncMode::kAlways, turn);
+      settings.block_cache = 64 << 10;  // so that lookups read
+      Harness h(settings);
+      h.open();
+      std::map<std::string, std::string> written;
+      const auto write = [&](int i) {
+        const std::string key = "key" + std::to_string(i % 90);
+        WriteBatch batch;
+        if (i % 7 == 3) {
+          batch.del(0, key);
+        } else {
+          batch.put(0, key, std::to_string(i) + std::string(150, 'v'));
+        }
+        if (!h.db->commit(batch).is_ok()) return;  // told, and not done
+        h.db->write_log();
+        if (i % 7 == 3) {
+          written.erase(key);
+        } else {
+          written[key] = std::to_string(i) + std::string(150, 'v');
+        }
+      };
+      for (int i = 0; i < 300; ++i) write(i);
+      h.settle();
+      FileFault fault;
+      fault.ops = kReadOps;
+      fault.nth = n;
+      fault.sticky = sticky;
+      h.faults->inject(fault);
+      for (int i = 300; i < 500; ++i) {
+        write(i);
+        const std::string key = "key" + std::to_string(i * 37 % 100);
+        const auto found = written.find(key);
+        const std::string expected = found == written.end() ? "(absent)" : found->second;
+        Found value;
+        const Status status = h.db->lease(0).get({key, hash_key(key)}, &value);
+        if (status.is_ok() || status.is_not_found()) {
+          const std::string got = status.is_ok() ? std::string(value.value) : "(absent)";
+          if (got != expected) FAIL_CHECK(key << " reads " << got);
+        }
+        if (i % 25 == 0) {
+          std::size_t seen = 0;
+          const auto all = h.db->iterate(h.db->lease(0), IteratorOptions{});
+          for (all->seek_to_first(); all->valid(); all->next()) ++seen;
+          if (all->status().is_ok()) CHECK(seen == written.size());
+          h.advance(500);
+          h.settle();
+        }
+      }
+      met = h.faults->failures() != 0;
+      h.faults->clear_faults();
+      for (int i = 0; i < 5; ++i) {
+        h.advance(3000);
+        h.settle();
+      }
+      const auto check = [&] {
+        for (const auto& [key, value] : written) {
+          if (h.get(0, key) != value) FAIL_CHECK(key << ": lost or wrong");
+        }
+      };
+      check();
+      h.verify(0);
+      h.reopen();
+      check();
+    }
+  }
+}
+
+TEST_CASE("a file operation that fails while a database is opened: an error or a whole database, and the next time it opens") {
+  for (std::uint64_t n = 1;; ++n) {
+    INFO("fault at operation " << n << ", " << text_of(layout_of(n)));
+    Harness h(crash_settings(FsyncMode::kAlways, n));
+    h.open();
+    ModelDriver driver(h, first_seed() + 9, 120);
+    some_work(h, driver, 150);
+    const SeqNum promised = driver.durable();
+    h.crash(CrashMode::kRandom, n);
+    h.faults->inject({.ops = kAllOps, .nth = n});
+    const Status status = h.try_open();
+    const bool met = h.faults->failures() != 0;
+    h.faults->clear_faults();
+    if (!status.is_ok()) {
+      CHECK(met);
+      h.drop();
+      h.open();
+    }
+    driver.check_recovered(promised);
+    h.settle();
+    for (int i = 0; i < 5; ++i) {
+      h.advance(3000);
+      h.settle();
+    }
+    driver.check_everything();
+    if (!met) break;
   }
 }
 

@@ -137,6 +137,8 @@ inline const OptionSet kOptionSets[] = {
 
 struct Reached {
   bool tombstones = false, range_tombstones = false, records = false, restarted = false, killed = false;
+  bool three_levels = false, three_runs = false, whole_drops = false, partial_drops = false, deadline_merges = false;
+  std::uint64_t operations = 0;
 };
 
 /// No promise, one that is never near, and two that merges have to hurry for.
@@ -226,6 +228,17 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
       reached->range_tombstones |= r.range_tombstones != 0;
     }
     reached->records |= info.records != 0;
+    reached->three_runs |= info.runs.size() >= 3;
+    reached->three_levels |= !info.runs.empty() && info.runs.back().level >= 2;
+    if (dice >= 950 && dice < 985) {  // after background work
+      const Stats stats = h.db->stats();
+      reached->whole_drops |= stats.pages_dropped_full != 0;
+      reached->partial_drops |= stats.pages_dropped_partial != 0;
+      for (const ReasonInfo& merges : stats.merges_by_reason) {
+        reached->deadline_merges |= merges.reason == "deadline" && merges.jobs != 0;
+      }
+    }
+    ++reached->operations;
   }
   driver.check_everything();
   h.settle();

@@ -1,6 +1,8 @@
 // Secondary range deletes, from the batch to the last file: what a delete of the newest version must never do is to bring an
 // older one back.
+#include "engine/db/layouts.h"
 #include "engine/db/model.h"
+#include "support/long_run.h"
 
 using namespace ebbtide;
 
@@ -12,6 +14,7 @@ struct Case {
   PolicySettings policy;
   std::uint32_t pages_per_tile;
   bool with_view;
+  Partitioning partitioning = Partitioning::kSize;
 };
 
 Settings settings_for(const Case& c) {
@@ -20,6 +23,7 @@ Settings settings_for(const Case& c) {
   s.tree.file_size = 64 << 10;
   s.tree.policy = c.policy;
   s.tree.pages_per_tile = c.pages_per_tile;
+  s.tree.partitioning = c.partitioning;
   s.tree.stamp = StampMode::kExplicit;
   return s;
 }
@@ -74,7 +78,7 @@ void check_keys(Harness& h, const ReadView* view, const std::string& when) {
 }
 
 void resurrect(const Case& c, bool flush_between) {
-  CAPTURE(c.policy.name, c.pages_per_tile, c.with_view, flush_between);
+  CAPTURE(c.policy.name, c.pages_per_tile, c.with_view, static_cast<int>(c.partitioning), flush_between);
   Harness h(settings_for(c));
   h.open();
   write_generations(h, flush_between);
@@ -109,13 +113,13 @@ void resurrect(const Case& c, bool flush_between) {
 }  // namespace
 
 TEST_CASE("dropping the newest version of a key brings no older one back: each policy, each h, with a view and without") {
-  const char* const policies[] = {"one_leveling", "leveling", "tiering",   "lazy_leveling", "klsm",        "garnering",
-                                  "bigtable",     "constant", "exploring", "concurrent",    "min_latency", "binomial"};
-  for (const char* policy : policies) {
+  std::uint64_t turn = round_of_seeds();  // of partitionings
+  for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
-        resurrect({{policy, {}}, h, with_view}, true);
-        resurrect({{policy, {}}, h, with_view}, false);
+        for (const bool flush_between : {false, true}) {
+          resurrect({{policy.name, {}}, h, with_view, static_cast<Partitioning>(turn++ % 3)}, flush_between);
+        }
       }
     }
   }

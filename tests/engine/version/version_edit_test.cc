@@ -219,16 +219,21 @@ TEST_CASE("an edit merges level 0 into level 1", "[version]") {
   edit.removed_files = {{5, 50}, {4, 40}, {1, 12}};
   edit.added_files = {{1, plain_file(62, "n", "z", 3, 99)}, {1, plain_file(60, "g", "m", 2, 98)}};
   edit.removed_runs = {5, 4};
-  edit.cursors = {{1, "q"}, {3, "x"}};
+  edit.cursors = {{1, "h"}, {3, "x"}};
   edit.flushed_seq = 99;
   const auto applied = apply(two_levels(), edit);
   REQUIRE(applied.is_ok());
   CHECK(layout(**applied) == "L1 r1: 10 60 62\n");
-  CHECK((*applied)->cursors == std::vector<std::string>{"", "q", "", "x"});
+  // Only where a file begins: a name goes with its file.
+  CHECK((*applied)->cursors == std::vector<std::string>{"", "n"});
   CHECK((*applied)->flushed_seq == 99);
   TreeEdit forget;
-  forget.cursors = {{3, ""}};
-  CHECK((*apply(**applied, forget))->cursors == std::vector<std::string>{"", "q"});
+  forget.cursors = {{1, ""}};
+  CHECK((*apply(**applied, forget))->cursors.empty());
+  TreeEdit gone;
+  gone.tree = 1;
+  gone.removed_files = {{1, 62}};
+  CHECK((*apply(**applied, gone))->cursors.empty());
 }
 
 TEST_CASE("records come and go with edits", "[version]") {

@@ -8,6 +8,7 @@
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "io/trace_fs.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 #include "version/manifest.h"
 #include "version_samples.h"
@@ -380,8 +381,9 @@ void crash_everywhere() {
   REQUIRE(states.size() == kSteps + 2);
   const std::vector<std::string> all = states;
   for (std::uint64_t k = 1; k <= operations; ++k) {
-    for (std::uint64_t seed = 0; seed < 12; ++seed) {
-      const CrashMode mode = seed == 0 ? CrashMode::kNothing : seed == 1 ? CrashMode::kEverything : CrashMode::kRandom;
+    for (std::uint64_t n = 0; n < 12; ++n) {
+      const CrashMode mode = n == 0 ? CrashMode::kNothing : n == 1 ? CrashMode::kEverything : CrashMode::kRandom;
+      const std::uint64_t seed = first_seed() + n;
       INFO("before operation " << k << " of " << operations << ", seed " << seed);
       MemoryFileSystem memory;
       FaultFileSystem fs(memory);
@@ -426,7 +428,7 @@ TEST_CASE("a crash while recovering from a crash", "[version]") {
   REQUIRE(torn != nullptr);
   const std::string start = describe(*open(*torn));
   for (std::uint64_t k = 1; k < 100; ++k) {
-    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    for (std::uint64_t seed = first_seed(); seed < first_seed() + 8; ++seed) {
       INFO("before operation " << k << " seed " << seed);
       const auto disk = torn->crash_clone(0, CrashMode::kEverything);
       FaultFileSystem fs(*disk);
