@@ -133,6 +133,23 @@ TEST_CASE("a flush that deleted data in the log needs does not wait for the merg
   CHECK(after.compactions == before.compactions);
 }
 
+TEST_CASE("a flush waits for the merge that a schedule has for the flush before, but not while more than four memtables wait",
+          "[policies]") {
+  const std::uint64_t waiting = GENERATE(3, 5);
+  Harness h(with_schedule("min_latency"));
+  h.open();
+  for (std::uint64_t i = 1; i <= 5; ++i) flush_once(h, i, i < 5);
+  const Stats before = h.db->stats();
+  REQUIRE(stack_text(h) == "1 1 1 1 1");  // a merge of all is queued
+  for (int i = 0; h.db->tree_info(0)->frozen_memtables < waiting; ++i) {
+    h.put(0, "more" + std::to_string(i), std::string(150, 'v'));
+  }
+  Stats after = before;
+  while (after.flushes == before.flushes && after.compactions == before.compactions && h.pool.run_one()) after = h.db->stats();
+  CHECK(after.flushes == before.flushes + (waiting > 4 ? 1 : 0));
+  CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
+}
+
 TEST_CASE("a small flush joins the newest run of a static schedule and does not count; what large deletes leave is counted anew",
           "[policies]") {
   Harness h(with_schedule("min_latency"));
