@@ -66,7 +66,7 @@ void add_options(CLI::App* app, Arguments* a) {
   app->add_option("--seed", a->seed, "of random sizes");
   app->add_option("--cells", a->cells,
                   "parts of the key space that files are made of, a power of two up to 4096; 0 = by policy. "
-                  "1024 come within 3 % of the engine, the 64 of policies that go by file write a tenth less");
+                  "1024 come within 3 % of the engine, the 64 of policies that go by file write 4 % less");
   app->add_option("--file-size", a->file_size, "of tables, in memtables, where there are cells to part them");
   app->add_option(
       "--file-choice", a->file_choice,
