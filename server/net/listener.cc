@@ -83,7 +83,7 @@ struct Listener::Socket {
 
 Listener::Listener(asio::io_context& io, const NetSettings& settings, NetShared* shared, const NetEnv* env,
                    std::vector<EventLoop*> loops)
-    : io_(io), settings_(settings), shared_(shared), env_(env), loops_(std::move(loops)) {
+    : io_(io), backlog_(settings.tcp_backlog), settings_(settings), shared_(shared), env_(env), loops_(std::move(loops)) {
   spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
@@ -104,7 +104,7 @@ std::string Listener::listen(const std::string& address, std::uint16_t port, boo
   if (!error) acceptor.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
   if (!error && ip.is_v6()) set_option(acceptor.native_handle(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
   if (!error) acceptor.bind({ip, port}, error);
-  if (!error) acceptor.listen(settings_.tcp_backlog, error);
+  if (!error) acceptor.listen(backlog_, error);
   if (!error) acceptor.native_non_blocking(true, error);
   if (error) {
     *unavailable = error.value() == EADDRNOTAVAIL || error.value() == EAFNOSUPPORT;
@@ -129,7 +129,8 @@ void Listener::stop() {
 }
 
 void Listener::set_settings(const NetSettings& settings) {
-  asio::post(io_, [this, settings] { settings_ = settings; });
+  std::lock_guard lock(settings_mutex_);  // not posted: a batch that is being accepted takes in who connects meanwhile
+  settings_ = settings;
 }
 
 void Listener::wait(Socket& socket) {
@@ -186,26 +187,30 @@ void Listener::refuse(int fd, const char* reply) {
 
 void Listener::admit(int fd, const std::string& peer, bool loopback, std::string local) {
   shared_->accepted.fetch_add(1);
-  if (shared_->clients.load() >= settings_.max_clients) {
+  const NetSettings settings = [this] {
+    std::lock_guard lock(settings_mutex_);
+    return settings_;
+  }();
+  if (shared_->clients.load() >= settings.max_clients) {
     shared_->rejected_max_clients.fetch_add(1);
     return refuse(fd, kTooManyClients);
   }
-  if (settings_.password_required) {
-    if (settings_.max_strangers != 0 && shared_->strangers.load() >= settings_.max_strangers) {
+  if (settings.password_required) {
+    if (settings.max_strangers != 0 && shared_->strangers.load() >= settings.max_strangers) {
       shared_->rejected_strangers.fetch_add(1);
       return refuse(fd, "-ERR max number of unauthenticated clients reached\r\n");
     }
-  } else if (settings_.protected_mode && !loopback) {
+  } else if (settings.protected_mode && !loopback) {
     shared_->rejected_protected.fetch_add(1);
     return refuse(fd, kProtectedModeReply);
   }
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  set_keepalive(fd, settings_.tcp_keepalive_ms);
+  set_keepalive(fd, settings.tcp_keepalive_ms);
   EventLoop* least = *std::min_element(loops_.begin(), loops_.end(),
                                        [](const EventLoop* a, const EventLoop* b) { return a->load() < b->load(); });
   shared_->clients.fetch_add(1);
-  if (settings_.password_required) shared_->strangers.fetch_add(1);
-  least->adopt(fd, peer, std::move(local), settings_.password_required);
+  if (settings.password_required) shared_->strangers.fetch_add(1);
+  least->adopt(fd, peer, std::move(local), settings.password_required);
 }
 
 }  // namespace ebbtide

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ class Listener {
   /// Begins to accept.
   void start();
   void stop();
-  /// From any thread.
+  /// From any thread. Whoever connects after it has returned is judged by these.
   void set_settings(const NetSettings& settings);
 
  private:
@@ -45,7 +46,9 @@ class Listener {
   void refuse(int fd, const char* reply);
 
   asio::io_context& io_;
-  NetSettings settings_;
+  const int backlog_;
+  std::mutex settings_mutex_;
+  NetSettings settings_;  // guarded by settings_mutex_
   NetShared* shared_;
   const NetEnv* env_;
   std::vector<EventLoop*> loops_;

@@ -84,3 +84,30 @@ TEST_CASE("who is refused reads why, whatever it has sent by then") {
   ::close(first);
   ::close(second);
 }
+
+TEST_CASE("who connects after a setting has changed is judged by the new one, even within a batch that is being accepted") {
+  Fixture f;
+  NetSettings none = f.settings;
+  none.max_clients = 0;
+  f.listener->set_settings(none);
+  f.io.poll();
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const int first = connect_to(f.listener->port());
+  int second = -1;
+  // Called amid the batch: the first connection finds no descriptor, and is closed.
+  f.env.log = [&](NetLog, const std::string&) {
+    if (second >= 0) return;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+    f.listener->set_settings(f.settings);
+    second = connect_to(f.listener->port());
+  };
+  const rlimit no_files{0, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &no_files) == 0);
+  while (f.shared.accepted == 0) f.io.run_one();
+  CHECK(second >= 0);
+  CHECK(f.shared.rejected_max_clients == 0);
+  CHECK(f.shared.clients == 1);
+  ::close(first);
+  ::close(second);
+}
