@@ -1,12 +1,10 @@
 #include "base/mutex.h"
 
-#include <chrono>
-
 namespace ebbtide {
 
-void CondVar::wait_for_ms(Mutex& mutex, unsigned ms) {
+void CondVar::wait_for(Mutex& mutex, std::chrono::nanoseconds limit) {
   std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-  cv_.wait_for(lock, std::chrono::milliseconds(ms));
+  cv_.wait_for(lock, limit);
   lock.release();
 }
 

@@ -1,6 +1,7 @@
 // std::mutex and std::condition_variable with clang's thread-safety annotations, so that "guarded by" is checked, not hoped.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -51,8 +52,8 @@ class CondVar {
     cv_.wait(lock);
     lock.release();
   }
-  /// As wait, for at most `ms` milliseconds of real time. For threads that have nothing to simulate.
-  void wait_for_ms(Mutex& mutex, unsigned ms) REQUIRES(mutex);
+  /// As wait, for at most `limit` of real time. For threads that have nothing to simulate.
+  void wait_for(Mutex& mutex, std::chrono::nanoseconds limit) REQUIRES(mutex);
   void notify_one() { cv_.notify_one(); }
   void notify_all() { cv_.notify_all(); }
 

@@ -462,7 +462,7 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
       // A running job is in the way: wait for any progress, then look again.
       if (!background_error_.is_ok()) return background_error_;
       if (closing_) return Status::aborted("the database is closing");
-      if (threads_) progress_.wait_for_ms(state_mutex_, 50);
+      if (threads_) progress_.wait_for(state_mutex_, std::chrono::milliseconds(50));
     }
   }
   if (!job) return threads_ || pool_->run_one() ? Status::ok() : Status::aborted("background work is stuck");

@@ -38,7 +38,7 @@ Status DbImpl::wait_for(const std::function<bool()>& done) {
       if (done()) return Status::ok();
       if (!background_error_.is_ok()) return background_error_;
       if (closing_) return Status::aborted("the database is closing");
-      if (threads_) progress_.wait_for_ms(state_mutex_, 50);
+      if (threads_) progress_.wait_for(state_mutex_, std::chrono::milliseconds(50));
     }
     if (!threads_ && !pool_->run_one()) {
       MutexLock lock(state_mutex_);

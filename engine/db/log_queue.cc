@@ -60,7 +60,8 @@ void LogQueue::Group::append_pieces(std::vector<Bytes>* pieces) const {
   if (at < bytes.size()) pieces->push_back(Bytes(bytes).substr(at));
 }
 
-LogQueue::LogQueue(LogQueueOptions options) : options_(std::move(options)), fsync_(options_.fsync) {}
+LogQueue::LogQueue(LogQueueOptions options)
+    : options_(std::move(options)), fsync_(options_.fsync), gather_(options_.longest_gather_ns) {}
 
 LogQueue::~LogQueue() { (void)close(); }
 
@@ -70,8 +71,7 @@ Status LogQueue::start(std::vector<Segment> recovered, SeqNum last_seq) {
   writer_ = std::move(writer);
   for (Segment& s : recovered) segments_.push_back(s);
   segments_.push_back({writer_->file(), last_seq, writer_->size(), {}, writer_});
-  logged_seq_ = last_seq;
-  synced_seq_ = last_seq;
+  queued_seq_ = logged_seq_ = synced_seq_ = last_seq;
   last_sync_ns_ = options_.clock->mono_ns();
   if (options_.own_thread) thread_ = std::thread([this] { run(); });
   return Status::ok();
@@ -105,6 +105,7 @@ void LogQueue::enqueue(const WriteBatch& batch, std::span<const LogNote> notes) 
     pending_ = {};
   }
   append_batch(&pending_, batch, pieces);
+  queued_seq_.store(batch.last_seq(), std::memory_order_relaxed);
   for (const LogNote& note : notes) add_note(&pending_.notes, note);
   has_pending_.store(true, std::memory_order_relaxed);
 }
@@ -253,7 +254,7 @@ void LogQueue::write() {
   if (options_.own_thread) {
     if (!has_pending_.load(std::memory_order_relaxed)) return;
     if (fsync() == FsyncMode::kAlways) {
-      wake_.notify_one();
+      if (queued_seq_.load(std::memory_order_relaxed) >= gathering_until_.load(std::memory_order_relaxed)) wake_.notify_one();
       return;
     }
   }
@@ -294,7 +295,7 @@ void LogQueue::run() {
       }
       mutex_.lock();
     }
-    if (!stop_ && !moved && !wants_group_sync()) wake_.wait_for_ms(mutex_, kTickMs);
+    if (!stop_ && !moved && !wants_group_sync()) wake_.wait_for(mutex_, std::chrono::milliseconds(kTickMs));
   }
   mutex_.unlock();
 }
@@ -311,11 +312,33 @@ bool LogQueue::work() {
   return true;
 }
 
+// Both atomics change under the mutex: who queues something either finds what is gathered for, or is found.
+void LogQueue::gather_group() {
+  const std::uint64_t wanted = fsync() == FsyncMode::kAlways ? gather_.wanted() : 0;
+  const auto queued = [this] { return queued_seq_.load(std::memory_order_relaxed) - synced_seq(); };
+  const std::uint64_t before = queued();
+  if (before >= wanted) return;
+  const std::uint64_t until = system_clock()->mono_ns() + gather_.limit_ns();  // real time, whatever options_.clock says
+  gathering_until_.store(synced_seq() + wanted, std::memory_order_relaxed);
+  while (!stop_ && queued() < wanted) {
+    const std::uint64_t now = system_clock()->mono_ns();
+    if (now >= until) break;
+    wake_.wait_for(mutex_, std::chrono::nanoseconds(until - now));
+  }
+  gathering_until_.store(0, std::memory_order_relaxed);
+  gather_.gathered(before, queued());
+}
+
 // Somebody waits for the sync: what is queued goes along. A full segment ends here too, or under `always` it never would.
 void LogQueue::write_and_sync() {
+  gather_group();
+  const SeqNum synced_before = synced_seq();
+  const std::uint64_t begun = options_.clock->mono_ns();
   become_writer();
   (void)write_groups();
   if (bad_.is_ok() && synced_seq() < logged_seq()) sync_as_writer();
+  gather_.synced(synced_seq() - synced_before, queued_seq_.load(std::memory_order_relaxed) - synced_seq(),
+                 options_.clock->mono_ns() - begun);
   if (bad_.is_ok() && segment_full()) switch_segment();
   done_writing();
 }
@@ -400,6 +423,7 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     has_pending_.store(false, std::memory_order_relaxed);
     sync_wanted_ = 0;
     segments_.push_back({writer_->file(), last_seq, writer_->size(), {}, writer_});
+    queued_seq_.store(last_seq, std::memory_order_relaxed);
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
     bad_ = Status::ok();

@@ -2,8 +2,8 @@
 //
 // What is queued between two writes is one record and one system call. Under `everysec` and `no`, whoever ends a pass writes the
 // queue, unless somebody is writing already (who then takes it along); the log thread only syncs and switches segments. Under
-// `always` the log thread writes and syncs, group after group. The record's payload is a sequence of (length u32, WriteBatch
-// payload).
+// `always` the log thread writes and syncs, group after group, and waits a little between them where that makes groups larger
+// (sync_gather.h). The record's payload is a sequence of (length u32, WriteBatch payload).
 //
 // Segments: before a new one gets its first record the old one is synced, so that what survives a power loss is a prefix.
 // Groups: what is queued becomes one record, but no record is longer than kMaxGroupBytes unless a single batch is.
@@ -30,6 +30,7 @@
 #include <engine/write_batch.h>
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "db/sync_gather.h"
 #include "wal/log_writer.h"
 
 namespace ebbtide {
@@ -54,6 +55,7 @@ struct LogQueueOptions {
   std::function<FileNum()> new_file;
   bool own_thread = true;
   std::function<void()> on_tick;  ///< called by the own thread several times a second, no locks held
+  std::uint64_t longest_gather_ns = SyncGather::kLongestNs;
 };
 
 /// Thread-safe, but enqueue() calls must be serialised by the caller (the commit lock).
@@ -121,6 +123,8 @@ class LogQueue {
   [[nodiscard]] std::uint64_t live_bytes() const;
   /// Engine time of the oldest batch in the segments; 0 = they have none.
   [[nodiscard]] Millis oldest_record() const;
+  /// A sync is being held back for company (sync_gather.h). For tests.
+  [[nodiscard]] bool gathering() const { return gathering_until_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] std::uint64_t writes() const { return writes_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t syncs() const { return syncs_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
@@ -147,6 +151,7 @@ class LogQueue {
 
   void run();
   bool work() REQUIRES(mutex_);  // the log thread's share; true if there was some
+  void gather_group() REQUIRES(mutex_);
   void write_and_sync() REQUIRES(mutex_);
   void sync_beside_appends() REQUIRES(mutex_);
   bool wants_group_sync() const REQUIRES(mutex_);
@@ -185,6 +190,9 @@ class LogQueue {
   FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;      // a segment that is to take no more
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_pending_{false};
+  std::atomic<SeqNum> queued_seq_{0};       // of the last batch that was queued
+  std::atomic<SeqNum> gathering_until_{0};  // the log thread need not be woken before queued_seq_ is there; 0 = at once
+  SyncGather gather_ GUARDED_BY(mutex_);
 
   // The writer's, whoever that is at the moment. A sync beside appends holds the segment that it began with.
   std::shared_ptr<LogWriter> writer_;

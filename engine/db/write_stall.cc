@@ -110,7 +110,7 @@ Status DbImpl::await_drops() {
   MutexLock lock(state_mutex_);
   while (pending_drops_ > kMaxPendingDrops && background_error_.is_ok() && !closing_) {
     if (threads_) {
-      progress_.wait_for_ms(state_mutex_, 10);
+      progress_.wait_for(state_mutex_, std::chrono::milliseconds(10));
       continue;
     }
     state_mutex_.unlock();
@@ -152,13 +152,13 @@ Status DbImpl::stall(const WriteBatch& batch, std::uint32_t pressure) {
     const std::uint64_t ms = std::min(delay_debt_ns_.exchange(0, std::memory_order_relaxed) / kSleepNs, kLongestSleepMs);
     count_stall(ms * kSleepNs);
     MutexLock lock(state_mutex_);
-    if (threads_ && ms != 0 && background_error_.is_ok()) progress_.wait_for_ms(state_mutex_, static_cast<unsigned>(ms));
+    if (threads_ && ms != 0 && background_error_.is_ok()) progress_.wait_for(state_mutex_, std::chrono::milliseconds(ms));
     return Status::ok();
   }
   MutexLock lock(state_mutex_);
   while (slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && background_error_.is_ok() && !closing_ && !stuck_) {
     if (threads_) {
-      progress_.wait_for_ms(state_mutex_, 10);
+      progress_.wait_for(state_mutex_, std::chrono::milliseconds(10));
       continue;
     }
     state_mutex_.unlock();

@@ -11,6 +11,8 @@ using namespace ebbtide;
 
 namespace {
 
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
 // A sync of a segment waits at a gate that the test opens.
 class GatedFileSystem final : public InterposedFileSystem {
  public:
@@ -50,7 +52,8 @@ class GatedFileSystem final : public InterposedFileSystem {
 };
 
 struct Log {
-  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20) : gate(files), faults(gate) {
+  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20, std::uint64_t longest_gather_ns = 0)
+      : gate(files), faults(gate) {
     REQUIRE(files.create_dir("data").is_ok());
     LogQueueOptions options;
     options.fs = &faults;
@@ -58,6 +61,7 @@ struct Log {
     options.clock = &clock;
     options.fsync = fsync;
     options.segment_bytes = segment_bytes;
+    options.longest_gather_ns = longest_gather_ns;
     options.new_file = [this] { return ++last_file; };
     queue = std::make_unique<LogQueue>(std::move(options));
   }
@@ -120,6 +124,39 @@ TEST_CASE("under `always` segments are switched though there is always more to w
   log.queue->write();
   CHECK(eventually([&] { return log.queue->durable_seq() >= kBatches; }));
   CHECK(log.queue->take_segments_below(log.queue->oldest_needed(kBatches + 1)).size() >= 5);
+}
+
+TEST_CASE("under `always` a sync waits for those whom the one before let go", "[threads]") {
+  Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
+  log.gate.on_sync = [&] {
+    if (log.last_seq == 1) (void)log.put();  // a second client's, during the first sync
+    log.clock.advance(8 * 3600 * 1000);
+  };
+  log.start();
+  (void)log.put();
+  log.queue->write();
+  REQUIRE(eventually([&] { return log.queue->gathering(); }));
+  CHECK(log.queue->durable_seq() == 1);
+  const SeqNum third = log.put();  // the first client has its answer, and comes again
+  log.queue->write();
+  CHECK(eventually([&] { return log.queue->durable_seq() == third; }));
+  CHECK(log.queue->syncs() == 2);  // the second and the third went together
+  CHECK(log.queue->close().is_ok());
+}
+
+TEST_CASE("the log closes while a sync waits for company", "[threads]") {
+  Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
+  log.gate.on_sync = [&] { log.clock.advance(8 * 3600 * 1000); };
+  log.start();
+  (void)log.put();
+  (void)log.put();
+  log.queue->write();
+  REQUIRE(eventually([&] { return log.queue->durable_seq() == 2; }));
+  const SeqNum alone = log.put();
+  log.queue->write();
+  REQUIRE(eventually([&] { return log.queue->gathering(); }));
+  CHECK(log.queue->close().is_ok());
+  CHECK(log.queue->durable_seq() == alone);
 }
 
 TEST_CASE("the log fails and starts anew while a sync of the old segment is still on its way", "[threads]") {
