@@ -6,6 +6,13 @@
 #include "tree/apply.h"
 
 namespace ebbtide {
+namespace {
+
+/// Whether a job makes way for what is late. What works for a deadline already does not: begun in time it may get late while it
+/// runs, and whoever begins it anew is later still.
+bool makes_way(const Plan& plan) { return !plan.urgent && plan.reason != Reason::kDeadline; }
+
+}  // namespace
 
 std::optional<JobRegistry::Held> JobRegistry::hold(const Plan& plan, const Version& version) {
   Held held;
@@ -44,7 +51,7 @@ std::optional<RunningJob> JobRegistry::start(const Plan& plan, const Version& ve
   for (auto& [id, job] : jobs_) {
     if (!collide(*held, job)) continue;
     free = false;
-    if (plan.urgent && !job.plan.urgent) job.abort->store(true, std::memory_order_relaxed);
+    if (plan.urgent && makes_way(job.plan)) job.abort->store(true, std::memory_order_relaxed);
   }
   if (!free) return std::nullopt;
   busy_.insert(held->files.begin(), held->files.end());
@@ -61,10 +68,10 @@ void JobRegistry::finish(JobId id) {
   jobs_.erase(job);
 }
 
-void JobRegistry::mark_running(TreeShape* shape, bool urgent_only) const {
+void JobRegistry::mark_running(TreeShape* shape, bool for_late) const {
   MutexLock lock(mutex_);
   for (const auto& [id, job] : jobs_) {
-    if (!urgent_only || job.plan.urgent) mark_busy(shape, job.plan, true);
+    if (!for_late || !makes_way(job.plan)) mark_busy(shape, job.plan, true);
   }
 }
 
@@ -113,7 +120,7 @@ void JobRegistry::abort_all() {
 void JobRegistry::abort_others() {
   MutexLock lock(mutex_);
   for (auto& [id, job] : jobs_) {
-    if (!job.plan.urgent) job.abort->store(true, std::memory_order_relaxed);
+    if (makes_way(job.plan)) job.abort->store(true, std::memory_order_relaxed);
   }
 }
 

@@ -32,7 +32,8 @@ struct RunningJob {
 class JobRegistry {
  public:
   /// Admits the job and holds what it needs, or nothing if a running job is in its way or it does not fit the version. An urgent
-  /// plan asks those jobs that are in its way and not urgent themselves to stop: try again when they have.
+  /// plan asks those jobs that are in its way to stop, but for those that are urgent or work for a deadline themselves: try again
+  /// when they have.
   std::optional<RunningJob> start(const Plan& plan, const Version& version);
   /// The job is over: installed, failed or aborted.
   void finish(JobId id);
@@ -41,8 +42,8 @@ class JobRegistry {
   /// is nothing; then `broken`, if it is given, becomes what check_at_rest() says of the tree.
   [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved = {},
                           std::string* broken = nullptr) const;
-  /// What the deadlines ask for next, given what runs; what is late may need files of jobs that run and are not urgent: start()
-  /// asks them to stop. Empty if there is nothing.
+  /// What the deadlines ask for next, given what runs; what is late may need files of jobs that make way: start() asks
+  /// them to stop. Empty if there is nothing.
   [[nodiscard]] Plan next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const;
   [[nodiscard]] bool is_busy(FileNum data_file) const;
   /// What runs, all at one moment.
@@ -52,7 +53,7 @@ class JobRegistry {
   };
   [[nodiscard]] Running now() const;
   [[nodiscard]] std::size_t running() const;
-  /// Asks all jobs to stop; all that are not urgent.
+  /// Asks all jobs to stop; all that are neither urgent nor work for a deadline.
   void abort_all();
   void abort_others();
 
@@ -66,7 +67,7 @@ class JobRegistry {
     std::shared_ptr<std::atomic<bool>> abort;
   };
   [[nodiscard]] static std::optional<Held> hold(const Plan& plan, const Version& version);
-  void mark_running(TreeShape* shape, bool urgent_only) const;
+  void mark_running(TreeShape* shape, bool for_late) const;  ///< for_late: but for what makes way
   [[nodiscard]] static bool collide(const Held& a, const Held& b);
 
   mutable Mutex mutex_;

@@ -34,14 +34,17 @@ std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit&
   return files;
 }
 
-/// Whether every run that the edit brings files to is there still. A job's target that had no file in the job may have been
-/// emptied and removed meanwhile.
+/// Whether every run that the edit brings files to, or puts a new run before, is there still. One that had no file in the job may
+/// have been emptied and removed meanwhile.
 bool has_targets(const Version& version, const TreeEdit& edit) {
-  return std::all_of(edit.added_files.begin(), edit.added_files.end(), [&](const auto& file) {
-    const auto is_it = [&](const auto& run) { return run.id == file.first; };
+  const auto is_there = [&](RunId id) {
+    const auto is_it = [id](const auto& run) { return run.id == id; };
     return std::any_of(version.runs.begin(), version.runs.end(), is_it) ||
            std::any_of(edit.added_runs.begin(), edit.added_runs.end(), is_it);
-  });
+  };
+  return std::all_of(edit.added_files.begin(), edit.added_files.end(), [&](const auto& file) { return is_there(file.first); }) &&
+         std::all_of(edit.added_runs.begin(), edit.added_runs.end(),
+                     [&](const auto& run) { return run.newest || run.before == 0 || is_there(run.before); });
 }
 
 // Which runs go is settled when the edit is committed: other jobs may have brought files to a run since the plan was made. Runs
@@ -472,6 +475,8 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
     MutexLock lock(state_mutex_);
     progress_.notify_all();
   }
+  // What it made way for begins now; the next attempt would take its files again.
+  if (status.code() == Code::kAborted) schedule_compactions(tree);
   update_pressure();
   purge_obsolete();
   *done = status.is_ok();

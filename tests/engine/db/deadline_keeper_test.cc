@@ -1,12 +1,52 @@
-// What the deadline keeper measures.
+// What the deadline keeper measures, and what others do for it: merges give way, writes slow down.
 #include "db/deadline_keeper.h"
 
-#include <catch2/catch.hpp>
+#include "engine/db/harness.h"
 
 namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+/// Turned by hand through another pool, and as wide as is said.
+class WidePool final : public BackgroundPool {
+ public:
+  WidePool(ManualPool& pool, unsigned width) : pool_(pool), width_(width) {}
+  void submit(Priority priority, Task task) override { pool_.submit(priority, std::move(task)); }
+  [[nodiscard]] unsigned width() const override { return width_; }
+  bool run_one() override { return pool_.run_one(); }
+
+ private:
+  ManualPool& pool_;
+  const unsigned width_;
+};
+
+/// Opens the harness's database with another pool than its own.
+void open_on(Harness& h, BackgroundPool& pool) {
+  Components components;
+  components.fs = h.faults.get();
+  components.clock = &h.clock;
+  components.background = &pool;
+  components.events = &h.events;
+  components.seed = 1;
+  auto opened = Db::open(h.settings, components);
+  demand_ok(opened.status(), "open");
+  h.db = std::move(opened).value();
+}
+
+/// Of tables: what merges do as long as they last.
+bool reads_pages(const FileCall& call) { return call.op == FileOp::kRead && call.offset != 0 && call.path.ends_with(".data"); }
+
+/// For how long a write of 60 kB is held back; 0 = it was let in.
+std::uint32_t held_back(Harness& h) {
+  WriteBatch batch;
+  batch.put(0, "big", std::string(60'000, 'b'));
+  std::uint32_t wait_ms = 0;
+  const Status status = h.db->try_commit(batch, false, &wait_ms);
+  CHECK(status.code() == (wait_ms == 0 ? Code::kOk : Code::kBusy));
+  h.db->write_log();
+  return wait_ms;
+}
 
 TEST_CASE("the flush rate is that of the last flushes, and unknown before there were a few") {
   FlushRate rate;
@@ -34,6 +74,167 @@ TEST_CASE("a pause in flushes counts as it lasts") {
   const std::uint64_t paused = rate.within(10'000, now + 3'600'000);
   CHECK(paused < before / 1000);
   CHECK(paused > 0);  // 0 would be unknown
+}
+
+TEST_CASE("a merge that holds a file with a near deadline gives way to it, and the deadline is kept") {
+  constexpr Millis kDeadline = 600'000;
+  constexpr int kKeys = 20'000;
+  // With one thread the keeper asks the merge to stop; with two the job does that cannot start for it.
+  const unsigned width = GENERATE(1u, 2u);
+  Settings settings = Harness::small();
+  settings.memtable_size = 8 * kMiB;
+  settings.tree.file_size = 64 << 10;
+  settings.tree.delete_deadline = kDeadline;
+  Harness h(settings);
+  WidePool pool(h.pool, width);
+  open_on(h, pool);
+  // One value expires when the merge has begun: the merge does not count it as dead, and writes it again.
+  const std::string marker = "<expires>";
+  const Millis birth = h.db->now() + 1000;
+  for (int i = 0; i < kKeys; ++i) {
+    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.db->pause_compactions();
+  for (int run = 0; run < 3; ++run) {
+    h.put(0, key_of(0), "v");
+    h.put(0, key_of(kKeys - 1), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  h.settle();
+  int reads = 0;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (!reads_pages(call) || ++reads < 8) return;
+    // From here on half of the margin is left, 30 s, and each file that is read takes 5 s of it.
+    h.advance(reads == 8 ? birth + kDeadline * 19 / 20 - h.db->now() : 5000);
+  };
+  h.db->resume_compactions();
+  while (reads == 0) REQUIRE(h.pool.run_one());
+  h.watch->on_call = nullptr;
+  REQUIRE(reads >= 8);
+  CHECK(h.db->stats().compactions == 0);  // it gave up
+  CHECK(h.db->now() < birth + kDeadline);
+  h.settle();
+  CHECK(h.table_bytes().find(marker) == std::string::npos);
+  while (h.db->now() <= birth + kDeadline) {
+    h.advance(1000);
+    h.settle();
+    h.db->write_log();
+  }
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+  CHECK(h.get(0, key_of(kKeys / 2)) == "(absent)");
+  CHECK(h.get(0, key_of(kKeys / 2 + 1)) == std::string(60, '.'));
+  h.verify(0);
+  h.drop();  // before its pool
+}
+
+TEST_CASE("a merge by hand gives way to a near deadline") {
+  constexpr Millis kDeadline = 600'000;
+  constexpr int kKeys = 20'000;
+  Settings settings = Harness::small();
+  settings.memtable_size = 8 * kMiB;
+  settings.tree.file_size = 64 << 10;
+  settings.tree.delete_deadline = kDeadline;
+  Harness h(settings);
+  h.open();
+  const std::string marker = "<expires>";
+  const Millis birth = h.db->now() + 1000;
+  for (int i = 0; i < kKeys; ++i) {
+    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.put(0, key_of(0), "v");
+  h.put(0, key_of(kKeys - 1), "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  int reads = 0;
+  bool gone = false;  // in time
+  // Time passes up to the deadline and no further, or a merge that begins again and again would never end.
+  h.watch->on_call = [&](const FileCall& call) {
+    if (!reads_pages(call) || ++reads < 8 || h.db->now() >= birth + kDeadline) return;
+    gone |= h.table_bytes().find(marker) == std::string::npos;
+    h.advance(reads == 8 ? birth + kDeadline * 19 / 20 - h.db->now() : 5000);
+  };
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK(gone);
+}
+
+TEST_CASE("a merge that works for a deadline is not begun anew when the deadline is near") {
+  constexpr Millis kDeadline = 600'000;
+  constexpr int kKeys = 20'000;
+  Settings settings = Harness::small();
+  settings.memtable_size = 8 * kMiB;
+  settings.tree.file_size = 4 * kMiB;
+  settings.tree.delete_deadline = kDeadline;
+  Harness h(settings);
+  h.open();
+  const std::string marker = "<expires>";
+  const Millis birth = h.db->now() + 1000;
+  for (int i = 0; i < kKeys; ++i) {
+    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.advance(birth + kDeadline * 9 / 10 - h.db->now());  // the rewrite is queued, and not late yet
+  // Half of the margin passes while it runs.
+  h.watch->on_call = [&](const FileCall& call) {
+    if (reads_pages(call)) h.advance(6000);
+  };
+  h.settle();
+  CHECK(h.table_bytes().find(marker) == std::string::npos);
+  CHECK(h.db->now() < birth + kDeadline);
+}
+
+TEST_CASE("writes are slowed down while merges can still keep the deadline, ever more, and not stopped") {
+  constexpr Millis kDeadline = 120'000;
+  constexpr std::uint64_t kBytesPerMs = 32;  // that merges read: all data in about a third of the deadline
+  constexpr int kKeys = 8000;
+  Settings settings = Harness::small();
+  settings.memtable_size = 8 * kMiB;
+  settings.tree.file_size = 64 << 10;
+  settings.tree.delete_deadline = kDeadline;
+  settings.tree.policy = {"one_leveling", {{"level0_runs", 16}}};
+  Harness h(settings);
+  h.open();
+  const std::string marker = "<deleted>";
+  for (const int first : {0, 1}) {
+    for (int i = first; i < kKeys; i += 2) h.put(0, key_of(i), (i % 50 == 0 ? marker : "") + std::string(120, '.'));
+    REQUIRE(h.db->flush(0).is_ok());
+  }
+  h.watch->on_call = [&](const FileCall& call) {
+    if (reads_pages(call)) h.clock.advance(call.length / kBytesPerMs);
+  };
+  REQUIRE(h.db->compact(0, {}).is_ok());  // now the rate is known
+  h.watch->on_call = nullptr;
+  h.advance(100);
+  const Millis deadline = h.db->now() + kDeadline;
+  for (int i = 0; i < kKeys; i += 50) h.del(0, key_of(i));
+  REQUIRE(h.db->flush(0).is_ok());
+  // No merge is run, but time passes, until the rest of it needs such a part of the measured rate.
+  const auto pass_until = [&](double needed) {
+    while (h.db->stats().deadline_rate_needed < needed && h.db->now() < deadline) h.advance(500);
+  };
+  h.advance(500);
+  REQUIRE(h.db->stats().deadline_rate_needed > 0.2);
+  CHECK(held_back(h) == 0);
+  pass_until(0.65);
+  CHECK(held_back(h) == 0);
+  pass_until(0.75);
+  const std::uint32_t slow = held_back(h);
+  pass_until(0.8);
+  const std::uint32_t slower = held_back(h);
+  CHECK(slow > 0);
+  CHECK(slower > slow);
+  CHECK(h.db->stats().stall_micros_deadline > 0);
+  CHECK_FALSE(h.db->writes_stopped());
+  WriteBatch batch;
+  batch.put(0, "k", "v");
+  std::uint32_t wait_ms = 0;
+  CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());  // has waited
+  CHECK(h.db->stats().deadline_rate_needed < 1);           // there is time enough for what is left to do
+  h.settle();
+  h.advance(500);
+  CHECK(h.db->stats().deadline_rate_needed == 0);
+  CHECK(held_back(h) == 0);
+  CHECK(h.table_bytes().find(marker) == std::string::npos);
 }
 
 }  // namespace
