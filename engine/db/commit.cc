@@ -20,6 +20,9 @@
 namespace ebbtide {
 namespace {
 constexpr std::size_t kMaxMemTableRecords = 4096;
+
+/// What decides about the filters of files that are there.
+auto filter_settings(const TreeSettings& s) { return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_lookups); }
 }  // namespace
 
 // Where the operations of one batch go. A tree is looked up once per batch: a memtable is not switched in the middle of one.
@@ -221,8 +224,11 @@ void DbImpl::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch:
   } else {
     std::swap(database_trees_[a], database_trees_[b]);
     inserts->swaps.emplace_back(a, b);
+    const bool other_filters = filter_settings(tree_settings_[a]) != filter_settings(tree_settings_[b]);
     for (const DatabaseId d : {a, b}) {
-      if (database_trees_[d] != nullptr) adopt_settings(*database_trees_[d], d);
+      if (database_trees_[d] == nullptr) continue;
+      adopt_settings(*database_trees_[d], d);
+      if (other_filters) schedule_filter_fit(database_trees_[d]);
     }
     inserts->remapped.emplace_back(a, database_trees_[a].get());
     inserts->remapped.emplace_back(b, database_trees_[b].get());
@@ -309,10 +315,7 @@ void DbImpl::change_settings(DatabaseId database, const TreeSettings& settings) 
   const TreePtr& tree = database_trees_[database];
   if (tree == nullptr) return;
   adopt_settings(*tree, database);
-  const auto filters = [](const TreeSettings& s) {
-    return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_lookups);
-  };
-  if (filters(before) != filters(settings)) schedule_filter_fit(tree);
+  if (filter_settings(before) != filter_settings(settings)) schedule_filter_fit(tree);
 }
 
 void DbImpl::drop_tree(TreePtr tree, Millis time) {

@@ -76,8 +76,8 @@ TileUse TreeLookups::tile_use() const {
   return sum;
 }
 
-Arrivals measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
-                           const std::array<std::uint64_t, kLookupLevels>& runs) {
+std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
+                                          const std::array<std::uint64_t, kLookupLevels>& runs) {
   Arrivals now{};
   std::uint64_t most_reached = 0;
   double most = 0;
@@ -87,7 +87,7 @@ Arrivals measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups
     now[l] = static_cast<double>(missed) / static_cast<double>(n);
     most = std::max(most, now[l]);
   }
-  if (most_reached < kEnoughLookups) return before;
+  if (most_reached < kEnoughLookups) return std::nullopt;
   for (std::size_t l = 0; l < kLookupLevels; ++l) {
     const bool unknown = lookups[l].denied + lookups[l].in_vain + lookups[l].found == 0;
     now[l] = unknown || most == 0 ? 1 : std::max(kLeastArrivals, now[l] / most);
@@ -184,9 +184,9 @@ void DbImpl::measure_lookups(Tree& tree) {
     since[l].in_vain -= tree.lookups_measured[l].in_vain;
     since[l].found -= tree.lookups_measured[l].found;
   }
-  const Arrivals now = measured_arrivals(tree.arrivals, since, runs);
-  if (now == tree.arrivals) return;
-  tree.arrivals = now;
+  const std::optional<Arrivals> now = measured_arrivals(tree.arrivals, since, runs);
+  if (!now) return;
+  tree.arrivals = *now;
   tree.lookups_measured = total;
 }
 

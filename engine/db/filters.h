@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -60,10 +61,10 @@ inline Arrivals all_arrive() {
   return arrivals;
 }
 /// What follows for the next time from what was assumed so far and the lookups since then, `runs` being how many runs each level
-/// has. Too few lookups change nothing. No chance is taken to be under a sixteenth of the largest: lookups change faster than
+/// has. Nothing of too few lookups. No chance is taken to be under a sixteenth of the largest: lookups change faster than
 /// files are rewritten.
-Arrivals measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
-                           const std::array<std::uint64_t, kLookupLevels>& runs);
+std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsByLevel& lookups,
+                                          const std::array<std::uint64_t, kLookupLevels>& runs);
 
 /// What decides about the filters of a tree's files.
 struct FilterNeeds {
