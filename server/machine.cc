@@ -5,6 +5,9 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#ifdef EBBTIDE_WITH_MIMALLOC
+#include <mimalloc.h>
+#endif
 
 #include <algorithm>
 #include <fstream>
@@ -76,6 +79,13 @@ std::string system_name() {
 
 std::uint64_t resident_bytes() { return proc_kilobytes("/proc/self/status", "VmRSS"); }
 std::uint64_t peak_resident_bytes() { return proc_kilobytes("/proc/self/status", "VmHWM"); }
+
+void give_freed_memory_back() {
+#ifdef EBBTIDE_WITH_MIMALLOC
+  // A thread gives back what it freed the next time that it allocates: after a merge of gigabytes that may be hours.
+  mi_option_set_default(mi_option_decommit_delay, 0);
+#endif
+}
 
 CpuTimes cpu_times() {
   rusage self{}, children{};

@@ -15,6 +15,8 @@ std::string system_name();
 /// Bytes of this process in memory, now and at most.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
+/// What is freed goes back to the system at once, where the allocator would keep it for threads that are idle by then.
+void give_freed_memory_back();
 /// Seconds of processor time of this process.
 struct CpuTimes {
   double user = 0, system = 0, user_children = 0, system_children = 0;

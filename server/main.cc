@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
   }
   ::umask(077);
   set_core_dumps(config->core_dumps);
+  give_freed_memory_back();
   return Server(std::move(*config), argv[0]).run();
 }
 

@@ -437,6 +437,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   observers_.latency.set_threshold(after.latency_threshold_ms);
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
+    observers_.refresh_expiries(db->now());  // what is set next may have expired before the timer comes
   }
   set_users(std::move(users));
   if (after.log_level != before.log_level) log_->set_level(after.log_level);
@@ -446,8 +447,8 @@ Status Server::apply_config(const Config& before, const Config& after) {
 
 void Server::use_net_settings(const Config& config) {
   const NetSettings net = net_settings(config);
+  listener_->set_settings(net);  // first: whom it lets in by the old ones, a loop has before it hears of the new ones
   for (const auto& loop : loops_) loop->set_settings(net);
-  listener_->set_settings(net);
 }
 
 Server::Debugging Server::debugging() const {
@@ -465,24 +466,25 @@ Server::Debugging Server::debugging() const {
 void Server::log_message(const std::string& text) { log_->write(ServerLog::Level::kWarning, text); }
 
 void Server::pause_compactions(std::uint64_t ms) {
-  asio::post(io_, [this, ms] {
+  std::uint64_t number = 0;
+  {
+    std::lock_guard lock(pause_mutex_);
+    if (!std::exchange(compactions_paused_, true)) ready_.load()->pause_compactions();
+    number = ++pauses_;
+  }
+  asio::post(io_, [this, ms, number] {
     resume_timer_.cancel();
-    if (db_ == nullptr) return;
-    if (!compactions_paused_) db_->pause_compactions();
-    compactions_paused_ = true;
     if (ms == 0) return;
     resume_timer_.expires_after(std::chrono::milliseconds(ms));
-    resume_timer_.async_wait([this](const asio::error_code& error) {
-      if (!error) resume_now();
+    resume_timer_.async_wait([this, number](const asio::error_code& error) {
+      if (!error) end_pause(number);
     });
   });
 }
 
 void Server::resume_compactions() {
-  asio::post(io_, [this] {
-    resume_timer_.cancel();
-    resume_now();
-  });
+  std::lock_guard lock(pause_mutex_);
+  if (std::exchange(compactions_paused_, false)) ready_.load()->resume_compactions();
 }
 
 void Server::sleep_ms(std::uint64_t ms) {
@@ -505,9 +507,9 @@ void Server::watch_expiries() {
   }
 }
 
-void Server::resume_now() {
-  if (compactions_paused_ && db_ != nullptr) db_->resume_compactions();
-  compactions_paused_ = false;
+void Server::end_pause(std::uint64_t number) {
+  std::lock_guard lock(pause_mutex_);
+  if (number == pauses_ && std::exchange(compactions_paused_, false)) ready_.load()->resume_compactions();
 }
 
 void Server::count_auth_failure() { auth_failures_.fetch_add(1); }

@@ -93,7 +93,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
   };
 
-  void resume_now();
+  void end_pause(std::uint64_t number);  ///< nothing if there is a newer one
   void watch_expiries();
   bool start_listening();
   bool start_admin();
@@ -152,7 +152,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   asio::signal_set signals_{io_};
   asio::steady_timer expiry_timer_{io_};  ///< looks ten times a second for keys that have expired, while somebody wants to know
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
-  bool compactions_paused_ = false;
+  std::mutex pause_mutex_;
+  bool compactions_paused_ = false;  // guarded by pause_mutex_
+  std::uint64_t pauses_ = 0;         // guarded by pause_mutex_; so far
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<Offload> offload_;

@@ -56,7 +56,8 @@ Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t n
     if (!error) fs::permissions(dir, fs::perms::owner_all, error);
     if (error) return Status::io_error("cannot make " + dir.string() + ": " + error.message());
   }
-  const std::string path = (dir / backup_name(now)).string();
+  std::string path = (dir / backup_name(now)).string();
+  while (fs::exists(path, error)) path = (dir / backup_name(now += 1000)).string();  // names have milliseconds
   TRY(db.checkpoint(path).status());
   TRY(remove_old(dir.string(), settings.keep));
   return path;

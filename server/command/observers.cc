@@ -273,6 +273,7 @@ void Observers::collect_key(Bytes key, std::uint64_t writer, Told* told) {
 }
 
 void Observers::refresh_expiries(Millis now) {
+  std::lock_guard lock(mutex_);  // as set_tracking(): what was found before must not undo what was set since
   const bool told = (notify_flags() & kNotifyExpired) != 0, tracked = (switches() & kTracking) != 0;
   expiries.set_mode(told || tracked, told, now);
 }

@@ -107,7 +107,7 @@ class ServerControl {
   [[nodiscard]] virtual Debugging debugging() const = 0;
   /// A line for the server's log.
   virtual void log_message(const std::string& text) = 0;
-  /// Compactions stop, until resume_compactions() or for `ms` (0: no limit); again: for the time named last. Soon, not at once.
+  /// Compactions stop, until resume_compactions() or for `ms` (0: no limit); again: for the time named last.
   virtual void pause_compactions(std::uint64_t ms) = 0;
   virtual void resume_compactions() = 0;
   /// DEBUG SLEEP: blocks the caller.

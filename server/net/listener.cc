@@ -187,10 +187,9 @@ void Listener::refuse(int fd, const char* reply) {
 
 void Listener::admit(int fd, const std::string& peer, bool loopback, std::string local) {
   shared_->accepted.fetch_add(1);
-  const NetSettings settings = [this] {
-    std::lock_guard lock(settings_mutex_);
-    return settings_;
-  }();
+  // To the end: a loop hears of whom the old settings let in before it hears of new ones.
+  std::lock_guard lock(settings_mutex_);
+  const NetSettings& settings = settings_;
   if (shared_->clients.load() >= settings.max_clients) {
     shared_->rejected_max_clients.fetch_add(1);
     return refuse(fd, kTooManyClients);

@@ -106,13 +106,16 @@ def test_users_from_a_file(fresh, tmp_path):
 
 
 def test_unauthenticated_clients(fresh):
-    fresh.set("server.password=secret", "limits.authentication_timeout=1s", "limits.unauthenticated_clients=5").start()
+    fresh.set("server.password=secret", "limits.authentication_timeout=60s", "limits.unauthenticated_clients=5").start()
+    client = fresh.client(password="secret")
+    assert client.ping()
     strangers = [fresh.connect() for _ in range(5)]
     with fresh.connect() as s:
         assert receive_all(s).startswith(b"-ERR max number of unauthenticated clients")
+    client.config_set("limits.authentication_timeout", "1s")
     for s in strangers:
         assert receive_all(s) == b""  # after a second
-    assert fresh.client(password="secret").ping()
+    assert client.ping()
 
 
 def test_max_clients(fresh):
@@ -156,10 +159,11 @@ def test_protected_mode(fresh):
 
 
 def test_idle_timeout(fresh):
-    fresh.set("limits.timeout=1s").start()
+    fresh.start()
     with fresh.connect() as s:
         s.sendall(b"PING\r\n")
         assert receive_exactly(s, 7) == b"+PONG\r\n"
+        fresh.client().config_set("limits.timeout", "1s")
         assert receive_all(s) == b""
 
 

@@ -1,6 +1,7 @@
 """One memory budget for everything that clients make the server hold, and who is told -OOM."""
 
 import contextlib
+import select
 
 import pytest
 import redis
@@ -87,12 +88,14 @@ def test_short_commands_do_not_wait_for_long_ones(fresh, reader):
             pipe.set(f"key{i:07}", i)
             if i % 20_000 == 19_999:
                 pipe.execute()
-    with contextlib.ExitStack() as stack:
-        links = [stack.enter_context(fresh.connect()) for _ in range(50)]
-        for link in links:
-            link.sendall(reader.encode() + b"\r\n")
-        client.scan(0)
-        # All of them would have to be answered by now if SCAN stood in their line.
-        links[-1].setblocking(False)
-        with pytest.raises(BlockingIOError):
-            links[-1].recv(1)
+
+    def overtakes():
+        with contextlib.ExitStack() as stack:
+            links = [stack.enter_context(fresh.connect()) for _ in range(50)]
+            for link in links:
+                link.sendall(reader.encode() + b"\r\n")
+            client.scan(0)
+            # All of them would have to be answered by now if SCAN stood in their line.
+            return not select.select([links[-1]], [], [], 0)[0]
+
+    assert any(overtakes() for _ in range(5))  # this process may be kept from looking in time

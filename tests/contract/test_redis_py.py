@@ -159,11 +159,11 @@ def test_expired_events(server):
     try:
         client.set("gone:soon", 1, px=300)
         client.set("gone:met", 1, px=300)
-        client.set("kept", 1, px=300)
-        client.persist("kept")
-        client.set("deleted", 1, px=300)
-        client.delete("deleted")
-        client.set("last", 1, px=1500)
+        client.set("kept", 1, px=3000)
+        assert client.persist("kept")
+        client.set("deleted", 1, px=3000)
+        assert client.delete("deleted")
+        client.set("last", 1, px=4000)
         assert expired_up_to(b"last", listener, meanwhile=lambda: client.get("gone:met")) == [b"gone:met", b"gone:soon"]
     finally:
         client.config_set("notify-keyspace-events", "")
@@ -191,8 +191,7 @@ def test_expired_events_of_what_was_there_before_anybody_listened(fresh):
 
 def test_caches_hear_of_keys_that_expire(server):
     """RESP3, by hand: a tracked key that expires is told of as one that is written."""
-    server.client().set("cached:short", 1, px=700)
     with server.connect() as link:
         link.settimeout(20)
-        link.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nGET cached:short\r\n")
+        link.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nSET cached:short 1 PX 700\r\nGET cached:short\r\n")
         receive_until(link, b">2\r\n$10\r\ninvalidate\r\n*1\r\n$12\r\ncached:short\r\n")

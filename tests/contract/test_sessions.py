@@ -161,6 +161,8 @@ def test_messages_of_a_publisher_keep_their_order(two_loops):
         listener = client.pubsub(ignore_subscribe_messages=True)
         listener.subscribe("order")
         listener.psubscribe("ord*")
+        for _ in range(2):
+            listener.get_message(timeout=60)  # both are confirmed
         listeners.append(listener)
     admin = two_loops.client()
     wait_until(lambda: admin.pubsub_numsub("order") == [(b"order", 8)] and admin.pubsub_numpat() == 1, 10, "all have subscribed")

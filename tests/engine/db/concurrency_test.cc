@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "engine/db/layouts.h"
 #include "support/keys.h"
 
 using namespace ebbtide;
@@ -396,6 +397,7 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
   auto opened = Db::open(settings, {});
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
+  db->pause_compactions();  // a merge would put other tables in the place of those whose pages were fetched
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
   if (queue == nullptr) {
     WARN("io_uring is not allowed here");
@@ -554,4 +556,118 @@ TEST_CASE("filters are loaded and dropped while others look keys up", "[threads]
   stop = true;
   for (std::thread& reader : readers) reader.join();
   CHECK(wrong == 0);
+}
+
+TEST_CASE("a merge policy that is changed again and again under writers and readers: nothing is lost, and nothing comes back",
+          "[threads]") {
+  TempDir dir;
+  Settings settings = settings_in(dir.path, FsyncMode::kEverySecond);
+  settings.memtable_size = 32 << 10;
+  settings.tree.file_size = 64 << 10;
+  auto opened = Db::open(settings, {});
+  REQUIRE(opened.is_ok());
+  auto db = std::move(opened).value();
+  // Each fourth write of a key deletes it. All policies have their turn twice.
+  constexpr std::uint64_t kKeys = 400, kWriters = 2, kRounds = 12'000, kDeletes = 4;
+  const std::uint64_t turn = kRounds / (2 * small_policies().size());
+  std::vector<std::atomic<std::uint64_t>> committed(kKeys);
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> writers;
+  for (std::uint64_t w = 0; w < kWriters; ++w) {
+    writers.emplace_back([&, w] {
+      Random random(w);
+      for (std::uint64_t i = 0; i < kRounds; ++i) {
+        const std::uint64_t k = random.uniform(kKeys / kWriters) * kWriters + w;  // each key has one writer
+        const std::uint64_t count = committed[k].load() + 1;
+        WriteBatch batch;
+        if (count % kDeletes == 0) {
+          batch.del(0, key_of(k));
+        } else {
+          batch.put(0, key_of(k), value_of(k, count));
+        }
+        if (!db->commit(batch).is_ok()) ++wrong;
+        committed[k].store(count);
+        if (i % 8 == 0) db->write_log();
+        if (w != 0 || i % turn != 0) continue;
+        settings.tree.policy = small_policies()[i / turn % small_policies().size()];
+        if (!db->reconfigure(settings).is_ok()) ++wrong;
+      }
+      db->write_log();
+    });
+  }
+  // What a look may show of a key that had `least` writes before: no older one, and nothing only if one since then is a delete.
+  const auto judge = [&](std::uint64_t k, std::uint64_t least, const std::string& text) {
+    const std::uint64_t most = committed[k].load() + 1;  // a write is visible before it is counted here
+    if (text.empty()) {
+      if (most / kDeletes * kDeletes < least) ++wrong;
+      return;
+    }
+    const std::uint64_t count = std::stoull(text.substr(text.find(':') + 1));
+    if (std::stoull(text) != k || count < least || count > most) ++wrong;
+  };
+  std::vector<std::thread> readers;
+  readers.emplace_back([&] {
+    Random random(99);
+    while (!stop) {
+      const std::uint64_t k = random.uniform(kKeys);
+      const std::uint64_t least = committed[k].load();
+      const std::string key = key_of(k);
+      PassGuard guard(*db);
+      Found found;
+      const Status status = db->view(0, db->now(), ReadMode::kBlocking, nullptr).get({key, hash_key(key)}, &found);
+      if (!status.is_ok() && !status.is_not_found()) ++wrong;
+      judge(k, least, status.is_ok() ? std::string(found.value) : "");
+    }
+  });
+  readers.emplace_back([&] {
+    while (!stop) {
+      std::vector<std::uint64_t> least;
+      for (const auto& count : committed) least.push_back(count.load());
+      std::vector<std::string> seen(kKeys);
+      const auto it = db->iterate(db->lease(0), {});
+      for (it->seek_to_first(); it->valid(); it->next()) {
+        const std::string text(it->value());
+        const std::uint64_t k = std::stoull(text);
+        if (k >= kKeys || it->key() != Bytes(key_of(k)) || !seen[k].empty()) {
+          ++wrong;
+        } else {
+          seen[k] = text;
+        }
+      }
+      if (!it->status().is_ok()) ++wrong;
+      for (std::uint64_t k = 0; k < kKeys; ++k) judge(k, least[k], seen[k]);
+    }
+  });
+  for (std::thread& t : writers) t.join();
+  CHECK(db->flush(0).is_ok());
+  CHECK(db->compact(0, {}).is_ok());
+  stop = true;
+  for (std::thread& t : readers) t.join();
+  CHECK(wrong == 0);
+  const Stats stats = db->stats();
+  CHECK(stats.flushes > 5);
+  CHECK(stats.compactions > 0);
+  CHECK(stats.bounds_broken == 0);
+  CHECK(db->tree_info(0)->policy == settings.tree.policy.name);
+  const auto report = db->verify(0);
+  REQUIRE(report.is_ok());
+  CHECK(report->errors.empty());
+  REQUIRE(db->close().is_ok());
+  db.reset();
+
+  auto again = Db::open(settings, {});
+  REQUIRE(again.is_ok());
+  for (std::uint64_t k = 0; k < kKeys; ++k) {
+    const std::string key = key_of(k);
+    const std::uint64_t count = committed[k].load();
+    Found found;
+    const Status status = (*again)->lease(0).get({key, hash_key(key)}, &found);
+    if (count % kDeletes == 0) {
+      CHECK(status.is_not_found());
+    } else {
+      REQUIRE(status.is_ok());
+      CHECK(found.value == value_of(k, count));
+    }
+  }
 }
