@@ -2,12 +2,15 @@
 
 import http.server
 import json
+import re
+import shutil
 import socket
 import threading
 
 import pytest
 
-from support.browser import Browser
+from support.browser import NAMES, Browser, pixels
+from support.server import wait_until
 
 SECRET = "secret:4111-1111"  # keys are nobody's business who looks at the console
 
@@ -41,6 +44,21 @@ def fill(server, keys=3000):
     return client
 
 
+def fill_two_levels(server, keys=3000):
+    """Files on level 1, and one with 30 tombstones on level 0. Wants a level 0 that goes down as soon as it has two runs."""
+    client = server.client()
+    for part in range(2):
+        with client.pipeline(transaction=False) as pipe:
+            for i in range(part, keys, 2):
+                pipe.set(f"{SECRET}:{i:06}", "v" * 200)
+            pipe.execute()
+        client.execute_command("TREE.FLUSH")
+    wait_until(lambda: [run["level"] for run in numbers(server)["tree"]["runs"]] == [1], what="both have gone down")
+    for i in range(0, keys, keys // 30):
+        client.delete(f"{SECRET}:{i:06}")
+    client.execute_command("TREE.FLUSH")
+
+
 def test_page_and_headers(server):
     head, body = ask(server, "/")
     assert head.startswith("HTTP/1.1 200")
@@ -49,6 +67,15 @@ def test_page_and_headers(server):
                  "Content-Type: text/html; charset=utf-8"):  # fmt: skip
         assert line in head, head
     assert "unsafe" not in head
+
+
+def test_the_page_names_no_other_place(server):
+    """Also where the policy would keep the browser from going there."""
+    page = ask(server, "/")[1]
+    assert set(re.findall(r"https?://[^\s'\"<>]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, which nobody asks for
+    assert re.findall(r"""(?i)(?:src|href)\s*=\s*["']?//|["'`]//\w|url\((?!#)|@import|\bimport\(|wss?://""", page) == []
+    links = re.findall(r'\b(?:src|href)="([^"]*)"', page)
+    assert {link.split(":")[0] for link in links} == {"data", "#tree", "/metrics", "/healthz", "/ready"}
 
 
 def test_numbers_and_no_keys(server):
@@ -133,6 +160,56 @@ def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark)
     assert page.text("#fact-tombstones") == "30" and page.text("#fact-missed") == "0"
     assert page.text("#stall-deadline").endswith("%")
     assert SECRET not in page.evaluate("document.documentElement.outerHTML")
+    page.close()
+
+
+# What stands beyond the left or right edge of the window, cut off or not, by its names.
+BEYOND = """[...document.querySelectorAll("body *")].filter((e) => {
+  const r = e.getBoundingClientRect();
+  return r.width > 0 && r.height > 0 && (r.left < -0.5 || r.right > innerWidth + 0.5);
+}).map((e) => [e.tagName, e.id, String(e.className), e.getBoundingClientRect().right].join(" "))"""
+# Of each file: its place within its run as parts of the run's width, how high it is, its middle and its colour.
+DRAWN = """Object.fromEntries([...document.querySelectorAll(".cell:not(.mem):not(.gone)")].map((e) => {
+  const lane = e.parentNode.getBoundingClientRect(), r = e.getBoundingClientRect();
+  return [e.dataset.key, { x0: (r.left - lane.left) / lane.width, x1: (r.right - lane.left) / lane.width, height: r.height,
+    x: r.left + r.width / 2 + scrollX, y: r.top + r.height / 2 + scrollY, slack: 2.5 / lane.width,
+    colour: getComputedStyle(e).backgroundColor.match(/[0-9]+/g).map(Number) }];
+}))"""
+
+
+@pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="there is no Chromium")
+@pytest.mark.parametrize("width, height, dark", [(1600, 1000, True), (360, 740, False)])
+def test_every_file_is_where_it_belongs(fresh, browser, tmp_path, width, height, dark):
+    # Small files, and no compression: there are several to look at.
+    fresh.set("tree.file_size=64KiB", "storage.compression=none", "storage.compression_last_level=none")
+    fresh.set("tree.policy.level0_runs=2").start()
+    fill_two_levels(fresh)
+    runs = numbers(fresh)["tree"]["runs"]
+    assert [run["level"] for run in runs] == [0, 1] and len(runs[1]["cells"]) >= 4, runs
+    assert [sum(cell.get("t", 0) for cell in run["cells"]) for run in runs] == [30, 0]
+    files = {f"{run['id']}:{cell['f']}": cell for run in runs for cell in run["cells"]}
+
+    page = open_console(browser, fresh, width=width, height=height, dark=dark)
+    page.wait(f"document.querySelectorAll('.cell:not(.mem):not(.gone)').length === {len(files)}")
+    page.wait("[...document.querySelectorAll('.cell')].every((e) => e.getAnimations().length === 0)")  # they glide to their places
+    assert page.evaluate("[...document.querySelectorAll('.row .name b')].map((e) => e.textContent)") == ["L0", "L1"]
+    assert page.evaluate(BEYOND) == []
+    drawn = page.evaluate(DRAWN)
+    assert drawn.keys() == files.keys()
+    for key, cell in files.items():
+        place = drawn[key]
+        assert place["height"] >= 5 and place["x1"] - place["x0"] > 0, (key, place)
+        assert all(abs(place[end] - cell[end]) < place["slack"] for end in ("x0", "x1")), (key, place, cell)
+
+    png = page.picture(scale=0.5)
+    (tmp_path / f"console-{width}x{height}.png").write_bytes(png)  # for whoever wants to look at it
+    rows = pixels(png)
+    assert abs(len(rows[0]) - width / 2) <= 1 and len(rows) >= height // 2 - 1
+    assert len({pixel for row in rows for pixel in row}) > 50, "it is blank, or nearly"
+    assert len({tuple(place["colour"]) for place in drawn.values()}) >= 2, "files with deletes look like those without"
+    own = f"http://127.0.0.1:{fresh.metrics_port}/"
+    assert own in page.asked and own + "console.json?db=0" in page.asked
+    assert [url for url in page.asked if not url.startswith((own, "data:"))] == [] and page.refused() == []
     page.close()
 
 

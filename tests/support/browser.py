@@ -7,17 +7,21 @@
         page.key("Tab")
 
 Chromium's DevTools protocol: JSON messages, each ended by a zero byte. What a page logs as an error, throws or is refused by its
-Content-Security-Policy is kept in `page.errors`; how far its content was shifted without the user's doing, in `page.layout_shift()`.
+Content-Security-Policy is kept in `page.errors`; how far its content was shifted without the user's doing, in `page.layout_shift()`;
+what it has asked for, whomever, in `page.asked`. `page.picture()` is what people see, `pixels()` its colours.
 """
 
+import base64
 import json
 import os
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
 import time
+import zlib
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
@@ -38,6 +42,32 @@ def program():
         if path:
             return path
     raise RuntimeError(f"there is no Chromium ({', '.join(NAMES)}): ./dev test installs it")
+
+
+def pixels(png):
+    """The rows of a picture as Chromium writes it, 8 bits a channel and not interlaced, each a list of (red, green, blue)."""
+    chunks, at = {b"IDAT": b""}, 8
+    while at < len(png):
+        length, kind = struct.unpack_from(">I4s", png, at)
+        chunks[kind] = chunks.get(kind, b"") + png[at + 8 : at + 8 + length]
+        at += 12 + length
+    width, height, depth, colours, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
+    assert png.startswith(b"\x89PNG") and (depth, interlaced) == (8, 0) and colours in (2, 6), (depth, interlaced, colours)
+    step = 3 if colours == 2 else 4
+    data, rows, above = zlib.decompress(chunks[b"IDAT"]), [], bytes(step * (width + 1))
+    for y in range(height):
+        begin = y * (step * width + 1)
+        filtered, line = data[begin], bytearray(step) + data[begin + 1 : begin + 1 + step * width]  # a black pixel before the first
+        for x in range(step, len(line) if filtered else 0):
+            left, up, corner = line[x - step], above[x], above[x - step]
+            if filtered == 4:
+                expected = min((left, up, corner), key=lambda value, sum=left + up - corner: abs(sum - value))
+            else:
+                expected = (left, up, (left + up) // 2)[filtered - 1]
+            line[x] = (line[x] + expected) % 256
+        rows.append([tuple(line[x : x + 3]) for x in range(step, len(line), step)])
+        above = line
+    return rows
 
 
 class Browser:
@@ -100,7 +130,7 @@ class Browser:
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session, target)
         self._sessions[session] = page
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
         page.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
@@ -128,7 +158,7 @@ class Browser:
 class Page:
     def __init__(self, browser, session, target):
         self._browser, self._session, self._target = browser, session, target
-        self.errors = []
+        self.errors, self.asked = [], []
 
     def _told(self, method, told):
         if method == "Runtime.exceptionThrown":
@@ -136,6 +166,10 @@ class Page:
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
         elif method == "Log.entryAdded" and told["entry"]["level"] == "error":
             self.errors.append(told["entry"]["text"] + " " + told["entry"].get("url", ""))
+        elif method == "Network.requestWillBeSent":
+            self.asked.append(told["request"]["url"])
+        elif method == "Network.webSocketCreated":
+            self.asked.append(told["url"])
 
     def call(self, method, **parameters):
         return self._browser.call(method, self._session, **parameters)
@@ -160,6 +194,12 @@ class Page:
     def text(self, selector="body"):
         """What stands there to read, with plain blanks."""
         return (self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText") or "").replace("\u00a0", " ")
+
+    def picture(self, scale=1):
+        """A PNG of the whole page, of what one would have to scroll to as well."""
+        width, height = self.evaluate("[innerWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"])
 
     def key(self, name):
         for kind, typed in (("keyDown", TYPED.get(name, {})), ("keyUp", {})):

@@ -45,6 +45,36 @@ void check_round(Db& db, int round, int keys = 3000) {
   }
 }
 
+constexpr int kMortals = 800;
+constexpr Millis kLife = 60'000;
+bool dies(int i) { return i % 2 == 0; }
+
+Settings with_tiles() {
+  Settings s = Harness::small();
+  s.memtable_size = s.tree.file_size = 1 << 20;
+  s.tree.stamp = StampMode::kExpireTime;
+  s.tree.pages_per_tile = 8;
+  return s;
+}
+
+/// Every second key expires after kLife, in pages without others.
+void fill_with_mortals(Harness& h) {
+  const Millis now = h.db->now();
+  for (int i = 0; i < kMortals; ++i) h.put(0, key_of(i), value_for(i, 1) + value_for(i, 2), now + (dies(i) ? 1 : 1000) * kLife);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+}
+
+void check_mortals(Db& db) {
+  const auto report = db.verify(0);  // every page that there should be
+  REQUIRE(report.is_ok());
+  for (const std::string& error : report->errors) FAIL_CHECK(error);
+  REQUIRE(*db.count(0, {}) == kMortals / 2);
+  for (int i = 0; i < kMortals; ++i) {
+    if (!dies(i)) REQUIRE(value_of(db, 0, key_of(i)) == value_for(i, 1) + value_for(i, 2));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a checkpoint opens as the database was, and neither writes into the other") {
@@ -188,4 +218,71 @@ TEST_CASE("a checkpoint that met an error leaves nothing behind, and the databas
     CHECK(*open_at(h, "copy")->count(1, {}) == 600);
     if (!met) break;
   }
+}
+
+TEST_CASE("a checkpoint in the middle of a page drop, or between that and its punch, keeps every byte that it has linked") {
+  const bool before_edit = GENERATE(true, false);
+  Harness h(with_tiles());
+  h.open();
+  fill_with_mortals(h);
+  std::map<std::string, std::string> tables;
+  for (const std::string& path : h.paths(".data")) tables[path] = read_file(*h.files, path).value();
+  bool made = false;
+  const auto make = [&] {
+    made = true;
+    REQUIRE(h.db->checkpoint("copy").is_ok());
+  };
+  if (before_edit) {
+    h.watch->on_call = [&](const FileCall& call) {  // the drop describes its first table anew
+      if (!made && call.op == FileOp::kCreate && call.path.ends_with(".meta")) make();
+    };
+  }
+  h.advance(kLife + 1000);
+  while (h.db->stats().pages_dropped_full == 0) REQUIRE(h.pool.run_one());
+  h.watch->on_call = nullptr;
+  if (!before_edit) make();
+  REQUIRE(made);
+  REQUIRE(h.db->stats().reclaimed_bytes_punched == 0);
+  for (int i = 0; i < 3; ++i) {
+    h.settle();
+    h.advance(2000);
+  }
+  CHECK(h.db->stats().reclaimed_bytes_punched == 0);
+  for (const auto& [path, bytes] : tables) {
+    INFO(path);
+    CHECK_FALSE(h.files->exists(path));  // what could not be punched was written anew
+    CHECK(read_file(*h.files, "copy" + path.substr(path.find('/'))).value() == bytes);
+  }
+  check_mortals(*h.db);
+  check_mortals(*open_at(h, "copy"));
+}
+
+TEST_CASE("pages that are dropped while a checkpoint copies their table are not punched before it has them") {
+  Harness h(with_tiles());
+  h.open();
+  fill_with_mortals(h);
+  h.faults->inject({.ops = ops_of(FileOp::kLink), .sticky = true});
+  bool dropped = false;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (dropped || call.op != FileOp::kCreate || !call.path.starts_with("copy/") || !call.path.ends_with(".data")) return;
+    dropped = true;
+    h.advance(kLife + 1000);
+    h.settle();
+    h.advance(2000);
+    h.settle();
+    CHECK(h.db->stats().pages_dropped_full > 0);
+    CHECK(h.db->stats().reclaimed_bytes_punched == 0);
+  };
+  const auto report = h.db->checkpoint("copy");
+  h.watch->on_call = nullptr;
+  INFO(report.status().to_string());
+  REQUIRE(report.is_ok());
+  REQUIRE(dropped);
+  for (int i = 0; i < 3; ++i) {
+    h.advance(2000);
+    h.settle();
+  }
+  CHECK(h.db->stats().reclaimed_bytes_punched > 0);
+  check_mortals(*h.db);
+  check_mortals(*open_at(h, "copy"));
 }

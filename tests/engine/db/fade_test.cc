@@ -583,6 +583,37 @@ TEST_CASE("a deadline that changes takes no promise back") {
   }
 }
 
+// Late: with a tenth of the time as margin, what a stack had put off until then has to be begun at once by whoever takes over.
+TEST_CASE("a merge policy that changes early or late on the way to the deadline makes no delete late", "[long][deadlines]") {
+  std::size_t waiting = 0;
+  for (std::size_t turn = 0; turn < small_policies().size(); ++turn) {
+    const PolicySettings& next = small_policies()[(turn + 1) % small_policies().size()];
+    const std::uint64_t dice = turn + round_of_seeds();
+    const int change_at = dice % 2 == 0 ? kSteps / 5 : 4 * kSteps / 5;
+    const Case c{small_policies()[turn], dice / 2 % 2 == 0 ? 1u : 8u};
+    INFO(name_of(c) << ", then " << next.name << " in step " << change_at);
+    Witness w(c, 11);
+    fill(w);
+    REQUIRE(w.living_found() == w.live.size());
+    delete_some(w);
+    for (int step = 0; step <= kSteps + 1; ++step) {
+      if (step == change_at) {
+        waiting += w.found(false) != 0 ? 1 : 0;
+        w.h.settings.tree.policy = next;
+        REQUIRE(w.h.db->reconfigure(w.h.settings).is_ok());
+      }
+      w.pass(kDeadline / kSteps);
+    }
+    CHECK(w.h.db->tree_info(0)->policy == next.name);
+    CHECK(w.found(false) == 0);
+    CHECK(w.worst() <= 1.0);
+    CHECK(misses(w) == 0);
+    w.check_live();
+    w.h.verify(0);
+  }
+  CHECK(waiting >= small_policies().size() / 2);  // there was something that the next policy had to see to
+}
+
 TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothing of it is in any file, and no table") {
   constexpr Millis kHour = 3'600'000;
   for (const std::size_t policy : {std::size_t{0}, std::size_t{4}, std::size_t{10}}) {

@@ -177,6 +177,57 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
   }
 }
 
+TEST_CASE("a delete that touches more than an eighth of a table in part reads nothing; by the deadline the table is rewritten",
+          "[drops]") {
+  constexpr int kKeys = 4000;
+  const DeleteKey ranges = GENERATE(DeleteKey{1}, DeleteKey{8});  // each lies in one or two of a tile's 32 pages
+  const bool in_part = ranges == 1;
+  Settings settings = record_settings(32);
+  settings.memtable_size = 8 << 20;
+  settings.tree.file_size = 4 << 20;
+  settings.tree.delete_deadline = 600'000;
+  settings.scrub_interval = 0;  // it reads everything
+  Harness h(settings);
+  h.open();
+  const auto is_dead = [&](int i) { return stamp_of(i) / 125 < ranges && stamp_of(i) % 125 >= 14 && stamp_of(i) % 125 < 17; };
+  std::set<std::string> dead;
+  for (int i = 0; i < kKeys; ++i) {
+    put(h, i, "only", stamp_of(i));
+    if (is_dead(i)) dead.insert("<only value " + std::to_string(i) + ">");
+  }
+  flush(h);
+  const std::vector<std::string> tables = h.paths(".data");
+  REQUIRE(tables.size() == 1);
+  std::uint64_t data_reads = 0;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset != 0) data_reads += call.length;
+  };
+  for (DeleteKey r = 0; r < ranges; ++r) erase(h, 125 * r + 14, 125 * r + 17);
+  flush(h);
+  const auto pass = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      h.advance(6'000);
+      h.db->write_log();
+      h.settle();
+    }
+  };
+  pass(40);  // a quarter of the deadline and more: what may go in part has gone
+  CHECK((h.db->stats().pages_dropped_partial > 0) == in_part);
+  CHECK((data_reads > 0) == in_part);
+  CHECK(h.paths(".data") == tables);
+  pass(61);
+  h.watch->on_call = nullptr;
+  CHECK((h.paths(".data") == tables) == in_part);
+  CHECK(found_on_disk(h, dead) == 0);
+  for (const ReasonInfo& reason : h.db->stats().merges_by_reason) {
+    if (reason.reason == "deadline") CHECK(reason.jobs == (in_part ? 0 : 1));
+  }
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+  CHECK(h.db->tree_info(0)->records == 0);
+  for (int i = 0; i < kKeys; ++i) REQUIRE(h.get(0, key_of(i)) == (is_dead(i) ? "(absent)" : value_of(i, "only")));
+  h.verify(0);
+}
+
 TEST_CASE("no older version comes back, with a view open and without, whatever h", "[drops]") {
   for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
     for (const bool with_view : {false, true}) {

@@ -29,6 +29,13 @@ std::vector<std::string> files_with(MemoryFileSystem& files, const std::string& 
   return out;
 }
 
+// The manifests among them.
+std::vector<std::string> manifests_with(MemoryFileSystem& files, const std::string& text) {
+  std::vector<std::string> out = files_with(files, text);
+  std::erase_if(out, [](const std::string& path) { return path.find("MANIFEST-") == std::string::npos; });
+  return out;
+}
+
 // Time goes on in small steps, and whatever wants to be done is done.
 void pass(Harness& h, Millis ms, Millis step = 5 * 60'000) {
   for (Millis done = 0; done < ms; done += step) {
@@ -90,6 +97,38 @@ TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket
   CHECK(h.get(0, "a7") == std::string(100, 'x'));
   CHECK(h.get(0, kName) == (rewritten ? "new" : "(absent)"));
   CHECK(h.db->stats().deadlines_missed_load == 0);
+}
+
+TEST_CASE("a manifest that names deleted keys gives way to a fresh one within a quarter of the deadline") {
+  const bool emptied = GENERATE(false, true);
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  const std::string last = "~" + kName;  // of all keys: a bound of its table
+  h.put(0, last, kMarker);
+  REQUIRE(h.db->flush(0).is_ok());
+  if (!emptied) h.del(0, last);
+  pass(h, kHour);  // the quarter begins with the edit that takes the table out
+  const std::vector<std::string> old = manifests_with(*h.files, last);
+  REQUIRE(old.size() == 1);
+  if (emptied) {
+    WriteBatch batch;
+    batch.flush_database(0);
+    h.write(batch);
+    h.settle();
+  } else {
+    REQUIRE(h.db->compact(0, {}).is_ok());
+  }
+  REQUIRE(manifests_with(*h.files, last) == old);
+  pass(h, kDeadline / 4);
+  CHECK_FALSE(h.files->exists(old.front()));
+  CHECK(manifests_with(*h.files, "").size() == 1);
+  CHECK(manifests_with(*h.files, last).empty());
+  h.crash(CrashMode::kNothing, 1);  // no power loss brings it back
+  CHECK(manifests_with(*h.files, last).empty());
+  h.open();
+  CHECK(h.get(0, "a7") == (emptied ? "(absent)" : std::string(100, 'x')));
+  CHECK(h.get(0, last) == "(absent)");
 }
 
 TEST_CASE("a ticket's state in the very millisecond of its delete says what is left") {

@@ -110,6 +110,45 @@ void resurrect(const Case& c, bool flush_between) {
   check_keys(h, nullptr, "after a restart");
 }
 
+/// A merge knows the records that are in the version when it starts; this one comes later, and its flush before the merge's edit
+/// or after it.
+void delete_while_merging(const Case& c, bool flush_first) {
+  CAPTURE(c.pages_per_tile, c.with_view, flush_first);
+  Harness h(settings_for(c));
+  h.open();
+  h.db->pause_compactions();  // but for the merges by hand
+  write_generations(h, true);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  ReadView view;
+  if (c.with_view) view = h.db->lease(0);
+  const ReadView* const open = c.with_view ? &view : nullptr;
+  bool merging = false;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (merging || call.op != FileOp::kCreate || !call.path.ends_with(".data")) return;
+    merging = true;
+    delete_stamps(h, 100, 201);
+    for (int i = 0; i < kKeys; i += 8) put(h, i, padded("again", i), 150);
+    if (flush_first) REQUIRE(h.db->flush(0).is_ok());
+    check_keys(h, open, "in the middle of the merge");
+  };
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.watch->on_call = nullptr;
+  REQUIRE(merging);
+  check_keys(h, open, "after the merge");
+  REQUIRE(h.db->flush(0).is_ok());
+  check_keys(h, open, "after the flush");
+  CHECK(h.db->tree_info(0)->records == 1);  // what came out of the merge needs it
+  view = ReadView();
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  check_keys(h, nullptr, "after a crash");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  check_keys(h, nullptr, "after everything was merged");
+  CHECK(h.db->tree_info(0)->records == 0);
+}
+
 }  // namespace
 
 TEST_CASE("dropping the newest version of a key brings no older one back: each policy, each h, with a view and without") {
@@ -121,6 +160,14 @@ TEST_CASE("dropping the newest version of a key brings no older one back: each p
           resurrect({{policy.name, {}}, h, with_view, static_cast<Partitioning>(turn++ % 3)}, flush_between);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("a record that comes while its entries are merged covers what comes out of the merge, and does not retire with it") {
+  for (const std::uint32_t h : {1u, 8u}) {
+    for (const bool with_view : {false, true}) {
+      for (const bool flush_first : {false, true}) delete_while_merging({{"one_leveling", {}}, h, with_view}, flush_first);
     }
   }
 }
@@ -231,6 +278,55 @@ TEST_CASE("more records than a memtable takes go on in the next one") {
     if (round == 0) h.reopen();
     if (round == 1) REQUIRE(h.db->flush(0).is_ok());
   }
+}
+
+TEST_CASE("beyond 1,024 records the oldest are worked off before anything else is merged, with a deadline and without") {
+  constexpr int kLimit = 1024, kDeletes = kLimit + 76, kStep = 4;
+  Harness h(settings_for({{"one_leveling", {}}, 1, false}));
+  h.settings.memtable_size = 8 << 20;
+  h.settings.tree.delete_deadline = GENERATE(Millis{0}, Millis{24} * 3600 * 1000);
+  h.open();
+  for (int i = 0; i < kStep * kDeletes; ++i) put(h, i, padded("old", i), static_cast<DeleteKey>(i));
+  REQUIRE(h.db->flush(0).is_ok());
+  const auto add_run = [&](int run) {
+    put(h, kStep * kDeletes + run, "v", 1'000'000);
+    REQUIRE(h.db->flush(0).is_ok());
+  };
+  add_run(0);
+  add_run(1);
+  // Each record deletes one key, so that every page has some: too many to go in part. The oldest have the last keys.
+  const auto deleted_by = [](int n) { return kStep * (kDeletes - 1 - n); };
+  const auto erase = [&](int from, int to) {
+    for (int n = from; n < to; ++n) {
+      const auto stamp = static_cast<DeleteKey>(deleted_by(n));
+      delete_stamps(h, stamp, stamp + 1);
+      h.clock.advance(1);
+    }
+  };
+  const auto jobs = [&](const std::string& reason) {
+    std::uint64_t sum = 0;
+    for (const ReasonInfo& r : h.db->stats().merges_by_reason) sum += r.reason == reason ? r.jobs : 0;
+    return sum;
+  };
+  erase(0, kLimit);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  CHECK(h.db->tree_info(0)->records == kLimit);
+  CHECK(h.db->stats().compactions == 0);
+  erase(kLimit, kDeletes);
+  add_run(2);  // the fourth: the policy wants them all merged
+  CHECK(h.db->tree_info(0)->records == kDeletes);
+  while (h.db->tree_info(0)->records > kLimit) REQUIRE(h.pool.run_one());
+  CHECK(jobs("deadline") > 0);
+  CHECK(jobs("run_count") == 0);
+  const std::string tables = h.table_bytes();
+  const auto is_left = [&](int n) { return tables.find("old" + std::to_string(deleted_by(n)) + ".") != std::string::npos; };
+  for (int n = 0; n < kDeletes - kLimit; ++n) CHECK_FALSE(is_left(n));
+  for (int n = kDeletes / 2; n < kDeletes; n += 25) CHECK(is_left(n));
+  h.settle();
+  CHECK(h.db->tree_info(0)->records == 0);
+  for (int i = 0; i < kStep * kDeletes; i += 3) CHECK(h.get(0, key_of(i)) == (i % kStep == 0 ? "(absent)" : padded("old", i)));
+  h.verify(0);
 }
 
 TEST_CASE("entries without a stamp are in no range") {

@@ -1,0 +1,267 @@
+// A merge policy that is changed while its tree is in use. Whatever shape the old one has left, and whatever merge of its is on
+// the way: answers stay a map's, what is deleted stays deleted, ordinary merges bring the tree within the new policy's bounds,
+// and a power loss costs nothing. That deletes are on time all the same is in fade_test.cc; with threads, in concurrency_test.cc.
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/db/layouts.h"
+#include "engine/db/model.h"
+#include "support/long_run.h"
+
+using namespace ebbtide;
+
+namespace {
+
+const PolicySettings& policy_of(std::uint64_t turn) { return small_policies()[turn % small_policies().size()]; }
+
+Settings settings_of(const Layout& layout) {
+  Settings s = Harness::small();
+  s.memtable_size = 16 << 10;
+  s.wal_segment_size = 64 << 10;
+  s.tree.file_size = 64 << 10;
+  s.tree.policy = layout.policy;
+  s.tree.partitioning = layout.partitioning;
+  return s;
+}
+
+/// Runs that a level of a tree at rest may have, of a stack in all; written down here once more, apart from what policies say of
+/// themselves.
+double most_runs(const PolicySettings& policy, int level) {
+  const auto& p = policy.parameters;
+  if (p.contains("k")) return p.at("k");
+  if (p.contains("runs")) return p.at("runs");
+  if (policy.name == "tiering" || policy.name == "lazy_leveling") return p.at("size_ratio") - 1;
+  if (level > 0) return 1;
+  return p.contains("level0_runs") ? p.at("level0_runs") - 1 : 0;
+}
+
+/// A database whose tree is to change its policy, a model beside it, and views that stay open.
+class Moving {
+ public:
+  Moving(const Settings& settings, std::uint64_t seed) : h(settings), random_(seed) { h.open(); }
+
+  /// Puts, deletes and a few range deletes, all over the keys.
+  void write(int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t at = random_.uniform(kKeys), dice = random_.uniform(100);
+      WriteBatch batch;
+      Model::Op op{};
+      op.key = key_of(at);
+      if (dice < 70) {
+        op.kind = Model::Op::kPut;
+        op.value.bytes = std::to_string(random_.next()) + std::string(random_.uniform(300), 'v');
+        batch.put(0, op.key, op.value.bytes);
+      } else if (dice < 99) {
+        op.kind = Model::Op::kDel;
+        batch.del(0, op.key);
+      } else {
+        op.kind = Model::Op::kRange;
+        op.end = key_of(at + 10);
+        batch.delete_range(0, op.key, op.end);
+      }
+      h.write(batch);
+      model_.apply(Model::Batch{batch.first_seq(), batch.last_seq(), {op}});
+    }
+  }
+  /// A tree as the policy wants it, and five runs more on top: any policy has to merge. Compactions are paused from then on.
+  void fill(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      write(60);
+      h.settle();
+    }
+    h.db->pause_compactions();
+    for (int run = 0; run < 5; ++run) {
+      write(30);
+      demand_ok(h.db->flush(0), "flush");
+    }
+    demand(h.db->tree_info(0)->runs.size() > 5, "there is nothing to merge");
+  }
+  /// As the server does it for TREE.POLICY.
+  void set_policy(const PolicySettings& policy) {
+    h.settings.tree.policy = policy;
+    demand_ok(h.db->reconfigure(h.settings), "new settings");
+  }
+  void open_view() { views_.push_back({h.db->lease(0), expected()}); }
+  void close_views() { views_.clear(); }
+
+  /// A walk and gets of now, and of every open view.
+  void check() {
+    demand(walk(h.db->lease(0)) == expected(), "a walk sees other keys or values than the model has");
+    for (const View& open : views_) demand(walk(open.view) == open.then, "an open view sees other keys or values than at first");
+    for (std::uint64_t i = random_.uniform(kEach); i < kKeys; i += kEach) {
+      const std::string key = key_of(i);
+      demand_same(h.get(0, key), model_.get(0, key, h.db->now()), key);
+      for (const View& open : views_) {
+        Found found;
+        const Status status = open.view.get({key, hash_key(key)}, &found);
+        demand(status.is_ok() || status.is_not_found(), "a get of an open view fails");
+        const auto then = open.then.find(key);
+        demand_same(status.is_ok() ? std::string(found.value) : "(absent)", then == open.then.end() ? "(absent)" : then->second,
+                    key + " in an open view");
+      }
+    }
+  }
+  /// After a crash and an open: what was promised is there, and what is there is a prefix.
+  void check_recovered(SeqNum promised) {
+    const SeqNum recovered = h.db->visible_seq();
+    demand(recovered >= promised, "what was durable is lost");
+    demand(model_.rewind(recovered), "what was recovered ends in the middle of a batch");
+    check();
+  }
+  /// The tree, at rest, is the policy's: it owes no merge, never was at rest out of bounds (verify), and has no run too many.
+  void check_bounds_of(const PolicySettings& policy) const {
+    h.verify(0);
+    const TreeInfo info = *h.db->tree_info(0);
+    demand_same(info.policy, policy.name, "the policy");
+    demand(info.pending_compaction_bytes == 0, "merges are owed still");
+    std::map<int, double> runs;  // by level; a stack is one, however deep another policy has left its runs
+    for (const RunInfo& run : info.runs) ++runs[policy.parameters.contains("k") ? 0 : run.level];
+    for (const auto& [level, count] : runs) demand(count <= most_runs(policy, level), "a level, or the stack, has too many runs");
+  }
+
+  Harness h;
+
+ private:
+  static constexpr std::uint64_t kKeys = 800, kEach = 16;
+  using Contents = std::map<std::string, std::string>;
+  struct View {
+    ReadView view;
+    Contents then;
+  };
+
+  [[nodiscard]] Contents expected() const {
+    Contents out;
+    for (const auto& [key, value] : model_.map(0)) out.emplace(key, value.bytes);
+    return out;
+  }
+  [[nodiscard]] Contents walk(const ReadView& view) const {
+    Contents out;
+    const auto it = h.db->iterate(view, {});
+    for (it->seek_to_first(); it->valid(); it->next()) out.emplace(it->key(), it->value());
+    demand_ok(it->status(), "walk");
+    return out;
+  }
+
+  Model model_{1};
+  Random random_;
+  std::vector<View> views_;
+};
+
+}  // namespace
+
+TEST_CASE("a policy that is changed over a deep tree: reads stay right on the way, and the tree ends within the new bounds",
+          "[policies]") {
+  int deep = 0;
+  for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
+    const bool under_way = turn >= small_policies().size();  // a merge that the old policy has asked for
+    const Layout layout = layout_of(turn);
+    const PolicySettings& next = policy_of(turn + 1);
+    INFO(layout.policy.name << ", then " << next.name << (under_way ? ", while a merge is under way" : ""));
+    Moving m(settings_of(layout), first_seed() + turn);
+    m.fill(25);
+    deep += m.h.db->tree_info(0)->runs.back().level >= 2 ? 1 : 0;
+    m.open_view();
+    if (under_way) {
+      m.h.db->resume_compactions();
+      REQUIRE(m.h.pool.queued() != 0);
+    }
+    m.set_policy(next);
+    m.check();
+    if (!under_way) m.h.db->resume_compactions();
+    for (int left = 10; m.h.pool.run_one(); --left) {
+      if (left > 0) m.write(4);
+      m.check();
+    }
+    m.check_bounds_of(next);
+    // Life goes on under it, merges of all levels included.
+    m.open_view();
+    for (int i = 0; i < 6; ++i) {
+      m.write(60);
+      m.h.settle();
+    }
+    m.check();
+    m.check_bounds_of(next);
+    m.close_views();
+    m.h.reopen();
+    m.check();
+  }
+  CHECK(deep >= 4);  // those with small levels at least, twice
+}
+
+TEST_CASE("a tree that nobody writes to takes the shape of a new policy by itself", "[policies]") {
+  const Layout wide{{"concurrent", {{"k", 30}, {"min_merge", 8}}}, Partitioning::kSize};
+  for (const PolicySettings& next : small_policies()) {
+    INFO(next.name);
+    Moving m(settings_of(wide), first_seed());
+    for (int run = 0; run < 6; ++run) {
+      m.write(40);
+      REQUIRE(m.h.db->flush(0).is_ok());
+      m.h.settle();
+    }
+    REQUIRE(m.h.db->tree_info(0)->runs.size() >= 6);  // more than any of the others lets be
+    m.set_policy(next);
+    m.h.advance(1000);
+    m.h.settle();
+    m.check_bounds_of(next);
+    m.check();
+  }
+}
+
+namespace {
+
+/// The power goes before the k-th mutating operation after a change of policy. False if there are fewer until the tree has moved.
+/// Every other time around the database comes back under the old policy: nobody had written down the new one.
+bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
+  const std::uint64_t around = turn / small_policies().size();
+  std::unique_ptr<MemoryFileSystem> left;
+  SeqNum promised = 0;
+  bool armed = true;
+  Settings settings = settings_of(layout_of(turn));
+  settings.fsync = FsyncMode::kAlways;
+  Moving m(settings, first_seed() + 5);
+  m.fill(8);
+  m.h.db->resume_compactions();  // so a merge of the old policy comes first
+  m.set_policy(policy_of(turn + 1));
+  m.h.faults->before_nth(k, kMutatingOps, [&] {
+    if (!armed) return;
+    left = m.h.files->crash_clone(k, static_cast<CrashMode>((turn + around) % 3));
+    promised = m.h.db->durable_seq();
+  });
+  for (int i = 0; i < 3 && left == nullptr; ++i) {
+    m.write(4);
+    m.h.settle();
+  }
+  armed = false;
+  if (left == nullptr) return false;
+  m.h.settings.tree.policy = policy_of(turn + (around % 2 == 0 ? 1 : 0));
+  m.h.abandon(std::move(left));
+  m.h.open();
+  m.check_recovered(promised);
+  m.h.settle();
+  m.check();
+  m.check_bounds_of(m.h.settings.tree.policy);
+  m.write(120);
+  m.h.settle();
+  m.h.reopen();
+  m.check();
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("a crash at every k-th file operation while a tree moves to another policy: nothing that was promised is lost",
+          "[policies]") {
+  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 3);
+  std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: in a row
+  for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
+    INFO("crash before operation " << k << ", " << policy_of(turn).name << ", then " << policy_of(turn + 1).name);
+    const bool crashed = crash_while_moving(k, turn);
+    ended = crashed ? 0 : ended + 1;
+    if (crashed) last = k;
+  }
+  CHECK(last > 40);  // more than the writes alone come to
+}
