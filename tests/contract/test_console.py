@@ -3,13 +3,12 @@
 import http.server
 import json
 import re
-import shutil
 import socket
 import threading
 
 import pytest
 
-from support.browser import NAMES, Browser, pixels
+from support.browser import Browser, pixels
 from support.server import wait_until
 
 SECRET = "secret:4111-1111"  # keys are nobody's business who looks at the console
@@ -177,7 +176,6 @@ DRAWN = """Object.fromEntries([...document.querySelectorAll(".cell:not(.mem):not
 }))"""
 
 
-@pytest.mark.skipif(not any(map(shutil.which, NAMES)), reason="there is no Chromium")
 @pytest.mark.parametrize("width, height, dark", [(1600, 1000, True), (360, 740, False)])
 def test_every_file_is_where_it_belongs(fresh, browser, tmp_path, width, height, dark):
     # Small files, and no compression: there are several to look at.

@@ -37,6 +37,26 @@ void open_on(Harness& h, BackgroundPool& pool) {
 /// Of tables: what merges do as long as they last.
 bool reads_pages(const FileCall& call) { return call.op == FileOp::kRead && call.offset != 0 && call.path.ends_with(".data"); }
 
+constexpr Millis kDeadline = 600'000;
+constexpr int kKeys = 20'000;
+
+/// kKeys entries fit into a memtable.
+Settings one_flush(std::uint64_t file_size) {
+  Settings settings = Harness::small();
+  settings.memtable_size = 8 * kMiB;
+  settings.tree.file_size = file_size;
+  settings.tree.delete_deadline = kDeadline;
+  return settings;
+}
+
+/// Tables with all keys, the one in the middle with `marker`, which expires at `birth`.
+void fill_around(Harness& h, const std::string& marker, Millis birth) {
+  for (int i = 0; i < kKeys; ++i) {
+    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+}
+
 /// For how long a write of 60 kB is held back; 0 = it was let in.
 std::uint32_t held_back(Harness& h) {
   WriteBatch batch;
@@ -77,24 +97,15 @@ TEST_CASE("a pause in flushes counts as it lasts") {
 }
 
 TEST_CASE("a merge that holds a file with a near deadline gives way to it, and the deadline is kept") {
-  constexpr Millis kDeadline = 600'000;
-  constexpr int kKeys = 20'000;
   // With one thread the keeper asks the merge to stop; with two the job does that cannot start for it.
   const unsigned width = GENERATE(1u, 2u);
-  Settings settings = Harness::small();
-  settings.memtable_size = 8 * kMiB;
-  settings.tree.file_size = 64 << 10;
-  settings.tree.delete_deadline = kDeadline;
-  Harness h(settings);
+  Harness h(one_flush(64 << 10));
   WidePool pool(h.pool, width);
   open_on(h, pool);
   // One value expires when the merge has begun: the merge does not count it as dead, and writes it again.
   const std::string marker = "<expires>";
   const Millis birth = h.db->now() + 1000;
-  for (int i = 0; i < kKeys; ++i) {
-    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
-  }
-  REQUIRE(h.db->flush(0).is_ok());
+  fill_around(h, marker, birth);
   h.db->pause_compactions();
   for (int run = 0; run < 3; ++run) {
     h.put(0, key_of(0), "v");
@@ -129,20 +140,11 @@ TEST_CASE("a merge that holds a file with a near deadline gives way to it, and t
 }
 
 TEST_CASE("a merge by hand gives way to a near deadline") {
-  constexpr Millis kDeadline = 600'000;
-  constexpr int kKeys = 20'000;
-  Settings settings = Harness::small();
-  settings.memtable_size = 8 * kMiB;
-  settings.tree.file_size = 64 << 10;
-  settings.tree.delete_deadline = kDeadline;
-  Harness h(settings);
+  Harness h(one_flush(64 << 10));
   h.open();
   const std::string marker = "<expires>";
   const Millis birth = h.db->now() + 1000;
-  for (int i = 0; i < kKeys; ++i) {
-    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
-  }
-  REQUIRE(h.db->flush(0).is_ok());
+  fill_around(h, marker, birth);
   h.put(0, key_of(0), "v");
   h.put(0, key_of(kKeys - 1), "v");
   REQUIRE(h.db->flush(0).is_ok());
@@ -159,20 +161,11 @@ TEST_CASE("a merge by hand gives way to a near deadline") {
 }
 
 TEST_CASE("a merge that works for a deadline is not begun anew when the deadline is near") {
-  constexpr Millis kDeadline = 600'000;
-  constexpr int kKeys = 20'000;
-  Settings settings = Harness::small();
-  settings.memtable_size = 8 * kMiB;
-  settings.tree.file_size = 4 * kMiB;
-  settings.tree.delete_deadline = kDeadline;
-  Harness h(settings);
+  Harness h(one_flush(4 * kMiB));
   h.open();
   const std::string marker = "<expires>";
   const Millis birth = h.db->now() + 1000;
-  for (int i = 0; i < kKeys; ++i) {
-    h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
-  }
-  REQUIRE(h.db->flush(0).is_ok());
+  fill_around(h, marker, birth);
   h.advance(birth + kDeadline * 9 / 10 - h.db->now());  // the rewrite is queued, and not late yet
   // Half of the margin passes while it runs.
   h.watch->on_call = [&](const FileCall& call) {
@@ -184,19 +177,19 @@ TEST_CASE("a merge that works for a deadline is not begun anew when the deadline
 }
 
 TEST_CASE("writes are slowed down while merges can still keep the deadline, ever more, and not stopped") {
-  constexpr Millis kDeadline = 120'000;
+  constexpr Millis kShort = 120'000;
   constexpr std::uint64_t kBytesPerMs = 32;  // that merges read: all data in about a third of the deadline
-  constexpr int kKeys = 8000;
+  constexpr int kFew = 8000;
   Settings settings = Harness::small();
   settings.memtable_size = 8 * kMiB;
   settings.tree.file_size = 64 << 10;
-  settings.tree.delete_deadline = kDeadline;
+  settings.tree.delete_deadline = kShort;
   settings.tree.policy = {"one_leveling", {{"level0_runs", 16}}};
   Harness h(settings);
   h.open();
   const std::string marker = "<deleted>";
   for (const int first : {0, 1}) {
-    for (int i = first; i < kKeys; i += 2) h.put(0, key_of(i), (i % 50 == 0 ? marker : "") + std::string(120, '.'));
+    for (int i = first; i < kFew; i += 2) h.put(0, key_of(i), (i % 50 == 0 ? marker : "") + std::string(120, '.'));
     REQUIRE(h.db->flush(0).is_ok());
   }
   h.watch->on_call = [&](const FileCall& call) {
@@ -205,8 +198,8 @@ TEST_CASE("writes are slowed down while merges can still keep the deadline, ever
   REQUIRE(h.db->compact(0, {}).is_ok());  // now the rate is known
   h.watch->on_call = nullptr;
   h.advance(100);
-  const Millis deadline = h.db->now() + kDeadline;
-  for (int i = 0; i < kKeys; i += 50) h.del(0, key_of(i));
+  const Millis deadline = h.db->now() + kShort;
+  for (int i = 0; i < kFew; i += 50) h.del(0, key_of(i));
   REQUIRE(h.db->flush(0).is_ok());
   // No merge is run, but time passes, until the rest of it needs such a part of the measured rate.
   const auto pass_until = [&](double needed) {

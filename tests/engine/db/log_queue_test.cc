@@ -126,10 +126,12 @@ TEST_CASE("under `always` segments are switched though there is always more to w
   CHECK(log.queue->take_segments_below(log.queue->oldest_needed(kBatches + 1)).size() >= 5);
 }
 
-TEST_CASE("under `always` a sync waits for those whom the one before let go", "[threads]") {
-  Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
-  log.gate.on_sync = [&] {
-    if (log.last_seq == 1) (void)log.put();  // a second client's, during the first sync
+namespace {
+
+/// One put is synced, and the next sync waits: another came meanwhile, and the client of the first one is expected again.
+void sync_once_and_gather(Log& log) {
+  log.gate.on_sync = [&log] {
+    if (log.last_seq == 1) (void)log.put();
     log.clock.advance(8 * 3600 * 1000);
   };
   log.start();
@@ -137,6 +139,13 @@ TEST_CASE("under `always` a sync waits for those whom the one before let go", "[
   log.queue->write();
   REQUIRE(eventually([&] { return log.queue->gathering(); }));
   CHECK(log.queue->durable_seq() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("under `always` a sync waits for those whom the one before let go", "[threads]") {
+  Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
+  sync_once_and_gather(log);
   const SeqNum third = log.put();  // the first client has its answer, and comes again
   log.queue->write();
   CHECK(eventually([&] { return log.queue->durable_seq() == third; }));
@@ -146,15 +155,7 @@ TEST_CASE("under `always` a sync waits for those whom the one before let go", "[
 
 TEST_CASE("the log closes while a sync waits for company", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
-  log.gate.on_sync = [&] {
-    if (log.last_seq == 1) (void)log.put();  // a second client's, during the first sync
-    log.clock.advance(8 * 3600 * 1000);
-  };
-  log.start();
-  (void)log.put();
-  log.queue->write();
-  REQUIRE(eventually([&] { return log.queue->gathering(); }));
-  CHECK(log.queue->durable_seq() == 1);
+  sync_once_and_gather(log);
   CHECK(log.queue->close().is_ok());
   CHECK(log.queue->durable_seq() == 2);
 }

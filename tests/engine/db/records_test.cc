@@ -77,6 +77,16 @@ void check_keys(Harness& h, const ReadView* view, const std::string& when) {
   h.verify(0);
 }
 
+/// What is synced survives, and stays what it is when nothing but the last run is left.
+void crash_and_merge_all(Harness& h) {
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  check_keys(h, nullptr, "after a crash");
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  check_keys(h, nullptr, "after everything was merged");
+}
+
 void resurrect(const Case& c, bool flush_between) {
   CAPTURE(c.policy.name, c.pages_per_tile, c.with_view, static_cast<int>(c.partitioning), flush_between);
   Harness h(settings_for(c));
@@ -95,12 +105,7 @@ void resurrect(const Case& c, bool flush_between) {
   REQUIRE(h.db->compact(0, {key_of(0), key_of(kKeys / 2)}).is_ok());
   check_keys(h, open, "after half was merged");
   view = ReadView();
-  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
-  h.crash(CrashMode::kNothing, 1);
-  h.open();
-  check_keys(h, nullptr, "after a crash");
-  REQUIRE(h.db->compact(0, {}).is_ok());
-  check_keys(h, nullptr, "after everything was merged");
+  crash_and_merge_all(h);
   const TreeInfo info = *h.db->tree_info(0);
   std::uint64_t entries = 0;
   for (const RunInfo& run : info.runs) entries += run.entries;
@@ -140,12 +145,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
   check_keys(h, open, "after the flush");
   CHECK(h.db->tree_info(0)->records == 1);  // what came out of the merge needs it
   view = ReadView();
-  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
-  h.crash(CrashMode::kNothing, 1);
-  h.open();
-  check_keys(h, nullptr, "after a crash");
-  REQUIRE(h.db->compact(0, {}).is_ok());
-  check_keys(h, nullptr, "after everything was merged");
+  crash_and_merge_all(h);
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
