@@ -93,13 +93,14 @@ Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>&
   return std::move(found.plan);
 }
 
-// Whoever rewrites a table for something else cleans its names as well: not asked here.
+// Whoever rewrites a table for something older cleans its names as well: not asked here.
 Plan DbImpl::next_names(const Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) const {
   const Millis purge_before = purged_by(tree, tables);
   const Millis margin = tree.margin.load(std::memory_order_relaxed);
   const auto is_due = [&](const FileMeta& file) {
     if (file.lingering_birth == 0 || tree.jobs.is_busy(file.data_file)) return false;
-    if (file.shape(0, now, *tables.version->records).oldest_birth != 0) return false;
+    const Millis owed = file.shape(0, now, *tables.version->records).oldest_birth;
+    if (owed != 0 && owed <= file.lingering_birth) return false;
     return file.lingering_birth <= purge_before || is_late(file.lingering_birth, rule, margin, now);
   };
   Drop drop;

@@ -228,6 +228,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     tombstones += r.tombstones;
     info.runs.push_back(r);
   }
+  keep_oldest(&info.oldest_obligation, view.tables->oldest_obligation);  // to records, dropped pages and names, too
   info.filters = filters_of(*view.tables, tree->lookups->total());
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;

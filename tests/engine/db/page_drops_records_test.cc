@@ -275,3 +275,33 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
     CHECK(in_part > 0);
   }
 }
+
+TEST_CASE("names of dropped keys go by their deadline, though their table owes something younger", "[drops]") {
+  const Millis hour = 3'600'000;
+  Settings settings = record_settings(16);
+  settings.tree.delete_deadline = hour;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 800; ++i) put(h, i, "only", stamp_of(i));
+  demand_ok(h.db->compact(0, {}), "compact");
+  const Millis born = h.db->stats().engine_time;
+  const auto go_on_until = [&](Millis time) {
+    while (h.db->stats().engine_time < time) {
+      h.advance(10'000);
+      h.settle();
+    }
+  };
+  erase(h, 0, 200);
+  flush(h);
+  go_on_until(born + hour / 3);
+  REQUIRE(h.db->stats().pages_dropped_full > 0);
+  REQUIRE(h.db->tree_info(0)->records == 0);
+  CHECK(h.db->tree_info(0)->oldest_obligation == born);  // names
+  // Too many edges for a drop of pages in part; the merge for them comes when the first delete is long due.
+  erase(h, 600, 700);
+  flush(h);
+  go_on_until(born + 2 * hour);
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+  CHECK(h.db->tree_info(0)->oldest_obligation == 0);
+  h.verify(0);
+}

@@ -4,6 +4,7 @@
 
 #include "engine/db/harness.h"
 #include "io/file_names.h"
+#include "support/keys.h"
 
 using namespace ebbtide;
 
@@ -361,29 +362,158 @@ void carry(FileSystem& from, const std::string& from_dir, FileSystem& to, const 
   }
 }
 
-}  // namespace
-
 // EBBTIDE_REWRITE writes them anew, into an empty directory: for a new version of the format, beside the old one.
-TEST_CASE("files of format 1 that were kept open, and have what was written to them") {
+void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
   FileSystem& disk = *posix_file_system();
-  Harness h(kept_settings());
   if (std::getenv("EBBTIDE_REWRITE") != nullptr) {
     h.open();
-    write_kept(h);
+    write(h);
     demand_ok(h.db->close(), "close");
     h.drop();
-    for (const std::string& dir : {parent_path(kKept), kKept}) demand_ok(disk.create_dir(dir), "create directory");
-    carry(*h.files, h.settings.dir, disk, kKept);
+    for (const std::string& dir : {parent_path(kept), kept}) demand_ok(disk.create_dir(dir), "create directory");
+    carry(*h.files, h.settings.dir, disk, kept);
     h.use(std::make_unique<MemoryFileSystem>());
   }
-  REQUIRE(h.files->create_dir(h.settings.dir).is_ok());
-  carry(disk, kKept, *h.files, h.settings.dir);
+  demand_ok(h.files->create_dir(h.settings.dir), "create directory");
+  carry(disk, kept, *h.files, h.settings.dir);
   for (const char* suffix : {".data", ".meta", ".wal"}) REQUIRE_FALSE(h.paths(suffix).empty());
   h.open();
+}
+
+}  // namespace
+
+TEST_CASE("files of format 1 that were kept open, and have what was written to them") {
+  Harness h(kept_settings());
+  open_kept(h, kKept, write_kept);
   check_kept(h);
   REQUIRE(h.db->compact(0, {}).is_ok());
   REQUIRE(h.db->compact(2, {}).is_ok());
   check_kept(h);
   h.reopen();
   check_kept(h);
+}
+
+// --- and with deletes under way: pages that are dropped and replaced, records, births, debts, what expires
+
+namespace {
+
+constexpr Millis kKeptDeadline = 3'600'000, kMinute = 60'000;
+
+Settings kept_deletes_settings() {
+  Settings settings = Harness::small();
+  settings.databases = 2;
+  settings.tree.stamp = StampMode::kExplicit;
+  settings.tree.pages_per_tile = 16;
+  settings.tree.delete_deadline = kKeptDeadline;
+  settings.overrides[1] = settings.tree;
+  settings.overrides[1].pages_per_tile = 1;
+  settings.overrides[1].policy = {"tiering", {}};
+  return settings;
+}
+
+/// A value with its key and version in it, so that files can be searched for it.
+std::string marker(DatabaseId d, int i, const char* version) {
+  return "<" + std::to_string(d) + " " + version + " " + std::to_string(i) + ">";
+}
+DeleteKey kept_stamp(int i) { return static_cast<DeleteKey>(i * 7919 % 1000); }
+
+/// What is found in no file in the end.
+enum class Kept { kStays, kGone, kExpires };
+Kept kept_fate(DatabaseId d, int i) {
+  const DeleteKey stamp = kept_stamp(i);
+  if (d == 0 && (stamp < 200 || (600 <= stamp && stamp < 700) || (800 <= stamp && stamp < 810))) return Kept::kGone;
+  if (i % 50 == 7 || (100 <= i && i < 120)) return Kept::kGone;
+  return i % 50 == 9 ? Kept::kExpires : Kept::kStays;
+}
+
+void write_kept_deletes(Harness& h) {
+  const auto erase = [&](DeleteKey lo, DeleteKey hi) {
+    WriteBatch batch;
+    batch.delete_stamps(0, lo, hi);
+    h.write(batch);
+  };
+  const Millis expiry = h.db->stats().engine_time + 50 * kMinute;
+  for (const DatabaseId d : {0u, 1u}) {
+    for (int i = 0; i < 800; ++i) {
+      WriteBatch batch;
+      batch.put(d, key_of(i), marker(d, i, "value") + std::string(80, '.'), {kept_stamp(i), i % 50 == 9 ? expiry : 0});
+      h.write(batch);
+    }
+    demand_ok(h.db->compact(d, {}), "compact");
+  }
+  // Pages that are punched and replaced ...
+  erase(0, 200);
+  demand_ok(h.db->flush(0), "flush");
+  for (int i = 0; i < 20; ++i) {
+    h.advance(kMinute);
+    h.settle();
+  }
+  demand(h.db->stats().pages_dropped_full > 0 && h.db->stats().pages_dropped_partial > 0, "no pages are dropped");
+  demand(h.db->stats().reclaimed_bytes_punched > 0, "no page is punched");
+  // ... a record whose pages are there still, tombstones above what they hide, and debts of keys that were written anew ...
+  h.advance(10 * kMinute);
+  erase(600, 700);
+  for (const DatabaseId d : {0u, 1u}) {
+    for (int i = 0; i < 800; ++i) {
+      if (i % 50 == 7) h.del(d, key_of(i));
+    }
+    h.del_range(d, key_of(100), key_of(120));
+    for (int i = 100; i < 110; ++i) h.put(d, key_of(i), marker(d, i, "again"));
+    demand_ok(h.db->flush(d), "flush");
+  }
+  // ... and some in the log alone.
+  h.advance(10 * kMinute);
+  erase(800, 810);
+  h.del(1, key_of(0));
+}
+
+void check_kept_deletes(Harness& h, bool expired) {
+  for (const DatabaseId d : {0u, 1u}) {
+    for (int i = 0; i < 800; ++i) {
+      const Kept fate = kept_fate(d, i);
+      const bool gone = fate == Kept::kGone || (fate == Kept::kExpires && expired) || (d == 1 && i == 0);
+      const std::string value = marker(d, i, "value") + std::string(80, '.');
+      demand_same(h.get(d, key_of(i)),
+                  100 <= i && i < 110 ? marker(d, i, "again")
+                  : gone              ? "(absent)"
+                                      : value,
+                  marker(d, i, "?"));
+    }
+    h.verify(d);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("files of format 1 with deletes under way open, and keep their deadlines", "[deadlines]") {
+  Harness h(kept_deletes_settings());
+  open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_1_deletes", write_kept_deletes);
+  check_kept_deletes(h, false);
+  // The pages of the first delete are gone, but not all names of their keys; the second database had its deletes half an hour later.
+  const Millis born = h.db->tree_info(0)->oldest_obligation;
+  CHECK(h.db->tree_info(0)->oldest_obligation_deadline == born + kKeptDeadline);
+  CHECK(h.db->tree_info(1)->oldest_obligation == born + 30 * kMinute);
+  CHECK(h.db->tree_info(1)->oldest_obligation_deadline == born + 30 * kMinute + kKeptDeadline);
+  CHECK(h.db->tree_info(0)->records == 2);
+  const auto left = [&](DatabaseId d, const char* version) {
+    std::string bytes;
+    for (const std::string& path : h.paths("")) {
+      if (!path.ends_with('/')) bytes += *read_file(*h.files, path);
+    }
+    int found = 0;
+    for (int i = 0; i < 800; ++i) {
+      if (kept_fate(d, i) == Kept::kGone) found += bytes.find(marker(d, i, version)) != std::string::npos;
+    }
+    return found;
+  };
+  CHECK(left(0, "value") > 0);
+  CHECK(left(1, "value") > 0);
+  while (h.db->stats().engine_time < born + 2 * kKeptDeadline) {
+    h.advance(kMinute / 6);
+    h.settle();
+  }
+  check_kept_deletes(h, true);
+  for (const DatabaseId d : {0u, 1u}) CHECK(left(d, "value") == 0);
+  const Stats stats = h.db->stats();
+  CHECK(stats.deadlines_missed_load + stats.deadlines_missed_clock + stats.deadlines_missed_down == 0);
 }
