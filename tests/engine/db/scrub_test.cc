@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <set>
+#include <sstream>
 
 #include "base/random.h"
 #include "db/scrub.h"
@@ -141,6 +143,13 @@ TEST_CASE("damage to any file is told, by name, and nothing wrong is served") {
     // The ends of a log and of a manifest can be what a crash leaves; then the rest has everything.
     if (changed && (kind == ".data" || kind == ".meta")) CHECK(said.find(victim.substr(5)) != std::string::npos);
     if (!said.empty()) ++told;
+    // Whoever is to mend it is told where it is, or that it is the end of the file.
+    static const std::regex place(R"((\d{6}\.(data|meta|wal)|MANIFEST-\d{6}|CURRENT)\b.* ((at|offset) \d+|has \d+ bytes))");
+    std::istringstream lines(said);
+    for (std::string line; std::getline(lines, line);) {
+      INFO(line);
+      CHECK(std::regex_search(line, place));
+    }
   }
   CHECK(told >= rounds / 2);
 }
