@@ -3,9 +3,11 @@
 //   fuzz_resp [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...
 //
 // Where the program was built with -fsanitize-coverage=trace-pc (g++ can), an input that reaches a pair of places that no other
-// one did is kept and mutated further. An input that crashes is written to crash-<program> in the working directory.
+// one did is kept and mutated further. An input that crashes, takes too long or, under the address sanitizer, too much memory is
+// written to crash-<program> in the working directory.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -26,6 +28,7 @@ constexpr std::size_t kMaxInput = 64 << 10;
 constexpr std::size_t kMap = 1 << 16;
 // Of one input; under a sanitizer on a busy machine, so no more than a second's worth of work.
 constexpr unsigned kMaxSeconds = 10;
+constexpr std::int64_t kMaxBytes = 512 << 20;  // allocated at a time
 
 // Plain arrays: the callback below must not call anything that calls it.
 std::uint8_t hits[kMap], seen[kMap];
@@ -44,11 +47,38 @@ void keep_crash(int signal) {
   std::raise(signal);
 }
 
+std::atomic<std::int64_t> allocated = 0;  // since the input began, less what was freed
+
+#ifdef __SANITIZE_ADDRESS__
+extern "C" {
+int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std::size_t), void (*)(const volatile void*));
+std::size_t __sanitizer_get_allocated_size(const volatile void*);
+// Findings are signals, so that their inputs are kept.
+const char* __asan_default_options() { return "abort_on_error=1"; }
+const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
+}
+
+void watch_memory() {
+  __sanitizer_install_malloc_and_free_hooks(
+      [](const volatile void*, std::size_t bytes) {
+        const auto more = static_cast<std::int64_t>(bytes);
+        if (allocated.fetch_add(more) + more <= kMaxBytes) return;
+        allocated = -4 * kMaxBytes;  // what follows allocates, too
+        std::fprintf(stderr, "an input took more than %lld bytes of memory\n", static_cast<long long>(kMaxBytes));
+        std::abort();
+      },
+      [](const volatile void* memory) { allocated -= static_cast<std::int64_t>(__sanitizer_get_allocated_size(memory)); });
+}
+#else
+void watch_memory() {}
+#endif
+
 /// Runs one input; true if it reached something new.
 bool run(const std::string& input) {
   current = input;
   std::memset(hits, 0, sizeof(hits));
   last_place = 0;
+  allocated = 0;
   alarm(kMaxSeconds);
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(current.data()), current.size());
   bool fresh = false;
@@ -164,6 +194,7 @@ int main(int argc, char** argv) {
   }
   crash_to = "crash-" + std::filesystem::path(argv[0]).filename().string();
   for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, keep_crash);
+  watch_memory();
   for (const std::string& input : corpus) (void)run(input);
   std::printf("%zu inputs replayed\n", corpus.size());
   if (corpus.empty()) corpus.emplace_back();
