@@ -4,15 +4,19 @@
 //
 // A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the
 // range one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another:
-// there all older runs lie below, the other inputs included, since what they have outside the range stays where it is.
+// there all older runs lie below, the other inputs included, since what they have outside the range stays where it is. These groups
+// come last: range tombstones that reach into the slice are cut where its output begins or ends, not where the range does. That is
+// most often a key which the slice was made to be rid of, and no piece shall keep its name (compaction/name_debts.h).
 #include "compaction/executor.h"
 
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/invariant.h"
 #include "compaction/merge_part.h"
+#include "compaction/name_debts.h"
 #include "compaction/output_writer.h"
 #include "compaction/page_drop_job.h"
 #include "compaction/parallel.h"
@@ -20,6 +24,7 @@
 #include "compaction/plan_inputs.h"
 #include "compaction/subranges.h"
 #include "iter/run_iterator.h"
+#include "table/fences.h"
 #include "tree/apply.h"
 
 namespace ebbtide {
@@ -57,6 +62,24 @@ struct Group {
   std::vector<Partition> partitions{};  ///< one at least, once it is divided
 };
 
+/// Of a slice, once it is merged: between these keys range tombstones end that come from outside.
+struct SliceEnds {
+  std::string first, last;  ///< the first key that it has, and what comes after its last one; the same if it has nothing
+  bool no_names = false;    ///< neither is a key that is deleted
+};
+
+/// Of a slice that has nothing: a key of its range that is not the name of its first or its last one, if there is any.
+SliceEnds somewhere_in(const KeyRange& range) {
+  std::string key = shortest_separator(range.start, range.end);
+  const std::size_t shared = shared_prefix(range);
+  if (shared < range.start.size()) {
+    const auto low = static_cast<unsigned char>(range.start[shared]), high = static_cast<unsigned char>(range.end[shared]);
+    if (low + 1 < high) key = range.start.substr(0, shared) + static_cast<char>(low + 1);
+  }
+  const bool a_name = key == range.end || key + '\0' == range.end;
+  return {key, key, !a_name};
+}
+
 /// The tables that a merge reads, open. Immutable once filled.
 using OpenTables = std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>>;
 
@@ -80,6 +103,7 @@ class Job {
       TRY(sort_out(overlapping_groups(inputs_.files)));
     }
     TRY(open_tables());
+    names_ = NameDebts(version_, newest_input(), context_.now);
     divide();
     cut_parts();
     const Status status = merge_parts();
@@ -139,15 +163,12 @@ class Job {
 
   void cut_slice(const KeyRange& range) {
     FileGroup inside{range, {}, 0};
-    std::map<std::size_t, const Finality*> below;  // by run
     std::vector<Group> outside;
     for (const InputFile& file : inputs_.files) {
       inside.files.push_back(file);
       inside.bytes += file.meta->data_bytes;
       for (const KeyRange& rest : outside_of(file.range, range)) {
-        const Finality*& finality = below[file.run];
-        if (finality == nullptr) finality = &outside_finality_.emplace_back(finality_below(version_, file.run));
-        outside.push_back({{rest, {file}, file.meta->data_bytes}, file.run_id, finality, false});
+        outside.push_back({{rest, {file}, file.meta->data_bytes}, file.run_id, nullptr, false});
       }
     }
     std::sort(inside.files.begin(), inside.files.end(),
@@ -245,13 +266,88 @@ class Job {
     *ranges = std::move(aligned);
   }
 
-  Status merge_parts() {
+  /// Run number of the newest run that the plan takes a file of.
+  [[nodiscard]] std::size_t newest_input() const {
+    std::size_t newest = version_.runs.size();
+    for (const InputFile& file : inputs_.files) newest = std::min(newest, file.run);
+    return newest;
+  }
+
+  /// What range tombstones from outside may be cut at, now that the slice is merged.
+  void find_slice_ends(const KeyRange& range) {
+    const TableStats *first = nullptr, *last = nullptr;
+    for (const Part& part : parts_) {
+      if (part.group != &merged_.front() || part.result.outputs.empty()) continue;
+      if (first == nullptr) first = &part.result.outputs.front().stats;
+      last = &part.result.outputs.back().stats;
+    }
+    if (first == nullptr) {  // any key of the range will do, and none is needed if nothing lies beyond it
+      ends_ = range.end.empty() ? SliceEnds{"", "", true} : somewhere_in(range);
+      return;
+    }
+    // What a view holds may have been deleted.
+    const auto lives = [](const TableStats& stats) { return stats.tombstones + stats.range_tombstones == 0; };
+    ends_ = {first->smallest, range_of(*last).end, context_.view_seqs.empty() && lives(*first) && lives(*last)};
+  }
+
+  /// Below what stays outside: files of older runs, and of those in the slice what stays of them.
+  [[nodiscard]] Finality finality_outside(std::size_t run, const KeyRange& range) const {
+    std::vector<KeyRange> below;
+    std::set<FileNum> cut;
+    for (const InputFile& file : inputs_.files) cut.insert(file.meta->data_file);
+    for (std::size_t older = run + 1; older < version_.runs.size(); ++older) {
+      for (const FileMetaPtr& file : version_.runs[older].files) {
+        if (cut.count(file->data_file) == 0) {
+          below.push_back(range_of(file->stats));
+          continue;
+        }
+        for (const KeyRange& rest : outside_of(range_of(file->stats), range)) below.push_back(reaching_into(rest, range));
+      }
+    }
+    return Finality(std::move(below));
+  }
+
+  /// What lies outside of the slice's range, with the part of it next to this that the slice has nothing in.
+  [[nodiscard]] KeyRange reaching_into(const KeyRange& rest, const KeyRange& range) const {
+    KeyRange out = rest;
+    if (!range.end.empty() && rest.start == range.end) out.start = ends_.last;
+    if (!range.start.empty() && rest.end == range.start) out.end = ends_.first;
+    return out;
+  }
+
+  void merge(std::size_t first, std::size_t count) {
     std::atomic<bool> failed{false};
-    run_parts(env_.pool, parts_.size(), [&](std::size_t i) {
-      const MergeShared shared{&env_,  &context_.settings, &judgement_, parts_[i].group->finality, version_.records.get(),
-                               &failed};
-      parts_[i].result = run_merge_part(make_part(&parts_[i]), shared);
+    run_parts(env_.pool, count, [&](std::size_t i) {
+      Part& part = parts_[first + i];
+      const MergeShared shared{&env_,  &context_.settings, &judgement_, part.group->finality, version_.records.get(), &failed,
+                               &names_};
+      part.result = run_merge_part(make_part(&part), shared);
     });
+  }
+
+  /// A slice first, then what is outside of it.
+  void merge_slice(const KeyRange& range) {
+    const auto outside =
+        std::find_if(parts_.begin(), parts_.end(), [this](const Part& p) { return p.group != &merged_.front(); });
+    const auto inside = static_cast<std::size_t>(outside - parts_.begin());
+    merge(0, inside);
+    if (std::any_of(parts_.begin(), outside, [](const Part& part) { return !part.result.status.is_ok(); })) return;
+    find_slice_ends(range);
+    std::map<RunId, const Finality*> finality;
+    for (std::size_t i = 1; i < merged_.size(); ++i) {
+      const Finality*& below = finality[merged_[i].run];
+      if (below == nullptr) below = &outside_finality_.emplace_back(finality_outside(merged_[i].files.files.front().run, range));
+      merged_[i].finality = below;
+    }
+    merge(inside, parts_.size() - inside);
+  }
+
+  Status merge_parts() {
+    if (const auto* slice = std::get_if<Slice>(&plan_.action)) {
+      merge_slice(slice->range);
+    } else {
+      merge(0, parts_.size());
+    }
     Status status;
     for (Part& part : parts_) {
       MergePartResult& done = part.result;
@@ -273,6 +369,10 @@ class Job {
     const FileGroup& group = part->group->files;
     MergePart out;
     out.range = part->range;
+    if (const auto* slice = std::get_if<Slice>(&plan_.action); slice != nullptr && part->group != &merged_.front()) {
+      out.tombstone_range = reaching_into(part->range, slice->range);
+      out.ends_have_no_names = ends_.no_names;
+    }
     out.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover anything
     // One source a run, newest first; a run's files are in key order already.
     std::vector<std::size_t> runs;
@@ -350,6 +450,8 @@ class Job {
   std::vector<InputFile> moved_;
   std::vector<Group> merged_;
   std::deque<Finality> outside_finality_;  // of what a slice leaves outside; a deque: groups point into it
+  SliceEnds ends_;
+  NameDebts names_;
   OpenTables tables_;
   std::optional<std::string> key_space_;  // of global ranges: what all keys begin with
   std::vector<Part> parts_;

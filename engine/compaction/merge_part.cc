@@ -1,5 +1,9 @@
 #include "compaction/merge_part.h"
 
+#include <map>
+#include <set>
+
+#include "base/oldest.h"
 #include "compaction/output_writer.h"
 #include "iter/merging_iterator.h"
 
@@ -8,53 +12,79 @@ namespace {
 
 constexpr std::uint64_t kAbortCheckEntries = 1024;
 
-/// The pieces of a fragment's covers that stay, clipped to the range, sorted by start.
-std::vector<RangeTombstone> surviving_tombstones(const FragmentedRangeTombstones& all, const KeyRange& range,
-                                                 const MergeShared& shared) {
+/// The range tombstones of all sources, and where they begin and end: those names were said when they were born.
+struct Fragmented {
+  FragmentedRangeTombstones all;
+  std::set<std::string> ends;
+};
+
+Fragmented fragment(const std::vector<SharedTombstones>& sets, const KeyRange& range) {
+  std::vector<RangeTombstone> all;
+  std::set<std::string> ends;
+  for (const SharedTombstones& set : sets) {
+    for (std::size_t i = 0; i < set->size(); ++i) {
+      RangeTombstone t = set->tombstone(i);
+      KeyRange clipped = intersection({t.start, t.end}, range);
+      if (is_empty(clipped)) continue;
+      ends.insert(std::move(t.start));
+      ends.insert(std::move(t.end));
+      all.push_back({std::move(clipped.start), std::move(clipped.end), t.seq, t.birth});
+    }
+  }
+  return {FragmentedRangeTombstones(all), std::move(ends)};
+}
+
+/// The pieces of a fragment's covers that stay, sorted by start. Those of one tombstone that touch are one again: what fragments were
+/// cut at is another delete's name.
+std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, const MergePart& part, const MergeShared& shared) {
   std::vector<RangeTombstone> out;
+  std::map<SeqNum, std::size_t> last;  // piece of each tombstone
   std::vector<FragmentedRangeTombstones::Cover> covers;
-  for (const auto& fragment : all.fragments()) {
-    const KeyRange clipped = intersection({fragment.start, fragment.end}, range);
-    if (is_empty(clipped)) continue;
+  for (const auto& fragment : tombstones.all.fragments()) {
     // Of one stripe the newest stays, with the oldest birth: the others need not be listed, and there may be very many.
     const Judgement& judgement = *shared.judgement;
     if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
       covers.assign(1, {fragment.newest.seq, fragment.oldest_birth});
     } else {
-      all.covers(fragment, &covers);
+      tombstones.all.covers(fragment, &covers);
     }
-    for (const auto& [piece, final] : shared.finality->pieces(clipped)) {
+    for (const auto& [piece, final] : shared.finality->pieces({fragment.start, fragment.end})) {
       for (const auto& cover : surviving_covers(covers, judgement, final)) {
+        const auto [before, first] = last.try_emplace(cover.seq, out.size());
+        if (!first && out[before->second].end == piece.start) {
+          out[before->second].end = piece.end;
+          keep_oldest(&out[before->second].birth, cover.birth);
+          continue;
+        }
+        before->second = out.size();
         out.push_back({piece.start, piece.end, cover.seq, cover.birth});
       }
+    }
+  }
+  if (shared.names == nullptr) return out;
+  const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
+  for (RangeTombstone& t : out) {
+    for (const std::string* end : {&t.start, &t.end}) {
+      if (tombstones.ends.count(*end) != 0) continue;
+      if (part.ends_have_no_names && (*end == range.start || *end == range.end)) continue;
+      keep_oldest(&t.birth, shared.names->birth_at(*end));
     }
   }
   return out;
 }
 
-FragmentedRangeTombstones fragment(const std::vector<SharedTombstones>& sets, const KeyRange& range) {
-  std::vector<RangeTombstone> all;
-  for (const SharedTombstones& set : sets) {
-    for (std::size_t i = 0; i < set->size(); ++i) {
-      RangeTombstone t = set->tombstone(i);
-      KeyRange clipped = intersection({std::move(t.start), std::move(t.end)}, range);
-      if (!is_empty(clipped)) all.push_back({std::move(clipped.start), std::move(clipped.end), t.seq, t.birth});
-    }
-  }
-  return FragmentedRangeTombstones(all);
-}
-
 class PartMerger {
  public:
-  PartMerger(MergePart part, const MergeShared& shared, FragmentedRangeTombstones tombstones)
+  PartMerger(MergePart part, const MergeShared& shared, Fragmented tombstones)
       : part_(std::move(part)),
         shared_(shared),
-        tombstones_(std::move(tombstones)),
+        surviving_(surviving_tombstones(tombstones, part_, shared)),
+        tombstones_(std::move(tombstones.all)),
         source_(std::move(part_.sources), part_.shared_prefix),
         survivors_(*shared.judgement, shared.records),
         writer_({shared.env, shared.settings, part_.compression, part_.applied_seq, part_.filter_slices},
-                OutputSplitter(part_.limits, surviving_tombstones(tombstones_, part_.range, shared), std::move(part_.below),
-                               std::move(part_.partitions))) {}
+                OutputSplitter(part_.limits, std::move(surviving_), std::move(part_.below), std::move(part_.partitions),
+                               shared.names)) {}
 
   MergePartResult run() {
     MergePartResult result;
@@ -129,6 +159,7 @@ class PartMerger {
 
   MergePart part_;
   const MergeShared& shared_;
+  std::vector<RangeTombstone> surviving_;  // for the writer
   const FragmentedRangeTombstones tombstones_;
   MergingIterator source_;
   Survivors survivors_;
@@ -142,7 +173,7 @@ class PartMerger {
 }  // namespace
 
 MergePartResult run_merge_part(MergePart part, const MergeShared& shared) {
-  FragmentedRangeTombstones tombstones = fragment(part.tombstones, part.range);
+  Fragmented tombstones = fragment(part.tombstones, part.tombstone_range ? *part.tombstone_range : part.range);
   return PartMerger(std::move(part), shared, std::move(tombstones)).run();
 }
 

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "compaction/executor.h"
 #include "compaction/key_ranges.h"
+#include "compaction/name_debts.h"
 #include "compaction/output_splitter.h"
 #include "compaction/survivors.h"
 
@@ -25,7 +27,8 @@ class KeysBelow {
 
 /// What one part works on. The iterators' sources must outlive it.
 struct MergePart {
-  KeyRange range;                                          ///< exact: nothing outside is merged
+  KeyRange range;                                          ///< exact: no entry outside is merged
+  std::optional<KeyRange> tombstone_range;                 ///< range tombstones are clipped to this; none: to `range`
   std::vector<std::unique_ptr<InternalIterator>> sources;  ///< newest first
   std::vector<SharedTombstones> tombstones;                ///< of all sources, in any order, clipped or not
   std::size_t shared_prefix = 0;                           ///< bytes that all keys in the range begin with
@@ -34,6 +37,7 @@ struct MergePart {
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;         ///< for the splitter
   std::vector<std::string> partitions;  ///< the same: keys that partitions begin with, ascending
+  bool ends_have_no_names = false;      ///< `tombstone_range` ends at no key that is deleted
   Compression compression = Compression::kLz4;
   std::vector<double> filter_slices;  ///< of the output: bits per key
   SeqNum applied_seq = 0;             ///< every record up to it is among MergeShared::records, or covers nothing here
@@ -47,6 +51,7 @@ struct MergeShared {
   const Finality* finality = nullptr;
   const RecordSet* records = nullptr;   ///< may be null
   std::atomic<bool>* failed = nullptr;  ///< set by the first part that fails: the others give up
+  const NameDebts* names = nullptr;     ///< may be null
 };
 
 struct MergePartResult {

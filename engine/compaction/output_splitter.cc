@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/oldest.h"
 #include "compaction/key_ranges.h"
 
 namespace ebbtide {
@@ -33,8 +34,9 @@ bool OutputSplitter::has_its_size(std::uint64_t bytes) const {
   return bytes >= limits_.file_bytes + (another_end ? limits_.file_bytes / 2 : 0);
 }
 
-std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key) {
+std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth) {
   below_met_ = below_ends_ = 0;
+  const Bytes next = key;
   // So that a tombstone does not have the file reach into the next partition, or the next file below, up to wherever that has its
   // first key.
   if (crossed_) {
@@ -42,9 +44,11 @@ std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key) {
   } else if (limits_.aligned && past_end_below_) {
     key = below_[below_at_ - 1].end;
   }
+  if (key != next) birth = names_ == nullptr ? 0 : names_->birth_at(key);
   std::vector<RangeTombstone> closed, open;
   const auto cut = [&](RangeTombstone tombstone) {
     if (!ends_at_or_before(tombstone.end, key)) {
+      keep_oldest(&tombstone.birth, birth);
       RangeTombstone right = tombstone;
       right.start.assign(key);
       open.push_back(std::move(right));

@@ -8,7 +8,7 @@
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
 //   * Range tombstones are cut at the same key as the entries, or where the partition begins that this key is in: the left part
 //     goes to the file that closes, the rest stays for the files to come. So bounds, range tombstones included, stay disjoint,
-//     and each tombstone lies in every file whose keys it covers.
+//     and each tombstone lies in every file whose keys it covers. Both parts take over what the key owes (compaction/name_debts.h).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/entry.h"
+#include "compaction/name_debts.h"
 
 namespace ebbtide {
 
@@ -35,16 +36,21 @@ class OutputSplitter {
   };
 
   /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order. `partitions`: the keys that they
-  /// begin with, ascending.
+  /// begin with, ascending. `names`: of the merge, and outlives this; may be null.
   OutputSplitter(Limits limits, std::vector<RangeTombstone> tombstones, std::vector<BelowFile> below,
-                 std::vector<std::string> partitions = {})
-      : limits_(limits), tombstones_(std::move(tombstones)), below_(std::move(below)), partitions_(std::move(partitions)) {}
+                 std::vector<std::string> partitions = {}, const NameDebts* names = nullptr)
+      : limits_(limits),
+        tombstones_(std::move(tombstones)),
+        below_(std::move(below)),
+        partitions_(std::move(partitions)),
+        names_(names) {}
 
   /// Whether the file that has `bytes` so far should close before `key`, a key that it has no version of. To be asked of each key
   /// once, those that begin a file included (with 0 bytes; the answer is then of no use). Keys ascend.
   bool should_close(Bytes key, std::uint64_t bytes);
   /// Closes the file before `key`, of which should_close was asked last, if of any: its range tombstones, sorted by start.
-  std::vector<RangeTombstone> close_before(Bytes key);
+  /// `birth`: of the key's delete, if it is deleted; 0 = it is not.
+  std::vector<RangeTombstone> close_before(Bytes key, Millis birth = 0);
   /// What is left for the last file.
   std::vector<RangeTombstone> close_last();
 
@@ -63,6 +69,7 @@ class OutputSplitter {
   std::vector<std::string> partitions_;
   std::size_t partition_ = 0;  // the first that begins past the last key asked of
   bool crossed_ = false;       // between that key and the one before, partition_ - 1 begins
+  const NameDebts* names_;
 };
 
 }  // namespace ebbtide

@@ -10,6 +10,9 @@ namespace {
 // How much may be written between two calls of the throttle: a few ms of a slow disk.
 constexpr std::uint64_t kThrottleBytes = std::uint64_t{256} << 10;
 
+/// When the key was deleted, or will be; 0 = it is not.
+Millis birth_of_delete(const Entry& newest) { return newest.is_tombstone() ? newest.birth() : newest.expiry; }
+
 }  // namespace
 
 void OutputWriter::open() {
@@ -29,7 +32,7 @@ void OutputWriter::open() {
 Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   const Bytes key = versions.front().key;
   const bool should_close = splitter_.should_close(key, builder_ == nullptr ? 0 : builder_->data_bytes());
-  if (builder_ != nullptr && should_close) TRY(close(splitter_.close_before(key)));
+  if (builder_ != nullptr && should_close) TRY(close(splitter_.close_before(key, birth_of_delete(versions.front()))));
   if (builder_ == nullptr) {
     open();
   } else {

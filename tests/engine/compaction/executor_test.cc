@@ -507,6 +507,76 @@ TEST_CASE("a slice takes its range down and leaves what lies outside where it wa
   CHECK(tree.version->runs[1].files.empty());
 }
 
+/// A run of one range tombstone, born now.
+void flush_range(TreeFixture& tree, const std::string& start, const std::string& end) {
+  testing::Source table;
+  table.tombstones.push_back({start, end, ++tree.context.visible_seq, tree.context.now});
+  tree.flush(table);
+}
+
+TEST_CASE("a range tombstone that reaches out of a slice keeps no name of what the slice was made to be rid of") {
+  TreeFixture tree(4);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'e', 'k', false);  // the target
+  testing::Source beside;
+  for (const char* key : {"c", "p"}) beside.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = "1"});
+  tree.flush(beside);
+  flush_letters(tree, 'e', 'e', true);
+  flush_letters(tree, 'k', 'k', true);  // the ends of the slice, deleted at 1000
+  tree.context.now = 5000;
+  flush_range(tree, "b", "t");
+  const bool written_anew = GENERATE(false, true);
+  CAPTURE(written_anew);
+  std::vector<std::pair<std::size_t, std::size_t>> inputs{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
+  if (written_anew) {
+    flush_letters(tree, 'h', 'h', false);
+    inputs.emplace_back(5, 0);
+  }
+  const std::size_t range_run = written_anew ? 1 : 0;
+  REQUIRE(tree.run(slice_of(tree, inputs, {"e", std::string("k\0", 2)}, range_run + 4)).is_ok());
+  tree.check();
+  const auto& files = tree.version->runs[range_run].files;
+  REQUIRE(files.size() == 2);
+  CHECK(files[0]->stats.smallest == "c");
+  CHECK(files[1]->stats.largest == std::string("p\0", 2));
+  // Where the slice has something, it ends there; else anywhere in it, but at none of its keys' names.
+  CHECK(files[0]->stats.largest == (written_anew ? "h" : "f"));
+  CHECK(files[1]->stats.smallest == (written_anew ? std::string("h\0", 2) : "f"));
+  for (const FileMetaPtr& file : files) CHECK(file->stats.oldest_range_tombstone == 5000);
+}
+
+TEST_CASE("a range tombstone that is cut at a name takes over what the name owes") {
+  TreeFixture tree(5);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'e', 'k', false);
+  const bool deleted = GENERATE(false, true);
+  if (deleted) flush_letters(tree, 'k', 'k', true);  // at 1000
+  tree.context.now = 5000;
+  flush_range(tree, "b", "t");
+  REQUIRE(tree.run(tree.merge_of(0, 0, {0, 0})).is_ok());
+  tree.check();
+  const TableStats& stats = tree.version->runs[0].files[0]->stats;
+  CHECK(stats.smallest == "e");  // nothing older lies outside of this
+  CHECK(stats.largest == std::string("k\0", 2));
+  CHECK(stats.oldest_range_tombstone == (deleted ? 1000 : 5000));
+}
+
+TEST_CASE("a range tombstone is one again after others have cut it, with the oldest birth among them") {
+  TreeFixture tree(6);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'a', 'z', false);
+  flush_range(tree, "g", "m");
+  tree.context.now = 5000;
+  flush_range(tree, "b", "t");
+  REQUIRE(tree.run(tree.merge_of(0, 1, {0, 0})).is_ok());
+  tree.check();
+  const TableStats& stats = tree.version->runs[0].files[0]->stats;
+  CHECK(stats.range_tombstones == 1);
+  CHECK(stats.smallest == "b");
+  CHECK(stats.largest == "t");
+  CHECK(stats.oldest_range_tombstone == 1000);
+}
+
 TEST_CASE("a slice that leaves out what it must take is refused with a sentence") {
   TreeFixture tree(9);
   tree.context.settings.file_size = 1 << 20;

@@ -184,6 +184,18 @@ TEST_CASE("an aligned file ends with the file below that is likely to end neares
     REQUIRE(cut.close_before("d").front().end == "c");
     REQUIRE(cut.close_last().front().start == "c");
   }
+  SECTION("and takes over what is owed at the key where it is cut") {
+    NameDebts names;
+    names.add(50);
+    for (const bool below_ends : {false, true}) {
+      const auto expected = below_ends ? Millis{50} : Millis{60};
+      OutputSplitter cut(limits, {{"a", "z", 7, 70}}, below_ends ? below : std::vector<BelowFile>(), {}, &names);
+      REQUIRE_FALSE(cut.should_close("a", 0));
+      REQUIRE(cut.should_close("d", 1500));
+      REQUIRE(cut.close_before("d", 60).front().birth == expected);
+      REQUIRE(cut.close_last().front().birth == expected);
+    }
+  }
   SECTION("below the last there is nothing to wait for") {
     OutputSplitter last(limits, {}, {{"c", 1}});
     REQUIRE_FALSE(last.should_close("b", 1000));

@@ -399,6 +399,91 @@ TEST_CASE("under load, with restarts in between: every delete is on time", "[lon
   }
 }
 
+// Deletes of every kind and every age wait side by side, and nothing else merges what they are in.
+TEST_CASE("now and then: deletes of all kinds, in quiet trees, with views, merges, kills and new settings: all are on time",
+          "[long][deadlines]") {
+  std::uint64_t life = 1000;
+  for (Case c : cases()) {
+    c.deadline = 20 * kDeadline;  // a kill takes engine time 10 s ahead at most, which is to be less than a step
+    INFO(name_of(c));
+    Witness w(c, ++life);
+    fill(w);
+    Random& random = w.random();
+    std::optional<ReadView> view;
+    std::map<std::string, Millis> expiries;
+    const auto any_key = [&] { return w.key(static_cast<int>(random.uniform(kKeys))); };
+    for (int step = 0; step < 5 * kSteps + 2; ++step) {  // what expires does so by the fourth deadline, and is gone by the fifth
+      INFO("step " << step);
+      if (step < 3 * kSteps && random.one_in(4)) {
+        const auto dice = random.uniform(10);
+        switch (dice) {
+          case 0:
+            for (std::uint64_t n = random.uniform(60); n > 0; --n) {
+              // What is overwritten before it expires deletes nothing.
+              if (const std::string key = any_key(); expiries[key] <= w.h.db->now()) w.put(key);
+            }
+            break;
+          case 1:
+            for (std::uint64_t n = random.uniform(30); n > 0; --n) {
+              const std::string key = any_key();
+              if (expiries[key] > w.h.db->now()) continue;
+              expiries[key] = w.h.db->now() + random.uniform(c.deadline);
+              w.put(key, expiries[key]);
+              w.deleted(key, expiries[key]);
+            }
+            break;
+          case 2:
+          case 3:
+            for (std::uint64_t n = random.uniform(30); n > 0; --n) w.del(any_key());
+            break;
+          case 4: {
+            const int at = static_cast<int>(random.uniform(kKeys - 100));
+            w.del_range(w.key(at), w.key(at + 1 + static_cast<int>(random.uniform(100))));
+            break;
+          }
+          case 5:
+          case 6: {
+            const DeleteKey stamp = random.uniform(kStamps);
+            w.del_stamps(stamp, stamp + 1 + random.uniform(kStamps / 5));
+            break;
+          }
+          case 7:
+            demand_ok(w.h.db->flush(0), "flush");
+            break;
+          case 8:
+            if (random.one_in(3)) demand_ok(w.h.db->compact(0, {}), "compact");
+            view.reset();
+            if (random.one_in(2)) view.emplace(w.h.db->lease(0));
+            break;
+          default:
+            view.reset();
+            if (random.one_in(3)) {
+              TreeSettings tree = w.h.settings.tree;
+              tree.pages_per_tile = 1u << random.uniform(6);
+              demand_ok(w.h.db->set_tree_settings(0, tree), "new settings");
+            } else if (random.one_in(2)) {
+              w.h.reopen();
+            } else {
+              w.h.crash(CrashMode::kEverything, 1);
+              w.h.open();
+            }
+        }
+      }
+      w.pass(c.deadline / kSteps);
+      // Who has a view reads with it now and then, and lets it go when he is told to.
+      Found found;
+      const std::string key = any_key();
+      if (view && view->get({key, hash_key(key)}, &found).code() == Code::kRevoked) view.reset();
+      if (step % 5 == 4) demand(w.found(true) == 0, "what should be gone is in a file still");
+      demand(misses(w) == 0, "the database says that it has missed deadlines");
+    }
+    CHECK(w.found(false) == 0);
+    CHECK(w.worst() <= 1.0);
+    w.check_live();
+    std::printf("%-24s quiet    %4zu deletes, max(age/deadline) %.3f\n", name_of(c).c_str(), w.dead.size(), w.worst());
+  }
+}
+
 TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by their deadline", "[long][deadlines]") {
   for (const Case& c : cases()) {
     INFO(name_of(c));
