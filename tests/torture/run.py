@@ -2,6 +2,9 @@
 
 Prints a line a round, keeps where it is in build/torture/NAME.json (a run that was cut off goes on with --resume), and ends with a
 line of figures. The first failure ends it: its output is kept, and the line that repeats it is printed.
+
+With --preset asan or tsan it is the server, or the test program, under the address and undefined-behaviour sanitizers or the thread
+sanitizer; a report of theirs is a failure. How much memory the server takes is not judged then.
 """
 
 import argparse
@@ -9,6 +12,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -27,14 +31,14 @@ class Program:
         self.about, self.commands, self.environment, self.counts = about, commands, environment, counts
 
 
-def contract(name, about, counts=None, **environment):
-    pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", f"tests/contract/{name}.py"]
+def contract(tests, about, counts=None, **environment):
+    pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", f"tests/contract/{tests}"]
     return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})})
 
 
 def engine(cases, about, counts=None, **environment):
     """cases: {layer: what its tests are called}."""
-    tests = [[str(ROOT / f"build/release/bin/test_engine_{layer}"), case] for layer, case in cases.items()]
+    tests = [[str(ROOT / "build/{preset}/bin" / f"test_engine_{layer}"), case] for layer, case in cases.items()]
     return Program(about, tests, environment, {"assertions": r"All tests passed \((\d+) assertions", **(counts or {})})
 
 
@@ -46,16 +50,17 @@ def fuzz(name, about):
 
 
 PROGRAMS = {
-    "kill": contract("test_kill", "kill -9 of the server under load; expected state kept outside it", {"kills": r"(\d+) kills survived"}),
+    "kill": contract("test_kill.py", "kill -9 of the server under load; expected state kept outside it", {"kills": r"(\d+) kills survived"}),
     "linearizability": contract(
-        "test_linearizability", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
+        "test_linearizability.py", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
     ),
-    "atomicity": contract("test_atomicity", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
-    "network": contract("test_limits", "clients that never read, dribble, reset or only sit there, and too few file descriptors"),
-    "scan": contract("test_stamps", "scans while others write, flush and compact; deletes by stamp through kills"),
-    "full-disk": contract("test_full_disk", "a data directory on a small tmpfs fills up and heals"),
+    "atomicity": contract("test_atomicity.py", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
+    "network": contract("test_limits.py", "clients that never read, dribble, reset or only sit there, and too few file descriptors"),
+    "scan": contract("test_stamps.py", "scans while others write, flush and compact; deletes by stamp through kills"),
+    "contract": contract("", "every test of the running server; with --preset the one way to see all of it under a sanitizer"),
+    "full-disk": contract("test_full_disk.py", "a data directory on a small tmpfs fills up and heals"),
     "differential": contract(
-        "test_differential_values", "command sequences against redis-server", EBBTIDE_DIFFERENTIAL_SEED="{seed}", EBBTIDE_DIFFERENTIAL_ROUNDS="200"
+        "test_differential_values.py", "command sequences against redis-server", EBBTIDE_DIFFERENTIAL_SEED="{seed}", EBBTIDE_DIFFERENTIAL_ROUNDS="200"
     ),
     "model": engine(
         {"db": "model:*"},
@@ -97,6 +102,12 @@ def show_time(seconds):
     return f"{seconds / 3600:.1f} h" if seconds >= 7200 else f"{seconds / 60:.1f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
 
+def sanitizer_options(directory):
+    """They write their reports into the directory, whatever becomes of the output of what they are in."""
+    options = {"ASAN": "", "UBSAN": "print_stacktrace=1", "LSAN": "", "TSAN": "detect_deadlocks=0"}  # its detector ends at 64 locks at once
+    return {f"{name}_OPTIONS": f"log_path={directory / name.lower()}:{more}" for name, more in options.items()}
+
+
 class State:
     """Where a run is; written after each round."""
 
@@ -123,21 +134,28 @@ class State:
         return f"torture {self.name}: {self.rounds:,} rounds in {show_time(self.seconds)} from seed {self.seed}{figures}"
 
 
-def run_round(program, state):
+def run_round(program, state, preset="release"):
     """(whether all was well, what was printed); a round in which nothing was counted is not well. The seeds of two rounds do not
     meet."""
     seed = state.seed + state.rounds * SEEDS_A_ROUND
     environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
     environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
+    reports = OUT / f"{state.name}-reports"
+    shutil.rmtree(reports, ignore_errors=True)  # of the round before
+    if preset != "release":
+        reports.mkdir(parents=True)
+        environment |= {"EBBTIDE_SANITIZED": "1", "EBBTIDE_SERVER": str(ROOT / f"build/{preset}/bin/ebbtide-server"), **sanitizer_options(reports)}
     good, output, repeat = True, "", ""
     for words in program.commands:
-        command = [word.format(seed=seed) for word in words]
+        command = [word.format(seed=seed, preset=preset) for word in words]
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
         output += done.stdout + done.stderr
         good = done.returncode == 0
         repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *command])
         if not good:
             break
+    for report in sorted(reports.glob("*")) if reports.exists() else []:
+        good, output = False, f"{output}\n{report.read_text(errors='replace')}"
     for what, pattern in program.counts.items():
         found = sum(map(int, re.findall(pattern, output)))
         state.figures[what] = state.figures.get(what, 0) + found
@@ -154,6 +172,7 @@ def main():
     parser.add_argument("name", choices=PROGRAMS, metavar="NAME", help="what to run; the names stand below")
     parser.add_argument("--minutes", type=float, default=10, metavar="N", help="stop after the round that is under way by then (default: 10)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed; by default one that is new")
+    parser.add_argument("--preset", choices=("release", "asan", "tsan"), default="release", help="what it is built as (default: release)")
     parser.add_argument("--resume", action="store_true", help="go on where the last run of this name stopped")
     options = parser.parse_args()
     program = PROGRAMS[options.name]
@@ -163,7 +182,7 @@ def main():
     try:
         while True:
             began = time.monotonic()
-            good, output = run_round(program, state)
+            good, output = run_round(program, state, options.preset)
             took = time.monotonic() - began
             state.seconds += took
             if not good:
