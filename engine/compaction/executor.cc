@@ -4,9 +4,10 @@
 //
 // A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the
 // range one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another:
-// there all older runs lie below, the other inputs included, since what they have outside the range stays where it is. These groups
-// come last: range tombstones that reach into the slice are cut where its output begins or ends, not where the range does. That is
-// most often a key which the slice was made to be rid of, and no piece shall keep its name (compaction/name_debts.h).
+// there all older runs lie below, the other inputs included, since what they have outside the range stays where it is. If a file that
+// straddles has range tombstones, these groups come last: what reaches into the slice is cut where its output begins or ends, not where
+// the range does. That is most often a key which the slice was made to be rid of, and no piece shall keep its name
+// (compaction/name_debts.h). If the slice has nothing left, nothing is cut.
 #include "compaction/executor.h"
 
 #include <deque>
@@ -24,7 +25,6 @@
 #include "compaction/plan_inputs.h"
 #include "compaction/subranges.h"
 #include "iter/run_iterator.h"
-#include "table/fences.h"
 #include "tree/apply.h"
 
 namespace ebbtide {
@@ -56,29 +56,19 @@ std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle) 
 /// What goes through the same merge, into the same run.
 struct Group {
   FileGroup files;
+  std::optional<KeyRange> hole{};       ///< of a slice, around which this is
   RunId run = 0;                        ///< that the output goes to
   const Finality* finality = nullptr;   ///< there
   bool has_below = false;               ///< cut where files of the run below end
   std::vector<Partition> partitions{};  ///< one at least, once it is divided
 };
 
-/// Of a slice, once it is merged: between these keys range tombstones end that come from outside.
+/// Of a slice that is merged and left something: the first key that it has, and what comes after its last one; and what is owed to
+/// deletes of these two, if that is known.
 struct SliceEnds {
-  std::string first, last;  ///< the first key that it has, and what comes after its last one; the same if it has nothing
-  bool no_names = false;    ///< neither is a key that is deleted
+  std::string first, last;
+  std::optional<Millis> owed_at_first, owed_at_last;
 };
-
-/// Of a slice that has nothing: a key of its range that is not the name of its first or its last one, if there is any.
-SliceEnds somewhere_in(const KeyRange& range) {
-  std::string key = shortest_separator(range.start, range.end);
-  const std::size_t shared = shared_prefix(range);
-  if (shared < range.start.size()) {
-    const auto low = static_cast<unsigned char>(range.start[shared]), high = static_cast<unsigned char>(range.end[shared]);
-    if (low + 1 < high) key = range.start.substr(0, shared) + static_cast<char>(low + 1);
-  }
-  const bool a_name = key == range.end || key + '\0' == range.end;
-  return {key, key, !a_name};
-}
 
 /// The tables that a merge reads, open. Immutable once filled.
 using OpenTables = std::vector<std::pair<FileNum, std::shared_ptr<TableReader>>>;
@@ -98,15 +88,13 @@ class Job {
     TRY_ASSIGN(inputs, resolve_inputs(plan_, version_));
     inputs_ = std::move(inputs);
     if (const auto* slice = std::get_if<Slice>(&plan_.action)) {
-      cut_slice(slice->range);
+      take_slice(slice->range);
     } else {
       TRY(sort_out(overlapping_groups(inputs_.files)));
     }
     TRY(open_tables());
     names_ = NameDebts(version_, newest_input(), context_.now);
-    divide();
-    cut_parts();
-    const Status status = merge_parts();
+    const Status status = merge_all();
     if (!status.is_ok()) {
       unlink_outputs(env_, result_.outputs);
       return status;
@@ -154,27 +142,39 @@ class Job {
         last->bytes += group.bytes;
         for (InputFile& file : group.files) last->files.push_back(std::move(file));
       } else {
-        merged_.push_back({std::move(group), inputs_.target, &inputs_.finality, true});
+        merged_.push_back({std::move(group), {}, inputs_.target, &inputs_.finality, true});
       }
       joinable = true;
     }
     return Status::ok();
   }
 
-  void cut_slice(const KeyRange& range) {
-    FileGroup inside{range, {}, 0};
-    std::vector<Group> outside;
-    for (const InputFile& file : inputs_.files) {
-      inside.files.push_back(file);
-      inside.bytes += file.meta->data_bytes;
-      for (const KeyRange& rest : outside_of(file.range, range)) {
-        outside.push_back({{rest, {file}, file.meta->data_bytes}, file.run_id, nullptr, false});
-      }
-    }
+  void take_slice(const KeyRange& range) {
+    FileGroup inside{range, inputs_.files, 0};
+    for (const InputFile& file : inside.files) inside.bytes += file.meta->data_bytes;
     std::sort(inside.files.begin(), inside.files.end(),
               [](const InputFile& a, const InputFile& b) { return a.range.start < b.range.start; });
-    merged_.push_back({std::move(inside), inputs_.target, &inputs_.finality, true});
-    std::move(outside.begin(), outside.end(), std::back_inserter(merged_));
+    merged_.push_back({std::move(inside), {}, inputs_.target, &inputs_.finality, true});
+  }
+
+  /// What lies outside of the slice. `ends`: none if no range tombstone is to be cut.
+  void take_outside(const KeyRange& range, const std::optional<SliceEnds>& ends) {
+    ends_ = ends;
+    std::map<std::size_t, const Finality*> below;  // by run
+    for (const InputFile& file : inputs_.files) {
+      std::vector<KeyRange> rests = outside_of(file.range, range);
+      if (rests.empty()) continue;
+      const Finality*& finality = below[file.run];
+      if (finality == nullptr) finality = &outside_finality_.emplace_back(finality_outside(file.run, range));
+      std::optional<KeyRange> hole;
+      if (!ends && rests.size() == 2 && file.meta->stats.range_tombstones != 0) {  // they stay whole, so it stays one file
+        hole = range;
+        rests = {file.range};
+      }
+      for (KeyRange& rest : rests) {
+        merged_.push_back({{std::move(rest), {file}, file.meta->data_bytes}, hole, file.run_id, finality, false});
+      }
+    }
   }
 
   Status open_tables() {
@@ -188,12 +188,13 @@ class Job {
     return Status::ok();
   }
 
-  /// Into partitions. Of a global range the space that they are made in is the tree's: it may become wider here, as the inputs'
-  /// keys begin with less.
-  void divide() {
+  /// Into partitions, groups from number `first` on. Of a global range the space that they are made in is the tree's: it may become wider
+  /// here, as the inputs' keys begin with less.
+  void divide(std::size_t first) {
     const Partitioning partitioning = context_.settings.partitioning;
     if (partitioning == Partitioning::kGlobalRange) widen_key_space();
-    for (Group& group : merged_) {
+    for (std::size_t g = first; g < merged_.size(); ++g) {
+      Group& group = merged_[g];
       PartitionRequest request{partitioning, context_.settings.file_size, group.files.range, key_space_.value_or("")};
       if (partitioning == Partitioning::kSize) {
         group.partitions = {{request.keys.start, static_cast<double>(group.files.bytes)}};
@@ -229,24 +230,25 @@ class Job {
     return sum;
   }
 
-  void cut_parts() {
+  void cut_parts(std::size_t first) {
     const auto split_points = [this](const FileMeta& file, const KeyRange& range, std::size_t count) {
       return table_of(tables_, file.data_file)->split_points(range, count);
     };
-    for (const Group& group : merged_) {
+    for (std::size_t g = first; g < merged_.size(); ++g) {
+      const Group& group = merged_[g];
       const std::uint64_t by_size = group.files.bytes / std::max<std::uint64_t>(env_.sub_merge_bytes, 1);
       const std::size_t parts =
           env_.pool == nullptr || by_size < 2 ? 1 : std::min<std::uint64_t>(by_size, 2 * env_.pool->width());
       // A single partition is cut only if it does not become a single file.
       const bool is_one_file = context_.settings.partitioning != Partitioning::kSize &&
                                group.partitions.front().bytes <= static_cast<double>(context_.settings.file_size);
-      std::vector<KeyRange> ranges = group.partitions.size() > 1 || is_one_file
+      std::vector<KeyRange> ranges = group.hole ? std::vector<KeyRange>{group.files.range}
+                                     : group.partitions.size() > 1 || is_one_file
                                          ? cut_at_partitions(group.files.range, group.partitions, parts)
                                          : cut_evenly(group.files, parts, split_points);
       if (group.has_below && context_.settings.partitioning == Partitioning::kSize) align(&ranges);
       for (KeyRange& range : ranges) parts_.push_back({&group, std::move(range), {}, {}});
     }
-    result_.sub_merges = parts_.size();
   }
 
   /// Moves the cuts between parts to where files below end: at a cut a file of the output ends, too (OutputSplitter).
@@ -273,21 +275,22 @@ class Job {
     return newest;
   }
 
-  /// What range tombstones from outside may be cut at, now that the slice is merged.
-  void find_slice_ends(const KeyRange& range) {
-    const TableStats *first = nullptr, *last = nullptr;
+  /// Where range tombstones from outside are cut, now that the slice is merged; nothing if it has nothing left.
+  [[nodiscard]] std::optional<SliceEnds> slice_ends() const {
+    std::optional<SliceEnds> ends;
     for (const Part& part : parts_) {
-      if (part.group != &merged_.front() || part.result.outputs.empty()) continue;
-      if (first == nullptr) first = &part.result.outputs.front().stats;
-      last = &part.result.outputs.back().stats;
+      const MergePartResult& done = part.result;
+      if (done.outputs.empty()) continue;
+      const TableStats &first = done.outputs.front().stats, &last = done.outputs.back().stats;
+      // Where a range tombstone ends, the key is owed what that owes.
+      const auto owed = [](const TableStats& stats, Millis birth) {
+        return stats.range_tombstones == 0 ? std::optional(birth) : std::nullopt;
+      };
+      if (!ends) ends = SliceEnds{first.smallest, {}, owed(first, done.owed_at_start), {}};
+      ends->last = range_of(last).end;
+      ends->owed_at_last = owed(last, done.owed_at_end);
     }
-    if (first == nullptr) {  // any key of the range will do, and none is needed if nothing lies beyond it
-      ends_ = range.end.empty() ? SliceEnds{"", "", true} : somewhere_in(range);
-      return;
-    }
-    // What a view holds may have been deleted.
-    const auto lives = [](const TableStats& stats) { return stats.tombstones + stats.range_tombstones == 0; };
-    ends_ = {first->smallest, range_of(*last).end, context_.view_seqs.empty() && lives(*first) && lives(*last)};
+    return ends;
   }
 
   /// Below what stays outside: files of older runs, and of those in the slice what stays of them.
@@ -297,11 +300,10 @@ class Job {
     for (const InputFile& file : inputs_.files) cut.insert(file.meta->data_file);
     for (std::size_t older = run + 1; older < version_.runs.size(); ++older) {
       for (const FileMetaPtr& file : version_.runs[older].files) {
-        if (cut.count(file->data_file) == 0) {
-          below.push_back(range_of(file->stats));
-          continue;
+        const KeyRange whole = range_of(file->stats);
+        for (KeyRange& rest : cut.count(file->data_file) == 0 ? std::vector<KeyRange>{whole} : outside_of(whole, range)) {
+          below.push_back(std::move(rest));
         }
-        for (const KeyRange& rest : outside_of(range_of(file->stats), range)) below.push_back(reaching_into(rest, range));
       }
     }
     return Finality(std::move(below));
@@ -310,44 +312,47 @@ class Job {
   /// What lies outside of the slice's range, with the part of it next to this that the slice has nothing in.
   [[nodiscard]] KeyRange reaching_into(const KeyRange& rest, const KeyRange& range) const {
     KeyRange out = rest;
-    if (!range.end.empty() && rest.start == range.end) out.start = ends_.last;
-    if (!range.start.empty() && rest.end == range.start) out.end = ends_.first;
+    if (!range.end.empty() && rest.start == range.end) out.start = ends_ ? ends_->last : range.start;
+    if (!range.start.empty() && rest.end == range.start) out.end = ends_ ? ends_->first : range.end;
     return out;
   }
 
-  void merge(std::size_t first, std::size_t count) {
+  /// Merges what has not been merged yet: groups from number `first` on.
+  Status merge_groups(std::size_t first) {
+    divide(first);
+    const std::size_t before = parts_.size();
+    cut_parts(first);
     std::atomic<bool> failed{false};
-    run_parts(env_.pool, count, [&](std::size_t i) {
-      Part& part = parts_[first + i];
+    run_parts(env_.pool, parts_.size() - before, [&](std::size_t i) {
+      Part& part = parts_[before + i];
       const MergeShared shared{&env_,  &context_.settings, &judgement_, part.group->finality, version_.records.get(), &failed,
                                &names_};
       part.result = run_merge_part(make_part(&part), shared);
     });
+    result_.sub_merges = parts_.size();
+    const auto failure = std::find_if(parts_.begin(), parts_.end(), [](const Part& p) { return !p.result.status.is_ok(); });
+    return failure == parts_.end() ? Status::ok() : failure->result.status;
   }
 
-  /// A slice first, then what is outside of it.
-  void merge_slice(const KeyRange& range) {
-    const auto outside =
-        std::find_if(parts_.begin(), parts_.end(), [this](const Part& p) { return p.group != &merged_.front(); });
-    const auto inside = static_cast<std::size_t>(outside - parts_.begin());
-    merge(0, inside);
-    if (std::any_of(parts_.begin(), outside, [](const Part& part) { return !part.result.status.is_ok(); })) return;
-    find_slice_ends(range);
-    std::map<RunId, const Finality*> finality;
-    for (std::size_t i = 1; i < merged_.size(); ++i) {
-      const Finality*& below = finality[merged_[i].run];
-      if (below == nullptr) below = &outside_finality_.emplace_back(finality_outside(merged_[i].files.files.front().run, range));
-      merged_[i].finality = below;
-    }
-    merge(inside, parts_.size() - inside);
-  }
-
-  Status merge_parts() {
+  Status merge_all() {
     if (const auto* slice = std::get_if<Slice>(&plan_.action)) {
-      merge_slice(slice->range);
+      const bool in_turn = std::any_of(inputs_.files.begin(), inputs_.files.end(), [&](const InputFile& file) {
+        return file.meta->stats.range_tombstones != 0 && !outside_of(file.range, slice->range).empty();
+      });
+      if (in_turn && merge_groups(0).is_ok()) {
+        take_outside(slice->range, slice_ends());
+        (void)merge_groups(1);
+      } else if (!in_turn) {
+        take_outside(slice->range, std::nullopt);
+        (void)merge_groups(0);
+      }
     } else {
-      merge(0, parts_.size());
+      (void)merge_groups(0);
     }
+    return collect();
+  }
+
+  Status collect() {
     Status status;
     for (Part& part : parts_) {
       MergePartResult& done = part.result;
@@ -371,7 +376,8 @@ class Job {
     out.range = part->range;
     if (const auto* slice = std::get_if<Slice>(&plan_.action); slice != nullptr && part->group != &merged_.front()) {
       out.tombstone_range = reaching_into(part->range, slice->range);
-      out.ends_have_no_names = ends_.no_names;
+      if (ends_ && out.tombstone_range->start == ends_->last) out.owed_at_start = ends_->owed_at_last;
+      if (ends_ && out.tombstone_range->end == ends_->first) out.owed_at_end = ends_->owed_at_first;
     }
     out.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover anything
     // One source a run, newest first; a run's files are in key order already.
@@ -388,12 +394,15 @@ class Job {
         if (!tombstones->empty()) out.tombstones.push_back(tombstones);
       }
       if (files->empty()) continue;
-      const TableIteratorOptions options{part->range, false, &part->counters};
-      out.sources.push_back(std::make_unique<RunIterator>(
-          RunFiles{
-              files->size(), [files](std::size_t i) -> const TableStats& { return (*files)[i]->stats; },
-              [files, options, this](std::size_t i) { return table_of(tables_, (*files)[i]->data_file)->new_iterator(options); }},
-          part->range));
+      for (const KeyRange& bounds : part->group->hole ? outside_of(part->range, *part->group->hole) : std::vector{part->range}) {
+        const TableIteratorOptions options{bounds, false, &part->counters};
+        out.sources.push_back(std::make_unique<RunIterator>(
+            RunFiles{files->size(), [files](std::size_t i) -> const TableStats& { return (*files)[i]->stats; },
+                     [files, options, this](std::size_t i) {
+                       return table_of(tables_, (*files)[i]->data_file)->new_iterator(options);
+                     }},
+            bounds));
+      }
     }
     KeyRange whole = group.range;  // of whole files: sources need not clip
     for (const InputFile& file : group.files) whole = hull(whole, file.range);
@@ -448,13 +457,13 @@ class Job {
   const Judgement judgement_;
   PlanInputs inputs_;
   std::vector<InputFile> moved_;
-  std::vector<Group> merged_;
+  std::deque<Group> merged_;               // a deque: parts point into it
   std::deque<Finality> outside_finality_;  // of what a slice leaves outside; a deque: groups point into it
-  SliceEnds ends_;
+  std::optional<SliceEnds> ends_;
   NameDebts names_;
   OpenTables tables_;
   std::optional<std::string> key_space_;  // of global ranges: what all keys begin with
-  std::vector<Part> parts_;
+  std::deque<Part> parts_;
   std::vector<RunId> output_runs_;  // of result_.outputs
   CompactionResult result_;
 };

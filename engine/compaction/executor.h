@@ -72,7 +72,6 @@ struct FlushInput {
   InternalIterator* entries = nullptr;
   SharedTombstones range_tombstones;
   SharedRecords records = no_records();
-  Millis oldest_birth = 0;  ///< of its deletes; 0 = it has none
 };
 Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, const Version& version,
                                       const CompactionContext& context, const CompactionEnv& env);

@@ -169,9 +169,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
 
   MergePart part;
   std::vector<Record> records;
-  NameDebts names(version, 0, context.now);
   for (const FlushInput& input : inputs) {
-    names.add(input.oldest_birth);
     part.sources.push_back(std::make_unique<BorrowedIterator>(input.entries));
     if (input.range_tombstones != nullptr) part.tombstones.push_back(input.range_tombstones);
     const std::vector<Record>& more = input.records->records();
@@ -188,7 +186,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
   part.compression = context.settings.compression;
   part.filter_slices = context.filter_slices(version.next_run);
   std::atomic<bool> failed{false};
-  MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &all, &failed, &names});
+  MergePartResult done = run_merge_part(std::move(part), {&env, &context.settings, &judgement, &finality, &all, &failed});
   const bool has_names = !done.outputs.empty() && !planted(PlantedBug::kSkipDirectorySync);
   if (done.status.is_ok() && has_names) done.status = env.fs->sync_dir(env.dir);
   if (!done.status.is_ok()) {

@@ -1,5 +1,6 @@
 #include "compaction/merge_part.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -12,33 +13,37 @@ namespace {
 
 constexpr std::uint64_t kAbortCheckEntries = 1024;
 
-/// The range tombstones of all sources, and where they begin and end: those names were said when they were born.
+/// The range tombstones of all sources, clipped, and which of them go on outside.
 struct Fragmented {
   FragmentedRangeTombstones all;
-  std::set<std::string> ends;
+  std::set<SeqNum> cut_at_start, cut_at_end;
 };
 
-Fragmented fragment(const std::vector<SharedTombstones>& sets, const KeyRange& range) {
+Fragmented fragment(const MergePart& part) {
+  const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
   std::vector<RangeTombstone> all;
-  std::set<std::string> ends;
-  for (const SharedTombstones& set : sets) {
+  Fragmented out;
+  for (const SharedTombstones& set : part.tombstones) {
     for (std::size_t i = 0; i < set->size(); ++i) {
       RangeTombstone t = set->tombstone(i);
-      KeyRange clipped = intersection({t.start, t.end}, range);
-      if (is_empty(clipped)) continue;
-      ends.insert(std::move(t.start));
-      ends.insert(std::move(t.end));
+      if (!ranges_overlap({t.start, t.end}, part.range)) continue;  // what only reaches into what is merged elsewhere
+      if (t.start < range.start) out.cut_at_start.insert(t.seq);
+      if (end_before(range.end, t.end)) out.cut_at_end.insert(t.seq);
+      KeyRange clipped = intersection({std::move(t.start), std::move(t.end)}, range);
       all.push_back({std::move(clipped.start), std::move(clipped.end), t.seq, t.birth});
     }
   }
-  return {FragmentedRangeTombstones(all), std::move(ends)};
+  out.all = FragmentedRangeTombstones(all);
+  return out;
 }
 
-/// The pieces of a fragment's covers that stay, sorted by start. Those of one tombstone that touch are one again: what fragments were
-/// cut at is another delete's name.
+/// The tombstones that stay, sorted by start: whole, if some part of them is needed. Fragments of one that touch are one again, with the
+/// oldest birth among them, since what they were cut at is the name of another delete. Nothing is cut where it is final, either, for
+/// that is at the names of older keys; it costs nothing, since nothing older lies there.
 std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, const MergePart& part, const MergeShared& shared) {
   std::vector<RangeTombstone> out;
-  std::map<SeqNum, std::size_t> last;  // piece of each tombstone
+  std::vector<bool> needed;            // of each
+  std::map<SeqNum, std::size_t> last;  // by tombstone
   std::vector<FragmentedRangeTombstones::Cover> covers;
   for (const auto& fragment : tombstones.all.fragments()) {
     // Of one stripe the newest stays, with the oldest birth: the others need not be listed, and there may be very many.
@@ -48,26 +53,37 @@ std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, c
     } else {
       tombstones.all.covers(fragment, &covers);
     }
-    for (const auto& [piece, final] : shared.finality->pieces({fragment.start, fragment.end})) {
-      for (const auto& cover : surviving_covers(covers, judgement, final)) {
-        const auto [before, first] = last.try_emplace(cover.seq, out.size());
-        if (!first && out[before->second].end == piece.start) {
-          out[before->second].end = piece.end;
-          keep_oldest(&out[before->second].birth, cover.birth);
-          continue;
-        }
-        before->second = out.size();
-        out.push_back({piece.start, piece.end, cover.seq, cover.birth});
+    const bool final = shared.finality->is_final(KeyRange{fragment.start, fragment.end});
+    const auto kept = surviving_covers(covers, judgement, final);
+    for (const auto& cover : surviving_covers(covers, judgement, false)) {
+      const bool stays = std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.seq == cover.seq; });
+      const auto [before, first] = last.try_emplace(cover.seq, out.size());
+      if (!first && out[before->second].end == fragment.start) {
+        out[before->second].end = fragment.end;
+        keep_oldest(&out[before->second].birth, cover.birth);
+        needed[before->second] = needed[before->second] || stays;
+        continue;
       }
+      before->second = out.size();
+      out.push_back({fragment.start, fragment.end, cover.seq, cover.birth});
+      needed.push_back(stays);
     }
   }
-  if (shared.names == nullptr) return out;
+  std::size_t at = 0;
+  std::erase_if(out, [&](const RangeTombstone&) { return !needed[at++]; });
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
+  const auto owed_at = [&](const std::optional<Millis>& known, const std::string& key) {
+    return known ? *known : shared.names == nullptr ? 0 : shared.names->birth_at(key);
+  };
+  std::optional<Millis> start, end;
   for (RangeTombstone& t : out) {
-    for (const std::string* end : {&t.start, &t.end}) {
-      if (tombstones.ends.count(*end) != 0) continue;
-      if (part.ends_have_no_names && (*end == range.start || *end == range.end)) continue;
-      keep_oldest(&t.birth, shared.names->birth_at(*end));
+    if (t.start == range.start && tombstones.cut_at_start.count(t.seq) != 0) {
+      if (!start) start = owed_at(part.owed_at_start, range.start);
+      keep_oldest(&t.birth, *start);
+    }
+    if (t.end == range.end && tombstones.cut_at_end.count(t.seq) != 0) {
+      if (!end) end = owed_at(part.owed_at_end, range.end);
+      keep_oldest(&t.birth, *end);
     }
   }
   return out;
@@ -91,6 +107,8 @@ class PartMerger {
     result.status = merge();
     if (!result.status.is_ok()) shared_.failed->store(true, std::memory_order_relaxed);
     result.outputs = writer_.outputs();
+    result.owed_at_start = owed_at_start_;
+    result.owed_at_end = owed_at_end_;
     result.entries_in = entries_in_;
     result.entries_out = entries_out_;
     result.bytes_written = writer_.bytes_written();
@@ -141,8 +159,17 @@ class PartMerger {
     if (part_.keys_below != nullptr && source_.valid()) part_.keys_below->announce(source_.entry().key);
     const std::span<const Entry> kept = survivors_.finish({.nothing_below = final, .mark_first = part_.mark_first});
     if (kept.empty()) return Status::ok();
+    owed_at_end_ = owed_by(kept.front());
+    if (entries_out_ == 0) owed_at_start_ = owed_at_end_;
     entries_out_ += kept.size();
     return writer_.add(kept, survivors_.applied_seq());
+  }
+
+  /// When the key was deleted, or will be, though an entry of it is kept; 0 = it lives.
+  [[nodiscard]] Millis owed_by(const Entry& newest) const {
+    if (newest.is_tombstone()) return newest.birth();
+    const bool stamped = shared_.records != nullptr && newest.delete_key != kNoStamp;
+    return older(newest.expiry, stamped ? shared_.records->oldest_birth(newest.delete_key, newest.seq, kMaxSeqNum) : 0);
   }
 
   /// Keys ascend, so the fragment that may cover one is found by stepping.
@@ -168,12 +195,13 @@ class PartMerger {
   const FragmentedRangeTombstones::Fragment* covers_of_ = nullptr;
   std::vector<FragmentedRangeTombstones::Cover> covers_;  // of that fragment
   std::uint64_t entries_in_ = 0, entries_out_ = 0, next_check_ = 0;
+  Millis owed_at_start_ = 0, owed_at_end_ = 0;
 };
 
 }  // namespace
 
 MergePartResult run_merge_part(MergePart part, const MergeShared& shared) {
-  Fragmented tombstones = fragment(part.tombstones, part.tombstone_range ? *part.tombstone_range : part.range);
+  Fragmented tombstones = fragment(part);
   return PartMerger(std::move(part), shared, std::move(tombstones)).run();
 }
 

@@ -28,7 +28,7 @@ class KeysBelow {
 /// What one part works on. The iterators' sources must outlive it.
 struct MergePart {
   KeyRange range;                                          ///< exact: no entry outside is merged
-  std::optional<KeyRange> tombstone_range;                 ///< range tombstones are clipped to this; none: to `range`
+  std::optional<KeyRange> tombstone_range{};               ///< range tombstones are clipped to this; none: to `range`
   std::vector<std::unique_ptr<InternalIterator>> sources;  ///< newest first
   std::vector<SharedTombstones> tombstones;                ///< of all sources, in any order, clipped or not
   std::size_t shared_prefix = 0;                           ///< bytes that all keys in the range begin with
@@ -37,7 +37,8 @@ struct MergePart {
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;         ///< for the splitter
   std::vector<std::string> partitions;  ///< the same: keys that partitions begin with, ascending
-  bool ends_have_no_names = false;      ///< `tombstone_range` ends at no key that is deleted
+  /// What is owed to deletes of the keys that range tombstones are clipped at; none: MergeShared::names knows.
+  std::optional<Millis> owed_at_start{}, owed_at_end{};
   Compression compression = Compression::kLz4;
   std::vector<double> filter_slices;  ///< of the output: bits per key
   SeqNum applied_seq = 0;             ///< every record up to it is among MergeShared::records, or covers nothing here
@@ -57,6 +58,7 @@ struct MergeShared {
 struct MergePartResult {
   std::vector<FileMeta> outputs;  ///< in key order; those written before an error too: the caller unlinks them
   std::uint64_t entries_in = 0, entries_out = 0, bytes_written = 0;
+  Millis owed_at_start = 0, owed_at_end = 0;  ///< to deletes of the first and the last key that it wrote entries of
   Status status;
 };
 

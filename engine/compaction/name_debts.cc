@@ -1,28 +1,29 @@
 #include "compaction/name_debts.h"
 
+#include <algorithm>
+
 #include "base/oldest.h"
 #include "compaction/key_ranges.h"
 
 namespace ebbtide {
 
-NameDebts::NameDebts(const Version& version, std::size_t newest, Millis now) {
-  for (std::size_t run = newest; run < version.runs.size(); ++run) {
-    for (const FileMetaPtr& file : version.runs[run].files) {
-      Millis birth = older(file->oldest_obligation(), records_birth(file->stats, *version.records));
-      if (file->stats.min_expiry != 0 && file->stats.min_expiry <= now) keep_oldest(&birth, file->stats.min_expiry);
-      if (birth != 0) owed_.emplace_back(range_of(file->stats), birth);
-    }
-  }
-}
-
-void NameDebts::add(Millis birth) {
-  if (birth != 0) owed_.emplace_back(KeyRange{}, birth);
-}
-
 Millis NameDebts::birth_at(Bytes key) const {
+  if (version_ == nullptr) return 0;
   Millis oldest = 0;
-  for (const auto& [range, birth] : owed_) {
-    if (Bytes(range.start) <= key && (range.end.empty() || key <= Bytes(range.end))) keep_oldest(&oldest, birth);
+  for (std::size_t run = newest_run_; run < version_->runs.size(); ++run) {
+    const auto& files = version_->runs[run].files;
+    const auto ends_before = [](const FileMetaPtr& file, Bytes at) {
+      const std::string end = range_of(file->stats).end;
+      return !end.empty() && Bytes(end) < at;
+    };
+    // The last of them that begins at the key, and one that ends there.
+    for (auto file = std::lower_bound(files.begin(), files.end(), key, ends_before); file != files.end(); ++file) {
+      const TableStats& stats = (*file)->stats;
+      if (Bytes(stats.smallest) > key) break;
+      keep_oldest(&oldest, (*file)->oldest_obligation());
+      keep_oldest(&oldest, records_birth(stats, *version_->records));
+      if (stats.min_expiry != 0 && stats.min_expiry <= now_) keep_oldest(&oldest, stats.min_expiry);
+    }
   }
   return oldest;
 }

@@ -1,5 +1,6 @@
 #include "compaction/output_splitter.h"
 
+#include <optional>
 #include <utility>
 
 #include "base/oldest.h"
@@ -44,11 +45,13 @@ std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth
   } else if (limits_.aligned && past_end_below_) {
     key = below_[below_at_ - 1].end;
   }
-  if (key != next) birth = names_ == nullptr ? 0 : names_->birth_at(key);
+  std::optional<Millis> owed;
+  if (key == next) owed = birth;
   std::vector<RangeTombstone> closed, open;
   const auto cut = [&](RangeTombstone tombstone) {
     if (!ends_at_or_before(tombstone.end, key)) {
-      keep_oldest(&tombstone.birth, birth);
+      if (!owed) owed = names_ == nullptr ? 0 : names_->birth_at(key);
+      keep_oldest(&tombstone.birth, *owed);
       RangeTombstone right = tombstone;
       right.start.assign(key);
       open.push_back(std::move(right));

@@ -183,8 +183,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   std::uint64_t entries = 0;
   for (auto it = frozen.rbegin(); it != frozen.rend(); ++it) {
     iterators.push_back(it->memtable->new_iterator());
-    inputs.push_back({iterators.back().get(), it->memtable->range_tombstones(), it->memtable->records().snapshot(),
-                      it->memtable->oldest_birth()});
+    inputs.push_back({iterators.back().get(), it->memtable->range_tombstones(), it->memtable->records().snapshot()});
     entries += it->memtable->entries();
   }
   context.filters = filters_after_flush(*tables->version, entries, needs);

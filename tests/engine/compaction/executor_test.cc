@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "compaction/delete_only.h"
+#include "compaction/merge_part.h"
 #include "tree_fixture.h"
 
 namespace ebbtide {
@@ -536,29 +537,110 @@ TEST_CASE("a range tombstone that reaches out of a slice keeps no name of what t
   REQUIRE(tree.run(slice_of(tree, inputs, {"e", std::string("k\0", 2)}, range_run + 4)).is_ok());
   tree.check();
   const auto& files = tree.version->runs[range_run].files;
-  REQUIRE(files.size() == 2);
-  CHECK(files[0]->stats.smallest == "c");
-  CHECK(files[1]->stats.largest == std::string("p\0", 2));
-  // Where the slice has something, it ends there; else anywhere in it, but at none of its keys' names.
-  CHECK(files[0]->stats.largest == (written_anew ? "h" : "f"));
-  CHECK(files[1]->stats.smallest == (written_anew ? std::string("h\0", 2) : "f"));
+  REQUIRE(files.size() == (written_anew ? 2 : 1));  // a slice that has nothing left cuts nothing
+  CHECK(files.front()->stats.smallest == "b");
+  CHECK(files.back()->stats.largest == "t");
+  if (written_anew) {  // where the slice has something, it ends
+    CHECK(files[0]->stats.largest == "h");
+    CHECK(files[1]->stats.smallest == std::string("h\0", 2));
+  }
   for (const FileMetaPtr& file : files) CHECK(file->stats.oldest_range_tombstone == 5000);
+  // What lies beside in older runs is still hidden, and the file that had both sides of it has them still.
+  CHECK(tree.version->runs[range_run + 3].files.size() == 2);
 }
 
-TEST_CASE("a range tombstone that is cut at a name takes over what the name owes") {
-  TreeFixture tree(5);
+TEST_CASE(
+    "a file with entries and a range tombstone around a slice that leaves nothing stays one file, without what was in the "
+    "slice") {
+  TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
-  const bool deleted = GENERATE(false, true);
-  if (deleted) flush_letters(tree, 'k', 'k', true);  // at 1000
-  tree.context.now = 5000;
-  flush_range(tree, "b", "t");
-  REQUIRE(tree.run(tree.merge_of(0, 0, {0, 0})).is_ok());
+  testing::Source around;
+  for (const char* key : {"c", "g", "p"}) {
+    around.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = tree.value_of(1)});
+  }
+  around.tombstones.push_back({"d", "m", ++tree.context.visible_seq, tree.context.now});
+  tree.flush(around);
+  REQUIRE(tree.run(slice_of(tree, {{0, 0}, {1, 0}}, {"e", std::string("k\0", 2)}, 1)).is_ok());
   tree.check();
-  const TableStats& stats = tree.version->runs[0].files[0]->stats;
-  CHECK(stats.smallest == "e");  // nothing older lies outside of this
-  CHECK(stats.largest == std::string("k\0", 2));
-  CHECK(stats.oldest_range_tombstone == (deleted ? 1000 : 5000));
+  const auto& files = tree.version->runs[0].files;
+  REQUIRE(files.size() == 1);
+  CHECK(files[0]->stats.entries == 2);
+  CHECK(files[0]->stats.range_tombstones == 0);  // nothing older is left under it
+  CHECK(tree.version->runs[1].files.empty());
+}
+
+TEST_CASE("a range tombstone that a part of a merge cuts takes over what is owed there") {
+  TreeFixture tree(5);
+  flush_letters(tree, 'e', 'z', false);
+  flush_letters(tree, 'k', 'k', true);  // at 1000
+  const std::vector<RangeTombstone> range{{"b", "t", 1000, 5000}};
+  const Judgement judgement{{}, kMaxSeqNum, 5000};
+  const Finality finality(std::vector<KeyRange>{{"a", "z"}});
+  const NameDebts names(*tree.version, 0, 5000);
+  std::atomic<bool> failed{false};
+  const auto birth_after = [&](KeyRange part_range, std::optional<Millis> owed_at_start, std::optional<Millis> owed_at_end) {
+    MergePart part;
+    part.range = std::move(part_range);
+    part.tombstones = {std::make_shared<FragmentedRangeTombstones>(std::span(range))};
+    part.limits.file_bytes = 1 << 20;
+    part.owed_at_start = owed_at_start;
+    part.owed_at_end = owed_at_end;
+    const MergePartResult done =
+        run_merge_part(std::move(part), {&tree.env, &tree.context.settings, &judgement, &finality, nullptr, &failed, &names});
+    REQUIRE(done.status.is_ok());
+    REQUIRE(done.outputs.size() == 1);
+    return done.outputs[0].stats.oldest_range_tombstone;
+  };
+  CHECK(birth_after({"", ""}, {}, {}) == 5000);
+  CHECK(birth_after({"", "k"}, {}, {}) == 1000);
+  CHECK(birth_after({"k", ""}, {}, {}) == 1000);
+  CHECK(birth_after({std::string("k\0", 2), ""}, {}, {}) == 1000);
+  CHECK(birth_after({"", "m"}, {}, {}) == 5000);
+  CHECK(birth_after({"", "k"}, {}, 0) == 5000);  // whoever cut knows that it lives
+  CHECK(birth_after({"k", ""}, 3000, {}) == 3000);
+  CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // its own ends
+}
+
+TEST_CASE("parts of a large merge cut range tombstones, and what is owed at the cuts is owed by the pieces") {
+  TreeFixture tree(8);
+  ThreadPool pool(2, "test", 0);
+  tree.env.pool = &pool;
+  testing::Source old, deletes;
+  for (int i = 0; i < 1500; ++i) {
+    const std::string key = "key" + std::to_string(10'000 + i);
+    old.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = tree.value_of(1)});
+    deletes.entries.push_back({.key = key, .seq = 10'000 + tree.context.visible_seq, .kind = EntryKind::kTombstone});
+    deletes.entries.back().delete_key = tree.context.now;  // 1000
+  }
+  tree.flush(old);
+  tree.context.visible_seq = 20'000;
+  tree.flush(deletes);
+  tree.context.now = 5000;
+  flush_range(tree, "a", "z");
+  tree.env.sub_merge_bytes = 4096;
+  const auto result = tree.run(tree.merge_of(0, 1, {0, 0}));
+  REQUIRE(result.is_ok());
+  REQUIRE(result->sub_merges > 1);
+  tree.check();
+  for (const FileMeta& output : result->outputs) CHECK(output.stats.oldest_range_tombstone == 1000);
+}
+
+TEST_CASE("a range tombstone over the ends of older data stays whole, and owes nothing but its own") {
+  TreeFixture tree(7);
+  tree.context.settings.file_size = 1 << 20;
+  flush_letters(tree, 'e', 'k', false);
+  for (const Millis born : {1000, 5000, 9000}) {
+    tree.context.now = born;
+    flush_range(tree, "b", "h");
+    const TableStats& stats = tree.version->runs[0].files[0]->stats;
+    CHECK(stats.smallest == "b");
+    CHECK(stats.largest == "h");
+    CHECK(stats.oldest_range_tombstone == born);
+  }
+  REQUIRE(tree.run(tree.merge_of(0, 3, {0, 0})).is_ok());
+  tree.check();
+  CHECK(tree.version->runs[0].files[0]->stats.range_tombstones == 0);
 }
 
 TEST_CASE("a range tombstone is one again after others have cut it, with the oldest birth among them") {

@@ -81,6 +81,7 @@ class TreeFixture {
     auto result = flush_to_run({{&it, tombstones, std::make_shared<const RecordSet>(table.records)}}, *version, context, env);
     INFO(result.status().to_string());
     REQUIRE(result.is_ok());
+    REQUIRE(result->edit.flushes == version->flushes + 1);
     install(result->edit);
   }
 
