@@ -56,8 +56,8 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
     return Status::ok();
   };
   keys->push_back(policy);
-  keys->push_back(
-      size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB, "Size at which a table file is finished; half as large again at most."));
+  keys->push_back(size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB,
+                           "Size at which a table file is finished; half as large again at most."));
   keys->push_back(
       size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB, "Size of a page before compression."));
   keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64,
@@ -77,6 +77,8 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
                                              "How filter memory is spread over the levels."));
   keys->push_back(number_key("filters.bits_per_key", of(tree, &TreeSettings::filter_bits_per_key), 0, 32,
                              "Filter memory per key on average, in bits; 0 = no filters."));
+  keys->push_back(size_key("filters.memory", of(tree, &TreeSettings::filter_memory), 64 * kKiB, 1024 * kGiB,
+                           "Filter memory of a database, in place of bits_per_key; auto = as that says.", "auto"));
   keys->push_back(name_key<FilterLookups>("filters.lookups", of(tree, &TreeSettings::filter_lookups),
                                           {{"measured", FilterLookups::kMeasured}, {"zero_result", FilterLookups::kZeroResult}},
                                           "Which look-ups filter memory is spread for."));

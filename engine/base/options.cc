@@ -28,6 +28,7 @@ Status validate(const TreeSettings& s) {
   }
   if (std::isnan(s.filter_bits_per_key)) return Status::invalid_argument("tree.filters.bits_per_key is not a number");
   TRY(in_range<double>("tree.filters.bits_per_key", s.filter_bits_per_key, 0, 32));
+  if (s.filter_memory != 0) TRY(in_range<std::uint64_t>("tree.filters.memory", s.filter_memory, 64 << 10, 1024 * 1024 * kMiB));
   return Status::ok();
 }
 

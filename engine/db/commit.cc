@@ -22,7 +22,9 @@ namespace {
 constexpr std::size_t kMaxMemTableRecords = 4096;
 
 /// What decides about the filters of files that are there.
-auto filter_settings(const TreeSettings& s) { return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_lookups); }
+auto filter_settings(const TreeSettings& s) {
+  return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.filter_lookups);
+}
 }  // namespace
 
 // Where the operations of one batch go. A tree is looked up once per batch: a memtable is not switched in the middle of one.

@@ -337,7 +337,8 @@ struct DbImpl {
   Plan next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>& tables, Millis deadline, Millis now);
   /// For what page drops have left: names in fences and bounds that are due, and nothing else; renewed where that is possible.
   [[nodiscard]] Plan next_names(const Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) const;
-  [[nodiscard]] Plan next_purge_rewrite(Tree& tree, const TablesView& tables, const DeadlineRule& rule, bool only_late, Millis now);
+  [[nodiscard]] Plan next_purge_rewrite(Tree& tree, const TablesView& tables, const DeadlineRule& rule, bool only_late,
+                                        Millis now);
   void pages_dropped(Tree& tree, const Version& version, const CompactionResult& result);
   void schedule_punching(const TreePtr& tree);
   void punch_tree(const TreePtr& tree);

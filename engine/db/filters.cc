@@ -46,13 +46,29 @@ std::vector<RunAfter> runs_of(const Version& version) {
 
 std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after, const FilterNeeds& needs) {
   std::vector<FilterRun> runs;
-  for (const RunAfter& run : after) runs.push_back(filter_run(run.entries, run.level, needs));
+  std::uint64_t entries = 0;
+  for (const RunAfter& run : after) {
+    runs.push_back(filter_run(run.entries, run.level, needs));
+    entries += run.entries;
+  }
+  const double bits = needs.bits_for_each(entries);
   std::map<RunId, std::vector<double>> slices;
-  for (std::size_t r = 0; r < after.size(); ++r) slices[after[r].id] = cut_filter(runs, r, needs.bits_per_key);
+  for (std::size_t r = 0; r < after.size(); ++r) {
+    const bool uniform = needs.allocation == FilterAllocation::kUniform;
+    slices[after[r].id] = uniform ? std::vector<double>{bits} : cut_filter(runs, r, bits);
+  }
   return slices;
 }
 
+/// Nothing has to be known of the tree.
+bool all_get_the_same(const FilterNeeds& needs) { return needs.allocation == FilterAllocation::kUniform && needs.memory == 0; }
+
 }  // namespace
+
+double FilterNeeds::bits_for_each(std::uint64_t entries) const {
+  if (memory == 0) return bits_per_key;
+  return std::min(kMaxBitsPerKey, 8 * static_cast<double>(memory) / static_cast<double>(std::max<std::uint64_t>(entries, 1)));
+}
 
 LookupsByLevel TreeLookups::total() const {
   LookupsByLevel sum{};
@@ -97,7 +113,7 @@ std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsB
 }
 
 std::map<RunId, std::vector<double>> filters_after(const Version& version, const Plan& plan, const FilterNeeds& needs) {
-  if (needs.allocation == FilterAllocation::kUniform) return {};
+  if (all_get_the_same(needs)) return {};
   std::vector<RunAfter> runs = runs_of(version);
   const PlanTarget* target = target_of(plan);
   if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);  // sizes hardly change
@@ -121,7 +137,7 @@ std::map<RunId, std::vector<double>> filters_after(const Version& version, const
 
 std::map<RunId, std::vector<double>> filters_after_flush(const Version& version, std::uint64_t entries,
                                                          const FilterNeeds& needs) {
-  if (needs.allocation == FilterAllocation::kUniform) return {};
+  if (all_get_the_same(needs)) return {};
   std::vector<RunAfter> runs = runs_of(version);
   runs.push_back({version.next_run, 0, entries});
   return cut_all(runs, needs);
@@ -146,9 +162,10 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
     all += entries;
   }
   for (std::size_t t = 0; t < tables.size(); ++t) tables[t].have = worths[t];
+  const double bits = needs.bits_for_each(all);
   const std::vector<std::uint32_t> chosen = needs.allocation == FilterAllocation::kUniform
-                                                ? choose_slices_evenly(tables, needs.bits_per_key)
-                                                : choose_slices(runs, tables, needs.bits_per_key * static_cast<double>(all));
+                                                ? choose_slices_evenly(tables, bits)
+                                                : choose_slices(runs, tables, bits * static_cast<double>(all));
   std::vector<std::vector<std::uint32_t>> keep;
   auto at = chosen.begin();
   for (const RunView& run : view.runs) {
@@ -167,7 +184,7 @@ TreeSettings DbImpl::table_settings(const Tree& tree) const {
 
 FilterNeeds DbImpl::filter_needs(const Tree& tree) const {
   const TreeSettings s = table_settings(tree);
-  return {s.filter_allocation, s.filter_bits_per_key, s.pages_per_tile,
+  return {s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.pages_per_tile,
           s.filter_lookups == FilterLookups::kMeasured ? tree.arrivals : all_arrive()};
 }
 

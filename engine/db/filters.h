@@ -70,8 +70,12 @@ std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsB
 struct FilterNeeds {
   FilterAllocation allocation = FilterAllocation::kUniform;
   double bits_per_key = 10;
+  std::uint64_t memory = 0;  ///< bytes for all entries, in place of bits_per_key; 0 = none are set
   std::uint32_t pages_per_tile = 1;
   Arrivals arrivals = all_arrive();
+
+  /// Bits for each of so many entries, on average.
+  [[nodiscard]] double bits_for_each(std::uint64_t entries) const;
 };
 
 /// CompactionContext::filters for a job, and for a flush of so many entries: the slices of files written to any run, as the tree

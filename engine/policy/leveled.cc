@@ -72,7 +72,8 @@ bool contains(const KeyRange& outer, const KeyRange& inner) {
 
 /// The chosen file and those neighbours that lie within what it and the files of `below` that it overlaps (one at least) span: for
 /// them nothing more has to be rewritten. At most `bytes` of neighbours.
-std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below, std::uint64_t bytes) {
+std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below,
+                                        std::uint64_t bytes) {
   KeyRange range = chosen.range();
   const auto [begin, end] = below.overlapping(range.start, range.end);
   range = hull(range, hull(below.files[begin].range(), below.files[end - 1].range()));
@@ -135,7 +136,8 @@ Plan merge_surplus(const std::vector<Level>& levels, int level) {
   return make_plan(std::move(inputs), {here.target(), level}, Reason::kRunCount);
 }
 
-Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit, const PolicyContext& context) {
+Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int level, int level0_limit,
+               const PolicyContext& context) {
   const Level& here = levels[static_cast<std::size_t>(level)];
   const Level& below = levels[static_cast<std::size_t>(level) + 1];
   const PlanTarget target{below.target(), level + 1};

@@ -291,6 +291,36 @@ TEST_CASE("another budget acts on the files that are there, without writing one"
   CHECK(h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written == written);
 }
 
+TEST_CASE("filters with a budget in bytes have that much as the tree grows, and after a restart", "[db][filters]") {
+  const FilterAllocation allocation = GENERATE(FilterAllocation::kMonkey, FilterAllocation::kUniform);
+  CAPTURE(static_cast<int>(allocation));
+  Settings settings = with_filters(allocation, 10);
+  settings.tree.filter_memory = 64 << 10;
+  const double budget = 8.0 * (64 << 10);
+  Harness h(settings);
+  h.open();
+  const auto bits = [&] { return static_cast<double>(sum_of(h.db->tree_info(0).value()).bits); };
+  // A key gets 32 bits at most; then all have as many together, however many they are.
+  for (const std::uint64_t keys : {5'000, 30'000, 100'000}) {
+    fill(h, keys);
+    REQUIRE(h.db->compact(0, {}).is_ok());
+    CAPTURE(keys, bits());
+    const double most = 32.0 * static_cast<double>(keys);
+    CHECK(bits() < std::min(budget, most) * 1.1);
+    CHECK(bits() > std::min(budget, most) * 0.7);
+  }
+  h.reopen();
+  h.settle();
+  CHECK(bits() < budget * 1.1);
+  CHECK(bits() > budget * 0.7);
+  // bits_per_key counts again, as files are written.
+  h.settings.tree.filter_memory = 0;
+  REQUIRE(h.db->reconfigure(h.settings).is_ok());
+  fill(h, 100'000);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  CHECK(bits() > 100'000 * 10 * 0.7);
+}
+
 TEST_CASE("databases that are swapped take over each other's filter budget at once", "[db][filters]") {
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
   settings.overrides[1] = settings.tree;
