@@ -378,7 +378,8 @@ TEST_CASE("files of several memtables are what goes down", "[simulate]") {
   for (int i = 0; i < 100; ++i) REQUIRE(simulation->flush().is_ok());
   std::uint64_t files = 0;
   for (const RunShape& run : simulation->shape().runs) {
-    for (const FileShape& file : run.files) CHECK(file.bytes <= 7 * kSimulatedMemtable);  // aligned: half as large again, and a cell
+    for (const FileShape& file : run.files)
+      CHECK(file.bytes <= 7 * kSimulatedMemtable);  // aligned: half as large again, and a cell
     files += run.files.size();
   }
   CHECK(files >= 25);

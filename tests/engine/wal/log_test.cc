@@ -396,11 +396,13 @@ TEST_CASE("a record longer than any chunk comes back whole, and damage to it is 
 TEST_CASE("an error of the device is neither a torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
-  for (std::size_t i = 0; i < 5; ++i) require_ok(append_one(*log, payload_of(i, 600'000)));
+  // The small ones so that chunks end in the headers of some.
+  const std::size_t bytes = GENERATE(600'000, 37, 20, 3);
+  for (std::size_t i = 0; i < 3'000'000 / (bytes + 12); ++i) require_ok(append_one(*log, payload_of(i, bytes)));
   FaultFileSystem fs(room.fs());
   require_ok(read_back(fs, room.dir(), kFile).status);
   const std::uint64_t reads = fs.operations(kReadOps);
-  REQUIRE(reads >= 4);
+  REQUIRE(reads >= 3);
   for (std::uint64_t n = 1; n <= reads; ++n) {
     fs.inject({.ops = kReadOps, .nth = n});
     REQUIRE(read_back(fs, room.dir(), kFile).status.code() == Code::kIoError);

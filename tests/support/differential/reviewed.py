@@ -127,6 +127,8 @@ REVIEWED = [
     (is_sub(b"CONFIG", b"SET"), config_errors_agree, "the error names what is allowed, here in the words of the configuration file"),
     (is_sub(b"CONFIG", b"GET"), lambda _, a, b: b"AKE" in b and a.replace(b"n\r\n", b"\r\n")[-5:] == b[-5:],
      "Redis forgets to print n when A is set"),
+    (lambda command: b"\x00" in command[0], replies(b"-ERR unknown command"),
+     "Redis compares names up to their first zero byte, if they have come to the same place of its table"),
     (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and b"\x00" in command[1], replies(b"-ERR invalid cursor"),
      "Redis reads a cursor up to its first zero byte"),
     (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and command[1] not in (b"0", b""),
