@@ -3,10 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "io/file_system.h"
+#include "table/metadata.h"
 #include "tools/inspect_json.h"
 #include "version/manifest.h"
 #include "version/version_state.h"
@@ -31,6 +33,20 @@ Inspection inspect_tree(FileSystem& fs, const std::string& dir);
 Inspection inspect_wal(FileSystem& fs, const std::string& path, bool values);
 /// `path`: one of the two files of a table. Its properties, tiles and pages.
 Inspection inspect_table(FileSystem& fs, const std::string& path);
+/// Which entries of a table inspect_entries prints.
+struct EntriesQuery {
+  KeyRange keys;
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+};
+/// What inspect_table finds and then the entries, in the table's order, up to the first page that cannot be read. A table may be
+/// larger than memory: the answer goes to `write` piece by piece, as text, or with `json` as one object, which has the errors too.
+/// Returned are the errors, as in Inspection. Of a large value the beginning is read, which is what is printed; inspect_verify reads
+/// the rest.
+std::vector<std::string> inspect_entries(FileSystem& fs, const std::string& path, const EntriesQuery& query, bool json,
+                                         const std::function<void(Bytes piece)>& write);
+/// A key as it is given to a tool: what begins with a double quote is read as key_to_text (tree/text.h) writes it, anything else is
+/// the key itself. kInvalidArgument says what is wrong with the quoted form.
+Result<std::string> parse_key_argument(const std::string& text);
 /// Every file of a data directory against its checksums and against the manifest. Leftovers are told, not counted as damage.
 Inspection inspect_verify(FileSystem& fs, const std::string& dir);
 
@@ -72,6 +88,18 @@ struct LoadedManifest {
 Result<LoadedManifest> load_manifest(FileSystem& fs, const std::string& dir);
 /// The same of a manifest that need not be the current one.
 Result<LoadedManifest> load_manifest_file(FileSystem& fs, const std::string& dir, FileNum file);
+
+/// What a metadata file says of its table.
+struct LoadedTable {
+  std::string dir;
+  FileNum metadata_file = kNoFile;
+  std::uint64_t metadata_bytes = 0, metadata_checksum = 0;  ///< of the file as it is
+  TableMetadata metadata;
+};
+/// The table that `path` is one of the two files of, by the newest metadata file that describes it.
+Result<LoadedTable> load_table(FileSystem& fs, const std::string& path);
+/// What inspect_table prints.
+Inspection describe_table(const LoadedTable& table);
 
 /// What recovery would make of a log.
 struct LogFindings {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <engine/types.h>
 
@@ -19,6 +20,9 @@ class JsonArray {
  private:
   std::string body_;
 };
+
+/// An array of strings.
+JsonArray json_strings(const std::vector<std::string>& texts);
 
 class JsonObject {
  public:

@@ -11,18 +11,62 @@ namespace {
 
 using ebbtide::Inspection;
 
+void write_out(ebbtide::Bytes piece) { std::fwrite(piece.data(), 1, piece.size(), stdout); }
+
+void tell(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) std::fprintf(stderr, "%s\n", error.c_str());
+}
+
 int print(Inspection found, bool json) {
   if (json) {
-    ebbtide::JsonArray errors;
-    for (const std::string& error : found.errors) errors.add(ebbtide::json_string(error));
-    found.json.add("errors", errors);
+    found.json.add("errors", ebbtide::json_strings(found.errors));
     std::printf("%s\n", found.json.str().c_str());
   } else {
-    std::fwrite(found.text.data(), 1, found.text.size(), stdout);
-    for (const std::string& error : found.errors) std::fprintf(stderr, "%s\n", error.c_str());
+    write_out(found.text);
+    tell(found.errors);
   }
   return found.errors.empty() ? 0 : 1;
 }
+
+/// What `table` is asked.
+class TableCommand {
+ public:
+  void add_options(CLI::App* app) {
+    CLI::Option* const entries =
+        app->add_flag("--entries", entries_,
+                      "print the entries too, by key, the newest version first, each with the first 64 bytes of its value");
+    const auto add = [&](const char* name, auto& value, const char* type, const char* about) {
+      return app->add_option(name, value, about)->type_name(type)->needs(entries);
+    };
+    add("--from", from_, "KEY",
+        "only entries of this key and of those behind it; in double quotes a key is read as it is printed");
+    add("--to", to_, "KEY", "only entries of keys before this one");
+    add("--limit", query_.limit, "N", "so many entries at most")->check(not_negative);
+  }
+
+  int run(ebbtide::FileSystem& fs, const std::string& path, bool json) {
+    if (!entries_) return print(inspect_table(fs, path), json);
+    if (!parse("--from", from_, &query_.keys.start) || !parse("--to", to_, &query_.keys.end)) return 2;
+    if (!to_.empty() && query_.keys.end.empty()) query_.limit = 0;  // no key is before the empty one
+    const auto errors = inspect_entries(fs, path, query_, json, write_out);
+    if (!json) tell(errors);
+    return errors.empty() ? 0 : 1;
+  }
+
+ private:
+  /// CLI11 would take -1 as the largest of all numbers.
+  static std::string not_negative(const std::string& text) { return text.starts_with('-') ? "negative: " + text : ""; }
+  static bool parse(const char* option, const std::string& text, std::string* key) {
+    const auto parsed = ebbtide::parse_key_argument(text);
+    if (!parsed.is_ok()) return std::fprintf(stderr, "%s: %s\n", option, std::string(parsed.status().message()).c_str()), false;
+    *key = *parsed;
+    return true;
+  }
+
+  bool entries_ = false;
+  std::string from_, to_;
+  ebbtide::EntriesQuery query_;
+};
 
 }  // namespace
 
@@ -34,6 +78,7 @@ int main(int argc, char** argv) {
   std::string path, target, format = "text", deadline = "0s";
   bool values = false, json_flag = false, link = false, write = false;
   ebbtide::DeletesQuery query;
+  TableCommand table_command;
   const auto command = [&](const char* name, const char* about, const char* path_about) {
     CLI::App* sub = app.add_subcommand(name, about);
     sub->add_option("PATH", path, path_about)->required();
@@ -47,7 +92,8 @@ int main(int argc, char** argv) {
   deletes->add_option("--files", query.files, "how many files are listed, of each tree");
   CLI::App* wal = command("wal", "Batches and operations of the log", "segment NNNNNN.wal, or data directory");
   wal->add_flag("--values", values, "print values too, not only their lengths");
-  const CLI::App* table = command("table", "Properties, tiles and pages of a table", "NNNNNN.data or NNNNNN.meta");
+  CLI::App* table = command("table", "Properties, tiles, pages and, if wanted, entries of a table", "NNNNNN.data or NNNNNN.meta");
+  table_command.add_options(table);
   const CLI::App* manifest = command("manifest", "Edits of a manifest", "MANIFEST-NNNNNN, or data directory");
   command("verify", "Checks every file against its checksums and the manifest", "data directory");
   const auto copy = [&](const char* name, const char* about, const char* path_about, const char* target_about) {
@@ -82,7 +128,7 @@ int main(int argc, char** argv) {
   }
   if (tree->parsed()) return print(inspect_tree(fs, path), json);
   if (wal->parsed()) return print(inspect_wal(fs, path, values), json);
-  if (table->parsed()) return print(inspect_table(fs, path), json);
+  if (table->parsed()) return table_command.run(fs, path, json);
   if (manifest->parsed()) return print(inspect_manifest(fs, path), json);
   if (restore->parsed() || backup->parsed()) return print(copy_database(fs, path, target, link), json);
   if (repair->parsed()) return print(inspect_repair(fs, path, write), json);

@@ -1,3 +1,4 @@
+#include "base/checksum.h"
 #include "io/file_names.h"
 #include "table/metadata.h"
 #include "tools/inspect.h"
@@ -156,20 +157,36 @@ void describe_pages(const TableMetadata& table, Inspection* out) {
 
 }  // namespace
 
-Inspection inspect_table(FileSystem& fs, const std::string& path) {
-  Inspection out;
+Result<LoadedTable> load_table(FileSystem& fs, const std::string& path) {
+  LoadedTable table;
   const SplitPath split = split_path(path);
-  const auto number = find_metadata(fs, split);
-  if (!number.is_ok()) return out.error(number.status()), out;
-  const std::string metadata_path = join_path(split.dir, metadata_file_name(*number));
-  const auto bytes = read_file(fs, metadata_path);
-  if (!bytes.is_ok()) return out.error(bytes.status()), out;
-  const auto table = TableMetadata::decode(*bytes, *number, metadata_path);
-  if (!table.is_ok()) return out.error(table.status()), out;
-  out.text += "data file " + data_file_name(table->data_file) + "\nmetadata file " + metadata_file_name(*number) + "\n";
-  out.json.add("data_file", data_file_name(table->data_file)).add("metadata_file", metadata_file_name(*number));
-  describe_properties(*table, &out);
-  describe_pages(*table, &out);
+  table.dir = split.dir;
+  TRY_ASSIGN(number, find_metadata(fs, split));
+  table.metadata_file = number;
+  const std::string metadata_path = join_path(split.dir, metadata_file_name(number));
+  TRY_ASSIGN(bytes, read_file(fs, metadata_path));
+  table.metadata_bytes = bytes.size();
+  table.metadata_checksum = block_checksum(bytes, number, 0);
+  TRY_ASSIGN(metadata, TableMetadata::decode(bytes, number, metadata_path));
+  table.metadata = std::move(metadata);
+  return table;
+}
+
+Inspection describe_table(const LoadedTable& table) {
+  Inspection out;
+  const std::string data_file = data_file_name(table.metadata.data_file), metadata_file = metadata_file_name(table.metadata_file);
+  out.text += "data file " + data_file + "\nmetadata file " + metadata_file + "\n";
+  out.json.add("data_file", data_file).add("metadata_file", metadata_file);
+  describe_properties(table.metadata, &out);
+  describe_pages(table.metadata, &out);
+  return out;
+}
+
+Inspection inspect_table(FileSystem& fs, const std::string& path) {
+  const auto table = load_table(fs, path);
+  if (table.is_ok()) return describe_table(*table);
+  Inspection out;
+  out.error(table.status());
   return out;
 }
 

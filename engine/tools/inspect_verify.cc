@@ -36,13 +36,11 @@ class Verifier {
     }
     verify_logs(loaded->state);
     tell_leftovers(*loaded);
-    JsonArray notes;
-    for (const std::string& text : notes_) notes.add(json_string(text));
     out_.json.add("tables", totals_.tables)
         .add("pages", totals_.pages)
         .add("entries", totals_.entries)
         .add("bytes", totals_.bytes);
-    out_.json.add("notes", notes);
+    out_.json.add("notes", json_strings(notes_));
     out_.text += std::to_string(totals_.tables) + " tables, " + std::to_string(totals_.pages) + " pages, " +
                  std::to_string(totals_.entries) + " entries, " + std::to_string(totals_.bytes) + " bytes\n";
     return std::move(out_);

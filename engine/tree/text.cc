@@ -439,6 +439,13 @@ std::string to_text(const Plan& plan) {
   return action + " (" + reason_name(plan.reason) + (plan.urgent ? ", urgent)" : ")");
 }
 
+Result<std::string> parse_key(Bytes text) {
+  std::string key;
+  Scanner in(text);
+  if (!in.key(&key) || (!in.at_end() && !in.fail("nothing more"))) return Status::invalid_argument("key: " + in.error());
+  return key;
+}
+
 Result<TreeShape> parse_shape(Bytes text) {
   TreeShape shape;
   for (std::size_t line = 1; !text.empty(); ++line) {

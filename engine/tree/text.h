@@ -37,6 +37,8 @@ std::string to_text(const Plan& plan);
 std::string to_text(const FileShape& file);
 /// A key as the notation writes it.
 std::string key_to_text(Bytes key);
+/// Back from key_to_text; kInvalidArgument as for a shape.
+Result<std::string> parse_key(Bytes text);
 /// A number of bytes as the notation writes it: "64M".
 std::string bytes_to_text(std::uint64_t bytes);
 

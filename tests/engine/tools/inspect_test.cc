@@ -107,6 +107,7 @@ void write_file(FileSystem& fs, const std::string& path, Bytes content) {
 }
 
 void run_all(FileSystem& fs, const std::string& path) {
+  for (const bool json : {false, true}) (void)inspect_entries(fs, path, {}, json, [](Bytes) {});
   (void)inspect_manifest(fs, path);
   (void)inspect_wal(fs, path, true);
   (void)inspect_table(fs, path);
