@@ -38,8 +38,8 @@
 
 namespace ebbtide {
 
-/// Replaced pages are at most one part in so many of a table: beyond it nothing more goes in part, and the table is due to be
-/// written anew.
+/// Replaced pages are at most one part in so many of a table: beyond it nothing more goes in part, but with merges, or when the
+/// deadline writes the table anew.
 inline constexpr std::uint64_t kReplacedShare = 8;
 
 struct PageDropInput {

@@ -139,13 +139,7 @@ Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables, const Dead
     // Something keeps them from being punched.
     if (file.dead_birth != 0 && is_late(file.dead_birth, rule, margin, now)) return true;
     if (only_late) return false;
-    if (file.dead_bytes > file.punched_bytes && (cannot_punch_ || not_punched.count(file.data_file) != 0)) return true;
-    for (const RunView& run : tables.runs) {
-      const int i = run.find(file.stats.smallest);
-      if (i < 0 || run.tables()[static_cast<std::size_t>(i)]->meta->data_file != file.data_file) continue;
-      return run.reader(static_cast<std::size_t>(i)).replaced_bytes() > file.data_bytes / kReplacedShare;
-    }
-    return false;
+    return file.dead_bytes > file.punched_bytes && (cannot_punch_ || not_punched.count(file.data_file) != 0);
   };
   for (const Run& run : tables.version->runs) {
     for (const FileMetaPtr& file : run.files) {
