@@ -26,6 +26,14 @@ def pytest_configure():
     signal.signal(signal.SIGTERM, interrupted)
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport():
+    """A test that fails shows what its servers said last."""
+    report = (yield).get_result()
+    if report.failed:
+        report.sections += [(f"log of {server.home}", server.log_tail()) for server in Server.all]
+
+
 @pytest.fixture(autouse=True)
 def within_time():
     """A test that hangs fails, says where all its threads are, and does not keep the others from running."""

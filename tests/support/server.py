@@ -21,6 +21,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+import weakref
 from pathlib import Path
 
 from support.sockets import Link
@@ -78,6 +79,8 @@ class Server:
     prefix     a command that runs the server: ["nice"]
     """
 
+    all = weakref.WeakSet()  # for whoever reports on a test that has failed
+
     def __init__(self, settings=None, directory=None, config=ROOT / "config" / "ebbtide.yaml", prefix=()):
         self.port = free_port()
         self.settings = {"metrics.port": free_port(), **(settings or {})}
@@ -88,6 +91,8 @@ class Server:
         self.data = self.home / "data"
         self.log_path = self.home / "server.log"
         self.process = None
+        self._last_words = ""  # the log's end, once the log is removed
+        Server.all.add(self)
 
     def set(self, *settings):
         """More settings, as "key=value", for all starts from now on: server.set("storage.fsync=always").start()"""
@@ -219,6 +224,8 @@ class Server:
             return "(no log)"
 
     def log_tail(self, lines=30):
+        if self._last_words and not self.log_path.exists():
+            return self._last_words
         return "\n".join(self.log().splitlines()[-lines:])
 
     def resident_bytes(self):
@@ -233,6 +240,7 @@ class Server:
         if self.running:
             self.kill()
         if self._own_directory:
+            self._last_words = self.log_tail()
             shutil.rmtree(self._own_directory, ignore_errors=True)
 
     def __enter__(self):
