@@ -66,7 +66,7 @@ LogQueue::LogQueue(LogQueueOptions options)
 LogQueue::~LogQueue() { (void)close(); }
 
 Status LogQueue::start(std::vector<Segment> recovered, SeqNum last_seq) {
-  TRY_ASSIGN(writer, LogWriter::create(*options_.fs, options_.dir, options_.new_file()));
+  TRY_ASSIGN(writer, LogWriter::create(*options_.fs, options_.dir, options_.new_file(), last_seq + 1));
   MutexLock lock(mutex_);
   writer_ = std::move(writer);
   for (Segment& s : recovered) segments_.push_back(s);
@@ -227,9 +227,10 @@ void LogQueue::sync_as_writer() {
 void LogQueue::switch_segment() {
   if (synced_seq() < logged_seq()) sync_as_writer();
   if (!bad_.is_ok()) return;
+  const SeqNum first_seq = logged_seq() + 1;
   mutex_.unlock();
   (void)writer_->close();
-  auto fresh = LogWriter::create(*options_.fs, options_.dir, options_.new_file());
+  auto fresh = LogWriter::create(*options_.fs, options_.dir, options_.new_file(), first_seq);
   mutex_.lock();
   if (!fresh.is_ok()) {
     fail(fresh.status());

@@ -270,6 +270,7 @@ Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_se
 // What a replay of the log goes through.
 struct DbImpl::Replay {
   SeqNum expected = 0;  // seq that the next batch must begin with; 0 before the first
+  SeqNum begins = 0;    // before the first: the first that the segments so far may have, as the last of them says; 0 = none does
   std::string torn;     // where an earlier segment ended badly
   std::uint64_t total = 0, done = 0;
   // of the segment at hand
@@ -300,9 +301,11 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
   }
   for (FileNum file : files) TRY(replay_segment(file, &replay, segments));
   const SeqNum log_end = replay.expected == 0 ? 0 : replay.expected - 1;
-  // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them.
-  if (log_end != 0 && log_end < versions_->last_seq()) {
-    return Status::corruption(settings_.dir + ": the write-ahead log ends with operation " + std::to_string(log_end) +
+  // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them. If it has none it
+  // reaches up to where it was to begin.
+  const SeqNum next = replay.expected != 0 ? replay.expected : replay.begins, reached = next - 1;
+  if (next != 0 && reached < versions_->last_seq()) {
+    return Status::corruption(settings_.dir + ": the write-ahead log ends with operation " + std::to_string(reached) +
                               ", the manifest relies on " + std::to_string(versions_->last_seq()) +
                               (replay.torn.empty() ? "" : "; " + replay.torn));
   }
@@ -331,6 +334,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     }
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
   }
+  if (end->first_seq != 0) replay->begins = end->first_seq;
   segments->push_back(
       {file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes, replay->notes, {}, replay->since});
   // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.

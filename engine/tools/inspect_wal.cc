@@ -109,13 +109,22 @@ class Sequence {
     lost_ = true;
   }
   void note_torn(const std::string& what) { torn_ = what; }
+  /// A segment says where it begins; counts as long as there is no operation.
+  void begin(SeqNum first) {
+    if (first != 0) begins_ = first;
+  }
   /// For a message: where an earlier segment ended badly, if one did.
   [[nodiscard]] std::string torn() const { return torn_.empty() ? "" : "; before it, " + torn_; }
   [[nodiscard]] SeqNum last() const { return next_ == 0 ? 0 : next_ - 1; }
+  /// Whether the log ends before the last operation that the manifest relies on.
+  [[nodiscard]] bool ends_too_early() const {
+    const SeqNum next = next_ != 0 ? next_ : begins_;
+    return next != 0 && next - 1 < relied_;
+  }
 
  private:
   const SeqNum relied_;
-  SeqNum next_ = 0;
+  SeqNum next_ = 0, begins_ = 0;
   bool lost_ = false;
   std::string torn_;
 };
@@ -144,6 +153,7 @@ void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, const
     return damaged("corruption: " + end->what + ", and the manifest says that the log begins here");
   }
   if (!end->clean) sequence->note_torn(end->what);
+  sequence->begin(end->first_seq);
   found->segments.push_back({file, *end, false});
 }
 
@@ -166,7 +176,7 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
   if (!end.is_ok()) {
     out->error(end.status().with_context(name));
   } else {
-    json.add("valid_bytes", end->valid_bytes).add("end", end->clean ? "clean" : end->what);
+    json.add("first_seq", end->first_seq).add("valid_bytes", end->valid_bytes).add("end", end->clean ? "clean" : end->what);
     if (!end->clean) {
       if (end->valid_after || !last) out->errors.push_back("corruption: " + end->what);
       out->text += "# " + std::string(end->valid_after || !last ? "damage: " : "torn tail: ") + end->what + "\n";
@@ -191,7 +201,7 @@ LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionSta
   }
   if (found.segments.empty() && state.oldest_log != kNoFile) tell_missing(dir, state, &found);
   found.last_seq = sequence.last();
-  if (found.errors.empty() && found.last_seq != 0 && found.last_seq < state.last_seq) {
+  if (found.errors.empty() && sequence.ends_too_early()) {
     found.errors.push_back("corruption: " + dir + ": the log ends with operation " + std::to_string(found.last_seq) +
                            ", the manifest relies on " + std::to_string(state.last_seq) + sequence.torn());
   }

@@ -17,8 +17,8 @@ namespace ebbtide {
 inline constexpr std::uint32_t kLogMagic = 0x4c425745;  // "EWBL"
 inline constexpr std::uint32_t kLogVersion = 1;
 
-/// magic u32, version u32, file number u64, reserved u64 (0), block_checksum u64 of the 24 bytes before it. The same in every
-/// version.
+/// magic u32, version u32, file number u64, first operation that it may have u64 (0: not said), block_checksum u64 of the 24 bytes
+/// before it. The same in every version.
 inline constexpr std::size_t kLogHeaderBytes = 32;
 static_assert(kLogHeaderBytes == 4 + 4 + 8 + 8 + 8);
 

@@ -29,7 +29,11 @@ class SegmentReader {
     std::string payload;
     for (;;) {
       TRY_ASSIGN(found, read_record(offset, &payload));
-      if (!found.whole) return finish(offset, found.fault);
+      if (!found.whole) {
+        TRY_ASSIGN(end, finish(offset, found.fault));
+        end.first_seq = first_seq_;
+        return end;
+      }
       const std::uint64_t next = offset + kLogRecordHeaderBytes + payload.size();
       if (!found.mark) TRY(on_record(std::move(payload), offset));
       offset = next;
@@ -64,6 +68,7 @@ class SegmentReader {
       return Status::corruption(name_ + ": segment header at 0: version 0");
     }
     if (!fault.empty() && size_ > kLogHeaderBytes) return Status::corruption(fault);
+    first_seq_ = load_fixed<std::uint64_t>(header + 16);
     return fault;
   }
 
@@ -158,6 +163,7 @@ class SegmentReader {
   const FileNum number_;
   const std::uint64_t size_;
   const std::string name_;
+  SeqNum first_seq_ = 0;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct LogEnd {
   std::string what;               ///< if not clean: what was met there ("000007.wal: record at 8192: checksum mismatch")
   /// If not clean: a whole mark after the bad place says that the place was durable once. Damage then, not a torn tail.
   bool valid_after = false;
+  SeqNum first_seq = 0;  ///< of the first operation that it may have, as its header says; 0 = that does not say
 };
 
 /// Calls `on_record` with each whole record (the payload is moved in) and its offset in the file, in order, and tells how the

@@ -12,12 +12,12 @@ namespace ebbtide {
 
 namespace {
 
-std::string segment_header(FileNum file) {
+std::string segment_header(FileNum file, SeqNum first_seq) {
   std::string header;
   put_u32(&header, kLogMagic);
   put_u32(&header, kLogVersion);
   put_u64(&header, file);
-  put_u64(&header, 0);
+  put_u64(&header, first_seq);
   put_u64(&header, block_checksum(header, file, 0));
   ASSERT(header.size() == kLogHeaderBytes);
   return header;
@@ -31,11 +31,11 @@ std::uint64_t payload_bytes(const LogRecord& record) {
 
 }  // namespace
 
-Result<std::unique_ptr<LogWriter>> LogWriter::create(FileSystem& fs, const std::string& dir, FileNum file) {
+Result<std::unique_ptr<LogWriter>> LogWriter::create(FileSystem& fs, const std::string& dir, FileNum file, SeqNum first_seq) {
   const std::string path = join_path(dir, log_file_name(file));
   TRY_ASSIGN(out, fs.create(path));
   std::unique_ptr<LogWriter> writer(new LogWriter(std::move(out), file));
-  if (Status status = writer->start(fs, dir); !status.is_ok()) {
+  if (Status status = writer->start(fs, dir, first_seq); !status.is_ok()) {
     (void)fs.unlink(path);  // best effort: an empty segment that stays is met, and passed over, at the next open
     return status;
   }
@@ -46,8 +46,8 @@ LogWriter::LogWriter(std::unique_ptr<WritableFile> out, FileNum file) : out_(std
 
 LogWriter::~LogWriter() = default;
 
-Status LogWriter::start(FileSystem& fs, const std::string& dir) {
-  TRY(out_->append(segment_header(file_)));
+Status LogWriter::start(FileSystem& fs, const std::string& dir, SeqNum first_seq) {
+  TRY(out_->append(segment_header(file_, first_seq)));
   TRY(out_->sync());
   TRY(fs.sync_dir(dir));
   size_ = synced_bytes_ = marked_bytes_ = kLogHeaderBytes;

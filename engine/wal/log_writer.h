@@ -19,7 +19,8 @@ using LogRecord = std::vector<Bytes>;
 class LogWriter {
  public:
   /// Creates segment `file` in `dir`, writes its header, syncs file and directory. On an error no file is left, if that works.
-  static Result<std::unique_ptr<LogWriter>> create(FileSystem& fs, const std::string& dir, FileNum file);
+  /// `first_seq`: of the first operation that it may have, all before being elsewhere; 0 = not known yet.
+  static Result<std::unique_ptr<LogWriter>> create(FileSystem& fs, const std::string& dir, FileNum file, SeqNum first_seq = 0);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
@@ -40,7 +41,7 @@ class LogWriter {
 
  private:
   LogWriter(std::unique_ptr<WritableFile> out, FileNum file);
-  Status start(FileSystem& fs, const std::string& dir);
+  Status start(FileSystem& fs, const std::string& dir, SeqNum first_seq);
   Status usable() EXCLUDES(mutex_);
   Status fail(const Status& status) EXCLUDES(mutex_);
   void add_record(std::span<const Bytes> payload, std::uint32_t length, std::uint64_t* offset, char** scratch);

@@ -5,6 +5,7 @@
 #include "engine/db/harness.h"
 #include "io/file_names.h"
 #include "support/keys.h"
+#include "wal/log_format.h"
 
 using namespace ebbtide;
 
@@ -285,6 +286,48 @@ TEST_CASE("a segment of the log that is missing is reported, whichever it is, th
   const Status status = h.try_open();
   INFO(status.to_string());
   CHECK(status.code() == Code::kCorruption);
+}
+
+TEST_CASE("a log that is cut before its first record is whole is missed, if tables rely on what was in it") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 100; ++i) h.put(i % 2, "key" + std::to_string(i), "v");
+  REQUIRE(h.db->flush(0).is_ok());  // the other half is in the log alone
+  h.settle();
+  const bool closed = GENERATE(false, true);
+  if (closed) {
+    REQUIRE(h.db->close().is_ok());
+    h.drop();
+  } else {
+    h.crash(CrashMode::kEverything, 1);
+  }
+  const std::string log = h.paths(".wal").front(), bytes = read_all(*h.files, log);
+  for (const std::size_t length : {kLogHeaderBytes, kLogHeaderBytes + 1, kLogHeaderBytes + 30}) {
+    REQUIRE(h.files->unlink(log).is_ok());
+    write_all(*h.files, log, Bytes(bytes).substr(0, length));
+    const Status status = h.try_open();
+    INFO(status.to_string());
+    CHECK(status.code() == Code::kCorruption);
+    h.db.reset();
+  }
+  // One that begins behind all of that may have lost its first record in a power loss.
+  REQUIRE(h.files->unlink(log).is_ok());
+  write_all(*h.files, log, bytes);
+  h.open();
+  REQUIRE(h.db->flush(0).is_ok());
+  REQUIRE(h.db->flush(1).is_ok());
+  h.settle();
+  h.reopen();
+  for (const std::string& path : h.paths(".wal")) REQUIRE(h.files->file_size(path).value() >= kLogHeaderBytes);
+  h.put(0, "more", "1");
+  h.crash(CrashMode::kEverything, 1);
+  const std::string last = h.paths(".wal").back(), more = read_all(*h.files, last);
+  REQUIRE(h.files->unlink(last).is_ok());
+  write_all(*h.files, last, Bytes(more).substr(0, kLogHeaderBytes + 5));
+  h.open();
+  CHECK(h.get(0, "key0") == "v");
+  CHECK(h.get(1, "key1") == "v");
+  CHECK(h.get(0, "more") == "(absent)");
 }
 
 // --- files of an earlier version, kept in testdata/format_1
