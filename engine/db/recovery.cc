@@ -272,6 +272,7 @@ struct DbImpl::Replay {
   SeqNum expected = 0;  // seq that the next batch must begin with; 0 before the first
   SeqNum begins = 0;    // before the first: the first that the segments so far may have, as the last of them says; 0 = none does
   std::string torn;     // where an earlier segment ended badly
+  std::string end;      // "<segment>: the write-ahead log ends at <offset>"
   std::uint64_t total = 0, done = 0;
   // of the segment at hand
   LogNotes notes;
@@ -305,9 +306,8 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
   // reaches up to where it was to begin.
   const SeqNum next = replay.expected != 0 ? replay.expected : replay.begins, reached = next - 1;
   if (next != 0 && reached < versions_->last_seq()) {
-    return Status::corruption(settings_.dir + ": the write-ahead log ends with operation " + std::to_string(reached) +
-                              ", the manifest relies on " + std::to_string(versions_->last_seq()) +
-                              (replay.torn.empty() ? "" : "; " + replay.torn));
+    return Status::corruption(replay.end + " with operation " + std::to_string(reached) + ", the manifest relies on " +
+                              std::to_string(versions_->last_seq()) + (replay.torn.empty() ? "" : "; " + replay.torn));
   }
   *last_seq = std::max(*last_seq, log_end);
   return Status::ok();
@@ -335,6 +335,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
   }
   if (end->first_seq != 0) replay->begins = end->first_seq;
+  replay->end = path + ": the write-ahead log ends at " + std::to_string(end->valid_bytes);
   segments->push_back(
       {file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes, replay->notes, {}, replay->since});
   // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.

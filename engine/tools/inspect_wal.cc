@@ -1,4 +1,6 @@
-#include <engine/write_batch.h>
+#include <optional>
+
+#include <optional>
 #include "io/file_names.h"
 #include "tools/inspect.h"
 #include "tree/text.h"
@@ -116,10 +118,10 @@ class Sequence {
   /// For a message: where an earlier segment ended badly, if one did.
   [[nodiscard]] std::string torn() const { return torn_.empty() ? "" : "; before it, " + torn_; }
   [[nodiscard]] SeqNum last() const { return next_ == 0 ? 0 : next_ - 1; }
-  /// Whether the log ends before the last operation that the manifest relies on.
-  [[nodiscard]] bool ends_too_early() const {
+  /// The last operation that the log reaches, if it ends before the last one that the manifest relies on.
+  [[nodiscard]] std::optional<SeqNum> too_early_an_end() const {
     const SeqNum next = next_ != 0 ? next_ : begins_;
-    return next != 0 && next - 1 < relied_;
+    return next != 0 && next - 1 < relied_ ? std::optional(next - 1) : std::nullopt;
   }
 
  private:
@@ -201,8 +203,10 @@ LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionSta
   }
   if (found.segments.empty() && state.oldest_log != kNoFile) tell_missing(dir, state, &found);
   found.last_seq = sequence.last();
-  if (found.errors.empty() && sequence.ends_too_early()) {
-    found.errors.push_back("corruption: " + dir + ": the log ends with operation " + std::to_string(found.last_seq) +
+  if (const auto end = sequence.too_early_an_end(); found.errors.empty() && end) {
+    const LogFindings::Segment& last = found.segments.back();
+    found.errors.push_back("corruption: " + join_path(dir, log_file_name(last.file)) + ": the log ends at " +
+                           std::to_string(last.end.valid_bytes) + " with operation " + std::to_string(*end) +
                            ", the manifest relies on " + std::to_string(state.last_seq) + sequence.torn());
   }
   return found;
