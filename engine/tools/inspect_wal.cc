@@ -1,6 +1,6 @@
 #include <optional>
 
-#include <optional>
+#include <engine/write_batch.h>
 #include "io/file_names.h"
 #include "tools/inspect.h"
 #include "tree/text.h"

@@ -401,6 +401,17 @@ TEST_CASE("a torn end of the log is kept beside it and cut", "[tools][repair]") 
   CHECK(Opened(*fs).get(0, "key1319") == "value319");
 }
 
+TEST_CASE("a log that is cut before the end of its first record is damage, and is left as it is", "[tools][repair]") {
+  const auto fs = sample();
+  const std::string log = files_of(*fs, FileKind::kLog).back(), cut = read_file(*fs, log)->substr(0, 40);
+  write_file(*fs, log, cut);
+  const Inspection would = inspect_repair(*fs, kDir, true);
+  INFO(would.text);
+  REQUIRE(would.errors.size() == 1);
+  CHECK(would.errors.front().find(log + ": the log ends at 32 with operation ") != std::string::npos);
+  CHECK(*read_file(*fs, log) == cut);
+}
+
 TEST_CASE("leftovers go, and nothing else does", "[tools][repair]") {
   const auto fs = sample();
   for (const char* leftover : {"900001.data", "900001.meta", "MANIFEST-900002", "CURRENT.tmp"}) {
