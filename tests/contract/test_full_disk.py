@@ -54,11 +54,12 @@ def free_bytes(disk):
 
 
 def fill(disk):
-    """Somebody else's file takes all that is left."""
+    """Somebody else's file takes all that is free now; what the server gives back meanwhile is the server's."""
+    room = free_bytes(disk)
     with open(disk / "ballast", "ab", buffering=0) as ballast:
-        while (room := free_bytes(disk)) > 0:
+        while room > 0:
             try:
-                ballast.write(b"b" * min(65536, room))
+                room -= ballast.write(b"b" * min(65536, room))
             except OSError:
                 return
 

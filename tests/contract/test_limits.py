@@ -257,7 +257,7 @@ def test_too_few_files_for_the_tables(fresh):
     fresh.set("server.max_clients=8", "storage.memtable_size=1MiB", "tree.file_size=1MiB", "storage.compression=none").start()
     client, kept = fresh.client(), {}
     with pytest.raises(redis.ResponseError, match="Too many open files"):
-        for start in range(0, 100_000, 500):
+        for start in range(0, 1_000_000, 500):  # more than memory has room for, if flushes come late
             values = {f"k{i}": f"{i}:" * 200 for i in range(start, start + 500)}
             client.mset(values)
             kept.update(values)
