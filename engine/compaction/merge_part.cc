@@ -107,8 +107,8 @@ class PartMerger {
     result.status = merge();
     if (!result.status.is_ok()) shared_.failed->store(true, std::memory_order_relaxed);
     result.outputs = writer_.outputs();
-    result.owed_at_start = owed_at_start_;
-    result.owed_at_end = owed_at_end_;
+    result.owed_at_start = owed_by(first_);
+    result.owed_at_end = owed_by(last_);
     result.entries_in = entries_in_;
     result.entries_out = entries_out_;
     result.bytes_written = writer_.bytes_written();
@@ -159,15 +159,22 @@ class PartMerger {
     if (part_.keys_below != nullptr && source_.valid()) part_.keys_below->announce(source_.entry().key);
     const std::span<const Entry> kept = survivors_.finish({.nothing_below = final, .mark_first = part_.mark_first});
     if (kept.empty()) return Status::ok();
-    owed_at_end_ = owed_by(kept.front());
-    if (entries_out_ == 0) owed_at_start_ = owed_at_end_;
+    last_ = {kept.front().kind, kept.front().delete_key, kept.front().expiry, kept.front().seq};
+    if (entries_out_ == 0) first_ = last_;
     entries_out_ += kept.size();
     return writer_.add(kept, survivors_.applied_seq());
   }
 
+  /// Of the newest entry that is kept of a key: what says whether the key is deleted.
+  struct Newest {
+    EntryKind kind = EntryKind::kValue;
+    DeleteKey delete_key = kNoStamp;
+    Millis expiry = 0;
+    SeqNum seq = 0;
+  };
   /// When the key was deleted, or will be, though an entry of it is kept; 0 = it lives.
-  [[nodiscard]] Millis owed_by(const Entry& newest) const {
-    if (newest.is_tombstone()) return newest.birth();
+  [[nodiscard]] Millis owed_by(const Newest& newest) const {
+    if (newest.kind == EntryKind::kTombstone) return newest.delete_key;  // its birth
     const bool stamped = shared_.records != nullptr && newest.delete_key != kNoStamp;
     return older(newest.expiry, stamped ? shared_.records->oldest_birth(newest.delete_key, newest.seq, kMaxSeqNum) : 0);
   }
@@ -195,7 +202,7 @@ class PartMerger {
   const FragmentedRangeTombstones::Fragment* covers_of_ = nullptr;
   std::vector<FragmentedRangeTombstones::Cover> covers_;  // of that fragment
   std::uint64_t entries_in_ = 0, entries_out_ = 0, next_check_ = 0;
-  Millis owed_at_start_ = 0, owed_at_end_ = 0;
+  Newest first_, last_;  // of the first and the last key that was written
 };
 
 }  // namespace
