@@ -329,7 +329,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
     replay->torn = end->what;
     if (end->valid_bytes == 0) {
       if (file == versions_->oldest_log())
-        return Status::corruption(path + ": has no header, but the manifest says that the log begins here");
+        return Status::corruption(end->what + ", but the manifest says that the log begins here");
       return fs_.unlink(path);  // its creation was cut short
     }
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));

@@ -49,7 +49,8 @@ class SegmentReader {
 
   /// Empty if it is good; what is wrong with it if the segment's creation was cut short.
   Result<std::string> read_header() {
-    if (size_ < kLogHeaderBytes) return name_ + ": segment header cut short, " + std::to_string(size_) + " bytes";
+    if (size_ < kLogHeaderBytes)
+      return name_ + ": segment header at 0: cut short, the file has " + std::to_string(size_) + " bytes";
     char header[kLogHeaderBytes];
     TRY(reader_.read(0, sizeof(header), header));
     const auto version = load_fixed<std::uint32_t>(header + 4);
