@@ -176,7 +176,11 @@ void Db::tick() { impl_->tick(); }
 Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
   return impl_->try_commit(batch, waited, wait_ms);
 }
-bool Db::writes_stopped() const { return impl_->slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && !impl_->stuck_; }
+// A stop that nothing is going to end, because nothing can be written, refuses: whoever is told to wait would wait for ever.
+bool Db::writes_stopped() const {
+  return impl_->slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && !impl_->stuck_.load(std::memory_order_relaxed) &&
+         !impl_->read_only_.load(std::memory_order_relaxed) && !impl_->log_->failed();
+}
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 Stats Db::stats() const { return impl_->stats(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }

@@ -89,7 +89,7 @@ class Db {
   /// kBusy and `*wait_ms`, else 0, says after how many ms to try again. What a slowdown asks for is asked once a batch: `waited`
   /// says that this one has waited, as long as it was told.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
-  /// Whether the write stall stops writes now. One load.
+  /// Whether the write stall stops writes now: they wait, and are not refused. Takes no lock.
   [[nodiscard]] bool writes_stopped() const;
   /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
   /// fsync is `always` (then the log thread does). Call at the end of each pass.

@@ -161,6 +161,26 @@ TEST_CASE("who must not wait is told to come again while writes are stopped, and
   CHECK(wait_ms == 0);
 }
 
+TEST_CASE("a stop that nothing can end, since the database is read-only, is none: writes are refused, not awaited") {
+  Harness h;
+  h.open();
+  stop_writes(h);
+  h.faults->inject({.sticky = true});
+  h.advance(20'000);  // the mark of engine time cannot be written
+  REQUIRE_FALSE(h.db->write_status().is_ok());
+  CHECK_FALSE(h.db->writes_stopped());
+  WriteBatch batch;
+  batch.put(0, "more", "data");
+  std::uint32_t wait_ms = 0;
+  CHECK(h.db->try_commit(batch, true, &wait_ms).code() == Code::kReadOnly);
+  CHECK(wait_ms == 0);
+  h.faults->clear_faults();
+  h.advance(5000);
+  h.settle();
+  h.advance(1000);
+  CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
+}
+
 TEST_CASE("the time of a stop is counted by the clock, once, whoever waits and how often he asks") {
   Harness h;
   h.open();

@@ -22,6 +22,7 @@
 #include "command/key_locks.h"
 #include "command/offload.h"
 #include "command/scan_cursors.h"
+#include "io/fault_fs.h"
 #include "io/memory_fs.h"
 #include "pubsub/pubsub.h"
 #include "store/glob.h"
@@ -187,6 +188,7 @@ class CommandHarness {
     close();
     open();
   }
+  FaultFileSystem& faults() { return faults_; }
   void settle() { pool.run_all(); }
   void advance(Millis ms) {
     clock.advance(ms);
@@ -289,7 +291,7 @@ class CommandHarness {
  private:
   void open() {
     Components components;
-    components.fs = &files_;
+    components.fs = &faults_;
     components.clock = &clock;
     components.background = &pool;
     components.seed = 1;
@@ -306,6 +308,7 @@ class CommandHarness {
   }
 
   MemoryFileSystem files_;
+  FaultFileSystem faults_{files_};
   Settings settings_;
   std::map<int, std::unique_ptr<Client>> clients_;
 };

@@ -285,6 +285,27 @@ TEST_CASE("a write that is stalled waits, and holds up neither other clients nor
   CHECK(server.stats.totals().stalled == 2);
 }
 
+TEST_CASE("a write that waited for the end of a stop is refused when the database becomes read-only") {
+  CommandHarness server(families());
+  server.stop_writes();
+  const std::vector<Bytes> set{"SET", "k", "new"};
+  PendingCommand pending;
+  pending.client = &server.client(1);
+  pending.args.list = set;
+  server.dispatcher->run_pass(std::span(&pending, 1));
+  REQUIRE(pending.state == PendingCommand::State::kWaiting);
+  server.faults().inject({.sticky = true});
+  server.advance(20'000);  // the mark of engine time cannot be written
+  REQUIRE_FALSE(server.db->write_status().is_ok());
+  server.client(1).waiting = false;
+  pending.state = PendingCommand::State::kNotRun;
+  server.dispatcher->run_pass(std::span(&pending, 1));
+  CHECK(pending.state == PendingCommand::State::kDone);
+  CHECK(show(server.client(1).out.to_string()).starts_with("(error) MISCONF "));
+  server.client(1).out.clear();
+  server.faults().clear_faults();
+}
+
 TEST_CASE("a command without memory for its values is told so and not run") {
   CommandHarness server(families());
   const std::vector<Bytes> set{"SET", "k", ""};

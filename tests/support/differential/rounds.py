@@ -222,6 +222,8 @@ def first_difference(commands, ours, redis):
             if executed and theirs in (b"*-1\r\n", b"_\r\n") and history_was_lost(commands[:at]):
                 # A watched key was missing, came, and went with all that was known of it: here it is as it was.
                 return PARTED
+            if executed and mine in (b"*-1\r\n", b"_\r\n") and may_have_made_a_key(commands[:at]):
+                return PARTED
             if not agree(command, mine, theirs) and not (executed and queued_agree(queued_before(commands, redis, at), mine, theirs)):
                 return command, mine, theirs
         if b"-INVALIDOBJ" in mine and (executed or command[0].upper() == b"PFADD"):
@@ -237,6 +239,14 @@ def history_was_lost(commands):
     since = names.index(b"WATCH") if b"WATCH" in names else len(names)
     expired = any(word.upper() in (b"EXAT", b"PXAT") for command in commands[since:] for word in command[3:])
     return expired or any(name in (b"SWAPDB", b"FLUSHDB", b"FLUSHALL") for name in names[since:])
+
+
+def may_have_made_a_key(commands):
+    """Whether BITFIELD may have failed at everything since the first WATCH. It makes the key all the same, and Redis forgets to tell
+    those who watch it."""
+    names = [command[0].upper() for command in commands]
+    since = names.index(b"WATCH") if b"WATCH" in names else len(names)
+    return any(command[0].upper() == b"BITFIELD" and b"FAIL" in map(bytes.upper, command) for command in commands[since:])
 
 
 def queued_before(commands, replies, at):
