@@ -1,5 +1,6 @@
 // A checkpoint opens as the database was, whatever happens to the one it was made of; one that was not finished does not open.
 #include "engine/db/model.h"
+#include "support/long_run.h"
 
 using namespace ebbtide;
 
@@ -167,7 +168,7 @@ TEST_CASE("where links cannot be made, a checkpoint is copies") {
   check_round(*open_at(h, "copy"), 1);
 }
 
-TEST_CASE("power loss at any operation of a checkpoint: the database is whole, and so is the checkpoint if it opens") {
+TEST_CASE("a crash at any operation of a checkpoint: the database is whole, and so is the checkpoint if it opens") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool finished = false;
     for (std::uint64_t k = 1; !finished; ++k) {
@@ -180,12 +181,12 @@ TEST_CASE("power loss at any operation of a checkpoint: the database is whole, a
       std::unique_ptr<MemoryFileSystem> left;
       bool armed = true;
       h.faults->before_nth(k, kMutatingOps, [&] {
-        if (armed) left = h.files->crash_clone(k, mode);
+        if (armed) left = h.files->crash_clone(first_seed() + k, mode);
       });
       REQUIRE(h.db->checkpoint("copy").is_ok());
       armed = false;
       finished = left == nullptr;
-      if (finished) left = h.files->crash_clone(k, mode);
+      if (finished) left = h.files->crash_clone(first_seed() + k, mode);
       h.abandon(std::move(left));
       const bool complete = h.files->exists("copy/CURRENT");
       if (complete) check_round(*open_at(h, "copy"), 1, 1200);

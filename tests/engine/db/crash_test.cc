@@ -59,7 +59,7 @@ void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
   };
   const auto second = std::make_shared<Second>();  // the hook stays where there are not so many
   h.faults->before_nth(k, kMutatingOps, [&h, second, k, mode] {
-    if (second->armed) second->left = h.files->crash_clone(k, mode);
+    if (second->armed) second->left = h.files->crash_clone(first_seed() + k, mode);
   });
   h.open();
   h.settle();
@@ -104,7 +104,7 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0) {
   ModelDriver driver(h, first_seed() + 42, 120);
   h.faults->before_nth(k, kMutatingOps, [&] {
     if (!armed) return;
-    left = h.files->crash_clone(k, mode);
+    left = h.files->crash_clone(first_seed() + k, mode);
     promised = h.db->durable_seq();
   });
   for (int i = 0; i < 8 && left == nullptr; ++i) some_work(h, driver, 30);

@@ -724,7 +724,7 @@ TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothin
 
 TEST_CASE(
     "a crash at every k-th file operation of slices and rewrites loses nothing, brings nothing back and makes nothing late") {
-  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 5);
+  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: in a row
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
     const Layout layout = layout_of(turn);

@@ -1,5 +1,6 @@
 // Log segments that somebody removed or cut: opening says so, and names them.
 #include "engine/db/harness.h"
+#include "support/long_run.h"
 
 using namespace ebbtide;
 
@@ -91,7 +92,7 @@ TEST_CASE("a crash at any operation of healing a failed log opens") {
     h.open();
     h.put(0, "before", "1");
     h.lose_write();
-    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k); });
+    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(first_seed() + k); });
     h.heal();
     if (left == nullptr) {
       CHECK(k > 10);

@@ -255,7 +255,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
 
 TEST_CASE("a crash at every k-th file operation while a tree moves to another policy: nothing that was promised is lost",
           "[policies]") {
-  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 3);
+  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: in a row
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
     INFO("crash before operation " << k << ", " << policy_of(turn).name << ", then " << policy_of(turn + 1).name);

@@ -1,6 +1,7 @@
 // Deletes leave the files: log, manifest, views, removals; and tickets say when, and never say it too early.
 #include "db/purge.h"
 #include "engine/db/harness.h"
+#include "support/long_run.h"
 #include "version/version_set.h"
 
 using namespace ebbtide;
@@ -536,7 +537,7 @@ TEST_CASE("a crash at any file operation of a change of the deadline leaves the 
     const PurgeTicket ticket = ticket_of(h);
     std::unique_ptr<MemoryFileSystem> left;
     h.faults->before_nth(k, kMutatingOps, [&] {
-      if (left == nullptr) left = h.files->crash_clone(k, CrashMode::kRandom);
+      if (left == nullptr) left = h.files->crash_clone(first_seed() + k, CrashMode::kRandom);
     });
     Settings changed = h.settings;
     changed.tree.delete_deadline = kHour;

@@ -5,6 +5,7 @@
 #include "engine/db/harness.h"
 #include "io/file_names.h"
 #include "support/keys.h"
+#include "support/long_run.h"
 #include "wal/log_format.h"
 
 using namespace ebbtide;
@@ -85,7 +86,7 @@ TEST_CASE("a FLUSHDB that a crash takes back has not taken the emptied tree's lo
 }
 
 TEST_CASE("a crash at any step of healing a failed log leaves a directory that opens, with a prefix") {
-  const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kEverything);
+  const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
   bool more = true;
   for (std::uint64_t k = 1; more; ++k) {
     INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
@@ -111,14 +112,14 @@ TEST_CASE("a crash at any step of healing a failed log leaves a directory that o
     h.db->write_log();
     CHECK_FALSE(h.db->write_status().is_ok());
     std::unique_ptr<MemoryFileSystem> left;
-    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(k, mode); });
+    h.faults->before_nth(k, kMutatingOps, [&] { left = h.files->crash_clone(first_seed() + k, mode); });
     for (int i = 0; i < 4; ++i) {
       h.advance(2500);
       h.settle();
     }
     REQUIRE(h.db->write_status().is_ok());
     more = left != nullptr;
-    if (left == nullptr) left = h.files->crash_clone(k, mode);
+    if (left == nullptr) left = h.files->crash_clone(first_seed() + k, mode);
     h.abandon(std::move(left));
     h.open();
     CHECK(h.get(0, "a") == "1");
