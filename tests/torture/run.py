@@ -80,9 +80,10 @@ PROGRAMS = {
         EBBTIDE_FAULTS="1000000",
     ),
     "damage": engine(
-        {"db": "damage to any file*", "table": "every byte that flips*"},
+        {"db": "damage to any file*", "table": "every byte that flips*", "wal": "every flipped bit*", "version": "every flipped bit*"},
         "files flipped, cut, swapped and stale; nothing wrong is served",
         EBBTIDE_CRASH_SEEDS="10000",
+        EBBTIDE_FLIP_STRIDE="1",
     ),
     "deadlines": engine({"db": "[deadlines]"}, "markers of what was deleted, looked for in every file after the deadline", EBBTIDE_FADE_ALL="1"),
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
