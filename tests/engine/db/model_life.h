@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 
+#include "engine/db/layouts.h"
 #include "engine/db/model.h"
 
 namespace ebbtide {
@@ -133,6 +134,11 @@ inline const OptionSet kOptionSets[] = {
        s.tree.file_size = 64 << 10;
        s.memtable_size = 16 << 10;
      }},
+    {"min_latency, k = 3",  // behind the rest: the fuzz corpus names sets by their numbers
+     [](Settings& s) {
+       s.tree.policy = {"min_latency", {{"k", 3}}};
+       s.memtable_size = 16 << 10;
+     }},
 };
 
 struct Reached {
@@ -199,11 +205,7 @@ void live(const OptionSet& set, std::uint64_t seed, Source source, const std::fu
       tree.partitioning = random_partitioning(tree.pages_per_tile);
       if (tree.filter_allocation == FilterAllocation::kMonkey)
         tree.filter_bits_per_key = static_cast<double>(random.uniform(4) * 5);
-      if (set.changes_policy) {
-        const char* const names[] = {"one_leveling", "leveling", "tiering",   "lazy_leveling", "klsm",        "garnering",
-                                     "bigtable",     "constant", "exploring", "concurrent",    "min_latency", "binomial"};
-        tree.policy = {names[random.uniform(std::size(names))], {}};
-      }
+      if (set.changes_policy) tree.policy = small_policies()[random.uniform(small_policies().size())];
       demand_ok(h.db->set_tree_settings(0, tree), "new settings");
     } else if (dice < 993) {
       driver.change_views();

@@ -157,7 +157,7 @@ TEST_CASE("dropping the newest version of a key brings no older one back: each p
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
         for (const bool flush_between : {false, true}) {
-          resurrect({{policy.name, {}}, h, with_view, static_cast<Partitioning>(turn++ % 3)}, flush_between);
+          resurrect({policy, h, with_view, static_cast<Partitioning>(turn++ % 3)}, flush_between);
         }
       }
     }
