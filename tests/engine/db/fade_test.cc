@@ -1,6 +1,7 @@
 // Deletes are on time: after its deadline nothing of what was deleted is in any file, neither a value's bytes nor a key's name,
 // whatever the merge policy, the tile size and the way to delete; with no writes at all, under load, and over restarts. Time is
 // simulated, so are files.
+#include <algorithm>
 #include <bitset>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include "engine/db/layouts.h"
 #include "support/long_run.h"
 #include "support/planted.h"
+#include "support/table_contents.h"
 
 using namespace ebbtide;
 
@@ -39,6 +41,7 @@ Settings settings_of(const Case& c) {
   s.tree.policy = c.policy;
   s.tree.pages_per_tile = c.tile;
   s.tree.compression = s.tree.compression_last_level = c.compression;
+  if (c.compression == Compression::kLz4) s.tree.compression_last_level = Compression::kZstd;
   s.tree.partitioning = c.partitioning;
   s.tree.delete_deadline = c.deadline;
   s.tree.stamp = StampMode::kExplicit;
@@ -73,7 +76,8 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
   return found.size();
 }
 
-/// A database whose every value is a random string, so that no compression hides it, and a memory of what has been deleted when.
+/// A database whose every value has a marker of its own, and a memory of what has been deleted when. A page is worth compressing, and
+/// then shows nothing of its markers; one that is not compressed shows all.
 /// Names are such that fences cannot do with less than a whole one where four keys of a kind lie together, and end in letters of
 /// their own, so that a beginning that is shared with the name before hides none of them.
 class Witness {
@@ -82,11 +86,17 @@ class Witness {
     h.open();
   }
 
-  /// Half of the bytes of a marker: letters and digits, which neither keys' order nor pages treat specially.
+  /// What no other key has: its kind's letters, and its number.
+  static std::string end_of_name(const std::string& key) { return key.substr(key.size() - 12); }
+  /// Letters and digits, which neither keys' order nor pages treat specially.
   std::string marker() {
-    std::string text(20, ' ');
+    std::string text(kMarkerBytes, ' ');
     for (char& c : text) c = "abcdefghijklmnopqrstuvwxyz0123456789"[random_.uniform(36)];
     return text;
+  }
+  /// The marker, behind its own parts in another order: a compressor leaves nothing of it that a search for it would find.
+  static std::string hidden_by_compression(const std::string& marker) {
+    return marker.substr(14) + marker.substr(7, 7) + marker.substr(0, 7) + marker;
   }
   static std::string key(int i) {
     const int kind = i / 4;
@@ -97,15 +107,25 @@ class Witness {
     for (int n = 0; n < 10; ++n) name += static_cast<char>('a' + letters.uniform(26));
     return name + "-" + std::to_string(i % 4);
   }
-  void put(const std::string& key, Millis expiry = 0) {
-    const std::string value = marker() + marker() + marker() + marker() + marker() + marker();
-    const DeleteKey stamp = random_.uniform(kStamps);
+  /// Of a key whose value is `kLargeBytes` long and lies in blocks of its own; such keys come after all others.
+  static std::string large_key(int i) { return "l" + key(100'000 + 4 * i); }
+  void put(const std::string& key, Millis expiry = 0) { put(key, expiry, random_.uniform(kStamps)); }
+  void put(const std::string& key, Millis expiry, DeleteKey stamp) {
+    std::vector<std::string>& markers = versions_[key];
+    markers.push_back(marker());
+    std::string value = hidden_by_compression(markers.back());
+    if (key[0] == 'l') {
+      value.resize(kLargeBytes, '.');
+      markers.push_back(marker());
+      value += hidden_by_compression(markers.back());
+    } else {
+      value += marker() + marker() + std::string(40, '.');
+    }
     WriteBatch batch;
     batch.put(0, key, value, {stamp, expiry});
     h.write(batch);
     live[key] = value;
     stamps_[key] = stamp;
-    versions_[key].push_back(value.substr(0, 20));
   }
   void deleted(const std::string& key, Millis birth) {
     // With a key go all versions that it ever had.
@@ -182,15 +202,21 @@ class Witness {
       if (counts(d.birth)) needles.push_back(d.marker);
     }
     for (const auto& [key, birth] : names_) {
-      if (live.count(key) == 0 && counts(birth)) needles.push_back(key.substr(key.size() - 12));
+      if (live.count(key) == 0 && counts(birth)) needles.push_back(end_of_name(key));
     }
     return count_found(needles, all_files());
   }
-  /// How many of the values that live are in files.
-  [[nodiscard]] std::size_t living_found() const {
+  /// How many of the values that live are in files; or in their bytes as they are.
+  [[nodiscard]] std::size_t living_found(bool as_they_are = false) const {
     std::vector<std::string> needles;
-    for (const auto& [key, value] : live) needles.push_back(value.substr(0, 20));
-    return count_found(needles, all_files());
+    for (const auto& [key, value] : live) needles.push_back(versions_.at(key).back());
+    return count_found(needles, all_files(as_they_are));
+  }
+  /// All that is going to be deleted is seen, compressed or not, and that is what it is, if the settings ask for it.
+  void check_sight() const {
+    demand(living_found() == live.size(), "there is a value that the test does not see");
+    const bool compressed = h.settings.tree.compression != Compression::kNone;
+    if (compressed) demand(living_found(true) < live.size() / 4, "values are not compressed");
   }
   void check_live() {
     for (const auto& [key, value] : live) {
@@ -198,7 +224,16 @@ class Witness {
     }
     REQUIRE(*h.db->count(0, {}) == live.size());
   }
+  /// How many of the names of keys that are not there are in these files; or in their bytes as they are.
+  [[nodiscard]] std::size_t names_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
+    std::vector<std::string> needles;
+    for (const auto& [key, birth] : names_) {
+      if (live.count(key) == 0) needles.push_back(end_of_name(key));
+    }
+    return count_found(needles, contents(paths, as_they_are));
+  }
   [[nodiscard]] double worst() const { return worst_; }
+  [[nodiscard]] const BlocksMet& met() const { return met_; }
   Random& random() { return random_; }
 
   struct Dead {
@@ -210,23 +245,32 @@ class Witness {
   std::vector<Dead> dead;
 
  private:
-  [[nodiscard]] std::string all_files() const {
+  static constexpr std::size_t kMarkerBytes = 20, kLargeBytes = 66 << 10;
+
+  /// Their bytes, and what these hide.
+  [[nodiscard]] std::string contents(const std::vector<std::string>& paths, bool as_they_are) const {
     std::string files;
-    for (const std::string& path : h.paths("")) {
-      if (path.back() != '/') files += read_file(*h.files, path).value();
+    for (const std::string& path : paths) {
+      if (path.back() == '/') continue;
+      const std::string bytes = read_file(*h.files, path).value();
+      files += bytes;
+      if (!as_they_are) append_hidden(path, bytes, &files, &met_);
     }
     return files;
   }
+  [[nodiscard]] std::string all_files(bool as_they_are = false) const { return contents(h.paths(""), as_they_are); }
 
   const Millis deadline_;
   std::map<std::string, DeleteKey> stamps_;                   // of each key's newest version
-  std::map<std::string, std::vector<std::string>> versions_;  // of each key since it was last deleted
+  std::map<std::string, std::vector<std::string>> versions_;  // markers of each key since it was last deleted
   std::map<std::string, Millis> names_;                       // that deletes have said, and the last birth of these
   Random random_;
   double worst_ = 0;
+  mutable BlocksMet met_;
 };
 
 constexpr int kKeys = 1500;
+constexpr int kLargeKeys = 6;  // one for each way to delete, and one that stays
 
 void fill(Witness& w) {
   for (int i = 0; i < kKeys; ++i) {
@@ -238,10 +282,30 @@ void fill(Witness& w) {
   w.h.settle();
 }
 
+constexpr DeleteKey kFirstStamp = kStamps / 2, kEndStamp = kStamps / 2 + kStamps / 20;  // that delete_some deletes
+
+void fill_large(Witness& w) {
+  for (int i = 0; i < kLargeKeys; ++i) w.put(w.large_key(i), 0, i == 4 ? kFirstStamp : kEndStamp);
+  REQUIRE(w.h.db->flush(0).is_ok());
+  w.h.settle();
+}
+
+/// Large values, by each way to delete.
+void delete_large(Witness& w, Millis expiry) {
+  w.del(w.large_key(0));
+  w.put(w.large_key(1), expiry, kEndStamp);
+  w.deleted(w.large_key(1), expiry);
+  w.del_range(w.large_key(2), w.large_key(2) + "~");
+  w.put(w.large_key(3), w.h.db->now(), kEndStamp);
+  w.deleted(w.large_key(3), w.h.db->now());
+}
+
 /// Every way to delete there is on this level, some of the keys written anew at once.
 void delete_some(Witness& w) {
   std::vector<std::string> keys;
-  for (const auto& [key, value] : w.live) keys.push_back(key);
+  for (const auto& [key, value] : w.live) {
+    if (key[0] == 'k') keys.push_back(key);
+  }
   for (std::size_t i = 3; i < keys.size(); i += 11) {
     w.del(keys[i]);
     if (i % 2 == 0) w.put(keys[i]);
@@ -254,9 +318,12 @@ void delete_some(Witness& w) {
   }
   w.del_range(keys[keys.size() / 2], keys[keys.size() / 2 + 40]);
   w.put(keys[keys.size() / 2 + 3]);
+  // One by one, and side by side: their tombstones make pages that are worth compressing.
+  for (std::size_t i = keys.size() / 4; i < keys.size() / 4 + 60; ++i) w.del(keys[i]);
   w.put(keys[1], w.h.db->now());  // it has expired by now
   w.deleted(keys[1], w.h.db->now());
-  w.del_stamps(kStamps / 2, kStamps / 2 + kStamps / 20);
+  if (w.live.count(w.large_key(0)) != 0) delete_large(w, expiry);
+  w.del_stamps(kFirstStamp, kEndStamp);
   for (std::size_t i = 9; i < keys.size(); i += 100) w.put(keys[i]);
 }
 
@@ -265,18 +332,18 @@ std::string name_of(const Case& c) {
          " partitioning " + std::to_string(static_cast<int>(c.partitioning));
 }
 
-/// Each policy with tiles of 1 and 8 pages, and one of the six pairs of partitioning and compression, another from round to round; or
-/// all six. No zstd: it would hide markers.
+/// Each policy with each partitioning, with tiles of 1 and 8 pages, compressed and not; which goes with which is another from round to
+/// round, and four rounds have all twelve. Or all at once.
 std::vector<Case> cases() {
-  const bool all = std::getenv("EBBTIDE_FADE_ALL") != nullptr;
+  constexpr std::uint64_t kPartitionings = 3, kForms = 4;
+  const std::uint64_t of_each = std::getenv("EBBTIDE_FADE_ALL") != nullptr ? kPartitionings * kForms : kPartitionings;
   std::vector<Case> out;
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
-    for (const std::uint32_t tile : {1u, 8u}) {
-      const std::uint64_t turn = round_of_seeds() + policy + (tile == 8 ? 1 : 0);
-      for (std::uint64_t pair = turn; pair < turn + (all ? 6 : 1); ++pair) {
-        out.push_back({small_policies()[policy], tile, pair % 2 == 0 ? Compression::kNone : Compression::kLz4,
-                       static_cast<Partitioning>(pair % 3)});
-      }
+    const std::uint64_t first = kPartitionings * round_of_seeds() + policy;
+    for (std::uint64_t turn = first; turn < first + of_each; ++turn) {
+      const std::uint64_t form = turn % kForms;
+      out.push_back({small_policies()[policy], form % 2 == 0 ? 1u : 8u, form < 2 ? Compression::kNone : Compression::kLz4,
+                     static_cast<Partitioning>(turn % kPartitionings)});
     }
   }
   return out;
@@ -311,7 +378,8 @@ TEST_CASE("idle: by its deadline nothing of what was deleted is in any table", "
     INFO(name_of(c));
     Witness w(c, 1);
     fill(w);
-    REQUIRE(w.living_found() == w.live.size());  // the test sees everything that is going to be deleted
+    fill_large(w);
+    w.check_sight();
     std::optional<ReadView> view;
     if (c.tile == 8) view.emplace(w.h.db->lease(0));  // somebody goes on reading, until that is taken back
     delete_some(w);
@@ -332,6 +400,34 @@ TEST_CASE("idle: by its deadline nothing of what was deleted is in any table", "
   }
 }
 
+TEST_CASE("names in compressed pages that have nothing but tombstones are seen, and gone by their deadline") {
+  for (const std::uint32_t tile : {1u, 8u}) {
+    const Case c{small_policies()[0], tile, Compression::kLz4};
+    INFO(name_of(c));
+    Witness w(c, 12);
+    fill(w);
+    w.h.db->pause_compactions();
+    const std::vector<std::string> tables = w.h.paths(".data");
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : w.live) keys.push_back(key);
+    constexpr std::size_t kNames = 300;
+    for (std::size_t i = 0; i < kNames; ++i) w.del(keys[i]);
+    REQUIRE(w.h.db->flush(0).is_ok());
+    std::vector<std::string> made;
+    for (const std::string& path : w.h.paths(".data")) {
+      if (std::find(tables.begin(), tables.end(), path) == tables.end()) made.push_back(path);
+    }
+    CHECK(w.names_in(made) == kNames);
+    CHECK(w.names_in(made, true) < kNames / 2);
+    CHECK(w.met().compressed_tombstones > 0);
+    w.h.db->resume_compactions();
+    for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
+    CHECK(w.found(false) == 0);
+    CHECK(misses(w) == 0);
+    w.check_live();
+  }
+}
+
 TEST_CASE("while compactions are paused deletes are on time, and nothing else is merged") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 7);
   const auto jobs = [&w](bool for_deadlines) {
@@ -340,6 +436,7 @@ TEST_CASE("while compactions are paused deletes are on time, and nothing else is
     return sum;
   };
   fill(w);
+  fill_large(w);
   w.h.db->pause_compactions();
   const std::uint64_t merges = jobs(false);
   delete_some(w);
@@ -386,6 +483,7 @@ TEST_CASE("under load, with restarts in between: every delete is on time", "[lon
         const DeleteKey stamp = w.random().uniform(kStamps - 10);
         w.del_stamps(stamp, stamp + 10);
       }
+      if (step == kSteps) fill_large(w);
       if (step == 3 * kSteps / 2) w.flush_database();
       w.pass(kDeadline / kSteps);
       if (step % 23 == 22) w.h.reopen();
@@ -682,7 +780,8 @@ TEST_CASE("a merge policy that changes early or late on the way to the deadline 
     INFO(name_of(c) << ", then " << next.name << " in step " << change_at);
     Witness w(c, 11);
     fill(w);
-    REQUIRE(w.living_found() == w.live.size());
+    fill_large(w);
+    w.check_sight();
     delete_some(w);
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step == change_at) {
@@ -710,7 +809,7 @@ TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothin
     INFO(name_of(c));
     Witness w(c, 9);
     fill(w);
-    REQUIRE(w.living_found() == w.live.size());
+    w.check_sight();
     std::vector<std::string> keys;
     for (const auto& [key, value] : w.live) keys.push_back(key);
     for (const std::string& key : keys) w.del(key);
