@@ -1,4 +1,5 @@
-// What ./dev torture sets for each of its rounds, and ./dev test for the sanitizers: where seeds begin, and how much is done.
+// What ./dev torture sets for each of its rounds, and ./dev test for each commit and for the sanitizers: where seeds begin, and how
+// much is done.
 #pragma once
 
 #include <cstdint>

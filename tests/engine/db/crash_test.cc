@@ -95,13 +95,13 @@ void lose_power(std::uint64_t seed) {
 
 /// One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; the power goes before its
 /// k-th mutating operation. False if the script has no more than k.
-bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0) {
+bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std::uint64_t seed = 42) {
   std::unique_ptr<MemoryFileSystem> left;
   SeqNum promised = 0;
   bool armed = true;
   Harness h(crash_settings(FsyncMode::kAlways, layout));
   h.open();
-  ModelDriver driver(h, first_seed() + 42, 120);
+  ModelDriver driver(h, seed, 120);
   h.faults->before_nth(k, kMutatingOps, [&] {
     if (!armed) return;
     left = h.files->crash_clone(first_seed() + k, mode);
@@ -140,7 +140,7 @@ TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, an
     std::uint64_t ended = 0;  // of those whose turn it was last, in a row
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
-      ended = crash_before(k, mode, turn) ? 0 : ended + 1;
+      ended = crash_before(k, mode, turn, first_seed() + 42) ? 0 : ended + 1;
     }
     ++turn;
   }
