@@ -131,6 +131,7 @@ Status DbImpl::open() {
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   if (!segments.empty()) edit.oldest_log = segments.front().file;
+  opened_at_ = time_.now();  // before anybody ticks: what is late by now is so because nobody ran
   TRY(start_log(std::move(segments), last_seq));
   {
     MutexLock manifest(manifest_mutex_);  // the log's thread ticks by now
@@ -140,7 +141,6 @@ Status DbImpl::open() {
   }
   // What earlier runs left has been unlinked by now, their manifest too: for good, before anybody is told that it is gone.
   TRY(fs_.sync_dir(settings_.dir));
-  opened_at_ = time_.now();
 
   update_pressure();
   {
