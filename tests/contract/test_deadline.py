@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 
 import pytest
+import redis
 
 from support.blocks import decompressed
 from support.server import binary, wait_until
 
 SECONDS = 10
+LARGE = 70_000  # bytes of a value
 
 
 def letters(seed):
@@ -29,9 +31,10 @@ def marker_of(way):
 
 
 def value_of(way):
-    """The marker, behind its own thirds in another order: a compressor leaves nothing of it that a search for it would find."""
+    """The marker, behind its own thirds in another order: a compressor leaves nothing of it that a search for it would find. A large
+    value, which lies in blocks of its own, ends with it."""
     marker = marker_of(way)
-    return marker[20:] + marker[10:20] + marker[:10] + marker
+    return b"." * (LARGE if way.endswith("large") else 0) + marker[20:] + marker[10:20] + marker[:10] + marker
 
 
 KEPT = b"!" + letters("name kept")  # stays; the first of all keys, so that the table which has it names it as its bound
@@ -90,6 +93,14 @@ def delete_in_transaction(client, key):
         pipe.set("another", "1").delete(key).execute()
 
 
+def delete_after_move(client, key):
+    """Away from here, and there as well."""
+    client.move(key, 3)
+    other = redis.Redis(**{**client.connection_pool.connection_kwargs, "db": 3})
+    other.delete(key)
+    other.close()
+
+
 WAYS = {
     "del": lambda client, key: client.delete(key),
     "unlink": lambda client, key: client.unlink(key),
@@ -97,6 +108,10 @@ WAYS = {
     "expiry": lambda client, key: client.pexpire(key, 100),
     "expired-at-once": lambda client, key: client.expireat(key, 1),
     "set-in-the-past": lambda client, key: client.set(key, value_of("set-in-the-past"), pxat=1),
+    "move": delete_after_move,
+    "del-large": lambda client, key: client.delete(key),
+    "expiry-large": lambda client, key: client.pexpire(key, 100),
+    "rename-large": lambda client, key: client.rename(key, "renamed") and client.delete("renamed"),
     "rename": lambda client, key: client.rename(key, "renamed") and client.delete("renamed"),
     "delrange": lambda client, key: client.execute_command("DELRANGE", key, key + b"\0"),
     "delprefix": lambda client, key: client.execute_command("DELPREFIX", key),
@@ -106,11 +121,16 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression):
+GONE = {text for way in (*WAYS, "flushdb") for text in (name_of(way), marker_of(way))}
+ALL = {KEPT, marker_of("kept")} | GONE
+
+
+def fill(server, compression):
+    """Two databases, in tables; and sees to it that all of it is seen. Else nothing would be shown: the tables have all of it, which
+    nobody sees who does not decompress them; the log has it, too."""
     # The smaller a memtable, the smaller the reserve beside it, which is read at each look.
     settings = (f"storage.compression={compression}", f"storage.compression_last_level={compression}", "storage.memtable_size=1MiB")
-    server = fresh.set(*settings).start()
+    server.set(*settings).start()
     client, emptied = server.client(), server.client(db=2)
     for way in WAYS:
         client.set(name_of(way), value_of(way))
@@ -123,34 +143,78 @@ def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression):
     for each in (client, emptied):
         each.execute_command("TREE.FLUSH")
 
-    # Else nothing would be shown: the tables have all of it, which nobody sees who does not decompress them; the log has it, too.
-    gone = {text for way in (*WAYS, "flushdb") for text in (name_of(way), marker_of(way))}
-    kept = {KEPT, marker_of("kept")}
     tables = [path.read_bytes() for path in server.data.glob("*.data")]
     markers = {marker_of(way) for way in (*WAYS, "flushdb", "kept")}
     assert seen(markers, tables) == (markers if compression == "none" else set())
-    assert seen(gone | kept, (part for data in tables for part in with_blocks(data))) == gone | kept
-    assert seen(gone | kept, dumps(server)) == gone | kept
+    assert seen(ALL, (part for data in tables for part in with_blocks(data))) == ALL
+    return client, emptied
 
-    for database in (0, 2):
-        client.config_set(f"databases.{database}.deletes.deadline", f"{SECONDS}s")
-    assert client.config_get("databases.0.deletes.deadline") == {"databases.0.deletes.deadline": f"{SECONDS}s"}
-    assert client.config_get("tree.deletes.deadline") != {"tree.deletes.deadline": f"{SECONDS}s"}
+
+def promise(client, seconds):
+    for database in (0, 2, 3):
+        client.config_set(f"databases.{database}.deletes.deadline", f"{seconds}s")
+
+
+def delete_all(client, emptied):
     for way, delete in WAYS.items():
         delete(client, name_of(way))
     emptied.flushdb()
-    # What expires is born a little later than the rest. A look that begins after the last deadline counts, however long those
-    # before it took.
-    end = time.monotonic() + SECONDS + 1
-    while time.monotonic() < end and found(server, gone):
+
+
+def check_gone_by(server, end):
+    """A look that begins after the last deadline counts, however long those before it took."""
+    while time.monotonic() < end and found(server, GONE):
         time.sleep(0.1)
-    assert not found(server, gone)
+    assert not found(server, GONE)
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression):
+    client, emptied = fill(fresh, compression)
+    assert seen(ALL, dumps(fresh)) == ALL
+    promise(client, SECONDS)
+    assert client.config_get("databases.0.deletes.deadline") == {"databases.0.deletes.deadline": f"{SECONDS}s"}
+    assert client.config_get("tree.deletes.deadline") != {"tree.deletes.deadline": f"{SECONDS}s"}
+    delete_all(client, emptied)
+    check_gone_by(fresh, time.monotonic() + SECONDS + 1)  # what expires is born a little later than the rest
     assert [client.get(name_of(way)) for way in WAYS] == [None] * len(WAYS)
     assert client.get("stays7") == b"x" * 100
     assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
-    server.kill()
+    fresh.kill()
     # What is kept is seen still: whoever looks has not gone blind meanwhile.
-    assert found(server, gone | kept) == kept
-    assert seen(gone | {KEPT}, dumps(server)) == {KEPT}
-    server.start()
+    assert found(fresh, ALL) == ALL - GONE
+    assert seen(GONE | {KEPT}, dumps(fresh)) == {KEPT}
+    fresh.start()
     assert client.get("stays8") == b"x" * 100
+
+
+def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
+    client, emptied = fill(fresh, "lz4")
+    promise(client, SECONDS)
+    end = time.monotonic() + SECONDS + 1
+    delete_all(client, emptied)
+    time.sleep(max(0, end - 1 - SECONDS / 2 - time.monotonic()))  # half of the deadline
+    fresh.kill()
+    assert found(fresh, GONE)  # there was something left to do
+    fresh.start()
+    client = fresh.client()
+    assert [client.get(name_of(way)) for way in WAYS] == [None] * len(WAYS)
+    check_gone_by(fresh, end)
+    assert client.get("stays7") == b"x" * 100
+    assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
+    assert found(fresh, ALL) == ALL - GONE
+
+
+def test_nothing_of_any_database_is_in_a_file_after_flushall(fresh):
+    client, emptied = fill(fresh, "none")
+    promise(client, SECONDS)
+    end = time.monotonic() + SECONDS + 1
+    client.set(name_of("late"), value_of("late"))  # in the log alone
+    client.flushall()
+    client.set("stays", "y" * 100)
+    gone = ALL | {name_of("late"), marker_of("late")}
+    while time.monotonic() < end and found(fresh, gone):
+        time.sleep(0.1)
+    assert not found(fresh, gone)
+    assert (client.dbsize(), emptied.dbsize()) == (1, 0)
+    assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
