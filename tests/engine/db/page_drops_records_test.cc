@@ -4,6 +4,8 @@
 #include <set>
 
 #include "engine/db/harness.h"
+#include "engine/db/layouts.h"
+#include "support/long_run.h"
 #include "support/planted.h"
 
 using namespace ebbtide;
@@ -17,6 +19,17 @@ Settings record_settings(std::uint32_t h) {
   s.tree.pages_per_tile = h;
   s.tree.delete_deadline = 1000;  // pages go as soon as they can
   return s;
+}
+
+Settings record_settings(std::uint32_t h, const Layout& layout) {
+  Settings s = record_settings(h);
+  s.memtable_size = 16 << 10;
+  s.tree.policy = layout.policy;
+  s.tree.partitioning = layout.partitioning;
+  return s;
+}
+std::string text_of(const Layout& layout) {
+  return layout.policy.name + ", partitioning " + std::to_string(static_cast<int>(layout.partitioning));
 }
 
 std::string value_of(int i, const char* version) {
@@ -55,9 +68,9 @@ std::ptrdiff_t found_on_disk(Harness& h, const std::set<std::string>& markers) {
 }
 
 // What is deleted stays so, through drops, a restart and a merge; with a view open and without, written anew or not.
-void try_to_bring_back(std::uint32_t tile, bool with_view, bool rewritten) {
-  INFO("h " << tile << ", view " << with_view << ", rewritten " << rewritten);
-  Settings settings = record_settings(tile);
+void try_to_bring_back(const Layout& layout, std::uint32_t tile, bool with_view, bool rewritten) {
+  INFO(text_of(layout) << ", h " << tile << ", view " << with_view << ", rewritten " << rewritten);
+  Settings settings = record_settings(tile, layout);
   if (with_view) settings.tree.delete_deadline = 3'600'000;  // or the view would be revoked for it
   Harness h(settings);
   h.open();
@@ -115,6 +128,7 @@ void try_to_bring_back(std::uint32_t tile, bool with_view, bool rewritten) {
   }
   let_drop(h);
   demand(found_on_disk(h, markers) == 0, "what was deleted is in tables still");
+  demand(h.db->tree_info(0)->records == 0, "a record stays though nothing is left that it covers");
 }
 
 }  // namespace
@@ -228,29 +242,55 @@ TEST_CASE("a delete that touches more than an eighth of a table in part reads no
   h.verify(0);
 }
 
-TEST_CASE("no older version comes back, with a view open and without, whatever h", "[drops]") {
-  for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
-    for (const bool with_view : {false, true}) {
-      for (const bool rewritten : {false, true}) try_to_bring_back(tile, with_view, rewritten);
+TEST_CASE("no older version comes back, with a view open and without, whatever h and policy", "[drops]") {
+  for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
+    std::uint64_t turn = round_of_seeds() + policy;  // of partitionings
+    for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
+      for (const bool with_view : {false, true}) {
+        for (const bool rewritten : {false, true}) {
+          try_to_bring_back({small_policies()[policy], static_cast<Partitioning>(turn++ % 3)}, tile, with_view, rewritten);
+        }
+      }
     }
   }
 }
 
 TEST_CASE("planted: a page that is dropped though it hides older versions is found when these come back", "[drops][planted]") {
-  must_catch(PlantedBug::kDropWhatHides, [] { try_to_bring_back(8, false, false); });
+  must_catch(PlantedBug::kDropWhatHides, [] { try_to_bring_back(layout_of(0), 8, false, false); });
 }
 
 TEST_CASE("a crash at every k-th operation of drops in part: what is deleted stays deleted, the rest stays", "[drops]") {
+  constexpr int kKeys = 400;
+  const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
+  const auto is_dead = [](int i) { return stamp_of(i) >= 330 && stamp_of(i) < 670; };
+  const auto has_older = [](int i) { return i < kKeys / 2; };
+  std::set<std::string> dead;
+  for (int i = 0; i < kKeys; ++i) {
+    if (!is_dead(i)) continue;
+    dead.insert("<newer value " + std::to_string(i) + ">");
+    if (has_older(i)) dead.insert("<older value " + std::to_string(i) + ">");
+  }
+  std::uint64_t turn = round_of_seeds();  // of layouts, operation by operation
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    bool more = true;
-    std::uint64_t in_part = 0;
-    for (std::uint64_t k = 1; more; ++k) {
-      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
-      Harness h(record_settings(16));
+    std::uint64_t ended = 0, in_part = 0;  // ended: of those whose turn it was last, in a row
+    for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
+      const Layout layout = layout_of(turn);
+      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
+      Harness h(record_settings(16, layout));
       h.open();
-      for (int i = 0; i < 400; ++i) put(h, i, "first", stamp_of(i));
+      // Older versions have stamps outside of what is deleted: if one of a deleted key is seen again, a crash has brought it back.
+      for (int i = 0; i < kKeys; ++i) {
+        if (has_older(i)) put(h, i, "older", 2000 + stamp_of(i));
+      }
       flush(h);
+      for (int i = 0; i < kKeys; ++i) put(h, i, "newer", stamp_of(i));
+      flush(h);
+      REQUIRE(found_on_disk(h, dead) > 0);
       erase(h, 330, 670);
+      const auto check = [&] {
+        for (int i = 0; i < kKeys; ++i)
+          demand_same(h.get(0, key_of(i)), is_dead(i) ? "(absent)" : value_of(i, "newer"), key_of(i));
+      };
       std::unique_ptr<MemoryFileSystem> left;
       std::uint64_t calls = 0;
       h.watch->on_call = [&](const FileCall& call) {
@@ -260,19 +300,20 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
       let_drop(h);
       h.watch->on_call = nullptr;
       in_part = std::max(in_part, h.db->stats().pages_dropped_partial);
-      more = left != nullptr;
-      if (!more) left = h.files->crash_clone(k, mode);
+      ended = left == nullptr ? ended + 1 : 0;
+      if (left == nullptr) left = h.files->crash_clone(k, mode);
       h.abandon(std::move(left));
       h.open();
+      check();
       flush(h);
       let_drop(h);
-      for (int i = 0; i < 400; ++i) {
-        const bool gone = stamp_of(i) >= 330 && stamp_of(i) < 670;
-        REQUIRE(h.get(0, key_of(i)) == (gone ? "(absent)" : value_of(i, "first")));
-      }
+      check();
       h.verify(0);
+      REQUIRE(h.db->tree_info(0)->records == 0);  // and still all is gone that it had deleted
+      REQUIRE(found_on_disk(h, dead) == 0);
     }
     CHECK(in_part > 0);
+    ++turn;
   }
 }
 
