@@ -607,6 +607,43 @@ TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by th
   }
 }
 
+TEST_CASE("a disk that is full when deletes have been made, and has room again before their deadline, makes none of them late",
+          "[long][deadlines]") {
+  constexpr int kRoomAgain = kSteps / 2;
+  std::size_t turn = 0, waited = 0;
+  for (const Case& c : cases()) {
+    INFO(name_of(c));
+    Witness w(c, 13);
+    fill(w);
+    fill_large(w);
+    w.check_sight();
+    delete_some(w);
+    // Somebody else takes all that is free, or leaves the log some of it, but no room for merges.
+    const std::uint64_t room = turn++ % 2 == 0 ? 0 : 24 << 10;
+    w.h.files->set_capacity(w.h.files->used_bytes() + room);
+    std::uint64_t refused = 0;
+    for (int step = 0; step <= kSteps + 1; ++step) {
+      if (step == kRoomAgain) {
+        waited += w.found(false) != 0 ? 1 : 0;
+        w.h.files->set_capacity(0);
+      }
+      w.pass(kDeadline / kSteps);
+      if (step >= kRoomAgain) continue;
+      WriteBatch batch;
+      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // if it is taken nothing changes
+      refused += w.h.db->commit(batch).is_ok() ? 0 : 1;
+      w.h.db->write_log();
+    }
+    if (room == 0) CHECK(refused == kRoomAgain);
+    CHECK(w.found(false) == 0);
+    CHECK(w.worst() <= 1.0);
+    CHECK(misses(w) == 0);
+    w.check_live();
+    w.h.verify(0);
+  }
+  CHECK(waited == turn);  // there was something left to do
+}
+
 TEST_CASE("planted: tables whose deadlines a restart forgets are found by what stays in them", "[planted]") {
   must_catch(PlantedBug::kForgetBirths, [] {
     for (const PolicySettings& policy : small_policies()) delete_and_restart({policy, 1, Compression::kNone});
