@@ -1,6 +1,9 @@
 // The engine with its own threads, on real files: many writers and readers at once, flushes and compactions underneath.
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -10,8 +13,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/random.h"
+#include "engine/db/harness.h"
 #include "engine/db/layouts.h"
-#include "support/keys.h"
 
 using namespace ebbtide;
 
@@ -670,4 +673,80 @@ TEST_CASE("a merge policy that is changed again and again under writers and read
       CHECK(found.value == value_of(k, count));
     }
   }
+}
+
+namespace {
+
+/// Hears of a deadline that was missed.
+class MissHeard final : public EventListener {
+ public:
+  void on_message(Severity /*severity*/, const std::string& text) override {
+    if (text.find("missed their deadline") == std::string::npos) return;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    heard_ = true;
+    changed_.notify_all();
+  }
+  void await() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return heard_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool heard_ = false;
+};
+
+/// The first sync of the directory after the manifest had an edit that came after a new log segment takes until a miss was heard of.
+class SlowToOpen final : public InterposedFileSystem {
+ public:
+  SlowToOpen(FileSystem& base, MissHeard& miss) : InterposedFileSystem(base), miss_(miss) {}
+
+ private:
+  Status around(const FileCall& call, const Run& run) override {
+    if (call.op == FileOp::kCreate && call.path.ends_with(".wal")) segment_ = true;
+    if (call.op == FileOp::kWrite && call.path.find("MANIFEST") != std::string::npos && segment_) edit_ = true;
+    if (call.op == FileOp::kSyncDir && edit_ && !waited_.exchange(true)) miss_.await();
+    return run(call.length);
+  }
+  MissHeard& miss_;
+  std::atomic<bool> segment_{false}, edit_{false}, waited_{false};
+};
+
+}  // namespace
+
+TEST_CASE("what is late when a database is opened is so because nobody ran, also for a tick that comes before it is open",
+          "[threads]") {
+  MemoryFileSystem files;
+  SimulatedClock clock;
+  Settings settings = Harness::small();
+  settings.tree.delete_deadline = 10'000;
+  settings.fsync = FsyncMode::kAlways;
+  Components components;
+  components.fs = &files;
+  components.clock = &clock;
+  {
+    auto opened = Db::open(settings, components);
+    REQUIRE(opened.is_ok());
+    const auto db = std::move(opened).value();
+    WriteBatch batch;
+    batch.put(0, "k", "v");
+    REQUIRE(db->commit(batch).is_ok());
+    REQUIRE(db->flush(0).is_ok());
+    batch.clear();
+    batch.del(0, "k");
+    REQUIRE(db->commit(batch).is_ok());
+    REQUIRE(db->close().is_ok());
+  }
+  clock.advance(60'000);
+  MissHeard miss;
+  SlowToOpen slow(files, miss);
+  components.fs = &slow;
+  components.events = &miss;
+  auto opened = Db::open(settings, components);
+  REQUIRE(opened.is_ok());
+  const auto db = std::move(opened).value();
+  miss.await();
+  CHECK(db->stats().deadlines_missed_down == 1);
+  CHECK(db->stats().deadlines_missed_load == 0);
 }
