@@ -324,12 +324,12 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
   auto end = read_log(fs_, settings_.dir, file, on_record);
   if (!end.is_ok()) return end.status();
   if (!end->clean) {
-    if (end->valid_after) return Status::corruption(end->what + ", and what follows says that it was whole once");
+    const std::string what = join_path(settings_.dir, end->what);
+    if (end->valid_after) return Status::corruption(what + ", and what follows says that it was whole once");
     // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
-    replay->torn = end->what;
+    replay->torn = what;
     if (end->valid_bytes == 0) {
-      if (file == versions_->oldest_log())
-        return Status::corruption(end->what + ", but the manifest says that the log begins here");
+      if (file == versions_->oldest_log()) return Status::corruption(what + ", but the manifest says that the log begins here");
       return fs_.unlink(path);  // its creation was cut short
     }
     TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
