@@ -211,6 +211,31 @@ def test_every_file_is_where_it_belongs(fresh, browser, tmp_path, width, height,
     page.close()
 
 
+# Of all files that were drawn meanwhile, the one that had used most of its time: how much of it, in tenths, and its colour then.
+WATCH_HEAT = """window.hottest = { heat: -1, colour: [] };
+new MutationObserver(() => {
+  for (const e of document.querySelectorAll(".cell[data-heat]:not(.mem):not(.gone)")) {
+    if (Number(e.dataset.heat) <= hottest.heat || e.getAnimations().length) continue;
+    hottest = { heat: Number(e.dataset.heat), colour: getComputedStyle(e).backgroundColor.match(/[0-9]+/g).map(Number) };
+  }
+}).observe(document.body, { subtree: true, childList: true, attributes: true })"""
+
+
+def test_deletes_turn_red_and_vanish(fresh, browser):
+    fresh.set("tree.deletes.deadline=12s", "tree.policy.level0_runs=2").start()
+    page = open_console(browser, fresh, dark=True)
+    page.evaluate(WATCH_HEAT)
+    fill_two_levels(fresh)
+    page.wait("document.querySelector('#fact-tombstones').textContent === '30'")
+    page.wait("document.querySelector('#fact-tombstones').textContent === '0'", 30)
+    page.wait("document.querySelectorAll('.cell[data-heat]:not(.gone)').length === 0", 30)
+    hottest = page.evaluate("hottest")
+    red, green, blue = hottest["colour"][:3]
+    assert hottest["heat"] >= 3 and red > green + 40 and red > blue + 40, hottest
+    assert page.text("#fact-missed") == "0"
+    page.close()
+
+
 def test_files_are_reached_with_the_keyboard(server, browser):
     fill(server)
     page = open_console(browser, server)
