@@ -1,10 +1,13 @@
 """./dev torture NAME: a test of the commit gate, again and again with other seeds, for as long as wanted.
 
 Prints a line a round, keeps where it is in build/torture/NAME.json (a run that was cut off goes on with --resume), and ends with a
-line of figures. The first failure ends it: its output is kept, and the line that repeats it is printed.
+line of figures, whatever ended it. The first failure ends it: its output is kept, and the line that repeats it is printed. So does a
+round that takes far too long, and a signal: what runs is ended with all its processes, the round does not count, and the exit status is
+128 and the signal's number.
 
 With --preset asan or tsan it is the server, or the test program, under the address and undefined-behaviour sanitizers or the thread
-sanitizer; a report of theirs is a failure. How much memory the server takes is not judged then.
+sanitizer; a report of theirs is a failure. How much memory the server takes is not judged then. Such a run is kept apart from that of
+the same name without (NAME-asan.json).
 """
 
 import argparse
@@ -12,28 +15,37 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "torture"
 SEEDS_A_ROUND = 1000  # of tests that count their seeds: a round takes so many
+SLOWER = 3  # sanitizers: a round may take so many times as long
+END_SECONDS = 30  # for what is told to end: servers stop, file systems are unmounted
+TELL_SECONDS = 5  # a terminal is told so often that a round goes on
+LOOK_SECONDS = 0.2
 
 
 class Program:
     """What a round runs: commands, one after the other. `counts` finds figures in their output: name -> pattern whose first group is a
-    number; all are added up."""
+    number; all are added up. A round that takes more than `minutes` hangs: most take less than one."""
 
-    def __init__(self, about, commands, environment, counts):
-        self.about, self.commands, self.environment, self.counts = about, commands, environment, counts
+    def __init__(self, about, commands, environment, counts, minutes=20):
+        self.about, self.commands, self.environment, self.counts, self.minutes = about, commands, environment, counts, minutes
 
 
-def contract(tests, about, counts=None, **environment):
-    pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", f"tests/contract/{tests}"]
-    return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})})
+def contract(tests, about, counts=None, minutes=20, **environment):
+    """tests: names of files, with blanks between them; all of them if there is none."""
+    files = [f"tests/contract/{name}" for name in tests.split() or [""]]
+    pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", *files]
+    return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})}, minutes)
 
 
 def engine(cases, about, counts=None, **environment):
@@ -55,10 +67,17 @@ PROGRAMS = {
         "test_linearizability.py", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
     ),
     "atomicity": contract("test_atomicity.py", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
-    "network": contract("test_limits.py", "clients that never read, dribble, reset or only sit there, and too few file descriptors"),
+    "network": contract(
+        "test_limits.py test_memory.py", "clients that never read, dribble, reset or only sit there, too few file descriptors and too little memory"
+    ),
     "scan": contract("test_stamps.py", "scans while others write, flush and compact; deletes by stamp through kills"),
-    "contract": contract("", "every test of the running server; with --preset the one way to see all of it under a sanitizer"),
-    "full-disk": contract("test_full_disk.py", "a data directory on a small tmpfs fills up and heals"),
+    "contract": contract("", "every test of the running server; with --preset the one way to see all of it under a sanitizer", minutes=60),
+    "full-disk": contract(
+        "test_full_disk.py",
+        "a data directory on a small tmpfs fills up and heals",
+        {"cycles": r"(\d+) times a full disk healed"},
+        EBBTIDE_FULL_DISK_CYCLES="20",
+    ),
     "differential": contract(
         "test_differential_values.py", "command sequences against redis-server", EBBTIDE_DIFFERENTIAL_SEED="{seed}", EBBTIDE_DIFFERENTIAL_ROUNDS="200"
     ),
@@ -110,15 +129,17 @@ def sanitizer_options(directory):
 
 
 class State:
-    """Where a run is; written after each round."""
+    """Where a run is; written before the first round and after each that was well."""
 
-    def __init__(self, name, seed):
-        self.path = OUT / f"{name}.json"
-        self.name, self.seed, self.rounds, self.seconds, self.figures = name, seed, 0, 0.0, {}
+    def __init__(self, name, seed, preset="release"):
+        self.name, self.preset = name, preset
+        self.label = name if preset == "release" else f"{name}-{preset}"  # of all its files
+        self.path = OUT / f"{self.label}.json"
+        self.seed, self.rounds, self.seconds, self.figures = seed, 0, 0.0, {}
 
     @classmethod
-    def resume(cls, name):
-        state = cls(name, 0)
+    def resume(cls, name, preset="release"):
+        state = cls(name, 0, preset)
         if not state.path.exists():
             sys.exit(f"torture: there is nothing to resume: {state.path} does not exist")
         kept = json.loads(state.path.read_text())
@@ -127,32 +148,96 @@ class State:
 
     def keep(self):
         OUT.mkdir(parents=True, exist_ok=True)
-        fields = ("name", "seed", "rounds", "seconds", "figures")
-        self.path.write_text(json.dumps({key: getattr(self, key) for key in fields}, indent=2) + "\n")
+        fields = ("name", "preset", "seed", "rounds", "seconds", "figures")
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps({key: getattr(self, key) for key in fields}, indent=2) + "\n")
+        fresh.replace(self.path)
+
+    def round_seed(self):
+        """The seeds of two rounds do not meet."""
+        return self.seed + self.rounds * SEEDS_A_ROUND
 
     def summary(self):
         figures = "".join(f", {count:,} {what}" for what, count in self.figures.items())
-        return f"torture {self.name}: {self.rounds:,} rounds in {show_time(self.seconds)} from seed {self.seed}{figures}"
+        return f"torture {self.label}: {self.rounds:,} rounds in {show_time(self.seconds)} from seed {self.seed}{figures}"
 
 
-def run_round(program, state, preset="release"):
-    """(whether all was well, what was printed); a round in which nothing was counted is not well. The seeds of two rounds do not
-    meet."""
-    seed = state.seed + state.rounds * SEEDS_A_ROUND
+class Stopped(Exception):
+    """A signal came while a round was under way."""
+
+
+class Signals:
+    """Those that end a run. They are looked for, and interrupt nothing: no process is started that nobody ends, no file is written by
+    half."""
+
+    def __init__(self):
+        self.came = []
+
+    def listen(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+                signal.signal(number, lambda number, _: self.came.append(number))
+
+
+def end(process, signals):
+    """The process and all that it started: first they are asked to. A second signal is enough of that."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        until = time.monotonic() + END_SECONDS
+        while process.poll() is None and time.monotonic() < until and len(signals.came) < 2:
+            time.sleep(LOOK_SECONDS)
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all have ended
+    process.wait()
+
+
+def run_command(command, environment, until, signals, tell):
+    """(its exit status, or None if it was not done by then; what it printed). Nothing that it started outlives it."""
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        status, told = None, time.monotonic()
+        try:
+            while status is None and not signals.came and time.monotonic() < until:
+                try:
+                    status = process.wait(LOOK_SECONDS)
+                except subprocess.TimeoutExpired:
+                    if time.monotonic() >= told + TELL_SECONDS:
+                        told = time.monotonic()
+                        tell()
+        finally:
+            end(process, signals)
+        if status is None and signals.came:
+            raise Stopped
+        output.seek(0)
+        return status, output.read().decode(errors="replace")
+
+
+def run_round(program, state, signals=None, tell=lambda: None):
+    """(whether all was well, what was printed); a round in which nothing was counted is not well, nor is one that takes too long.
+    `tell` is called now and then."""
+    seed = state.round_seed()
     environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
     environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
-    reports = OUT / f"{state.name}-reports"
+    reports = OUT / f"{state.label}-reports"
     shutil.rmtree(reports, ignore_errors=True)  # of the round before
-    if preset != "release":
+    minutes = program.minutes
+    if state.preset != "release":
         reports.mkdir(parents=True)
-        environment |= {"EBBTIDE_SANITIZED": "1", "EBBTIDE_SERVER": str(ROOT / f"build/{preset}/bin/ebbtide-server"), **sanitizer_options(reports)}
+        server = str(ROOT / f"build/{state.preset}/bin/ebbtide-server")
+        environment |= {"EBBTIDE_SANITIZED": "1", "EBBTIDE_SERVER": server, **sanitizer_options(reports)}
+        minutes *= SLOWER
     good, output, repeat = True, "", ""
+    until = time.monotonic() + minutes * 60
     for words in program.commands:
-        command = [word.format(seed=seed, preset=preset) for word in words]
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, errors="replace", check=False)
-        output += done.stdout + done.stderr
-        good = done.returncode == 0
-        repeat = " ".join([*(f"{key}={value}" for key, value in environment.items()), *command])
+        command = [word.format(seed=seed, preset=state.preset) for word in words]
+        repeat = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in environment.items()), shlex.join(command)])
+        # What a program says until it is ended must not wait in its memory.
+        status, said = run_command(command, {**os.environ, "PYTHONUNBUFFERED": "1", **environment}, until, signals or Signals(), tell)
+        output += said if status is not None else f"{said}\nended: the round was not done after {minutes:g} minutes"
+        good = status == 0
         if not good:
             break
     for report in sorted(reports.glob("*")) if reports.exists() else []:
@@ -165,7 +250,61 @@ def run_round(program, state, preset="release"):
     return good, f"{output}\nrepeat: {repeat}\n"
 
 
-def main():
+class Screen:
+    """A line a round; on a terminal, one that says how long the round has taken so far, until it is done."""
+
+    def __init__(self, state, end):
+        self.state, self.end, self.began, self.terminal = state, end, time.monotonic(), sys.stdout.isatty()
+
+    def begin(self):
+        self.began = time.monotonic()
+
+    def tell(self):
+        if self.terminal:
+            took = show_time(time.monotonic() - self.began)
+            print(f"\r\033[K  round {self.state.rounds + 1:<5} {took} so far", end="", flush=True)
+
+    def print(self, *lines):
+        if self.terminal:
+            print("\r\033[K", end="")
+        print(*lines, sep="\n", flush=True)
+
+    def done(self, took):
+        self.print(f"  round {self.state.rounds:<5} {took:6.1f} s   left: {show_time(max(0.0, self.end - time.monotonic()))}")
+
+
+def run(program, state, seconds, signals):
+    """Rounds for as long as that; the exit status."""
+    until = time.monotonic() + seconds
+    screen = Screen(state, until)
+    state.keep()  # a run that fails or ends in its first round is the one to be resumed, and not the one before it
+    try:
+        while True:
+            screen.begin()
+            good, output = run_round(program, state, signals, screen.tell)
+            took = time.monotonic() - screen.began
+            state.seconds += took
+            if not good:
+                OUT.mkdir(parents=True, exist_ok=True)
+                log = OUT / f"{state.label}-{state.round_seed()}.log"
+                log.write_text(output)
+                screen.print(*output.splitlines()[-40:])
+                print(f"torture {state.label}: FAILED in round {state.rounds + 1}; everything it said: {log}\n{state.summary()}")
+                return 1
+            state.rounds += 1
+            state.keep()
+            screen.done(took)
+            if time.monotonic() >= until or signals.came:
+                break
+    except Stopped:
+        pass
+    if signals.came:
+        screen.print(f"stopped by {signal.Signals(signals.came[0]).name}; --resume goes on")
+    print(state.summary())
+    return 128 + signals.came[0] if signals.came else 0
+
+
+def main(arguments=None):
     names = "\n".join(f"  {name:<16} {program.about}" for name, program in PROGRAMS.items())
     parser = argparse.ArgumentParser(
         prog="./dev torture", description=__doc__, epilog=f"names:\n{names}\n{MUTATIONS}", formatter_class=argparse.RawDescriptionHelpFormatter
@@ -174,34 +313,17 @@ def main():
     parser.add_argument("--minutes", type=float, default=10, metavar="N", help="stop after the round that is under way by then (default: 10)")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed; by default one that is new")
     parser.add_argument("--preset", choices=("release", "asan", "tsan"), default="release", help="what it is built as (default: release)")
-    parser.add_argument("--resume", action="store_true", help="go on where the last run of this name stopped")
-    options = parser.parse_args()
+    parser.add_argument("--resume", action="store_true", help="go on where the last run of this name and preset stopped")
+    options = parser.parse_args(arguments)
     program = PROGRAMS[options.name]
-    state = State.resume(options.name) if options.resume else State(options.name, options.seed or random.SystemRandom().randrange(1, 2**30))
-    print(f"torture {options.name}: {program.about}; seed {state.seed}", flush=True)
-    end = time.monotonic() + options.minutes * 60
-    try:
-        while True:
-            began = time.monotonic()
-            good, output = run_round(program, state, options.preset)
-            took = time.monotonic() - began
-            state.seconds += took
-            if not good:
-                OUT.mkdir(parents=True, exist_ok=True)
-                log = OUT / f"{options.name}-{state.seed + state.rounds * SEEDS_A_ROUND}.log"
-                log.write_text(output)
-                print("\n".join(output.splitlines()[-40:]))
-                print(f"torture {options.name}: FAILED in round {state.rounds + 1}; everything it said: {log}")
-                return 1
-            state.rounds += 1
-            state.keep()
-            print(f"  round {state.rounds:<5} {took:6.1f} s   left: {show_time(max(0.0, end - time.monotonic()))}", flush=True)
-            if time.monotonic() >= end:
-                break
-    except KeyboardInterrupt:
-        print("stopped; --resume goes on")
-    print(state.summary())
-    return 0
+    if options.resume:
+        state = State.resume(options.name, options.preset)
+    else:
+        state = State(options.name, options.seed or random.SystemRandom().randrange(1, 2**30), options.preset)
+    print(f"torture {state.label}: {program.about}; seed {state.seed}", flush=True)
+    signals = Signals()
+    signals.listen()
+    return run(program, state, options.minutes * 60, signals)
 
 
 if __name__ == "__main__":

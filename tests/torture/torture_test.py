@@ -1,24 +1,39 @@
-"""A round of torture is a success only if it did something."""
+"""A round of torture is a success only if it did something, ends with all that it started, and leaves what the next run goes on from."""
 
-import shutil
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
 import unittest
+from pathlib import Path
 
 import run
 
 
-class Rounds(unittest.TestCase):
-    def tearDown(self):
-        shutil.rmtree(run.OUT / "none-reports", ignore_errors=True)
+class Kept(unittest.TestCase):
+    """What a run keeps is in a directory of the test's."""
 
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(setattr, run, "OUT", run.OUT)
+        self.folder = run.OUT = Path(folder.name)
+
+
+class Rounds(Kept):
     def round(self, *printed, status=0):
         """A command for each text; the first ends with the status."""
-        state = run.State("none", 7)
         commands = [["sh", "-c", f"echo '{text} of seed' $EBBTIDE_SEED; exit {status if text is printed[0] else 0}"] for text in printed]
-        return self.run_commands(state, commands)
+        return self.run_commands(commands)
 
-    def run_commands(self, state, commands, preset="release"):
-        program = run.Program("", commands, {}, {"tests": r"(\d+) passed"})
-        return (*run.run_round(program, state, preset), state.figures["tests"])
+    def run_commands(self, commands, preset="release", minutes=20):
+        state = run.State("none", 7, preset)
+        program = run.Program("", commands, {}, {"tests": r"(\d+) passed"}, minutes)
+        return (*run.run_round(program, state), state.figures["tests"])
 
     def test_figures_are_added_up(self):
         good, output, tests = self.round("3 passed, 4 passed")
@@ -35,15 +50,151 @@ class Rounds(unittest.TestCase):
         self.assertFalse(good)
         self.assertEqual(tests, 3)  # nothing comes after a failure
         self.assertRegex(output, r"\nrepeat: EBBTIDE_SEED=7 .*3 passed")
+        # A shell takes the line as it stands.
+        line = output.split("\nrepeat: ")[1]
+        again = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        self.assertEqual((again.stdout, again.returncode), ("3 passed of seed 7\n", 1))
 
     def test_what_a_sanitizer_reports_is_a_failure(self):
         write = "echo a race >$(echo $TSAN_OPTIONS | sed 's/log_path=//; s/:.*//').1; echo 3 passed"
-        good, output, tests = self.run_commands(run.State("none", 7), [["sh", "-c", write]], "tsan")
+        good, output, tests = self.run_commands([["sh", "-c", write]], "tsan")
         self.assertEqual((good, tests), (False, 3))
         self.assertIn("\na race\n", output)
         self.assertIn("build/tsan/bin/ebbtide-server", output)
         # The next round starts without it.
-        self.assertTrue(self.run_commands(run.State("none", 7), [["sh", "-c", "echo 3 passed"]], "tsan")[0])
+        self.assertTrue(self.run_commands([["sh", "-c", "echo 3 passed"]], "tsan")[0])
+
+    def test_a_round_that_hangs_has_failed_and_what_it_said_is_kept(self):
+        began = time.monotonic()
+        good, output, tests = self.run_commands([["sh", "-c", "echo 3 passed; sleep 1000 & wait"], ["echo", "4 passed"]], minutes=1 / 60)
+        self.assertEqual((good, tests), (False, 3))
+        self.assertIn("3 passed", output)
+        self.assertRegex(output, r"not done after 0.01.* minutes\n")
+        self.assertLess(time.monotonic() - began, run.END_SECONDS)
+
+    def test_nothing_outlives_its_round(self):
+        """Not even what is deaf."""
+        pids = self.folder / "pids"
+        deaf = f"(trap '' TERM; echo $(exec sh -c 'echo $PPID') >>{pids}; while :; do sleep 1; done) &"
+        self.assertTrue(self.run_commands([["sh", "-c", f"{deaf} while ! [ -s {pids} ]; do sleep 0.1; done; echo 3 passed"]])[0])
+        self.assertTrue(ends(int(pids.read_text())))
+
+
+def ends(pid, seconds=10):
+    """Whether the process does; one that nobody has waited for has ended, too."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Runs(Kept):
+    """Whole runs, as processes: of a program whose rounds are shell commands."""
+
+    def start(self, shell, *options, stdout=subprocess.PIPE, patch=""):
+        code = f"""
+import pathlib, run, sys
+run.OUT = pathlib.Path({str(self.folder)!r})
+run.PROGRAMS = {{"none": run.Program("", [["sh", "-c", {shell!r}]], {{}}, {{"tests": r"(\\d+) passed"}})}}
+{patch}
+sys.exit(run.main(["none", *sys.argv[1:]]))
+"""
+        here = {**os.environ, "PYTHONPATH": str(Path(run.__file__).parent), "PYTHONDONTWRITEBYTECODE": "1", "HERE": str(self.folder)}
+        process = subprocess.Popen([sys.executable, "-c", code, *options], env=here, stdout=stdout, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def whole(self, shell, *options):
+        """(what it printed, its status)."""
+        process = self.start(shell, "--minutes", "0", *options)
+        said = process.communicate(timeout=60)[0]
+        return said, process.returncode
+
+    def kept(self, name="none"):
+        return json.loads((self.folder / f"{name}.json").read_text())
+
+    def wait_for(self, path):
+        until = time.monotonic() + 30
+        while not (path.exists() and path.read_text().endswith("\n")):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+        return path.read_text()
+
+    def test_a_run_goes_on_where_it_stopped(self):
+        said, status = self.whole("echo 3 passed of $EBBTIDE_SEED", "--seed", "7")
+        self.assertEqual(status, 0)
+        self.assertRegex(said, r"\ntorture none: 1 rounds in \d+ s from seed 7, 3 tests\n$")
+        said, status = self.whole("echo 3 passed; echo $EBBTIDE_SEED >$HERE/seed", "--resume")
+        self.assertRegex(said, r"\ntorture none: 2 rounds in \d+ s from seed 7, 6 tests\n$")
+        self.assertEqual((self.folder / "seed").read_text(), f"{7 + run.SEEDS_A_ROUND}\n")
+
+    def test_a_run_that_fails_at_once_is_the_one_to_be_resumed(self):
+        self.whole("echo 3 passed", "--seed", "7")
+        said, status = self.whole("echo 2 passed; echo no; exit 1", "--seed", "8")
+        self.assertEqual(status, 1)
+        self.assertRegex(said, r"\nno\n\nrepeat: EBBTIDE_SEED=8 ")
+        self.assertRegex(said, r"\ntorture none: FAILED in round 1; .*none-8.log\ntorture none: 0 rounds in \d+ s from seed 8, 2 tests\n$")
+        self.assertIn("2 passed\nno\n", (self.folder / "none-8.log").read_text())
+        self.assertEqual((self.kept()["seed"], self.kept()["rounds"], self.kept()["figures"]), (8, 0, {}))
+        said, status = self.whole("echo 3 passed", "--resume")
+        self.assertRegex(said, r"\ntorture none: 1 rounds in \d+ s from seed 8, 3 tests\n$")
+
+    def test_each_preset_has_a_state_of_its_own(self):
+        self.whole("echo 3 passed", "--seed", "7")
+        said, status = self.whole("echo 4 passed", "--seed", "8", "--preset", "tsan")
+        self.assertRegex(said, r"\ntorture none-tsan: 1 rounds in \d+ s from seed 8, 4 tests\n$")
+        self.assertEqual((self.kept()["seed"], self.kept("none-tsan")["seed"]), (7, 8))
+        said, status = self.whole("echo 3 passed", "--resume", "--preset", "asan")
+        self.assertEqual(status, 1)
+        self.assertIn("nothing to resume", said)
+
+    def test_a_signal_ends_all_and_keeps_the_state(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            pids = self.folder / f"pids-{number}"
+            first = f"$HERE/first-{number}"
+            rounds = f"echo 3 passed; if ! [ -e {first} ]; then touch {first}; exit; fi; sleep 1000 & echo $$ $! >{pids}; wait"
+            process = self.start(rounds, "--seed", "7")
+            running = list(map(int, self.wait_for(pids).split()))
+            process.send_signal(number)
+            said = process.communicate(timeout=60)[0]
+            self.assertEqual(process.returncode, 128 + number)
+            self.assertRegex(said, rf"\nstopped by {number.name}; .*\ntorture none: 1 rounds in \d+ s from seed 7, 3 tests\n$")
+            self.assertEqual((self.kept()["seed"], self.kept()["rounds"], self.kept()["figures"]), (7, 1, {"tests": 3}))
+            for pid in running:
+                self.assertTrue(ends(pid), pid)
+
+    def test_what_is_deaf_is_killed_at_the_second_signal(self):
+        pid = self.folder / "pid"
+        process = self.start(f"trap '' TERM; echo $$ >{pid}; while :; do sleep 1; done")
+        running = int(self.wait_for(pid))
+        process.send_signal(signal.SIGTERM)
+        with self.assertRaises(subprocess.TimeoutExpired):
+            process.wait(1)
+        process.send_signal(signal.SIGTERM)
+        self.assertIn("\nstopped by SIGTERM", process.communicate(timeout=20)[0])
+        self.assertTrue(ends(running))
+
+    def test_a_terminal_is_told_that_a_round_goes_on(self):
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        process = self.start("sleep 1; echo 3 passed", "--minutes", "0", "--seed", "7", stdout=theirs, patch="run.TELL_SECONDS = 0.1")
+        os.close(theirs)
+        said = b""
+        try:
+            while part := os.read(ours, 65536):
+                said += part
+        except OSError:
+            pass  # the other side is closed
+        self.assertEqual(process.wait(), 0)
+        said = said.decode()
+        self.assertRegex(said, "\r\x1b\\[K  round 1     0 s so far\r\x1b\\[K.*\r\x1b\\[K  round 1 +1\\.\\d s   left: 0 s\r\n")
+        self.assertNotIn("so far", self.whole("sleep 1; echo 3 passed")[0])
 
 
 if __name__ == "__main__":
