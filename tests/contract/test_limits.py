@@ -1,13 +1,18 @@
 """What no client may do to the others: passwords, limits, clients that never read or only dribble."""
 
 import contextlib
+import itertools
+import os
 import resource
 import socket
+import struct
+import threading
 import time
 
 import pytest
 import redis
 
+from support.meanwhile import meanwhile
 from support.server import wait_until
 from support.sockets import encode, receive_all, receive_exactly
 
@@ -226,34 +231,114 @@ def test_announced_bulk_costs_nothing(fresh):
         s.close()
 
 
+# Without the right to raise the limit of open files again, which root has.
+NO_MORE_FILES = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", "prlimit"]
+
+
+def files_of(server):
+    """How many it has open."""
+    return len(os.listdir(f"/proc/{server.pid}/fd"))
+
+
+def served(link):
+    link.sendall(b"PING\r\n")
+    return receive_exactly(link, 7) == b"+PONG\r\n"
+
+
 def test_a_file_limit_of_64(fresh):
-    # Root may raise the limit again; then max_clients bounds the server just as well.
-    fresh.prefix = ["prlimit", "--nofile=64:64"]
-    fresh.set("server.max_clients=20").start()
+    fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
+    fresh.start()
+    assert resource.prlimit(fresh.pid, resource.RLIMIT_NOFILE) == (64, 64)
     client = fresh.client()
     assert client.set("a", "b")
-    crowd = []
-    for _ in range(200):
-        try:
-            crowd.append(fresh.connect())
-        except OSError:
-            break
-    assert client.get("a") == b"b"
-    for s in crowd:
-        s.close()
-    for i in range(3000):  # connect and reset, as fast as it goes
-        with contextlib.suppress(OSError), fresh.connect() as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-            s.sendall(b"SET a c\r\nGET")
-        if i % 500 == 0:
+    with contextlib.ExitStack() as stack:
+        # Half of the files are for clients.
+        crowd = [stack.enter_context(fresh.connect()) for _ in range(31)]
+        assert all(map(served, crowd))
+        for _ in range(200):
+            with fresh.connect() as s:
+                assert receive_all(s) == b"-ERR max number of clients reached\r\n"
+        # And if there are none left, be it for those few: nobody is left to wait.
+        crowd.pop().close()
+        wait_until(lambda: client.info("clients")["connected_clients"] == 31, what="one has gone")
+        lowest_free = next(number for number in itertools.count() if not os.path.lexists(f"/proc/{fresh.pid}/fd/{number}"))
+        resource.prlimit(fresh.pid, resource.RLIMIT_NOFILE, (lowest_free, 64))
+        for _ in range(40):
+            with fresh.connect() as s:
+                assert receive_all(s) == b""
+        assert "accept: Too many open files" in fresh.log()
+        assert all(map(served, crowd))
+        assert client.get("a") == b"b"
+        resource.prlimit(fresh.pid, resource.RLIMIT_NOFILE, (64, 64))
+        with fresh.connect() as s:
+            assert served(s)
+        assert client.info("stats")["rejected_connections"] == 200
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    assert client.set("a", "c")
+
+
+def test_connections_that_are_reset(fresh):
+    """Thousands, from several threads at a time, each in the middle of a command."""
+    fresh.start()
+    client = fresh.client()
+    assert client.set("a", "b")
+    before, lock, made = files_of(fresh), threading.Lock(), 0
+
+    def reset():
+        nonlocal made
+        for _ in range(250):
+            with contextlib.suppress(OSError), fresh.connect() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                s.sendall(b"SET a c\r\nGET")
+                with lock:
+                    made += 1
+
+    with meanwhile(*[reset] * 4):
+        for _ in range(2000):  # a healthy client is served all the while
             assert client.get("a") in (b"b", b"c")
+        wait_until(lambda: made >= 5000, 60, "thousands are reset")
     assert client.set("a", "d")
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    assert client.get("a") == b"d"
+    # Nothing is left of them.
+    wait_until(lambda: files_of(fresh) <= before + 2, what="their files are closed")
+    assert client.info("stats")["total_connections_received"] >= made / 2
+    with fresh.connect() as s:
+        assert served(s)
+
+
+def test_half_closed_sockets(fresh):
+    """What was sent before is answered to its end, and then the server closes, too."""
+    fresh.start()
+    client = fresh.client()
+    client.set("big", b"x" * 300_000)
+    count = 3000
+
+    def pipeline(number):
+        return b"".join(encode("INCR", f"n{number}") for _ in range(count)) + encode("GET", "big") * 10 + encode("ECHO", "end")
+
+    expected = b"".join(b":%d\r\n" % i for i in range(1, count + 1)) + (b"$300000\r\n" + b"x" * 300_000 + b"\r\n") * 10 + b"$3\r\nend\r\n"
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect()) for _ in range(5)]
+        for number, link in enumerate(links):
+            link.sendall(pipeline(number))
+            link.shutdown(socket.SHUT_WR)
+        for link in links:
+            assert receive_exactly(link, len(expected)) == expected
+            assert link.recv(1) == b""
+    # What is no whole command has no answer.
+    with fresh.connect() as link:
+        link.sendall(encode("PING") + encode("SET", "part", "x")[:-3])
+        link.shutdown(socket.SHUT_WR)
+        assert receive_all(link) == b"+PONG\r\n"
+    assert client.exists("part") == 0
+    wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
+    assert client.get("n4") == b"%d" % count
 
 
 def test_too_few_files_for_the_tables(fresh):
     """What was acknowledged is there, whatever could not be opened."""
-    # Without the right to raise the limit again.
-    fresh.prefix = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", "prlimit", "--nofile=48:48"]
+    fresh.prefix = [*NO_MORE_FILES, "--nofile=48:48"]
     fresh.set("server.max_clients=8", "storage.memtable_size=1MiB", "tree.file_size=1MiB", "storage.compression=none").start()
     client, kept = fresh.client(), {}
     with pytest.raises(redis.ResponseError, match="Too many open files"):
