@@ -2,6 +2,7 @@
 ebbtide-inspect restores it, makes one without a server, and puts a directory in order that a crash left."""
 
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -95,6 +96,31 @@ def test_bgsave_under_writes_is_one_moment(fresh, tmp_path):
     with opened(copy) as restored:
         a, b = restored.client().mget("a", "b")
         assert a == b and acknowledged <= int(a)
+
+
+def test_a_backup_of_much_data_is_links(fresh):
+    """Of 100 MB in hundreds of files only what the log has is copied: how long a backup takes does not go by the data."""
+    fresh.set("storage.memtable_size=16MiB", "tree.file_size=1MiB", "storage.wal_segment_size=4MiB").start()
+    client = fresh.client()
+    for i in range(250):
+        client.mset({f"key:{i}:{j}": os.urandom(20_000) for j in range(20)})
+    client.execute_command("TREE.FLUSH")
+    client.execute_command("TREE.PAUSE", 600_000)  # or merges might drop files meanwhile
+    wait_until(lambda: client.info("ebbtide")["compactions_running"] == 0, 60, "those under way are done")
+    client.set("only in the log", b"x" * 100_000)
+    saved(client)
+    (backup,) = backups(fresh)
+    links, linked_bytes, copied_bytes = 0, 0, 0
+    for path in backup.iterdir():
+        here, there = path.stat(), fresh.data / path.name
+        if there.exists() and there.stat().st_ino == here.st_ino:
+            links += 1
+            linked_bytes += here.st_size
+        else:
+            copied_bytes += here.st_size
+            assert path.suffix not in (".data", ".meta"), path.name
+    assert links > 150 and linked_bytes > 100_000_000
+    assert 100_000 <= copied_bytes < 8_000_000  # an unfinished segment of the log, and the manifest
 
 
 def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
