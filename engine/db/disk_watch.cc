@@ -79,8 +79,12 @@ Status DiskWatch::may_compact(std::uint64_t bytes) {
 }
 
 bool DiskWatch::give_up_reserve() {
+  MutexLock lock(mutex_);
   const bool held = reserve_.bytes() != 0;
-  return held && reserve_.release().is_ok();
+  const bool given_up = held && reserve_.release().is_ok();
+  full_.store(true, std::memory_order_relaxed);
+  look_again_at_.store(0, std::memory_order_relaxed);
+  return given_up;
 }
 
 Status DiskWatch::set_aside_reserve() {

@@ -48,7 +48,8 @@ class DiskWatch {
   bool full(std::uint64_t logged_bytes);
   /// kNoSpace if a compaction must not take `bytes` more.
   Status may_compact(std::uint64_t bytes);
-  /// Somebody found the disk full: gives the reserve up. True if there was one.
+  /// Somebody found the disk full: gives the reserve up, and writes that add data are refused until it was measured again; what it
+  /// gives back is for whatever heals. True if there was one.
   bool give_up_reserve();
   /// Whether set_aside_reserve() should be called, off any thread that others wait for.
   [[nodiscard]] bool wants_reserve() const { return wants_reserve_.load(std::memory_order_relaxed); }

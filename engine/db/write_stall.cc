@@ -293,6 +293,7 @@ void DbImpl::background_failed(const Status& status, const char* what) {
   const bool soon = status.code() == Code::kNoSpace && disk_.give_up_reserve();
   {
     MutexLock lock(state_mutex_);
+    if (soon) last_heal_ns_ = 0;  // a flush that the log failed under may have been here before
     if (!background_error_.is_ok()) return;
     background_error_ = status.with_context(what);
     last_heal_ns_ = soon ? 0 : clock_.mono_ns();

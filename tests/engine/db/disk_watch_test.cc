@@ -101,6 +101,21 @@ TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full g
   CHECK(disk.watch.reserve_bytes() == 0);
 }
 
+// Data took what the reserve gave back, before the next look, and nothing was left for what heals.
+TEST_CASE("once somebody found the disk full, data is refused, with no look in between; a look says how it is") {
+  Disk disk;
+  disk.settle();
+  CHECK_FALSE(disk.watch.full(0));
+  const std::string all(disk.fs.disk_space("data")->free_bytes, 'x');
+  REQUIRE(disk.ballast->append(all).is_ok());
+  CHECK_FALSE(disk.watch.full(0));  // nobody has looked
+  CHECK(disk.watch.give_up_reserve());
+  CHECK(disk.watch.full(0));
+  disk.leave(20 * kMiB);
+  disk.settle();
+  CHECK_FALSE(disk.watch.full(0));
+}
+
 // A merge took what a flush needed; the flush failed, and with it deletes were refused.
 TEST_CASE("what memtables hold has its room on the disk, whatever data and merges would like to take") {
   Disk disk;
