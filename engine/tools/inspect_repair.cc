@@ -294,6 +294,9 @@ class Repair {
     } else if (!write_) {
       out_.text += "Nothing was changed; --write does it.\n";
     }
+    if (out_.errors.empty()) {
+      out_.text += "The pages of the tables were not read: ebbtide-inspect verify " + dir_ + " does that.\n";
+    }
     out_.json.add("directory", dir_).raw("write", write_ ? "true" : "false").add("steps", steps);
   }
 

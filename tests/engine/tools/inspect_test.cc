@@ -348,6 +348,9 @@ std::map<std::string, std::string> contents(MemoryFileSystem& fs) {
   return found;
 }
 
+constexpr const char* kNothingToRepair =
+    "There is nothing to repair.\nThe pages of the tables were not read: ebbtide-inspect verify db does that.\n";
+
 /// A repair that would write, and then does, no more and no less than that.
 Inspection repaired(MemoryFileSystem& fs) {
   const auto before = contents(fs);
@@ -365,7 +368,7 @@ void require_repaired(MemoryFileSystem& fs) {
   for (const std::string& error : did.errors) FAIL_CHECK(error);
   REQUIRE(did.errors.empty());
   const Inspection again = inspect_repair(fs, kDir, true);
-  CHECK(again.text == "There is nothing to repair.\n");
+  CHECK(again.text == kNothingToRepair);
 }
 
 void flip_in_the_middle(FileSystem& fs, const std::string& path) {
@@ -379,9 +382,21 @@ TEST_CASE("a directory that is whole needs no repair", "[tools][repair]") {
   const auto before = contents(*fs);
   const Inspection found = inspect_repair(*fs, kDir, true);
   CHECK(found.errors.empty());
-  CHECK(found.text == "There is nothing to repair.\n");
+  CHECK(found.text == kNothingToRepair);
   CHECK(found.json.str() == "{\"directory\":\"db\",\"write\":true,\"steps\":[]}");
   CHECK(contents(*fs) == before);
+}
+
+TEST_CASE("damage in a table's pages is not looked for by a repair, which says so and who does", "[tools][repair]") {
+  const auto fs = sample();
+  const std::string table = files_of(*fs, FileKind::kData).front();
+  flip_in_the_middle(*fs, table);
+  const Inspection found = inspect_repair(*fs, kDir, true);
+  CHECK(found.errors.empty());
+  CHECK(found.text == kNothingToRepair);
+  const Inspection verified = inspect_verify(*fs, kDir);
+  REQUIRE(verified.errors.size() == 1);
+  CHECK(verified.errors[0].find(table.substr(3)) != std::string::npos);
 }
 
 TEST_CASE("a torn end of the log is kept beside it and cut", "[tools][repair]") {
