@@ -176,12 +176,19 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
         open_keys.discard(key)
         return True
 
+    def heals(condition, what):
+        try:
+            wait_until(condition, HEALS_SECONDS)
+        except AssertionError:
+            files = {path.name: path.stat().st_size for path in sorted(server.data.iterdir())}
+            raise AssertionError(f"not within {HEALS_SECONDS} s: {what}; {free_bytes(small_disk)} bytes are free, files: {files}") from None
+
     def check():
         keys = sorted(kept.keys() - open_keys)
         for start in range(0, len(keys), 500):
             part, answers = keys[start : start + 500], []
             # Who reads while the log of a write has failed is told that what he reads may not last.
-            wait_until(lambda: works(lambda: answers.extend(client.mget(part))), HEALS_SECONDS, "reads")
+            heals(lambda: works(lambda: answers.extend(client.mget(part))), "reads")
             for key, value in zip(part, answers, strict=True):
                 assert value == kept[key], key
 
@@ -195,13 +202,13 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
         wait_until(lambda: not write(f"more{next(tries) % 100}", b"m" * 20_000), 20, "data is refused", interval=0)
         check()
         for i in range(100):  # the log may fail under any of them; what was set aside is for what follows
-            wait_until(lambda: write(f"k{i}", None), HEALS_SECONDS, "deletes")
+            heals(lambda: write(f"k{i}", None), "deletes")
         check()  # a merge may have made room meanwhile
 
         (small_disk / "ballast").unlink()
-        wait_until(lambda: write("healed", b"%d" % cycle), HEALS_SECONDS, "writes after the ballast has gone")
+        heals(lambda: write("healed", b"%d" % cycle), "writes after the ballast has gone")
         check()
-        wait_until(lambda: (server.data / "RESERVE").exists(), HEALS_SECONDS, "space is set aside again")
+        heals(lambda: (server.data / "RESERVE").exists(), "space is set aside again")
     assert client.info("server")["run_id"] == born
     print(f"\n{CYCLES} times a full disk healed")
 
