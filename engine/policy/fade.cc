@@ -11,6 +11,9 @@
 namespace ebbtide {
 namespace {
 
+/// Of its time a delete may spend so much above level 1, where deadlines are shorter than the tree takes to fill.
+constexpr double kLevel0Share = 0.5;
+
 /// A file that owes something in time, and where it is.
 struct Expired {
   std::size_t run = 0;
@@ -134,13 +137,18 @@ class Fade {
       if (!e.file->busy) plan.action = Rewrite{shape_.runs[e.run].id, e.file->num};
       return plan;
     }
-    if (by_file_) {
+    if (by_file_ && !goes_in_one(e)) {
       if (std::optional<Draft> down = step_down(e)) {
         if (!down->busy) plan.action = Merge{std::move(down->inputs), down->target};
         return plan;
       }
     }
     return slice(e);
+  }
+
+  /// Whether what a file owes goes down to the final run at once. Level 0 is left by a step first: its files span all keys.
+  [[nodiscard]] bool goes_in_one(const Expired& e) const {
+    return by_file_ && shares_.in_one_go() && shape_.runs[e.run].level > 0;
   }
 
   /// The merge that takes the file one step down; none if that has to be done in slices.
@@ -221,26 +229,41 @@ class Fade {
   [[nodiscard]] Plan slice(const Expired& e) const {
     const std::size_t below = oldest_met(shape_, e.run + 1, e.file->range());
     KeyRange range = oldest_target(e, below).range();
-    // Expired files of newer runs in the range go along: the target is to be written once.
-    std::size_t from = e.run;
-    for (std::size_t run = 0; run < e.run && from == e.run; ++run) {
-      for (const FileShape& file : files_in(shape_.runs[run], range)) {
-        if (is_expired(shape_.runs[run], file, false)) from = run;
-      }
-    }
+    const std::size_t from = goes_in_one(e) ? first_below_level0() : newest_expired(e, range);
+    const std::uint64_t most = shape_.file_bytes * (goes_in_one(e) ? kOneGoFiles : kSliceFiles);
     Draft draft = cut(from, below, range);
     for (bool grows = true; grows;) {
-      const KeyRange wider = widened(from, below, range);
-      grows = wider.start != range.start || wider.end != range.end;
-      Draft next = grows ? cut(from, below, wider) : Draft();
-      grows = grows && !next.busy && next.bytes <= kSliceFiles * shape_.file_bytes;
-      if (!grows) break;
-      range = wider;
-      draft = std::move(next);
+      grows = false;
+      for (const KeyRange& wider : {widened(from, below, range), goes_in_one(e) ? with_next(below, range) : range}) {
+        if (wider.start == range.start && wider.end == range.end) continue;
+        Draft next = cut(from, below, wider);
+        if (next.busy || next.bytes > most) continue;
+        range = wider;
+        draft = std::move(next);
+        grows = true;
+        break;
+      }
     }
     Plan plan;
     if (!draft.busy) plan.action = Slice{std::move(draft.inputs), range, {shape_.runs[below].id, shape_.runs[below].level}};
     return plan;
+  }
+
+  /// The newest run that goes along: expired files of newer runs do, since the target is to be written once.
+  [[nodiscard]] std::size_t newest_expired(const Expired& e, const KeyRange& range) const {
+    for (std::size_t run = 0; run < e.run; ++run) {
+      for (const FileShape& file : files_in(shape_.runs[run], range)) {
+        if (is_expired(shape_.runs[run], file, false)) return run;
+      }
+    }
+    return e.run;
+  }
+  /// The newest run below level 0, which there is. From there on all goes along, expired or not: what is left in the range owes
+  /// nothing then, and the target is written once in a deadline.
+  [[nodiscard]] std::size_t first_below_level0() const {
+    std::size_t run = 0;
+    while (shape_.runs[run].level == 0) ++run;
+    return run;
   }
 
   [[nodiscard]] Draft cut(std::size_t from, std::size_t below, const KeyRange& range) const {
@@ -258,6 +281,13 @@ class Fade {
     for (std::size_t run = from; run < below; ++run) cover(run);
     cover(below);
     return range;
+  }
+
+  /// The range and the next file of run `below`.
+  [[nodiscard]] KeyRange with_next(std::size_t below, const KeyRange& range) const {
+    const RunShape& run = shape_.runs[below];
+    const std::size_t next = run.overlapping(range.start, range.end).second;
+    return next < run.files.size() ? hull(range, run.files[next].range()) : range;
   }
 
   const TreeShape& shape_;
@@ -279,13 +309,23 @@ std::vector<double> level_ttls(double deadline, double margin, std::span<const d
 TtlShares::TtlShares(const TreeShape& shape, const Policy& policy) {
   // Level 0 is always above something: what the memtable becomes is never final but in an empty tree.
   const int last = std::max(1, shape.last_level());
-  std::vector<double> capacities{static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1))};
+  std::vector<double> capacities;
   const double most =
       shape.deadline_bytes == 0 ? std::numeric_limits<double>::infinity() : static_cast<double>(shape.deadline_bytes);
-  for (int level = 0; level < last; ++level)
-    capacities.push_back(std::min(most, static_cast<double>(policy.capacity_bytes(shape, level))));
+  capacities.push_back(std::min(most, static_cast<double>(std::max<std::uint64_t>(shape.memtable_bytes, 1))));
+  double all = 0;
+  for (int level = 0; level < last; ++level) {
+    const double capacity = policy.capacity_bytes(shape, level);
+    all += capacity;
+    capacities.push_back(std::min(most, capacity));
+  }
   double sum = 0;
   for (const double ttl : level_ttls(1, 0, capacities)) shares_.push_back(sum += ttl);
+  in_one_go_ = all > most;
+  if (in_one_go_) {
+    shares_[1] = std::max(shares_[1], kLevel0Share);
+    std::fill(shares_.begin() + 2, shares_.end(), 1.0);
+  }
   shares_.back() = 1;
 }
 

@@ -18,11 +18,14 @@
 //
 // When. TTLs d_0 .. d_{n-1} of the levels above the final run (the memtable is the first of them) share the time from birth to
 // deadline, less a margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any
-// capacities. What arrives within a deadline is all that a level can hold then, so that a capacity counts up to that only
-// (engine/docs/decisions/0022-ttls-of-levels-that-never-fill.md). A file of the i-th is expired once its age exceeds d_0 + ... +
-// d_i. A slice goes down to the final run in one go, so in trees of slices a file has the whole time: to slice earlier would
-// write each target more often and no tombstone less. The same holds for what final files owe
-// (engine/docs/decisions/0007-one-ttl-for-slices.md).
+// capacities. A file of the i-th is expired once its age exceeds d_0 + ... + d_i. A slice goes down to the final run in one go, so
+// in trees of slices a file has the whole time: to slice earlier would write each target more often and no tombstone less. The
+// same holds for what final files owe (engine/docs/decisions/0007-one-ttl-for-slices.md).
+//
+// Where less arrives within a deadline than the levels above the last hold, it is the deadline that moves data down, not growth, and
+// each step would write the next level as a whole once in its TTL. Then trees that go file by file do with what is below level 0
+// as the others: it has the whole time, and goes down in one slice out of all levels from 1 on, so that the tree is written once
+// in a deadline (engine/docs/decisions/0029-down-in-one-go.md).
 //
 // What was born by TreeShape::purge_before is expired wherever it is, and comes first. Order (DD of section 4.1.4): the oldest
 // obligation first, that is, the earliest deadline; of equals the smallest level, then the file with the most tombstones, then
@@ -51,6 +54,8 @@ struct FadeContext {
 /// A slice grows over neighbouring targets up to so many files' sizes: the more of a straddling file it takes along, the less of
 /// it is written only to be clipped.
 inline constexpr std::uint64_t kSliceFiles = 8;
+/// The same for slices that go down in one go: a large file of each level may be clipped.
+inline constexpr std::uint64_t kOneGoFiles = 16;
 /// A step down of more than so many files' sizes is done in slices.
 inline constexpr std::uint64_t kLargestMerge = 32;
 
@@ -65,8 +70,11 @@ class TtlShares {
   TtlShares(const TreeShape& shape, const Policy& policy);
   [[nodiscard]] double memtable() const { return shares_.front(); }
   [[nodiscard]] double level(int level) const;
+  /// Less arrives within a deadline than the levels above the last can hold: what expires below level 0 goes down in one go.
+  [[nodiscard]] bool in_one_go() const { return in_one_go_; }
 
  private:
+  bool in_one_go_ = false;
   std::vector<double> shares_;
 };
 

@@ -36,8 +36,9 @@ FileChoice choice_of(const std::string& name) {
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
 /// debt, check, levels, flushes      as the methods; `bounds`: as `check`, though the policy would ask for something
-/// urgent now= [margin=] [late]      what the deadlines ask for; `all`: plan after plan, each marked busy before the next
+/// urgent now= [margin=] [late] [arriving=]  what the deadlines ask for; `all`: plan after plan, each marked busy before the next
 /// ttl [deadline=] [margin=]         of the memtable and each level above the final one, and what a file may have had by then
+/// shares arriving=                  the part of its time by which something leaves the memtable, and each level above the final one
 /// work now=                         what is still to be done
 /// capacity                          of levels 0 to 4
 /// drive flushes=...                 from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
@@ -60,8 +61,10 @@ class Runner {
     if (data.command == "bounds") return policy_->check(shape) + ".";
     if (data.command == "levels") return std::to_string(policy_->levels(shape));
     if (data.command == "flushes") return std::to_string(policy_->flushes(shape));
+    shape.deadline_bytes = std::stoull(data.arg("arriving", "0"));
     if (data.command == "urgent") return urgent_plans(shape, data);
     if (data.command == "ttl") return ttls(shape, data);
+    if (data.command == "shares") return shares(shape);
     if (data.command == "work") {
       const FadeWork work = fade_work(shape, std::stoull(data.arg("now")));
       char text[160];
@@ -107,6 +110,17 @@ class Runner {
       if (plan.empty() || data.args.count("all") == 0) return out;
       mark_busy(&shape, plan, true);
     }
+  }
+  [[nodiscard]] std::string shares(const TreeShape& shape) const {
+    const TtlShares shares(shape, *policy_);
+    std::string out;
+    for (int level = -1; level < std::max(1, shape.last_level()); ++level) {
+      char line[80];
+      std::snprintf(line, sizeof line, "%s %.3f\n", level < 0 ? "memtable" : ("L" + std::to_string(level)).c_str(),
+                    level < 0 ? shares.memtable() : shares.level(level));
+      out += line;
+    }
+    return out + (shares.in_one_go() ? "in one go" : "step by step");
   }
   [[nodiscard]] std::string ttls(const TreeShape& shape, const test::DataCase& data) const {
     const double deadline = std::stod(data.arg("deadline")), margin = std::stod(data.arg("margin", "0"));
@@ -214,30 +228,6 @@ TEST_CASE("parameters at both ends of their range are taken, past them refused",
       CHECK(make_policy({policy.name, {{p.name, p.min + 0.5}}}).is_ok() == !p.whole);
     }
   }
-}
-
-TEST_CASE("for its TTL a level's capacity counts up to what arrives within a deadline", "[policy]") {
-  const auto policy = *make_policy({"one_leveling", {{"level0_runs", 4}, {"size_ratio", 10}}});
-  TreeShape shape;
-  shape.memtable_bytes = shape.file_bytes = 1'000'000;
-  FileShape file;
-  file.num = 1;
-  file.bytes = 500'000'000;
-  shape.runs.push_back({1, 3, {file}});
-  std::vector<double> capacities{1e6};
-  for (int level = 0; level < 3; ++level) capacities.push_back(static_cast<double>(policy->capacity_bytes(shape, level)));
-  REQUIRE(capacities[3] > 34e6);
-  REQUIRE(capacities[2] < 34e6);
-  const double kept = capacities[0] + capacities[1] + capacities[2];
-  const TtlShares unknown(shape, *policy);
-  CHECK(unknown.level(1) == Approx(kept / (kept + capacities[3])));
-  shape.deadline_bytes = 34'000'000;
-  const TtlShares known(shape, *policy);
-  CHECK(known.memtable() == Approx(capacities[0] / (kept + 34e6)));
-  CHECK(known.level(1) == Approx(kept / (kept + 34e6)));
-  CHECK(known.level(2) == 1);
-  shape.deadline_bytes = 1'000'000'000'000;
-  CHECK(TtlShares(shape, *policy).level(1) == Approx(unknown.level(1)));
 }
 
 }  // namespace
