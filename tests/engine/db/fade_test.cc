@@ -82,7 +82,9 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
 /// their own, so that a beginning that is shared with the name before hides none of them.
 class Witness {
  public:
-  Witness(const Case& c, std::uint64_t seed) : h(settings_of(c)), deadline_(c.deadline), random_(first_seed() + seed) {
+  Witness(const Case& c, std::uint64_t seed) : Witness(c, seed, settings_of(c)) {}
+  Witness(const Case& c, std::uint64_t seed, const Settings& settings)
+      : h(settings), deadline_(c.deadline), random_(first_seed() + seed) {
     h.open();
   }
 
@@ -687,6 +689,45 @@ ReasonInfo for_deadlines(const Witness& w) {
     if (r.reason == "deadline") return r;
   }
   return {};
+}
+
+TEST_CASE(
+    "a deadline that is shorter than the tree takes to fill: deletes are on time, and the tree is written less than twice in it",
+    "[deadlines]") {
+  constexpr int kMany = 16'000;
+  for (const PolicySettings& policy :
+       {PolicySettings{"leveling", {{"size_ratio", 5}}}, PolicySettings{"one_leveling", {{"size_ratio", 5}, {"level0_runs", 2}}},
+        PolicySettings{"garnering", {{"size_ratio", 5}, {"level0_runs", 2}}}}) {
+    Settings settings = settings_of({policy, 8, Compression::kNone});
+    settings.tree.file_size = 64 << 10;
+    Witness w({policy, 8, Compression::kNone}, 15, settings);
+    INFO(policy.name);
+    Random& random = w.random();
+    for (int i = 0; i < kMany; ++i) {
+      w.put(w.key(static_cast<int>(random.uniform(kMany))));
+      if (i % 100 == 0) w.h.settle();
+    }
+    const std::uint64_t before = for_deadlines(w).bytes_written;
+    constexpr int kTimes = 4;
+    std::uint64_t bytes = 0;
+    for (int step = 1; step <= kTimes * kSteps; ++step) {
+      for (int i = 0; i < 20; ++i) w.put(w.key(static_cast<int>(random.uniform(kMany))));
+      for (int i = 0; i < 2; ++i) w.del(w.key(static_cast<int>(random.uniform(kMany))));
+      w.pass(kDeadline / kSteps);
+      if (step % 25 == 0) REQUIRE(w.found(true) == 0);
+      const TreeInfo tree = *w.h.db->tree_info(0);
+      for (const RunInfo& run : tree.runs) bytes += run.bytes;
+    }
+    CHECK(w.worst() <= 1.0);
+    CHECK(misses(w) == 0);
+    const double once = static_cast<double>(bytes) / kSteps;  // all of the tree once in each deadline
+    const double written = static_cast<double>(for_deadlines(w).bytes_written - before) / once;
+    const TreeInfo tree = *w.h.db->tree_info(0);
+    CHECK(tree.runs.back().level >= 3);
+    std::printf("%-24s merges for deadlines: the tree %.2f times in each\n", policy.name.c_str(), written);
+    CHECK(written < 2);
+    w.check_live();
+  }
 }
 
 TEST_CASE("an I/O budget spreads what the deadline asks for, and no delete is late for it") {
