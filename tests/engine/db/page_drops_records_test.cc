@@ -294,14 +294,14 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
       std::unique_ptr<MemoryFileSystem> left;
       std::uint64_t calls = 0;
       h.watch->on_call = [&](const FileCall& call) {
-        if ((ops_of(call.op) & kMutatingOps) != 0 && ++calls == k) left = h.files->crash_clone(k, mode);
+        if ((ops_of(call.op) & kMutatingOps) != 0 && ++calls == k) left = h.files->crash_clone(first_seed() + k, mode);
       };
       flush(h);
       let_drop(h);
       h.watch->on_call = nullptr;
       in_part = std::max(in_part, h.db->stats().pages_dropped_partial);
       ended = left == nullptr ? ended + 1 : 0;
-      if (left == nullptr) left = h.files->crash_clone(k, mode);
+      if (left == nullptr) left = h.files->crash_clone(first_seed() + k, mode);
       h.abandon(std::move(left));
       h.open();
       check();
