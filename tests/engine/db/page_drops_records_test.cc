@@ -256,7 +256,10 @@ TEST_CASE("no older version comes back, with a view open and without, whatever h
 }
 
 TEST_CASE("planted: a page that is dropped though it hides older versions is found when these come back", "[drops][planted]") {
-  must_catch(PlantedBug::kDropWhatHides, [] { try_to_bring_back(layout_of(0), 8, false, false); });
+  // Not each policy leaves an older version below the page.
+  must_catch(PlantedBug::kDropWhatHides, [] {
+    for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) try_to_bring_back(layout_of(turn), 8, false, false);
+  });
 }
 
 TEST_CASE("a crash at every k-th operation of drops in part: what is deleted stays deleted, the rest stays", "[drops]") {
