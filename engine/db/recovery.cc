@@ -324,7 +324,7 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
   auto end = read_log(fs_, settings_.dir, file, on_record);
   if (!end.is_ok()) return end.status();
   if (!end->clean) {
-    const std::string what = join_path(settings_.dir, end->what);
+    const std::string what = join_path(settings_.dir, end->what);  // which begins with the file's name
     if (end->valid_after) return Status::corruption(what + ", and what follows says that it was whole once");
     // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
     replay->torn = what;

@@ -22,10 +22,11 @@
 // in trees of slices a file has the whole time: to slice earlier would write each target more often and no tombstone less. The
 // same holds for what final files owe (engine/docs/decisions/0007-one-ttl-for-slices.md).
 //
-// Where less arrives within a deadline than the levels above the last hold, it is the deadline that moves data down, not growth, and
-// each step would write the next level as a whole once in its TTL. Then trees that go file by file do with what is below level 0
-// as the others: it has the whole time, and goes down in one slice out of all levels from 1 on, so that the tree is written once
-// in a deadline (engine/docs/decisions/0029-down-in-one-go.md).
+// Where less arrives within a deadline than the levels above the last hold, it is the deadline that moves data down, not growth,
+// and each step would write the next level as a whole once in its TTL. Then trees that go file by file do with what is below
+// level 0 as the others: it has the whole time, and goes down in one slice out of all levels from 1 on, so that the tree is
+// written once in a deadline (engine/docs/decisions/0029-down-in-one-go.md). Memtable and level 0 keep shares, by capacities
+// that count up to what arrives; level 0 has until half of the time at least.
 //
 // What was born by TreeShape::purge_before is expired wherever it is, and comes first. Order (DD of section 4.1.4): the oldest
 // obligation first, that is, the earliest deadline; of equals the smallest level, then the file with the most tombstones, then
@@ -74,8 +75,8 @@ class TtlShares {
   [[nodiscard]] bool in_one_go() const { return in_one_go_; }
 
  private:
-  bool in_one_go_ = false;
   std::vector<double> shares_;
+  bool in_one_go_ = false;
 };
 
 /// When something born at `birth` and due at `deadline` has to leave a place that ends `share` of its way.

@@ -242,11 +242,15 @@ def history_was_lost(commands):
 
 
 def may_have_made_a_key(commands):
-    """Whether BITFIELD may have failed at everything since the first WATCH. It makes the key all the same, and Redis forgets to tell
-    those who watch it."""
-    names = [command[0].upper() for command in commands]
-    since = names.index(b"WATCH") if b"WATCH" in names else len(names)
-    return any(command[0].upper() == b"BITFIELD" and b"FAIL" in map(bytes.upper, command) for command in commands[since:])
+    """Whether BITFIELD may have failed at everything it was to do to a key that is watched. It makes the key all the same, and Redis
+    forgets to tell those who watch it."""
+    watched = set()
+    for command in commands:
+        if command[0].upper() == b"WATCH":
+            watched.update(command[1:])
+        elif command[0].upper() == b"BITFIELD" and command[1:2] and command[1] in watched and b"FAIL" in map(bytes.upper, command):
+            return True
+    return False
 
 
 def queued_before(commands, replies, at):
