@@ -99,7 +99,8 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     }
     const auto& tables = base.tables;
     const Millis now = time_.now();
-    const TreeShape shape = shape_for_deadlines(*tree, *tables->version, base.settings.file_size, base.deadlines, now);
+    TreeShape shape = shape_for_deadlines(*tree, *tables->version, base.settings.file_size, base.deadlines, now);
+    if (base.settings.file_choice == FileChoice::kMostTombstones) estimate_invalidated(*tables, &shape);
     const bool paused = compactions_paused_ > 0;  // what is urgent goes on
     Plan dropping;
     if (!paused) dropping = next_drop(*tree, *tables);

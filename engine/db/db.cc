@@ -21,7 +21,7 @@ Result<std::unique_ptr<Db>> Db::open(const Settings& settings, const Components&
 Status Db::close() { return impl_->close(); }
 
 Status Db::commit(WriteBatch& batch) { return impl_->commit(batch); }
-void Db::write_log() { impl_->log_->write(); }
+bool Db::write_log() { return impl_->log_->write(); }
 SeqNum Db::visible_seq() const { return impl_->visible_seq_.load(std::memory_order_acquire); }
 SeqNum Db::durable_seq() const { return impl_->log_->durable_seq(); }
 Status Db::wait_durable(SeqNum seq) { return impl_->log_->wait_durable(seq); }

@@ -8,7 +8,7 @@
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
-//   estimate.cc    keys of a range, without I/O                      key_count.cc   keys of a database, from a sample
+//   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
 //   deadline_keeper.cc when the tables' work for deadlines starts    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
@@ -25,6 +25,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -166,6 +167,8 @@ struct TreeLoad {
   [[nodiscard]] std::uint64_t frozen_bytes() const;  ///< of memtables that wait to be flushed
 };
 
+constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
+
 /// Tables built by a flush, before their edit is committed.
 struct BuiltFlush {
   struct Of {
@@ -286,8 +289,10 @@ struct DbImpl {
   void schedule_flush(const TreePtr& tree);
   void run_flush(const TreePtr& tree);
   bool awaits_merge(const TreePtr& tree);
-  Status flush_trees(const std::vector<TreePtr>& trees, bool log_failed) REQUIRES(flush_mutex_);
-  Status build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
+  Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
+  Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
+  Status flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) REQUIRES(flush_mutex_);
+  Status build_tables(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) REQUIRES(flush_mutex_);
   [[nodiscard]] double full_memtables(const std::vector<FrozenMemTable>& frozen) const;
   void note_flush_size(Tree& tree, double full, const Version& version, CompactionResult* flushed) REQUIRES(flush_mutex_);
   void count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size, TreeEdit* edit) const;
@@ -401,12 +406,15 @@ struct DbImpl {
   void large_value_charged();
   void background_failed(const Status& status, const char* what);
   void heal();
+  void still_failed(const Status& status);
   Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
   void advance_time_mark() REQUIRES(tick_mutex_);
   void look_at_disk(const std::vector<TreeLoad>& loads);
   void relieve_log();
   void relieve_memory();
   void say(Severity severity, const std::string& text);
+  // estimate.cc
+  static void estimate_invalidated(const TablesView& tables, TreeShape* shape);
   // deadline_keeper.cc
   void keep_deadlines(const std::vector<TreeLoad>& loads);
   bool keep_deadlines_of(const TreeLoad& load, Millis now) REQUIRES(deadline_mutex_);
@@ -553,6 +561,7 @@ struct DbImpl {
   bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
   Status background_error_ GUARDED_BY(state_mutex_);
   std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;
+  Status heal_error_ GUARDED_BY(state_mutex_);  ///< what the last try to heal met
 
   // pressure (write_stall.cc); read on every commit, written rarely
   std::atomic<bool> read_only_{false};

@@ -1,8 +1,9 @@
 // Memtables become tables; changes of the mapping of databases reach the manifest.
 //
 // No edit says more than the log has durably: before an edit is committed the log is synced past the highest seq that it relies
-// on. The one exception is the rebuild after the log failed: then every memtable of every tree, and the mapping of databases, are
-// written out in a single edit, which makes everything that was visible durable at once, and the log starts anew behind it.
+// on. The one exception is the rebuild after the log failed: then every memtable that is left, of every tree, and the mapping of
+// databases are written out in a single edit, which makes everything that was visible durable at once, and the log starts anew
+// behind it. What the failed log has durably goes before that, as ever (flush_durable).
 //
 // An edit names the oldest log segment that is needed after it. A segment is removed only when a durable edit says that it may
 // go: a crash can undo some removals and not others, and what comes back must not be taken for the log.
@@ -110,7 +111,7 @@ void DbImpl::run_flush(const TreePtr& tree) {
       tree->flush_queued = false;
     }
     if (!tree->dropped && !closing_ && awaits_merge(tree)) return;
-    if (!tree->dropped && !closing_) status = flush_trees({tree}, false);
+    if (!tree->dropped && !closing_) status = flush_trees({tree});
   }
   if (!status.is_ok() && status.code() != Code::kAborted) background_failed(status, "flush");
   {
@@ -125,12 +126,41 @@ void DbImpl::run_flush(const TreePtr& tree) {
   schedule_compactions(tree);
 }
 
-// Readers and compactions go on while the tables are built: only the edit and its install need the manifest.
-Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
-  if (!log_failed) {
+Status DbImpl::flush_trees(const std::vector<TreePtr>& trees) {
+  {
     MutexLock manifest(manifest_mutex_);
     TRY(commit_database_changes());
   }
+  return flush_memtables(trees, kAllMemTables, false);
+}
+
+// One memtable after the other, the oldest first: that takes the least room, and each gives back what the log kept for it. A disk
+// that is full has little more than what was set aside, and more than that may be waiting.
+Status DbImpl::flush_durable(const std::vector<TreePtr>& trees) {
+  const bool log_failed = log_->failed();
+  {
+    MutexLock manifest(manifest_mutex_);
+    const Status status = commit_database_changes();
+    // Changes that a failed log does not have durably wait for the rebuild.
+    if (!status.is_ok() && !(log_failed && status.code() == Code::kUnknownOutcome)) return status;
+  }
+  const SeqNum durable = log_failed ? log_->synced_seq() : kMaxSeqNum;
+  const auto next = [&]() -> TreePtr {
+    MutexLock manifest(manifest_mutex_);
+    MutexLock lock(state_mutex_);
+    TreePtr oldest;
+    for (const TreePtr& tree : trees) {
+      if (tree->frozen.empty() || tree->frozen.front().last_seq > durable || versions_->tree(tree->id) == nullptr) continue;
+      if (oldest == nullptr || tree->frozen.front().first_seq < oldest->frozen.front().first_seq) oldest = tree;
+    }
+    return oldest;
+  };
+  for (TreePtr tree = next(); tree != nullptr; tree = next()) TRY(flush_memtables({tree}, 1, false));
+  return Status::ok();
+}
+
+// Readers and compactions go on while the tables are built: only the edit and its install need the manifest.
+Status DbImpl::flush_memtables(const std::vector<TreePtr>& trees, std::size_t most, bool log_failed) {
   BuiltFlush built;
   std::vector<std::shared_ptr<const int>> working;
   {
@@ -140,7 +170,7 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
   const Millis now = time_.now();
   Status status;
   for (const TreePtr& tree : trees) {
-    status = build_tables(tree, now, &built);
+    status = build_tables(tree, most, now, &built);
     if (!status.is_ok()) break;
   }
   if (status.is_ok() && !log_failed) {
@@ -156,8 +186,8 @@ Status DbImpl::flush_trees(const std::vector<TreePtr>& trees, bool log_failed) {
   return commit_flush(&built, log_failed);
 }
 
-// The frozen memtables of one tree as tables, and what the manifest has to hear of them.
-Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) {
+// The frozen memtables of one tree, the `most` oldest, as tables, and what the manifest has to hear of them.
+Status DbImpl::build_tables(const TreePtr& tree, std::size_t most, Millis now, BuiltFlush* built) {
   std::vector<FrozenMemTable> frozen;
   CompactionContext context;
   FilterNeeds needs;
@@ -166,7 +196,7 @@ Status DbImpl::build_tables(const TreePtr& tree, Millis now, BuiltFlush* built) 
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner != nullptr) tables = tree->view_owner->tables;
-    frozen = tree->frozen;
+    frozen.assign(tree->frozen.begin(), tree->frozen.begin() + static_cast<std::ptrdiff_t>(std::min(most, tree->frozen.size())));
     context.settings = table_settings(*tree);
     needs = filter_needs(*tree);
     policy = tree->policy;

@@ -251,17 +251,18 @@ bool LogQueue::wants_timed_sync() const {
          options_.clock->mono_ns() - last_sync_ns_ >= kSecond;
 }
 
-void LogQueue::write() {
+bool LogQueue::write() {
+  const bool some = has_pending_.load(std::memory_order_relaxed);
   if (options_.own_thread) {
-    if (!has_pending_.load(std::memory_order_relaxed)) return;
+    if (!some) return false;
     if (fsync() == FsyncMode::kAlways) {
       if (queued_seq_.load(std::memory_order_relaxed) >= gathering_until_.load(std::memory_order_relaxed)) wake_.notify_one();
-      return;
+      return true;
     }
   }
   {
     MutexLock lock(mutex_);
-    if (writing_) return;  // whoever is writing looks at the queue again before it stops
+    if (writing_) return some;  // whoever is writing looks at the queue again before it stops
     writing_ = true;
     if (bad_.is_ok()) (void)write_groups();
     if (!options_.own_thread && bad_.is_ok()) {
@@ -273,6 +274,7 @@ void LogQueue::write() {
     done_writing();
   }
   notify_listener();
+  return some;
 }
 
 void LogQueue::run() {
@@ -349,9 +351,12 @@ void LogQueue::write_and_sync() {
 void LogQueue::sync_beside_appends() {
   const std::shared_ptr<LogWriter> writer = writer_;
   const SeqNum covered = logged_seq();
+  syncing_beside_ = true;
   mutex_.unlock();
   const Status status = writer->sync();
   mutex_.lock();
+  syncing_beside_ = false;
+  moved_.notify_all();
   last_sync_ns_ = options_.clock->mono_ns();
   if (writer != writer_) return;  // it failed otherwise, and the log has begun anew
   if (!status.is_ok()) {
@@ -400,6 +405,22 @@ Status LogQueue::status() const {
   if (!failed()) return Status::ok();
   MutexLock lock(mutex_);
   return bad_;
+}
+
+void LogQueue::salvage() {
+  {
+    MutexLock lock(mutex_);
+    become_writer();
+    while (syncing_beside_) moved_.wait(mutex_);
+    if (const SeqNum logged = logged_seq(); !bad_.is_ok() && synced_seq() < logged) {
+      mutex_.unlock();
+      const Status status = writer_->salvage();
+      mutex_.lock();
+      if (status.is_ok()) synced_seq_.store(logged, std::memory_order_release);
+    }
+    done_writing();
+  }
+  notify_listener();
 }
 
 Result<FileNum> LogQueue::prepare_restart() {

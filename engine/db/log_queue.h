@@ -8,7 +8,8 @@
 // Segments: before a new one gets its first record the old one is synced, so that what survives a power loss is a prefix.
 // Groups: what is queued becomes one record, but no record is longer than kMaxGroupBytes unless a single batch is.
 // Failure: after a failed write or sync the log is bad. What was queued or unsynced has an unknown outcome; nothing more is
-// accepted until restart_after_failure(), which needs everything up to then to be safe in tables.
+// accepted until restart_after_failure(), which needs everything up to then to be safe in tables. Of what was written before a
+// write that failed, as on a full disk, salvage() still makes sure.
 //
 // Deletes: each segment knows, by tree, since when it has had something to hide: the birth of the first delete in it, the
 // smallest expiry. A delete may concern a value in any segment before its own, so what a segment owes is found there and in all
@@ -85,7 +86,7 @@ class LogQueue {
   /// lock held.
   void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
   /// See Db::write_log.
-  void write();
+  bool write();
 
   [[nodiscard]] SeqNum logged_seq() const { return logged_seq_.load(std::memory_order_acquire); }
   [[nodiscard]] SeqNum synced_seq() const { return synced_seq_.load(std::memory_order_acquire); }
@@ -103,6 +104,8 @@ class LogQueue {
   [[nodiscard]] bool failed() const { return failed_.load(std::memory_order_acquire); }
   /// Ok, or why the log is bad.
   [[nodiscard]] Status status() const;
+  /// Of a failed log: what was written before the failure is synced, if no sync has failed; synced_seq() tells.
+  void salvage();
   /// Begins the segment in which a failed log will go on, unless that was done before, and names it: so that an edit can say,
   /// before the log goes on, that nothing older than this segment is needed.
   Result<FileNum> prepare_restart();
@@ -178,10 +181,11 @@ class LogQueue {
 
   mutable Mutex mutex_;
   CondVar wake_;   // the log thread
-  CondVar moved_;  // logged_seq, synced_seq, writing_ or bad_ changed
+  CondVar moved_;  // logged_seq, synced_seq, writing_, syncing_beside_ or bad_ changed
   Group pending_ GUARDED_BY(mutex_);
   std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // older than pending_; rarely any
   bool writing_ GUARDED_BY(mutex_) = false;           // somebody uses writer_ and in_flight_
+  bool syncing_beside_ GUARDED_BY(mutex_) = false;    // the log thread, beside whoever writes
   SeqNum sync_wanted_ GUARDED_BY(mutex_) = 0;         // somebody waits until the log is synced past it
   bool stop_ GUARDED_BY(mutex_) = false;
   Status bad_ GUARDED_BY(mutex_);

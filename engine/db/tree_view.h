@@ -67,6 +67,8 @@ struct OpenTable {
   const std::shared_ptr<DataFile> data;
   mutable std::atomic<bool> obsolete{false};
   mutable std::atomic<std::uint64_t> filter_retry_ns{0};  ///< a slice could not be read: not again before
+  static constexpr std::uint64_t kNotEstimated = ~std::uint64_t{0};
+  mutable std::atomic<std::uint64_t> covered_entries{kNotEstimated};  ///< by its range tombstones (estimate.cc)
   mutable std::atomic<Millis> floor{0};  ///< once it is obsolete: deletes whose bytes it may hold were born then or later
   const ObsoleteSink* const sink;
 };

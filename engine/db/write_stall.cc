@@ -320,11 +320,14 @@ void DbImpl::heal() {
         MutexLock lock(state_mutex_);
         if (closing_ || background_error_.is_ok()) return;  // an earlier try took long, and succeeded
       }
-      if (!try_to_heal(&trees).is_ok()) return;
+      if (const Status status = try_to_heal(&trees); !status.is_ok()) {
+        still_failed(status);
+        return;
+      }
     }
     {
       MutexLock lock(state_mutex_);
-      background_error_ = Status::ok();
+      background_error_ = heal_error_ = Status::ok();
       read_only_ = false;
       progress_.notify_all();
     }
@@ -338,8 +341,18 @@ void DbImpl::heal() {
   });
 }
 
-// A new manifest, which says for sure what the state is; then what is in memory becomes tables; then, if it was the log, a new
-// log.
+// Said again only when it is something else: it is tried every two seconds, for as long as it takes.
+void DbImpl::still_failed(const Status& status) {
+  {
+    MutexLock lock(state_mutex_);
+    if (status.to_string() == heal_error_.to_string()) return;
+    heal_error_ = status;
+  }
+  say(Severity::kWarning, "still read-only: " + status.to_string());
+}
+
+// A new manifest, which says for sure what the state is; then what the log has durably becomes tables; then, if it was the log that
+// failed, all the rest, and a new log.
 Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
   {
     MutexLock manifest(manifest_mutex_);
@@ -349,6 +362,7 @@ Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
     disowned_.clear();
   }
   const bool log_failed = log_->failed();
+  if (log_failed) log_->salvage();
   SeqNum last_seq = 0;
   {
     // From here on nothing is committed: read_only_ was set before.
@@ -361,8 +375,9 @@ Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
   }
   // The edit is to have all that was given a seq: a batch may still be on its way to being visible.
   while (log_failed && visible_seq_.load(std::memory_order_acquire) < last_seq) std::this_thread::yield();
-  TRY(flush_trees(*trees, log_failed));
+  TRY(flush_durable(*trees));
   if (!log_failed) return Status::ok();
+  TRY(flush_memtables(*trees, kAllMemTables, true));
   log_->restart_after_failure(last_seq);
   MutexLock manifest(manifest_mutex_);
   remove_old_segments();

@@ -68,7 +68,8 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.entries = stats.entries;
   out.tombstones = stats.tombstones;
   out.range_tombstones = stats.range_tombstones;
-  // A tombstone invalidates at least the version it was written for; without the fences of older files a range counts as one too.
+  // A tombstone invalidates at least the version it was written for; without the fences of older files, which the database has
+  // (db/estimate.cc), a range counts as one too.
   out.invalidated = stats.tombstones + stats.range_tombstones;
   out.oldest_birth = stats.oldest_obligation();  // names and dead pages go without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {

@@ -106,8 +106,26 @@ void LogWriter::add_record(std::span<const Bytes> payload, std::uint32_t length,
 
 Status LogWriter::sync() {
   TRY(usable());
+  return sync_appended();
+}
+
+Status LogWriter::salvage() {
+  {
+    MutexLock lock(mutex_);
+    if (sync_failed_) return bad_;
+  }
+  return sync_appended();
+}
+
+Status LogWriter::sync_appended() {
   const std::uint64_t appended = size();
-  if (Status status = out_->sync(); !status.is_ok()) return fail(status);
+  if (Status status = out_->sync(); !status.is_ok()) {
+    {
+      MutexLock lock(mutex_);
+      sync_failed_ = true;
+    }
+    return fail(status);
+  }
   synced_bytes_.store(appended, std::memory_order_release);
   return Status::ok();
 }

@@ -31,6 +31,9 @@ class LogWriter {
   /// Durable up to the last append that had returned before. After an error the segment is bad for good, as above: a sync is
   /// never tried again, because the system may have forgotten the pages that it could not write.
   Status sync();
+  /// After an append that failed: what was appended before it is there as it was written, and becomes durable. Fails after a sync
+  /// that failed. Not beside another sync, whose error it might miss.
+  Status salvage();
   /// Neither appends nor syncs may follow. Does not sync.
   Status close();
   [[nodiscard]] FileNum file() const { return file_; }
@@ -42,6 +45,7 @@ class LogWriter {
  private:
   LogWriter(std::unique_ptr<WritableFile> out, FileNum file);
   Status start(FileSystem& fs, const std::string& dir, SeqNum first_seq);
+  Status sync_appended() EXCLUDES(mutex_);
   Status usable() EXCLUDES(mutex_);
   Status fail(const Status& status) EXCLUDES(mutex_);
   void add_record(std::span<const Bytes> payload, std::uint32_t length, std::uint64_t* offset, char** scratch);
@@ -51,6 +55,7 @@ class LogWriter {
 
   Mutex mutex_;
   Status bad_ GUARDED_BY(mutex_);  // what made the segment bad; ok while it is good
+  bool sync_failed_ GUARDED_BY(mutex_) = false;
 
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> synced_bytes_{0};

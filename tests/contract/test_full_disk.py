@@ -196,10 +196,6 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
     for cycle in range(CYCLES):
         for i in range(1500):  # from the second cycle on over what is there
             assert write(f"k{i}", b"%d.%d:" % (cycle, i) * 200)
-            if i == 1000:
-                # What was set aside is two memtables: if more wait to be flushed when the disk is filled from one moment to the
-                # next, the log is not replaced, and reads are refused, until there is room.
-                client.execute_command("TREE.FLUSH")
         assert write(f"cycle{cycle}", b"%d" % cycle)
         fill(small_disk)
         # Merges go on giving back what was overwritten: it is used up.

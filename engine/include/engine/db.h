@@ -92,8 +92,8 @@ class Db {
   /// Whether the write stall stops writes now: they wait, and are not refused. Takes no lock.
   [[nodiscard]] bool writes_stopped() const;
   /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
-  /// fsync is `always` (then the log thread does). Call at the end of each pass.
-  void write_log();
+  /// fsync is `always` (then the log thread does). Call at the end of each pass. False if nothing was queued.
+  bool write_log();
   /// The highest seq that readers see.
   [[nodiscard]] SeqNum visible_seq() const;
   /// The highest seq such that a reply that depends on it may leave: written (everysec, no) or synced (always).

@@ -188,6 +188,36 @@ TEST_CASE("the log fails and starts anew while a sync of the old segment is stil
   CHECK(log.queue->status().is_ok());
 }
 
+TEST_CASE("the log fails while a sync goes on: what was written is made sure of when that is over, and not if it failed",
+          "[threads]") {
+  const bool sync_fails = GENERATE(false, true);
+  Log log(FsyncMode::kEverySecond);
+  log.start();
+  (void)log.put();
+  log.queue->write();
+  FileFault fault;
+  fault.path_has = ".wal";
+  if (sync_fails) {
+    fault.ops = ops_of(FileOp::kSync);
+    log.faults.inject(fault);
+  }
+  log.gate.close_gate();
+  log.clock.advance(1500);
+  if (!sync_fails) log.gate.await_somebody();
+  const SeqNum written = log.put();
+  log.queue->write();
+  fault.ops = ops_of(FileOp::kWrite);
+  log.faults.inject(fault);
+  (void)log.put();
+  log.queue->write();
+  CHECK(eventually([&] { return log.queue->failed(); }));
+  std::thread healer([&] { log.queue->salvage(); });
+  log.gate.open_gate();
+  healer.join();
+  CHECK_FALSE(log.queue->status().is_ok());
+  CHECK(log.queue->synced_seq() == (sync_fails ? 0 : written));
+}
+
 TEST_CASE("fsync turned to `always` makes durable what was only written", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();

@@ -297,3 +297,48 @@ TEST_CASE("a full disk: data is refused, deletes and FLUSHDB go on, and it ends 
   h.put(0, "again", "1");
   CHECK(h.get(0, "again") == "1");
 }
+
+// Everything was flushed at once or not at all: with more waiting than had been set aside, it stayed read-only.
+TEST_CASE("a disk that is filled from one moment to the next, with more to flush than was set aside: reads and deletes go on") {
+  const bool log_fails = GENERATE(true, false);
+  Harness h;
+  h.settings.wal_segment_size = 64 << 10;
+  h.open();
+  h.advance(1000);
+  h.settle();
+  REQUIRE(h.files->exists("data/RESERVE"));
+  const std::uint64_t set_aside = *h.files->allocated_bytes("data/RESERVE");
+  const auto value_of = [](int i) { return std::string(1000, static_cast<char>('a' + i % 26)); };
+  int n = 0;
+  for (; static_cast<std::uint64_t>(n) * 1000 < 2 * set_aside; ++n) h.put(0, key_of(n), value_of(n));
+  h.put(1, "other", "tree");  // the manifest has not heard of it
+  h.files->set_capacity(h.files->used_bytes());
+  if (log_fails) {
+    WriteBatch batch;
+    batch.put(0, "unknown", std::string(5000, 'u'));
+    REQUIRE(h.db->commit(batch).is_ok());
+    h.db->write_log();
+  } else {
+    h.settle();
+  }
+  CHECK(h.db->write_status().code() == Code::kReadOnly);
+  h.heal();
+  CHECK(h.events.heard("read-only"));
+  h.del(0, key_of(0));
+  WriteBatch batch;
+  batch.put(0, "more", "data");
+  CHECK(h.db->commit(batch).code() == Code::kNoSpace);
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  for (const bool lived : {true, false}) {
+    INFO((lived ? "as it has lived on" : "after a power loss"));
+    if (!lived) {
+      h.crash(CrashMode::kNothing, 1);
+      h.open();
+    }
+    CHECK(h.get(0, key_of(0)) == "(absent)");
+    for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value_of(i));
+    CHECK(h.get(1, "other") == "tree");
+    if (log_fails) CHECK(h.get(0, "unknown") == std::string(5000, 'u'));
+    h.verify(0);
+  }
+}

@@ -165,6 +165,30 @@ TEST_CASE("after a failed append or sync the segment is bad for good") {
   REQUIRE(back.end.clean == (op == FileOp::kSync));
 }
 
+TEST_CASE("after a failed append what came before it can be made durable; after a failed sync nothing can") {
+  const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
+  MemoryRoom room;
+  FaultFileSystem fs(room.fs());
+  auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
+  require_ok(append_one(*log, "one"));
+  fs.inject({.ops = ops_of(op), .code = Code::kNoSpace, .effect = FileFault::Effect::kHalf});
+  REQUIRE((append_one(*log, "two").is_ok() && log->sync().is_ok()) == false);
+  const std::uint64_t syncs = fs.operations(ops_of(FileOp::kSync));
+  const bool salvaged = log->salvage().is_ok();
+  REQUIRE(salvaged == (op == FileOp::kWrite));
+  REQUIRE(fs.operations(ops_of(FileOp::kSync)) == syncs + (salvaged ? 1 : 0));  // the system might answer ok, and have lost it
+  REQUIRE(append_one(*log, "three").code() == Code::kNoSpace);
+  const std::unique_ptr<MemoryFileSystem> left = room.fs().crash_clone(1, CrashMode::kNothing);
+  REQUIRE(read_back(*left, room.dir(), kFile).payloads ==
+          (salvaged ? std::vector<std::string>{"one"} : std::vector<std::string>{}));
+
+  // A sync that fails now: it must not be tried a third time.
+  if (!salvaged) return;
+  fs.inject({.ops = ops_of(FileOp::kSync)});
+  REQUIRE_FALSE(log->salvage().is_ok());
+  REQUIRE_FALSE(log->salvage().is_ok());
+}
+
 TEST_CASE("a record that is too long is refused before anything is written") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
