@@ -402,7 +402,7 @@ void Server::on_recovery_progress(std::uint64_t done, std::uint64_t total) {
               "recovery: " + std::to_string(done >> 20) + " of " + std::to_string(total >> 20) + " MiB of the log replayed");
 }
 
-void Server::end_of_pass() { ready_.load(std::memory_order_relaxed)->write_log(); }
+bool Server::end_of_pass() { return ready_.load(std::memory_order_relaxed)->write_log(); }
 std::uint64_t Server::durable_seq() const { return ready_.load(std::memory_order_relaxed)->durable_seq(); }
 bool Server::failed() const { return !ready_.load(std::memory_order_relaxed)->write_status().is_ok(); }
 

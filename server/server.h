@@ -83,7 +83,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void on_recovery_progress(std::uint64_t done, std::uint64_t total) override;
 
   // ReplyGate
-  void end_of_pass() override;
+  bool end_of_pass() override;
   [[nodiscard]] std::uint64_t durable_seq() const override;
   [[nodiscard]] bool failed() const override;
 

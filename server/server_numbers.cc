@@ -153,12 +153,18 @@ MetricsSnapshot Server::snapshot() const {
   s.max_clients = config_.get().max_clients;
   add_net(&s);
   const auto counts = stats_.commands();
+  std::vector<double> bounds;
+  for (const std::uint64_t bound : kCallBounds) bounds.push_back(static_cast<double>(bound) / 1e9);
   for (const Command& command : table_.all()) {
     if (command.spec->run == nullptr) continue;
     const CommandCounts& c = counts[command.index];
-    MetricsSnapshot::Durations times{{}, {c.buckets.begin(), c.buckets.end()}, static_cast<double>(c.nanos) / 1e9};
-    for (const std::uint64_t bound : kCallBounds) times.bounds.push_back(static_cast<double>(bound) / 1e9);
+    MetricsSnapshot::Durations times{bounds, {c.buckets.begin(), c.buckets.end()}, static_cast<double>(c.nanos) / 1e9};
     s.commands.push_back({command.full_name, c.calls, c.rejected, c.failed, std::move(times)});
+  }
+  const auto stages = stats_.stages();
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StageCounts& c = stages[i];
+    s.stages.push_back({kStageNames[i], {bounds, {c.buckets.begin(), c.buckets.end()}, static_cast<double>(c.nanos) / 1e9}});
   }
   const TotalCounts totals = stats_.totals();
   s.errors = totals.errors;

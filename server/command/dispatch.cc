@@ -163,11 +163,13 @@ struct Dispatcher::Fetched {
 };
 
 struct Dispatcher::Waiting final : Continuation {
-  std::shared_ptr<Fetched> fetched;  ///< one set for all tries: a later one finds what the earlier ones fetched
-  std::shared_ptr<Job> job;          ///< set once it runs or waits off the loop
-  bool stalled = false;              ///< the write stall held its commit back, as long as it asked for
-  std::uint32_t stalls = 0;          ///< how often
-  std::uint64_t blocked_since = 0;   ///< monotonic ns; of a kBlocking command
+  std::shared_ptr<Fetched> fetched;    ///< one set for all tries: a later one finds what the earlier ones fetched
+  std::shared_ptr<Job> job;            ///< set once it runs or waits off the loop
+  Stage stage = Stage::kDisk;          ///< what it waits for
+  std::optional<std::uint64_t> since;  ///< when that wait began, monotonic ns
+  bool stalled = false;                ///< the write stall held its commit back, as long as it asked for
+  std::uint32_t stalls = 0;            ///< how often
+  std::uint64_t blocked_since = 0;     ///< monotonic ns; of a kBlocking command
   std::optional<BlockedClients::Wait> blocked;
 };
 
@@ -215,11 +217,14 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   counters_->passes.add(1);
   refresh_time();
+  const std::uint64_t start = begun_ = nanos_;
   while (!commands.empty()) {
     const std::size_t n = std::min(commands.size(), kWindow);
     run_window(commands.first(n));
     commands = commands.subspan(n);
   }
+  counters_->stage(Stage::kQueue, begun_ - start);
+  if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
   poll();  // what the pass has asked for is read while its replies are sent
 }
 
@@ -238,7 +243,9 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
   const PassGuard guard(*env_.db);
   prefetch(commands);
   for (std::size_t i = 0; i < commands.size(); ++i) {
-    if (commands[i].client->may_run()) run(commands[i], prepared_[i]);
+    if (!commands[i].client->may_run()) continue;
+    begun_ = nanos_;
+    run(commands[i], prepared_[i]);
   }
 }
 
@@ -323,8 +330,9 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
     const Status ended = Status::invalid_argument("UNBLOCKED client unblocked via CLIENT UNBLOCK");
     return finish(pending, *command, ended, reply, reply.mark());
   }
-  if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
+  if (waiting != nullptr) end_wait(*waiting);
+  if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
     const Transaction* transaction = transaction_of(client);
     if (command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) return run_synced(pending, prepared);
@@ -445,7 +453,20 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
     return true;
   }
   counters_->waits_for_disk.add(1);
+  begin_wait(waiting, Stage::kDisk);
   return false;
+}
+
+void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
+  if (waiting.since) return;  // it goes on
+  waiting.stage = stage;
+  waiting.since = env_.control->mono_nanos();
+}
+
+void Dispatcher::end_wait(Waiting& waiting) {
+  if (!waiting.since) return;
+  counters_->stage(waiting.stage, nanos_ - std::min(nanos_, *waiting.since));
+  waiting.since.reset();
 }
 
 // The client's next commands wait for this one: what they will lack is read with it, not after it.
@@ -473,6 +494,7 @@ void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   pending.state = PendingCommand::State::kWaiting;
   pending.client->waiting = true;
   counters_->stalled.add(1);
+  begin_wait(waiting, Stage::kStall);
 }
 
 void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared) {
@@ -504,6 +526,7 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   client.waiting = true;
   misses_of(pending).clear();
   counters_->offloaded.add(1);
+  begin_wait(waiting, Stage::kThread);
   env_.offload->submit(prepared.command->spec->has(kLong) ? OffloadClass::kLong : OffloadClass::kShort, std::move(job));
 }
 
@@ -527,7 +550,9 @@ void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
   job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
   if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
-  static_cast<Waiting&>(*pending.continuation).job = job;
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  waiting.job = job;
+  begin_wait(waiting, Stage::kWal);
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
   job->wait_only = true;
@@ -543,6 +568,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
     client.waiting = true;
     return;
   }
+  end_wait(waiting);
   if (job->again_ms != 0 && job->status.is_ok()) {
     waiting.job = nullptr;
     if (waiting.blocked->end() != BlockedClients::End::kNotYet) return run_admitted(pending, prepared);  // told while the job ran

@@ -59,6 +59,7 @@ class Dispatcher final : public CommandSink {
 
   void run_pass(std::span<PendingCommand> commands) override;
   void client_closed(Client& client, PendingCommand* waiting_command) override;
+  void logged(std::uint64_t nanos) override { counters_->stage(Stage::kWal, nanos); }
   void poll() override;
   [[nodiscard]] int descriptor() const override;
 
@@ -125,6 +126,8 @@ class Dispatcher final : public CommandSink {
   /// The set that a run of this command reads with: its own from the first fetch on.
   MissSet& misses_of(const PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
+  void begin_wait(Waiting& waiting, Stage stage);
+  void end_wait(Waiting& waiting);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
   /// A command, or EXEC, whose reply waits for the log's sync.
   void run_synced(PendingCommand& pending, const Prepared& prepared);
@@ -156,6 +159,7 @@ class Dispatcher final : public CommandSink {
 
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command
+  std::uint64_t begun_ = 0;      ///< nanos_ when the latest command of the pass was begun
   std::uint64_t now_nanos_ = 0;  ///< the monotonic clock when now_ was read
 };
 

@@ -66,6 +66,18 @@ TotalCounts ServerStats::sum_totals() const {
   return sum;
 }
 
+std::array<StageCounts, kStageNames.size()> ServerStats::stages() const {
+  std::lock_guard lock(mutex_);
+  std::array<StageCounts, kStageNames.size()> sums;
+  for (const auto& block : blocks_) {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i].nanos += block->stages_[i].nanos.get();
+      for (std::size_t b = 0; b < kCallBuckets; ++b) sums[i].buckets[b] += block->stages_[i].buckets[b].get();
+    }
+  }
+  return sums;
+}
+
 std::vector<CommandCounts> ServerStats::commands() const {
   std::lock_guard lock(mutex_);
   std::vector<CommandCounts> counts = sum_commands();

@@ -7,7 +7,7 @@
 // command's. So the first command of a window also carries looking up and prefetching for all of the window, and a command
 // carries what ran before it without ending: one that was refused, and one that then waited for pages. The time of waiting
 // itself, for pages, for another thread or for a sync, is nobody's: these are times of work. Receiving, sending and the write to
-// the log are in the times of the passes only.
+// the log are in the times of the passes only. Waiting is told apart by its stage.
 #pragma once
 
 #include <array>
@@ -80,6 +80,22 @@ constexpr std::size_t bucket_of(std::uint64_t nanos) {
   return first + static_cast<std::size_t>(nanos > call_buckets::kBounds[first]);
 }
 
+/// What the time until a reply may leave goes into.
+enum class Stage : std::uint8_t {
+  kQueue,   ///< behind the commands before it in its pass: of each pass the last one
+  kMemory,  ///< running, with what is at hand: of each pass the last one
+  kDisk,    ///< until pages were there: each wait
+  kThread,  ///< on its way to another thread, running there, and back: each time
+  kStall,   ///< held back by the write stall: each time
+  kWal,  ///< until the log had what the commands of a pass did, as durably as the settings ask for: of each loop one pass at a time
+};
+inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
+
+struct StageCounts {
+  std::uint64_t nanos = 0;
+  std::array<std::uint64_t, kCallBuckets> buckets{};  ///< by kCallBounds
+};
+
 struct CommandCounts {
   std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
   std::array<std::uint64_t, kCallBuckets> buckets{};  ///< calls by their time
@@ -110,6 +126,11 @@ class DispatchCounters {
     counters.nanos.add(nanos);
     counters.buckets[bucket_of(nanos)].add(1);
   }
+  void stage(Stage stage, std::uint64_t nanos) {
+    PerStage& counters = stages_[static_cast<std::size_t>(stage)];
+    counters.nanos.add(nanos);
+    counters.buckets[bucket_of(nanos)].add(1);
+  }
   void rejected(std::size_t command) { commands_[command].rejected.add(1); }
   void failed(std::size_t command) { commands_[command].failed.add(1); }
 
@@ -123,7 +144,12 @@ class DispatchCounters {
     std::array<Counter, kCallBuckets> buckets;
     Counter rejected, failed;
   };
+  struct PerStage {
+    Counter nanos;
+    std::array<Counter, kCallBuckets> buckets;
+  };
   std::unique_ptr<PerCommand[]> commands_;
+  std::array<PerStage, kStageNames.size()> stages_;
 };
 
 /// All counters of a server. Thread-safe.
@@ -137,6 +163,8 @@ class ServerStats {
   /// Per command, by the table's index, since start or the last reset.
   [[nodiscard]] std::vector<CommandCounts> commands() const;
   [[nodiscard]] TotalCounts totals() const;
+  /// By Stage, since start; no reset touches them.
+  [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
   /// Commands per second between this call and the one before it, smoothed over calls at least 100 ms apart.
   [[nodiscard]] double commands_per_second(std::uint64_t mono_nanos);
 

@@ -93,6 +93,12 @@ class Collector final : public prometheus::Collectable {
     for (const auto& c : s_.commands) {
       if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});  // seventeen lines each: only what has been used
     }
+    auto& stages = family("command_stage_seconds",
+                          "Where the time until a reply goes. queue: behind the commands before it; memory: running with what is "
+                          "at hand; of each pass the last command is taken. disk, thread, stall: waiting for pages, running on "
+                          "another thread, held back by the write stall; each time. wal: waiting for the log; a pass at a time.",
+                          kHistogram);
+    for (const auto& stage : s_.stages) add(stages, stage.times, {{"stage", stage.name}});
     add(family("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.",
                kHistogram),
         s_.passes);
@@ -220,6 +226,11 @@ class Collector final : public prometheus::Collectable {
     if (user > 0) {
       gauge("write_amplification_ratio", "Bytes written to disk per byte written by users, since the start.",
             static_cast<double>(e.wal_bytes_written + e.flush_bytes_written + e.compaction_bytes_written) / user);
+    }
+    if (e.gets > 0) {
+      gauge("read_amplification_ratio",
+            "Runs whose tables a point read asked, their filters included, on average, since the start.",
+            e.runs_probed.sum / static_cast<double>(e.gets));
     }
     many("sequence", "Sequence numbers.", kGauge,
          {{{{"kind", "visible"}}, e.visible_seq}, {{{"kind", "logged"}}, e.logged_seq}, {{{"kind", "synced"}}, e.synced_seq}});

@@ -32,6 +32,11 @@ struct MetricsSnapshot {
   double start_seconds = 0, uptime_seconds = 0;
   bool loading = false;
   std::vector<Command> commands;
+  struct Stage {
+    std::string name;
+    Durations times;
+  };
+  std::vector<Stage> stages;  ///< of commands; command/server_stats.h
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
   std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,

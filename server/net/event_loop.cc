@@ -400,10 +400,17 @@ void EventLoop::run_pass() {
     parts_.push_back({c, first, pass_.size() - first});
   }
   working_.clear();
+  bool wrote = false;
+  std::uint64_t ran_ns = 0, logged_ns = 0;
+  std::uint64_t newest = 0;
   if (!pass_.empty()) {
     sink_->run_pass(pass_);
-    if (gate_ != nullptr) gate_->end_of_pass();
-    const std::uint64_t nanos = env_->mono_ns() - now_ns_;  // since the round began
+    if (gate_ != nullptr) {
+      ran_ns = env_->mono_ns();
+      wrote = gate_->end_of_pass();
+    }
+    logged_ns = env_->mono_ns();
+    const std::uint64_t nanos = logged_ns - now_ns_;  // since the round began
     counters_.passes.add(1);
     counters_.commands.add(pass_.size());
     counters_.pass_nanos.add(nanos);
@@ -415,6 +422,7 @@ void EventLoop::run_pass() {
     Connection& c = *part.connection;
     if (c.dead) continue;
     if (part.count > 0) {
+      newest = std::max(newest, c.seen_seq);
       c.last_command_ms = now_ms_;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;
@@ -424,6 +432,14 @@ void EventLoop::run_pass() {
     settle(c);
   }
   pass_.clear();
+  if (!wrote) return;
+  if (gated_.empty()) logging_seq_ = 0;  // whoever waited has gone
+  if (newest <= gate_->durable_seq()) {
+    sink_->logged(logged_ns - ran_ns);
+  } else if (logging_seq_ == 0) {
+    logging_seq_ = newest;
+    logging_since_ns_ = ran_ns;
+  }
 }
 
 // After a pass, or after something was appended from outside: gate, send, decide what comes next.
@@ -502,6 +518,10 @@ void EventLoop::flush_gated() {
   if (gated_.empty()) return;
   gate_waited_ = true;
   const std::uint64_t durable = gate_->durable_seq();
+  if (logging_seq_ != 0 && durable >= logging_seq_) {
+    sink_->logged(env_->mono_ns() - logging_since_ns_);
+    logging_seq_ = 0;
+  }
   const bool failed = gate_->failed();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < gated_.size(); ++i) {

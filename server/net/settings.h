@@ -107,8 +107,8 @@ struct NetEnv {
 class ReplyGate {
  public:
   virtual ~ReplyGate() = default;
-  /// The pass is over: write what it queued.
-  virtual void end_of_pass() = 0;
+  /// The pass is over: write what it queued. False if there was nothing.
+  virtual bool end_of_pass() = 0;
   /// Replies that depend on no later seq may leave.
   [[nodiscard]] virtual std::uint64_t durable_seq() const = 0;
   /// Writes are refused: replies that go on waiting for more than durable_seq() may wait for ever, their outcome is unknown.

@@ -121,6 +121,9 @@ class CommandSink {
   /// The client is about to go: drop what refers to it. `waiting_command` is its command that waits, if any; a fetch that still
   /// runs for it must be kept alive by the sink.
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
+  /// What a pass had written was in the log, as durable as replies wait for, so long after its commands had run. Of passes that
+  /// wait side by side one is told of.
+  virtual void logged(std::uint64_t /*nanos*/) {}
   /// Sees to what the sink waits for by itself; it may call resume(). Once a round, before the pass. Never waits.
   virtual void poll() {}
   /// For epoll: readable when poll() is due; -1 = never.

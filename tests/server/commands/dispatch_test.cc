@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <future>
+#include <numeric>
 #include <thread>
 
 #include "command/arg_cursor.h"
@@ -40,6 +41,14 @@ std::span<const std::span<const CommandSpec>> families() {
   return all;
 }
 
+std::uint64_t times(const CommandHarness& server, Stage stage) {
+  const StageCounts counts = server.stats.stages()[static_cast<std::size_t>(stage)];
+  return std::accumulate(counts.buckets.begin(), counts.buckets.end(), std::uint64_t{0});
+}
+std::uint64_t nanos(const CommandHarness& server, Stage stage) {
+  return server.stats.stages()[static_cast<std::size_t>(stage)].nanos;
+}
+
 }  // namespace
 
 TEST_CASE("a reader that misses is run again, then on an offload thread") {
@@ -59,6 +68,7 @@ TEST_CASE("a reader that misses is run again, then on an offload thread") {
   CHECK(on_loop == static_cast<int>(Dispatcher::kFetchRounds) + 1);
   CHECK(off_loop == 1);
   CHECK(server.stats.totals().offloaded == 1);
+  CHECK(times(server, Stage::kThread) == 1);
 }
 
 TEST_CASE("a writer that misses stays on its loop and reads blocking in the end") {
@@ -89,6 +99,7 @@ TEST_CASE("a large value on disk is fetched once and then found, by readers and 
   CHECK(show(server.raw({"MGET", "a", "c", "none"})) == "[\"" + value + "\", \"" + value + "\", (nil)]");
   CHECK(show(server.raw({"GETDEL", "c"})) == "\"" + value + "\"");
   CHECK(server.stats.totals().offloaded == 0);
+  CHECK(times(server, Stage::kDisk) == server.stats.totals().waits_for_disk);
 }
 
 TEST_CASE("a write whose expiry passed before its commit runs again") {
@@ -283,6 +294,8 @@ TEST_CASE("a write that is stalled waits, and holds up neither other clients nor
   CHECK(show(server.client(1).out.to_string()) == "OK\n\"new\"");
   server.client(1).out.clear();
   CHECK(server.stats.totals().stalled == 2);
+  CHECK(times(server, Stage::kStall) == 1);
+  CHECK(nanos(server, Stage::kStall) >= 1'000'000'000);
 }
 
 TEST_CASE("a write that waited for the end of a stop is refused when the database becomes read-only") {
@@ -371,6 +384,26 @@ TEST_CASE("calls, failures, rejections, hits and misses are counted") {
   server.stats.reset();
   CHECK(server.stats.totals().commands == 0);
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
+}
+
+TEST_CASE("of a pass the last command says how long it waited for the others, and ran") {
+  CommandHarness server(families());
+  g_probe = [&](Ctx& ctx) -> Status {
+    server.clock.advance(3);
+    ctx.reply.ok();
+    return Status::ok();
+  };
+  const std::vector<Bytes> probe{"PROBE"};
+  std::vector<PendingCommand> span(3);
+  for (PendingCommand& pending : span) {
+    pending.client = &server.client(1);
+    pending.args.list = probe;
+  }
+  server.dispatcher->run_pass(span);
+  CHECK(times(server, Stage::kQueue) == 1);
+  CHECK(nanos(server, Stage::kQueue) == 6'000'000);
+  CHECK(times(server, Stage::kMemory) == 1);
+  CHECK(nanos(server, Stage::kMemory) == 3'000'000);
 }
 
 TEST_CASE("keys over the limit are refused, zero bytes counting twice") {

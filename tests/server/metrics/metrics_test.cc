@@ -18,6 +18,7 @@ MetricsSnapshot sample() {
   MetricsSnapshot s;
   s.version = "9.9";
   s.commands = {{"get", 10, 1, 2, {{0.001, 0.01}, {7, 2, 1}, 2}}, {"config|get", 0, 0, 0, {{0.001, 0.01}, {0, 0, 0}, 0}}};
+  s.stages = {{"disk", {{0.001, 0.01}, {3, 1, 0}, 0.25}}};
   s.passes.bounds = {0.001, 0.01};
   s.passes.buckets = {5, 3, 2};
   s.passes.sum_seconds = 0.5;
@@ -42,6 +43,8 @@ TEST_CASE("service metrics while the database is being opened") {
   CHECK(has_line(text, "ebbtide_command_seconds_count{cmd=\"get\"} 10"));
   CHECK(has_line(text, "ebbtide_command_seconds_sum{cmd=\"get\"} 2"));
   CHECK(text.find("ebbtide_command_seconds_count{cmd=\"config|get\"}") == std::string::npos);
+  CHECK(has_line(text, "ebbtide_command_stage_seconds_bucket{stage=\"disk\",le=\"0.01\"} 4"));
+  CHECK(has_line(text, "ebbtide_command_stage_seconds_sum{stage=\"disk\"} 0.25"));
   CHECK(has_line(text, "ebbtide_commands_failed_total{cmd=\"get\",how=\"rejected\"} 1"));
   CHECK(has_line(text, "ebbtide_connected_clients 7"));
   CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"0.001\"} 5"));
@@ -62,7 +65,8 @@ TEST_CASE("engine metrics, by level") {
   stats.engine_time = 100'000;
   stats.merges_by_reason = {{"size", 3, 400, 200}, {"deadline", 1, 50, 40}};
   stats.delete_persist_seconds = {{1, 2}, {3, 0, 1}, 12.5};
-  stats.runs_probed = {{0, 1}, {5, 2, 0}, 2};
+  stats.gets = 8;
+  stats.runs_probed = {{0, 1}, {6, 2, 0}, 2};
   stats.garbage_leaving = 77;
   stats.wal_oldest_record = 98'000;
   stats.oldest_snapshot = 60'000;
@@ -98,6 +102,7 @@ TEST_CASE("engine metrics, by level") {
   s.trees = {tree};
   const std::string text = metrics_text(s);
   CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
+  CHECK(has_line(text, "ebbtide_read_amplification_ratio 0.25"));
   CHECK(has_line(text, "ebbtide_write_stall_seconds_total{reason=\"runs\"} 2.5"));
   CHECK(has_line(text, "ebbtide_level_runs{db=\"3\",level=\"1\"} 2"));
   CHECK(has_line(text, "ebbtide_level_files{db=\"3\",level=\"1\"} 5"));
@@ -112,7 +117,7 @@ TEST_CASE("engine metrics, by level") {
   CHECK(has_line(text, "ebbtide_delete_persist_seconds_bucket{le=\"2\"} 3"));
   CHECK(has_line(text, "ebbtide_delete_persist_seconds_bucket{le=\"+Inf\"} 4"));
   CHECK(has_line(text, "ebbtide_delete_persist_seconds_sum 12.5"));
-  CHECK(has_line(text, "ebbtide_runs_probed_per_get_bucket{le=\"1\"} 7"));
+  CHECK(has_line(text, "ebbtide_runs_probed_per_get_bucket{le=\"1\"} 8"));
   CHECK(has_line(text, "ebbtide_garbage_bytes{kind=\"leaving\"} 77"));
   CHECK(has_line(text, "ebbtide_wal_oldest_record_age_seconds 2"));
   CHECK(has_line(text, "ebbtide_snapshot_oldest_age_seconds 40"));

@@ -35,6 +35,7 @@ class TestSink final : public CommandSink {
     int event = -1;  // an eventfd: once it is written, poll() resumes who waits
     int events = 0;  // that poll() has seen
     int polls = 0;
+    int logged = 0;                    // times that logged() was called
     int resumed_in = 0, rerun_in = 0;  // after how many polls a WAIT was resumed by one, and was handed in again
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
@@ -45,6 +46,10 @@ class TestSink final : public CommandSink {
     for (PendingCommand& command : commands) {
       if (command.client->may_run()) run(command);
     }
+  }
+  void logged(std::uint64_t) override {
+    std::lock_guard lock(shared_->mutex);
+    ++shared_->logged;
   }
   void poll() override {
     std::lock_guard lock(shared_->mutex);
@@ -124,11 +129,11 @@ class TestSink final : public CommandSink {
 };
 
 struct TestGate final : ReplyGate {
-  void end_of_pass() override {}
+  bool end_of_pass() override { return writes; }
   std::uint64_t durable_seq() const override { return durable; }
   bool failed() const override { return broken; }
   std::atomic<std::uint64_t> durable{0};
-  std::atomic<bool> broken{false};
+  std::atomic<bool> broken{false}, writes{false};
 };
 
 // A budget that the test sets.
@@ -385,6 +390,38 @@ TEST_CASE("replies wait for the log, earlier ones do not") {
   h.gate.durable = 25;
   h.loop->notify_durable();
   h.expect(fd, "+SEEN\r\n");
+}
+
+TEST_CASE("how long passes waited for the log is told, one at a time") {
+  Harness h;
+  const int fd = h.connect(), other = h.connect();
+  const auto logged = [&] {
+    std::lock_guard lock(h.sink.mutex);
+    return h.sink.logged;
+  };
+  h.send(fd, "SEE 10\r\n");
+  h.settle();
+  CHECK(logged() == 0);  // it has written nothing
+  h.gate.writes = true;
+  h.send(fd, "SEE 20\r\n");
+  h.settle();
+  h.send(other, "SEE 30\r\n");
+  h.settle();
+  CHECK(logged() == 0);
+  h.gate.durable = 20;
+  h.loop->notify_durable();
+  h.expect(fd, "+SEEN\r\n+SEEN\r\n");
+  h.settle();
+  CHECK(logged() == 1);
+  h.gate.durable = 30;
+  h.loop->notify_durable();
+  h.expect(other, "+SEEN\r\n");
+  h.settle();
+  CHECK(logged() == 1);
+  h.send(fd, "SEE 30\r\n");
+  h.expect(fd, "+SEEN\r\n");
+  h.settle();
+  CHECK(logged() == 2);
 }
 
 TEST_CASE("the log moves while the socket is full: the reply goes once there is room") {
