@@ -561,7 +561,7 @@ struct DbImpl {
   bool database_changes_queued_ GUARDED_BY(state_mutex_) = false;
   Status background_error_ GUARDED_BY(state_mutex_);
   std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;
-  Status heal_error_ GUARDED_BY(state_mutex_);  ///< what the last try to heal met
+  Code heal_error_ GUARDED_BY(state_mutex_) = Code::kOk;  ///< of the last try to heal
 
   // pressure (write_stall.cc); read on every commit, written rarely
   std::atomic<bool> read_only_{false};

@@ -69,8 +69,8 @@ std::uint64_t covered_entries(const TablesView& tables, std::size_t run, const O
 
 }  // namespace
 
-// b of Lethe (section 4.1.2): point tombstones, and the entries that range tombstones cover. A table is asked once, when its level
-// first has to choose: what lies below it changes little while it waits.
+// b of Lethe (section 4.1.2): point tombstones, and the entries that range tombstones cover. A table is asked once, when a
+// plan is first made with it: what lies below it changes little while it waits.
 void DbImpl::estimate_invalidated(const TablesView& tables, TreeShape* shape) {
   std::size_t view = 0;
   for (RunShape& run : shape->runs) {

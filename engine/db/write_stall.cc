@@ -327,7 +327,8 @@ void DbImpl::heal() {
     }
     {
       MutexLock lock(state_mutex_);
-      background_error_ = heal_error_ = Status::ok();
+      background_error_ = Status::ok();
+      heal_error_ = Code::kOk;
       read_only_ = false;
       progress_.notify_all();
     }
@@ -341,12 +342,12 @@ void DbImpl::heal() {
   });
 }
 
-// Said again only when it is something else: it is tried every two seconds, for as long as it takes.
+// Said again only when it is an error of another kind: it is tried every two seconds, each time with other files.
 void DbImpl::still_failed(const Status& status) {
   {
     MutexLock lock(state_mutex_);
-    if (status.to_string() == heal_error_.to_string()) return;
-    heal_error_ = status;
+    if (status.code() == heal_error_ || status.code() == Code::kAborted) return;
+    heal_error_ = status.code();
   }
   say(Severity::kWarning, "still read-only: " + status.to_string());
 }
@@ -361,6 +362,7 @@ Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
     obsolete_.insert(obsolete_.end(), disowned_.begin(), disowned_.end());
     disowned_.clear();
   }
+  purge_obsolete();  // what the last try left takes the room of this one
   const bool log_failed = log_->failed();
   if (log_failed) log_->salvage();
   SeqNum last_seq = 0;

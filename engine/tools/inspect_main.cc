@@ -1,11 +1,15 @@
 // ebbtide-inspect: what the engine has written, printed, copied and, where that is safe, repaired.
 //
-// Exit status: 0 clean, 1 damage (told on standard error, or under "errors" in JSON), 2 wrong use.
+// Exit status: 0 clean, 1 damage (told on standard error, or under "errors" in JSON), 2 wrong use. How far it has come is told on
+// standard error where that is a terminal.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "base/clock.h"
 #include "tools/inspect.h"
+#include "tools/inspect_progress.h"
 
 namespace {
 
@@ -114,7 +118,9 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  ebbtide::FileSystem& fs = *ebbtide::posix_file_system();
+  ebbtide::InspectProgress progress(*ebbtide::posix_file_system(), *ebbtide::system_clock(),
+                                    [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
+  ebbtide::FileSystem& fs = ::isatty(STDERR_FILENO) != 0 ? progress : *ebbtide::posix_file_system();
   const bool json = json_flag || format == "json";
   if (deletes->parsed()) {
     const auto parsed = ebbtide::parse_duration(deadline);

@@ -458,7 +458,8 @@ bool Dispatcher::fetch_pages(PendingCommand& pending) {
 }
 
 void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
-  if (waiting.since) return;  // it goes on
+  if (waiting.since && waiting.stage == stage) return;  // it goes on
+  end_wait(waiting);
   waiting.stage = stage;
   waiting.since = env_.control->mono_nanos();
 }

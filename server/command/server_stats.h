@@ -87,7 +87,9 @@ enum class Stage : std::uint8_t {
   kDisk,    ///< until pages were there: each wait
   kThread,  ///< on its way to another thread, running there, and back: each time
   kStall,   ///< held back by the write stall: each time
-  kWal,  ///< until the log had what the commands of a pass did, as durably as the settings ask for: of each loop one pass at a time
+  /// Until the log had what the commands of a pass did, as durably as the settings ask for: of passes that find something to
+  /// write, of each loop one at a time. And until it was synced: each command whose reply waits for that.
+  kWal,
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
 

@@ -96,7 +96,8 @@ class Collector final : public prometheus::Collectable {
     auto& stages = family("command_stage_seconds",
                           "Where the time until a reply goes. queue: behind the commands before it; memory: running with what is "
                           "at hand; of each pass the last command is taken. disk, thread, stall: waiting for pages, running on "
-                          "another thread, held back by the write stall; each time. wal: waiting for the log; a pass at a time.",
+                          "another thread, held back by the write stall; each time. wal: waiting for the log; of passes that "
+                          "write one at a time, and commands whose reply waits for a sync.",
                           kHistogram);
     for (const auto& stage : s_.stages) add(stages, stage.times, {{"stage", stage.name}});
     add(family("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.",

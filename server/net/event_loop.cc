@@ -387,6 +387,7 @@ void EventLoop::relieve(Connection& c) {
 // Everything that is ready becomes one span.
 void EventLoop::run_pass() {
   if (working_.empty()) return;
+  if (gated_.empty()) logging_seq_ = 0;  // whoever waited has gone
   pass_.clear();
   parts_.clear();
   for (Connection* c : working_) {
@@ -433,10 +434,9 @@ void EventLoop::run_pass() {
   }
   pass_.clear();
   if (!wrote) return;
-  if (gated_.empty()) logging_seq_ = 0;  // whoever waited has gone
   if (newest <= gate_->durable_seq()) {
     sink_->logged(logged_ns - ran_ns);
-  } else if (logging_seq_ == 0) {
+  } else if (logging_seq_ == 0 && !gated_.empty()) {
     logging_seq_ = newest;
     logging_since_ns_ = ran_ns;
   }

@@ -200,7 +200,7 @@ class Bench {
       const std::uint64_t number = random.uniform(p_.entries);
       const bool stays = p_.stamp_of(number) >= end;
       if (engine.get(Key::scattered(number).view()) != stays)
-        die(p_.engine + ": a key is there that should not be, or the reverse");
+        die(p_.engine + ": key number " + std::to_string(number) + (stays ? " has gone" : " is still there"));
       if (stays) left.push_back(number);
     }
     if (left.empty()) return;

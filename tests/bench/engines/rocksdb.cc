@@ -156,9 +156,7 @@ class RocksDb final : public RocksEngine {
     });
   }
   void freeze() override {
-    check(db_->SetOptions({{"disable_auto_compactions", "true"}}));
-    while (property(rocksdb::DB::Properties::kNumRunningCompactions) != 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop_compactions();
     check(db_->Flush(rocksdb::FlushOptions()));
   }
   [[nodiscard]] const std::string& dir() const override { return dir_; }
@@ -241,11 +239,19 @@ class RocksDb final : public RocksEngine {
   }
 
  private:
+  void stop_compactions() {
+    check(db_->SetOptions({{"disable_auto_compactions", "true"}}));
+    while (property(rocksdb::DB::Properties::kNumRunningCompactions) != 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Level by level; others in between could move files past the deepest level that it has in mind, unfiltered.
   void compact_all(rocksdb::BottommostLevelCompaction bottommost) {
+    stop_compactions();
     rocksdb::CompactRangeOptions compact;
     compact.bottommost_level_compaction = bottommost;
     compact.max_subcompactions = subcompactions_;
     check(db_->CompactRange(compact, nullptr, nullptr));
+    check(db_->SetOptions({{"disable_auto_compactions", "false"}}));
   }
   [[nodiscard]] std::uint64_t property(const std::string& name) const {
     std::uint64_t value = 0;

@@ -1,0 +1,30 @@
+// How far a tool has come that reads a whole database: told every two seconds, from the first two on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/clock.h"
+#include "io/interposed_fs.h"
+
+namespace ebbtide {
+
+/// A file system that counts what goes through it. For one thread.
+class InspectProgress final : public InterposedFileSystem {
+ public:
+  static constexpr std::uint64_t kEveryNs = 2'000'000'000;
+
+  /// `tell` gets a line without its end, such as "1.25 GiB read, in 000123.data". All of them outlive this.
+  InspectProgress(FileSystem& base, const Clock& clock, std::function<void(const std::string&)> tell);
+
+ private:
+  Status around(const FileCall& call, const Run& run) override;
+
+  const Clock& clock_;
+  const std::function<void(const std::string&)> tell_;
+  std::uint64_t last_told_ns_;
+  std::uint64_t read_ = 0, written_ = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,31 @@
+// What a person sees of a tool that takes long.
+#include "tools/inspect_progress.h"
+
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "io/memory_fs.h"
+
+using namespace ebbtide;
+
+TEST_CASE("how far it has come is told every two seconds, and not at once") {
+  MemoryFileSystem files;
+  SimulatedClock clock;
+  std::vector<std::string> told;
+  InspectProgress progress(files, clock, [&](const std::string& line) { told.push_back(line); });
+  REQUIRE(progress.create_dir("data").is_ok());
+  auto file = progress.create("data/a.data");
+  REQUIRE(file.is_ok());
+  const std::string block(1 << 20, 'x');
+  for (int i = 0; i < 16; ++i) {
+    clock.advance(150);
+    REQUIRE((*file)->append(block).is_ok());
+  }
+  CHECK(told == std::vector<std::string>{"0.00 GiB read, 0.01 GiB written, in a.data"});
+  CHECK(read_file(progress, "data/a.data")->size() == 16 * block.size());
+  CHECK(told.size() == 1);
+  clock.advance(2000);
+  CHECK_FALSE(progress.open("data/none").is_ok());
+  CHECK(told.back() == "0.02 GiB read, 0.02 GiB written, in none");
+}
