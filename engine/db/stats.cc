@@ -208,27 +208,32 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
     info.records += records->size();
     for (const Record& record : records->records()) keep_oldest(&info.oldest_record_birth, record.birth);
   }
-  for (const RunView& run : view.tables->runs) {
+  const Version& version = *view.tables->version;
+  std::size_t at = 0;
+  for (const Run& files : version.runs) {
+    if (files.files.empty()) continue;
+    const RunView& run = view.tables->runs[at++];
     RunInfo r;
     r.id = run.id();
     r.level = run.level();
-    for (const OpenTablePtr& table : run.tables()) {
-      const TableStats& stats = table->meta->stats;
+    for (std::size_t i = 0; i < files.files.size(); ++i) {
+      const FileMeta& file = *files.files[i];
+      const TableStats& stats = file.stats;
       ++r.files;
-      r.bytes += table->meta->live_bytes();
+      r.bytes += file.live_bytes();
       r.entries += stats.entries;
       r.tombstones += stats.tombstones;
       r.range_tombstones += stats.range_tombstones;
-      r.filter_bits += table->reader->filter_bits();
-      const Millis oldest = table->meta->shape(0, now).oldest_birth;
-      keep_oldest(&info.oldest_obligation, oldest);
-      keep_oldest(&r.oldest_tombstone_birth, oldest);
+      r.filter_bits += run.tables()[i]->reader->filter_bits();
+      // To what a delete by stamp covers, dropped pages that are not punched and names that linger, too.
+      keep_oldest(&r.oldest_tombstone_birth, file.shape(0, now, *version.records).oldest_birth);
+      keep_oldest(&r.oldest_tombstone_birth, file.oldest_obligation());
     }
+    keep_oldest(&info.oldest_obligation, r.oldest_tombstone_birth);
     entries += r.entries;
     tombstones += r.tombstones;
     info.runs.push_back(r);
   }
-  keep_oldest(&info.oldest_obligation, view.tables->oldest_obligation);  // to records, dropped pages and names, too
   info.filters = filters_of(*view.tables, tree->lookups->total());
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;

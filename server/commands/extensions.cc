@@ -127,16 +127,19 @@ Status tree_info(Ctx& ctx) {
   }
   RunInfo total;
   int levels = 0;
+  std::uint64_t last = 0;  // bytes of the last level
   for (const RunInfo& run : info.runs) {
     total.files += run.files;
     total.bytes += run.bytes;
     total.entries += run.entries;
     total.tombstones += run.tombstones;
     total.range_tombstones += run.range_tombstones;
+    if (run.level + 1 > levels) last = 0;
     levels = std::max(levels, run.level + 1);
+    if (run.level + 1 == levels) last += run.bytes;
   }
   Reply& reply = ctx.reply;
-  reply.map(18);
+  reply.map(22);
   reply_field(reply, "database", info.database);
   reply_field(reply, "tree", info.tree);
   reply.bulk("policy");
@@ -154,6 +157,11 @@ Status tree_info(Ctx& ctx) {
   reply_field(reply, "frozen-memtables", info.frozen_memtables);
   reply_field(reply, "pending-compaction-bytes", info.pending_compaction_bytes);
   reply_field(reply, "estimated-keys", info.estimated_keys);
+  reply_field(reply, "delete-deadline-ms", info.delete_deadline);
+  reply_field(reply, "oldest-delete-birth", info.oldest_obligation);
+  reply_field(reply, "oldest-delete-deadline", info.oldest_obligation_deadline);
+  reply.bulk("space-amplification");
+  reply.double_(last == 0 ? 0 : static_cast<double>(total.bytes) / static_cast<double>(last));
   reply.bulk("runs");
   reply.array(info.runs.size());
   for (const RunInfo& run : info.runs) reply_run(reply, run);

@@ -329,22 +329,22 @@ void info_keyspace(const Facts& facts, InfoText& out) {
   }
 }
 
-/// What tables still hold of what was deleted, by database. (Not `db0`: client libraries make one dictionary of all sections.)
+/// What memtables and tables still hold of what was deleted, and by when it is to be gone, by database. (Not `db0`: client libraries make one dictionary of all sections.)
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
   for (const TreeInfo& info : facts.trees()) {
     std::uint64_t tombstones = 0, ranges = 0;
-    Millis oldest = 0;
+    const Millis oldest = info.oldest_obligation;
     for (const RunInfo& run : info.runs) {
       tombstones += run.tombstones;
       ranges += run.range_tombstones;
-      const Millis birth = run.oldest_tombstone_birth;
-      if (birth != 0 && (oldest == 0 || birth < oldest)) oldest = birth;
     }
     const Millis now = facts.engine.engine_time;
     out.field("deletes_db" + std::to_string(info.database),
               "tombstones=" + std::to_string(tombstones) + ",range_tombstones=" + std::to_string(ranges) + ",oldest_birth_ms=" +
-                  std::to_string(oldest) + ",oldest_age_ms=" + std::to_string(oldest == 0 ? 0 : now - std::min(oldest, now)));
+                  std::to_string(oldest) + ",oldest_age_ms=" + std::to_string(oldest == 0 ? 0 : now - std::min(oldest, now)) +
+                  ",oldest_deadline_ms=" + std::to_string(info.oldest_obligation_deadline) +
+                  ",deadline_ms=" + std::to_string(info.delete_deadline));
   }
 }
 

@@ -31,7 +31,7 @@ def parse_arguments():
     parser.add_argument("--entries", type=report.count, help="in the end, of 116 bytes; default 2M")
     parser.add_argument("--doublings", type=int, help="before the end, at which lookups are counted, too; default 4")
     parser.add_argument("--reads", type=report.count, help="lookups of each kind after each doubling; default 100k")
-    parser.add_argument("--bits", type=report.count_list, metavar="N,...", help="a key; default " + ",".join(map(str, BITS)))
+    parser.add_argument("--bits", type=lambda text: report.count_list(text, least=0), metavar="N,...", help="a key; default " + ",".join(map(str, BITS)))
     parser.add_argument("--size-ratio", type=int, default=2, help="default 2")
     parser.add_argument("--only", choices=list(VARIANTS), action="append", help="variants; default all")
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/filters.json"), help="where the figures go; plots beside it")

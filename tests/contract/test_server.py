@@ -249,6 +249,8 @@ def test_info_tells_of_deletes(fresh):
     deletes = told["deletes_db0"]
     assert (deletes["tombstones"], deletes["range_tombstones"]) == (2, 1)
     assert 0 <= deletes["oldest_age_ms"] < 60_000 and deletes["oldest_birth_ms"] > 1_600_000_000_000
+    assert deletes["oldest_deadline_ms"] <= deletes["oldest_birth_ms"] + deletes["deadline_ms"]
+    assert deletes["deadline_ms"] == 24 * 3600 * 1000
 
 
 def test_log_rotation(fresh):

@@ -14,7 +14,8 @@ struct RunInfo {
   int level = 0;
   std::uint64_t files = 0, bytes = 0, entries = 0, tombstones = 0, range_tombstones = 0;
   std::uint64_t filter_bits = 0;
-  Millis oldest_tombstone_birth = 0;  ///< 0 = none
+  /// Of the oldest delete that its files still hold traces of, deletes by stamp and expiries that have passed included; 0 = none.
+  Millis oldest_tombstone_birth = 0;
 };
 
 /// Filters of a level, and what lookups of keys that are not in a run there had from them.

@@ -197,15 +197,15 @@ def defaults_by_size(options):
     return default
 
 
-def count_list(text):
+def count_list(text, least=1):
     """[1000000, 10000000] of "1M,10M" or "1_000_000,..."; for argparse."""
     factors = {"k": 1_000, "K": 1_000, "M": 1_000_000}
     counts = []
     for word in text.split(","):
         match = re.fullmatch(r"\s*([\d_]+(?:\.\d+)?)([kKM]?)\s*", word)
         count = float(match[1].replace("_", "") or 0) * factors.get(match[2], 1) if match else 0
-        if count < 1 or count != int(count):
-            raise argparse.ArgumentTypeError(f"'{word}' in '{text}' is no whole number above 0; lists look like 1,2,4 or 10k,1M")
+        if match is None or count < least or count != int(count):
+            raise argparse.ArgumentTypeError(f"'{word}' in '{text}' is no whole number from {least} on; lists look like 1,2,4 or 10k,1M")
         counts.append(int(count))
     return counts
 

@@ -616,6 +616,8 @@ TEST_CASE("a ticket waits for what only a record says is deleted") {
   REQUIRE(h.db->flush(0).is_ok());
   CHECK(h.get(0, kName) == "(absent)");
   CHECK_FALSE(is_done(h, ticket));
+  const std::vector<RunInfo> runs = h.db->tree_info(0)->runs;
+  CHECK(std::any_of(runs.begin(), runs.end(), [&](const RunInfo& run) { return run.oldest_tombstone_birth == ticket.born_by; }));
   CHECK(h.db->purge_status(ticket)->left[static_cast<std::size_t>(PurgePlace::kTable)].files >= 1);  // as it was written
   CHECK_FALSE(files_with(*h.files, kMarker).empty());
 }
