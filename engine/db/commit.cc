@@ -303,9 +303,14 @@ void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   auto policy = make_policy(tree_settings_[database].policy);
   ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");
   MutexLock lock(state_mutex_);
+  const PolicySettings &old = tree.settings.policy, &now = tree_settings_[database].policy;
+  const bool changed = tree.policy != nullptr && (old.name != now.name || old.parameters != now.parameters);
   tree.settings = tree_settings_[database];
   tree.settings.stamp = tree.stamp;
   tree.policy = std::move(policy).value();
+  if (changed && tree.view_owner != nullptr) {
+    tree.inherited_runs = std::max(0, tree.view_owner->tables->newest_level_runs - tree.policy->slowdown_runs());
+  }
   if (!opened_) return;  // settle_deadlines() will
   const DeadlineRule before = tree.deadlines;
   tree.deadlines.change(time_.now(), tree.settings.delete_deadline);

@@ -92,6 +92,7 @@ struct Tree {
   std::shared_ptr<const int> work = std::make_shared<int>();  ///< held by whoever writes files for the tree
   TreeSettings settings;
   std::shared_ptr<const Policy> policy;
+  int inherited_runs = 0;  ///< of the newest level, beyond what slows writes down, that the policy before has left; only shrinks
   Arrivals arrivals = all_arrive();   ///< as measured so far
   LookupsByLevel lookups_measured{};  ///< that it was measured from, since the tree was opened
   TileSize tile_size;                 ///< where the settings leave it to measurement
@@ -163,6 +164,7 @@ struct TreeLoad {
   std::uint64_t file_size = 0;
   std::uint64_t delete_io_budget = 0;
   bool compactions_fail = false;
+  int inherited_runs = 0;
   [[nodiscard]] std::uint64_t memtable_bytes() const;
   [[nodiscard]] std::uint64_t frozen_bytes() const;  ///< of memtables that wait to be flushed
 };

@@ -192,8 +192,10 @@ std::vector<TreeLoad> DbImpl::tree_loads() {
   MutexLock lock(state_mutex_);
   for (const TreePtr& tree : trees) {
     if (tree->view_owner == nullptr) continue;
+    tree->inherited_runs =
+        std::clamp(tree->view_owner->tables->newest_level_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
     loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
-                     !tree->compaction_error.is_ok()});
+                     !tree->compaction_error.is_ok(), tree->inherited_runs});
   }
   return loads;
 }
@@ -227,9 +229,12 @@ void DbImpl::update_pressure() {
     if (compactions_paused_ != 0) continue;
     const int runs = load.view->tables->newest_level_runs;
     const int slow = load.policy->slowdown_runs(), stop = load.policy->stop_runs();
-    if (runs > slow) {
-      raise(static_cast<double>(runs - slow) / std::max(1, stop - slow), StallReason::kRuns);
-      stuck |= runs >= stop && load.compactions_fail;
+    // A change of the policy stops no write: what the one before has left does not count, and until that is merged, which may take
+    // the whole tree, what arrives slows down at most.
+    if (const int own = runs - load.inherited_runs; own > slow) {
+      const double most = load.inherited_runs > 0 ? 0.95 : 1;
+      raise(std::min(most, static_cast<double>(own - slow) / std::max(1, stop - slow)), StallReason::kRuns);
+      stuck |= own >= stop && load.compactions_fail;
     }
     const Tree::Debt& owed = debt_of(load);
     const auto debt = static_cast<double>(owed.debt_bytes);

@@ -265,3 +265,37 @@ TEST_CASE("a crash at every k-th file operation while a tree moves to another po
   }
   CHECK(last > 40);  // more than the writes alone come to
 }
+
+// The new policy's limits were held against the old one's runs: writes stopped until these were merged.
+TEST_CASE("a change of the policy stops no write, however many runs the old one has left; then the new one's limits hold") {
+  Harness h;
+  h.settings.tree.policy = {"constant", {{"k", 64}}};
+  h.open();
+  int written = 0;
+  const auto add_run = [&] {
+    for (int i = 0; i < 10; ++i) h.put(0, key_of(static_cast<std::uint64_t>(written++)), "v");
+    REQUIRE(h.db->flush(0).is_ok());
+  };
+  for (int run = 0; run < 60; ++run) add_run();
+  h.settle();
+  TreeSettings settings = h.settings.tree;
+  settings.policy = {"leveling", {}};
+  REQUIRE(h.db->set_tree_settings(0, settings).is_ok());
+  h.db->tick();
+  CHECK_FALSE(h.db->writes_stopped());
+  REQUIRE(h.db->tree_info(0)->runs.size() > 40);
+  CHECK_FALSE(h.db->stats().write_stalled);
+  h.settle();
+  h.db->tick();
+  CHECK(h.db->tree_info(0)->runs.size() < 5);
+  CHECK_FALSE(h.db->stats().write_stalled);
+  for (int i = 0; i < written; ++i) REQUIRE(h.get(0, key_of(static_cast<std::uint64_t>(i))) == "v");
+  h.verify(0);
+
+  // Nothing is left of the old one's: a stop is a stop again.
+  h.db->pause_compactions();
+  for (int run = 0; run < 60; ++run) add_run();
+  h.db->resume_compactions();
+  h.db->tick();
+  CHECK(h.db->writes_stopped());
+}
