@@ -127,8 +127,9 @@ class DbImpl::Checkpoint {
   }
 
   Status finish() {
+    // A manifest alone looks like a new database whose first start was cut off: the names of all other files come first.
+    TRY(db_.fs_.sync_dir(target_));
     made_.push_back(manifest_file_name(manifest_));
-    // Syncs the directory, the names of all other files included.
     TRY(ManifestWriter::create(db_.fs_, target_, manifest_, record_).status());
     made_.emplace_back(kCurrentFileName);
     TRY(write_current(db_.fs_, target_, manifest_));

@@ -170,7 +170,9 @@ Status DbImpl::open_manifest() {
     for (const std::string& name : names) {
       FileKind kind{};
       FileNum file = kNoFile;
-      if (parse_file_name(name, &kind, &file) && (kind == FileKind::kData || kind == FileKind::kLog)) {
+      // None of these is made before CURRENT is durable; a power loss can leave any one of them alone.
+      if (parse_file_name(name, &kind, &file) &&
+          (kind == FileKind::kData || kind == FileKind::kMetadata || kind == FileKind::kLog)) {
         return Status::corruption(settings_.dir + ": has " + name +
                                   " but no CURRENT: the manifest is lost, or this is a checkpoint that was not finished");
       }
