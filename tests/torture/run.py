@@ -94,7 +94,10 @@ PROGRAMS = {
     ),
     "crash": engine({"db": "a crash*", "version": "a crash*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
     "faults": engine(
-        {"db": "an I/O error*,a read that fails*,a file operation that fails*"},
+        {
+            "db": "an I/O error*,an error at the n-th*,a read that fails*,a file operation that fails*,a checkpoint that met an error*",
+            "version": "a failing disk*",
+        },
         "an I/O error at each file operation, once and from then on",
         EBBTIDE_FAULTS="1000000",
     ),

@@ -179,11 +179,22 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
       fault.effect = static_cast<FileFault::Effect>(turn % 3);
       h.faults->inject(fault);
       std::map<std::string, std::string> certain;
+      for (int i = 0; i < 90; ++i) certain["key" + std::to_string(i)] = "(absent)";
       std::map<std::string, std::set<std::string>> possible;  // outcome unknown
       for (int i = 0; i < 400; ++i) {
-        const std::string key = "key" + std::to_string(i % 90), value = std::to_string(i) + std::string(150, 'v');
+        const bool puts = i % 7 != 3 && i % 30 != 29;
+        const std::string value = puts ? std::to_string(i) + std::string(150, 'v') : "(absent)";
+        std::string key = "key" + std::to_string(i % 90), end = key + '\0';
         WriteBatch batch;
-        batch.put(0, key, value);
+        if (puts) {
+          batch.put(0, key, value);
+        } else if (i % 30 == 29) {
+          key = "key" + std::to_string(10 + i % 80);
+          end = "key" + std::to_string(15 + i % 80);
+          batch.delete_range(0, key, end);
+        } else {
+          batch.del(0, key);
+        }
         const Status status = h.db->commit(batch);
         if (!status.is_ok()) {
           h.advance(3000);
@@ -191,13 +202,21 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
           continue;
         }
         h.db->write_log();
-        if (h.db->durable_seq() >= batch.last_seq()) {
-          certain[key] = value;
-          possible.erase(key);
-        } else {
-          possible[key].insert(value);
+        const bool durable = h.db->durable_seq() >= batch.last_seq();
+        for (auto it = certain.lower_bound(key); it != certain.end() && it->first < end; ++it) {
+          if (durable) {
+            it->second = value;
+            possible.erase(it->first);
+          } else {
+            possible[it->first].insert(value);
+          }
         }
-        if (i % 40 == 0) h.settle();
+        if (i % 40 == 0) {
+          for (int steps = 0; steps < 10; ++steps) {  // deletes are due before the life ends
+            h.advance(70);
+            h.settle();
+          }
+        }
       }
       met = h.faults->failures() != 0;
       h.faults->clear_faults();
@@ -214,11 +233,13 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
         }
       };
       check();
+      h.verify(0);
       (void)h.db->close();
       h.drop();
       h.use(h.files->crash_clone(n, CrashMode::kNothing));
       h.open();
       check();
+      h.verify(0);
     }
   }
 }
