@@ -231,7 +231,7 @@ TEST_CASE("ten thousand range tombstones, each followed by a read, keep runs and
   CHECK(set.memory_bytes() < 24u << 20);
 }
 
-TEST_CASE("readers see every tombstone that was inserted before they began") {
+TEST_CASE("readers see every tombstone that was inserted before they began", "[threads]") {
   TombstoneSet set;
   constexpr int kWriters = 3;
   constexpr SeqNum kEach = 600;

@@ -175,7 +175,7 @@ TEST_CASE("a thousand records that overlap pairwise take little memory") {
   CHECK(set.newest_cover(1023, 500) == 500);
 }
 
-TEST_CASE("readers of a log of records see each once its insertion has returned") {
+TEST_CASE("readers of a log of records see each once its insertion has returned", "[threads]") {
   RecordLog log;
   std::atomic<SeqNum> done{0};
   std::atomic<bool> wrong{false};

@@ -176,7 +176,7 @@ TEST_CASE("an atomic write survives a fault and a crash at each of its calls") {
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
-TEST_CASE("counting is exact under threads") {
+TEST_CASE("counting is exact under threads", "[threads]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   fs.inject({.ops = ops_of(FileOp::kWrite), .nth = 300});

@@ -292,7 +292,7 @@ TEMPLATE_TEST_CASE("disk space is free and total, to this user", "", PosixRoom, 
   REQUIRE(space.free_bytes <= space.total_bytes);
 }
 
-TEMPLATE_TEST_CASE("one thread may sync while another appends", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("one thread may sync while another appends", "[threads]", PosixRoom, MemoryRoom) {
   TestType room;
   auto file = value_of(room.fs().create(room.path("f")));
   Status synced;

@@ -71,7 +71,7 @@ TEST_CASE("huge requests at tiny rates do not overflow") {
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
 }
 
-TEST_CASE("threads share one bucket") {
+TEST_CASE("threads share one bucket", "[threads]") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   std::vector<std::thread> threads;

@@ -477,7 +477,7 @@ TEST_CASE("power loss: what is read is a prefix that holds all that was synced, 
   REQUIRE(torn > 300);
 }
 
-TEST_CASE("one thread appends while another syncs") {
+TEST_CASE("one thread appends while another syncs", "[threads]") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   Status synced;
