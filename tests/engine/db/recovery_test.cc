@@ -85,6 +85,28 @@ TEST_CASE("a FLUSHDB that a crash takes back has not taken the emptied tree's lo
   CHECK(h.get(0, "kept") == "1");
 }
 
+TEST_CASE(
+    "under `everysec` what was written is durable a second later, once the server looks, though nothing was written since") {
+  Harness h;
+  REQUIRE(h.settings.fsync == FsyncMode::kEverySecond);
+  h.open();
+  h.put(0, "first", "1");
+  h.clock.advance(1001);
+  h.put(0, "second", "2");  // a second begins with this one's sync
+  const SeqNum last = h.put(0, "third", "3");
+  h.clock.advance(999);
+  h.db->write_log();
+  REQUIRE(h.db->stats().synced_seq < last);
+  h.clock.advance(2);
+  h.db->write_log();
+  CHECK(h.db->stats().synced_seq == last);
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  CHECK(h.get(0, "first") == "1");
+  CHECK(h.get(0, "second") == "2");
+  CHECK(h.get(0, "third") == "3");
+}
+
 TEST_CASE("a crash at any step of healing a failed log leaves a directory that opens, with a prefix") {
   const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
   bool more = true;
