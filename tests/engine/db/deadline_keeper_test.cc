@@ -176,6 +176,41 @@ TEST_CASE("a merge that works for a deadline is not begun anew when the deadline
   CHECK(h.db->now() < birth + kDeadline);
 }
 
+TEST_CASE("the least deadline that merges can keep at their rate is known, and a shorter one is warned of, once") {
+  constexpr std::uint64_t kBytesPerMs = 32;
+  Settings settings = Harness::small();
+  settings.tree.delete_deadline = 600'000;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 8000; ++i) {
+    h.put(0, key_of(i), std::string(120, '.'));
+    if (i % 100 == 0) h.settle();
+  }
+  h.advance(100);
+  CHECK(h.db->stats().least_feasible_deadline == 0);  // nothing is known of merges that take no time
+  h.watch->on_call = [&](const FileCall& call) {
+    if (reads_pages(call)) h.clock.advance(call.length / kBytesPerMs);
+  };
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.watch->on_call = nullptr;
+  h.advance(100);
+  const Millis all = h.db->stats().table_live_bytes / kBytesPerMs;
+  const Millis least = h.db->stats().least_feasible_deadline;
+  CHECK(least > all / 2);
+  CHECK(least < all * 2);
+  CHECK_FALSE(h.events.heard("the delete deadline of"));
+
+  TreeSettings shorter = settings.tree;
+  shorter.delete_deadline = least / 2;
+  REQUIRE(h.db->set_tree_settings(0, shorter).is_ok());
+  for (int i = 0; i < 20; ++i) h.advance(100);
+  const auto told = [&] {
+    return std::count_if(h.events.warnings.begin(), h.events.warnings.end(),
+                         [](const std::string& text) { return text.starts_with("the delete deadline of"); });
+  };
+  CHECK(told() == 1);
+}
+
 TEST_CASE("writes are slowed down while merges can still keep the deadline, ever more, and not stopped") {
   constexpr Millis kShort = 120'000;
   constexpr std::uint64_t kBytesPerMs = 32;  // that merges read: all data in about a third of the deadline
