@@ -380,7 +380,12 @@ struct DbImpl {
   std::shared_ptr<const PurgeSurvey> look_at_purges() REQUIRES(purge_mutex_);
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey);
   void note_survey(const PurgeSurvey& survey) REQUIRES(purge_mutex_);
-  [[nodiscard]] bool is_purged(const PurgeTicket& ticket, const PurgeSurvey& survey, Millis* known_at) REQUIRES(purge_mutex_);
+  struct Purged {
+    bool done = false;
+    Millis known_at = 0;  ///< done: when that was known, at the latest
+    Millis left_at = 0;   ///< as PurgeHistory::left_at
+  };
+  [[nodiscard]] Purged purged(const PurgeTicket& ticket, const PurgeSurvey& survey) REQUIRES(purge_mutex_);
   void leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data);
   void leave_failed_outputs(const TreePtr& tree);
   // clean.cc
@@ -522,8 +527,10 @@ struct DbImpl {
   Mutex purge_mutex_;
   std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(purge_mutex_);
   std::uint64_t surveyed_ns_ GUARDED_BY(purge_mutex_) = 0;
-  std::map<TreeId, PurgeHistory> purged_ GUARDED_BY(purge_mutex_);  ///< of trees that live or left something
-  PurgeHistory purged_gone_ GUARDED_BY(purge_mutex_);               ///< of all others
+  std::map<TreeId, PurgeHistory> purged_ GUARDED_BY(purge_mutex_);     ///< of trees that live or left something
+  std::map<TreeId, PurgedTree> purged_gone_ GUARDED_BY(purge_mutex_);  ///< of trees that left nothing: as many as are remembered
+  PurgeHistory purged_others_ GUARDED_BY(purge_mutex_);                ///< of all others: those that no survey ever met
+  Millis others_gone_at_ GUARDED_BY(purge_mutex_) = 0;  ///< the last of those that were met, and are not remembered
   Millis surveyed_until_ GUARDED_BY(purge_mutex_) = 0;
   PersistTimes persist_times_;
 

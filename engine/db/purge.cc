@@ -31,6 +31,7 @@ Millis floor_of(const TableStats& stats, const RecordSet& records, Millis now) {
 }
 
 constexpr std::size_t kMaxTickets = 1000;
+constexpr std::size_t kMaxGoneTrees = 256;
 constexpr std::uint64_t kSurveyMaxAgeNs = 20'000'000;  // of one that answers somebody: they may ask very often
 
 }  // namespace
@@ -86,21 +87,34 @@ std::uint64_t PurgeStatus::bytes() const {
 }
 
 void PurgeHistory::note(Millis floor, Millis now) {
-  if (!steps_.empty() && floor <= steps_.back().first) return;
-  steps_.emplace_back(floor, now);
+  const Millis left_at = std::exchange(looked_at_, now);
+  if (!steps_.empty() && floor <= steps_.back().floor) return;
+  steps_.push_back({floor, now, left_at});
   if (steps_.size() <= kMaxSteps) return;
-  // Of the older half every second step goes: what it said is then said by the one after it, which is later.
-  std::deque<std::pair<Millis, Millis>> thinned;
+  // Of the older half every second step goes: what it said is then said by the one after it, which is later, but which no longer
+  // says that anything was left after the look before the older of the two.
+  std::deque<Step> thinned;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
-    if (i % 2 != 0 || i >= steps_.size() / 2) thinned.push_back(steps_[i]);
+    const bool goes = i % 2 == 0 && i < steps_.size() / 2;
+    if (goes) steps_[i + 1].left_at = steps_[i].left_at;
+    if (!goes) thinned.push_back(steps_[i]);
   }
   steps_ = std::move(thinned);
 }
 
+// The step that told it gone.
+std::deque<PurgeHistory::Step>::const_iterator PurgeHistory::find(Millis n) const {
+  return std::upper_bound(steps_.begin(), steps_.end(), n, [](Millis birth, const Step& step) { return birth < step.floor; });
+}
+
 Millis PurgeHistory::known_at(Millis n) const {
-  const auto at =
-      std::upper_bound(steps_.begin(), steps_.end(), n, [](Millis birth, const auto& step) { return birth < step.first; });
-  return at == steps_.end() ? 0 : at->second;
+  const auto at = find(n);
+  return at == steps_.end() ? 0 : at->known_at;
+}
+
+Millis PurgeHistory::left_at(Millis n) const {
+  const auto at = find(n);
+  return at == steps_.end() ? looked_at_ : at->left_at;
 }
 
 void PersistTimes::note(const ByTree& births, const ByTree& floors, Millis now) {
@@ -316,32 +330,70 @@ void DbImpl::note_survey(const PurgeSurvey& survey) {
   }
   for (const auto& [tree, floor] : floors) {
     auto [history, fresh] = purged_.try_emplace(tree);
-    // A tree that is met for the first time owes nothing of what was born before the last look: it was not there.
-    if (fresh && surveyed_until_ != 0) history->second.note(std::min(floor, surveyed_until_), surveyed_until_);
+    if (const auto gone = purged_gone_.find(tree); fresh && gone != purged_gone_.end()) {
+      history->second = std::move(gone->second.history);  // something of it came up again
+      purged_gone_.erase(gone);
+    } else if (fresh && surveyed_until_ != 0) {
+      // A tree that is met for the first time owes nothing of what was born before the last look: it was not there. So nothing of
+      // that was ever waited for, either.
+      history->second.note(std::min(floor, surveyed_until_), 0);
+    }
     history->second.note(floor, survey.now);
   }
-  std::erase_if(purged_, [&](const auto& entry) { return floors.count(entry.first) == 0; });
+  for (auto tree = purged_.begin(); tree != purged_.end();) {
+    if (floors.count(tree->first) != 0) {
+      ++tree;
+      continue;
+    }
+    tree->second.note(survey.now, survey.now);
+    purged_gone_[tree->first] = {std::move(tree->second), survey_->trees.at(tree->first).deadlines};
+    tree = purged_.erase(tree);
+  }
+  while (purged_gone_.size() > kMaxGoneTrees) {
+    const auto oldest = std::min_element(purged_gone_.begin(), purged_gone_.end(), [](const auto& a, const auto& b) {
+      return a.second.history.looked_at() < b.second.history.looked_at();
+    });
+    others_gone_at_ = std::max(others_gone_at_, oldest->second.history.looked_at());
+    purged_gone_.erase(oldest);
+  }
   persist_times_.note(births, floors, survey.now);
-  purged_gone_.note(survey.now, survey.now);
+  purged_others_.note(survey.now, survey.now);
   surveyed_until_ = survey.now;
 }
 
-bool DbImpl::is_purged(const PurgeTicket& ticket, const PurgeSurvey& survey, Millis* known_at) {
-  // Called at once, under the lock that is held here; so is the one in open_tickets().
-  const auto of_tree = [&](TreeId tree) NO_THREAD_SAFETY_ANALYSIS {
-    const auto at = purged_.find(tree);
-    const PurgeHistory& history = at == purged_.end() ? purged_gone_ : at->second;
-    if (!history.covers(ticket.born_by)) return false;
-    *known_at = std::max(*known_at, history.known_at(ticket.born_by));
-    return true;
+DbImpl::Purged DbImpl::purged(const PurgeTicket& ticket, const PurgeSurvey& survey) {
+  const Millis n = ticket.born_by;
+  // Trees that no survey met were gone at the first one that was later than `n`. Of those that are not remembered any one may
+  // have been the last to go; but what was born after that is not concerned.
+  Purged sum{purged_others_.covers(n), purged_others_.known_at(n)};
+  if (n < others_gone_at_) sum.known_at = std::max(sum.known_at, others_gone_at_);
+  const auto add = [&](const PurgeHistory& history) {
+    sum.done &= history.covers(n);
+    sum.known_at = std::max(sum.known_at, history.known_at(n));
+    sum.left_at = std::max(sum.left_at, history.left_at(n));
   };
-  if (ticket.tree) return of_tree(*ticket.tree);
-  bool done = purged_gone_.covers(ticket.born_by);
-  if (done) *known_at = purged_gone_.known_at(ticket.born_by);
-  for (const auto& [tree, terms] : survey.trees) {
-    if (terms.promised(ticket.born_by)) done = of_tree(tree) && done;
+  // What is known of trees that are gone does not concern what was born later: they were gone by then.
+  if (ticket.tree) {
+    const auto tree = purged_.find(*ticket.tree);
+    const auto gone = purged_gone_.find(*ticket.tree);
+    const PurgeHistory* history = nullptr;
+    if (tree != purged_.end()) {
+      history = &tree->second;
+    } else if (gone != purged_gone_.end() && gone->second.history.covers(n)) {
+      history = &gone->second.history;
+    }
+    if (history == nullptr) return sum;
+    sum = {.done = true};  // whatever there is of others
+    add(*history);
+    return sum;
   }
-  return done;
+  for (const auto& [tree, terms] : survey.trees) {
+    if (terms.promised(n)) add(purged_.at(tree));
+  }
+  for (const auto& [tree, gone] : purged_gone_) {
+    if (gone.deadlines.due(n) != DeadlineRule::kNever && gone.history.covers(n)) add(gone.history);
+  }
+  return sum;
 }
 
 PurgeTicket DbImpl::purge_ticket(SeqNum* up_to) { return {fence(up_to), {}}; }
@@ -354,13 +406,23 @@ Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
     return Status::invalid_argument("no such purge ticket was ever given out");
   }
   PurgeStatus status;
-  Millis known_at = 0;
-  status.done = is_purged(ticket, *survey, &known_at);
-  if (status.done) status.completed_at = std::max(known_at, ticket.born_by);
-  for (const auto& [tree, terms] : survey->trees) {
-    if ((ticket.tree && *ticket.tree != tree) || !terms.promised(ticket.born_by)) continue;
+  const Purged known = purged(ticket, *survey);
+  status.done = known.done;
+  if (status.done) status.completed_at = std::max(known.known_at, ticket.born_by);
+  const auto promise = [&](TreeId tree, const DeadlineRule& deadlines) {
+    const Millis due = deadlines.due(ticket.born_by);
+    if ((ticket.tree && *ticket.tree != tree) || due == DeadlineRule::kNever) return;
     status.promised = true;
-    status.deadline = std::max(status.deadline, terms.deadlines.due(ticket.born_by));
+    status.deadline = std::max(status.deadline, due);
+  };
+  for (const auto& [tree, terms] : survey->trees) promise(tree, terms.deadlines);
+  for (const auto& [tree, gone] : purged_gone_) {
+    if (gone.history.covers(ticket.born_by)) promise(tree, gone.deadlines);
+  }
+  if (status.promised && status.done && status.completed_at <= status.deadline) {
+    status.in_time = true;
+  } else if (status.promised && known.left_at >= status.deadline) {
+    status.in_time = false;
   }
   if (!ticket.tree) {
     for (const auto& [database, tree] : survey->databases) {
@@ -393,10 +455,7 @@ std::vector<PurgeTicket> DbImpl::open_tickets() {
   MutexLock purging(purge_mutex_);
   const auto survey = look_at_purges();
   MutexLock lock(ticket_mutex_);
-  std::erase_if(tickets_, [&](const PurgeTicket& ticket) NO_THREAD_SAFETY_ANALYSIS {
-    Millis known_at = 0;
-    return is_purged(ticket, *survey, &known_at);
-  });
+  std::erase_if(tickets_, [&](const PurgeTicket& ticket) NO_THREAD_SAFETY_ANALYSIS { return purged(ticket, *survey).done; });
   return {tickets_.begin(), tickets_.end()};
 }
 

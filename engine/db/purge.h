@@ -47,20 +47,37 @@ struct PurgeSurvey {
   [[nodiscard]] std::map<TreeId, Millis> floors() const;
 };
 
-/// From when on deletes up to which birth were known to be gone. Bounded: what is old gets coarser, and never too early.
+/// From when on deletes up to which birth were known to be gone, and until when they were known to be left. Bounded: what is old
+/// gets coarser, the former later than it was, and the latter earlier.
 class PurgeHistory {
  public:
   static constexpr std::size_t kMaxSteps = 1024;
 
-  /// At engine time `now` everything born before `floor` was gone.
+  /// A look at engine time `now` found that everything born before `floor` was gone, and nothing else.
   void note(Millis floor, Millis now);
   /// Whether everything born by `n` was ever known to be gone.
-  [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().first; }
+  [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().floor; }
   /// When that was known, at the latest. covers(n) holds.
   [[nodiscard]] Millis known_at(Millis n) const;
+  /// The last look that is known to have found something born by `n`; 0 if none is. One before `n` proves nothing.
+  [[nodiscard]] Millis left_at(Millis n) const;
+  /// The last look; 0 if there was none.
+  [[nodiscard]] Millis looked_at() const { return looked_at_; }
 
  private:
-  std::deque<std::pair<Millis, Millis>> steps_;  // floor and time, both ascending
+  struct Step {
+    Millis floor, known_at;
+    Millis left_at;  // the look before, which had an older floor; 0 if there was none
+  };
+  [[nodiscard]] std::deque<Step>::const_iterator find(Millis n) const;
+  std::deque<Step> steps_;  // all ascending
+  Millis looked_at_ = 0;
+};
+
+/// What is remembered of a tree that is gone.
+struct PurgedTree {
+  PurgeHistory history;
+  DeadlineRule deadlines;
 };
 
 /// How long deletes took until nothing of them was left in any file. No delete is followed on its own: of each tree the birth of

@@ -130,7 +130,7 @@ std::string report_of(const PurgeTicket& ticket, const PurgeStatus& status, cons
   field("promised", word(status.promised));
   field("deadline", json_time(status.deadline));
   field("gone_at_the_latest", json_time(status.completed_at));
-  field("in_time", status.done && status.promised ? word(status.completed_at <= status.deadline) : "null");
+  field("in_time", status.in_time ? word(*status.in_time) : "null");
   std::string places, databases;
   for (std::size_t place = 0; place < kPurgePlaces; ++place) {
     const PurgeStatus::Left& left = status.left[place];

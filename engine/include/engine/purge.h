@@ -42,6 +42,9 @@ struct PurgeStatus {
   bool promised = false;    ///< a delete deadline applies
   Millis deadline = 0;      ///< by when all of it is to be gone; 0 = not promised
   Millis completed_at = 0;  ///< done: engine time at which it was known to be gone, at the latest; else 0
+  /// Whether all of it was gone by the deadline; nothing if that is not known, or none applies. What is known is what was seen
+  /// since the start: after one that came past the deadline nobody knows when that which is gone went.
+  std::optional<bool> in_time;
   struct Left {
     std::uint64_t files = 0, bytes = 0;
     Millis oldest_birth = 0;  ///< 0 = nothing left

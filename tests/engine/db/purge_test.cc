@@ -269,23 +269,144 @@ TEST_CASE("PURGE.NOW does not wait for the deadline, nor for views, with a promi
   CHECK(files_with(*h.files, kName).empty());
 }
 
-TEST_CASE("an emptied database is gone once nobody reads it, and its part of log and manifest") {
+TEST_CASE(
+    "an emptied database is gone once nobody reads it, and its part of log and manifest; and tickets say when, not before") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
   REQUIRE(h.db->flush(0).is_ok());
   put_some(h);  // in the log alone, again
+  h.del(0, "a1");
+  const PurgeTicket earlier = ticket_of(h);  // of a delete that was waiting already
+  pass(h, 60'000, 10'000);
   const TreeId old = h.db->tree_info(0)->tree;
   WriteBatch batch;
   batch.flush_database(0);
   h.write(batch);
   const PurgeTicket ticket = ticket_of(h);
   CHECK_FALSE(is_done(h, ticket));
-  pass(h, kDeadline / 2);
-  CHECK(is_done(h, ticket));
-  CHECK(is_done(h, {ticket.born_by, old}));
+  Millis found = 0;  // the last time
+  for (Millis passed = 0; passed < kDeadline / 2; passed += 60'000) {
+    if (!files_with(*h.files, kMarker).empty()) found = h.db->now();
+    pass(h, 60'000, 60'000);
+  }
   CHECK(files_with(*h.files, kMarker).empty());
   CHECK(files_with(*h.files, kName).empty());
+  REQUIRE(found > ticket.born_by + kHour);
+  for (const PurgeTicket& asked : {earlier, ticket, PurgeTicket{earlier.born_by, old}, PurgeTicket{ticket.born_by, old}}) {
+    INFO(format_ticket(asked));
+    const auto status = h.db->purge_status(asked);
+    REQUIRE(status.is_ok());
+    CHECK(status->done);
+    CHECK(status->completed_at >= found);
+    CHECK(status->completed_at <= found + kHour);
+    CHECK(status->promised);
+    CHECK(status->deadline == asked.born_by + kDeadline);
+    CHECK(status->in_time == true);
+  }
+  CHECK(is_done(h, {h.db->now() - 100, old}));  // it was gone by then
+}
+
+TEST_CASE("of very many emptied databases the oldest are told apart no more, and none is said to be gone too early") {
+  Harness h(with_deadline());
+  h.open();
+  std::vector<std::pair<PurgeTicket, Millis>> gone;  // and when
+  for (int i = 0; i < 300; ++i) {
+    h.put(0, kName, kMarker);
+    const TreeId tree = h.db->tree_info(0)->tree;
+    WriteBatch batch;
+    batch.flush_database(0);
+    h.write(batch);
+    const PurgeTicket ticket{ticket_of(h).born_by, tree};
+    CHECK_FALSE(is_done(h, ticket));
+    if (i == 0) pass(h, kHour, 10'000);  // most go at once
+    REQUIRE(h.db->purge_now(ticket).is_ok());
+    for (int wait = 0; wait < 60 && !is_done(h, ticket); ++wait) pass(h, 1000, 1000);
+    REQUIRE(is_done(h, ticket));
+    gone.emplace_back(ticket, h.db->purge_status(ticket)->completed_at);
+  }
+  for (const auto& [ticket, at] : gone) {
+    INFO(format_ticket(ticket));
+    REQUIRE(is_done(h, ticket));
+    CHECK(h.db->purge_status(ticket)->completed_at >= at);
+  }
+  CHECK(h.db->purge_status(gone.back().first)->completed_at == gone.back().second);
+  CHECK(h.db->purge_status({gone.front().first.born_by, {}})->completed_at >= gone.front().second);
+  CHECK(h.db->purge_status({gone.back().first.born_by, {}})->completed_at == gone.back().second);
+  CHECK_FALSE(h.db->purge_status(gone.front().first)->in_time.has_value());
+}
+
+TEST_CASE("whether deletes were gone in time is said only if it is known, over restarts too") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.del(0, kName);
+  const PurgeTicket ticket = ticket_of(h);
+  const auto in_time = [&] {
+    h.clock.advance(100);  // answers are up to 20 ms old
+    return h.db->purge_status(ticket)->in_time;
+  };
+  const auto restart = [&] {
+    h.reopen();
+    h.clock.advance(100);
+    h.db->tick();
+  };
+  CHECK_FALSE(in_time().has_value());
+  const bool late = GENERATE(false, true);
+  if (late) {
+    h.db->pause_compactions();
+    h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .path_has = ".data"});
+    pass(h, kDeadline + kHour);
+    CHECK_FALSE(is_done(h, ticket));
+    CHECK(in_time() == false);
+    h.faults->clear_faults();
+    if (GENERATE(false, true)) {
+      h.drop();
+      h.open();
+      CHECK_FALSE(is_done(h, ticket));
+      CHECK(in_time() == false);  // it is still there
+    }
+    h.heal();
+  }
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  pass(h, kDeadline / 2);
+  REQUIRE(is_done(h, ticket));
+  CHECK(in_time() == !late);
+  if (!late) {
+    restart();
+    CHECK(in_time() == true);  // the deadline is ahead
+    pass(h, kDeadline);
+  }
+  WriteBatch batch;
+  batch.flush_database(1);  // a tree that was not there then has no part in it
+  h.write(batch);
+  h.put(1, "k", "v");
+  pass(h, kHour);
+  CHECK(in_time() == !late);
+  restart();
+  CHECK(is_done(h, ticket));
+  CHECK_FALSE(in_time().has_value());
+}
+
+TEST_CASE("a history that is too long gets coarser: known later, and seen earlier, than it was") {
+  PurgeHistory history;
+  CHECK(history.left_at(0) == 0);
+  const Millis steps = 5 * PurgeHistory::kMaxSteps;
+  for (Millis i = 1; i <= steps; ++i) {
+    history.note(10 * i, 10 * i + 105);
+    history.note(10 * i, 10 * i + 108);
+  }
+  for (Millis n = 0; n < 10 * steps; ++n) {
+    const Millis floor = (n / 10 + 1) * 10;  // of the step that told it gone
+    REQUIRE(history.covers(n));
+    REQUIRE(history.known_at(n) >= floor + 105);
+    REQUIRE(history.left_at(n) <= floor + 98);
+  }
+  CHECK(history.known_at(10 * steps - 1) == 10 * steps + 105);
+  CHECK(history.left_at(10 * steps - 1) == 10 * steps + 98);
+  CHECK_FALSE(history.covers(10 * steps));
+  CHECK(history.left_at(10 * steps) == 10 * steps + 108);
 }
 
 TEST_CASE("a file that cannot be unlinked, or may come back, is not gone") {
