@@ -294,14 +294,14 @@ void DbImpl::large_value_charged() {
 }
 
 void DbImpl::background_failed(const Status& status, const char* what) {
-  // With what the reserve gives back the next tick may heal it at once.
+  // With what the reserve gives back, or gave when the disk was found full, the next tick may heal it at once.
   const bool soon = status.code() == Code::kNoSpace && disk_.give_up_reserve();
   {
     MutexLock lock(state_mutex_);
     if (soon) last_heal_ns_ = 0;  // a flush that the log failed under may have been here before
     if (!background_error_.is_ok()) return;
     background_error_ = status.with_context(what);
-    last_heal_ns_ = soon ? 0 : clock_.mono_ns();
+    last_heal_ns_ = status.code() == Code::kNoSpace ? 0 : clock_.mono_ns();
     read_only_ = true;
     progress_.notify_all();
   }

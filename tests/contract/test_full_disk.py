@@ -69,11 +69,14 @@ def fill(disk):
 
 
 def works(command, *arguments):
-    """Whether a command goes through; -MISCONF is no, and so is an outcome that is not known; anything else is an error."""
+    """Whether a command goes through; -MISCONF is no, and so is an outcome that is not known, which ends the connection; anything
+    else is an error."""
     try:
         command(*arguments)
     except redis.ResponseError as error:
         assert str(error).startswith(("MISCONF", "UNKNOWN")), error
+        return False
+    except redis.ConnectionError:
         return False
     return True
 
@@ -171,6 +174,9 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
             assert str(error).startswith(("MISCONF", "UNKNOWN")), error
             if str(error).startswith("UNKNOWN"):
                 open_keys.add(key)
+            return False
+        except redis.ConnectionError:
+            open_keys.add(key)
             return False
         kept[key] = value
         open_keys.discard(key)
