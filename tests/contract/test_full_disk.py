@@ -165,6 +165,7 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
     client, born = server.client(), server.client().info("server")["run_id"]
     kept = {}  # key -> acknowledged value, or None
     open_keys = set()  # of writes whose outcome nobody knows
+    refusals = []
 
     def write(key, value):
         """Whether it was taken."""
@@ -174,9 +175,11 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
             assert str(error).startswith(("MISCONF", "UNKNOWN")), error
             if str(error).startswith("UNKNOWN"):
                 open_keys.add(key)
+            refusals.append(str(error))
             return False
-        except redis.ConnectionError:
+        except redis.ConnectionError as error:
             open_keys.add(key)
+            refusals.append(str(error))
             return False
         kept[key] = value
         open_keys.discard(key)
@@ -201,7 +204,7 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
     tries = itertools.count()
     for cycle in range(CYCLES):
         for i in range(1500):  # from the second cycle on over what is there
-            assert write(f"k{i}", b"%d.%d:" % (cycle, i) * 200)
+            assert write(f"k{i}", b"%d.%d:" % (cycle, i) * 200), refusals[-1]
         assert write(f"cycle{cycle}", b"%d" % cycle)
         fill(small_disk)
         # Merges go on giving back what was overwritten: it is used up.
