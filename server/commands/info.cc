@@ -329,7 +329,8 @@ void info_keyspace(const Facts& facts, InfoText& out) {
   }
 }
 
-/// What memtables and tables still hold of what was deleted, and by when it is to be gone, by database. (Not `db0`: client libraries make one dictionary of all sections.)
+/// What memtables and tables still hold of what was deleted, and by when it is to be gone, by database. (Not `db0`: client
+/// libraries make one dictionary of all sections.)
 void info_deletes(const Facts& facts, InfoText& out) {
   out.section("Deletes");
   for (const TreeInfo& info : facts.trees()) {

@@ -69,6 +69,14 @@ void put_some(Harness& h, int n = 50) {
   for (int i = 0; i < n; ++i) h.put(0, "z" + std::to_string(i), std::string(100, 'x'));
 }
 
+// A key that lies in a table is deleted; its ticket.
+PurgeTicket delete_from_table(Harness& h) {
+  put_some(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.del(0, kName);
+  return ticket_of(h);
+}
+
 }  // namespace
 
 TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket says so when it has") {
@@ -339,10 +347,7 @@ TEST_CASE("of very many emptied databases the oldest are told apart no more, and
 TEST_CASE("whether deletes were gone in time is said only if it is known, over restarts too") {
   Harness h(with_deadline());
   h.open();
-  put_some(h);
-  REQUIRE(h.db->flush(0).is_ok());
-  h.del(0, kName);
-  const PurgeTicket ticket = ticket_of(h);
+  const PurgeTicket ticket = delete_from_table(h);
   const auto in_time = [&] {
     h.clock.advance(100);  // answers are up to 20 ms old
     return h.db->purge_status(ticket)->in_time;
@@ -412,10 +417,7 @@ TEST_CASE("a history that is too long gets coarser: known later, and seen earlie
 TEST_CASE("a file that cannot be unlinked, or may come back, is not gone") {
   Harness h(with_deadline());
   h.open();
-  put_some(h);
-  REQUIRE(h.db->flush(0).is_ok());
-  h.del(0, kName);
-  const PurgeTicket ticket = ticket_of(h);
+  const PurgeTicket ticket = delete_from_table(h);
   const bool unlink_fails = GENERATE(true, false);
   h.faults->inject({.ops = ops_of(unlink_fails ? FileOp::kUnlink : FileOp::kSyncDir),
                     .sticky = true,
@@ -502,10 +504,7 @@ TEST_CASE("a database without a deadline is not waited for by a ticket for all, 
 TEST_CASE("a longer deadline, or none, takes no promise back: not of the log, nor of the manifest") {
   Harness h(with_deadline());
   h.open();
-  put_some(h);
-  REQUIRE(h.db->flush(0).is_ok());
-  h.del(0, kName);
-  const PurgeTicket ticket = ticket_of(h);
+  const PurgeTicket ticket = delete_from_table(h);
   Settings changed = h.settings;
   changed.tree.delete_deadline = GENERATE(100 * kDeadline, Millis{0});
   REQUIRE(h.db->reconfigure(changed).is_ok());
