@@ -143,7 +143,7 @@ class Round {
   }
   void settle() {
     check(db_->flush(0));
-    wait_for_rest([this] { return db_->stats().compactions_running != 0; });
+    wait_for_rest(kRestLooks, [this] { return db_->stats().compactions_running != 0; });
   }
   void look() {
     const Stats stats = db_->stats();

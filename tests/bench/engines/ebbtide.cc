@@ -119,9 +119,9 @@ class Ebbtide final : public EbbtideEngine {
   }
   void renew_scan() override { iterator_.reset(); }
 
-  void settle() override {
+  void settle_after(int looks) override {
     check(db_->flush(0));
-    wait_for_rest([this] { return db_->stats().compactions_running != 0; });
+    wait_for_rest(looks, [this] { return db_->stats().compactions_running != 0; });
   }
   // Deadlines are kept whatever is paused, and promises survive a restart. So a checkpoint goes on in its place, without anybody
   // to work in the background.

@@ -17,6 +17,7 @@
 
 #include <engine/types.h>
 #include "bench/engines/data.h"
+#include "bench/engines/measure.h"
 
 namespace ebbtide::bench {
 
@@ -80,8 +81,9 @@ class Engine {
   virtual std::size_t scan(Bytes key, std::size_t length) = 0;
   /// The next scan sees all that was written so far, as the first one does.
   virtual void renew_scan() = 0;
-  /// Until nothing is left to flush into order or to merge.
-  virtual void settle() = 0;
+  /// Until nothing is left to flush into order or to merge: nothing has run at so many looks in a row (wait_for_rest()).
+  virtual void settle_after(int looks) = 0;
+  void settle() { settle_after(kRestLooks); }
   /// Puts what is in memory into tables and stops merges, for good, those for deadlines too: from here on the tables stay what
   /// they are. Nothing may be written any more.
   virtual void freeze() = 0;

@@ -19,12 +19,12 @@ namespace ebbtide::bench {
 /// Seconds on a clock that only goes forward.
 double now_seconds();
 
-/// Returns once `busy` has been false for so long, asked every hundredth of a second: nothing runs, and nothing is planned either.
+/// Returns once `busy` has been false so many times, asked every hundredth of a second: nothing runs, and nothing is planned either.
 inline constexpr int kRestLooks = 20;
 inline constexpr double kRestSeconds = kRestLooks * 0.01;
 template <typename Busy>
-void wait_for_rest(Busy busy) {
-  for (int quiet = 0; quiet < kRestLooks; ++quiet) {
+void wait_for_rest(int looks, Busy busy) {
+  for (int quiet = 0; quiet < looks; ++quiet) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (busy()) quiet = -1;
   }

@@ -148,9 +148,9 @@ class RocksDb final : public RocksEngine {
   }
   void renew_scan() override { iterator_.reset(); }
 
-  void settle() override {
+  void settle_after(int looks) override {
     check(db_->Flush(rocksdb::FlushOptions()));
-    wait_for_rest([this] {
+    wait_for_rest(looks, [this] {
       return property(rocksdb::DB::Properties::kNumRunningCompactions) + property(rocksdb::DB::Properties::kCompactionPending) !=
              0;
     });
