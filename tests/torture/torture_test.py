@@ -1,8 +1,12 @@
 """A round of torture is a success only if it did something, ends with all that it started, and leaves what the next run goes on from."""
 
+import contextlib
+import fnmatch
+import io
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -91,6 +95,44 @@ def ends(pid, seconds=10):
             return True
         time.sleep(0.05)
     return False
+
+
+class Programs(unittest.TestCase):
+    """What the programs are made of is there."""
+
+    def commands(self, name):
+        program = run.PROGRAMS[name]
+        return [[word.format(seed=1, preset="release") for word in words] for words in program.commands]
+
+    def test_engine_programs_name_tests_of_their_layer(self):
+        named = 0
+        for program in run.PROGRAMS:
+            for binary, *options, case in self.commands(program):
+                layer = Path(binary).name.removeprefix("test_engine_")
+                if layer == Path(binary).name:
+                    continue
+                sources = [path.read_text() for path in (run.ROOT / "tests/engine" / layer).glob("*_test.cc")]
+                cases = re.findall(r'TEST_CASE\(\s*"([^"]*)"(?:,\s*"([^"]*)")?', "\n".join(sources))
+                self.assertEqual(options, ["--warn", "NoTests"])  # else Catch2 says no more than that there is no such test
+                found = [tags for name, tags in cases if (case in tags if case.startswith("[") else fnmatch.fnmatchcase(name, case))]
+                self.assertTrue(found, (program, case))
+                self.assertFalse(any("[threads]" in tags for tags in found), (program, case))  # or the thread sanitizer has something to see
+                named += 1
+        self.assertGreater(named, 10)
+
+    def test_contract_programs_name_files(self):
+        for program in run.PROGRAMS:
+            for words in self.commands(program):
+                for word in words:
+                    if word.startswith("tests/contract/"):
+                        self.assertTrue((run.ROOT / word).exists(), (program, word))
+
+    def test_presets_that_would_show_nothing_are_refused(self):
+        for name, preset in (("model", "tsan"), ("damage", "tsan"), ("fuzz-wal", "asan"), ("fuzz-wal", "tsan")):
+            with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:
+                run.main([name, "--preset", preset])
+            self.assertEqual(ended.exception.code, 2)
+            self.assertIn(f"{name} with --preset {preset}: ", said.getvalue())
 
 
 class Runs(Kept):
