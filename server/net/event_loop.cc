@@ -481,14 +481,15 @@ void EventLoop::settle_failure(Connection& c) {
       Reply(&c.out, c.protocol).error("ERR " + c.parser.error());
       c.close_after_reply = true;
       return;
-    case RequestParser::Failure::kSecurity:
+    case RequestParser::Failure::kSecurity: {
       counters_.security_closes.add(1);
-      if (now_ms_ - security_logged_ms_ >= 60'000) {
-        security_logged_ms_ = now_ms_;
+      std::int64_t told_ms = shared_->attack_told_ms.load();
+      if (now_ms_ - told_ms >= 60'000 && shared_->attack_told_ms.compare_exchange_strong(told_ms, now_ms_)) {
         env_->log(NetLog::kWarning,
                   "possible cross-protocol attack: " + c.address + " sent POST or Host: as a command; its connection was closed");
       }
       return close(c);
+    }
     case RequestParser::Failure::kNotResp:
       return close(c);
     case RequestParser::Failure::kQueryBuffer:

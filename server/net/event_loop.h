@@ -133,7 +133,7 @@ class EventLoop final : public ClientLoop {
   std::uint64_t logging_seq_ = 0, logging_since_ns_ = 0;  ///< of the pass whose wait for the log is being timed; 0 = none is
   std::uint64_t now_ns_ = 0;                              ///< the monotonic clock when the round began
   std::int64_t base_ms_ = 0;                              ///< Unix time less monotonic time, at start
-  std::int64_t now_ms_ = 0, next_sweep_ms_ = 0, security_logged_ms_ = 0;
+  std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
   std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; of that, what the budget knows
   std::size_t largest_held_ = 0;                    ///< by one connection, since the last round of sweeps

@@ -76,6 +76,7 @@ struct NetShared {
   std::atomic<std::uint64_t> next_client_id{1};
   std::atomic<std::uint64_t> clients{0}, strangers{0};
   std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0}, accept_errors{0};
+  std::atomic<std::int64_t> attack_told_ms{0};  ///< when the log was told of POST or Host:, at most once a minute; 0 = never
 };
 
 enum class NetLog : std::uint8_t { kDebug, kInfo, kWarning };

@@ -44,7 +44,16 @@ def test_errors(server, data, error):
         assert receive_all(s) == b"+PONG\r\n-ERR Protocol error: " + error.encode() + b"\r\n"
 
 
-@pytest.mark.parametrize("data", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00", b"\x00\x01", encode("host:", "x")])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"PING\r\nPOST / HTTP/1.1\r\n\r\nPING\r\n",  # nor what the commands before it have as their replies
+        b"\x16\x03\x01\x02\x00",
+        b"\x00\x01",
+        encode("host:", "x"),
+    ],
+)
 def test_silent_close(server, data):
     with server.connect() as s:
         s.sendall(data)

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -157,7 +158,10 @@ struct Harness {
     env.unix_ms = [this] { return now_ms.load() + wall_jump_ms.load(); };
     env.memory = &memory;
     env.mono_ns = [this] { return static_cast<std::uint64_t>(now_ms.load()) * 1'000'000; };
-    env.log = [](NetLog, const std::string&) {};
+    env.log = [this](NetLog, const std::string& text) {
+      std::lock_guard lock(log_mutex);
+      log.push_back(text);
+    };
     loop = std::make_unique<EventLoop>(0, settings, &shared, &env);
     REQUIRE(loop->start(std::make_unique<TestSink>(&sink)).empty());
     loop->set_sink(std::make_unique<TestSink>(&sink), &gate);
@@ -199,6 +203,12 @@ struct Harness {
     REQUIRE(::setsockopt(ours, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
     fds.push_back(ours);
     return {ours, theirs};
+  }
+  /// How many lines of the log have this in them.
+  std::size_t told(const std::string& part) {
+    std::lock_guard lock(log_mutex);
+    return static_cast<std::size_t>(
+        std::count_if(log.begin(), log.end(), [&](const std::string& text) { return text.find(part) != std::string::npos; }));
   }
   void adopt(int fd) {
     shared.clients.fetch_add(1);
@@ -268,6 +278,8 @@ struct Harness {
   NetShared shared;
   TestSink::Shared sink;
   TestGate gate;
+  std::mutex log_mutex;
+  std::vector<std::string> log;  // guarded by log_mutex
   std::vector<int> fds;
   std::unique_ptr<EventLoop> loop;
 };
@@ -469,6 +481,43 @@ TEST_CASE("a client that speaks HTTP or TLS gets nothing") {
   h.send(tls, std::string("\x16\x03\x01\x00", 4));
   h.expect_end(tls);
   CHECK(h.loop->counters().security_closes.get() == 1);
+}
+
+TEST_CASE(
+    "who sends POST or Host: as a command loses the replies that wait, and is told of once a minute, by all loops together") {
+  Harness h;
+  TestSink::Shared others_sink;
+  EventLoop other(1, h.settings, &h.shared, &h.env);
+  REQUIRE(other.start(std::make_unique<TestSink>(&others_sink)).empty());
+  other.set_sink(std::make_unique<TestSink>(&others_sink), &h.gate);
+  const auto attack = [&h](const std::string& text) {
+    const int fd = h.connect();
+    h.send(fd, text);
+    h.expect_end(fd);  // and nothing before it
+  };
+  attack(echo("a") + "POST / HTTP/1.1\r\n\r\n" + echo("b"));
+  CHECK(h.told("POST or Host:") == 1);
+  // A reply that waits for the log has a command behind it.
+  const int waits = h.connect();
+  h.send(waits, "SEE 5\r\n");
+  h.settle();
+  h.send(waits, "*2\r\n$5\r\nHOST:\r\n$1\r\nx\r\n");
+  h.expect_end(waits);
+  h.now_ms += 59'999;
+  attack("POST /\r\n");
+  CHECK(h.told("POST or Host:") == 1);
+  h.now_ms += 1;
+  attack("POST /\r\n");
+  CHECK(h.told("POST or Host:") == 2);
+  CHECK(h.loop->counters().security_closes.get() == 4);
+
+  const auto [ours, theirs] = h.tcp_pair();
+  h.shared.clients.fetch_add(1);
+  other.adopt(theirs, "peer", "local", false);
+  h.send(ours, "POST /\r\n");
+  h.expect_end(ours);
+  CHECK(other.counters().security_closes.get() == 1);
+  CHECK(h.told("POST or Host:") == 2);
 }
 
 TEST_CASE("close after the reply: later commands are not run") {

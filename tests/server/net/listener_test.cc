@@ -1,8 +1,9 @@
-// Accepting while there are no file descriptors left.
+// Accepting: while there are no file descriptors left, whom, and as what kind of socket.
 #include <catch2/catch.hpp>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -110,4 +111,58 @@ TEST_CASE("who connects after a setting has changed is judged by the new one, ev
   CHECK(f.shared.clients == 1);
   ::close(first);
   ::close(second);
+}
+
+namespace {
+
+/// The accepted end of a connection of this process; -1 if there is none.
+int accepted_end(int client) {
+  constexpr int kDescriptors = 1024;
+  sockaddr_in ours{}, theirs{};
+  socklen_t size = sizeof(ours);
+  REQUIRE(::getsockname(client, reinterpret_cast<sockaddr*>(&ours), &size) == 0);
+  for (int fd = 0; fd < kDescriptors; ++fd) {
+    size = sizeof(theirs);
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&theirs), &size) != 0 || theirs.sin_family != AF_INET) continue;
+    if (theirs.sin_port == ours.sin_port) return fd;
+  }
+  return -1;
+}
+
+int option_of(int fd, int level, int option) {
+  int value = -1;
+  socklen_t size = sizeof(value);
+  REQUIRE(::getsockopt(fd, level, option, &value, &size) == 0);
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("who is accepted is asked for signs of life when he is silent for tcp_keepalive, and replies to him do not wait") {
+  Fixture f;
+  std::uint64_t accepted = 0;
+  const auto accept = [&](std::int64_t keepalive_ms) {
+    NetSettings settings = f.settings;
+    settings.max_clients = 10;
+    settings.tcp_keepalive_ms = keepalive_ms;
+    f.listener->set_settings(settings);
+    const int client = connect_to(f.listener->port());
+    ++accepted;
+    while (f.shared.accepted < accepted) f.io.run_one();
+    const int fd = accepted_end(client);
+    REQUIRE(fd >= 0);
+    CHECK(option_of(fd, IPPROTO_TCP, TCP_NODELAY) != 0);
+    return std::pair{client, fd};
+  };
+  const auto [client, fd] = accept(90'000);
+  CHECK(option_of(fd, SOL_SOCKET, SO_KEEPALIVE) != 0);
+  CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE) == 90);
+  CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL) == 30);
+  CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
+  const auto [brief, brief_fd] = accept(1);  // the system's unit is a second
+  CHECK(option_of(brief_fd, IPPROTO_TCP, TCP_KEEPIDLE) == 1);
+  CHECK(option_of(brief_fd, IPPROTO_TCP, TCP_KEEPINTVL) == 1);
+  const auto [never, never_fd] = accept(0);
+  CHECK(option_of(never_fd, SOL_SOCKET, SO_KEEPALIVE) == 0);
+  for (const int each : {client, brief, never}) ::close(each);
 }
