@@ -1,0 +1,25 @@
+"""Connects, says something and resets the connection, as often and as fast as it can: a process of its own, which holds up nobody else's.
+
+    python3 -m support.resets PORT COUNT WORDS      WORDS as Python writes bytes: "b'PING'"
+"""
+
+import ast
+import contextlib
+import socket
+import struct
+import sys
+
+
+def main(port, count, words):
+    """How many there were; those that the server refuses by not taking them are no failure."""
+    made = 0
+    for _ in range(count):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=60) as link:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            link.sendall(words)
+            made += 1
+    return made
+
+
+if __name__ == "__main__":
+    print(main(int(sys.argv[1]), int(sys.argv[2]), ast.literal_eval(sys.argv[3])))
