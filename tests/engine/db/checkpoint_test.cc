@@ -114,6 +114,46 @@ TEST_CASE("a checkpoint opens as the database was, and neither writes into the o
   CHECK(value_of(*copy, 0, "only here") == "x");
 }
 
+TEST_CASE("a checkpoint takes two links a table, whatever its size, and reads and copies nothing of it") {
+  struct Cost {
+    std::size_t tables = 0, links = 0, other_calls = 0;
+    std::uint64_t bytes = 0;
+  };
+  const auto cost_of = [](int keys, std::uint64_t memtable_size) {
+    Settings settings = Harness::small();
+    settings.memtable_size = settings.tree.file_size = memtable_size;
+    Harness h(settings);
+    h.open();
+    fill(h, 1, keys);
+    for (const DatabaseId d : {0u, 1u}) REQUIRE(h.db->flush(d).is_ok());
+    h.settle();
+    Cost cost;
+    cost.tables = h.paths(".data").size();
+    h.watch->on_call = [&cost](const FileCall& call) {
+      if (call.path.ends_with(".data") || call.path.ends_with(".meta")) {
+        CHECK(file_op_name(call.op) == std::string("link"));
+        ++cost.links;
+      } else if (!call.path.ends_with(".wal")) {  // of that the last segment is copied, wherever it stands
+        ++cost.other_calls;
+      }
+    };
+    const auto report = h.db->checkpoint("copy");
+    h.watch->on_call = nullptr;
+    INFO(report.status().to_string());
+    REQUIRE(report.is_ok());
+    CHECK(cost.links == 2 * cost.tables);
+    CHECK(report->bytes_copied <= settings.wal_segment_size);
+    cost.bytes = report->bytes - report->bytes_copied;
+    return cost;
+  };
+  const Cost few = cost_of(2000, 64 << 10), many = cost_of(20'000, 64 << 10), large = cost_of(20'000, 512 << 10);
+  CHECK(many.tables > 5 * few.tables);
+  CHECK(large.tables < many.tables / 2);
+  CHECK(large.bytes > many.bytes / 2);
+  CHECK(many.other_calls == few.other_calls);
+  CHECK(large.other_calls == few.other_calls);
+}
+
 TEST_CASE("a checkpoint has emptied and swapped databases as they were, whatever the manifest knows of it") {
   Harness h;
   h.open();
