@@ -2,6 +2,8 @@
 //
 //   fuzz_resp [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...
 //
+// Without a seed it is what EBBTIDE_SEED says, as in the other tests.
+//
 // Where the program was built with -fsanitize-coverage=trace-pc (g++ can), an input that reaches a pair of places that no other
 // one did is kept and mutated further. An input that crashes, takes too long or, under the address sanitizer, too much memory is
 // written to crash-<program> in the working directory.
@@ -22,6 +24,7 @@
 
 #include "base/random.h"
 #include "fuzz.h"
+#include "support/long_run.h"
 
 namespace {
 
@@ -177,7 +180,7 @@ extern "C" __attribute__((no_sanitize_coverage, no_sanitize_address, no_sanitize
 }
 
 int main(int argc, char** argv) {
-  std::uint64_t runs = 0, seconds = 0, seed = 1;
+  std::uint64_t runs = 0, seconds = 0, seed = ebbtide::first_seed(1);
   std::vector<std::string> corpus;
   std::filesystem::path keep;
   for (int i = 1; i < argc; ++i) {
@@ -204,7 +207,8 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGPROF, SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, keep_crash);
   watch_memory();
   for (const std::string& input : corpus) (void)run(input);
-  std::printf("%zu inputs replayed\n", corpus.size());
+  std::printf("%zu inputs replayed; seed %llu\n", corpus.size(), static_cast<unsigned long long>(seed));
+  std::fflush(stdout);  // a crash that follows is repeated by the seed
   if (corpus.empty()) corpus.emplace_back();
 
   ebbtide::Random random(seed);

@@ -1,7 +1,8 @@
-// A manifest: read as open() does; an edit that decodes is encoded to one that decodes to the same.
+// A manifest: read as open() does, and printed; an edit that decodes is encoded to one that decodes to the same.
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "fuzz.h"
+#include "inspections.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "version/manifest.h"
@@ -52,6 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto file = fs.create(join_path("d", manifest_file_name(kFile)));
   FUZZ_CHECK((*file)->append(content).is_ok());
   file->reset();
+  FUZZ_CHECK(write_current(fs, "d", kFile).is_ok());
+  fuzz::check_inspection(inspect_manifest(fs, "d"));
+  fuzz::inspect_directory(fs, "d");
   StateBuilder builder;
   bool whole = true;
   const auto end = read_manifest(fs, "d", kFile, [&](Bytes payload, std::uint64_t) -> Status {

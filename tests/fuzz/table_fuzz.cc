@@ -1,4 +1,5 @@
-// The two files of a table, damaged, with checksums mended or not: opened, walked both ways, asked and verified without a crash.
+// The two files of a table, damaged, with checksums mended or not: opened, walked both ways, asked, verified and printed without a
+// crash.
 // An input is a list of changes to one of a few tables.
 #include <array>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "base/epoch.h"
 #include "cache/block_cache.h"
 #include "fuzz.h"
+#include "inspections.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
 #include "table/metadata.h"
@@ -197,6 +199,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FUZZ_CHECK(fs.create_dir(kDir).is_ok());
   store(fs, data_file_name(changed.files.data_file), changed.data);
   store(fs, metadata_file_name(changed.files.metadata_file), changed.metadata);
+  for (const std::string& name : {data_file_name(changed.files.data_file), metadata_file_name(changed.files.metadata_file)})
+    fuzz::inspect_table_file(fs, join_path(kDir, name));
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   TableReaderOptions options;

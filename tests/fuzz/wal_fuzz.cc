@@ -1,13 +1,19 @@
-// A segment of the log: read as recovery does, batches and their operations included; cut where it is torn, it reads the same
-// again.
+// A segment of the log: read as recovery does, batches and their operations included, and printed; cut where it is torn, it reads
+// the same again.
+//
+// The first byte says whether checksums are mended. If not, the rest is a segment as it is, and its file is called what its header
+// says, so that any segment of any database is an input.
 #include <vector>
 
 #include <engine/write_batch.h>
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "fuzz.h"
+#include "inspections.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"
+#include "version/manifest.h"
+#include "version/version_state.h"
 #include "wal/batch_group.h"
 #include "wal/log_format.h"
 #include "wal/log_reader.h"
@@ -42,9 +48,28 @@ std::string mended(std::string body) {
   return segment;
 }
 
-std::vector<std::string> records(FileSystem& fs, Result<LogEnd>* end) {
+/// What the header of a segment says of its file, if that can be.
+FileNum number_in_header(Bytes segment) {
+  constexpr std::size_t kNumber = 8;
+  std::uint64_t number = 0;
+  if (segment.size() < kLogHeaderBytes) return kFile;
+  segment.remove_prefix(kNumber);
+  get_u64(&segment, &number);
+  return number == kNoFile || number > kMaxFileNum ? kFile : number;
+}
+
+/// A manifest whose log begins with `file`, and no tables.
+void make_manifest(FileSystem& fs, FileNum file) {
+  VersionState state;
+  state.oldest_log = file;
+  std::string record;
+  snapshot(state).encode(&record);
+  FUZZ_CHECK(ManifestWriter::create(fs, "d", 1, record).is_ok() && write_current(fs, "d", 1).is_ok());
+}
+
+std::vector<std::string> records(FileSystem& fs, FileNum number, Result<LogEnd>* end) {
   std::vector<std::string> found;
-  *end = read_log(fs, "d", kFile, [&](std::string payload, std::uint64_t) {
+  *end = read_log(fs, "d", number, [&](std::string payload, std::uint64_t) {
     found.push_back(std::move(payload));
     return Status::ok();
   });
@@ -73,19 +98,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool mend = (input.byte() & 1) != 0;
   std::string content(input.rest());
   if (mend) content = mended(std::move(content));
+  const FileNum number = number_in_header(content);
   MemoryFileSystem fs;
   FUZZ_CHECK(fs.create_dir("d").is_ok());
-  auto file = fs.create(join_path("d", log_file_name(kFile)));
+  auto file = fs.create(join_path("d", log_file_name(number)));
   FUZZ_CHECK((*file)->append(content).is_ok());
   file->reset();
+  for (const bool values : {false, true}) fuzz::check_inspection(inspect_wal(fs, "d", values));
+  make_manifest(fs, number);
+  fuzz::inspect_directory(fs, "d");
   Result<LogEnd> end = Status::ok();
-  const std::vector<std::string> found = records(fs, &end);
+  const std::vector<std::string> found = records(fs, number, &end);
   for (const std::string& record : found) (void)each_batch(record, visit_batch);
   if (!end.is_ok()) return 0;
   FUZZ_CHECK(end->valid_bytes <= content.size());
   if (end->clean || end->valid_bytes == 0) return 0;
-  FUZZ_CHECK(cut_log(fs, "d", kFile, end->valid_bytes).is_ok());
-  FUZZ_CHECK(records(fs, &end) == found);
+  FUZZ_CHECK(cut_log(fs, "d", number, end->valid_bytes).is_ok());
+  FUZZ_CHECK(records(fs, number, &end) == found);
   FUZZ_CHECK(end.is_ok() && end->clean);
   return 0;
 }
