@@ -214,6 +214,7 @@ class BasicModelDriver {
     }
   }
   void close_views() { views_.clear(); }
+  [[nodiscard]] bool has_views() const { return !views_.empty(); }
   /// Each shows what was there when it was opened.
   void check_views() {
     for (const OpenView& open : views_) {

@@ -22,7 +22,8 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 }  // namespace
 
 TEST_CASE("model: random operations give a map's answers under every option set", "[long]") {
-  const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", 7), first = first_seed(1000);
+  constexpr std::uint64_t kShortForm = 7;  // lives of each set; fewer show little, but of all sets together
+  const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;
   for (const OptionSet& set : kOptionSets) {
     Reached reached;
@@ -30,25 +31,12 @@ TEST_CASE("model: random operations give a map's answers under every option set"
       INFO("option set \"" << set.name << "\", seed " << seed);
       run(set, seed, 5000, &reached);
     }
-    INFO("option set \"" << set.name << "\" must reach the states that it is there for");
-    CHECK(reached.tombstones);
-    CHECK(reached.range_tombstones);
-    CHECK(reached.records);
-    CHECK(reached.restarted);
-    CHECK(reached.killed);
-    any.three_levels |= reached.three_levels;
-    any.three_runs |= reached.three_runs;
-    any.whole_drops |= reached.whole_drops;
-    any.partial_drops |= reached.partial_drops;
-    any.deadline_merges |= reached.deadline_merges;
-    any.operations += reached.operations;
+    std::printf("%s\n", states_report(set.name, reached).c_str());
+    INFO("option set \"" << set.name << "\", " << rounds << " seeds from " << first << ": what it is there for was not reached");
+    if (rounds >= kShortForm) CHECK(states_text(set.reaches & ~reached.any()) == "");
+    any.add(reached);
   }
-  // Not every set can: with a huge memtable hardly anything is flushed.
-  CHECK(any.three_levels);
-  CHECK(any.three_runs);
-  CHECK(any.whole_drops);
-  CHECK(any.partial_drops);
-  CHECK(any.deadline_merges);
+  CHECK(states_text(kAllStates & ~any.any()) == "");
   std::printf("%llu model operations\n", static_cast<unsigned long long>(any.operations));
 }
 
