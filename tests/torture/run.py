@@ -35,12 +35,12 @@ LOOK_SECONDS = 0.2
 
 class Program:
     """What a round runs: commands, one after the other. `counts` finds figures in their output: name -> pattern whose first group is a
-    number; all are added up. A round that takes more than `minutes` hangs: most take less than one. `never`: presets that make no sense
-    for it -> why."""
+    number; all are added up. Of those that `largest` finds the largest is kept. A round that takes more than `minutes` hangs: most take
+    less than one. `never`: presets that make no sense for it -> why."""
 
-    def __init__(self, about, commands, environment, counts, minutes=20, never=None):
+    def __init__(self, about, commands, environment, counts, minutes=20, largest=None, never=None):
         self.about, self.commands, self.environment, self.counts, self.minutes = about, commands, environment, counts, minutes
-        self.never = never or {}
+        self.largest, self.never = largest or {}, never or {}
 
 
 def contract(tests, about, counts=None, minutes=20, **environment):
@@ -50,15 +50,16 @@ def contract(tests, about, counts=None, minutes=20, **environment):
     return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})}, minutes)
 
 
-def engine(cases, about, counts=None, **environment):
+def engine(cases, about, counts=None, largest=None, **environment):
     """cases: {layer: what its tests are called}, names with commas between them: a command each, and one that no test has is an error."""
     tests = [
         [str(ROOT / "build/{preset}/bin" / f"test_engine_{layer}"), "--warn", "NoTests", name]
         for layer, names in cases.items()
         for name in names.split(",")
     ]
-    none = {"tsan": "its tests have one thread: there is nothing for the thread sanitizer to see"}
-    return Program(about, tests, environment, {"assertions": r"All tests passed \((\d+) assertions", **(counts or {})}, never=none)
+    never = {"tsan": "its tests have one thread: there is nothing for the thread sanitizer to see"}
+    counts = {"assertions": r"All tests passed \((\d+) assertions", **(counts or {})}
+    return Program(about, tests, environment, counts, largest=largest, never=never)
 
 
 def fuzz(name, about):
@@ -115,7 +116,13 @@ PROGRAMS = {
         EBBTIDE_CRASH_SEEDS="10000",
         EBBTIDE_FLIP_STRIDE="1",
     ),
-    "deadlines": engine({"db": "[deadlines]"}, "markers of what was deleted, looked for in every file after the deadline", EBBTIDE_FADE_ALL="1"),
+    "deadlines": engine(
+        {"db": "[deadlines]"},
+        "markers of what was deleted, looked for in every file after the deadline",
+        {"trees": r"(\d+) trees, \d+ markers deleted", "markers": r"(\d+) markers deleted"},
+        {"max(age/deadline)": r"markers deleted, max\(age/deadline\) ([\d.]+)"},
+        EBBTIDE_FADE_ALL="1",
+    ),
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
     "fuzz-glob": fuzz("glob", "patterns"),
     "fuzz-config": fuzz("config", "the configuration file, read and written back"),
@@ -169,7 +176,7 @@ class State:
         return self.seed + self.rounds * SEEDS_A_ROUND
 
     def summary(self):
-        figures = "".join(f", {count:,} {what}" for what, count in self.figures.items())
+        figures = "".join(f", {figure:,} {what}" for what, figure in self.figures.items())
         return f"torture {self.label}: {self.rounds:,} rounds in {show_time(self.seconds)} from seed {self.seed}{figures}"
 
 
@@ -257,6 +264,11 @@ def run_round(program, state, signals=None, tell=lambda: None):
         found = sum(map(int, re.findall(pattern, output)))
         state.figures[what] = state.figures.get(what, 0) + found
         if good and found == 0:  # skipped, or no test has that name any more
+            good, output = False, f"{output}\nno {what} in this round"
+    for what, pattern in program.largest.items():
+        found = [float(number) for number in re.findall(pattern, output)]
+        state.figures[what] = max([state.figures.get(what, 0), *found])
+        if good and not found:
             good, output = False, f"{output}\nno {what} in this round"
     return good, f"{output}\nrepeat: {repeat}\n"
 

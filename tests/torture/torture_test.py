@@ -45,6 +45,19 @@ class Rounds(Kept):
         self.assertIn("of seed 7\n", output)
         self.assertEqual(self.round("3 passed", "4 passed")[::2], (True, 7))
 
+    def test_of_some_figures_the_largest_is_kept(self):
+        state = run.State("none", 7)
+
+        def round_that_says(text):
+            program = run.Program("", [["echo", text]], {}, {}, largest={"worst": r"at ([\d.]+)"})
+            return run.run_round(program, state)[0]
+
+        self.assertTrue(round_that_says("at 0.25, at 0.875, at 0.5"))
+        self.assertTrue(round_that_says("at 0.625"))
+        self.assertEqual(state.figures, {"worst": 0.875})
+        self.assertTrue(state.summary().endswith(", 0.875 worst"))
+        self.assertFalse(round_that_says("nowhere"))
+
     def test_a_round_that_did_nothing_has_failed(self):
         for printed in ("5 skipped", "No test cases matched", "0 passed"):
             self.assertFalse(self.round(printed)[0])
