@@ -58,8 +58,8 @@ void add_tree_keys(std::vector<ConfigKey>* keys, const std::string& prefix, cons
   keys->push_back(policy);
   keys->push_back(size_key("file_size", of(tree, &TreeSettings::file_size), 64 * kKiB, 4 * kGiB,
                            "Size at which a table file is finished; half as large again at most."));
-  keys->push_back(
-      size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB, "Size of a page before compression."));
+  keys->push_back(size_key("page_size", of(tree, &TreeSettings::page_size), kKiB, 64 * kKiB,
+                           "Size of a page, before compression with pages_per_tile 1, else after it."));
   keys->push_back(integer_key("pages_per_tile", of(tree, &TreeSettings::pages_per_tile), 1, 64,
                               "Pages of a delete tile; auto follows the deletes by stamp and the reads that there are.", true));
   keys->push_back(name_key<FileChoice>("file_choice", of(tree, &TreeSettings::file_choice),

@@ -27,7 +27,9 @@ constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
 // h > 1: how much fuller than page_size a page is made, at most, because it compresses: its size counts after compression.
 constexpr std::uint64_t kMaxPageGrowth = 8;
-// h = 1: what a page leaves of page_size, for its header, its block's trailer and the cache's own words: then a page of 4 KiB is
+// h = 1: a page's size counts before compression. Nothing is punched page by page, so pages lie close together in the file, and what
+// a page costs is its room in the cache, where it lies decompressed: a read brings in about page_size, however well it compresses.
+// What a page leaves of page_size, for its header, its block's trailer and the cache's own words: then a page of 4 KiB is
 // one block of the drive, and one allocation of 4 KiB rather than of the next size that allocators have, 5 KiB.
 constexpr std::uint64_t kPageSlackBytes = 224;
 // h = 1: a page is stretched to the end of its block of the file system if that costs at most this share of it. Pages that nearly

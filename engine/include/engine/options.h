@@ -39,8 +39,8 @@ struct PolicySettings {
 struct TreeSettings {
   PolicySettings policy;
   std::uint64_t file_size = std::uint64_t{64} << 20;  ///< bytes of a data file, 64 KiB to 4 GiB; it may get half as large again
-  std::uint32_t page_size = 4096;                     ///< bytes of a page before compression, 1 KiB to 64 KiB
-  std::uint32_t pages_per_tile = 1;                   ///< h of KiWi, 1 to 64; 0 = by measurement (deletes/tile_size.h)
+  std::uint32_t page_size = 4096;    ///< bytes of a page, 1 KiB to 64 KiB; before compression at h = 1, else after it
+  std::uint32_t pages_per_tile = 1;  ///< h of KiWi, 1 to 64; 0 = by measurement (deletes/tile_size.h)
   FileChoice file_choice = FileChoice::kLeastOverlap;
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kMonkey;

@@ -84,6 +84,25 @@ void require_names(const Living& t, const std::vector<Owned>& gone) {
   }
 }
 
+// Nothing but zeros fills blocks up, and nothing else is left where the data file had pages that are gone.
+void require_zeros(Bench& bench, const Living& t) {
+  const TableMetadata m = t.table->load_metadata().value();
+  const std::string data = read_file(bench.fs, join_path(bench.dir, data_file_name(t.built.data_file))).value();
+  const std::string metadata = read_file(bench.fs, join_path(bench.dir, metadata_file_name(t.built.metadata_file))).value();
+  const auto all_zero = [](Bytes bytes) { return bytes.find_first_not_of('\0') == Bytes::npos; };
+  for (const PageMeta& page : m.pages) {
+    INFO("page at " << page.offset << ", flags " << page.flags);
+    if (page.dropped() || page.replaced()) REQUIRE(all_zero(Bytes(data).substr(page.offset, page.length)));
+    if (page.dropped()) continue;
+    const Bytes block = page.replaced() ? Bytes(metadata).substr(page.replaced_offset, page.replaced_length)
+                                        : Bytes(data).substr(page.offset, page.length);
+    const std::size_t payload = load_fixed<std::uint32_t>(block.data() + block.size() - kBlockTrailerBytes);
+    REQUIRE(payload + kBlockTrailerBytes <= block.size());
+    REQUIRE(all_zero(block.substr(payload, block.size() - kBlockTrailerBytes - payload)));
+  }
+  for (const FileExtent& hole : m.holes) REQUIRE(all_zero(Bytes(data).substr(hole.offset, hole.length)));
+}
+
 // What the caller does before the deadline: afterwards every name is that of a key that is there, or its beginning.
 void renew(Bench& bench, Living* t) {
   auto renewed = renew_names(*t->table, bench.fs, bench.dir, bench.next_file++);
@@ -170,11 +189,13 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
     REQUIRE(bench.fs.punch_hole(join_path(bench.dir, data_file_name(t->built.data_file)), extent.offset, extent.length).is_ok());
   }
   REQUIRE(dead == t->built.dead_bytes);
+  require_zeros(bench, *t);
   t->names_linger |= outcome->names_may_linger;
   require_names(*t, gone);
   require_contents(bench, *t, gone);
   if (lo % 2 == 0) {
     renew(bench, t);
+    require_zeros(bench, *t);
     require_names(*t, gone);
     require_contents(bench, *t, gone);
   }

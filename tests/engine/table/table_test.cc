@@ -446,6 +446,43 @@ TEST_CASE("pages that nearly fill a block of the file system lie in one each, an
   CHECK(built.data_bytes < entries.size() * 125);
 }
 
+TEST_CASE("a page's size counts before compression at h = 1, and after it with more", "[table][kiwi]") {
+  Bench bench;
+  Random random(18);
+  std::vector<Owned> entries(6000);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i].key = "key:" + std::to_string(1'000'000 + i);
+    entries[i].value = random_bytes(random, 20) + std::string(80, 'v');
+    entries[i].fields.seq = i + 1;
+    entries[i].fields.delete_key = i;
+  }
+  for (const std::uint32_t h : {1u, 8u}) {
+    INFO("h " << h);
+    TableBuilderOptions options = bench.builder_options();
+    options.pages_per_tile = h;
+    options.page_size = 4096;
+    options.compression = Compression::kLz4;
+    const auto table = bench.open(bench.build(options, entries)).value();
+    const TableMetadata m = table->load_metadata().value();
+    std::size_t decompressed = 0, stored = 0, largest = 0;
+    for (std::uint32_t p = 0; p < m.pages.size(); ++p) {
+      const std::size_t bytes = table->read_page(p, nullptr).value().size();
+      decompressed += bytes;
+      largest = std::max(largest, bytes);
+      stored = std::max<std::size_t>(stored, m.pages[p].length);
+    }
+    const std::size_t mean = decompressed / m.pages.size();
+    if (h == 1) {
+      CHECK(largest <= 4096);
+      CHECK(mean > 3500);
+      CHECK(stored < 2500);
+    } else {
+      CHECK(mean > 6000);  // the first tile is made before it is known how well it compresses
+      CHECK(stored == 4096);
+    }
+  }
+}
+
 TEST_CASE("split points and sizes come from the fences", "[table]") {
   Bench bench;
   Random random(13);
