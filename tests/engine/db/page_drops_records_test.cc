@@ -5,8 +5,10 @@
 
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
+#include "io/file_names.h"
 #include "support/long_run.h"
 #include "support/planted.h"
+#include "table/metadata.h"
 
 using namespace ebbtide;
 
@@ -188,6 +190,57 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
     h.verify(0);
     h.reopen();
     for (int i = 0; i < 400; ++i) REQUIRE(h.get(0, key_of(i)) == (i % 2 == 0 ? value_of(i, "first") : "(absent)"));
+  }
+}
+
+TEST_CASE("of pages that a delete covers exactly, not a byte is read until they are punched", "[drops]") {
+  constexpr int kKeys = 200;
+  for (const Millis deadline : {Millis{0}, Millis{1000}}) {
+    INFO("deadline " << deadline);
+    Settings settings = record_settings(64);
+    settings.tree.delete_deadline = deadline;
+    settings.scrub_interval = 0;  // it reads everything
+    Harness h(settings);
+    h.open();
+    // A tile that is all of the table. The names of its ends stay: a table says them.
+    const auto stamp = [](int i) { return i == 0 || i == kKeys - 1 ? DeleteKey{1000} : stamp_of(i); };
+    for (int i = 0; i < kKeys; ++i) put(h, i, "only", stamp(i));
+    flush(h);
+    REQUIRE(h.paths(".meta").size() == 1);
+    const std::string path = h.paths(".meta")[0];
+    FileKind kind{};
+    FileNum number = kNoFile;
+    REQUIRE(parse_file_name(path.substr(path.find_last_of('/') + 1), &kind, &number));
+    const auto table = TableMetadata::decode(read_file(*h.files, path).value(), number, path);
+    REQUIRE(table.is_ok());
+    REQUIRE(table->tiles.size() == 1);
+    REQUIRE(table->pages.size() > 8);
+    // From the first stamp of one page up to the last one of another.
+    const std::size_t first = 2, last = table->pages.size() / 2;
+    const DeleteKey lo = table->pages[first].min_delete_key, hi = table->pages[last].max_delete_key + 1;
+    const auto is_dead = [&](int i) { return lo <= stamp(i) && stamp(i) < hi; };
+    std::set<std::string> dead;
+    for (int i = 0; i < kKeys; ++i) {
+      if (is_dead(i)) dead.insert("<only value " + std::to_string(i) + ">");
+    }
+    REQUIRE(found_on_disk(h, dead) == static_cast<std::ptrdiff_t>(dead.size()));
+    std::uint64_t data_reads = 0;
+    h.watch->on_call = [&](const FileCall& call) {
+      if (call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset != 0) data_reads += call.length;
+    };
+    erase(h, lo, hi);
+    flush(h);
+    let_drop(h);
+    h.watch->on_call = nullptr;
+    CHECK(data_reads == 0);
+    const Stats stats = h.db->stats();
+    CHECK(stats.pages_dropped_full == last - first + 1);
+    CHECK(stats.pages_dropped_partial == 0);
+    CHECK(stats.reclaimed_bytes_punched == table->pages[last].offset + table->pages[last].length - table->pages[first].offset);
+    for (const ReasonInfo& reason : stats.merges_by_reason) CHECK((reason.reason == "manual" || reason.bytes_read == 0));
+    CHECK(found_on_disk(h, dead) == 0);
+    for (int i = 0; i < kKeys; ++i) REQUIRE(h.get(0, key_of(i)) == (is_dead(i) ? "(absent)" : value_of(i, "only")));
+    h.verify(0);
   }
 }
 
