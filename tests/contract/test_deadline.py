@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from support.blocks import decompressed
+from support.meanwhile import meanwhile
 from support.server import binary, wait_until
 
 SECONDS = 10
@@ -125,12 +126,12 @@ GONE = {text for way in (*WAYS, "flushdb") for text in (name_of(way), marker_of(
 ALL = {KEPT, marker_of("kept")} | GONE
 
 
-def fill(server, compression):
+def fill(server, compression, *settings):
     """Two databases, in tables; and sees to it that all of it is seen. Else nothing would be shown: the tables have all of it, which
     nobody sees who does not decompress them; the log has it, too."""
     # The smaller a memtable, the smaller the reserve beside it, which is read at each look.
-    settings = (f"storage.compression={compression}", f"storage.compression_last_level={compression}", "storage.memtable_size=1MiB")
-    server.set(*settings).start()
+    compressions = (f"storage.compression={compression}", f"storage.compression_last_level={compression}")
+    server.set(*compressions, "storage.memtable_size=1MiB", *settings).start()
     client, emptied = server.client(), server.client(db=2)
     for way in WAYS:
         client.set(name_of(way), value_of(way))
@@ -168,9 +169,14 @@ def check_gone_by(server, end):
     assert not found(server, GONE)
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression):
-    client, emptied = fill(fresh, compression)
+TREES = {"": (), "leveling, h=1": ("tree.policy.name=leveling", "tree.pages_per_tile=1"), "tiering, h=8": ("tree.policy.name=tiering", "tree.pages_per_tile=8")}
+
+
+@pytest.mark.parametrize(
+    ("compression", "tree"), [("none", ""), ("lz4", ""), ("zstd", ""), ("lz4", "leveling, h=1"), ("none", "tiering, h=8"), ("lz4", "tiering, h=8")]
+)
+def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, tree):
+    client, emptied = fill(fresh, compression, *TREES[tree])
     assert seen(ALL, dumps(fresh)) == ALL
     promise(client, SECONDS)
     assert client.config_get("databases.0.deletes.deadline") == {"databases.0.deletes.deadline": f"{SECONDS}s"}
@@ -203,6 +209,35 @@ def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
     assert client.get("stays7") == b"x" * 100
     assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
     assert found(fresh, ALL) == ALL - GONE
+
+
+@pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
+def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
+    """Walks hold views for as long as they take; several of them at a time, one always has been there when another ends."""
+    client, emptied = fill(fresh, "none", *TREES[tree])
+    for i in range(0, 20_000, 500):
+        client.mset({f"walked{n}": "x" * 50 for n in range(i, i + 500)})
+    walked = []
+
+    def walks(command, *arguments):
+        own = fresh.client()
+
+        def walk():
+            try:
+                walked.append(own.execute_command(command, *arguments))
+            except redis.ResponseError as error:
+                assert "begin" in str(error) or "deadline" in str(error), error  # a view that was taken back says why
+
+        return walk
+
+    promise(client, SECONDS)
+    with meanwhile(walks("KEYS", "*9"), walks("KEYS", "walked1*"), walks("TREE.VERIFY"), walks("STAMP.COUNT", "-", "+", "EXACT")):
+        wait_until(lambda: len(walked) > 4, 30, "walks are under way")
+        delete_all(client, emptied)
+        check_gone_by(fresh, time.monotonic() + SECONDS + 1)
+    assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
+    assert found(fresh, ALL) == ALL - GONE
+    assert client.get("walked7") == b"x" * 50
 
 
 def test_nothing_of_any_database_is_in_a_file_after_flushall(fresh):
