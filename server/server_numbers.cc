@@ -171,6 +171,10 @@ MetricsSnapshot Server::snapshot() const {
   s.keyspace_hits = totals.keyspace_hits;
   s.keyspace_misses = totals.keyspace_misses;
   s.waits_for_disk = totals.waits_for_disk;
+  s.expired_told = observers_.expired_told();
+  const ScanCounts scans = stats_.scans();
+  s.scan_steps = {
+      {kScanBounds.begin(), kScanBounds.end()}, {scans.buckets.begin(), scans.buckets.end()}, static_cast<double>(scans.steps)};
   s.resident_bytes = resident_bytes();
   const CpuTimes cpu = cpu_times();
   s.cpu_user_seconds = cpu.user;

@@ -47,7 +47,14 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
     }
   }
   if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);
+  tell_damage("verify: ", report.errors);
   return report;
+}
+
+// Whoever finds it: who looks at the figure wants to know whether a drive has lost something.
+void DbImpl::tell_damage(const char* finder, const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) say(Severity::kError, finder + error);
+  scrub_errors_ += errors.size();
 }
 
 void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
@@ -98,8 +105,7 @@ void DbImpl::scrub_table(const Tree& tree, const FileMeta& meta) {
     errors.push_back(reader.status().to_string());
   }
   if (lease->revoked() || closing_) return;  // its files may have gone under it
-  for (const std::string& error : errors) say(Severity::kError, "scrub: " + error);
-  scrub_errors_ += errors.size();
+  tell_damage("scrub: ", errors);
   scrub_bytes_ += meta.data_bytes + meta.metadata_bytes;
 }
 

@@ -264,6 +264,7 @@ struct DbImpl {
   Result<VerifyReport> verify(DatabaseId database);
   void scrub(const std::vector<TreeLoad>& loads) REQUIRES(tick_mutex_);
   void scrub_table(const Tree& tree, const FileMeta& meta);
+  void tell_damage(const char* finder, const std::vector<std::string>& errors);
   // checkpoint.cc
   class Checkpoint;
   Result<CheckpointReport> checkpoint(const std::string& target);

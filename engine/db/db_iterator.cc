@@ -83,6 +83,7 @@ class DbIterator final : public Iterator {
   [[nodiscard]] Millis expiry() const override { return walk_.entry().expiry; }
   [[nodiscard]] DeleteKey stamp() const override { return walk_.entry().delete_key; }
   [[nodiscard]] SeqNum seq() const override { return walk_.entry().seq; }
+  [[nodiscard]] std::uint64_t steps() const override { return walk_.steps(); }
   [[nodiscard]] Status status() const override { return status_.is_ok() ? walk_.status() : status_; }
 
  private:
@@ -133,6 +134,7 @@ class EmptyIterator final : public Iterator {
   [[nodiscard]] Millis expiry() const override { return 0; }
   [[nodiscard]] DeleteKey stamp() const override { return kNoStamp; }
   [[nodiscard]] SeqNum seq() const override { return 0; }
+  [[nodiscard]] std::uint64_t steps() const override { return 0; }
   [[nodiscard]] Status status() const override { return {}; }
 };
 

@@ -113,6 +113,7 @@ Stats DbImpl::stats() {
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();
+  s.clock_step_refused = time_.step_refused();
   const std::vector<TreeLoad> loads = tree_loads();
   add_garbage(loads, &s);
   s.delete_persist_seconds = persist_times_.info();

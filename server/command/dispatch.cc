@@ -409,8 +409,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     }
     if (status.is_ok()) [[likely]] {
       if (ctx.after_commit != nullptr) ctx.after_commit(ctx);
-      if (ctx.counts.hits != 0) counters_->keyspace_hits.add(ctx.counts.hits);
-      if (ctx.counts.misses != 0) counters_->keyspace_misses.add(ctx.counts.misses);
+      count_reads(ctx.counts);
       return status;
     }
     if (status.code() != Code::kRetry) return status;
@@ -583,8 +582,7 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   client.seen_seq = std::max(client.seen_seq, job->seen_seq);
   if (job->status.is_ok()) client.out.take(job->out);
   if (job->out.overflown()) client.out.overflow();
-  if (job->counts.hits != 0) counters_->keyspace_hits.add(job->counts.hits);
-  if (job->counts.misses != 0) counters_->keyspace_misses.add(job->counts.misses);
+  count_reads(job->counts);
   nanos_ -= std::min(nanos_, job->nanos);  // its own time counts as the command's; what lay between does not
   finish(pending, *prepared.command, job->status, reply, mark);
 }
@@ -599,6 +597,12 @@ void Dispatcher::send_error(Reply& reply, const Status& error) {
   const std::string message = error_reply(error);
   reply.error(message);
   count_error(message);
+}
+
+void Dispatcher::count_reads(const ReadCounts& counts) {
+  if (counts.hits != 0) counters_->keyspace_hits.add(counts.hits);
+  if (counts.misses != 0) counters_->keyspace_misses.add(counts.misses);
+  if (counts.scan_steps) counters_->scan(*counts.scan_steps);
 }
 
 void Dispatcher::count_error(Bytes message) {

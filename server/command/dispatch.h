@@ -137,6 +137,7 @@ class Dispatcher final : public CommandSink {
   void end_of_command(PendingCommand& pending, Reply& reply, const Reply::Mark& mark);
   void send_error(Reply& reply, const Status& error);
   void count_error(Bytes message);
+  void count_reads(const ReadCounts& counts);
   std::uint64_t next_random();
 
   CommandEnv& env_;

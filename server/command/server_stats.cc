@@ -78,6 +78,16 @@ std::array<StageCounts, kStageNames.size()> ServerStats::stages() const {
   return sums;
 }
 
+ScanCounts ServerStats::scans() const {
+  std::lock_guard lock(mutex_);
+  ScanCounts sum;
+  for (const auto& block : blocks_) {
+    sum.steps += block->scan_steps_.get();
+    for (std::size_t b = 0; b < sum.buckets.size(); ++b) sum.buckets[b] += block->scans_[b].get();
+  }
+  return sum;
+}
+
 std::vector<CommandCounts> ServerStats::commands() const {
   std::lock_guard lock(mutex_);
   std::vector<CommandCounts> counts = sum_commands();

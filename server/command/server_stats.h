@@ -10,6 +10,7 @@
 // the log are in the times of the passes only. Waiting is told apart by its stage.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -93,6 +94,14 @@ enum class Stage : std::uint8_t {
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
 
+/// Bounds of the buckets that SCAN's calls fall into, by the keys and versions that they looked at: from COUNT's default, 10, on.
+inline constexpr std::array<std::uint64_t, 8> kScanBounds = {1, 10, 30, 100, 300, 1'000, 10'000, 100'000};
+
+struct ScanCounts {
+  std::uint64_t steps = 0;                                      ///< of all calls
+  std::array<std::uint64_t, kScanBounds.size() + 1> buckets{};  ///< calls, by kScanBounds
+};
+
 struct StageCounts {
   std::uint64_t nanos = 0;
   std::array<std::uint64_t, kCallBuckets> buckets{};  ///< by kCallBounds
@@ -133,6 +142,12 @@ class DispatchCounters {
     counters.nanos.add(nanos);
     counters.buckets[bucket_of(nanos)].add(1);
   }
+  /// A SCAN that looked at so many keys and versions.
+  void scan(std::uint64_t steps) {
+    const auto bucket = std::lower_bound(kScanBounds.begin(), kScanBounds.end(), steps) - kScanBounds.begin();
+    scan_steps_.add(steps);
+    scans_[static_cast<std::size_t>(bucket)].add(1);
+  }
   void rejected(std::size_t command) { commands_[command].rejected.add(1); }
   void failed(std::size_t command) { commands_[command].failed.add(1); }
 
@@ -152,6 +167,8 @@ class DispatchCounters {
   };
   std::unique_ptr<PerCommand[]> commands_;
   std::array<PerStage, kStageNames.size()> stages_;
+  Counter scan_steps_;
+  std::array<Counter, kScanBounds.size() + 1> scans_;
 };
 
 /// All counters of a server. Thread-safe.
@@ -167,6 +184,8 @@ class ServerStats {
   [[nodiscard]] TotalCounts totals() const;
   /// By Stage, since start; no reset touches them.
   [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
+  /// Since start, too.
+  [[nodiscard]] ScanCounts scans() const;
   /// Commands per second between this call and the one before it, smoothed over calls at least 100 ms apart.
   [[nodiscard]] double commands_per_second(std::uint64_t mono_nanos);
 

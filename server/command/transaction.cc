@@ -383,8 +383,7 @@ void Dispatcher::count_queued(const Attempt& attempt) {
     counters_->call(command.index, outcome.nanos);
     note_slow(attempt.client, command, Args{queued.list, queued.shared}, outcome.nanos);
     if (outcome.error.empty()) {
-      counters_->keyspace_hits.add(outcome.counts.hits);
-      counters_->keyspace_misses.add(outcome.counts.misses);
+      count_reads(outcome.counts);
     } else {
       counters_->failed(command.index);
       count_error(outcome.error);

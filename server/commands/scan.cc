@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/arg_cursor.h"
@@ -60,12 +61,14 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// Collects keys from `walk` on; where to go on, or nullopt at the end of the range.
-Result<std::optional<std::string>> collect(const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys) {
+/// Collects keys from `walk` on, of so many that it looked at; where to go on, or nullopt at the end of the range.
+Result<std::optional<std::string>> collect(const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys,
+                                           std::uint64_t* looked_at) {
   std::string buffer;
   std::size_t bytes = 0;
-  for (std::int64_t looked_at = 0; walk.valid(); walk.next(), ++looked_at) {
-    if (looked_at >= options.count || bytes >= kMaxScanBytes) return std::optional(std::string(walk.key()));
+  for (*looked_at = 0; walk.valid(); walk.next(), ++*looked_at) {
+    if (std::cmp_greater_equal(*looked_at, options.count) || bytes >= kMaxScanBytes)
+      return std::optional(std::string(walk.key()));
     if (is_element_key(walk.key())) continue;
     TRY_ASSIGN(key, unescape_key(walk.key(), &buffer));
     if (options.match && !glob_match(*options.match, key)) continue;
@@ -91,11 +94,14 @@ Status scan(Ctx& ctx) {
   }
   std::vector<std::string> keys;
   std::optional<std::string> resume;
+  ctx.counts.scan_steps = 0;
   if (ctx.has_tree()) {
     const auto walk = ctx.iterate(walk_options);
     walk->seek(start);
-    TRY_ASSIGN(next, collect(options, *walk, &keys));
+    std::uint64_t looked_at = 0;
+    TRY_ASSIGN(next, collect(options, *walk, &keys, &looked_at));
     resume = std::move(next);
+    ctx.counts.scan_steps = looked_at + walk->steps();
   }
   const std::uint64_t cursor = resume ? ctx.env.cursors->add(ctx.session.database, std::move(*resume)) : 0;
   ctx.reply.array(2);

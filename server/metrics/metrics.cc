@@ -106,6 +106,11 @@ class Collector final : public prometheus::Collectable {
     counter("errors_total", "Error replies.", s_.errors);
     many("keyspace_lookups_total", "Look-ups of keys by commands that read.", kCounter,
          {{{{"result", "hit"}}, s_.keyspace_hits}, {{{"result", "miss"}}, s_.keyspace_misses}});
+    counter("expired_keys_total",
+            "Keys that have expired and that somebody was told of, by an event or as an invalidation. Others expire uncounted: "
+            "that is no operation.",
+            s_.expired_told);
+    histogram("scan_steps", "Keys, and versions and tombstones between them, that a call of SCAN looked at.", s_.scan_steps);
     counter("disk_waits_total", "Times a command waited for pages from the disk.", s_.waits_for_disk);
     gauge("process_resident_bytes", "Memory of the process.", s_.resident_bytes);
     auto& cpu = family("process_cpu_seconds_total", "Processor time of the process.", kCounter);
@@ -201,6 +206,8 @@ class Collector final : public prometheus::Collectable {
     };
     gauge("wal_oldest_record_age_seconds", "Age of the oldest record in the log's files.", age(e.wal_oldest_record));
     gauge("write_stalled", "1 while writes are held back.", std::uint64_t{e.write_stalled ? 1u : 0u});
+    gauge("clock_step_refused", "1 while the wall clock is more than a day ahead of what deadlines and expiries go by.",
+          std::uint64_t{e.clock_step_refused ? 1u : 0u});
     gauge("read_only", "1 while writes are refused.", std::uint64_t{e.read_only ? 1u : 0u});
     gauge("compactions_running", "Merges under way.", e.compactions_running);
     gauge("memory_budget_bytes", "The memory budget.", e.memory_budget);
@@ -219,7 +226,7 @@ class Collector final : public prometheus::Collectable {
     gauge("snapshots", "Leased views.", e.snapshots);
     gauge("snapshot_oldest_age_seconds", "Age of the oldest leased view.", age(e.oldest_snapshot));
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
-    counter("scrub_errors_total", "What the scrub found wrong with tables.", e.scrub_errors);
+    counter("scrub_errors_total", "What the scrub and TREE.VERIFY found wrong with tables.", e.scrub_errors);
     counter("merge_bounds_broken_total",
             "Trees that were out of the bounds of their merge policy when nothing was left to merge: a fault.", e.bounds_broken);
     counter("snapshots_revoked_total", "Leased views that were taken back so that a delete deadline holds.", e.leases_revoked);

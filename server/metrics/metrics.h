@@ -39,6 +39,8 @@ struct MetricsSnapshot {
   std::vector<Stage> stages;  ///< of commands; command/server_stats.h
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
+  std::uint64_t expired_told = 0;  ///< keys whose expiry somebody was told of
+  HistogramInfo scan_steps;
   std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,
                 client_bytes = 0;
   std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0,

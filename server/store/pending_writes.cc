@@ -187,6 +187,7 @@ class OverlayIterator final : public Iterator {
   [[nodiscard]] Millis expiry() const override { return on_overlay_ ? entry_->second.expiry : base_->expiry(); }
   [[nodiscard]] DeleteKey stamp() const override { return on_overlay_ ? entry_->second.stamp : base_->stamp(); }
   [[nodiscard]] SeqNum seq() const override { return on_overlay_ ? 0 : base_->seq(); }
+  [[nodiscard]] std::uint64_t steps() const override { return base_ == nullptr ? 0 : base_->steps(); }
   [[nodiscard]] Status status() const override { return base_ == nullptr ? Status::ok() : base_->status(); }
 
  private:

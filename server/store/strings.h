@@ -27,9 +27,11 @@ Bytes type_name(EntryKind kind);
 /// How Redis would keep a value that was just set: "int", "embstr" or "raw".
 Bytes string_encoding(Bytes value);
 
-/// Keyspace hits and misses as Redis counts them: look-ups of commands that only read.
+/// What a run of a command has read.
 struct ReadCounts {
-  std::uint64_t hits = 0, misses = 0;
+  std::uint64_t hits = 0, misses = 0;  ///< of the keyspace, as Redis counts them: look-ups of commands that only read
+  /// Of SCAN: keys and versions that it looked at.
+  std::optional<std::uint64_t> scan_steps = std::nullopt;
 };
 
 /// For one run of one command. Not thread-safe. Keys are engine keys (key_codec.h).

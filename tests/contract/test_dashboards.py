@@ -32,6 +32,7 @@ def make_load(server):
             pipe.delete(*(f"k{i}" for i in range(100)))
             pipe.execute()
         client.execute_command("DELRANGE", "k3", "k4")
+        list(client.scan_iter(count=100))
         client.execute_command("TREE.FLUSH")
     client.execute_command("TREE.COMPACT")
 

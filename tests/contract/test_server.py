@@ -236,6 +236,23 @@ def test_metrics(server):
     assert value("ebbtide_loading") == 0
 
 
+def test_metrics_of_scans_and_of_keys_that_expire(fresh):
+    def metric(name):
+        return float(re.search(rf"^ebbtide_{name} (\S+)$", fresh.http("/metrics")[1], re.M)[1])
+
+    fresh.start()
+    client = fresh.client()
+    for i in range(25):
+        client.set(f"k{i}", "v")
+    assert (metric("scan_steps_count"), metric("expired_keys_total")) == (0, 0)
+    assert len(list(client.scan_iter(count=10))) == 25
+    assert (metric("scan_steps_count"), metric("scan_steps_sum")) == (3, 25)
+    client.config_set("notify-keyspace-events", "Ex")
+    client.set("heard", "v", px=1)
+    wait_until(lambda: metric("expired_keys_total") >= 1, 5, "somebody is told of a key that has expired")
+    assert metric("expired_keys_total") == client.info("stats")["expired_keys"]
+
+
 def test_info_tells_of_deletes(fresh):
     fresh.start()
     client = fresh.client()

@@ -45,6 +45,8 @@ class Iterator {
   [[nodiscard]] virtual DeleteKey stamp() const = 0;
   [[nodiscard]] virtual SeqNum seq() const = 0;
 
+  /// Versions and tombstones that its moves have passed over so far, beside the keys that they stopped at.
+  [[nodiscard]] virtual std::uint64_t steps() const = 0;
   /// Ok at the end of the range too. An error ends the walk.
   [[nodiscard]] virtual Status status() const = 0;
 };

@@ -105,7 +105,8 @@ struct Stats {
   std::uint64_t snapshots = 0;
   Millis oldest_snapshot = 0;  ///< engine time at which it was taken; 0 = there is none
   std::uint64_t leases_revoked = 0;
-  std::uint64_t scrub_bytes = 0, scrub_errors = 0;  ///< Settings::scrub_interval, since open: read and checked; found wrong
+  std::uint64_t scrub_bytes = 0;   ///< Settings::scrub_interval, since open: read and checked
+  std::uint64_t scrub_errors = 0;  ///< found wrong with tables by that and by Db::verify(), since open; the listener was told
   /// Trees that were found out of their policy's bounds (runs, capacities, depth) when nothing was left to merge, since open: a
   /// fault of the policy's, named to the EventListener.
   std::uint64_t bounds_broken = 0;
@@ -115,6 +116,7 @@ struct Stats {
   std::uint64_t dropped_trees = 0;  ///< of emptied databases, in the manifest still
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;
+  bool clock_step_refused = false;  ///< the wall clock went forward by more than a day, and engine time does not follow it
   bool read_only = false;
   std::string read_only_reason;
 };

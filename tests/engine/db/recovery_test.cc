@@ -249,14 +249,17 @@ TEST_CASE("a wall clock that jumps forward by more than a day is not followed, a
   Harness h;
   h.open();
   h.advance(1000);
+  CHECK_FALSE(h.db->stats().clock_step_refused);
   const Millis before = h.db->now(), wall = h.clock.wall_ms();
   h.clock.set_wall(wall + 3ull * 24 * 3600 * 1000);
   for (int i = 0; i < 20; ++i) h.advance(1000);
   CHECK(h.db->now() <= before + 25'000);
   REQUIRE(h.events.warnings.size() == 1);
   CHECK(h.events.heard("the wall clock went forward"));
+  CHECK(h.db->stats().clock_step_refused);
   h.clock.set_wall(wall + 20'000);
   h.advance(1000);
+  CHECK_FALSE(h.db->stats().clock_step_refused);
   h.clock.set_wall(wall + 3ull * 24 * 3600 * 1000);
   h.advance(1000);
   CHECK(h.events.warnings.size() == 2);

@@ -209,6 +209,23 @@ TEST_CASE("the scrub names what a drive has lost, and nothing else stops") {
   CHECK(h.get(0, "new") == "1");
 }
 
+TEST_CASE("what verify finds is told and counted as what the scrub finds") {
+  Settings s = scrubbed_daily();
+  s.scrub_interval = 0;
+  Harness h(s);
+  h.open();
+  fill(h);
+  CHECK(h.db->verify(0)->errors.empty());
+  CHECK(h.db->stats().scrub_errors == 0);
+  const std::string damaged = h.paths(".data")[1];
+  REQUIRE(h.files->punch_hole(damaged, 4096, 1024).is_ok());  // reads as zeros
+  std::uint64_t found = 0;
+  for (const DatabaseId database : {0, 1}) found += h.db->verify(database)->errors.size();
+  CHECK(found > 0);
+  CHECK(h.db->stats().scrub_errors == found);
+  CHECK(h.events.heard(damaged));
+}
+
 TEST_CASE("0 switches the scrub off, while it runs, too") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;

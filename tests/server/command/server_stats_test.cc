@@ -52,6 +52,19 @@ TEST_CASE("buckets of all dispatchers add up to the calls, and begin anew after 
   CHECK(stats.totals().commands == 1);
 }
 
+TEST_CASE("scans of all dispatchers add up, each in the first bucket whose bound is not below what it looked at") {
+  ServerStats stats(1);
+  DispatchCounters* a = stats.add_dispatcher();
+  DispatchCounters* b = stats.add_dispatcher();
+  a->scan(0);
+  a->scan(10);
+  b->scan(11);
+  b->scan(100'001);
+  const ScanCounts scans = stats.scans();
+  CHECK(scans.steps == 100'022);
+  CHECK(scans.buckets == std::array<std::uint64_t, kScanBounds.size() + 1>{1, 1, 1, 0, 0, 0, 0, 0, 1});
+}
+
 TEST_CASE("quantiles lie within the bucket that holds them") {
   CommandCounts counts;
   CHECK(counts.quantile_nanos(0.5) == 0);

@@ -36,6 +36,12 @@ Page scan(CommandHarness& server, const std::string& cursor, std::vector<std::st
   return page;
 }
 
+std::size_t bucket_of_scan(std::uint64_t steps) {
+  std::size_t i = 0;
+  while (i < kScanBounds.size() && steps > kScanBounds[i]) ++i;
+  return i;
+}
+
 std::vector<std::string> scan_all(CommandHarness& server, const std::vector<std::string>& options, int* calls = nullptr) {
   std::vector<std::string> keys;
   Page page{"0", {}};
@@ -98,6 +104,28 @@ TEST_CASE("a MATCH with a literal beginning reads that range only, in one call")
   const Page page = scan(server, "0", {"MATCH", "b:*"});
   CHECK(page.cursor == "0");
   CHECK(page.keys == std::vector<std::string>{"b:1"});
+}
+
+TEST_CASE("each call of SCAN counts what it looked at: keys, and what is deleted between them") {
+  CommandHarness server(command_families());
+  CHECK(scan(server, "0").keys.empty());
+  CHECK(server.stats.scans().steps == 0);
+  CHECK(server.stats.scans().buckets[0] == 1);
+  for (int i = 100; i < 300; ++i) server.raw({"SET", "k" + std::to_string(i), "v"});
+  Page page = scan(server, "0", {"COUNT", "50"});
+  CHECK(server.stats.scans().steps == 50);
+  CHECK(server.stats.scans().buckets[bucket_of_scan(50)] == 1);
+  for (int i = 150; i < 250; ++i) server.raw({"DEL", "k" + std::to_string(i)});
+  page = scan(server, page.cursor, {"COUNT", "50"});
+  CHECK(page.keys.size() == 50);
+  CHECK(server.stats.scans().steps >= 50 + 100 + 50);  // the tombstones, and what they hide
+  CHECK(server.stats.scans().buckets[bucket_of_scan(150)] == 1);
+  // Keys that do not match are looked at, too; and so is what a transaction's SCAN sees.
+  const std::uint64_t before = server.stats.scans().steps;
+  server("MULTI");
+  server("SCAN 0 COUNT 20 MATCH *7");
+  server("EXEC");
+  CHECK(server.stats.scans().steps == before + 20);
 }
 
 TEST_CASE("cursors: repeated, foreign, of another database, after a restart") {

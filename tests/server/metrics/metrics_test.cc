@@ -23,6 +23,8 @@ MetricsSnapshot sample() {
   s.passes.buckets = {5, 3, 2};
   s.passes.sum_seconds = 0.5;
   s.clients = 7;
+  s.expired_told = 12;
+  s.scan_steps = {{10, 100}, {3, 2, 1}, 345};
   return s;
 }
 
@@ -47,6 +49,12 @@ TEST_CASE("service metrics while the database is being opened") {
   CHECK(has_line(text, "ebbtide_command_stage_seconds_sum{stage=\"disk\"} 0.25"));
   CHECK(has_line(text, "ebbtide_commands_failed_total{cmd=\"get\",how=\"rejected\"} 1"));
   CHECK(has_line(text, "ebbtide_connected_clients 7"));
+  CHECK(has_line(text, "ebbtide_expired_keys_total 12"));
+  CHECK(has_line(text, "# TYPE ebbtide_scan_steps histogram"));
+  CHECK(has_line(text, "ebbtide_scan_steps_bucket{le=\"10\"} 3"));
+  CHECK(has_line(text, "ebbtide_scan_steps_bucket{le=\"100\"} 5"));
+  CHECK(has_line(text, "ebbtide_scan_steps_count 6"));
+  CHECK(has_line(text, "ebbtide_scan_steps_sum 345"));
   CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"0.001\"} 5"));
   CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"0.01\"} 8"));
   CHECK(has_line(text, "ebbtide_pass_seconds_bucket{le=\"+Inf\"} 10"));
@@ -71,6 +79,7 @@ TEST_CASE("engine metrics, by level") {
   stats.wal_oldest_record = 98'000;
   stats.oldest_snapshot = 60'000;
   stats.disk_used_ratio = 0.25;
+  stats.clock_step_refused = true;
   s.engine = stats;
   TreeInfo tree;
   tree.database = 3;
@@ -102,6 +111,7 @@ TEST_CASE("engine metrics, by level") {
   s.trees = {tree};
   const std::string text = metrics_text(s);
   CHECK(has_line(text, "ebbtide_write_amplification_ratio 4"));
+  CHECK(has_line(text, "ebbtide_clock_step_refused 1"));
   CHECK(has_line(text, "ebbtide_read_amplification_ratio 0.25"));
   CHECK(has_line(text, "ebbtide_write_stall_seconds_total{reason=\"runs\"} 2.5"));
   CHECK(has_line(text, "ebbtide_level_runs{db=\"3\",level=\"1\"} 2"));
