@@ -409,19 +409,20 @@ Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
   const Purged known = purged(ticket, *survey);
   status.done = known.done;
   if (status.done) status.completed_at = std::max(known.known_at, ticket.born_by);
+  if (!ticket.tree) status.promised = false;
   const auto promise = [&](TreeId tree, const DeadlineRule& deadlines) {
+    if (ticket.tree && *ticket.tree != tree) return;
     const Millis due = deadlines.due(ticket.born_by);
-    if ((ticket.tree && *ticket.tree != tree) || due == DeadlineRule::kNever) return;
-    status.promised = true;
-    status.deadline = std::max(status.deadline, due);
+    status.promised = status.promised.value_or(false) || due != DeadlineRule::kNever;
+    if (due != DeadlineRule::kNever) status.deadline = std::max(status.deadline, due);
   };
   for (const auto& [tree, terms] : survey->trees) promise(tree, terms.deadlines);
   for (const auto& [tree, gone] : purged_gone_) {
     if (gone.history.covers(ticket.born_by)) promise(tree, gone.deadlines);
   }
-  if (status.promised && status.done && status.completed_at <= status.deadline) {
+  if (status.deadline != 0 && status.done && status.completed_at <= status.deadline) {
     status.in_time = true;
-  } else if (status.promised && known.left_at >= status.deadline) {
+  } else if (status.deadline != 0 && known.left_at >= status.deadline) {
     status.in_time = false;
   }
   if (!ticket.tree) {

@@ -127,7 +127,7 @@ std::string report_of(const PurgeTicket& ticket, const PurgeStatus& status, cons
   field("covers", ticket.tree ? "\"every delete in tree " + std::to_string(*ticket.tree) + " born by then\""
                               : "\"every delete born by then, in every database with a delete deadline\"");
   field("born_by", json_time(ticket.born_by));
-  field("promised", word(status.promised));
+  field("promised", status.promised ? word(*status.promised) : "null");
   field("deadline", json_time(status.deadline));
   field("gone_at_the_latest", json_time(status.completed_at));
   field("in_time", status.in_time ? word(*status.in_time) : "null");

@@ -91,6 +91,42 @@ def test_a_report_is_for_auditors(plain):
     assert NAME not in text and MARKER not in text
 
 
+def test_a_ticket_outlives_restarts_and_the_list_does_not(plain):
+    client = plain.client()
+    fill(client)
+    ticket = client.execute_command("DELPREFIX", NAME)
+    emptied = plain.client(db=1)
+    emptied.set(NAME, MARKER)
+    emptied.execute_command("TREE.FLUSH")
+    of_emptied = emptied.execute_command("DELRANGE", "-", "+")
+    emptied.flushdb()
+    asked = client.execute_command("PURGE.TICKET")
+    before = status_of(client, ticket)
+    assert set(client.execute_command("PURGE.LIST")) >= {ticket, asked}
+    plain.kill()
+    plain.start()
+    client = plain.client()
+    after = status_of(client, ticket)
+    assert (after[b"state"], after[b"deadline"]) == (b"pending", before[b"deadline"])
+    assert client.execute_command("PURGE.LIST") == []
+    assert client.execute_command("PURGE.WAIT", ticket, 1) == 0
+    report = json.loads(client.execute_command("PURGE.REPORT", ticket))
+    assert (report["state"], report["promised"], report["in_time"]) == ("pending", True, None)
+    client.execute_command("PURGE.NOW")
+    client.execute_command("TREE.COMPACT")
+    for each in (ticket, of_emptied, asked):
+        assert client.execute_command("PURGE.WAIT", each, 60_000) == 1
+    assert json.loads(client.execute_command("PURGE.REPORT", ticket))["in_time"] is True
+    plain.restart()
+    client = plain.client()
+    for each in (ticket, of_emptied, asked):
+        assert client.execute_command("PURGE.WAIT", each, 5000) == 1
+    assert status_of(client, ticket)[b"deadline"] == before[b"deadline"]
+    report = json.loads(client.execute_command("PURGE.REPORT", of_emptied))
+    # Its tree is gone: nobody knows any more what it had promised.
+    assert (report["state"], report["promised"], report["deadline"], report["in_time"]) == ("done", None, None, None)
+
+
 def test_a_ticket_for_everything(plain):
     client = plain.client()
     ticket = client.execute_command("PURGE.TICKET")

@@ -39,8 +39,9 @@ std::optional<PurgeTicket> parse_ticket(Bytes text);
 
 struct PurgeStatus {
   bool done = false;
-  bool promised = false;    ///< a delete deadline applies
-  Millis deadline = 0;      ///< by when all of it is to be gone; 0 = not promised
+  /// Whether a delete deadline applies; nothing if that is not known any more: of a tree that went before the start.
+  std::optional<bool> promised;
+  Millis deadline = 0;      ///< by when all of it is to be gone; 0 = not promised, or not known
   Millis completed_at = 0;  ///< done: engine time at which it was known to be gone, at the latest; else 0
   /// Whether all of it was gone by the deadline; nothing if that is not known, or none applies. What is known is what was seen
   /// since the start: after one that came past the deadline nobody knows when that which is gone went.

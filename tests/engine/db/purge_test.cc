@@ -474,13 +474,63 @@ TEST_CASE("tickets that were never given out are refused; old ones stay good ove
     h.clock.advance(2);
     h.db->tick();
   };
+  h.db->note_ticket(ticket);
+  CHECK(h.db->open_tickets() == std::vector{ticket});
   restart();
   CHECK_FALSE(is_done(h, ticket));
+  CHECK(h.db->open_tickets().empty());  // which are of this process; the ticket itself needs no list
+  for (const PurgeTicket& asked : {ticket, PurgeTicket{ticket.born_by, tree}}) {
+    const PurgeStatus status = h.db->purge_status(asked).value();
+    CHECK(status.promised == true);
+    CHECK(status.deadline == ticket.born_by + kDeadline);
+    CHECK_FALSE(status.in_time.has_value());
+    CHECK(status.files() + status.left[static_cast<std::size_t>(PurgePlace::kMemTable)].files > 0);
+  }
   REQUIRE(h.db->compact(0, {}).is_ok());
   pass(h, kDeadline / 2);
   CHECK(is_done(h, ticket));
   restart();
   CHECK(is_done(h, ticket));
+  CHECK(h.db->purge_status(ticket)->promised == true);
+  CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
+}
+
+TEST_CASE("of a tree that went before the start nobody says what was promised, but that it is gone") {
+  Harness h(with_deadline());
+  h.open();
+  put_some(h);
+  const TreeId old = h.db->tree_info(0)->tree;
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  h.put(0, "another", "1");
+  const PurgeTicket ticket{ticket_of(h).born_by, old}, all{ticket.born_by, {}};
+  SECTION("gone before the restart") {
+    pass(h, kDeadline / 2);
+    REQUIRE(is_done(h, ticket));
+    CHECK(h.db->purge_status(ticket)->promised == true);
+    CHECK(h.db->purge_status(ticket)->in_time == true);
+    h.reopen();
+    h.clock.advance(2);
+    h.db->tick();
+    const PurgeStatus status = h.db->purge_status(ticket).value();
+    CHECK(status.done);
+    CHECK_FALSE(status.promised.has_value());
+    CHECK(status.deadline == 0);
+    CHECK_FALSE(status.in_time.has_value());
+    // Of those that live it is known, whatever has become of others.
+    CHECK(h.db->purge_status(all)->promised == true);
+    CHECK(h.db->purge_status(all)->done);
+  }
+  SECTION("not yet") {
+    h.reopen();
+    h.clock.advance(2);
+    h.db->tick();
+    pass(h, kDeadline / 2);
+    CHECK(is_done(h, ticket));
+    CHECK(is_done(h, all));
+    CHECK(files_with(*h.files, kMarker).empty());
+  }
 }
 
 TEST_CASE("a database without a deadline is not waited for by a ticket for all, and is named") {
