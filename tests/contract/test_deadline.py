@@ -169,11 +169,16 @@ def check_gone_by(server, end):
     assert not found(server, GONE)
 
 
-TREES = {"": (), "leveling, h=1": ("tree.policy.name=leveling", "tree.pages_per_tile=1"), "tiering, h=8": ("tree.policy.name=tiering", "tree.pages_per_tile=8")}
+TREES = {
+    "": (),
+    "leveling, h=1": ("tree.policy.name=leveling", "tree.pages_per_tile=1"),
+    "tiering, h=8": ("tree.policy.name=tiering", "tree.pages_per_tile=8"),
+}
 
 
 @pytest.mark.parametrize(
-    ("compression", "tree"), [("none", ""), ("lz4", ""), ("zstd", ""), ("lz4", "leveling, h=1"), ("none", "tiering, h=8"), ("lz4", "tiering, h=8")]
+    ("compression", "tree"),
+    [("none", ""), ("lz4", ""), ("zstd", ""), ("lz4", "leveling, h=1"), ("none", "tiering, h=8"), ("lz4", "tiering, h=8")],
 )
 def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, tree):
     client, emptied = fill(fresh, compression, *TREES[tree])
