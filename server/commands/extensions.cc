@@ -150,8 +150,8 @@ Status tree_info(Ctx& ctx) {
   reply_field(reply, "entries", total.entries);
   reply_field(reply, "tombstones", total.tombstones);
   reply_field(reply, "range-tombstones", total.range_tombstones);
-  reply_field(reply, "stamp-deletes", info.records);
-  reply_field(reply, "oldest-stamp-delete-birth", info.oldest_record_birth);
+  reply_field(reply, "secondary-records", info.records);
+  reply_field(reply, "oldest-secondary-record-birth", info.oldest_record_birth);
   reply_field(reply, "memtable-bytes", info.memtable_bytes);
   reply_field(reply, "memtable-entries", info.memtable_entries);
   reply_field(reply, "frozen-memtables", info.frozen_memtables);
