@@ -52,6 +52,7 @@ struct Config {
   std::uint64_t latency_threshold_ms = 0;         ///< 0: none
   DebugCommands debug_commands = DebugCommands::kNo;
   std::uint64_t slowlog_max_len = 128;
+  bool slowlog_arguments = false;
   std::string notify_keyspace_events;  ///< letters as Redis's; "" = none
   std::uint64_t authentication_timeout_ms = 10'000;
   std::uint64_t unauthenticated_clients = 128;

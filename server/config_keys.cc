@@ -216,6 +216,9 @@ class Table {
     add_slow_log();
     add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000, "Entries of the slow log."),
         "slowlog-max-len", true);
+    add(bool_key("log.slow_commands_arguments", of(&Config::slowlog_arguments),
+                 "Whether the slow log shows the arguments of commands, names of keys and values, too."),
+        "", true);
     add(duration_key("limits.timeout", of(&Config::timeout_ms), 365 * std::uint64_t{86'400'000},
                      "Idle clients are closed after this; 0s = never."),
         "timeout", true);

@@ -186,7 +186,7 @@ Server::Server(Config config, std::string executable)
     }
   };
   observers_.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
-  observers_.set_slow_log(config.slowlog_slower_than_us, config.slowlog_max_len);
+  observers_.set_slow_log(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
   observers_.latency.set_threshold(config.latency_threshold_ms);
   observers_.set_notify_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
   net_env_.log = [this](NetLog level, const std::string& text) {
@@ -433,7 +433,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   TRY(db->reconfigure(settings));
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
-  observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len);
+  observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));

@@ -207,9 +207,11 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
     observers.latency.add(command.spec->has(kFast) ? "fast-command" : "command", nanos / kNanosPerMilli, unix_seconds());
   }
   if (nanos < observers.slow_log.threshold_nanos() || command.spec->has(kSkipSlowlog)) return;
+  std::size_t hidden = first_secret(*command.spec, args);
+  if (!observers.slow_log.keeps_arguments()) hidden = std::min<std::size_t>(hidden, command.spec->container.empty() ? 1 : 2);
   observers.slow_log.add({.unix_seconds = unix_seconds(),
                           .micros = nanos / 1000,
-                          .arguments = SlowLog::shorten(args, first_secret(*command.spec, args)),
+                          .arguments = SlowLog::shorten(args, hidden),
                           .address = client.address,
                           .name = session_of(client).name});
 }

@@ -113,8 +113,8 @@ class Observers {
   [[nodiscard]] TrackingCounts tracking_counts();
   /// Commands of `micros` or more go into the slow log. Dispatch looks at the time of a command when a millisecond has passed;
   /// for less than that, at every command (kQuick).
-  void set_slow_log(std::uint64_t micros, std::uint64_t entries) {
-    slow_log.configure(micros, entries);
+  void set_slow_log(std::uint64_t micros, std::uint64_t entries, bool arguments) {
+    slow_log.configure(micros, entries, arguments);
     set_switch(kQuick, micros < 1000);
   }
 

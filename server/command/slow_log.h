@@ -1,7 +1,8 @@
 // The commands that took longest, for SLOWLOG.
 //
-// Only the time that a command spent running counts, not what it waited for the disk, the log or other threads. Long commands are
-// kept with their first kMaxArguments arguments, each cut at kMaxArgumentBytes.
+// Only the time that a command spent running counts, not what it waited for the disk, the log or other threads. Of a command it keeps
+// the name. Its arguments are names of keys and values, which may have been deleted since, and here nothing would ever delete them: so
+// they are kept only if that is asked for, the first kMaxArguments of them, each cut at kMaxArgumentBytes.
 #pragma once
 
 #include <atomic>
@@ -30,11 +31,13 @@ class SlowLog {
     std::string address, name;
   };
 
-  /// Commands of `micros` or more are kept, the latest `entries` of them.
-  void configure(std::uint64_t micros, std::uint64_t entries);
+  /// Commands of `micros` or more are kept, the latest `entries` of them, with their arguments or without. Entries
+  /// that have arguments go when that is switched off.
+  void configure(std::uint64_t micros, std::uint64_t entries, bool arguments);
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool keeps_arguments() const { return arguments_.load(std::memory_order_relaxed); }
 
-  /// What is kept of a command's arguments. Those from `secret` on may be passwords: they are kept as "(redacted)".
+  /// What is kept of a command's arguments, of which the first is its name: those from `secret` on as "(redacted)".
   static std::vector<std::string> shorten(const Args& args, std::size_t secret);
   /// `entry`, but for its id.
   void add(Entry entry);
@@ -45,6 +48,7 @@ class SlowLog {
 
  private:
   std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
+  std::atomic<bool> arguments_{false};
   mutable std::mutex mutex_;
   std::size_t max_entries_ = 128;  // guarded by mutex_
   std::uint64_t next_id_ = 0;      // guarded by mutex_

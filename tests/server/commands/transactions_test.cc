@@ -157,7 +157,7 @@ TEST_CASE("a ticket that EXEC replies leaves after the log is synced, though the
 
 TEST_CASE("the slow log has the commands of a transaction, and no password") {
   CommandHarness server(command_families());
-  server.observers.set_slow_log(0, 100);
+  server.observers.set_slow_log(0, 100, true);
   server.control.config["requirepass"] = "";
   for (const char* line : {"AUTH default sesame", "HELLO 2 AUTH default sesame", "CONFIG SET maxmemory 1 requirepass sesame",
                            "MULTI", "SET a 1", "GETX a", "DISCARD", "MULTI", "SET a 2", "EXEC"}) {
@@ -175,6 +175,33 @@ TEST_CASE("the slow log has the commands of a transaction, and no password") {
   CHECK(has("AUTH (redacted) (redacted) "));
   CHECK(has("HELLO 2 (redacted) (redacted) (redacted) "));
   CHECK(has("CONFIG SET maxmemory 1 requirepass (redacted) "));
+}
+
+TEST_CASE("the slow log has no argument unless that is asked for, and forgets them when it is not any more") {
+  CommandHarness server(command_families());
+  server.observers.set_slow_log(0, 100, false);
+  const auto latest = [&server] {
+    const std::vector<SlowLog::Entry> entries = server.observers.slow_log.latest(1);
+    std::string line;
+    for (const std::string& argument : entries.at(0).arguments) line += argument + " ";
+    return line;
+  };
+  server("SET secret-key secret-value");
+  CHECK(latest() == "SET (redacted) (redacted) ");
+  server("OBJECT ENCODING secret-key");
+  CHECK(latest() == "OBJECT ENCODING (redacted) ");
+  server("MULTI");
+  server("GET secret-key");
+  server("EXEC");
+  const auto entries = server.observers.slow_log.latest(100);
+  CHECK(std::none_of(entries.begin(), entries.end(), [](const SlowLog::Entry& entry) {
+    return std::any_of(entry.arguments.begin(), entry.arguments.end(), [](const auto& a) { return a.find("secret") != a.npos; });
+  }));
+  server.observers.set_slow_log(0, 100, true);
+  server("SET secret-key secret-value");
+  CHECK(latest() == "SET secret-key secret-value ");
+  server.observers.set_slow_log(0, 100, false);
+  CHECK(server.observers.slow_log.size() == 0);
 }
 
 TEST_CASE("WATCH of a key that is watched already keeps the first look, and takes no more memory") {
