@@ -4,7 +4,7 @@ nothing of it, and one order of transactions for everybody.
 The order: each transaction appends its name to several lists at once. Each list then has an order of transactions in it, readers
 (MULTI of GETs) see beginnings of the lists, and all of this together must be without a cycle.
 
-A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
+The tree has another layout after each kill. A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
 
 import collections
@@ -16,6 +16,7 @@ import time
 import pytest
 import redis
 
+from support.layouts import change, layouts, text_of
 from support.server import Server
 
 ACCOUNTS = [f"account:{i}" for i in range(8)]
@@ -27,9 +28,11 @@ GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 
 
 class Crowd:
-    """Threads that run until it is time; what one of them raises fails the test. A lost connection is part of the game."""
+    """Threads that run until it is time; what one of them raises fails the test. A lost connection is part of the game. `deal`: the
+    layouts that the server has after kills."""
 
-    def __init__(self, server, seed):
+    def __init__(self, server, seed, deal):
+        self.deal = deal
         self.server, self.seed, self.until, self.works = server, seed, time.monotonic() + SECONDS, set()
         self.threads, self.errors, self.done = [], [], []  # done: the name of each piece of work that came to its end
 
@@ -63,6 +66,9 @@ class Crowd:
         for moment in sorted(self.until - SECONDS * choose.uniform(0.1, 0.9) for _ in range(kills)):
             time.sleep(max(0.0, moment - time.monotonic()))
             self.server.kill()
+            layout = next(self.deal)
+            print(f"after a kill: {text_of(layout)}")
+            change(self.server, layout)
             self.server.start()
         for thread in self.threads:
             thread.join(SECONDS + 60)
@@ -115,17 +121,19 @@ def churn(client, choose):
         client.execute_command(choose.choice(("TREE.FLUSH", "TREE.COMPACT")))
 
 
-def settings(fsync):
+def settings(fsync, layout):
+    print(text_of(layout))
     small = {"storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
-    return {**small, "storage.fsync": fsync, "server.threads": 2}
+    return {**small, "storage.fsync": fsync, "server.threads": 2, **layout}
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("always", 2), ("no", 2)])
 def test_no_half_of_a_transaction_is_ever_seen(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
-    with Server(settings(fsync)) as server:
+    deal = layouts(random.Random(f"{SEED}-{fsync}-layouts"))
+    with Server(settings(fsync, next(deal))) as server:
         server.client().mset(dict.fromkeys(ACCOUNTS, EACH))
-        crowd = Crowd(server, f"{SEED}-{fsync}")
+        crowd = Crowd(server, f"{SEED}-{fsync}", deal)
         crowd.add(transfer, 3)
         crowd.add(blind_transfer, 2)
         crowd.add(audit, 2)
@@ -179,8 +187,9 @@ def test_everybody_sees_one_order_of_transactions(fsync, kills):
             reads.append(pipe.execute())
         time.sleep(0.005)  # what is read grows, and all of it is kept
 
-    with Server(settings(fsync)) as server:
-        crowd = Crowd(server, f"{SEED}-{fsync}-{kills}")
+    deal = layouts(random.Random(f"{SEED}-{kills}-layouts"))
+    with Server(settings(fsync, next(deal))) as server:
+        crowd = Crowd(server, f"{SEED}-{fsync}-{kills}", deal)
         crowd.add(append, 4)
         crowd.add(read, 2)
         crowd.add(churn)

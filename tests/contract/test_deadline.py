@@ -1,5 +1,6 @@
 """The delete deadline, on the real clock and a real disk: whatever the way to delete, names and values are in no file when it is over,
-neither as they are nor compressed."""
+neither as they are nor compressed. EBBTIDE_SEED repeats the layout of the trees, one for each test.
+"""
 
 import random
 import string
@@ -11,6 +12,7 @@ import pytest
 import redis
 
 from support.blocks import decompressed
+from support.layouts import change, chosen
 from support.meanwhile import meanwhile
 from support.server import binary, wait_until
 
@@ -126,9 +128,12 @@ GONE = {text for way in (*WAYS, "flushdb") for text in (name_of(way), marker_of(
 ALL = {KEPT, marker_of("kept")} | GONE
 
 
-def fill(server, compression, *settings):
+def fill(server, compression, what, *settings):
     """Two databases, in tables; and sees to it that all of it is seen. Else nothing would be shown: the tables have all of it, which
-    nobody sees who does not decompress them; the log has it, too."""
+    nobody sees who does not decompress them; the log has it, too. `what`: the test, which has a layout of its own unless `settings` are
+    one."""
+    if not settings:
+        change(server, chosen(what, but=("storage.compression", "storage.compression_last_level")))
     # The smaller a memtable, the smaller the reserve beside it, which is read at each look.
     compressions = (f"storage.compression={compression}", f"storage.compression_last_level={compression}")
     server.set(*compressions, "storage.memtable_size=1MiB", *settings).start()
@@ -170,7 +175,7 @@ def check_gone_by(server, end):
 
 
 TREES = {
-    "": (),
+    "any": (),
     "leveling, h=1": ("tree.policy.name=leveling", "tree.pages_per_tile=1"),
     "tiering, h=8": ("tree.policy.name=tiering", "tree.pages_per_tile=8"),
 }
@@ -178,10 +183,10 @@ TREES = {
 
 @pytest.mark.parametrize(
     ("compression", "tree"),
-    [("none", ""), ("lz4", ""), ("zstd", ""), ("lz4", "leveling, h=1"), ("none", "tiering, h=8"), ("lz4", "tiering, h=8")],
+    [("none", "any"), ("lz4", "any"), ("zstd", "any"), ("lz4", "leveling, h=1"), ("none", "tiering, h=8"), ("lz4", "tiering, h=8")],
 )
 def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, tree):
-    client, emptied = fill(fresh, compression, *TREES[tree])
+    client, emptied = fill(fresh, compression, f"deadline, {compression}", *TREES[tree])
     assert seen(ALL, dumps(fresh)) == ALL
     promise(client, SECONDS)
     assert client.config_get("databases.0.deletes.deadline") == {"databases.0.deletes.deadline": f"{SECONDS}s"}
@@ -200,7 +205,7 @@ def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, 
 
 
 def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
-    client, emptied = fill(fresh, "lz4")
+    client, emptied = fill(fresh, "lz4", "kill")
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
     delete_all(client, emptied)
@@ -219,7 +224,7 @@ def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
 @pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
 def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
     """Walks hold views for as long as they take; several of them at a time, one always has been there when another ends."""
-    client, emptied = fill(fresh, "none", *TREES[tree])
+    client, emptied = fill(fresh, "none", "views", *TREES[tree])
     for i in range(0, 20_000, 500):
         client.mset({f"walked{n}": "x" * 50 for n in range(i, i + 500)})
     walked = []
@@ -246,7 +251,7 @@ def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
 
 
 def test_nothing_of_any_database_is_in_a_file_after_flushall(fresh):
-    client, emptied = fill(fresh, "none")
+    client, emptied = fill(fresh, "none", "flushall")
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
     client.set(name_of("late"), value_of("late"))  # in the log alone

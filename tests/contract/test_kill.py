@@ -3,7 +3,9 @@
 One connection sends a known list of writes (SET, STAMP.SET, DEL, INCR, DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, a big value
 now and then) as fast as the socket takes them, and counts the replies. After the kill the recovered database must equal the model
 after n operations for some n between the replies that had arrived and the commands that had been sent: nothing acknowledged lost,
-nothing wrong, nothing out of order. Each round goes on from the state that the last one left, through the same files.
+nothing wrong, nothing out of order. Each round goes on from the state that the last one left, through the same files, which most
+starts lay out otherwise: merge policy, tiles, partitioning, compression. Somewhere among the writes is a TREE.POLICY, which the next
+start has forgotten.
 
 A failure names the seed; EBBTIDE_SEED repeats it.
 """
@@ -15,18 +17,21 @@ import time
 
 import pytest
 
+from support.layouts import change, layouts, switch, text_of
 from support.server import Server
-from support.sockets import encode
+from support.sockets import encode, pairs
 
 KEYS = [f"{group}:{number:03d}" for group in "abcd" for number in range(60)]
 SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 
 
 class Workload:
-    """A list of commands with unique values, and the model that says what each does."""
+    """A list of commands with unique values, and the model that says what each does. `policy`: a TREE.POLICY that is one of them."""
 
-    def __init__(self, choose, count):
+    def __init__(self, choose, count, policy):
         self.commands = [self.command(choose, number) for number in range(count)]
+        self.policy = policy
+        self.commands[choose.randrange(count)] = policy
 
     @staticmethod
     def command(choose, number):
@@ -77,8 +82,10 @@ class Workload:
         elif name == "DELPREFIX":
             for key in [key for key in state if key.startswith(arguments[0].encode())]:
                 del state[key]
-        else:
+        elif name == "FLUSHDB":
             state.clear()
+        else:
+            assert name == "TREE.POLICY", name
 
 
 class Replies:
@@ -145,15 +152,23 @@ def contents(client):
 def test_acknowledged_writes_survive_kill_9(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     choose = random.Random(f"{SEED}-{fsync}")
+    deal = layouts(choose)
     # Small everything: flushes, log switches and merges are under way at most kills.
     settings = {"storage.fsync": fsync, "storage.memtable_size": "1MiB", "tree.file_size": "1MiB", "tree.deletes.stamp": "explicit"}
     state = {}
-    with Server(settings=settings) as server:
+    layout = next(deal)
+    with Server(settings={**settings, **layout}) as server:
         for number in range(kills):
-            workload = Workload(choose, 4000)
+            workload = Workload(choose, 4000, switch(next(deal)))
+            print(f"kill {number + 1}: {text_of(layout)}, then {' '.join(workload.policy)}")
             acknowledged, sent = write_until_killed(server, workload.commands, choose.randint(1, 3500))
+            if choose.random() < 0.7:
+                layout = next(deal)
+                change(server, layout)
             server.start()
-            found = contents(server.client())
+            client = server.client()
+            assert client.execute_command("TREE.POLICY")[1].decode() == layout["tree.policy.name"]
+            found = contents(client)
             for command in workload.commands[:acknowledged]:
                 Workload.apply(state, command)
             position = acknowledged
@@ -165,4 +180,6 @@ def test_acknowledged_writes_survive_kill_9(fsync, kills):
                 )
                 Workload.apply(state, workload.commands[position])
                 position += 1
+        assert pairs(client.execute_command("TREE.VERIFY"))[b"errors"] == []
+        assert client.info("ebbtide")["merge_bounds_broken"] == 0
     print(f"{kills} kills survived")

@@ -1,5 +1,6 @@
 """Single-key commands of concurrent connections, with flushes and merges under way and kill -9 now and then: each history is one
-that could have happened one command after the other.
+that could have happened one command after the other. The tree has another merge policy now and then, and after each kill another
+layout.
 
 Clients are processes of their own. A command whose answer never came, because the server was killed, may have happened or not.
 
@@ -13,6 +14,7 @@ import time
 
 import pytest
 
+from support.layouts import change, layouts, switch, text_of
 from support.linearizability import NEVER, UNKNOWN, Operation, violation
 from support.server import Server
 from support.sockets import Link, ReplyError
@@ -85,8 +87,8 @@ def client(number, port, seed, until, results):
     results.put((number, history))
 
 
-def record(server, seed, kills):
-    """A history by key, of `CLIENTS` clients over `SECONDS`."""
+def record(server, seed, kills, deal):
+    """A history by key, of `CLIENTS` clients over `SECONDS`. `deal`: layouts."""
     until = time.monotonic() + SECONDS
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()
@@ -100,6 +102,9 @@ def record(server, seed, kills):
         if kill_at and time.monotonic() > kill_at[0]:
             kill_at.pop(0)
             server.kill()
+            layout = next(deal)
+            print(f"after a kill: {text_of(layout)}")
+            change(server, layout)
             server.start()
         with server.client() as churn, churn.pipeline(transaction=False) as pipe:
             for _ in range(200):
@@ -108,6 +113,8 @@ def record(server, seed, kills):
             pipe.execute()
             if choose.random() < 0.3:
                 churn.execute_command(choose.choice(("TREE.FLUSH", "TREE.FLUSH", "TREE.COMPACT")))
+            if choose.random() < 0.05:
+                churn.execute_command(*switch(next(deal)))
     histories = [results.get(timeout=60) for _ in clients]
     by_key = {}
     for number, history in histories:
@@ -122,8 +129,12 @@ def record(server, seed, kills):
 def test_histories_are_linearizable(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     settings = {"storage.fsync": fsync, "storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
-    with Server(settings) as server:
-        by_key = record(server, f"{SEED}-{fsync}-{kills}", kills)
+    seed = f"{SEED}-{fsync}-{kills}"
+    deal = layouts(random.Random(f"{seed}-layouts"))
+    layout = next(deal)
+    print(text_of(layout))
+    with Server({**settings, **layout}) as server:
+        by_key = record(server, seed, kills, deal)
     operations = sum(map(len, by_key.values()))
     unknown = sum(operation.answer is UNKNOWN for history in by_key.values() for operation in history)
     print(f"{operations} operations on {len(by_key)} keys, {unknown} without an answer")

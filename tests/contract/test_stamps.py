@@ -1,6 +1,6 @@
 """Stamps over a real server: deletes by stamp through flushes, merges, kills and restarts, scans while others write, and concurrency.
 
-What each command replies is in tests/transcripts/stamps.txt.
+What each command replies is in tests/transcripts/stamps.txt. EBBTIDE_SEED repeats the layout of the trees, one for each test.
 """
 
 import operator
@@ -10,6 +10,7 @@ import random
 import pytest
 
 from conftest import SETTINGS
+from support.layouts import chosen
 from support.meanwhile import meanwhile
 from support.server import Server, wait_until
 from support.sockets import pairs
@@ -18,8 +19,9 @@ EXPLICIT = {**SETTINGS, "storage.memtable_size": "1MiB", "tree.deletes.stamp": "
 
 
 @pytest.fixture
-def stamped(tmp_path):
-    with Server(EXPLICIT, tmp_path, config=None) as running:
+def stamped(tmp_path, request):
+    layout = chosen(request.node.name, but=("tree.pages_per_tile",))
+    with Server({**EXPLICIT, **layout}, tmp_path, config=None) as running:
         yield running
 
 
