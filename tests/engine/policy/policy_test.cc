@@ -1,8 +1,11 @@
 // The policies' decisions, as text files of shapes and plans (testdata), and what make_policy refuses.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <sstream>
 
 #include "policy/fade.h"
@@ -32,6 +35,118 @@ FileChoice choice_of(const std::string& name) {
   return FileChoice::kOldest;
 }
 
+std::string runs_text(const TreeShape& shape) {
+  std::string out;
+  int level = 0;
+  for (const RunShape& run : shape.runs) {
+    if (run.files.empty()) continue;
+    for (; level < run.level; ++level) out += " |";
+    out += " " + std::to_string(run.bytes());
+  }
+  return out;
+}
+
+/// A tree that grows by flushes of one byte each, and the plans that they lead to. With `files` each file has a byte, whose keys are
+/// even between its bounds: what a merge writes is cut where another byte is full.
+class Drive {
+ public:
+  Drive(const Policy& policy, const test::DataCase& data)
+      : policy_(policy), at_(data.arg("flushes")), in_files_(data.args.count("files") != 0) {
+    context_.file_choice = choice_of(data.arg("choice", "least_overlap"));
+    shape_.memtable_bytes = shape_.file_bytes = 1;
+  }
+  std::string run() {
+    std::istringstream list(at_);
+    std::string out, item;
+    while (std::getline(list, item, ',')) {
+      const std::uint64_t until = std::stoull(item);
+      while (shape_.flushes < until) flush();
+      out += item + ":" + runs_text(shape_) + "\n";
+      for (const Plan& plan : plans_) {
+        if (in_files_) out += "    " + to_text(plan) + "\n";
+      }
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::uint64_t kEnd = 10'000'000;  // of the keys, which are numbers of seven digits
+  /// Some of the key space and how many bytes have their keys there.
+  struct Part {
+    double begin, end, bytes;
+  };
+
+  void flush() {
+    shape_.runs.insert(shape_.runs.begin(), RunShape{next_run_id(shape_), 0, {file(0, kEnd, 1)}});
+    ++shape_.flushes;
+    plans_.clear();
+    for (bool more = true; more; more = policy_.cadence() == Cadence::kAlways) {
+      shape_.levels = policy_.levels(shape_);
+      const Plan plan = policy_.next(shape_, context_);
+      if (plan.empty()) break;
+      plans_.push_back(plan);
+      shape_ = *apply(shape_, plan, outputs(plan));
+    }
+    CHECK(check_bounds(policy_, shape_, {}) == "");
+  }
+  std::vector<PlanOutput> outputs(const Plan& plan) {
+    if (std::holds_alternative<Move>(plan.action)) return {};
+    std::vector<Part> parts;
+    double bytes = 0;
+    for (const PlanInput& input : inputs_of(plan)) {
+      for (const FileShape& f : shape_.run(input.run)->files) {
+        if (std::find(input.files.begin(), input.files.end(), f.num) == input.files.end()) continue;
+        parts.push_back({std::stod(f.smallest), std::stod(f.largest) + 1, static_cast<double>(f.bytes)});
+        bytes += parts.back().bytes;
+      }
+    }
+    std::vector<PlanOutput> out;
+    const auto count = in_files_ ? static_cast<std::uint64_t>(bytes) : 1;
+    std::uint64_t begin = key_below(parts, 0);
+    for (std::uint64_t i = 1; i <= count; ++i) {
+      const std::uint64_t end = key_below(parts, bytes * static_cast<double>(i) / static_cast<double>(count));
+      out.push_back({0, file(begin, end, static_cast<std::uint64_t>(bytes) / count)});
+      begin = end;
+    }
+    return out;
+  }
+  /// The first key that has so many bytes below it; with none below, where the first part begins.
+  static std::uint64_t key_below(const std::vector<Part>& parts, double bytes) {
+    std::set<double> borders;
+    for (const Part& part : parts) borders.insert({part.begin, part.end});
+    double below = 0, from = *borders.begin();
+    for (const double to : borders) {
+      double here = 0;
+      for (const Part& part : parts) {
+        if (part.begin <= from && to <= part.end) here += part.bytes * (to - from) / (part.end - part.begin);
+      }
+      if (below + here >= bytes && here > 0)
+        return static_cast<std::uint64_t>(std::llround(from + (to - from) * (bytes - below) / here));
+      below += here;
+      from = to;
+    }
+    return static_cast<std::uint64_t>(from);
+  }
+  FileShape file(std::uint64_t begin, std::uint64_t end, std::uint64_t bytes) {
+    char text[2][24];
+    std::snprintf(text[0], sizeof text[0], "%07llu", static_cast<unsigned long long>(begin));
+    std::snprintf(text[1], sizeof text[1], "%07llu", static_cast<unsigned long long>(end - 1));
+    FileShape f;
+    f.num = ++last_file_;
+    f.smallest = text[0], f.largest = text[1];
+    f.bytes = bytes;
+    return f;
+  }
+
+  const Policy& policy_;
+  const std::string at_;
+  const bool in_files_;
+  PolicyContext context_{};
+  TreeShape shape_;
+  std::vector<Plan> plans_;  // of the last flush
+  FileNum last_file_ = 0;
+};
+
 /// policy name=... [parameter=...]   makes the policy of the cases that follow; answers the error if it is refused
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
@@ -41,14 +156,15 @@ FileChoice choice_of(const std::string& name) {
 /// shares arriving=                  the part of its time by which something leaves the memtable, and each level above the final one
 /// work now=                         what is still to be done
 /// capacity                          of levels 0 to 4
-/// drive flushes=...                 from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
-///                                   newest first, "|" between levels. Flushes are even and all overlap.
+/// drive flushes=... [files] [choice=]  from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
+///                                   newest first, "|" between levels. Flushes are even and all overlap. `files`: what is written is
+///                                   cut into files of a memtable each; the plans of the flushes named follow
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
     if (data.command == "policy") return make(make_policy(settings_of(data)));
     REQUIRE(policy_ != nullptr);
-    if (data.command == "drive") return drive(data.arg("flushes"));
+    if (data.command == "drive") return Drive(*policy_, data).run();
     Result<TreeShape> parsed = parse_shape(data.input);
     if (!parsed.is_ok()) return parsed.status().to_string();
     TreeShape shape = *parsed;
@@ -135,49 +251,6 @@ class Runner {
                     ttl, (deadline - margin) * (level < 0 ? shares.memtable() : shares.level(level)));
       out += text;
       ++level;
-    }
-    return out;
-  }
-  [[nodiscard]] std::string drive(const std::string& at) const {
-    std::istringstream list(at);
-    std::string out, item;
-    TreeShape shape;
-    shape.memtable_bytes = shape.file_bytes = 1;
-    for (FileNum file = 0; std::getline(list, item, ',');) {
-      const std::uint64_t until = std::stoull(item);
-      while (shape.flushes < until) {
-        FileShape flushed = unit_file(++file, 1);
-        shape.runs.insert(shape.runs.begin(), RunShape{next_run_id(shape), 0, {flushed}});
-        ++shape.flushes;
-        for (bool more = true; more; more = policy_->cadence() == Cadence::kAlways) {
-          shape.levels = policy_->levels(shape);
-          const Plan plan = policy_->next(shape, {});
-          if (plan.empty()) break;
-          std::uint64_t bytes = 0;
-          for (const PlanInput& input : inputs_of(plan)) bytes += shape.run(input.run)->bytes();
-          const bool moved = std::holds_alternative<Move>(plan.action);
-          shape = *apply(shape, plan, moved ? std::vector<PlanOutput>{} : std::vector<PlanOutput>{{0, unit_file(++file, bytes)}});
-        }
-        CHECK(check_bounds(*policy_, shape, {}) == "");
-      }
-      out += item + ":" + runs_text(shape) + "\n";
-    }
-    return out;
-  }
-  static FileShape unit_file(FileNum num, std::uint64_t bytes) {
-    FileShape file;
-    file.num = num;
-    file.smallest = "a", file.largest = "z";
-    file.bytes = bytes;
-    return file;
-  }
-  static std::string runs_text(const TreeShape& shape) {
-    std::string out;
-    int level = 0;
-    for (const RunShape& run : shape.runs) {
-      if (run.files.empty()) continue;
-      for (; level < run.level; ++level) out += " |";
-      out += " " + std::to_string(run.bytes());
     }
     return out;
   }
