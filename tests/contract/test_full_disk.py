@@ -1,7 +1,8 @@
 """A disk that is really full: a small tmpfs, filled by the server itself and by somebody else.
 
 Reads and deletes go on, writes that add data get -MISCONF, and what makes room - FLUSHDB, somebody else's file that goes - heals it
-within 5 s. What was acknowledged survives kill -9, full disk or not, and is there in the server that has lived through it.
+within 5 s. What was acknowledged survives kill -9, full disk or not, and is there in the server that has lived through it. Each test
+has another layout of its tree; EBBTIDE_SEED repeats it.
 
 EBBTIDE_FULL_DISK_CYCLES   how often one server sees its disk fill up and get room again (3)
 """
@@ -13,6 +14,7 @@ import subprocess
 import pytest
 import redis
 
+from support.layouts import chosen
 from support.server import Server, wait_until
 
 DISK = 64 << 20
@@ -44,8 +46,8 @@ def small_disk(tmp_path):
 
 
 @pytest.fixture
-def server(small_disk, tmp_path):
-    running = Server(SETTINGS, tmp_path)
+def server(small_disk, tmp_path, request):
+    running = Server({**chosen(request.node.name, but=SETTINGS), **SETTINGS}, tmp_path)
     running.data = small_disk / "data"
     running.start()
     yield running
