@@ -200,7 +200,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     context.settings = table_settings(*tree);
     needs = filter_needs(*tree);
   }
-  context.filters = filters_after(*tables->version, job.plan, needs);
+  context.filters = filters_after(*tables, job.plan, needs);
   context.now = time_.now();
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/invariant.h"
 #include "db/db_impl.h"
 #include "filter/slices.h"
 #include "table/loaded_filter.h"
@@ -21,26 +22,27 @@ constexpr double kLeastArrivals = 1.0 / 16;
 constexpr int kLoadsAtOnce = 16;
 constexpr std::uint64_t kFilterRetryNs = 60'000'000'000;
 
-FilterRun filter_run(std::uint64_t entries, int level, const FilterNeeds& needs) {
-  return {entries, static_cast<double>(needs.pages_per_tile), needs.arrivals[lookup_level(level)]};
-}
-
-std::uint64_t entries_of(const Run& run) {
-  std::uint64_t sum = 0;
-  for (const FileMetaPtr& file : run.files) sum += file->stats.entries;
-  return sum;
+FilterRun filter_run(const TiledEntries& has, int level, const FilterNeeds& needs) {
+  return {has.entries, has.pages_per_tile(), needs.arrivals[lookup_level(level)]};
 }
 
 /// A run as a plan leaves it.
 struct RunAfter {
   RunId id;
   int level;
-  std::uint64_t entries;
+  TiledEntries has{};
 };
 
-std::vector<RunAfter> runs_of(const Version& version) {
+/// Those without files, which a view leaves out, included: they may be what a plan writes to.
+std::vector<RunAfter> runs_of(const TablesView& view) {
+  std::map<RunId, TiledEntries> tables;
+  for (const RunView& run : view.runs) {
+    for (const OpenTablePtr& table : run.tables()) {
+      tables[run.id()].add(table->meta->stats.entries, table->reader->pages_per_tile());
+    }
+  }
   std::vector<RunAfter> runs;
-  for (const Run& run : version.runs) runs.push_back({run.id, run.level, entries_of(run)});
+  for (const Run& run : view.version->runs) runs.push_back({run.id, run.level, tables[run.id]});
   return runs;
 }
 
@@ -48,8 +50,8 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
   std::vector<FilterRun> runs;
   std::uint64_t entries = 0;
   for (const RunAfter& run : after) {
-    runs.push_back(filter_run(run.entries, run.level, needs));
-    entries += run.entries;
+    runs.push_back(filter_run(run.has, run.level, needs));
+    entries += run.has.entries;
   }
   const double bits = needs.bits_for_each(entries);
   std::map<RunId, std::vector<double>> slices;
@@ -64,6 +66,23 @@ std::map<RunId, std::vector<double>> cut_all(const std::vector<RunAfter>& after,
 bool all_get_the_same(const FilterNeeds& needs) { return needs.allocation == FilterAllocation::kUniform && needs.memory == 0; }
 
 }  // namespace
+
+TiledEntries& TiledEntries::operator+=(const TiledEntries& other) {
+  entries += other.entries;
+  pages += other.pages;
+  return *this;
+}
+
+TiledEntries& TiledEntries::operator-=(const TiledEntries& other) {
+  ASSERT(entries >= other.entries && pages >= other.pages);
+  entries -= other.entries;
+  pages -= other.pages;
+  return *this;
+}
+
+double TiledEntries::pages_per_tile() const {
+  return entries == 0 ? 1 : static_cast<double>(pages) / static_cast<double>(entries);
+}
 
 double FilterNeeds::bits_for_each(std::uint64_t entries) const {
   if (memory == 0) return bits_per_key;
@@ -112,34 +131,43 @@ std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsB
   return now;
 }
 
-std::map<RunId, std::vector<double>> filters_after(const Version& version, const Plan& plan, const FilterNeeds& needs) {
+std::map<RunId, std::vector<double>> filters_after(const TablesView& view, const Plan& plan, const FilterNeeds& needs) {
   if (all_get_the_same(needs)) return {};
-  std::vector<RunAfter> runs = runs_of(version);
+  std::vector<RunAfter> runs = runs_of(view);
   const PlanTarget* target = target_of(plan);
   if (target == nullptr || std::holds_alternative<Slice>(plan.action)) return cut_all(runs, needs);  // sizes hardly change
-  std::uint64_t moved = 0;
+  std::uint64_t written = 0;
   for (const PlanInput& input : inputs_of(plan)) {
-    const auto run = std::find_if(version.runs.begin(), version.runs.end(), [&](const Run& r) { return r.id == input.run; });
-    if (run == version.runs.end()) continue;  // the executor refuses the plan
+    const auto run = std::find_if(view.runs.begin(), view.runs.end(), [&](const RunView& r) { return r.id() == input.run; });
+    if (run == view.runs.end()) continue;  // the executor refuses the plan
     const std::set<FileNum> files(input.files.begin(), input.files.end());
-    std::uint64_t taken = 0;
-    for (const FileMetaPtr& file : run->files) taken += files.count(file->data_file) != 0 ? file->stats.entries : 0;
-    runs[static_cast<std::size_t>(run - version.runs.begin())].entries -= taken;
-    moved += taken;
+    TiledEntries taken;
+    for (const OpenTablePtr& table : run->tables()) {
+      if (files.count(table->meta->data_file) == 0) continue;
+      taken.add(table->meta->stats.entries, table->reader->pages_per_tile());
+    }
+    std::find_if(runs.begin(), runs.end(), [&](const RunAfter& r) { return r.id == input.run; })->has -= taken;
+    written += taken.entries;
   }
+  TiledEntries moved;
+  moved.add(written, needs.pages_per_tile);
   if (target->run == 0) {
-    runs.push_back({version.next_run, target->level, moved});
+    runs.push_back({view.version->next_run, target->level, moved});
   } else {
-    for (RunAfter& run : runs) run.entries += run.id == target->run ? moved : 0;
+    for (RunAfter& run : runs) {
+      if (run.id == target->run) run.has += moved;
+    }
   }
   return cut_all(runs, needs);
 }
 
-std::map<RunId, std::vector<double>> filters_after_flush(const Version& version, std::uint64_t entries,
+std::map<RunId, std::vector<double>> filters_after_flush(const TablesView& view, std::uint64_t entries,
                                                          const FilterNeeds& needs) {
   if (all_get_the_same(needs)) return {};
-  std::vector<RunAfter> runs = runs_of(version);
-  runs.push_back({version.next_run, 0, entries});
+  std::vector<RunAfter> runs = runs_of(view);
+  RunAfter flushed{view.version->next_run, 0};
+  flushed.has.add(entries, needs.pages_per_tile);
+  runs.push_back(flushed);
   return cut_all(runs, needs);
 }
 
@@ -149,17 +177,17 @@ std::vector<std::vector<std::uint32_t>> slices_to_keep(const TablesView& view, c
   std::vector<std::vector<SliceWorth>> worths;  // of each table: `tables` points into it
   std::uint64_t all = 0;
   for (const RunView& run : view.runs) {
-    std::uint64_t entries = 0;
+    TiledEntries has;
     for (const OpenTablePtr& table : run.tables()) {
       std::vector<SliceWorth>& worth = worths.emplace_back();
       for (const SliceInfo& slice : table->reader->slices()) {
         worth.push_back({static_cast<double>(slice.bits - slice.block_bits / 2), slice.rate});
       }
       tables.push_back({runs.size(), table->meta->stats.entries, {}, table->reader->filter()->slices()});
-      entries += table->meta->stats.entries;
+      has.add(table->meta->stats.entries, table->reader->pages_per_tile());
     }
-    runs.push_back(filter_run(entries, run.level(), needs));
-    all += entries;
+    runs.push_back(filter_run(has, run.level(), needs));
+    all += has.entries;
   }
   for (std::size_t t = 0; t < tables.size(); ++t) tables[t].have = worths[t];
   const double bits = needs.bits_for_each(all);

@@ -216,7 +216,7 @@ Status DbImpl::build_tables(const TreePtr& tree, std::size_t most, Millis now, B
     inputs.push_back({iterators.back().get(), it->memtable->range_tombstones(), it->memtable->records().snapshot()});
     entries += it->memtable->entries();
   }
-  context.filters = filters_after_flush(*tables->version, entries, needs);
+  context.filters = filters_after_flush(*tables, entries, needs);
   TRY_ASSIGN(result, flush_to_run(inputs, *tables->version, context, compaction_env(tables, &tree->dropped, &built->opened)));
   result.edit.tree = tree->id;
   const double full = full_memtables(frozen);

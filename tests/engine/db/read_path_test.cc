@@ -321,6 +321,53 @@ TEST_CASE("filters with a budget in bytes have that much as the tree grows, and 
   CHECK(bits() > 100'000 * 10 * 0.7);
 }
 
+// A lookup that finds nothing in a tile of h pages asks the filter of each. With h taken from the setting both runs had the same bits.
+TEST_CASE("filter memory goes where tiles have many pages as files have them, whatever the setting is by now", "[db][filters]") {
+  constexpr std::uint64_t kKeys = 40'000;
+  Settings settings = with_filters(FilterAllocation::kMonkey, 10);
+  settings.tree.policy = {"constant", {{"k", 64}}};  // runs stay as they are written
+  settings.tree.file_size = 512 << 10;               // blocks of a filter are the larger, the more pages tiles have
+  settings.tree.pages_per_tile = 8;
+  Harness h(settings);
+  h.open();
+  fill(h, kKeys);
+  REQUIRE(h.db->compact(0, {}).is_ok());
+  h.settle();
+  h.settings.tree.pages_per_tile = 1;
+  REQUIRE(h.db->reconfigure(h.settings).is_ok());
+  h.settings.memtable_size = 8 << 20;  // the second run is one of as many keys
+  h.reopen();
+  for (std::uint64_t i = 0; i < kKeys; ++i) h.put(0, nth_key(i), std::string(30, 'w'));
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  const TreeInfo info = h.db->tree_info(0).value();
+  CAPTURE(text_of(info));
+  REQUIRE(info.runs.size() == 2);
+  REQUIRE(info.runs[0].entries == info.runs[1].entries);
+  const auto bits = [&](std::size_t run) {
+    return static_cast<double>(info.runs[run].filter_bits) / static_cast<double>(info.runs[run].entries);
+  };
+  // Of as many keys: log2(8) / ln 2 = 4.3 more. The older run has some of its reserve for that.
+  CHECK(bits(1) > bits(0) + 3);
+  const FilterSum sum = sum_of(info);
+  CHECK(sum.bits < sum.entries * 10 * 1.1);
+  CHECK(sum.bits > sum.entries * 10 * 0.8);
+}
+
+TEST_CASE("a run's pages per tile are those of its tables, by their entries", "[db][filters]") {
+  TiledEntries run;
+  CHECK(run.pages_per_tile() == 1);
+  run.add(300, 1);
+  CHECK(run.pages_per_tile() == 1);
+  run.add(100, 9);
+  CHECK(run.pages_per_tile() == 3);
+  TiledEntries taken;
+  taken.add(300, 1);
+  run -= taken;
+  CHECK(run.entries == 100);
+  CHECK(run.pages_per_tile() == 9);
+}
+
 TEST_CASE("databases that are swapped take over each other's filter budget at once", "[db][filters]") {
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
   settings.overrides[1] = settings.tree;
