@@ -298,7 +298,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
 }
 
 // Settings belong to the number of a database: a tree that comes to another number by SWAPDB takes that number's, as it would at
-// the next start. Only the stamp mode stays with the tree.
+// the next start. Only the stamp mode stays with the tree. Why: engine/docs/decisions/0031-settings-go-by-number.md.
 void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   auto policy = make_policy(tree_settings_[database].policy);
   ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");

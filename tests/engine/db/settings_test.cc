@@ -99,6 +99,58 @@ TEST_CASE("settings belong to the number of a database: SWAPDB gives them to the
   CHECK(h.stamp(0, "more") == 78);
 }
 
+// Why they go by number: engine/docs/decisions/0031-settings-go-by-number.md.
+TEST_CASE("a tree that is swapped takes the other number's tile size and deadline, and the promises it was under along") {
+  constexpr Millis kShort = 10'000, kLong = 3'600'000;
+  const std::string marker = "<what is deleted>";
+  Settings settings = Harness::small();
+  settings.tree.delete_deadline = kShort;
+  settings.overrides[1] = settings.tree;
+  settings.overrides[1].pages_per_tile = 8;
+  settings.overrides[1].delete_deadline = kLong;
+  Harness h(settings);
+  h.open();
+  // "early" is deleted under the short deadline and swapped to the long one, "late" the other way round.
+  for (const DatabaseId d : {0u, 1u}) {
+    h.put(d, "k", (d == 0 ? "early " : "late ") + marker);
+    for (int i = 0; i < 50; ++i) h.put(d, "stays" + std::to_string(i), "v");
+    REQUIRE(h.db->flush(d).is_ok());
+  }
+  for (const DatabaseId d : {0u, 1u}) h.del(d, "k");
+  const auto expect = [&] {
+    CHECK(h.db->tree_info(0)->pages_per_tile == 1);
+    CHECK(h.db->tree_info(0)->delete_deadline == kShort);
+    CHECK(h.db->tree_info(1)->pages_per_tile == 8);
+    CHECK(h.db->tree_info(1)->delete_deadline == kLong);
+  };
+  expect();
+  WriteBatch batch;
+  batch.swap_databases(0, 1);
+  h.write(batch);
+  expect();
+  SECTION("at once") {}
+  SECTION("killed before the manifest heard of the swap") {
+    h.crash(CrashMode::kEverything, 1);
+    h.open();
+  }
+  SECTION("restarted") {
+    h.settle();
+    h.reopen();
+  }
+  expect();
+  const auto left = [&](const char* which) { return h.table_bytes().find(which + marker) != std::string::npos; };
+  REQUIRE(left("early "));
+  REQUIRE(left("late "));
+  // In engine time, which goes at half speed for a while after a kill.
+  for (const Millis end = h.db->now() + kShort; h.db->now() < end;) {
+    h.advance(100);
+    h.settle();
+  }
+  CHECK_FALSE(left("early "));
+  CHECK_FALSE(left("late "));
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+}
+
 TEST_CASE("a database that has no tree yet takes part in a swap of settings like any other") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
