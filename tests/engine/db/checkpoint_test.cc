@@ -1,6 +1,7 @@
 // A checkpoint opens as the database was, whatever happens to the one it was made of; one that was not finished does not open.
 #include <algorithm>
 
+#include "engine/db/layouts.h"
 #include "engine/db/model.h"
 #include "support/long_run.h"
 
@@ -211,11 +212,17 @@ TEST_CASE("where links cannot be made, a checkpoint is copies") {
 }
 
 TEST_CASE("a crash at any operation of a checkpoint: the database is whole, and so is the checkpoint if it opens") {
+  // Layouts take turns, operation by operation, and in a long run round by round: trees of many small files and of few large ones.
+  std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    bool finished = false;
-    for (std::uint64_t k = 1; !finished; ++k) {
-      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
-      Harness h;
+    std::uint64_t ended = 0;  // of those whose turn it was last, in a row
+    for (std::uint64_t k = 1; ended < small_policies().size(); ++k, ++turn) {
+      INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
+      Settings settings = Harness::small();
+      settings.memtable_size = 16 << 10;
+      settings.tree.file_size = 64 << 10;
+      layout_of(turn).set(&settings.tree);
+      Harness h(settings);
       h.open();
       fill(h, 1, 1200);
       h.settle();
@@ -227,7 +234,8 @@ TEST_CASE("a crash at any operation of a checkpoint: the database is whole, and 
       });
       REQUIRE(h.db->checkpoint("copy").is_ok());
       armed = false;
-      finished = left == nullptr;
+      const bool finished = left == nullptr;
+      ended = finished ? ended + 1 : 0;
       if (finished) left = h.files->crash_clone(first_seed() + k, mode);
       h.abandon(std::move(left));
       const bool complete = h.files->exists("copy/CURRENT");
@@ -243,6 +251,7 @@ TEST_CASE("a crash at any operation of a checkpoint: the database is whole, and 
       h.open();
       check_round(*h.db, 1, 1200);
     }
+    ++turn;  // each operation has another layout in each mode
   }
 }
 

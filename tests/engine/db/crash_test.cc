@@ -24,13 +24,8 @@ Settings crash_settings(FsyncMode fsync) {
 /// Layouts take turns.
 Settings crash_settings(FsyncMode fsync, std::uint64_t turn) {
   Settings s = crash_settings(fsync);
-  const Layout layout = layout_of(turn);
-  s.tree.policy = layout.policy;
-  s.tree.partitioning = layout.partitioning;
+  layout_of(turn).set(&s.tree);
   return s;
-}
-std::string text_of(const Layout& layout) {
-  return layout.policy.name + ", partitioning " + std::to_string(static_cast<int>(layout.partitioning));
 }
 
 void some_work(Harness& h, ModelDriver& driver, int operations) {

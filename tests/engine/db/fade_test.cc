@@ -1037,11 +1037,13 @@ TEST_CASE("a deadline that changes takes no promise back") {
 TEST_CASE("a merge policy that changes early or late on the way to the deadline makes no delete late", "[long][deadlines]") {
   Tally tally("change");
   std::size_t waiting = 0;
-  for (std::size_t turn = 0; turn < small_policies().size(); ++turn) {
-    const PolicySettings& next = small_policies()[(turn + 1) % small_policies().size()];
-    const std::uint64_t dice = turn + round_of_seeds();
+  const std::uint64_t first = round_of_seeds() * small_policies().size();
+  for (std::uint64_t turn = first; turn < first + small_policies().size(); ++turn) {
+    const PolicySettings& next = next_policy(turn);
+    const std::uint64_t dice = turn - first + round_of_seeds();
     const int change_at = dice % 2 == 0 ? kSteps / 5 : 4 * kSteps / 5;
-    const Case c{small_policies()[turn], dice / 2 % 2 == 0 ? 1u : 8u};
+    const Layout layout = layout_of(turn);
+    const Case c{layout.policy, dice / 2 % 2 == 0 ? 1u : 8u, Compression::kNone, layout.partitioning};
     INFO(name_of(c) << ", then " << next.name << " in step " << change_at);
     Witness w(c, 11);
     fill(w);

@@ -1,8 +1,9 @@
-// Every merge policy, with parameters that give a small tree several levels or runs, and every partitioning: for what has to hold over
-// any of them.
+// Every merge policy, with parameters that give a small tree several levels or runs, every partitioning, tiles of one page and of
+// several: for what has to hold over any of them.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <engine/options.h>
@@ -27,15 +28,33 @@ inline const std::vector<PolicySettings>& small_policies() {
   return all;
 }
 
-/// A policy and a partitioning. Policies take turns; once around, each has another partitioning, so that a multiple of three times
-/// their number has all pairs.
+/// A policy, a partitioning, a tile size. Policies take turns; once around, each has another partitioning and other tiles, so that a
+/// multiple of six times their number has all of all.
 struct Layout {
   PolicySettings policy;
   Partitioning partitioning = Partitioning::kSize;
+  std::uint32_t pages_per_tile = 1;
+
+  void set(TreeSettings* tree) const {
+    tree->policy = policy;
+    tree->partitioning = partitioning;
+    tree->pages_per_tile = pages_per_tile;
+  }
 };
 inline Layout layout_of(std::uint64_t turn) {
+  const std::uint64_t policies = small_policies().size(), around = turn / policies;
+  return {small_policies()[turn % policies], static_cast<Partitioning>((turn + around) % 3), around % 2 == 0 ? 1u : 8u};
+}
+inline std::string text_of(const Layout& layout) {
+  return layout.policy.name + ", partitioning " + std::to_string(static_cast<int>(layout.partitioning)) + ", tiles of " +
+         std::to_string(layout.pages_per_tile);
+}
+
+/// The policy that the tree of layout_of(turn) changes to: never its own; each time around another one, so that eleven times have all
+/// ordered pairs.
+inline const PolicySettings& next_policy(std::uint64_t turn) {
   const std::uint64_t policies = small_policies().size();
-  return {small_policies()[turn % policies], static_cast<Partitioning>((turn + turn / policies) % 3)};
+  return small_policies()[(turn + 1 + turn / policies % (policies - 1)) % policies];
 }
 
 }  // namespace ebbtide

@@ -45,10 +45,12 @@ inline const OptionSet kOptionSets[] = {
        s.tree.policy.parameters["size_ratio"] = 10;
      }},
     {"one_leveling, one run", [](Settings& s) { s.tree.policy.parameters["level0_runs"] = 1; }},
-    {"one_leveling, eight runs, T = 3",
+    {"one_leveling, eight runs, T = 3, oldest tombstones first",
      [](Settings& s) {
        s.tree.policy.parameters["level0_runs"] = 8;
        s.tree.policy.parameters["size_ratio"] = 3;
+       s.tree.file_choice = FileChoice::kOldest;
+       s.tree.file_size = 64 << 10;
        s.memtable_size = 16 << 10;
      }},
     {"tiering, T = 2",

@@ -23,15 +23,11 @@ Settings record_settings(std::uint32_t h) {
   return s;
 }
 
-Settings record_settings(std::uint32_t h, const Layout& layout) {
-  Settings s = record_settings(h);
+Settings record_settings(const Layout& layout) {
+  Settings s = record_settings(layout.pages_per_tile);
   s.memtable_size = 16 << 10;
-  s.tree.policy = layout.policy;
-  s.tree.partitioning = layout.partitioning;
+  layout.set(&s.tree);
   return s;
-}
-std::string text_of(const Layout& layout) {
-  return layout.policy.name + ", partitioning " + std::to_string(static_cast<int>(layout.partitioning));
 }
 
 std::string value_of(int i, const char* version) {
@@ -70,9 +66,9 @@ std::ptrdiff_t found_on_disk(Harness& h, const std::set<std::string>& markers) {
 }
 
 // What is deleted stays so, through drops, a restart and a merge; with a view open and without, written anew or not.
-void try_to_bring_back(const Layout& layout, std::uint32_t tile, bool with_view, bool rewritten) {
-  INFO(text_of(layout) << ", h " << tile << ", view " << with_view << ", rewritten " << rewritten);
-  Settings settings = record_settings(tile, layout);
+void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
+  INFO(text_of(layout) << ", view " << with_view << ", rewritten " << rewritten);
+  Settings settings = record_settings(layout);
   if (with_view) settings.tree.delete_deadline = 3'600'000;  // or the view would be revoked for it
   Harness h(settings);
   h.open();
@@ -301,7 +297,7 @@ TEST_CASE("no older version comes back, with a view open and without, whatever h
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
         for (const bool rewritten : {false, true}) {
-          try_to_bring_back({small_policies()[policy], static_cast<Partitioning>(turn++ % 3)}, tile, with_view, rewritten);
+          try_to_bring_back({small_policies()[policy], static_cast<Partitioning>(turn++ % 3), tile}, with_view, rewritten);
         }
       }
     }
@@ -311,7 +307,11 @@ TEST_CASE("no older version comes back, with a view open and without, whatever h
 TEST_CASE("planted: a page that is dropped though it hides older versions is found when these come back", "[drops][planted]") {
   // Not each policy leaves an older version below the page.
   must_catch(PlantedBug::kDropWhatHides, [] {
-    for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) try_to_bring_back(layout_of(turn), 8, false, false);
+    for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
+      Layout layout = layout_of(turn);
+      layout.pages_per_tile = 8;
+      try_to_bring_back(layout, false, false);
+    }
   });
 }
 
@@ -330,9 +330,10 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t ended = 0, in_part = 0;  // ended: of those whose turn it was last, in a row
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
-      const Layout layout = layout_of(turn);
+      Layout layout = layout_of(turn);
+      layout.pages_per_tile = 16;
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
-      Harness h(record_settings(16, layout));
+      Harness h(record_settings(layout));
       h.open();
       // Older versions have stamps outside of what is deleted: if one of a deleted key is seen again, a crash has brought it back.
       for (int i = 0; i < kKeys; ++i) {

@@ -326,12 +326,11 @@ TEST_CASE("a crash at every k-th operation of a drop and its punch: nothing that
     for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
       std::uint64_t ended = 0;  // of those whose turn it was last, in a row
       for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
-        const Layout layout = layout_of(turn);
-        INFO("h " << tile << ", crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << layout.policy.name
-                  << ", partitioning " << static_cast<int>(layout.partitioning));
+        Layout layout = layout_of(turn);
+        layout.pages_per_tile = tile;
+        INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
         Settings settings = drop_settings(tile);
-        settings.tree.policy = layout.policy;
-        settings.tree.partitioning = layout.partitioning;
+        layout.set(&settings.tree);
         settings.tree.delete_deadline = 1000;  // pages go as soon as they can
         Harness h(settings);
         h.open();

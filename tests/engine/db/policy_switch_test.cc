@@ -16,15 +16,12 @@ using namespace ebbtide;
 
 namespace {
 
-const PolicySettings& policy_of(std::uint64_t turn) { return small_policies()[turn % small_policies().size()]; }
-
 Settings settings_of(const Layout& layout) {
   Settings s = Harness::small();
   s.memtable_size = 16 << 10;
   s.wal_segment_size = 64 << 10;
   s.tree.file_size = 64 << 10;
-  s.tree.policy = layout.policy;
-  s.tree.partitioning = layout.partitioning;
+  layout.set(&s.tree);
   return s;
 }
 
@@ -156,12 +153,13 @@ class Moving {
 TEST_CASE("a policy that is changed over a deep tree: reads stay right on the way, and the tree ends within the new bounds",
           "[policies]") {
   int deep = 0;
-  for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
-    const bool under_way = turn >= small_policies().size();  // a merge that the old policy has asked for
+  const std::uint64_t policies = small_policies().size(), first = 2 * policies * round_of_seeds();
+  for (std::uint64_t turn = first; turn < first + 2 * policies; ++turn) {
+    const bool under_way = turn >= first + policies;  // a merge that the old policy has asked for
     const Layout layout = layout_of(turn);
-    const PolicySettings& next = policy_of(turn + 1);
-    INFO(layout.policy.name << ", then " << next.name << (under_way ? ", while a merge is under way" : ""));
-    Moving m(settings_of(layout), first_seed() + turn);
+    const PolicySettings& next = next_policy(turn);
+    INFO(text_of(layout) << ", then " << next.name << (under_way ? ", while a merge is under way" : ""));
+    Moving m(settings_of(layout), first_seed() + turn - first);
     m.fill(25);
     deep += m.h.db->tree_info(0)->runs.back().level >= 2 ? 1 : 0;
     m.open_view();
@@ -225,7 +223,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   Moving m(settings, first_seed() + 5);
   m.fill(8);
   m.h.db->resume_compactions();  // so a merge of the old policy comes first
-  m.set_policy(policy_of(turn + 1));
+  m.set_policy(next_policy(turn));
   m.h.faults->before_nth(k, kMutatingOps, [&] {
     if (!armed) return;
     left = m.h.files->crash_clone(k, static_cast<CrashMode>((turn + around) % 3));
@@ -237,7 +235,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   }
   armed = false;
   if (left == nullptr) return false;
-  m.h.settings.tree.policy = policy_of(turn + (around % 2 == 0 ? 1 : 0));
+  m.h.settings.tree.policy = around % 2 == 0 ? next_policy(turn) : layout_of(turn).policy;
   m.h.abandon(std::move(left));
   m.h.open();
   m.check_recovered(promised);
@@ -258,7 +256,7 @@ TEST_CASE("a crash at every k-th file operation while a tree moves to another po
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: in a row
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
-    INFO("crash before operation " << k << ", " << policy_of(turn).name << ", then " << policy_of(turn + 1).name);
+    INFO("crash before operation " << k << ", " << text_of(layout_of(turn)) << ", then " << next_policy(turn).name);
     const bool crashed = crash_while_moving(k, turn);
     ended = crashed ? 0 : ended + 1;
     if (crashed) last = k;
