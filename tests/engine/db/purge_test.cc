@@ -92,7 +92,7 @@ TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket
   const PurgeTicket of_tree{ticket.born_by, h.db->tree_info(0)->tree};
   CHECK_FALSE(is_done(h, ticket));
   auto status = h.db->purge_status(ticket);
-  CHECK(status->promised);
+  CHECK(status->promised == true);
   CHECK(status->deadline == ticket.born_by + kDeadline);
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files >= 1);
 
@@ -308,7 +308,7 @@ TEST_CASE(
     CHECK(status->done);
     CHECK(status->completed_at >= found);
     CHECK(status->completed_at <= found + kHour);
-    CHECK(status->promised);
+    CHECK(status->promised == true);
     CHECK(status->deadline == asked.born_by + kDeadline);
     CHECK(status->in_time == true);
   }
@@ -548,7 +548,7 @@ TEST_CASE("a database without a deadline is not waited for by a ticket for all, 
   CHECK(h.db->purge_status(ticket)->not_promised == std::vector<DatabaseId>{1});
   const PurgeTicket own{ticket.born_by, h.db->tree_info(1)->tree};
   CHECK_FALSE(is_done(h, own));
-  CHECK_FALSE(h.db->purge_status(own)->promised);
+  CHECK(h.db->purge_status(own)->promised == false);
 }
 
 TEST_CASE("a longer deadline, or none, takes no promise back: not of the log, nor of the manifest") {
@@ -558,7 +558,7 @@ TEST_CASE("a longer deadline, or none, takes no promise back: not of the log, no
   Settings changed = h.settings;
   changed.tree.delete_deadline = GENERATE(100 * kDeadline, Millis{0});
   REQUIRE(h.db->reconfigure(changed).is_ok());
-  CHECK(h.db->purge_status(ticket)->promised);
+  CHECK(h.db->purge_status(ticket)->promised == true);
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
   pass(h, kDeadline);
   CHECK(is_done(h, ticket));
@@ -660,7 +660,7 @@ TEST_CASE("what was promised before a deadline was changed holds over restarts a
   CHECK(h.db->tree_info(0)->oldest_obligation_deadline == h.db->tree_info(0)->oldest_obligation + kDeadline);
   pass(h, kHour);
   restart(CrashMode::kEverything);  // as the second manifest has it
-  CHECK(h.db->purge_status(ticket)->promised);
+  CHECK(h.db->purge_status(ticket)->promised == true);
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
   pass(h, kDeadline - kHour);
   CHECK(is_done(h, ticket));
