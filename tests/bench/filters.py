@@ -6,6 +6,10 @@ again (Monkey, TODS 2018, section 5).
     uniform           the same bits for every key
     rocksdb           the same bits for every key, RocksDB's filters
 
+With --navigate, in their place: trees that were chosen for a workload, with Monkey for the lookups that there are, beside leveling with T = 10 and
+uniform filters. The paper's navigation chooses policy, size ratio and memory by its model; here the trees are given, and the table has what each
+costs, writes included.
+
 Size ratio 2 and memtables of 1 MiB as in the paper, level 0 empty, as good as no block cache; no filter is ever read from the disk. An existing key
 costs one page at least: what is above one was read for nothing, as is all of an absent one's. "bits": asked for, a key; in memory: what there is.
 """
@@ -23,6 +27,24 @@ VARIANTS = {
     "rocksdb": {"engine": "rocksdb"},
 }
 BITS = (0, 2, 4, 5, 6, 8, 10, 12, 14, 16)
+UNNAVIGATED = "leveling T=10, uniform"
+
+
+def trees(text):
+    found = []
+    for item in text.split(","):
+        policy, _, ratio = item.partition(":")
+        if not policy or not ratio.isdigit():
+            raise argparse.ArgumentTypeError(f"{item}: a policy and its size ratio are meant, as in leveling:4")
+        found.append((policy, int(ratio)))
+    return found
+
+
+def navigated(chosen):
+    variants = {UNNAVIGATED: {"engine": "ebbtide", "policy": "leveling", "size_ratio": 10}}
+    for policy, ratio in chosen:
+        variants[f"{policy} T={ratio}, monkey"] = {"engine": "ebbtide", "policy": policy, "size_ratio": ratio, "monkey": True, "measured": True}
+    return variants
 
 
 def parse_arguments():
@@ -34,13 +56,17 @@ def parse_arguments():
     parser.add_argument("--bits", type=lambda text: report.count_list(text, least=0), metavar="N,...", help="a key; default " + ",".join(map(str, BITS)))
     parser.add_argument("--size-ratio", type=int, default=2, help="default 2")
     parser.add_argument("--only", choices=list(VARIANTS), action="append", help="variants; default all")
+    parser.add_argument("--navigate", type=trees, metavar="POLICY:T,...", help="trees of Ebbtide's instead, as in leveling:4,lazy_leveling:8")
     parser.add_argument("--json", default=str(report.ROOT / "build/bench/filters.json"), help="where the figures go; plots beside it")
     options = parser.parse_args()
     options.entries = options.entries or (200_000 if options.quick else 2_000_000)
     options.doublings = options.doublings if options.doublings is not None else (2 if options.quick else 4)
     options.reads = options.reads or (10_000 if options.quick else 100_000)
     options.bits = options.bits or ([0, 5, 10] if options.quick else list(BITS))
-    options.only = options.only or list(VARIANTS)
+    if options.navigate and options.only:
+        parser.error("--navigate has variants of its own: --only is for the others")
+    options.variants = navigated(options.navigate) if options.navigate else VARIANTS
+    options.only = options.only or list(options.variants)
     return options
 
 
@@ -48,8 +74,9 @@ def run_all(options, result):
     memtable = max(options.entries * (1 << 20) // 2_000_000, 256 << 10)
     for bits in options.bits:
         for variant in options.only:
+            setup = {"size_ratio": options.size_ratio, **options.variants[variant]}
             done = programs.figures("filters", f"{bits} bits, {variant}", bits=bits, entries=options.entries, reads=options.reads, memtable=memtable,
-                                    doublings=options.doublings, size_ratio=options.size_ratio, **VARIANTS[variant])  # fmt: skip
+                                    doublings=options.doublings, **setup)  # fmt: skip
             for step, figure in enumerate(done):
                 result.add(variant=variant, bits=bits, step=step, **figure)
 
@@ -70,12 +97,13 @@ def show(figures, options):
     for bits in options.bits:
         for variant in options.only:
             one, first = at(figures, variant, bits, last), at(figures, variant, bits, 0)
-            rows.append([f"{bits}, {variant}", f"{one['bits_in_memory']:.2f}", f"{first['absent']['pages']:.4f}", f"{one['absent']['pages']:.4f}",
+            rows.append([f"{bits}, {variant}", f"{one['runs']}", f"{one['write_amplification']:.1f}", f"{one['bits_in_memory']:.2f}",
+                         f"{first['absent']['pages']:.4f}", f"{one['absent']['pages']:.4f}",
                          f"{first['existing']['pages']:.4f}", f"{one['existing']['pages']:.4f}", f"{one['absent']['cpu_ns']:,.0f}",
                          f"{one['existing']['cpu_ns']:,.0f}"])  # fmt: skip
     few, many = (f"{one['entries']:,}" for one in (at(figures, options.only[0], options.bits[0], step) for step in (0, last)))
     print(f"\nPages read by a lookup, of {few} and of {many} entries")
-    print(report.table(rows, ["bits", "in memory", "absent, few", "many", "there, few", "many", "cpu ns, absent", "there"]))
+    print(report.table(rows, ["bits", "runs", "write amp", "in memory", "absent, few", "many", "there, few", "many", "cpu ns, absent", "there"]))
 
 
 def fewest_bits(figures, options, kind, variant):
@@ -94,6 +122,15 @@ def judge(figures, options, result):
         mine, theirs = (pages(figures, "absent", variant, bits, last) for variant in ("monkey", rival))
         return None if mine is None or not theirs else 1 - mine / theirs
 
+    chosen = [variant for variant in options.only if variant != UNNAVIGATED]
+    for kind in ("absent", "existing") if options.navigate and UNNAVIGATED in options.only else ():
+        for bits in options.bits:
+            before = pages(figures, kind, UNNAVIGATED, bits, last)
+            costs = {variant: pages(figures, kind, variant, bits, last) for variant in chosen}
+            best = min(costs, key=costs.get)
+            if before:
+                spared_by_best = 1 - costs[best] / before
+                result.target(f"{kind} keys, {bits} bits: pages for nothing that {best} spares against {UNNAVIGATED}", spared_by_best, 0.5, at_most=False)
     for rival in ("uniform", "rocksdb"):
         gains = [gain for bits in options.bits if 4 <= bits <= 10 and (gain := spared(bits, rival)) is not None]
         if gains:

@@ -5,9 +5,9 @@
 // data), so a page that a lookup looks at is a page read; indexes and filters stay in memory. Absent keys lie between the others,
 // scattered over the range of every file.
 //
-// Trees are alike (engines/engine.h: size_ratio): level 0 goes down at four runs, every further level is size_ratio times the one
-// before. How many runs level 0 has at rest, none to three, is luck, and would cost lookups their share: so before each count one
-// run after the other is added, half a memtable each, until level 0 has none.
+// Trees are alike (engines/engine.h: size_ratio), but with --policy: level 0 goes down at four runs, every further level is size_ratio
+// times the one before. How many runs level 0 has at rest, none to three, is luck, and would cost lookups their share: so before
+// each count one run after the other is added, half a memtable each, until level 0 has none.
 //
 // --measured: Monkey goes by the lookups that there are. Before each count there are as many of its kind, after which a small flush has
 // the filters in memory chosen anew; what a file has on disk for other mixes is what it was written with.
@@ -34,6 +34,7 @@ struct Parameters {
   std::uint64_t reads = 100'000;
   int doublings = 3;
   double size_ratio = 2;
+  std::string policy = "one_leveling";
   std::size_t value_bytes = 100;
   std::uint64_t memtable_bytes = std::uint64_t{1} << 20;
   unsigned background = 1;  // with two it is luck which files a merge meets
@@ -53,7 +54,9 @@ struct Reads {
 
 struct Row {
   std::uint64_t entries = 0;
-  double bits_in_memory = 0;  ///< a key
+  std::uint64_t runs = 0;
+  double write_amplification = 0;  ///< bytes that flushes and merges have written, to those of flushes
+  double bits_in_memory = 0;       ///< a key
   Reads absent, existing;
 };
 
@@ -69,6 +72,7 @@ class Bench {
     setup.entries = p_.entries;
     setup.merge_threads = p_.background;
     setup.size_ratio = p_.size_ratio;
+    setup.policy = p_.policy;
     setup.filter_bits = p_.bits;
     setup.monkey = p_.monkey;
     setup.measured_lookups = p_.measured;
@@ -76,7 +80,7 @@ class Bench {
     for (int left = p_.doublings; left >= 0; --left) {
       fill(*engine, p_.entries >> left);
       even_out(*engine);
-      Row row{written_, engine->filter_bits_per_key(), {}, {}};
+      Row row{written_, runs_of(*engine), write_amplification(*engine), engine->filter_bits_per_key(), {}, {}};
       row.absent = count(*engine, false);
       row.existing = count(*engine, true);
       print(row);
@@ -95,6 +99,16 @@ class Bench {
     const std::uint64_t half = std::max<std::uint64_t>(1, p_.memtable_bytes / (Key::kBytes + p_.value_bytes) / 2);
     for (std::uint64_t i = 0; i < half; ++i, ++written_) engine.put(Key::scattered(written_).view(), values_.at(written_));
     engine.settle_after(looks);
+  }
+  static std::uint64_t runs_of(Engine& engine) {
+    std::uint64_t runs = 0;
+    for (const LevelCounts& level : engine.levels()) runs += level.runs;
+    return runs;
+  }
+  static double write_amplification(Engine& engine) {
+    const EngineCounters done = engine.counters();
+    return 1 +
+           static_cast<double>(done.merged_bytes_written) / static_cast<double>(std::max<std::uint64_t>(done.flushed_bytes, 1));
   }
   /// Level 0 has no runs.
   void even_out(Engine& engine) {
@@ -139,6 +153,8 @@ class Bench {
     };
     JsonLine()
         .add("entries", row.entries)
+        .add("runs", row.runs)
+        .add("write_amplification", row.write_amplification)
         .add("bits_in_memory", row.bits_in_memory)
         .add("absent", line_of(row.absent))
         .add("existing", line_of(row.existing))
@@ -164,6 +180,9 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--doublings", p.doublings, "before the end, at which lookups are counted, too")->check(CLI::Range(0, 10));
   app.add_option("--size-ratio", p.size_ratio)->check(CLI::Range(2, 32))->capture_default_str();
+  app.add_option("--policy", p.policy, "Ebbtide: those whose flushes leave level 0 sooner or later, and that have a size ratio")
+      ->check(CLI::IsMember({"one_leveling", "leveling", "tiering", "lazy_leveling", "klsm", "garnering"}))
+      ->capture_default_str();
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable")->capture_default_str();
   app.add_option("--background", p.background, "threads that merge")->capture_default_str();
   app.add_option("--dir", p.dir, "where the database goes while it runs");
