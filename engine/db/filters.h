@@ -70,7 +70,7 @@ std::optional<Arrivals> measured_arrivals(const Arrivals& before, const LookupsB
 struct FilterNeeds {
   FilterAllocation allocation = FilterAllocation::kUniform;
   double bits_per_key = 10;
-  std::uint64_t memory = 0;  ///< bytes for all entries, in place of bits_per_key; 0 = none are set
+  std::uint64_t memory = 0;          ///< bytes for all entries, in place of bits_per_key; 0 = none are set
   std::uint32_t pages_per_tile = 1;  ///< of files that are written now
   Arrivals arrivals = all_arrive();
 
