@@ -14,7 +14,8 @@ namespace ebbtide {
 // What the lives of an option set reach: each of these states at least 66 of 80 lives, so that in seven of them, by whatever seeds, it
 // is missing once in a hundred thousand times. Range tombstones across files are in up to half of the lives of any set; three levels
 // are in none where levels are few or large.
-constexpr States kShallow = kAllStates & ~states(State::kRangeTombstoneAcross, State::kWholeDrop, State::kThreeLevels);
+constexpr States kShallow =
+    kAllStates & ~states(State::kRangeTombstoneAcross, State::kWholeDrop, State::kThreeLevels, State::kFileChosen);
 constexpr States kDeep = kShallow | states(State::kThreeLevels);
 constexpr States kTiled = kShallow | states(State::kWholeDrop);
 constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // there are fewer pages
@@ -29,7 +30,12 @@ struct OptionSet {
 
 inline const OptionSet kOptionSets[] = {
     {"defaults", [](Settings&) {}},
-    {"tiny memtable", [](Settings& s) { s.memtable_size = 16 << 10; }, kDeep},
+    {"tiny memtable, oldest tombstones first",
+     [](Settings& s) {
+       s.tree.file_choice = FileChoice::kOldest;
+       s.memtable_size = 16 << 10;
+     },
+     kDeep | states(State::kFileChosen)},
     {"huge memtable", [](Settings& s) { s.memtable_size = 16 << 20; }},
     {"no filters", [](Settings& s) { s.tree.filter_bits_per_key = 0; }},
     {"leveling, T = 2",
@@ -45,12 +51,10 @@ inline const OptionSet kOptionSets[] = {
        s.tree.policy.parameters["size_ratio"] = 10;
      }},
     {"one_leveling, one run", [](Settings& s) { s.tree.policy.parameters["level0_runs"] = 1; }},
-    {"one_leveling, eight runs, T = 3, oldest tombstones first",
+    {"one_leveling, eight runs, T = 3",
      [](Settings& s) {
        s.tree.policy.parameters["level0_runs"] = 8;
        s.tree.policy.parameters["size_ratio"] = 3;
-       s.tree.file_choice = FileChoice::kOldest;
-       s.tree.file_size = 64 << 10;
        s.memtable_size = 16 << 10;
      }},
     {"tiering, T = 2",
@@ -149,14 +153,14 @@ inline const OptionSet kOptionSets[] = {
        s.tree.file_choice = FileChoice::kMostTombstones;
        s.memtable_size = 16 << 10;
      },
-     kDeep},
+     kDeep | states(State::kFileChosen)},
     {"round robin, small files",
      [](Settings& s) {
        s.tree.file_choice = FileChoice::kRoundRobin;
        s.tree.file_size = 64 << 10;
        s.memtable_size = 16 << 10;
      },
-     kDeep},
+     kDeep | states(State::kFileChosen)},
     {"min_latency, k = 3",  // behind the rest: the fuzz corpus names sets by their numbers
      [](Settings& s) {
        s.tree.policy = {"min_latency", {{"k", 3}}};

@@ -30,6 +30,7 @@ enum class State : std::uint8_t {
   kWholeDrop,    ///< a page that went without being read
   kPartialDrop,  ///< one that was replaced
   kDeadlineMerge,
+  kFileChosen,       ///< of a level that was too large
   kExpiryDropped,    ///< a value that expired is in no file and no memtable any more
   kMergeUnderView,   ///< while somebody reads what was there before
   kFlushedDatabase,  ///< FLUSHDB of one that had tables
@@ -57,6 +58,7 @@ inline constexpr const char* kStateNames[] = {
     "page dropped whole",
     "page dropped in part",
     "deadline merge",
+    "file chosen",
     "expired value dropped",
     "merge under a view",
     "database flushed",
@@ -177,6 +179,7 @@ class StatesOfLife {
     if (stats.pages_dropped_partial != 0) note(State::kPartialDrop);
     for (const ReasonInfo& merges : stats.merges_by_reason) {
       if (merges.reason == "deadline" && merges.jobs != 0) note(State::kDeadlineMerge);
+      if (merges.reason == "size" && merges.jobs != 0) note(State::kFileChosen);
     }
     if (open_views && stats.compactions > compactions_) note(State::kMergeUnderView);
     compactions_ = stats.compactions;
