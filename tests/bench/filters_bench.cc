@@ -7,7 +7,9 @@
 //
 // Trees are alike (engines/engine.h: size_ratio), but with --policy: level 0 goes down at four runs, every further level is size_ratio
 // times the one before. How many runs level 0 has at rest, none to three, is luck, and would cost lookups their share: so before
-// each count one run after the other is added, half a memtable each, until level 0 has none.
+// each count one run after the other is added until level 0 has none. And every run, half a memtable, waits for the merges of the one
+// before, and one thread merges: where files lie would else go by which merge was done first, and how many runs have a file where a
+// key would be differs by a fifth from one time to the next. As it is, all variants of Ebbtide have the same tree.
 //
 // --measured: Monkey goes by the lookups that there are. Before each count there are as many of its kind, after which a small flush has
 // the filters in memory chosen anew; what a file has on disk for other mixes is what it was written with.
