@@ -206,6 +206,7 @@ def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, 
 
 def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
     client, emptied = fill(fresh, "lz4", "kill")
+    client.execute_command("TREE.PAUSE")  # what goes before the kill goes for the deadline: some policies merge at once
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
     delete_all(client, emptied)
