@@ -40,9 +40,9 @@ void ExpiryWatch::set_mode(bool on, bool sweeping, Millis now) {
   sweeping_ = sweeping;
 }
 
-void ExpiryWatch::add(const std::string& id, Millis expiry) {
+void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
   remove(id);
-  if (expiry > horizon_ && !under_way_) return;
+  if (expiry > known && !under_way_) return;
   order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
   bytes_ += id.size();
   while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
@@ -65,20 +65,20 @@ ExpiryWatch::Order::iterator ExpiryWatch::erase(Order::iterator it) {
   return order_.erase(it);
 }
 
-void ExpiryWatch::written(DatabaseId database, Bytes key, Millis expiry) {
+void ExpiryWatch::written(DatabaseId database, Bytes key, Millis expiry, Millis time) {
   const std::string id = id_of(database, key);
   std::lock_guard lock(mutex_);
   if (!on()) return;
   if (under_way_ && !stale_ && touched_.insert(id).second) touched_bytes_ += kTouchedBytes + id.size();
   if (touched_bytes_ > kMaxBytes) make_stale();
-  expiry == 0 ? remove(id) : add(id, expiry);
+  expiry == 0 ? remove(id) : add(id, expiry, std::max(horizon_, time));
 }
 
 void ExpiryWatch::seen(DatabaseId database, Bytes key, Millis expiry) {
   if (expiry == 0) return;
   const std::string id = id_of(database, key);
   std::lock_guard lock(mutex_);
-  if (on()) add(id, expiry);
+  if (on()) add(id, expiry, horizon_);
 }
 
 void ExpiryWatch::range_deleted(DatabaseId database, Bytes start, Bytes end) {
@@ -144,7 +144,7 @@ std::optional<ExpiryWatch::Sweep> ExpiryWatch::begin_sweep(Millis now) {
 void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expiry) {
   const std::string id = id_of(database, key);
   std::lock_guard lock(mutex_);
-  if (on() && !stale_ && !touched_.contains(id)) add(id, expiry);
+  if (on() && !stale_ && !touched_.contains(id)) add(id, expiry, horizon_);
 }
 
 void ExpiryWatch::end_sweep(std::optional<Millis> until) {

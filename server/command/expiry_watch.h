@@ -48,8 +48,9 @@ class ExpiryWatch {
   /// One load.
   [[nodiscard]] bool on() const { return on_.load(std::memory_order_relaxed); }
 
-  /// The key was written, with this expiry; 0: with none, or deleted.
-  void written(DatabaseId database, Bytes key, Millis expiry);
+  /// The key was written at `time`, that of the commit, with this expiry; 0: with none, or deleted. What had expired by then was
+  /// written as a delete, which no sweep finds.
+  void written(DatabaseId database, Bytes key, Millis expiry, Millis time);
   /// The key was read, and expires then.
   void seen(DatabaseId database, Bytes key, Millis expiry);
   /// All keys of the range are gone; an empty end is the end of the database.
@@ -72,7 +73,8 @@ class ExpiryWatch {
  private:
   using Order = std::set<std::pair<Millis, const std::string*>>;
 
-  void add(const std::string& id, Millis expiry);
+  /// `known`: what expires later is left to a sweep.
+  void add(const std::string& id, Millis expiry, Millis known);
   void remove(const std::string& id);
   Order::iterator erase(Order::iterator it);
   void erase_last() { erase(std::prev(order_.end())); }

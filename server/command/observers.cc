@@ -304,10 +304,10 @@ void Observers::watch_expiries(const Commit& commit) {
     switch (op.kind) {
       case OpKind::kPut:
       case OpKind::kHeader:
-        expiries.written(target, op.key, op.expiry);
+        expiries.written(target, op.key, op.expiry, commit.time);
         break;
       case OpKind::kTombstone:
-        expiries.written(commit.database, op.key, 0);
+        expiries.written(commit.database, op.key, 0, commit.time);
         break;
       case OpKind::kRangeTombstone:
         expiries.range_deleted(commit.database, op.key, op.end);

@@ -143,6 +143,7 @@ class Observers {
     const WriteBatch& batch;
     std::uint64_t seq;
     const PresentKeys& had;
+    Millis time;  ///< engine time of the commit
   };
   void committed(const Commit& commit, Client& client);
 

@@ -181,7 +181,7 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   }
   // EXEC has told of its commands itself.
   if (batch_.empty() || batch_.first_seq() == 0 || spec.has(kRunsQueue)) return;
-  observers.committed({*prepared.command, pending.args, database, batch_, batch_.last_seq(), had}, client);
+  observers.committed({*prepared.command, pending.args, database, batch_, batch_.last_seq(), had, batch_.time()}, client);
 }
 
 // What a client-side cache now holds is told of when it expires. It was just read, and is looked up where it is at hand.
@@ -408,9 +408,9 @@ void Dispatcher::observe_later(Attempt& attempt, const QueuedCommand& queued, Da
   if (observers.switches() == 0 || attempt.batch.empty()) return;
   auto batch = std::make_shared<WriteBatch>();
   append(attempt.batch, batch.get(), nullptr);
-  attempt.effects.push_back([&observers, &client, &queued, database, batch, had = std::move(had)] {
+  attempt.effects.push_back([this, &observers, &client, &queued, database, batch, had = std::move(had)] {
     const Args args{queued.list, queued.shared};
-    observers.committed({*queued.command, args, database, *batch, client.seen_seq, had}, client);
+    observers.committed({*queued.command, args, database, *batch, client.seen_seq, had, batch_.time()}, client);
   });
 }
 

@@ -20,15 +20,15 @@ using Keys = std::vector<std::string>;
 
 TEST_CASE("what was written is told of once, at its time, unless it was written again") {
   ExpiryWatch watch;
-  watch.written(0, "before", 100);  // nobody listens
+  watch.written(0, "before", 100, 0);  // nobody listens
   watch.set_mode(true, false, 0);
-  watch.written(0, "a", 100);
-  watch.written(1, "a", 100);
-  watch.written(0, "b", 200);
-  watch.written(0, "kept", 100);
-  watch.written(0, "kept", 0);
-  watch.written(0, "moved", 100);
-  watch.written(0, "moved", 300);
+  watch.written(0, "a", 100, 0);
+  watch.written(1, "a", 100, 0);
+  watch.written(0, "b", 200, 0);
+  watch.written(0, "kept", 100, 0);
+  watch.written(0, "kept", 0, 0);
+  watch.written(0, "moved", 100, 0);
+  watch.written(0, "moved", 300, 0);
   CHECK(due(watch, 99).empty());
   CHECK(due(watch, 100) == Keys{"0:a", "1:a"});
   CHECK(due(watch, 200) == Keys{"0:b"});
@@ -36,10 +36,23 @@ TEST_CASE("what was written is told of once, at its time, unless it was written 
   CHECK(due(watch, 1000).empty());
 }
 
+TEST_CASE("what had expired when it was written is told of although no sweep finds it") {
+  ExpiryWatch watch;
+  watch.set_mode(true, true, 1000);
+  watch.written(0, "dead", 1001, 1001);
+  watch.written(0, "alive", 1002, 1001);
+  CHECK(due(watch, 1100) == Keys{"0:dead"});
+  const auto sweep = watch.begin_sweep(1100);
+  REQUIRE(sweep);
+  watch.found(0, "alive", 1002);
+  watch.end_sweep(sweep->until);
+  CHECK(due(watch, 1100) == Keys{"0:alive"});
+}
+
 TEST_CASE("a command that meets an expired key takes it") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
-  watch.written(0, "a", 100);
+  watch.written(0, "a", 100, 0);
   CHECK_FALSE(watch.take_due(0, "a", 99));
   CHECK(watch.take_due(0, "a", 100));
   CHECK_FALSE(watch.take_due(0, "a", 100));
@@ -49,17 +62,17 @@ TEST_CASE("a command that meets an expired key takes it") {
 TEST_CASE("ranges, whole databases, and the end of watching") {
   ExpiryWatch watch;
   watch.set_mode(true, false, 0);
-  for (const char* key : {"a", "b", "c", "d"}) watch.written(0, key, 100);
-  watch.written(1, "b", 100);
+  for (const char* key : {"a", "b", "c", "d"}) watch.written(0, key, 100, 0);
+  watch.written(1, "b", 100, 0);
   watch.range_deleted(0, "b", "d");
   CHECK(due(watch, 100) == Keys{"0:a", "0:d", "1:b"});
-  watch.written(0, "a", 200);
+  watch.written(0, "a", 200, 0);
   watch.range_deleted(0, "", "");
   CHECK(due(watch, 200).empty());
-  watch.written(0, "a", 300);
+  watch.written(0, "a", 300, 0);
   watch.databases_changed();
   CHECK(due(watch, 300).empty());
-  watch.written(0, "a", 400);
+  watch.written(0, "a", 400, 0);
   watch.set_mode(false, false, 300);
   watch.set_mode(true, false, 300);
   CHECK(due(watch, 400).empty());
@@ -73,9 +86,9 @@ TEST_CASE("sweeps follow each other, and what is written meanwhile wins") {
   CHECK(sweep->after == 1000);
   CHECK(sweep->until == 1000 + ExpiryWatch::kHorizon);
   CHECK_FALSE(watch.begin_sweep(1000));  // one at a time
-  watch.written(0, "deleted", 0);
-  watch.written(0, "new", 1200);
-  watch.written(0, "far", 1000 + 2 * ExpiryWatch::kHorizon);
+  watch.written(0, "deleted", 0, 0);
+  watch.written(0, "new", 1200, 0);
+  watch.written(0, "far", 1000 + 2 * ExpiryWatch::kHorizon, 0);
   watch.found(0, "deleted", 1100);
   watch.found(0, "old", 1100);
   watch.end_sweep(sweep->until);
@@ -142,7 +155,7 @@ TEST_CASE("long keys: the earliest are kept, as many as fit into the memory") {
   std::string key(kKeyBytes, 'k');
   for (std::size_t i = 0; i < 2 * kFit; ++i) {
     key[0] = static_cast<char>(i);
-    watch.written(0, key, 100 + i);
+    watch.written(0, key, 100 + i, 0);
   }
   const auto told = watch.take_due(1000);
   CHECK(told.size() < kFit);
@@ -159,7 +172,7 @@ TEST_CASE("more is written during a sweep than can be told apart: it finds nothi
   std::string key(kKeyBytes, 'k');
   for (std::size_t i = 0; i <= ExpiryWatch::kMaxBytes / kKeyBytes; ++i) {
     key[0] = static_cast<char>(i);
-    watch.written(0, key, 0);
+    watch.written(0, key, 0, 0);
   }
   watch.found(0, key, 100);
   CHECK(watch.take_due(1000).empty());

@@ -37,7 +37,7 @@ TEST_CASE("a key that a batch writes twice is broadcast once") {
   for (const char* key : {"a", "b", "a"}) batch.put(0, key, "v");
   const Command command{&kSpec, 0, 0, "mset"};
   const Args args;
-  observers.committed({command, args, 0, batch, 1, {}}, loop.client);
+  observers.committed({command, args, 0, batch, 1, {}, 0}, loop.client);
   CHECK(loop.client.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("a range delete tells who is broadcast to that any key may be gone") {
   batch.delete_range(0, "a", "b");
   const Command command{&kSpec, 0, 0, "delrange"};
   const Args args;
-  observers.committed({command, args, 0, batch, 1, {}}, loop.client);
+  observers.committed({command, args, 0, batch, 1, {}, 0}, loop.client);
   CHECK(loop.client.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n_\r\n");
 }
 
