@@ -29,9 +29,10 @@ Millis EngineTime::tick() {
   offset_.store(offset, std::memory_order_relaxed);
 
   // The mark stays kLead ahead of the wall clock, not of a time that leads already: crash after crash, the lead never exceeds
-  // kLead. Only a lead that no restart explains (the wall clock was set back) takes the mark along.
+  // kLead. Only a lead that no restart explains (the wall clock was set back) takes the mark along. Nor does the mark follow a
+  // step that time does not: the next start would begin there.
   const auto running = static_cast<Millis>(boot + offset), mark = mark_.load(std::memory_order_relaxed);
-  const bool explained = static_cast<std::int64_t>(running) - wall <= static_cast<std::int64_t>(kLead);
+  const bool explained = !step_refused() && static_cast<std::int64_t>(running) - wall <= static_cast<std::int64_t>(kLead);
   const Millis next = explained ? static_cast<Millis>(wall) + kLead : running + kLead;
   const bool close = running + kLead / 2 > mark;
   return close && next >= mark + kMarkStep ? next : 0;

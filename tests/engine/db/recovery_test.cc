@@ -265,6 +265,23 @@ TEST_CASE("a wall clock that jumps forward by more than a day is not followed, a
   CHECK(h.events.warnings.size() == 2);
 }
 
+TEST_CASE("a step of the wall clock that was not followed is not followed after a crash either") {
+  constexpr Millis kDay = 24ull * 3600 * 1000;
+  Harness h;
+  h.open();
+  h.advance(1000);
+  const Millis before = h.db->now(), wall = h.clock.wall_ms();
+  h.clock.set_wall(wall + 60 * kDay);
+  for (int i = 0; i < 20; ++i) h.advance(1000);
+  h.crash(CrashMode::kNothing, 1);
+  const Status refused = h.try_open();
+  CHECK(refused.to_string().find("--accept-clock") != std::string::npos);
+  h.clock.set_wall(wall + 20'000);
+  h.open();
+  CHECK(h.db->now() >= before + 20'000);
+  CHECK(h.db->now() <= before + 40'000);
+}
+
 TEST_CASE("a file that cannot be removed is removed later, without a restart") {
   Harness h;
   h.open();
