@@ -1,6 +1,8 @@
 // Verify: every block of every table of a database, and what tables and manifest say of each other. Scrub: the same for one table
 // after another, slowly and all the time, so that what a drive has lost is found while a backup still has it.
 #include <functional>
+#include <iterator>
+#include <utility>
 
 #include "compaction/table_files.h"
 #include "db/db_impl.h"
@@ -35,19 +37,22 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
   }
   const auto stopped = [&] { return lease->revoked() || closing_; };
   const TreeView* view = lease->view();
-  if (const std::string wrong = check(*view->tables->version); !wrong.empty()) report.errors.push_back("manifest: " + wrong);
+  const auto found = [&](std::vector<std::string> errors) {
+    tell_damage("verify: ", errors);  // at once: the view may be revoked before the last table
+    std::move(errors.begin(), errors.end(), std::back_inserter(report.errors));
+  };
+  if (const std::string wrong = check(*view->tables->version); !wrong.empty()) found({"manifest: " + wrong});
   for (const RunView& run : view->tables->runs) {
     for (const OpenTablePtr& table : run.tables()) {
       if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);
       ++report.files;
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
-      for (std::string& error : errors_of(*table->reader, *table->meta, &report.pages, &report.entries, stopped))
-        report.errors.push_back(std::move(error));
+      std::vector<std::string> errors = errors_of(*table->reader, *table->meta, &report.pages, &report.entries, stopped);
       if (closing_) return Status::aborted("the database is closing");
+      if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);  // its files may have gone under it
+      found(std::move(errors));
     }
   }
-  if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);
-  tell_damage("verify: ", report.errors);
   return report;
 }
 

@@ -226,6 +226,31 @@ TEST_CASE("what verify finds is told and counted as what the scrub finds") {
   CHECK(h.events.heard(damaged));
 }
 
+TEST_CASE("what verify finds before its view is revoked is told and counted, too") {
+  Settings s = scrubbed_daily();
+  s.scrub_interval = 0;
+  s.tree.delete_deadline = kHour;
+  bool seen = false;
+  for (std::uint64_t n = 20; n < 1000 && !seen; n += 20) {
+    Harness h(s);
+    h.open();
+    fill(h);
+    for (const std::string& path : h.paths(".data")) REQUIRE(h.files->punch_hole(path, 4096, 1024).is_ok());  // reads as zeros
+    h.faults->before_nth(n, ops_of(FileOp::kRead), [&h] {
+      WriteBatch batch;
+      batch.flush_database(0);
+      h.write(batch);
+      live(h, 2 * kHour);
+    });
+    const auto report = h.db->verify(0);
+    if (report.is_ok()) break;
+    REQUIRE(report.status().code() == Code::kRevoked);
+    seen = h.db->stats().scrub_errors > 0;
+    CHECK(seen == h.events.heard("verify: "));
+  }
+  CHECK(seen);
+}
+
 TEST_CASE("0 switches the scrub off, while it runs, too") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
