@@ -409,11 +409,12 @@ Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
   const Purged known = purged(ticket, *survey);
   status.done = known.done;
   if (status.done) status.completed_at = std::max(known.known_at, ticket.born_by);
-  if (!ticket.tree) status.promised = false;
+  if (!ticket.tree && ticket.born_by >= opened_at_) status.promised = false;
   const auto promise = [&](TreeId tree, const DeadlineRule& deadlines) {
     if (ticket.tree && *ticket.tree != tree) return;
     const Millis due = deadlines.due(ticket.born_by);
-    status.promised = status.promised.value_or(false) || due != DeadlineRule::kNever;
+    if (due != DeadlineRule::kNever || ticket.tree)
+      status.promised = status.promised.value_or(false) || due != DeadlineRule::kNever;
     if (due != DeadlineRule::kNever) status.deadline = std::max(status.deadline, due);
   };
   for (const auto& [tree, terms] : survey->trees) promise(tree, terms.deadlines);

@@ -533,6 +533,27 @@ TEST_CASE("of a tree that went before the start nobody says what was promised, b
   }
 }
 
+TEST_CASE("of a ticket for all, too, nobody says after a restart that nothing was promised") {
+  Harness h(with_deadline());
+  h.open();
+  const PurgeTicket ticket = delete_from_table(h);
+  Settings changed = h.settings;
+  changed.tree.delete_deadline = 0;
+  REQUIRE(h.db->reconfigure(changed).is_ok());
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  h.put(0, "another", "1");
+  pass(h, 2 * kDeadline);
+  CHECK(h.db->purge_status(ticket)->promised == true);
+  h.settings = changed;
+  h.reopen();
+  h.clock.advance(2);
+  h.db->tick();
+  CHECK_FALSE(h.db->purge_status(ticket)->promised.has_value());
+  CHECK(h.db->purge_status(ticket_of(h))->promised == false);
+}
+
 TEST_CASE("a database without a deadline is not waited for by a ticket for all, and is named") {
   Settings s = with_deadline();
   s.overrides[1] = s.tree;
