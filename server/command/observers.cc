@@ -279,15 +279,14 @@ void Observers::refresh_expiries(Millis now) {
 }
 
 void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here) {
-  expired_told_.fetch_add(1, std::memory_order_relaxed);
   notify(kNotifyExpired, "expired", user_key(engine_key), database, here, 0);
-  if ((switches() & kTracking) == 0) return;
   Told told;
-  {
+  if ((switches() & kTracking) != 0) {
     std::lock_guard lock(mutex_);
     collect_key(engine_key, 0, &told);
   }
   if (!told.empty()) send(told, here, 0);
+  if (!told.empty() || (notify_flags() & kNotifyExpired) != 0) expired_told_.fetch_add(1, std::memory_order_relaxed);
 }
 
 Observers::TrackingCounts Observers::tracking_counts() {

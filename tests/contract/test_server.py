@@ -247,10 +247,16 @@ def test_metrics_of_scans_and_of_keys_that_expire(fresh):
     assert (metric("scan_steps_count"), metric("expired_keys_total")) == (0, 0)
     assert len(list(client.scan_iter(count=10))) == 25
     assert (metric("scan_steps_count"), metric("scan_steps_sum")) == (3, 25)
+    with fresh.connect() as tracker:
+        tracker.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nSET read 1 PX 2000\r\nGET read\r\n")
+        wait_until(lambda: client.info("clients")["tracking_clients"] == 1, 5, "it tracks")
+        client.set("not-read", "v", px=1)
+        wait_until(lambda: metric("expired_keys_total") >= 1, 10, "a cache is told of the key that it had read")
+        assert metric("expired_keys_total") == 1
     client.config_set("notify-keyspace-events", "Ex")
     client.set("heard", "v", px=1)
-    wait_until(lambda: metric("expired_keys_total") >= 1, 5, "somebody is told of a key that has expired")
-    assert metric("expired_keys_total") == client.info("stats")["expired_keys"]
+    wait_until(lambda: metric("expired_keys_total") >= 2, 5, "somebody is told of a key that has expired")
+    assert metric("expired_keys_total") == client.info("stats")["expired_keys"] == 2
 
 
 def test_info_tells_of_deletes(fresh):
