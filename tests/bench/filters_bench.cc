@@ -11,8 +11,9 @@
 // before, and one thread merges: where files lie would else go by which merge was done first, and how many runs have a file where a
 // key would be differs by a fifth from one time to the next. As it is, all variants of Ebbtide have the same tree.
 //
-// --measured: Monkey goes by the lookups that there are. Before each count there are as many of its kind, after which a small flush has
-// the filters in memory chosen anew; what a file has on disk for other mixes is what it was written with.
+// --measured: Monkey goes by the lookups that there are. Before each count there are as many of its kind, four times, and a run after
+// each (without --measured the runs alone), after which the filters in memory are chosen anew; what a file has on disk for other mixes
+// is what it was written with.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -82,10 +83,8 @@ class Bench {
     for (int left = p_.doublings; left >= 0; --left) {
       fill(*engine, p_.entries >> left);
       even_out(*engine);
-      Row row{written_, runs_of(*engine), write_amplification(*engine), engine->filter_bits_per_key(), {}, {}};
-      row.absent = count(*engine, false);
-      row.existing = count(*engine, true);
-      print(row);
+      const Reads absent = count(*engine, false), existing = count(*engine, true);
+      print({written_, runs_of(*engine), write_amplification(*engine), engine->filter_bits_per_key(), absent, existing});
     }
   }
 
@@ -124,13 +123,11 @@ class Bench {
   }
 
   [[nodiscard]] Reads count(Engine& engine, bool existing) {
-    if (p_.measured) {
-      for (int i = 0; i < 4; ++i) {  // shares are averaged with what was assumed before
-        (void)look_up(engine, existing);
-        add_run(engine);
-      }
-      even_out(engine);
+    for (int i = 0; i < 4; ++i) {  // shares are averaged with what was assumed before
+      if (p_.measured) (void)look_up(engine, existing);
+      add_run(engine);
     }
+    even_out(engine);
     return look_up(engine, existing);
   }
   [[nodiscard]] Reads look_up(Engine& engine, bool existing) const {
