@@ -254,9 +254,10 @@ class Table {
   }
 
   void add_slow_log() {
-    auto& slow = add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, kMaxInteger,
-                                 "Commands that run for so many microseconds go into the slow log; 0 = all, off = none."),
-                     "slowlog-log-slower-than", true);
+    auto& slow =
+        add(integer_key("log.slow_commands_us", of(&Config::slowlog_slower_than_us), 0, kMaxInteger,
+                        "Commands that take so many microseconds, work and waits, go into the slow log; 0 = all, off = none."),
+            "slowlog-log-slower-than", true);
     slow.allowed += ", or off";
     slow.get = [](const Config& c) {
       return c.slowlog_slower_than_us == kNever ? "off" : std::to_string(c.slowlog_slower_than_us);

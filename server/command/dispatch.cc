@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -30,6 +31,16 @@ std::size_t first_secret(const CommandSpec& spec, const Args& args) {
     if (to_lower(args[i]).find("pass") != std::string::npos) return i + 1;
   }
   return args.size();
+}
+
+/// "(waited: disk 12034 us, stall 500 us)"; nothing if there was none.
+std::string text_of(const StageNanos& waits) {
+  std::string text;
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i] < 1000) continue;
+    text += (text.empty() ? "(waited: " : ", ") + std::string(kStageNames[i]) + " " + std::to_string(waits[i] / 1000) + " us";
+  }
+  return text.empty() ? text : text + ")";
 }
 
 bool starts_with_code(Bytes message) {
@@ -167,6 +178,7 @@ struct Dispatcher::Waiting final : Continuation {
   std::shared_ptr<Job> job;            ///< set once it runs or waits off the loop
   Stage stage = Stage::kDisk;          ///< what it waits for
   std::optional<std::uint64_t> since;  ///< when that wait began, monotonic ns
+  StageNanos waits{};                  ///< those that are over
   bool stalled = false;                ///< the write stall held its commit back, as long as it asked for
   std::uint32_t stalls = 0;            ///< how often
   std::uint64_t blocked_since = 0;     ///< monotonic ns; of a kBlocking command
@@ -200,20 +212,30 @@ bool Dispatcher::refresh_time() {
   return true;
 }
 
-void Dispatcher::note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos) {
+void Dispatcher::note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos,
+                           const StageNanos& waits) {
+  noted_ = true;
   const auto unix_seconds = [this] { return static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000); };
   Observers& observers = *env_.observers;
   if (observers.latency.threshold_ms() != 0) {
     observers.latency.add(command.spec->has(kFast) ? "fast-command" : "command", nanos / kNanosPerMilli, unix_seconds());
   }
-  if (nanos < observers.slow_log.threshold_nanos() || command.spec->has(kSkipSlowlog)) return;
+  const bool runs_queue = command.spec->has(kRunsQueue);
+  if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
+  // What EXEC has run is noted by itself; what all of that waited for is EXEC's.
+  const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
+  if (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0)) return;
   std::size_t hidden = first_secret(*command.spec, args);
-  if (!observers.slow_log.keeps_arguments()) hidden = std::min<std::size_t>(hidden, command.spec->container.empty() ? 1 : 2);
+  const bool has_arguments = observers.slow_log.keeps_arguments();
+  if (!has_arguments) hidden = std::min<std::size_t>(hidden, command.spec->container.empty() ? 1 : 2);
+  std::vector<std::string> arguments = SlowLog::shorten(args, hidden);
+  if (std::string waited = text_of(waits); !waited.empty()) arguments.push_back(std::move(waited));
   observers.slow_log.add({.unix_seconds = unix_seconds(),
-                          .micros = nanos / 1000,
-                          .arguments = SlowLog::shorten(args, hidden),
+                          .micros = total / 1000,
+                          .arguments = std::move(arguments),
                           .address = client.address,
-                          .name = session_of(client).name});
+                          .name = session_of(client).name,
+                          .has_arguments = has_arguments});
 }
 
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
@@ -467,7 +489,9 @@ void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
 
 void Dispatcher::end_wait(Waiting& waiting) {
   if (!waiting.since) return;
-  counters_->stage(waiting.stage, nanos_ - std::min(nanos_, *waiting.since));
+  const std::uint64_t waited = nanos_ - std::min(nanos_, *waiting.since);
+  counters_->stage(waiting.stage, waited);
+  waiting.waits[static_cast<std::size_t>(waiting.stage)] += waited;
   waiting.since.reset();
 }
 
@@ -586,6 +610,9 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   if (job->out.overflown()) client.out.overflow();
   count_reads(job->counts);
   nanos_ -= std::min(nanos_, job->nanos);  // its own time counts as the command's; what lay between does not
+  std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
+  off_loop -= std::min(off_loop, job->nanos);
+  if (waiting.blocked) waiting.waits = {};  // as long as its client asked for
   finish(pending, *prepared.command, job->status, reply, mark);
 }
 
@@ -640,8 +667,10 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
   Session& session = session_of(*pending.client);
   session.last_command = &command;
   const std::uint64_t start = nanos_;
-  if (refresh_time()) [[unlikely]]
-    note_slow(*pending.client, command, pending.args, nanos_ - start);
+  const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
+  noted_ = false;
+  if (refresh_time() || waiting != nullptr) [[unlikely]]
+    note_slow(*pending.client, command, pending.args, nanos_ - start, waiting == nullptr ? StageNanos{} : waiting->waits);
   counters_->call(command.index, nanos_ - start);
   end_of_command(pending, reply, mark);
 }

@@ -87,7 +87,8 @@ class Dispatcher final : public CommandSink {
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// True if engine time was read, too.
   bool refresh_time();
-  void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos);
+  /// The command took `nanos` of work, and `waits`. For the slow log and LATENCY.
+  void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits);
 
   /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
   Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
@@ -161,6 +162,7 @@ class Dispatcher final : public CommandSink {
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command
   std::uint64_t begun_ = 0;      ///< nanos_ when the latest command of the pass was begun
+  bool noted_ = false;           ///< note_slow() has looked at the latest command
   std::uint64_t now_nanos_ = 0;  ///< the monotonic clock when now_ was read
 };
 

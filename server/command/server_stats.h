@@ -94,6 +94,8 @@ enum class Stage : std::uint8_t {
 };
 inline constexpr std::array<const char*, 6> kStageNames = {"queue", "memory", "disk", "thread", "stall", "wal"};
 
+using StageNanos = std::array<std::uint64_t, kStageNames.size()>;  ///< by Stage
+
 /// Bounds of the buckets that SCAN's calls fall into, by the keys and versions that they looked at: from COUNT's default, 10, on.
 inline constexpr std::array<std::uint64_t, 8> kScanBounds = {1, 10, 30, 100, 300, 1'000, 10'000, 100'000};
 

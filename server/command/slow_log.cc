@@ -33,6 +33,7 @@ std::vector<std::string> SlowLog::shorten(const Args& args, std::size_t secret) 
 
 void SlowLog::add(Entry entry) {
   std::lock_guard lock(mutex_);
+  if (entry.has_arguments && !keeps_arguments()) return;
   entry.id = next_id_++;
   entries_.push_front(std::move(entry));
   while (entries_.size() > max_entries_) entries_.pop_back();

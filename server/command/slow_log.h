@@ -1,8 +1,10 @@
 // The commands that took longest, for SLOWLOG.
 //
-// Only the time that a command spent running counts, not what it waited for the disk, the log or other threads. Of a command it keeps
-// the name. Its arguments are names of keys and values, which may have been deleted since, and here nothing would ever delete them: so
-// they are kept only if that is asked for, the first kMaxArguments of them, each cut at kMaxArgumentBytes.
+// The time that a command spent running counts, and what it waited for by itself: pages, other threads, the write stall, a sync that its
+// reply waits for. The write to the log, which a pass makes for all of its commands, and what a client asked to wait (PURGE.WAIT) do
+// not. Of a command it keeps the name, and last, as if it was an argument, what it waited for: that way every client shows it. Its
+// arguments are names of keys and values, which may have been deleted since, and here nothing would ever delete them: so they are kept
+// only if that is asked for, the first kMaxArguments of them, each cut at kMaxArgumentBytes.
 #pragma once
 
 #include <atomic>
@@ -29,6 +31,7 @@ class SlowLog {
     std::uint64_t micros = 0;
     std::vector<std::string> arguments;
     std::string address, name;
+    bool has_arguments = false;  ///< more than the name
   };
 
   /// Commands of `micros` or more are kept, the latest `entries` of them, with their arguments or without. Entries
@@ -39,7 +42,7 @@ class SlowLog {
 
   /// What is kept of a command's arguments, of which the first is its name: those from `secret` on as "(redacted)".
   static std::vector<std::string> shorten(const Args& args, std::size_t secret);
-  /// `entry`, but for its id.
+  /// `entry`, but for its id. One that has arguments is dropped if they were switched off meanwhile.
   void add(Entry entry);
   /// The latest first, at most `count`.
   [[nodiscard]] std::vector<Entry> latest(std::size_t count) const;
@@ -48,7 +51,7 @@ class SlowLog {
 
  private:
   std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
-  std::atomic<bool> arguments_{false};
+  std::atomic<bool> arguments_{false};  // changes under mutex_
   mutable std::mutex mutex_;
   std::size_t max_entries_ = 128;  // guarded by mutex_
   std::uint64_t next_id_ = 0;      // guarded by mutex_

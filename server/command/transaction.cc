@@ -162,15 +162,15 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   }
   failed_ = false;
   batch_.clear();
-  const std::uint64_t start = nanos_, before_ms = now_nanos_;
+  const std::uint64_t start = nanos_;
   run_admitted(pending, prepared);
   if (pending.state == PendingCommand::State::kDone) {
     if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
     // Afterwards, as Redis: SELECT is shown with the database that it selects.
     show(client, *prepared.command, pending.args, session.database);
-    // finish() has looked if a millisecond has passed.
-    if ((observers.switches() & Observers::kQuick) != 0 && now_nanos_ == before_ms) {
-      note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start));
+    // finish() has noted it if a millisecond has passed, or if it had to wait.
+    if ((observers.switches() & Observers::kQuick) != 0 && !noted_) {
+      note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start), {});
     }
     if (tracking != nullptr && spec.container != "client" && (session.modes & Session::kInTransaction) == 0) {
       tracking->caching.reset();
@@ -381,7 +381,7 @@ void Dispatcher::count_queued(const Attempt& attempt) {
     const QueuedCommand& queued = *outcome.queued;
     const Command& command = *queued.command;
     counters_->call(command.index, outcome.nanos);
-    note_slow(attempt.client, command, Args{queued.list, queued.shared}, outcome.nanos);
+    note_slow(attempt.client, command, Args{queued.list, queued.shared}, outcome.nanos, {});
     if (outcome.error.empty()) {
       count_reads(outcome.counts);
     } else {

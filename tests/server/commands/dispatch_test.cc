@@ -296,6 +296,10 @@ TEST_CASE("a write that is stalled waits, and holds up neither other clients nor
   CHECK(server.stats.totals().stalled == 2);
   CHECK(times(server, Stage::kStall) == 1);
   CHECK(nanos(server, Stage::kStall) >= 1'000'000'000);
+  const std::vector<SlowLog::Entry> slow = server.observers.slow_log.latest(1);
+  REQUIRE(slow.size() == 1);
+  CHECK(slow[0].micros >= 1'000'000);
+  CHECK(slow[0].arguments.back().starts_with("(waited: stall 1"));
 }
 
 TEST_CASE("a write that waited for the end of a stop is refused when the database becomes read-only") {
@@ -384,6 +388,36 @@ TEST_CASE("calls, failures, rejections, hits and misses are counted") {
   server.stats.reset();
   CHECK(server.stats.totals().commands == 0);
   CHECK(server.stats.commands()[server.table.find("get")->index].calls == 0);
+}
+
+TEST_CASE("the slow log counts what a command waited for, and says what that was") {
+  CommandHarness server(families());
+  server.observers.set_slow_log(10'000, 100, true);
+  const auto latest = [&server] {
+    const auto entries = server.observers.slow_log.latest(1);
+    if (entries.empty()) return std::string();
+    std::string line = std::to_string(entries[0].micros / 1000) + " ms:";
+    for (const std::string& argument : entries[0].arguments) line += " " + argument;
+    return line;
+  };
+  server.on_wait = [&server] { server.clock.advance(50); };
+  server("DELPREFIX a");  // its reply waits for a sync
+  CHECK(latest() == "50 ms: DELPREFIX a (waited: wal 50000 us)");
+  server("MULTI");
+  server("DELPREFIX b");
+  server("EXEC");
+  CHECK(latest() == "50 ms: EXEC (waited: wal 50000 us)");
+  CHECK(server.observers.slow_log.size() == 2);
+  server.on_wait = nullptr;
+  g_probe = [&](Ctx&) -> Status {
+    server.clock.advance(30);
+    return Status::ok();
+  };
+  server("PROBES");
+  CHECK(latest() == "30 ms: PROBES");
+  server("MULTI");
+  server("EXEC");
+  CHECK(server.observers.slow_log.size() == 3);
 }
 
 TEST_CASE("of a pass the last command says how long it waited for the others, and ran") {
