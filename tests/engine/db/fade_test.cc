@@ -1067,7 +1067,8 @@ TEST_CASE("a merge policy that changes early or late on the way to the deadline 
   CHECK(waiting >= small_policies().size() / 2);  // there was something that the next policy had to see to
 }
 
-TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothing of it is in any file, and no table") {
+TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothing of it is in any file, and no table",
+          "[deadlines]") {
   constexpr Millis kHour = 3'600'000;
   Tally tally("months");
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
