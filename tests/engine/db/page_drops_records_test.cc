@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 
+#include "engine/db/data_reads.h"
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
 #include "io/file_names.h"
@@ -172,7 +173,7 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
     flush(h);
     std::uint64_t data_reads = 0;
     h.watch->on_call = [&](const FileCall& call) {
-      if (call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset != 0) data_reads += call.length;
+      if (reads_behind_header(call)) data_reads += call.length;
     };
     erase(h, 20, kDeleteKeyEnd);
     flush(h);
@@ -222,7 +223,7 @@ TEST_CASE("of pages that a delete covers exactly, not a byte is read until they 
     REQUIRE(found_on_disk(h, dead) == static_cast<std::ptrdiff_t>(dead.size()));
     std::uint64_t data_reads = 0;
     h.watch->on_call = [&](const FileCall& call) {
-      if (call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset != 0) data_reads += call.length;
+      if (reads_behind_header(call)) data_reads += call.length;
     };
     erase(h, lo, hi);
     flush(h);
@@ -263,7 +264,7 @@ TEST_CASE("a delete that touches more than an eighth of a table in part reads no
   REQUIRE(tables.size() == 1);
   std::uint64_t data_reads = 0;
   h.watch->on_call = [&](const FileCall& call) {
-    if (call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset != 0) data_reads += call.length;
+    if (reads_behind_header(call)) data_reads += call.length;
   };
   for (DeleteKey r = 0; r < ranges; ++r) erase(h, 125 * r + 14, 125 * r + 17);
   flush(h);

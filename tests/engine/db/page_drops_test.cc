@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "engine/db/data_reads.h"
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
 #include "engine/io/rooms.h"
@@ -79,7 +80,7 @@ TEST_CASE("pages of expired values go unread, and their bytes with them", "[drop
     const std::uint64_t before = allocated(h);
     std::uint64_t data_reads = 0;
     h.watch->on_call = [&](const FileCall& call) {
-      if (call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset != 0) data_reads += call.length;
+      if (reads_behind_header(call)) data_reads += call.length;
     };
     let_expire(h);
     h.watch->on_call = nullptr;
