@@ -50,8 +50,8 @@ Settings settings_of(const Case& c) {
   return s;
 }
 
-/// How many of the needles, each of 8 bytes or more, are in the haystack.
-std::size_t count_found(const std::vector<std::string>& needles, const std::string& haystack) {
+/// Those of the needles, each of 8 bytes or more, that are in the haystack.
+std::set<Bytes> found_of(const std::vector<std::string>& needles, const std::string& haystack) {
   constexpr std::size_t kHead = 8;
   std::unordered_multimap<std::uint64_t, const std::string*> by_head;
   std::bitset<1 << 16> heads;
@@ -74,7 +74,10 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
       if (haystack.compare(i, at->second->size(), *at->second) == 0) found.insert(*at->second);
     }
   }
-  return found.size();
+  return found;
+}
+std::size_t count_found(const std::vector<std::string>& needles, const std::string& haystack) {
+  return found_of(needles, haystack).size();
 }
 
 /// A database whose every value has a marker of its own, and a memory of what has been deleted when. A page is worth compressing, and
@@ -141,8 +144,8 @@ class Witness {
   }
   /// A delete says the name of a key, which need not be there.
   void named(const std::string& key, Millis birth) {
-    Millis& last = names_[key];
-    last = std::max(last, birth);
+    Name& name = names_[key];
+    name = {std::max(name.birth, birth)};
   }
   void del(const std::string& key) {
     h.del(0, key);
@@ -178,6 +181,7 @@ class Witness {
 
   /// Time passes, and background work runs.
   void pass(Millis ms) {
+    note_ages(h.db->now() + ms);
     h.advance(ms);
     h.settle();
     h.db->write_log();  // what the log's own thread does where there is one: segments end
@@ -194,10 +198,7 @@ class Witness {
       }
       std::printf("oldest, ms:%s\n", text.c_str());
     }
-    const TreeInfo info = *h.db->tree_info(0);
-    if (info.oldest_obligation != 0) {
-      worst_ = std::max(worst_, static_cast<double>(h.db->now() - info.oldest_obligation) / static_cast<double>(deadline_));
-    }
+    if (const Millis owed = h.db->tree_info(0)->oldest_obligation; owed != 0) note_age(h.db->now() - owed);
   }
   /// How many of the markers, and of the names of keys that are not there, are in any file.
   [[nodiscard]] std::size_t found(bool overdue_only) const {
@@ -206,10 +207,10 @@ class Witness {
     for (const Dead& d : dead) {
       if (counts(d.birth)) needles.push_back(d.marker);
     }
-    for (const auto& [key, birth] : names_) {
-      if (live.count(key) == 0 && counts(birth)) needles.push_back(end_of_name(key));
+    for (const auto& [key, name] : names_) {
+      if (live.count(key) == 0 && counts(name.birth)) needles.push_back(end_of_name(key));
     }
-    return count_found(needles, all_files());
+    return needles.empty() ? 0 : count_found(needles, all_files());
   }
   /// How many of the values that live are in these files; or in their bytes as they are.
   [[nodiscard]] std::size_t living_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
@@ -235,11 +236,13 @@ class Witness {
   /// How many of the names of keys that are not there are in these files; or in their bytes as they are.
   [[nodiscard]] std::size_t names_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
     std::vector<std::string> needles;
-    for (const auto& [key, birth] : names_) {
+    for (const auto& [key, name] : names_) {
       if (live.count(key) == 0) needles.push_back(end_of_name(key));
     }
     return count_found(needles, contents(paths, as_they_are));
   }
+  /// The greatest part of the deadline that anything took: by what the tree says that it owes, and by what was in a file still
+  /// though the tree says of nothing so old that it owes it.
   [[nodiscard]] double worst() const { return worst_; }
   [[nodiscard]] const BlocksMet& met() const { return met_; }
   Random& random() { return random_; }
@@ -247,6 +250,7 @@ class Witness {
   struct Dead {
     std::string marker;
     Millis birth;
+    bool gone = false;  ///< when files were looked through last
   };
   Harness h;
   std::map<std::string, std::string> live;
@@ -255,6 +259,47 @@ class Witness {
  private:
   static constexpr std::size_t kMarkerBytes = 20, kLargeBytes = 66 << 10;
 
+  struct Name {
+    Millis birth = 0;  // the last
+    bool gone = false;
+  };
+  struct Hidden {
+    std::uint64_t hash = 0;  // of the file's bytes
+    std::string text;
+  };
+
+  void note_age(Millis age) { worst_ = std::max(worst_, static_cast<double>(age) / static_cast<double>(deadline_)); }
+  /// Nothing is done before `until`: so old grows what is in files. What the tree says that it owes is believed. Of what is older
+  /// it says that it is gone, and that is looked for: no birth that the engine has forgotten makes anything younger.
+  void note_ages(Millis until) {
+    const Millis now = h.db->now(), owed = h.db->tree_info(0)->oldest_obligation;
+    if (owed != 0) note_age(until - owed);
+    struct Sought {
+      Millis birth;
+      bool* gone;
+    };
+    std::vector<Sought> sought;
+    std::vector<std::string> needles;
+    bool any = false;  // that was not gone when files were looked through before
+    const auto seek = [&](const std::string& text, Millis birth, bool* gone) {
+      if (birth > now || (owed != 0 && birth >= owed)) return;
+      sought.push_back({birth, gone});
+      needles.push_back(text);
+      any |= !*gone;
+    };
+    for (Dead& d : dead) seek(d.marker, d.birth, &d.gone);
+    for (auto& [key, name] : names_) {
+      if (live.count(key) == 0) seek(end_of_name(key), name.birth, &name.gone);
+    }
+    if (!any) return;
+    const std::string files = all_files();
+    const std::set<Bytes> found = found_of(needles, files);
+    for (std::size_t i = 0; i < sought.size(); ++i) {
+      *sought[i].gone = found.count(needles[i]) == 0;
+      if (!*sought[i].gone) note_age(until - sought[i].birth);
+    }
+  }
+
   /// Their bytes, and what these hide.
   [[nodiscard]] std::string contents(const std::vector<std::string>& paths, bool as_they_are) const {
     std::string files;
@@ -262,11 +307,24 @@ class Witness {
       if (path.back() == '/') continue;
       const std::string bytes = read_file(*h.files, path).value();
       files += bytes;
-      if (!as_they_are) append_hidden(path, bytes, &files, &met_);
+      if (!as_they_are) files += hidden_in(path, bytes);
     }
     return files;
   }
-  [[nodiscard]] std::string all_files() const { return contents(h.paths(""), false); }
+  /// Most files are the same from look to look.
+  const std::string& hidden_in(const std::string& path, const std::string& bytes) const {
+    Hidden& hidden = hidden_[path];
+    if (const std::uint64_t hash = hash_key(bytes); hidden.hash != hash) {
+      hidden = {hash, ""};
+      append_hidden(path, bytes, &hidden.text, &met_);
+    }
+    return hidden.text;
+  }
+  [[nodiscard]] std::string all_files() const {
+    const std::vector<std::string> paths = h.paths("");
+    std::erase_if(hidden_, [&](const auto& file) { return !std::binary_search(paths.begin(), paths.end(), file.first); });
+    return contents(paths, false);
+  }
 
   /// The value that was just written is at the end of the log.
   void check_logged(const std::string& value) {
@@ -289,12 +347,13 @@ class Witness {
   const Millis deadline_;
   std::map<std::string, DeleteKey> stamps_;                   // of each key's newest version
   std::map<std::string, std::vector<std::string>> versions_;  // markers of each key since it was last deleted
-  std::map<std::string, Millis> names_;                       // that deletes have said, and the last birth of these
+  std::map<std::string, Name> names_;                         // that deletes have said
   std::string log_;                                           // its last segment
   std::uint64_t logged_ = 0;                                  // as many bytes of that were looked at
   Random random_;
   double worst_ = 0;
   mutable BlocksMet met_;
+  mutable std::map<std::string, Hidden> hidden_;  // by path
 };
 
 constexpr int kKeys = 1500;
@@ -421,6 +480,7 @@ class Tally {
 void idle_to_the_end(Witness& w, std::optional<ReadView> view) {
   for (int step = 0; step <= kSteps + 1; ++step) {
     w.pass(kDeadline / kSteps);
+    demand(w.found(true) == 0, "what should be gone is in a file still");
     Found found;
     if (view && view->get({"k", hash_key("k")}, &found).code() == Code::kRevoked) view.reset();
   }
