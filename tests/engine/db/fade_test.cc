@@ -179,6 +179,39 @@ class Witness {
     for (const std::string& key : gone) deleted(key, h.db->now());
   }
 
+  /// Another database, in tables, which has keys of its own, each with a value that has a marker; all of them are seen there.
+  void fill_other(DatabaseId d) {
+    constexpr int kKeys = 60, kFirstKind = 50'000;  // no key of any other database has a name that ends as one of these
+    std::map<std::string, std::string>& markers = others_[d];
+    for (int i = 0; i < kKeys; ++i) {
+      const std::string name = "o" + key(4 * kFirstKind + kKeys * static_cast<int>(d) + i);
+      std::string& text = markers[name] = marker();
+      const std::string value = hidden_by_compression(text) + marker() + marker() + std::string(40, '.');
+      WriteBatch batch;
+      batch.put(d, name, value, {});
+      h.write(batch);
+      check_logged(value);
+    }
+    demand_ok(h.db->flush(d), "flush");
+    h.settle();
+    std::vector<std::string> needles;
+    for (const auto& [name, text] : markers) needles.insert(needles.end(), {end_of_name(name), text});
+    demand(count_found(needles, contents(h.paths(".data"), false)) == needles.size(),
+           "there is what the test does not see in tables");
+  }
+  /// Empties it, if it was filled.
+  void flush_other(DatabaseId d) {
+    const auto markers = others_.extract(d);
+    if (markers.empty()) return;
+    WriteBatch batch;
+    batch.flush_database(d);
+    h.write(batch);
+    for (auto& [name, text] : markers.mapped()) {
+      dead.push_back({text, h.db->now()});
+      named(name, h.db->now());
+    }
+  }
+
   /// Time passes, and background work runs.
   void pass(Millis ms) {
     note_ages(h.db->now() + ms);
@@ -345,11 +378,12 @@ class Witness {
   }
 
   const Millis deadline_;
-  std::map<std::string, DeleteKey> stamps_;                   // of each key's newest version
-  std::map<std::string, std::vector<std::string>> versions_;  // markers of each key since it was last deleted
-  std::map<std::string, Name> names_;                         // that deletes have said
-  std::string log_;                                           // its last segment
-  std::uint64_t logged_ = 0;                                  // as many bytes of that were looked at
+  std::map<std::string, DeleteKey> stamps_;                          // of each key's newest version
+  std::map<std::string, std::vector<std::string>> versions_;         // markers of each key since it was last deleted
+  std::map<DatabaseId, std::map<std::string, std::string>> others_;  // markers of other databases, by key
+  std::map<std::string, Name> names_;                                // that deletes have said
+  std::string log_;                                                  // its last segment
+  std::uint64_t logged_ = 0;                                         // as many bytes of that were looked at
   Random random_;
   double worst_ = 0;
   mutable BlocksMet met_;
@@ -387,6 +421,8 @@ void delete_large(Witness& w, Millis expiry) {
   w.deleted(w.large_key(3), w.h.db->now());
 }
 
+constexpr DatabaseId kOther = 1, kOtherUntilKilled = 2;  // databases that are emptied as a whole
+
 /// Every way to delete there is on this level, some of the keys written anew at once.
 void delete_some(Witness& w) {
   std::vector<std::string> keys;
@@ -411,6 +447,7 @@ void delete_some(Witness& w) {
   w.deleted(keys[1], w.h.db->now());
   if (w.live.count(w.large_key(0)) != 0) delete_large(w, expiry);
   w.del_stamps(kFirstStamp, kEndStamp);
+  w.flush_other(kOther);
   for (std::size_t i = 9; i < keys.size(); i += 100) w.put(keys[i]);
 }
 
@@ -627,11 +664,13 @@ TEST_CASE("killed again and again on the way to the deadline: every delete is on
     Witness w(c, ++life);
     fill(w);
     fill_large(w);
+    for (const DatabaseId d : {kOther, kOtherUntilKilled}) w.fill_other(d);
     w.check_sight_of_tables();
     delete_some(w);
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step % kBetweenKills == kFirstKill) {
         if (step == kFirstKill) CHECK(w.found(false) != 0);  // there is something left to do
+        w.flush_other(kOtherUntilKilled);                    // its tables are all there when the process goes
         w.h.crash(CrashMode::kEverything, 1);
         w.h.open();
       }
@@ -838,12 +877,14 @@ TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by th
     INFO(name_of(c));
     Witness w(c, 3);
     fill(w);
+    w.fill_other(kOther);
     w.check_sight_of_tables();
     std::vector<std::string> keys;
     for (const auto& [key, value] : w.live) keys.push_back(key);
     for (std::size_t i = 0; i < keys.size() / 2; ++i) {
       if (i % 11 == 0) w.del(keys[i]);  // 9 %
     }
+    w.flush_other(kOther);
     for (int step = 0; step <= kSteps + 1; ++step) {
       for (int i = 0; i < 20; ++i) w.put("z" + w.key(2 * kKeys + static_cast<int>(w.random().uniform(400))));
       w.pass(kDeadline / kSteps);
@@ -864,11 +905,13 @@ TEST_CASE("a disk that is full when deletes have been made, and has room again b
     Witness w(c, 13);
     fill(w);
     fill_large(w);
+    w.fill_other(kOther);
     w.check_sight_of_tables();
     delete_some(w);
-    // Somebody else takes all that is free, or leaves the log some of it, but no room for merges.
+    // Somebody else takes all that is free, or leaves the log some of it, but no room for merges; and then takes what is freed.
     const std::uint64_t room = turn++ % 2 == 0 ? 0 : 24 << 10;
-    w.h.files->set_capacity(w.h.files->used_bytes() + room);
+    std::uint64_t capacity = w.h.files->used_bytes() + room;
+    w.h.files->set_capacity(capacity);
     std::uint64_t refused = 0;
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step == kRoomAgain) {
@@ -877,6 +920,7 @@ TEST_CASE("a disk that is full when deletes have been made, and has room again b
       }
       w.pass(kDeadline / kSteps);
       if (step >= kRoomAgain) continue;
+      w.h.files->set_capacity(capacity = std::min(capacity, w.h.files->used_bytes() + room));
       WriteBatch batch;
       batch.put(0, w.live.begin()->first, w.live.begin()->second);  // if it is taken nothing changes
       refused += w.h.db->commit(batch).is_ok() ? 0 : 1;
