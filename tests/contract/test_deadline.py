@@ -3,6 +3,7 @@ neither as they are nor compressed. EBBTIDE_SEED repeats the layout of the trees
 """
 
 import random
+import re
 import string
 import subprocess
 import time
@@ -15,6 +16,7 @@ from support.blocks import decompressed
 from support.layouts import change, chosen
 from support.meanwhile import meanwhile
 from support.server import binary, wait_until
+from support.sockets import pairs
 
 SECONDS = 10
 LARGE = 70_000  # bytes of a value
@@ -224,28 +226,36 @@ def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
 
 @pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
 def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
-    """Walks hold views for as long as they take; several of them at a time, one always has been there when another ends."""
+    """Walks hold views for as long as they take; several of them at a time, one always has been there when another ends. One verifies
+    all tables: whatever goes from them meanwhile, what a table says of itself is true at every moment."""
     client, emptied = fill(fresh, "none", "views", *TREES[tree])
     for i in range(0, 20_000, 500):
         client.mset({f"walked{n}": "x" * 50 for n in range(i, i + 500)})
-    walked = []
+    walked, verified = [], []
 
-    def walks(command, *arguments):
+    def walks(command, *arguments, into=walked):
         own = fresh.client()
 
         def walk():
             try:
-                walked.append(own.execute_command(command, *arguments))
+                into.append(own.execute_command(command, *arguments))
             except redis.ResponseError as error:
                 assert "begin" in str(error) or "deadline" in str(error), error  # a view that was taken back says why
 
         return walk
 
+    verify = walks("TREE.VERIFY", into=verified)
+
     promise(client, SECONDS)
-    with meanwhile(walks("KEYS", "*9"), walks("KEYS", "walked1*"), walks("TREE.VERIFY"), walks("STAMP.COUNT", "-", "+", "EXACT")):
-        wait_until(lambda: len(walked) > 4, 30, "walks are under way")
+    with meanwhile(walks("KEYS", "*9"), walks("KEYS", "walked1*"), verify, walks("STAMP.COUNT", "-", "+", "EXACT")):
+        wait_until(lambda: len(walked) > 4 and verified, 30, "walks are under way")
+        before = len(verified)
         delete_all(client, emptied)
         check_gone_by(fresh, time.monotonic() + SECONDS + 1)
+    assert len(verified) > before
+    assert [answer for answer in map(pairs, verified) if answer[b"errors"] or not answer[b"pages"]] == []
+    metrics = fresh.http("/metrics")[1]
+    assert re.search(r"^ebbtide_scrub_errors_total (\S+)$", metrics, re.MULTILINE)[1] == "0"
     assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
     assert found(fresh, ALL) == ALL - GONE
     assert client.get("walked7") == b"x" * 50
