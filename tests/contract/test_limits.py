@@ -288,7 +288,7 @@ def test_connections_that_are_reset(fresh, files, said):
     fresh.start()
     client = fresh.client()
     assert client.set("a", "b")
-    before, reads, began = files_of(fresh), 0, time.monotonic()
+    before, resident, reads, began = files_of(fresh), fresh.resident_bytes(), 0, time.monotonic()
     command = [sys.executable, "-m", "support.resets", str(fresh.port), "5000", repr(said)]
     with contextlib.ExitStack() as stack:
         attackers = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT / "tests")) for _ in range(2)]
@@ -305,6 +305,9 @@ def test_connections_that_are_reset(fresh, files, said):
     assert client.get("after") == b"d" and client.get("a") in (b"b", b"c")
     # Nothing is left of them.
     wait_until(lambda: files_of(fresh) <= before + 2, what="their files are closed")
+    grown = fresh.resident_bytes() - resident
+    print(f"{grown / made:,.0f} bytes more in memory for each of {made:,} that were reset")
+    assert grown < 16 << 20
     assert client.info("stats")["total_connections_received"] >= made / 2
     wait_until(lambda: admitted(fresh), what="those that were still to be refused are, and somebody new is served")
 
@@ -361,8 +364,10 @@ def test_too_few_files_for_the_tables(fresh):
 
 
 def test_ten_thousand_idle_connections(fresh):
+    wanted = 10_000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    count = min(10_000, hard - 1000) if hard != resource.RLIM_INFINITY else 10_000
+    count = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard - 1000)
+    assert count > 0, f"a hard limit of {hard} open files"
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + 500, hard))
     fresh.set(f"server.max_clients={count + 10}").start()
     client = fresh.client()
@@ -378,6 +383,8 @@ def test_ten_thousand_idle_connections(fresh):
             assert receive_exactly(link, 5) == b"+OK\r\n"
     wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
     assert client.get("idle3") == b"3"
+    if count < wanted:  # all that could be seen has been, and is not what was to be seen
+        pytest.skip(f"only {count:,} connections: this is allowed {hard:,} open files, and needs {wanted + 1000:,}")
 
 
 def test_one_reply_of_many_gigabytes(fresh):
