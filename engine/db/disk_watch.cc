@@ -6,7 +6,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kLowDivisor = 20;          // 5 % of the disk
-constexpr std::uint64_t kReserveDivisor = 32;      // of a small disk; on others the options say
+constexpr std::uint64_t kReserveDivisor = 16;      // of a small disk; on others the options say
 constexpr std::uint64_t kFloorDivisor = 8;         // of `low`
 constexpr std::uint64_t kShortestLook = 64 << 10;  // logged bytes; a look is one system call
 

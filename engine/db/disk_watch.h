@@ -27,7 +27,7 @@ struct DiskWatchOptions {
   FileSystem* fs = nullptr;
   std::string dir;
   std::uint64_t max_disk_bytes = 0;  ///< of the files in `dir`; 0 = 5 % of the disk stays free
-  std::uint64_t reserve_bytes = 0;   ///< at most; a 32nd of the disk if that is less
+  std::uint64_t reserve_bytes = 0;   ///< at most; a 16th of the disk if that is less
 };
 
 /// Thread-safe.

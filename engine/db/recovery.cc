@@ -16,6 +16,10 @@
 namespace ebbtide {
 namespace {
 
+/// What is set aside for a full disk. Two memtables may wait to be flushed when somebody fills it from one moment to the next, and
+/// a table may be twice as large as its memtable: of values of a little over half a page, tiles have one in each page.
+constexpr std::uint64_t kReservedMemtables = 4;
+
 const char* mode_name(StampMode mode) {
   switch (mode) {
     case StampMode::kWriteTime:
@@ -75,7 +79,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
-             .reserve_bytes = 2 * settings.memtable_size}) {
+             .reserve_bytes = kReservedMemtables * settings.memtable_size}) {
   memory_budget_ = settings.memory_budget;
   scrub_interval_ = settings.scrub_interval;
   database_trees_.resize(settings.databases);

@@ -9,7 +9,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kDisk = 64 * kMiB, kReserve = 2 * kMiB;  // low is 3.2 MiB
+constexpr std::uint64_t kDisk = 64 * kMiB, kReserve = 4 * kMiB;  // low is 3.2 MiB
 
 struct Disk {
   explicit Disk(std::uint64_t max_disk_bytes = 0)
@@ -68,7 +68,7 @@ TEST_CASE("the reserve is set aside while there is room, given up when there is 
   disk.settle();
   CHECK(disk.watch.full(0));
   CHECK(disk.watch.reserve_bytes() == 0);
-  disk.leave(7 * kMiB);
+  disk.leave(9 * kMiB);
   disk.settle();
   CHECK_FALSE(disk.watch.full(0));
   CHECK(disk.watch.reserve_bytes() == kReserve);
@@ -164,7 +164,7 @@ TEST_CASE("with a limit of its own the directory may fill the disk but for the r
   CHECK(disk.watch.full(0));
   disk.watch.look({.file_bytes = 10 * kMiB});
   CHECK_FALSE(disk.watch.full(0));
-  disk.leave(3 * kMiB);
+  disk.leave(4 * kMiB);
   CHECK_FALSE(disk.watch.full(0));
   disk.leave(kMiB + (kMiB / 2));
   CHECK(disk.watch.full(0));

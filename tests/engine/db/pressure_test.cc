@@ -299,6 +299,27 @@ TEST_CASE("a full disk: data is refused, deletes and FLUSHDB go on, and it ends 
 }
 
 // Everything was flushed at once or not at all: with more waiting than had been set aside, it stayed read-only.
+// Pages that are to be punched begin at blocks of their own: of values of a little over half a page there is one in each. And
+// nothing of the log's segment goes before all that is in it is in tables.
+TEST_CASE("a disk that is filled from one moment to the next: tables twice as large as their memtables find room") {
+  Harness h;
+  h.settings.wal_segment_size = 16 << 20;
+  h.settings.tree.pages_per_tile = 8;
+  h.open();
+  h.advance(1000);
+  h.settle();
+  const std::string value(2200, 'v');
+  int n = 0;
+  for (; static_cast<std::uint64_t>(n + 2) * value.size() < 2 * h.settings.memtable_size; ++n) h.put(0, key_of(n), value);
+  h.files->set_capacity(h.files->used_bytes());
+  h.settle();
+  h.heal();
+  h.del(0, key_of(0));
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  CHECK(h.get(0, key_of(0)) == "(absent)");
+  for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value);
+}
+
 TEST_CASE("a disk that is filled from one moment to the next, with more to flush than was set aside: reads and deletes go on") {
   const bool log_fails = GENERATE(true, false);
   Harness h;
