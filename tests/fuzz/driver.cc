@@ -1,11 +1,13 @@
 // main() for fuzz programs without libFuzzer: replays inputs, then mutates them for as long as wanted.
 //
 //   fuzz_resp [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...
+//   fuzz_resp --keep DIRECTORY --distil DIRECTORY [FILE or DIRECTORY]...
 //
 // Without a seed it is what EBBTIDE_SEED says, as in the other tests.
 //
 // Where the program was built with -fsanitize-coverage=trace-pc (g++ can), an input that reaches a pair of places that no other
-// one did is kept and mutated further. An input that crashes, takes too long or, under the address sanitizer, too much memory is
+// one did, or reaches one more often, is kept and mutated further. --distil: of what --keep has, shortest first, and at most
+// kMaxDistilled bytes long, what reaches a pair of places that nothing before it and no other input did is copied there. An input that crashes, takes too long or, under the address sanitizer, too much memory is
 // written to crash-<program> in the working directory.
 #include <algorithm>
 #include <array>
@@ -28,7 +30,7 @@
 
 namespace {
 
-constexpr std::size_t kMaxInput = 64 << 10;
+constexpr std::size_t kMaxInput = 64 << 10, kMaxDistilled = 4 << 10;
 constexpr std::size_t kMap = 1 << 16;
 // Of one input, in processor time, which a busy machine does not add to. Sanitizers make most things two to ten times as slow.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -82,8 +84,8 @@ void watch_memory() {
 void watch_memory() {}
 #endif
 
-/// Runs one input; true if it reached something new.
-bool run(const std::string& input) {
+/// Runs one input; true if it reached something new, or, if counts matter, something more often.
+bool run(const std::string& input, bool counts_matter = true) {
   current = input;
   std::memset(hits, 0, sizeof(hits));
   last_place = 0;
@@ -95,7 +97,7 @@ bool run(const std::string& input) {
   bool fresh = false;
   for (std::size_t i = 0; i < kMap; ++i) {
     if (hits[i] == 0) continue;
-    const auto bucket = static_cast<std::uint8_t>(1u << (hits[i] < 4 ? hits[i] - 1 : hits[i] < 32 ? 3 : 4));
+    const auto bucket = static_cast<std::uint8_t>(counts_matter ? 1u << (hits[i] < 4 ? hits[i] - 1 : hits[i] < 32 ? 3 : 4) : 1u);
     fresh |= (seen[i] & bucket) == 0;
     seen[i] |= bucket;
   }
@@ -144,13 +146,24 @@ std::string mutate(std::string input, const std::vector<std::string>& corpus, eb
   return input;
 }
 
-void keep_input(const std::filesystem::path& directory, std::uint64_t seed, std::uint64_t number, const std::string& input) {
-  const std::filesystem::path path = directory / (std::to_string(seed) + "-" + std::to_string(number));
+void write_input(const std::filesystem::path& path, const std::string& input) {
   std::ofstream out(path, std::ios::binary);
   out << input;
   if (out.flush()) return;
   std::fprintf(stderr, "cannot write %s\n", path.c_str());
   std::exit(2);
+}
+
+/// Of `inputs`, the shortest first, those that reach what none before did.
+void distil(std::vector<std::string> inputs, const std::filesystem::path& directory) {
+  std::filesystem::create_directories(directory);
+  std::erase_if(inputs, [](const std::string& input) { return input.size() > kMaxDistilled; });
+  std::stable_sort(inputs.begin(), inputs.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::size_t kept = 0;
+  for (const std::string& input : inputs) {
+    if (run(input, false)) write_input(directory / ("kept" + std::to_string(kept++)), input);
+  }
+  std::printf("%zu of %zu inputs are enough\n", kept, inputs.size());
 }
 
 void read_inputs(const std::filesystem::path& path, std::vector<std::string>* inputs) {
@@ -181,8 +194,8 @@ extern "C" __attribute__((no_sanitize_coverage, no_sanitize_address, no_sanitize
 
 int main(int argc, char** argv) {
   std::uint64_t runs = 0, seconds = 0, seed = ebbtide::first_seed(1);
-  std::vector<std::string> corpus;
-  std::filesystem::path keep;
+  std::vector<std::string> corpus, kept;
+  std::filesystem::path keep, distilled;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const auto number = [&] { return ++i < argc ? std::strtoull(argv[i], nullptr, 10) : 0; };
@@ -195,9 +208,14 @@ int main(int argc, char** argv) {
     } else if (argument == "--keep" && i + 1 < argc) {
       keep = argv[++i];
       std::filesystem::create_directories(keep);
-      read_inputs(keep, &corpus);
+      read_inputs(keep, &kept);
+    } else if (argument == "--distil" && i + 1 < argc) {
+      distilled = argv[++i];
     } else if (argument.rfind("--", 0) == 0) {
-      std::fprintf(stderr, "usage: %s [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...\n", argv[0]);
+      std::fprintf(
+          stderr,
+          "usage: %s [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [--distil DIRECTORY] [FILE or DIRECTORY]...\n",
+          argv[0]);
       return 2;
     } else {
       read_inputs(argument, &corpus);
@@ -206,6 +224,12 @@ int main(int argc, char** argv) {
   crash_to = "crash-" + std::filesystem::path(argv[0]).filename().string();
   for (const int signal : {SIGPROF, SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, keep_crash);
   watch_memory();
+  if (!distilled.empty()) {
+    for (const std::string& input : corpus) (void)run(input, false);
+    distil(std::move(kept), distilled);
+    return 0;
+  }
+  corpus.insert(corpus.end(), std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
   for (const std::string& input : corpus) (void)run(input);
   std::printf("%zu inputs replayed; seed %llu\n", corpus.size(), static_cast<unsigned long long>(seed));
   std::fflush(stdout);  // a crash that follows is repeated by the seed
@@ -218,7 +242,7 @@ int main(int argc, char** argv) {
   for (; runs == 0 ? seconds != 0 : done < runs; ++done) {
     std::string input = mutate(corpus[random.uniform(corpus.size())], corpus, random);
     if (run(input)) {
-      if (!keep.empty()) keep_input(keep, seed, done, input);
+      if (!keep.empty()) write_input(keep / (std::to_string(seed) + "-" + std::to_string(done)), input);
       corpus.push_back(std::move(input));
     }
     if (done % 64 != 0) continue;
