@@ -10,39 +10,15 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
+#include "cgroup.h"
+
 namespace ebbtide {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return line;
-}
-
-// The cgroup's quota in cores, rounded up; 0 = none. Version 2, then version 1.
-unsigned quota_cores() {
-  std::istringstream v2(first_line("/sys/fs/cgroup/cpu.max"));
-  double quota = 0, period = 0;
-  if (v2 >> quota >> period && period > 0) return static_cast<unsigned>((quota + period - 1) / period);
-  std::istringstream v1_quota(first_line("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
-  std::istringstream v1_period(first_line("/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0)
-    return static_cast<unsigned>((quota + period - 1) / period);
-  return 0;
-}
-
-std::uint64_t cgroup_memory() {
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::istringstream line(first_line(path));
-    std::uint64_t bytes = 0;
-    if (line >> bytes) return bytes;
-  }
-  return ~std::uint64_t{0};
-}
 
 // A line "<name>: <n> kB" of a file in /proc.
 std::uint64_t proc_kilobytes(const char* path, const std::string& name) {
@@ -59,17 +35,30 @@ std::uint64_t proc_kilobytes(const char* path, const std::string& name) {
 
 double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; }
 
+std::string in_units(std::uint64_t bytes) {
+  return bytes < (std::uint64_t{1} << 20) ? std::to_string(bytes) + " B" : std::to_string(bytes >> 20) + " MiB";
+}
+
 }  // namespace
 
-unsigned usable_cores() {
+UsableCores usable_cores(const std::string& root) {
   unsigned cores = 1;
   cpu_set_t set;
   if (::sched_getaffinity(0, sizeof(set), &set) == 0) cores = static_cast<unsigned>(std::max(CPU_COUNT(&set), 1));
-  const unsigned quota = quota_cores();
-  return quota == 0 ? cores : std::max(1u, std::min(cores, quota));
+  const auto quota = cgroup_cpu_quota(root);
+  if (!quota || std::ceil(quota->value) >= cores) return {cores, std::to_string(cores) + (cores == 1 ? " core" : " cores")};
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", quota->value);
+  return {std::max(1u, static_cast<unsigned>(std::ceil(quota->value))),
+          "the CPU quota " + std::string(text) + " in " + quota->file};
 }
 
-std::uint64_t usable_memory() { return std::min(proc_kilobytes("/proc/meminfo", "MemTotal"), cgroup_memory()); }
+UsableMemory usable_memory(const std::string& root) {
+  const std::uint64_t machine = proc_kilobytes((root + "/proc/meminfo").c_str(), "MemTotal");
+  const auto limit = cgroup_memory_limit(root);
+  if (!limit || limit->value >= machine) return {machine, "the machine's " + in_units(machine)};
+  return {limit->value, "the limit " + in_units(limit->value) + " in " + limit->file};
+}
 
 std::string system_name() {
   utsname name{};

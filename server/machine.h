@@ -6,10 +6,19 @@
 
 namespace ebbtide {
 
-/// Processor cores that may be used: of the machine, the affinity mask and the cgroup's CPU quota the least, at least 1.
-unsigned usable_cores();
-/// Bytes of memory of the machine or, if that is less, of the cgroup's limit.
-std::uint64_t usable_memory();
+/// Processor cores that the affinity mask and the cgroup's CPU quota allow, whichever is less; at least 1.
+struct UsableCores {
+  unsigned count = 1;
+  std::string source;  ///< for the log: "8 cores", "the CPU quota 1.5 in /sys/fs/cgroup/x/cpu.max"
+};
+/// `root` is prepended to the paths in /proc and /sys: tests pass a directory tree.
+UsableCores usable_cores(const std::string& root = "");
+/// Memory of the machine or, if that is less, the limit of a cgroup on the way from this process's up to the root.
+struct UsableMemory {
+  std::uint64_t bytes = 0;
+  std::string source;  ///< for the log: "the machine's 16011 MiB", "the limit 1024 MiB in /sys/fs/cgroup/x/memory.max"
+};
+UsableMemory usable_memory(const std::string& root = "");
 /// "Linux 6.1.0 x86_64".
 std::string system_name();
 /// Bytes of this process in memory, now and at most.

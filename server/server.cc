@@ -54,7 +54,7 @@ std::string make_run_id() {
 // Two cores: one loop, the other core is the engine's. Many cores: half of them.
 unsigned loop_count(const Config& config) {
   if (config.threads != 0) return static_cast<unsigned>(config.threads);
-  const unsigned cores = usable_cores();
+  const unsigned cores = usable_cores().count;
   return cores <= 2 ? 1 : std::min(cores / 2, 16u);
 }
 
@@ -146,7 +146,7 @@ NetSettings Server::net_settings(const Config& config) const {
   net.tcp_keepalive_ms = static_cast<std::int64_t>(config.tcp_keepalive_ms);
   net.query_buffer_bytes = config.client_query_buffer_limit;
   net.max_bulk_bytes = config.proto_max_bulk_len;
-  net.memory_budget = resolved(config, memory_).memory_budget;
+  net.memory_budget = resolved(config, memory_.bytes).memory_budget;
   net.output_buffer_hard_bytes = config.output_buffer_hard;
   net.output_buffer_soft_bytes = config.output_buffer_soft;
   net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);
@@ -161,7 +161,7 @@ Server::Server(Config config, std::string executable)
       run_id_(make_run_id()),
       start_micros_(unix_micros_now()),
       memory_(usable_memory()),
-      engine_settings_(resolved(config, memory_)),
+      engine_settings_(resolved(config, memory_.bytes)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
       config_(config, [this](const Config& before, const Config& after) { return apply_config(before, after); }),
       // In Redis the empty channel matches the empty pattern only, and not "*".
@@ -270,12 +270,21 @@ void Server::banner() const {
   log_->write(ServerLog::Level::kInfo,
               "ebbtide " EBBTIDE_VERSION " starts: port " + std::to_string(listener_->port()) + ", dir " + engine_settings_.dir +
                   ", pid " + std::to_string(::getpid()) + ", " + std::to_string(loops_.size()) + " event loop" +
-                  (loops_.size() == 1 ? "" : "s") + ", memory budget " + std::to_string(budget >> 20) + "MiB of " +
-                  std::to_string(memory_ >> 20) + "MiB (memtables of " + format_size(engine_settings_.memtable_size) +
-                  ", page cache: " + cache + ")" +
+                  (loops_.size() == 1 ? "" : "s") + ", memory budget " + std::to_string(budget >> 20) + "MiB (memtables of " +
+                  format_size(engine_settings_.memtable_size) + ", page cache: " + cache + ")" +
                   (admin_ == nullptr ? ""
                                      : ", metrics" + std::string(config_.get().console ? " and console" : "") + " at port " +
                                            std::to_string(admin_->port())));
+  const Config config = config_.get();
+  if (config.engine.memory_budget == 0) {
+    log_->write(ServerLog::Level::kInfo,
+                "storage.memory_budget " + std::to_string(budget >> 20) + " MiB: " +
+                    (budget > memory_.bytes / 2 ? "the smallest one; half would be less of " : "half of ") + memory_.source);
+  }
+  if (config.threads == 0) {
+    log_->write(ServerLog::Level::kInfo,
+                "server.threads " + std::to_string(loops_.size()) + ": chosen for " + usable_cores().source);
+  }
 }
 
 void Server::open_database() {
@@ -429,7 +438,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
     }
   }
   TRY_ASSIGN(users, file_users_.with_default_password(after.secret()));
-  const Settings settings = resolved(after, memory_);
+  const Settings settings = resolved(after, memory_.bytes);
   TRY(db->reconfigure(settings));
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);

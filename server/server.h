@@ -34,6 +34,7 @@
 #include "command/table.h"
 #include "config.h"
 #include "live_config.h"
+#include "machine.h"
 #include "metrics/metrics.h"
 #include "net/event_loop.h"
 #include "net/listener.h"
@@ -120,7 +121,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   const std::string executable_;
   std::string run_id_;
   std::uint64_t start_micros_ = 0;
-  std::uint64_t memory_ = 0;  ///< of the machine
+  UsableMemory memory_;       ///< of the machine or the cgroup
   Settings engine_settings_;  ///< with `auto` resolved
   std::unique_ptr<ServerLog> log_;
   NetEnv net_env_;

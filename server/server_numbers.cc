@@ -96,7 +96,7 @@ ServerInfo Server::info() const {
   }
   info.resident_bytes = resident_bytes();
   info.peak_resident_bytes = peak_resident_bytes();
-  info.system_memory = memory_;
+  info.system_memory = memory_.bytes;
   const CpuTimes cpu = cpu_times();
   info.cpu_sys = cpu.system;
   info.cpu_user = cpu.user;

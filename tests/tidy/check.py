@@ -159,6 +159,7 @@ EXCEPTIONS = {
     ("server/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
     ("server/config.", "files"): "reads the YAML, which lies apart from any data directory",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
+    ("server/cgroup.", "files"): "reads the limits that control groups set",
     ("server/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
 
