@@ -9,7 +9,6 @@
 //   * The mapping of databases is there twice: database_trees_ as the next batch sees it, databases_ as readers do. The second
 //     one changes in the same step as visible_seq, so that nobody sees half a batch, or a FLUSHDB that visible_seq does not
 //     cover yet.
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -408,22 +407,27 @@ void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqN
 }
 
 void DbImpl::publish(const Inserts& inserts, SeqNum last) {
-  // In seq order. Whoever is before us is between its critical section and here, so the wait is short.
-  for (int spins = 0; visible_seq_.load(std::memory_order_acquire) != inserts.previous;) {
-    if (++spins > 64) std::this_thread::yield();
-  }
+  // In seq order. The batches before this one are between their critical section and here: mostly for less than a microsecond.
+  if (visible_seq_.load(std::memory_order_acquire) != inserts.previous) await_visible(inserts.previous);
   if (inserts.remapped.empty()) {
-    visible_seq_.store(last, std::memory_order_release);
+    visible_seq_.store(last, std::memory_order_seq_cst);
+    published_.notify();
     return;
   }
-  // Whoever comes next in seq order may be here as soon as visible_seq has moved: one at a time.
-  std::uint64_t version = mapping_version_.load(std::memory_order_acquire);
-  for (; version % 2 != 0; version = mapping_version_.load(std::memory_order_acquire)) std::this_thread::yield();
+  // The next batch in seq order may be here as soon as visible_seq has moved: one at a time.
+  const auto settled = [this] { return mapping_version_.load(std::memory_order_seq_cst) % 2 == 0; };
+  published_.wait_until(settled);
+  const std::uint64_t version = mapping_version_.load(std::memory_order_acquire);
   mapping_version_.store(version + 1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const auto& [database, tree] : inserts.remapped) databases_[database].store(tree, std::memory_order_release);
-  visible_seq_.store(last, std::memory_order_release);
-  mapping_version_.store(version + 2, std::memory_order_release);
+  visible_seq_.store(last, std::memory_order_seq_cst);
+  mapping_version_.store(version + 2, std::memory_order_seq_cst);
+  published_.notify();
+}
+
+void DbImpl::await_visible(SeqNum seq) {
+  published_.wait_until([this, seq] { return visible_seq_.load(std::memory_order_seq_cst) >= seq; });
 }
 
 }  // namespace ebbtide

@@ -38,6 +38,7 @@
 #include "base/clock.h"
 #include "base/epoch.h"
 #include "base/mutex.h"
+#include "base/wait_point.h"
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
@@ -285,6 +286,8 @@ struct DbImpl {
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
   void hurry_flush(Tree& tree) REQUIRES(commit_mutex_);
   void publish(const Inserts& inserts, SeqNum last);
+  /// Returns once visible_seq_ has reached `seq`, which some batch was given.
+  void await_visible(SeqNum seq);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   void insert_all(const WriteBatch& batch, const Inserts& inserts);
   void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
@@ -492,6 +495,7 @@ struct DbImpl {
   std::unique_ptr<FileLock> file_lock_;
   std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
   std::atomic<SeqNum> visible_seq_{0};
+  WaitPoint published_;  ///< for those who wait until visible_seq_ or mapping_version_ has moved
   std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   std::atomic<std::uint64_t> leases_{0};

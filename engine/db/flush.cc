@@ -12,7 +12,6 @@
 // manifest's torn end, and go after the next roll.
 #include <algorithm>
 #include <set>
-#include <thread>
 
 #include "db/db_impl.h"
 
@@ -203,7 +202,7 @@ Status DbImpl::build_tables(const TreePtr& tree, std::size_t most, Millis now, B
   }
   if (frozen.empty() || tables == nullptr) return Status::ok();
   // Whoever was given one of these memtables has put its operation in once it is visible.
-  while (visible_seq_.load(std::memory_order_acquire) < frozen.back().last_seq) std::this_thread::yield();
+  await_visible(frozen.back().last_seq);
   context.now = now;
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
@@ -468,10 +467,10 @@ void DbImpl::finish_database_changes(DatabaseChanges changes) {
   }
   // A writer that was given a memtable of a dropped tree may still be putting its operation in, and readers may still be sent
   // there.
-  while (visible_seq_.load(std::memory_order_acquire) < changes.seq ||
-         mapping_version_.load(std::memory_order_acquire) % 2 != 0) {
-    std::this_thread::yield();
-  }
+  published_.wait_until([&] {
+    return visible_seq_.load(std::memory_order_seq_cst) >= changes.seq &&
+           mapping_version_.load(std::memory_order_seq_cst) % 2 == 0;
+  });
   for (TreePtr& tree : changes.dropped) retire_tree(std::move(tree));
 }
 

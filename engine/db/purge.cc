@@ -12,7 +12,6 @@
 #include <charconv>
 #include <iterator>
 #include <set>
-#include <thread>
 
 #include "base/oldest.h"
 #include "db/db_impl.h"
@@ -171,7 +170,7 @@ Millis DbImpl::fence(SeqNum* up_to) {
     now = last_time_ = std::max(time_.now(), last_time_);
     *up_to = next_seq_ - 1;
   }
-  while (visible_seq_.load(std::memory_order_acquire) < *up_to) std::this_thread::yield();
+  await_visible(*up_to);
   return now;
 }
 

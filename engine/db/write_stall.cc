@@ -18,7 +18,6 @@
 // tick() is what goes by the clock. It runs on the log thread: it must never wait for the log to be synced, nor for somebody who
 // does, so it takes manifest_mutex_ by try_lock only.
 #include <algorithm>
-#include <thread>
 
 #include "db/db_impl.h"
 
@@ -381,7 +380,7 @@ Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
     last_seq = next_seq_ - 1;
   }
   // The edit is to have all that was given a seq: a batch may still be on its way to being visible.
-  while (log_failed && visible_seq_.load(std::memory_order_acquire) < last_seq) std::this_thread::yield();
+  if (log_failed) await_visible(last_seq);
   TRY(flush_durable(*trees));
   if (!log_failed) return Status::ok();
   TRY(flush_memtables(*trees, kAllMemTables, true));

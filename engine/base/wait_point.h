@@ -1,0 +1,61 @@
+// Sleeping until another thread has published something, where nearly always nobody sleeps.
+//
+// The publisher stores, then looks whether a thread sleeps: one load. A thread that is about to sleep counts itself, then looks
+// at the condition once more. Both stores and both loads are sequentially consistent, so at least one of the two threads sees the
+// other: a wake-up is never lost (Dekker's argument). A mutex and a condition variable would cost the publisher a lock each time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ebbtide {
+
+/// Lets the core's other thread work, and the loop see a store sooner.
+inline void spin_pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+/// Thread-safe. Any number of threads may wait, for different conditions.
+class WaitPoint {
+ public:
+  /// Returns once `done()` is true. Spins for a few microseconds first, then sleeps. `done` reads atomics, sequentially
+  /// consistent; it may be called often, and takes no lock that a publisher holds.
+  template <typename Done>
+  void wait_until(Done done) {
+    for (int spins = 0; spins < kSpins; ++spins) {
+      if (done()) return;
+      spin_pause();
+    }
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    for (;;) {
+      const std::uint32_t round = round_.load(std::memory_order_seq_cst);  // before the look: a wake-up in between changes it
+      if (done()) break;
+      round_.wait(round, std::memory_order_seq_cst);
+    }
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+
+  /// Wakes the threads that sleep here; they look at their conditions again. Call it after each store that a condition depends on;
+  /// that store must be sequentially consistent. One load if no thread sleeps.
+  void notify() {
+    if (sleepers_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+      wake();
+  }
+
+  /// Threads that sleep, or are about to. For tests.
+  [[nodiscard]] std::uint32_t sleepers() const { return sleepers_.load(std::memory_order_seq_cst); }
+
+ private:
+  static constexpr int kSpins = 64;  // 1 to 3 us, depending on the processor: longer than the insertion of one operation
+
+  void wake();
+
+  std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<std::uint32_t> round_{0};  // 32 bits: what the kernel can wait on
+};
+
+}  // namespace ebbtide
