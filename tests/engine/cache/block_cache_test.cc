@@ -204,6 +204,32 @@ TEST_CASE("tables grow under many small blocks") {
   }
 }
 
+TEST_CASE("a bucket that overflows counts as usage, and so do its overflow buckets after the table has grown") {
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  const std::uint64_t empty = cache.usage();
+  const auto usage_without_blocks = [&] {
+    cache.erase_file(1);
+    epoch.collect();
+    return cache.usage();
+  };
+  // Sixteen blocks of one bucket: two overflow buckets of a cache line each.
+  const void* const bucket = cache.start({1, 0});
+  std::vector<std::uint64_t> in_bucket;
+  for (std::uint64_t offset = 0; in_bucket.size() < 16; ++offset) {
+    if (cache.start({1, offset}) == bucket) in_bucket.push_back(offset);
+  }
+  for (std::size_t i = 0; i < 7; ++i) cache.insert({1, in_bucket[i]}, "x");
+  CHECK(usage_without_blocks() == empty);
+  for (const std::uint64_t offset : in_bucket) cache.insert({1, offset}, "x");
+  CHECK(usage_without_blocks() == empty + 2 * 64);
+  // The table grows to 256 buckets. 1,000 blocks lie in them at random, so that some overflow.
+  for (std::uint64_t offset = 0; offset < 1000; ++offset) cache.insert({1, offset}, "x");
+  const std::uint64_t grown = usage_without_blocks(), buckets = 256 * 64;
+  CHECK(grown > buckets);
+  CHECK(grown < buckets + buckets / 4);
+}
+
 TEST_CASE("readers, writers, droppers and resizers at once", "[threads]") {
   Epoch epoch;
   BlockCache cache(4 << 20, epoch);

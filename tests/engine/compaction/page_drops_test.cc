@@ -434,6 +434,7 @@ void fill(Bed& bed, Random& random, std::uint32_t h) {
 
 TEST_CASE("a page that stays for one version that is not `first` goes in part, by the older runs' filters", "[drops]") {
   const bool below = GENERATE(true, false), filters = GENERATE(true, false);
+  const bool opens = GENERATE(true, false);  // the older table does
   Bed bed;
   bed.filter_bits = 10;
   std::vector<E> entries;
@@ -457,13 +458,14 @@ TEST_CASE("a page that stays for one version that is not `first` goes in part, b
   env.dir = "db";
   env.new_file = [&] { return bed.next_file++; };
   env.open_table = [&](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+    if (!opens && meta.data_file == bed.version->runs[1].files[0]->data_file) return Status::io_error("no such device");
     return bed.readers.at(meta.metadata_file);
   };
   auto done = execute(found.plan, *bed.version, context, env);
   REQUIRE(done.is_ok());
   REQUIRE(done->redescribed.size() == 1);
   const TableStats& stats = done->redescribed[0].stats;
-  const bool goes = !below && filters;
+  const bool goes = !below && filters && opens;
   CHECK(stats.tombstones == (goes ? 0 : 1));
   CHECK(stats.oldest_tombstone == (goes ? 0 : 400));
   CHECK(stats.entries == (goes ? 20 : 21));
