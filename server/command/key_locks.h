@@ -37,6 +37,9 @@ class KeyLocks {
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
+    /// The stripes that it holds of several keys, in the order in which it took them. Empty if it holds one, all or none.
+    [[nodiscard]] std::span<const std::uint16_t> stripes() const { return stripes_; }
+
    private:
     /// Those of stripes_, in ascending order, each once.
     void lock_stripes();

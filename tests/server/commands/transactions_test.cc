@@ -1,7 +1,9 @@
 // Transactions in dispatch: stalled and missing, as one. What they answer is in the transcripts.
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "commands/families.h"
@@ -16,7 +18,68 @@ std::uint64_t calls(const CommandHarness& server, Bytes command) {
   return server.stats.commands()[server.table.find_full(command)->index].calls;
 }
 
+/// Two transactions meet inside of EXEC if they can: each waits for the other one there, but not for ever, since that one may be
+/// waiting for this one's locks.
+class Meeting {
+ public:
+  static constexpr int kPatience = 2000;
+  static Status meet(Ctx& ctx) {
+    inside_ += 1;
+    for (int i = 0; i < kPatience && inside_ < 2; ++i) std::this_thread::yield();
+    ctx.reply.simple("OK");
+    return Status::ok();
+  }
+  static void begin() { inside_ = 0; }
+
+ private:
+  static std::atomic<int> inside_;
+};
+std::atomic<int> Meeting::inside_{0};
+
+constexpr CommandSpec kMeeting[] = {{.name = "meet", .arity = exactly(1), .flags = kWrite, .run = Meeting::meet}};
+
+/// EXEC as an event loop of its own runs it.
+std::string exec_on_a_loop(CommandHarness& server, int client_number) {
+  Dispatcher dispatcher(server.env, static_cast<std::uint64_t>(client_number));
+  Client& client = server.client(client_number);
+  const std::vector<Bytes> line{"EXEC"};
+  PendingCommand pending;
+  pending.client = &client;
+  pending.args.list = line;
+  dispatcher.run_pass(std::span(&pending, 1));
+  const std::string reply = client.out.to_string();
+  client.out.consume(client.out.size());
+  return reply;
+}
+
 }  // namespace
+
+TEST_CASE("two transactions that watch a and b and write one each: one of them is not run", "[threads]") {
+  std::vector<std::span<const CommandSpec>> families(command_families().begin(), command_families().end());
+  families.emplace_back(kMeeting);
+  CommandHarness server(families);
+  for (int round = 0; round < 20; ++round) {
+    Meeting::begin();
+    server("MSET a 0 b 0");
+    const char* const writes[] = {"SET b 1", "SET a 1"};
+    for (const int client : {1, 2}) {
+      server("WATCH a b", client);
+      server("MULTI", client);
+      server("MEET", client);
+      server(writes[client - 1], client);
+    }
+    std::string replies[2];
+    std::thread other([&] { replies[1] = exec_on_a_loop(server, 2); });
+    replies[0] = exec_on_a_loop(server, 1);
+    other.join();
+    server.db->write_log();
+    const bool first = replies[0] == "*2\r\n+OK\r\n+OK\r\n", second = replies[1] == "*2\r\n+OK\r\n+OK\r\n";
+    INFO("round " << round << ", replies " << replies[0] << " and " << replies[1]);
+    REQUIRE(first != second);
+    CHECK(replies[first ? 1 : 0] == "*-1\r\n");
+    CHECK(server("MGET a b") == (first ? R"(["0", "1"])" : R"(["1", "0"])"));
+  }
+}
 
 TEST_CASE("what EXEC lacks is fetched in one go, and no attempt leaves anything behind") {
   CommandHarness server(command_families());
