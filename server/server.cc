@@ -220,7 +220,7 @@ int Server::run() {
   std::signal(SIGPIPE, SIG_IGN);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) signals_.add(signal);
   wait_for_signals();
-  if (!start_listening() || !start_admin()) return 1;
+  if (!start_listening() || !start_admin(files)) return 1;
   banner();
   listener_->start();
   opener_ = std::thread([this] { open_database(); });
@@ -252,12 +252,19 @@ bool Server::start_listening() {
   return false;
 }
 
-bool Server::start_admin() {
+bool Server::start_admin(std::uint64_t files) {
   const Config config = config_.get();
   if (config.metrics_port == 0) return true;
-  AdminHandlers handlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }, nullptr};
+  AdminHandlers handlers{[this] { return metrics_text(snapshot()); }, [this] { return not_ready(); }};
   if (config.console) handlers.console = [this](DatabaseId database) { return console(database); };
-  admin_ = std::make_unique<AdminServer>(std::move(handlers));
+  handlers.bad_request = [this](const std::string& text) {
+    if (const auto line = bad_http_.pass(text, static_cast<std::int64_t>(mono_nanos_now() / 1'000'000)))
+      log_->write(ServerLog::Level::kWarning, *line);
+  };
+  HttpLimits limits;
+  // Of few file descriptors only a small part; of the usual thousands, all that the port wants.
+  limits.connections = std::clamp<std::size_t>(files / 16, 4, limits.connections);
+  admin_ = std::make_unique<AdminServer>(std::move(handlers), limits);
   const std::string why = admin_->start(config.metrics_bind, static_cast<std::uint16_t>(config.metrics_port));
   if (why.empty()) return true;
   log_->write(ServerLog::Level::kError, why);

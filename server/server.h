@@ -97,7 +97,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void end_pause(std::uint64_t number);  ///< nothing if there is a newer one
   void watch_expiries();
   bool start_listening();
-  bool start_admin();
+  bool start_admin(std::uint64_t files);  ///< `files`: how many may be open
   void banner() const;
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
@@ -129,6 +129,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // Own synchronization.
   std::atomic<std::uint64_t> client_cap_{~std::uint64_t{0}};  ///< what the limit of open files leaves
   ClientMemoryAccount client_memory_;
+  LogLimiter bad_http_{60'000};
   LiveConfig config_;
   NetShared net_;
   PubSub pubsub_;

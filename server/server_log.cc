@@ -5,8 +5,10 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
 namespace ebbtide {
 namespace {
@@ -17,7 +19,54 @@ spdlog::level::level_enum level_of(const std::string& name) {
   return name == "error" ? spdlog::level::err : spdlog::level::info;
 }
 
+// Length of the UTF-8 character at the beginning of `text`, 1 to 4; 0 if there is none, or a control character (C0, DEL, C1).
+std::size_t printable(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const std::size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < size) return 0;
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);
+  // C1 controls, overlong forms, surrogates, and what lies past Unicode.
+  const bool wrong = (first == 0xc2 && second < 0xa0) || (first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+                     (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f);
+  return wrong ? 0 : size;
+}
+
 }  // namespace
+
+std::string escape_controls(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t size = std::max<std::size_t>(printable(text), 1);
+    if (printable(text) != 0) {
+      out += text.substr(0, size);
+    } else if (text[0] == '\n' || text[0] == '\r' || text[0] == '\t') {
+      out += text[0] == '\n' ? "\\n" : text[0] == '\r' ? "\\r" : "\\t";
+    } else {
+      static const char kHex[] = "0123456789abcdef";
+      const auto byte = static_cast<unsigned char>(text[0]);
+      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    }
+    text.remove_prefix(size);
+  }
+  return out;
+}
+
+std::optional<std::string> LogLimiter::pass(const std::string& text, std::int64_t now_ms) {
+  std::lock_guard lock(mutex_);
+  if (last_ms_ && now_ms >= *last_ms_ && now_ms - *last_ms_ < interval_ms_) {
+    ++suppressed_;
+    return std::nullopt;
+  }
+  last_ms_ = now_ms;
+  const std::uint64_t suppressed = std::exchange(suppressed_, 0);
+  return suppressed == 0 ? text : text + " (" + std::to_string(suppressed) + " more like it since the last such line)";
+}
 
 struct ServerLog::Sinks {
   std::shared_ptr<spdlog::sinks::dist_sink_mt> all = std::make_shared<spdlog::sinks::dist_sink_mt>();
@@ -44,7 +93,7 @@ ServerLog::~ServerLog() { logger_->flush(); }
 void ServerLog::write(Level level, const std::string& text) {
   constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
                                                    spdlog::level::err};
-  logger_->log(kLevels[static_cast<int>(level)], "{}", text);
+  logger_->log(kLevels[static_cast<int>(level)], "{}", escape_controls(text));
 }
 
 void ServerLog::set_level(const std::string& level) { logger_->set_level(level_of(level)); }

@@ -9,6 +9,8 @@
 
 #include <engine/types.h>
 
+#include "admin/http_server.h"
+
 namespace ebbtide {
 
 /// What the port shows. Called from its threads.
@@ -17,16 +19,15 @@ struct AdminHandlers {
   /// Empty if the server takes reads and writes, else why not.
   std::function<std::string()> not_ready;
   /// What the console shows of a database, as JSON, or nothing if there is no such database; null: no console.
-  std::function<std::optional<std::string>(DatabaseId)> console;
+  std::function<std::optional<std::string>(DatabaseId)> console = nullptr;
+  /// Logs a request that broke the protocol, at a limited rate; may be null.
+  std::function<void(const std::string&)> bad_request = nullptr;
 };
 
-/// Two threads of its own; a slow reader cannot hold up the server. It only tells: nothing here changes anything.
+/// Has threads of its own: neither a slow client nor /metrics or the console delays /healthz. Nothing here changes the server.
 class AdminServer {
  public:
-  explicit AdminServer(AdminHandlers handlers);
-  ~AdminServer();
-  AdminServer(const AdminServer&) = delete;
-  AdminServer& operator=(const AdminServer&) = delete;
+  explicit AdminServer(AdminHandlers handlers, HttpLimits limits = {});
 
   /// Listens and serves; port 0 takes a free one. Empty, or what went wrong.
   std::string start(const std::string& address, std::uint16_t port);
@@ -34,8 +35,9 @@ class AdminServer {
   void stop();
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  const AdminHandlers handlers_;
+  const HttpLimits limits_;
+  std::unique_ptr<HttpServer> http_;
 };
 
 }  // namespace ebbtide

@@ -119,7 +119,7 @@ def test_it_only_looks(server):
     for method in ("POST", "PUT", "DELETE"):
         with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
             link.sendall(f"{method} /console.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
-            assert b" 404 " in link.recv(100)
+            assert b" 405 " in link.recv(100)
 
 
 def test_switched_off(fresh):

@@ -61,7 +61,7 @@ def read_table(text, name):
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 # What a header of a library is called: its first folder or its file name without suffix.
-LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "httplib", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing"}
+LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing"}
 
 
 def layer_of(parts):

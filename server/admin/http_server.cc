@@ -1,0 +1,336 @@
+#include "admin/http_server.h"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <list>
+#include <optional>
+#include <thread>
+
+namespace ebbtide {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using boost::system::error_code;
+using Tcp = asio::ip::tcp;
+using Where = HttpRoute::Where;
+
+constexpr std::chrono::milliseconds kAcceptPause{50};  // after a failure that the next try would meet again at once
+constexpr std::chrono::milliseconds kLinger{1'000};
+constexpr std::size_t kLingerBytes = std::size_t{1} << 16;
+
+HttpReply plain(unsigned status, std::string text) { return {status, "text/plain", std::move(text) + "\n", {}}; }
+
+}  // namespace
+
+std::string_view query_argument(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    const std::string_view item = query.substr(0, query.find('&'));
+    if (item.substr(0, item.find('=')) == name)
+      return item.size() > name.size() ? item.substr(name.size() + 1) : item.substr(name.size());
+    query.remove_prefix(std::min(query.size(), item.size() + 1));
+  }
+  return {};
+}
+
+struct HttpServer::Impl {
+  class Session;
+  using Sessions = std::list<std::shared_ptr<Session>>;
+  struct Worker {
+    asio::thread_pool threads{1};
+    std::size_t jobs = 0;  // of the I/O thread: queued or running
+  };
+
+  Impl(std::vector<HttpRoute> r, std::string n, HttpLimits l, std::function<void(const std::string&)> b)
+      : routes(std::move(r)), not_found(std::move(n)), limits(l), bad_request(std::move(b)) {}
+
+  std::string listen(const std::string& address, std::uint16_t wanted);
+  void accept();
+  void evict();
+  void stop();
+  const HttpRoute* find(std::string_view path) const;
+
+  // Constant after construction.
+  const std::vector<HttpRoute> routes;
+  const std::string not_found;
+  const HttpLimits limits;
+  const std::function<void(const std::string&)> bad_request;
+
+  asio::io_context io{1};
+  Tcp::acceptor acceptor{io};
+  asio::steady_timer pause{io};
+  std::uint16_t port = 0;
+  std::thread thread;
+  Worker quick, slow;
+  // Of the I/O thread. Each connection is in one of the two, the one that has been there longest at the front.
+  Sessions waiting;  // for a request
+  Sessions busy;     // with a reply, or its end
+};
+
+// A connection: waits for a request, reads its header, has it answered, sends the reply, and so on. Runs on the I/O thread.
+class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(Impl* server, Tcp::socket socket)
+      : server_(server), stream_(std::move(socket)), buffer_(2 * server->limits.header_bytes) {
+    error_code ignored;
+    const auto peer = stream_.socket().remote_endpoint(ignored);
+    if (!ignored) peer_ = peer.address().to_string();
+  }
+
+  void begin() {
+    place_ = server_->waiting.insert(server_->waiting.end(), shared_from_this());
+    read_header();
+  }
+
+  // Ends the connection at once; what is under way for it finds it closed.
+  void close() {
+    if (closed_) return;
+    closed_ = true;
+    stream_.close();
+    const auto self = shared_from_this();
+    (waiting_ ? server_->waiting : server_->busy).erase(place_);
+  }
+
+ private:
+  void move_to(bool waiting) {
+    Sessions& from = waiting_ ? server_->waiting : server_->busy;
+    Sessions& to = waiting ? server_->waiting : server_->busy;
+    to.splice(to.end(), from, place_);
+    waiting_ = waiting;
+  }
+
+  // The next request of a connection that stays open. The deadline of its header begins with its first byte.
+  void wait_for_next() {
+    move_to(true);
+    if (buffer_.size() > 0) return read_header();
+    stream_.expires_after(std::chrono::milliseconds(server_->limits.idle_ms));
+    stream_.async_read_some(buffer_.prepare(1024), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+      if (self->closed_) return;
+      if (error) return self->close();
+      self->buffer_.commit(bytes);
+      self->read_header();
+    });
+  }
+
+  void read_header() {
+    parser_.emplace();
+    parser_->body_limit(std::numeric_limits<std::uint64_t>::max());  // none is read
+    parser_->header_limit(static_cast<std::uint32_t>(server_->limits.header_bytes));
+    stream_.expires_after(std::chrono::milliseconds(server_->limits.header_ms));
+    http::async_read_header(stream_, buffer_, *parser_, [self = shared_from_this()](const error_code& error, std::size_t) {
+      if (!self->closed_) error ? self->header_failed(error) : self->answer();
+    });
+  }
+
+  void header_failed(const error_code& error) {
+    const bool silent = buffer_.size() == 0;  // a connection without a request is no mistake
+    if (error == beast::error::timeout) {
+      if (!silent) complain("its header was not complete after " + std::to_string(server_->limits.header_ms) + " ms");
+      return close();
+    }
+    if (error == http::error::end_of_stream || error == http::error::partial_message ||
+        error.category() != http::make_error_code(http::error::end_of_stream).category()) {
+      return close();
+    }
+    move_to(false);
+    keep_alive_ = false;
+    const std::string limit = std::to_string(server_->limits.header_bytes);
+    if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+      const auto data = buffer_.data();
+      const std::string_view head(static_cast<const char*>(data.data()), data.size());
+      const bool line = head.find('\n') == std::string_view::npos;  // not even the first line has ended
+      complain((line ? "its request line" : "its header") + (" has over " + limit) + " bytes");
+      return send(
+          plain(line ? 414 : 431, std::string(line ? "the request line" : "the header") + " has over " + limit + " bytes"));
+    }
+    complain(error.message());
+    send(plain(400, "bad request: " + error.message()));
+  }
+
+  void complain(const std::string& what) const {
+    if (server_->bad_request) server_->bad_request("HTTP request from " + peer_ + " refused: " + what);
+  }
+
+  void answer() {
+    move_to(false);
+    const auto& header = parser_->get();
+    head_ = header.method() == http::verb::head;
+    // A body is not read, so the connection cannot be used after it.
+    keep_alive_ = header.keep_alive() && !parser_->chunked() && parser_->content_length().value_or(0) == 0;
+    const std::string_view target(header.target().data(), header.target().size());
+    const std::size_t mark = target.find('?');
+    HttpRequest request;
+    request.path = target.substr(0, mark);
+    if (mark != std::string_view::npos) request.query = target.substr(mark + 1);
+    const auto host = header[http::field::host];
+    request.host.assign(host.data(), host.size());
+    const HttpRoute* route = server_->find(request.path);
+    if (route == nullptr) return send(plain(404, server_->not_found));
+    if (!head_ && header.method() != http::verb::get) {
+      HttpReply reply = plain(405, "only GET and HEAD are answered");
+      reply.headers.emplace_back("Allow", "GET, HEAD");
+      return send(std::move(reply));
+    }
+    if (route->where == Where::kIo) return send(route->answer(request));
+    run(route->where == Where::kQuick ? &server_->quick : &server_->slow, route, std::move(request));
+  }
+
+  void run(Worker* worker, const HttpRoute* route, HttpRequest request) {
+    if (worker->jobs >= server_->limits.queued_jobs) return send(plain(503, "too many requests at once"));
+    ++worker->jobs;
+    stream_.expires_never();
+    asio::post(worker->threads, [self = shared_from_this(), worker, route, request = std::move(request)] {
+      HttpReply reply;
+      try {
+        reply = route->answer(request);
+      } catch (const std::exception& e) {  // std::bad_alloc, as good as always
+        reply = plain(500, e.what());
+      }
+      asio::post(self->server_->io, [self, worker, reply = std::move(reply)]() mutable {
+        --worker->jobs;
+        if (!self->closed_) self->send(std::move(reply));
+      });
+    });
+  }
+
+  void send(HttpReply reply) {
+    // A client of 1.0 keeps its connection only if the reply says so, which its version decides.
+    reply_.emplace(static_cast<http::status>(reply.status), keep_alive_ ? parser_->get().version() : 11);
+    reply_->set(http::field::content_type, reply.type);
+    for (const auto& [name, value] : reply.headers) reply_->set(name, value);
+    reply_->keep_alive(keep_alive_);
+    reply_->content_length(reply.body.size());
+    if (!head_) reply_->body() = std::move(reply.body);
+    stream_.expires_after(std::chrono::milliseconds(server_->limits.send_ms));
+    serializer_.emplace(*reply_);
+    const auto sent = [self = shared_from_this()](const error_code& error, std::size_t) {
+      if (self->closed_) return;
+      if (error) return self->close();
+      self->serializer_.reset();
+      self->reply_.reset();
+      self->keep_alive_ ? self->wait_for_next() : self->finish();
+    };
+    if (head_) return http::async_write_header(stream_, *serializer_, sent);
+    http::async_write(stream_, *serializer_, sent);
+  }
+
+  // All is sent. Closing while the client still sends would reset the connection, and the reply might not arrive.
+  void finish() {
+    error_code ignored;
+    stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
+    stream_.expires_after(kLinger);
+    buffer_.consume(buffer_.size());
+    linger();
+  }
+
+  void linger() {
+    stream_.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](const error_code& error, std::size_t bytes) {
+      if (self->closed_) return;
+      self->lingered_ += bytes;
+      if (error || self->lingered_ > kLingerBytes) return self->close();
+      self->linger();
+    });
+  }
+
+  Impl* const server_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_;
+  std::string peer_ = "?";
+  std::optional<http::request_parser<http::empty_body>> parser_;
+  std::optional<http::response<http::string_body>> reply_;
+  std::optional<http::response_serializer<http::string_body>> serializer_;
+  Sessions::iterator place_;
+  bool waiting_ = true, closed_ = false, keep_alive_ = false, head_ = false;
+  std::size_t lingered_ = 0;
+};
+
+const HttpRoute* HttpServer::Impl::find(std::string_view path) const {
+  const auto at = std::find_if(routes.begin(), routes.end(), [&](const HttpRoute& route) { return route.path == path; });
+  return at == routes.end() ? nullptr : &*at;
+}
+
+std::string HttpServer::Impl::listen(const std::string& address, std::uint16_t wanted) {
+  error_code error;
+  Tcp::resolver resolver(io);
+  const auto found =
+      resolver.resolve(address, std::to_string(wanted), Tcp::resolver::passive | Tcp::resolver::numeric_service, error);
+  if (error || found.empty()) return "no such address";
+  const Tcp::endpoint endpoint = found.begin()->endpoint();
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(Tcp::acceptor::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) return error.message();
+  port = acceptor.local_endpoint(error).port();
+  return {};
+}
+
+void HttpServer::Impl::accept() {
+  acceptor.async_accept([this](const error_code& error, Tcp::socket socket) {
+    if (!acceptor.is_open()) return;
+    if (!error) {
+      while (waiting.size() + busy.size() >= limits.connections) evict();
+      std::make_shared<Session>(this, std::move(socket))->begin();
+      return accept();
+    }
+    if (!waiting.empty()) evict();  // without a file descriptor left, an idle client's serves another one
+    pause.expires_after(kAcceptPause);
+    pause.async_wait([this](const error_code& stopped) {
+      if (!stopped) accept();
+    });
+  });
+}
+
+void HttpServer::Impl::evict() {
+  const std::shared_ptr<Session> oldest = (waiting.empty() ? busy : waiting).front();
+  oldest->close();
+}
+
+void HttpServer::Impl::stop() {
+  asio::post(io, [this] {
+    error_code ignored;
+    acceptor.close(ignored);
+    pause.cancel();
+    while (!waiting.empty() || !busy.empty()) evict();
+  });
+  for (Worker* worker : {&quick, &slow}) {
+    worker->threads.stop();
+    worker->threads.join();
+  }
+  // What the workers have posted finds its connection closed; then nothing is left to do.
+  thread.join();
+}
+
+HttpServer::HttpServer(std::vector<HttpRoute> routes, std::string not_found, HttpLimits limits,
+                       std::function<void(const std::string&)> bad_request)
+    : impl_(std::make_unique<Impl>(std::move(routes), std::move(not_found), limits, std::move(bad_request))) {}
+
+HttpServer::~HttpServer() { stop(); }
+
+std::string HttpServer::start(const std::string& address, std::uint16_t port) {
+  if (std::string why = impl_->listen(address, port); !why.empty()) return why;
+  impl_->accept();
+  impl_->thread = std::thread([impl = impl_.get()] { impl->io.run(); });
+  return {};
+}
+
+std::uint16_t HttpServer::port() const { return impl_->port; }
+
+void HttpServer::stop() {
+  if (impl_->thread.joinable()) impl_->stop();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,78 @@
+// A small HTTP/1.1 server for the admin port, on Boost.Beast: routes are given, everything else is the protocol.
+//
+// One thread does all input and output, so no client can keep another one waiting. What must be true whatever clients do:
+//   - Every wait for a client has a deadline in total, not from byte to byte: a request header that dribbles in is cut off.
+//   - There are never more than `connections`. A new one takes the place of the one that has waited longest for a request, or,
+//     if none waits, of the one that has been sending longest. So a probe gets in however many idle clients there are.
+//   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for nothing
+//     but their class.
+// Request bodies are not read: every route answers GET and HEAD.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ebbtide {
+
+struct HttpRequest {
+  std::string path;   ///< "/console.json"
+  std::string query;  ///< what follows the question mark: "db=3"; not decoded
+  std::string host;   ///< the header Host, "" without one
+};
+
+/// The value of `name` in a query, not decoded; null data() if it is not there.
+std::string_view query_argument(std::string_view query, std::string_view name);
+
+struct HttpReply {
+  unsigned status = 200;
+  std::string type = "text/plain";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+struct HttpRoute {
+  /// Where the answer is computed. kIo: on the I/O thread; must not block, lock or compute for long. kQuick and kLong each have a
+  /// worker thread of their own: kQuick may take a lock, kLong may also take its time.
+  enum class Where : std::uint8_t { kIo, kQuick, kLong };
+  std::string path;
+  Where where = Where::kIo;
+  std::function<HttpReply(const HttpRequest&)> answer;
+};
+
+struct HttpLimits {
+  /// A dashboard's scrapes, probes and a few browsers with six connections each need less. Each takes a file descriptor.
+  std::size_t connections = 64;
+  std::int64_t header_ms = 5'000;  ///< from a connection's first moment, or a later request's first byte, to the header's end
+  std::int64_t idle_ms = 75'000;   ///< between requests; longer than the usual scrape interval of a minute
+  std::int64_t send_ms = 10'000;   ///< for a whole reply
+  std::size_t header_bytes = 8'192;
+  std::size_t queued_jobs = 16;  ///< of each worker; beyond it the reply is 503
+};
+
+class HttpServer {
+ public:
+  /// `bad_request` gets one line for each request that breaks the protocol, on the I/O thread; the caller limits the rate.
+  /// `not_found` is the body of 404.
+  HttpServer(std::vector<HttpRoute> routes, std::string not_found, HttpLimits limits,
+             std::function<void(const std::string&)> bad_request);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  /// Listens on an address or the name of one, and serves; port 0 takes a free one. Empty, or why not.
+  std::string start(const std::string& address, std::uint16_t port);
+  [[nodiscard]] std::uint16_t port() const;
+  /// Closes all connections; returns when no route runs any more.
+  void stop();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,43 @@
+// The text log: nothing that a client chose can forge a line.
+#include "server_log.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+using namespace ebbtide;
+
+TEST_CASE("log: message has control bytes, they are escaped and the line is one line") {
+  const std::string path = std::filesystem::temp_directory_path() / "ebbtide-server-log-test";
+  std::filesystem::remove(path);
+  {
+    ServerLog log("info", path);
+    log.write(ServerLog::Level::kInfo, "backup: /a\n2026-01-01T00:00:00.000+00:00 E forged\r\x1b[31m\t\x7f");
+  }
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  std::filesystem::remove(path);
+  const std::string line = text.str();
+  CHECK(line.find('\n') == line.size() - 1);
+  CHECK(line.find("backup: /a\\n2026-01-01T00:00:00.000+00:00 E forged\\r\\x1b[31m\\t\\x7f\n") != std::string::npos);
+}
+
+TEST_CASE("escape_controls: UTF-8 text passes, broken UTF-8 and C1 controls are escaped") {
+  CHECK(escape_controls("Zoë 日本 \xf0\x9f\x8c\x8a \\n") == "Zoë 日本 \xf0\x9f\x8c\x8a \\n");
+  CHECK(escape_controls("\xc2\x9b") == "\\xc2\\x9b");
+  CHECK(escape_controls("\xff\xc3") == "\\xff\\xc3");
+  CHECK(escape_controls("\xc0\xaf\xe0\x80\xaf\xed\xa0\x80\xf4\x90\x80\x80") ==
+        "\\xc0\\xaf\\xe0\\x80\\xaf\\xed\\xa0\\x80\\xf4\\x90\\x80\\x80");
+  CHECK(escape_controls(std::string("a\0b", 3)) == "a\\x00b");
+}
+
+TEST_CASE("log limiter: messages within the interval are counted and reported with the next line") {
+  LogLimiter limiter(1'000);
+  CHECK(limiter.pass("a", 5'000) == "a");
+  CHECK_FALSE(limiter.pass("b", 5'999));
+  CHECK_FALSE(limiter.pass("c", 5'999));
+  CHECK(limiter.pass("d", 6'000) == "d (2 more like it since the last such line)");
+  CHECK(limiter.pass("e", 100) == "e");  // a clock that was set back does not silence it
+}
