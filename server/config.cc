@@ -111,27 +111,66 @@ Status apply(const std::vector<Assignment>& layer, int wanted_rank, Config* conf
   return Status::ok();
 }
 
-/// Takes what a YAML parser meets and does nothing with it.
-class Ignored final : public YAML::EventHandler {
+/// Refuses what a YAML parser lets pass: tags that mean nothing here, and a second document.
+class Strict final : public YAML::EventHandler {
  public:
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (++documents_ > 1) throw YAML::ParserException(mark, "a second document begins here; one is allowed");
+  }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string&) override { check(mark, tag); }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    check(mark, tag);
+  }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    check(mark, tag);
+  }
   void OnMapEnd() override {}
+
+ private:
+  // "?" is a plain value's, "!" a quoted one's. The others are YAML's own types, which every value has without saying so.
+  static void check(const YAML::Mark& mark, const std::string& tag) {
+    constexpr Bytes kOwn = "tag:yaml.org,2002:";
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    const bool own = tag.compare(0, kOwn.size(), kOwn) == 0;
+    const std::string name = own ? tag.substr(kOwn.size()) : tag;
+    for (const char* known : {"str", "int", "float", "bool", "null", "seq", "map"}) {
+      if (own && name == known) return;
+    }
+    throw YAML::ParserException(mark, "the tag " + std::string(own ? "!!" : "") + name + " is not known; leave it out");
+  }
+
+  int documents_ = 0;
 };
 
-/// Not by YAML::LoadAll: it never ends on some texts that are wrong, as ",,", where each document is found empty and nothing
-/// read.
-bool has_more_than_one_document(const std::string& text) {
+/// Throws YAML::Exception. Not by YAML::LoadAll: it never ends on some texts that are wrong, as ",,", where each document is found
+/// empty and nothing read.
+void check_strictly(const std::string& text) {
   std::istringstream in(text);
   YAML::Parser parser(in);
-  Ignored ignored;
-  return parser.HandleNextDocument(ignored) && parser.HandleNextDocument(ignored);
+  Strict strict;
+  if (parser.HandleNextDocument(strict)) (void)parser.HandleNextDocument(strict);
+}
+
+/// Where a list is given as YAML writes it, [a, b], as the blank-separated text that its key takes; else the text itself.
+std::string without_brackets(const std::string& name, const std::string& value) {
+  const ConfigKeyPtr key = find_config_key(name);
+  if (key == nullptr || key->type != ConfigType::kList || value.empty() || value[0] != '[') return value;
+  try {
+    check_strictly(value);
+    const YAML::Node node = YAML::Load(value);
+    std::string text;
+    for (const auto& item : node) {
+      if (!item.IsScalar()) return value;
+      text += (text.empty() ? "" : " ") + item.Scalar();
+    }
+    return node.IsSequence() ? text : value;
+  } catch (const YAML::Exception&) {
+    return value;  // its key says what is allowed
+  }
 }
 
 }  // namespace
@@ -139,7 +178,7 @@ bool has_more_than_one_document(const std::string& text) {
 Result<Config> load_config_text(const std::string& text, const std::string& file, const ConfigSources& sources) {
   std::vector<Assignment> layers[3];
   try {
-    if (has_more_than_one_document(text)) return wrong(file, {}, "holds more than one document");
+    check_strictly(text);
     const YAML::Node root = YAML::Load(text);
     if (!root.IsNull()) TRY(flatten(root, {}, file, &layers[0]));
   } catch (const YAML::Exception& e) {
@@ -147,9 +186,11 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
   }
   for (const auto& [variable, value] : sources.environment) {
     if (variable.compare(0, 8, "EBBTIDE_") != 0 || variable.find("__") == std::string::npos) continue;
-    layers[1].push_back({name_from_environment(variable), value, "environment " + variable});
+    const std::string name = name_from_environment(variable);
+    layers[1].push_back({name, without_brackets(name, value), "environment " + variable});
   }
-  for (const auto& [name, value] : sources.command_line) layers[2].push_back({name, value, "command line"});
+  for (const auto& [name, value] : sources.command_line)
+    layers[2].push_back({name, without_brackets(name, value), "command line"});
   Config config;
   for (int kind = 0; kind < 4; kind += 2) {  // all layers of the defaults, then all layers of the overrides
     for (const auto& layer : layers) {

@@ -41,6 +41,7 @@ struct Config {
   Users file_users;           ///< whom it named then
   bool protected_mode = true;
   bool core_dumps = false;
+  bool protected_configs = false;
   std::string backup_dir = "auto";
   std::uint64_t backup_keep = 1;
   // storage and tree; memory_budget 0 = auto until resolved
@@ -88,10 +89,11 @@ enum class ConfigType : std::uint8_t { kBool, kInteger, kNumber, kSize, kDuratio
 struct ConfigKey {
   std::string name;  ///< "storage.memtable_size"; of a tree key only what follows `tree.`
   ConfigType type = ConfigType::kText;
-  std::string allowed;      ///< for people: "16KiB to 16GiB, or auto"
-  std::string doc;          ///< one sentence
-  bool changeable = false;  ///< by CONFIG SET, while running
-  std::string redis_name;   ///< "" = Redis has none
+  std::string allowed;        ///< for people: "16KiB to 16GiB, or auto"
+  std::string doc;            ///< one sentence
+  bool changeable = false;    ///< by CONFIG SET, while running
+  bool is_protected = false;  ///< by CONFIG SET only if server.protected_configs allows it: it names a place in the file system
+  std::string redis_name;     ///< "" = Redis has none
   /// Canonical text, as it stands in the YAML.
   std::function<std::string(const Config&)> get;
   /// Sets from text. kInvalidArgument says what is allowed, without the key's name.

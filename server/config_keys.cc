@@ -152,6 +152,9 @@ class Table {
                                 {{"no", DebugCommands::kNo}, {"local", DebugCommands::kLocal}, {"yes", DebugCommands::kYes}},
                                 "Who may run DEBUG: nobody, clients of this machine, or everybody."),
         "enable-debug-command");
+    add(bool_key("server.protected_configs", of(&Config::protected_configs),
+                 "Whether CONFIG SET may change keys that name places in the file system: storage.backup_dir."),
+        "enable-protected-configs");
     add(bool_key("server.core_dumps", of(&Config::core_dumps),
                  "Whether a crash may write a core file; it holds keys and values."));
   }
@@ -189,7 +192,8 @@ class Table {
                     "Threads that read pages which a command lacks where io_uring does not, and large values."));
     add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
                  "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),
-        "", true);
+        "", true)
+        .is_protected = true;
     add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
                     "Finished backups that stay, the newest; older ones go when one is made."),
         "", true);

@@ -1,5 +1,8 @@
 #include "live_config.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -42,25 +45,25 @@ Status LiveConfig::with(const std::function<Status(const Config&)>& f) const {
 }
 
 void LiveConfig::get(std::span<const Bytes> patterns, std::vector<std::pair<std::string, std::string>>* items) const {
-  std::lock_guard lock(mutex_);
+  const Config config = effective_(get());
   std::set<std::string> seen;
   const auto offer = [&](Bytes pattern, const std::string& name, const auto& value) {
     if (!name.empty() && glob_match(pattern, name, true) && seen.insert(name).second) items->emplace_back(name, value());
   };
   for (const Bytes pattern : patterns) {
     for (const ConfigKey& key : config_keys()) {
-      offer(pattern, key.redis_name, [&] { return key.redis_get ? key.redis_get(config_) : key.get(config_); });
-      offer(pattern, key.name, [&] { return key.get(config_); });
+      offer(pattern, key.redis_name, [&] { return key.redis_get ? key.redis_get(config) : key.get(config); });
+      offer(pattern, key.name, [&] { return key.get(config); });
     }
-    for (const auto& parameter : config_.engine.tree.policy.parameters) {
+    for (const auto& parameter : config.engine.tree.policy.parameters) {
       const std::string name = "tree.policy." + parameter.first;
-      offer(pattern, name, [&] { return find_config_key(name)->get(config_); });
+      offer(pattern, name, [&] { return find_config_key(name)->get(config); });
     }
     for (const auto& fact : kFacts) offer(pattern, fact.first, [&] { return std::string(fact.second); });
     // Of one database: only when asked for by its whole name, as there would be no end of them.
     if (const std::string name = lower(pattern); name.compare(0, 10, "databases.") == 0 && glob_is_literal(name)) {
       const ConfigKeyPtr key = find_config_key(name);
-      const std::string value = key == nullptr ? std::string() : key->get(config_);
+      const std::string value = key == nullptr ? std::string() : key->get(config);
       if (!value.empty()) offer(pattern, name, [&] { return value; });  // empty: a parameter that its policy does not have
     }
   }
@@ -88,6 +91,9 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
     }
     if (!seen.insert(key->name).second) return failed(given, "duplicate parameter");
     if (!key->changeable) return failed(name, "can't set immutable config");
+    if (key->is_protected && !config_.protected_configs) {
+      return failed(name, "can't set protected config; server.protected_configs in the configuration file allows it");
+    }
     changes.push_back({given, value, key, redis});
   }
   for (const auto& [given, value, key, redis] : changes) {
@@ -101,7 +107,10 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
   return Status::ok();
 }
 
-Status LiveConfig::rewrite() {
+// A password in a file that others can read is none: the new file is its owner's alone. A file that only a group could read besides, as
+// a service's often is, stays so.
+Status LiveConfig::rewrite(std::string* warning) {
+  namespace fs = std::filesystem;
   std::lock_guard lock(mutex_);
   if (config_.file.empty()) return Status::invalid_argument("ERR The server is running without a config file");
   std::ifstream in(config_.file, std::ios::binary);
@@ -111,16 +120,32 @@ Status LiveConfig::rewrite() {
   const auto rewritten = rewrite_config(text.str(), config_.file, config_);
   if (!rewritten.is_ok())
     return Status::invalid_argument("ERR Rewriting config file: " + std::string(rewritten.status().message()));
-  const std::string scratch = config_.file + ".new";
-  std::ofstream out(scratch, std::ios::binary | std::ios::trunc);
+  std::error_code error;
+  const std::string file = fs::canonical(config_.file, error).string();  // where it is a link, the file that it leads to
+  struct stat before {};
+  if (error || ::stat(file.c_str(), &before) != 0) {
+    return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be read");
+  }
+  const auto mode = static_cast<fs::perms>(before.st_mode & 0777);
+  const bool is_open = !config_.password.empty() && (mode & fs::perms::others_read) != fs::perms::none;
+  const std::string scratch = file + ".new";
+  fs::remove(scratch, error);
+  std::ofstream out(scratch, std::ios::binary | std::ios::trunc);  // the umask makes it private
+  fs::permissions(scratch, fs::perms::owner_read | fs::perms::owner_write, error);
   out << *rewritten;
   out.close();
-  std::error_code error;
-  if (out) std::filesystem::permissions(scratch, std::filesystem::status(config_.file, error).permissions(), error);
-  if (out && !error) std::filesystem::rename(scratch, config_.file, error);
+  // Its owner and group stay, as far as this process may set them.
+  if (::chown(scratch.c_str(), before.st_uid, before.st_gid) != 0) (void)!::chown(scratch.c_str(), ~uid_t{0}, before.st_gid);
+  if (out && !error && !is_open) fs::permissions(scratch, mode, error);
+  if (out && !error) fs::rename(scratch, file, error);
   if (!out || error) {
-    std::filesystem::remove(scratch, error);
+    fs::remove(scratch, error);
     return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be written");
+  }
+  if (is_open) {
+    *warning = file +
+               " holds a password and others could read it; CONFIG REWRITE has made it its owner's alone (0600). The password "
+               "may be known: consider another one";
   }
   return Status::ok();
 }

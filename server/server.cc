@@ -163,7 +163,9 @@ Server::Server(Config config, std::string executable)
       memory_(usable_memory()),
       engine_settings_(resolved(config, memory_.bytes)),
       log_(std::make_unique<ServerLog>(config.log_level, config.log_file)),
-      config_(config, [this](const Config& before, const Config& after) { return apply_config(before, after); }),
+      config_(
+          config, [this](const Config& before, const Config& after) { return apply_config(before, after); },
+          [this](Config held) { return effective(std::move(held)); }),
       // In Redis the empty channel matches the empty pattern only, and not "*".
       pubsub_([](Bytes pattern, Bytes channel) { return channel.empty() ? pattern.empty() : glob_match(pattern, channel); }),
       table_(command_families()),
@@ -327,7 +329,10 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
           &observers_,
           &blocked_,
           engine_settings_.databases};
-  backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), start_micros_ / 1'000'000));
+  auto id = database_id(engine_settings_.dir, random_seed());
+  if (!id.is_ok()) log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups are refused until it can be");
+  database_id_ = id.is_ok() ? std::move(id).value() : "";
+  backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
   ready_ = db_.get();
   bool threads_read = false;
   for (const auto& loop : loops_) {
@@ -387,7 +392,11 @@ bool Server::begin_save() { return backups_->begin(unix_micros()); }
 
 Status Server::save() {
   const Config config = config_.get();
-  const auto made = backups_->run(*db_, {config.engine.dir, backup_directory(config), config.backup_keep}, *this);
+  if (database_id_.empty()) {  // the disk was full at the start
+    auto id = database_id(engine_settings_.dir, random_seed());
+    if (id.is_ok()) database_id_ = std::move(id).value();
+  }
+  const auto made = backups_->run(*db_, {config.engine.dir, backup_directory(config), database_id_, config.backup_keep}, *this);
   log_->write(made.is_ok() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
               made.is_ok() ? "backup: " + *made : "backup failed: " + made.status().to_string());
   return made.status();
@@ -431,14 +440,24 @@ void Server::config_get(std::span<const Bytes> patterns, std::vector<std::pair<s
   config_.get(patterns, items);
 }
 Status Server::config_set(std::span<const std::pair<Bytes, Bytes>> items) { return config_.set(items); }
-Status Server::config_rewrite() { return config_.rewrite(); }
+Status Server::config_rewrite() {
+  std::string warning;
+  const Status status = config_.rewrite(&warning);
+  if (!warning.empty()) log_->write(ServerLog::Level::kWarning, warning);
+  return status;
+}
+
+Config Server::effective(Config config) const {
+  config.max_clients = std::min(config.max_clients, client_cap_.load());
+  return config;
+}
 
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
   if (db == nullptr) return Status::busy("the database is being opened");
   // First what can be refused, then what cannot.
   std::uint64_t cap = client_cap_;
-  if (after.max_clients > before.max_clients) {
+  if (after.max_clients != before.max_clients && after.max_clients > cap) {
     cap = clients_of(raise_file_limit(after.max_clients + kReservedFiles));
     if (cap < after.max_clients) {
       return Status::invalid_argument("the limit of open files allows " + std::to_string(cap) + " clients");

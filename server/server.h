@@ -108,6 +108,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
   Status apply_config(const Config& before, const Config& after);
   void use_net_settings(const Config& config);
+  /// What holds of it: at most as many clients as the limit of open files allows.
+  [[nodiscard]] Config effective(Config config) const;
   void set_users(Users users);
   [[nodiscard]] std::shared_ptr<const Users> users() const;
   [[nodiscard]] MetricsSnapshot snapshot() const;
@@ -166,6 +168,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};
   std::atomic<bool> stopping_{false};
+  std::string database_id_;  ///< set before backups_; later by save() alone
   int exit_status_ = 0;
 };
 

@@ -72,7 +72,7 @@ ServerInfo Server::info() const {
   info.start_unix_micros = start_micros_;
   info.loops = static_cast<std::uint32_t>(loops_.size());
   info.databases = engine_settings_.databases;
-  info.max_clients = config.max_clients;
+  info.max_clients = effective(config).max_clients;
   info.connected_clients = net_.clients;
   info.blocked_clients = blocked_.size();
   for (const auto& loop : loops_) {
@@ -150,7 +150,7 @@ MetricsSnapshot Server::snapshot() const {
   s.version = EBBTIDE_VERSION;
   s.start_seconds = static_cast<double>(start_micros_) / 1e6;
   s.uptime_seconds = static_cast<double>(unix_micros() - start_micros_) / 1e6;
-  s.max_clients = config_.get().max_clients;
+  s.max_clients = effective(config_.get()).max_clients;
   add_net(&s);
   const auto counts = stats_.commands();
   std::vector<double> bounds;

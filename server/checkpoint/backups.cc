@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -13,25 +14,28 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMicros = 1'000'000;
+constexpr std::size_t kIdDigits = 8;
+constexpr const char* kIdFile = "DATABASE_ID";
 
 bool finished(const fs::path& backup) {
   std::error_code error;
   return fs::exists(backup / "CURRENT", error);
 }
 
-/// The directories in `dir` that have a backup's name, oldest first.
-std::vector<fs::path> backups_in(const std::string& dir) {
+/// The database's backups in `dir`, oldest first. Links are none, wherever they lead.
+std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) {
   std::vector<fs::path> found;
   std::error_code error, of_entry;
   for (auto at = fs::directory_iterator(dir, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    if (backup_unix_seconds(at->path().filename()) != 0 && at->is_directory(of_entry)) found.push_back(at->path());
+    const bool is_directory = fs::is_directory(at->symlink_status(of_entry));
+    if (backup_unix_seconds(at->path().filename(), id) != 0 && is_directory) found.push_back(at->path());
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-Status remove_old(const std::string& dir, std::uint64_t keep) {
-  std::vector<fs::path> found = backups_in(dir);
+Status remove_old(const std::string& dir, const std::string& id, std::uint64_t keep) {
+  std::vector<fs::path> found = backups_in(dir, id);
   std::reverse(found.begin(), found.end());
   std::uint64_t kept = 0;
   for (const fs::path& backup : found) {
@@ -44,6 +48,26 @@ Status remove_old(const std::string& dir, std::uint64_t keep) {
   return Status::ok();
 }
 
+// Makes the directory if it is missing. Not its parents: a path with a mistake in it must not grow into a tree.
+Status provide(std::string dir) {
+  while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // or a link would be looked through
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(dir, error);
+  if (fs::is_symlink(there)) {
+    return Status::invalid_argument("storage.backup_dir (" + dir + ") is a symbolic link; name the directory itself");
+  }
+  if (fs::is_directory(there)) return Status::ok();
+  if (fs::exists(there)) return Status::invalid_argument("storage.backup_dir (" + dir + ") is not a directory");
+  fs::create_directory(dir, error);
+  if (!error) fs::permissions(dir, fs::perms::owner_all, error);
+  if (error) return Status::io_error("cannot make storage.backup_dir (" + dir + "): " + error.message());
+  return Status::ok();
+}
+
+bool is_id(const std::string& text) {
+  return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
   std::error_code error;
   const fs::path dir = fs::weakly_canonical(settings.dir, error), data = fs::weakly_canonical(settings.data_dir, error);
@@ -51,48 +75,61 @@ Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t n
     return Status::invalid_argument("storage.backup_dir (" + settings.dir + ") lies in the data directory " + settings.data_dir +
                                     "; backups keep deleted data and must lie outside it");
   }
-  if (!fs::exists(dir, error)) {
-    fs::create_directories(dir, error);
-    if (!error) fs::permissions(dir, fs::perms::owner_all, error);
-    if (error) return Status::io_error("cannot make " + dir.string() + ": " + error.message());
-  }
-  std::string path = (dir / backup_name(now)).string();
-  while (fs::exists(path, error)) path = (dir / backup_name(now += 1000)).string();  // names have milliseconds
+  if (!is_id(settings.id)) return Status::io_error("the data directory has no DATABASE_ID, and it cannot be written");
+  TRY(provide(settings.dir));
+  std::string path = (dir / backup_name(now, settings.id)).string();
+  while (fs::exists(path, error)) path = (dir / backup_name(now += 1000, settings.id)).string();  // names have milliseconds
   TRY(db.checkpoint(path).status());
-  TRY(remove_old(dir.string(), settings.keep));
+  TRY(remove_old(dir.string(), settings.id, settings.keep));
   return path;
 }
 
 }  // namespace
 
-std::string backup_name(std::uint64_t unix_micros) {
+Result<std::string> database_id(const std::string& data_dir, std::uint64_t random) {
+  const fs::path path = fs::path(data_dir) / kIdFile;
+  std::string id;
+  std::getline(std::ifstream(path), id);
+  if (is_id(id)) return id;
+  char text[kIdDigits + 1];
+  std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(random & 0xffffffff));
+  const fs::path scratch = path.string() + ".tmp";
+  std::ofstream out(scratch, std::ios::trunc);
+  out << text << '\n';
+  out.close();
+  std::error_code error;
+  if (out) fs::rename(scratch, path, error);
+  if (!out || error) return Status::io_error("cannot write " + path.string());
+  return std::string(text);
+}
+
+std::string backup_name(std::uint64_t unix_micros, const std::string& id) {
   const auto seconds = static_cast<std::time_t>(unix_micros / kMicros);
   std::tm utc{};
   gmtime_r(&seconds, &utc);
   char date[32], text[48];
   std::strftime(date, sizeof(date), "%Y-%m-%dT%H-%M-%S", &utc);
-  std::snprintf(text, sizeof(text), "%s.%03uZ", date, static_cast<unsigned>(unix_micros / 1000 % 1000));
-  return text;
+  std::snprintf(text, sizeof(text), "%s.%03uZ-", date, static_cast<unsigned>(unix_micros / 1000 % 1000));
+  return text + id;
 }
 
-std::uint64_t backup_unix_seconds(const std::string& name) {
+std::uint64_t backup_unix_seconds(const std::string& name, const std::string& id) {
   std::tm utc{};
   unsigned millis = 0;
-  int end = 0;
-  if (std::sscanf(name.c_str(), "%4d-%2d-%2dT%2d-%2d-%2d.%3uZ%n", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour,
-                  &utc.tm_min, &utc.tm_sec, &millis, &end) != 7) {
+  if (std::sscanf(name.c_str(), "%4d-%2d-%2dT%2d-%2d-%2d.%3uZ", &utc.tm_year, &utc.tm_mon, &utc.tm_mday, &utc.tm_hour,
+                  &utc.tm_min, &utc.tm_sec, &millis) != 7) {
     return 0;
   }
   utc.tm_year -= 1900;
   utc.tm_mon -= 1;
   const std::time_t seconds = timegm(&utc);
-  if (seconds <= 0 || backup_name(static_cast<std::uint64_t>(seconds) * kMicros + millis * 1000ull) != name) return 0;
+  if (seconds <= 0 || backup_name(static_cast<std::uint64_t>(seconds) * kMicros + millis * 1000ull, id) != name) return 0;
   return static_cast<std::uint64_t>(seconds);
 }
 
-std::uint64_t Backups::newest(const std::string& dir, std::uint64_t otherwise) {
-  for (const fs::path& backup : backups_in(dir)) {
-    if (finished(backup)) otherwise = backup_unix_seconds(backup.filename());
+std::uint64_t Backups::newest(const std::string& dir, const std::string& id, std::uint64_t otherwise) {
+  for (const fs::path& backup : backups_in(dir, id)) {
+    if (finished(backup)) otherwise = backup_unix_seconds(backup.filename(), id);
   }
   return otherwise;
 }

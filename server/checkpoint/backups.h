@@ -1,9 +1,12 @@
 // Backups that SAVE and BGSAVE make: checkpoints of the database, one directory each, in a directory of their own.
 //
-//   <backup_dir>/2026-11-21T22-41-07.312Z/     opens as the database was; restored by copying it to where the data directory was
+//   <backup_dir>/2026-11-21T22-41-07.312Z-3f9a1c07/   opens as the database was; restored by copying it to where the data
+//                                                     directory was
 //
-// As in Redis the newest one replaces those before it, but for as many as are to be kept. What is in the way of that, a backup
-// that was not finished included, goes once a new one is complete; what has another kind of name is not touched.
+// The name ends with the id of the database, which its data directory has in the file DATABASE_ID; a directory without one gets one
+// when it is opened. Several databases may share a directory of backups: one replaces and removes its own backups alone, those that
+// were not finished included. A directory with any other name, and a symbolic link, is never touched. A backup itself has no
+// DATABASE_ID: a database that is made of one is another database, and leaves the backups that were there as they are.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +21,16 @@ namespace ebbtide {
 
 struct BackupSettings {
   std::string data_dir;
-  std::string dir;         ///< outside data_dir; made if it is missing
+  std::string dir;         ///< outside data_dir and no symbolic link; made if it is missing, unlike its parent
+  std::string id;          ///< of the database
   std::uint64_t keep = 1;  ///< finished backups that stay, the newest; at least 1
 };
 
 /// Thread-safe.
 class Backups {
  public:
-  /// Time of the newest finished backup in `dir`, in seconds of Unix time; `otherwise` if there is none.
-  static std::uint64_t newest(const std::string& dir, std::uint64_t otherwise);
+  /// Time of the database's newest finished backup in `dir`, in seconds of Unix time; `otherwise` if there is none.
+  static std::uint64_t newest(const std::string& dir, const std::string& id, std::uint64_t otherwise);
 
   explicit Backups(std::uint64_t last_unix_seconds);
   /// Claims the one place for a backup under way; false if it is taken. Whoever gets it calls run().
@@ -41,9 +45,13 @@ class Backups {
   SaveState state_;  // guarded by mutex_
 };
 
-/// "2026-11-21T22-41-07.312Z"
-std::string backup_name(std::uint64_t unix_micros);
-/// What backup_name() was given, in seconds; 0 for any other name.
-std::uint64_t backup_unix_seconds(const std::string& name);
+/// The id of the database in a data directory, 8 hex digits, from its file DATABASE_ID. One that is missing or damaged is made from
+/// `random` and written. An error: it cannot be written.
+Result<std::string> database_id(const std::string& data_dir, std::uint64_t random);
+
+/// "2026-11-21T22-41-07.312Z-3f9a1c07"
+std::string backup_name(std::uint64_t unix_micros, const std::string& id);
+/// The time that backup_name() was given, in seconds, if the name is one of a backup of the database with this id; else 0.
+std::uint64_t backup_unix_seconds(const std::string& name, const std::string& id);
 
 }  // namespace ebbtide

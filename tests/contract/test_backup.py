@@ -133,13 +133,54 @@ def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
     client.save()
     folder = backups(fresh)[0].parent
     (folder / "mine").mkdir()
-    unfinished = folder / "2020-01-01T00-00-00.000Z"
+    identity = (fresh.data / "DATABASE_ID").read_text().strip()
+    unfinished = folder / f"2020-01-01T00-00-00.000Z-{identity}"
     unfinished.mkdir()
     (unfinished / "000001.data").write_bytes(b"x")
+    # Another database's, an earlier version's, and a link that has a backup's name.
+    others = [folder / "2020-01-01T00-00-00.000Z-00000000", folder / "2020-01-01T00-00-00.000Z"]
+    for other in others:
+        other.mkdir()
+        (other / "CURRENT").write_bytes(b"x")
+    target = folder.parent / "elsewhere"
+    target.mkdir()
+    (target / "CURRENT").write_bytes(b"x")
+    link = folder / f"2020-01-02T00-00-00.000Z-{identity}"
+    link.symlink_to(target)
     for _ in range(3):
         client.save()
-    names = [path.name for path in backups(fresh)]
-    assert "mine" in names and unfinished.name not in names and len(names) == 3
+    names = {path.name for path in backups(fresh)}
+    assert unfinished.name not in names and (target / "CURRENT").exists()
+    assert names > {"mine", link.name} | {other.name for other in others} and len(names) == 6
+    assert all((other / "CURRENT").exists() for other in others)
+    fresh.stop()
+    fresh.start()
+    assert (fresh.data / "DATABASE_ID").read_text().strip() == identity
+
+
+def test_a_directory_of_backups_is_protected_and_no_link(fresh, tmp_path):
+    fresh.start()
+    client = fresh.client()
+    with pytest.raises(redis.ResponseError, match="can't set protected config"):
+        client.config_set("storage.backup_dir", str(tmp_path / "anywhere"))
+    fresh.stop()
+    fresh.set("server.protected_configs=true").start()
+    client = fresh.client()
+    client.config_set("storage.backup_dir", str(tmp_path / "no" / "parent"))
+    with pytest.raises(redis.ResponseError, match="cannot make storage.backup_dir"):
+        client.save()
+    assert not (tmp_path / "no").exists()
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for name in ("link", "link/"):
+        client.config_set("storage.backup_dir", f"{tmp_path}/{name}")
+        with pytest.raises(redis.ResponseError, match="is a symbolic link"):
+            client.save()
+    forged = f"{tmp_path}/x\n2026-01-01T00:00:00.000+00:00 E forged\x1b[31m"
+    client.config_set("storage.backup_dir", forged)
+    client.save()
+    assert "/x\\n2026-01-01T00:00:00.000+00:00 E forged\\x1b[31m/" in fresh.log_path.read_text()
+    assert not any(line.startswith("2026-01-01T") for line in fresh.log_path.read_text().splitlines())
 
 
 def test_tools_beside_a_server_and_without_one(fresh, tmp_path):
@@ -185,7 +226,7 @@ def test_tools_beside_a_server_and_without_one(fresh, tmp_path):
 
 
 def test_refusals(fresh, tmp_path):
-    fresh.start()
+    fresh.set("server.protected_configs=true").start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="syntax error"):
         client.execute_command("BGSAVE", "NOW")

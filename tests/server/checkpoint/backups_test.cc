@@ -2,22 +2,45 @@
 #include "checkpoint/backups.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
 
 using namespace ebbtide;
 
+namespace {
+
+const std::string kId = "3f9a1c07";
+
+}  // namespace
+
 TEST_CASE("a backup is named by the time at which it was begun, and names sort by time") {
-  CHECK(backup_name(0) == "1970-01-01T00-00-00.000Z");
-  CHECK(backup_name(1'795'296'067'312'999) == "2026-11-21T21-21-07.312Z");
-  CHECK(backup_name(1'795'296'067'312'000) < backup_name(1'795'296'067'313'000));
-  CHECK(backup_name(1'795'296'067'999'000) < backup_name(1'795'296'068'000'000));
+  CHECK(backup_name(0, kId) == "1970-01-01T00-00-00.000Z-3f9a1c07");
+  CHECK(backup_name(1'795'296'067'312'999, kId) == "2026-11-21T21-21-07.312Z-3f9a1c07");
+  CHECK(backup_name(1'795'296'067'312'000, kId) < backup_name(1'795'296'067'313'000, kId));
+  CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("only what is a backup's name gives a time") {
-  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z") == 1'795'296'067);
-  for (const char* other :
-       {"", "mine", "2026-11-21", "2026-11-21T21-21-07.312", "2026-11-21T21-21-07.312Zx", "2026-13-21T21-21-07.312Z",
-        "2026-02-30T21-21-07.312Z", "2026-11-21T21-21-7.312Z", " 2026-11-21T21-21-07.312Z", "../-11-21T21-21-07.312Z"}) {
+TEST_CASE("only what is a name of the database's backups gives a time") {
+  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
+  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
+  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // of an earlier version: nobody knows whose
+  for (const char* other : {"", "mine", "2026-11-21", "2026-11-21T21-21-07.312", "2026-11-21T21-21-07.312Zx-3f9a1c07",
+                            "2026-13-21T21-21-07.312Z-3f9a1c07", "2026-02-30T21-21-07.312Z-3f9a1c07",
+                            "2026-11-21T21-21-7.312Z-3f9a1c07", " 2026-11-21T21-21-07.312Z-3f9a1c07",
+                            "2026-11-21T21-21-07.312Z-3f9a1c07/", "../-11-21T21-21-07.312Z-3f9a1c07"}) {
     INFO(other);
-    CHECK(backup_unix_seconds(other) == 0);
+    CHECK(backup_unix_seconds(other, kId) == 0);
   }
+}
+
+TEST_CASE("data directory without an id gets one and keeps it; a damaged one is replaced") {
+  const std::filesystem::path dir = std::filesystem::temp_directory_path() / "ebbtide-database-id-test";
+  std::filesystem::remove_all(dir);
+  CHECK_FALSE(database_id(dir.string(), 1).is_ok());
+  std::filesystem::create_directory(dir);
+  CHECK(*database_id(dir.string(), 0xabc) == "00000abc");
+  CHECK(*database_id(dir.string(), 0xdef) == "00000abc");
+  std::ofstream(dir / "DATABASE_ID", std::ios::trunc) << "../../etc\n";
+  CHECK(*database_id(dir.string(), 0xdef) == "00000def");
+  std::filesystem::remove_all(dir);
 }

@@ -93,12 +93,40 @@ TEST_CASE("errors name file, line, key and what is allowed") {
   CHECK(error_of("server: 5") == "f.yaml:1: server: is a section, its keys belong below it");
   CHECK(error_of("[1, 2]") == "f.yaml:1: the file must be a map of sections");
   CHECK(error_of("a: {\n").find("f.yaml:") == 0);
-  CHECK(error_of("server: { port: 1 }\n---\nserver: { port: 2 }\n") == "f.yaml: holds more than one document");
+  CHECK(error_of("server: { port: 1 }\n---\nserver: { port: 2 }\n") == "f.yaml:2: a second document begins here; one is allowed");
   CHECK(error_of("limits: { timeout: 30 }").find("'30' is not a duration") != std::string::npos);
   CHECK(error_of("server: { protected_mode: yes }") ==
         "f.yaml:1: server.protected_mode: 'yes' is not allowed; allowed: true, false");
   CHECK(error_of("server: { bind: [[a]] }").find("not a plain value") != std::string::npos);
   CHECK(error_of("nonsense: 1") == "f.yaml:1: nonsense: no such key");
+}
+
+TEST_CASE("config: YAML tag is unknown, the error names file and line; tags of YAML's own types pass") {
+  CHECK(error_of("server:\n  port: !!foo 1\n") == "f.yaml:2: the tag !!foo is not known; leave it out");
+  CHECK(error_of("server: !mine\n  port: 1\n") == "f.yaml:1: the tag !mine is not known; leave it out");
+  CHECK(error_of("server:\n  bind: !!python/tuple [127.0.0.1]\n").find("f.yaml:2: the tag !!python/tuple is not") == 0);
+  CHECK(error_of("server:\n  password: !!binary\n").find("f.yaml:2: the tag !!binary") == 0);
+  CHECK(error_of("server: !!map\n  port: !!int 1\n  password: !!str secret\n") == "no error");
+  CHECK(error_of("server: { port: 1 }\n---\n") != "no error");
+}
+
+TEST_CASE("config: list on the command line or in the environment is written as in YAML, its items count") {
+  const auto bind_of = [](const std::string& text, bool environment) {
+    ConfigSources sources;
+    if (environment) sources.environment = {{"EBBTIDE_SERVER__BIND", text}};
+    if (!environment) sources.command_line = {{"server.bind", text}};
+    return load_config_text("", "", sources)->bind;
+  };
+  using List = std::vector<std::string>;
+  for (const bool environment : {false, true}) {
+    CHECK(bind_of("[127.0.0.1]", environment) == List{"127.0.0.1"});
+    CHECK(bind_of("[127.0.0.1, \"::1\"]", environment) == List{"127.0.0.1", "::1"});
+    CHECK(bind_of("127.0.0.1 ::1", environment) == List{"127.0.0.1", "::1"});
+    CHECK(bind_of("127.0.0.1,::1", environment) == List{"127.0.0.1", "::1"});
+  }
+  ConfigSources empty;
+  empty.command_line = {{"server.bind", "[]"}};
+  CHECK_FALSE(load_config_text("", "", empty).is_ok());
 }
 
 TEST_CASE("a text of commas ends, as any other that is no configuration") {
