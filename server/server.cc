@@ -547,8 +547,6 @@ void Server::end_pause(std::uint64_t number) {
   if (number == pauses_ && std::exchange(compactions_paused_, false)) ready_.load()->resume_compactions();
 }
 
-void Server::count_auth_failure() { auth_failures_.fetch_add(1); }
-
 // --- clients
 
 std::string Server::client_list(const ClientFilter& filter) {

@@ -21,6 +21,7 @@
 #include <engine/db.h>
 #include <engine/events.h>
 
+#include "acl/auth_guard.h"
 #include "admin/admin_server.h"
 #include "checkpoint/backups.h"
 #include "client_memory.h"
@@ -67,7 +68,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
   [[nodiscard]] std::vector<std::string> user_lines() const override;
   Status load_users(std::uint64_t self_id) override;
-  void count_auth_failure() override;
+  void authentication_failed(Bytes network, Bytes address, Bytes user) override;
+  [[nodiscard]] std::uint32_t authentication_delay_ms(Bytes network) override;
   [[nodiscard]] Debugging debugging() const override;
   void log_message(const std::string& text) override;
   void pause_compactions(std::uint64_t ms) override;
@@ -106,10 +108,10 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void end();
   /// The limits that the network goes by.
   [[nodiscard]] NetSettings net_settings(const Config& config) const;
-  Status apply_config(const Config& before, const Config& after);
-  void use_net_settings(const Config& config);
   /// What holds of it: at most as many clients as the limit of open files allows.
   [[nodiscard]] Config effective(Config config) const;
+  Status apply_config(const Config& before, const Config& after);
+  void use_net_settings(const Config& config);
   void set_users(Users users);
   [[nodiscard]] std::shared_ptr<const Users> users() const;
   [[nodiscard]] MetricsSnapshot snapshot() const;
@@ -143,6 +145,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   KeyLocks locks_;
   ScanCursors cursors_;
   std::atomic<std::uint64_t> auth_failures_{0};
+  AuthGuard auth_guard_;
   std::atomic<std::uint64_t> recovery_logged_ms_{0};
   Users file_users_;  // guarded by config_'s lock: as they were in their file when it was read last
   mutable std::mutex users_mutex_;
@@ -165,10 +168,10 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   CommandEnv env_;
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;
+  std::string database_id_;  ///< set before backups_; later by save() alone
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};
   std::atomic<bool> stopping_{false};
-  std::string database_id_;  ///< set before backups_; later by save() alone
   int exit_status_ = 0;
 };
 

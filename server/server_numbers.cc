@@ -121,6 +121,7 @@ void Server::add_net(MetricsSnapshot* s) const {
   s->rejected_max_clients = net_.rejected_max_clients;
   s->rejected_protected = net_.rejected_protected;
   s->rejected_strangers = net_.rejected_strangers;
+  s->evicted_strangers = net_.evicted_strangers;
   s->authentication_failures = auth_failures_;
   MetricsSnapshot::Durations& passes = s->passes;
   passes.buckets.assign(LoopCounters::kPassBuckets, 0);

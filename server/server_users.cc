@@ -24,6 +24,17 @@ std::shared_ptr<const Users> Server::users() const {
 
 bool Server::password_required() const { return password_required_; }
 bool Server::check_password(Bytes user, Bytes password) const { return users()->check(user, password); }
+
+void Server::authentication_failed(Bytes network, Bytes address, Bytes user) {
+  auth_failures_.fetch_add(1);
+  const auto line = auth_guard_.failed(network, address, user, static_cast<std::int64_t>(mono_nanos() / 1'000'000));
+  if (line) log_->write(ServerLog::Level::kWarning, *line);
+}
+
+std::uint32_t Server::authentication_delay_ms(Bytes network) {
+  return auth_guard_.delay_ms(network, static_cast<std::int64_t>(mono_nanos() / 1'000'000));
+}
+
 std::vector<std::string> Server::user_lines() const { return users()->lines(); }
 
 Status Server::load_users(std::uint64_t self_id) {

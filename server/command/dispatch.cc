@@ -33,6 +33,14 @@ std::size_t first_secret(const CommandSpec& spec, const Args& args) {
   return args.size();
 }
 
+/// Whether the command gives a password to be judged.
+bool authenticates(const CommandSpec& spec, const Args& args) {
+  if (spec.name == "auth") return true;
+  bool found = false;
+  for (std::size_t i = 2; spec.name == "hello" && i < args.size(); ++i) found |= equal_ignoring_case(args[i], "auth");
+  return found;
+}
+
 /// "(waited: disk 12034 us, stall 500 us)"; nothing if there was none.
 std::string text_of(const StageNanos& waits) {
   std::string text;
@@ -174,14 +182,15 @@ struct Dispatcher::Fetched {
 };
 
 struct Dispatcher::Waiting final : Continuation {
-  std::shared_ptr<Fetched> fetched;    ///< one set for all tries: a later one finds what the earlier ones fetched
-  std::shared_ptr<Job> job;            ///< set once it runs or waits off the loop
-  Stage stage = Stage::kDisk;          ///< what it waits for
-  std::optional<std::uint64_t> since;  ///< when that wait began, monotonic ns
-  StageNanos waits{};                  ///< those that are over
-  bool stalled = false;                ///< the write stall held its commit back, as long as it asked for
-  std::uint32_t stalls = 0;            ///< how often
-  std::uint64_t blocked_since = 0;     ///< monotonic ns; of a kBlocking command
+  std::shared_ptr<Fetched> fetched;        ///< one set for all tries: a later one finds what the earlier ones fetched
+  std::shared_ptr<Job> job;                ///< set once it runs or waits off the loop
+  Stage stage = Stage::kDisk;              ///< what it waits for
+  std::optional<std::uint64_t> since;      ///< when that wait began, monotonic ns
+  StageNanos waits{};                      ///< those that are over
+  bool stalled = false;                    ///< the write stall held its commit back, as long as it asked for
+  std::uint32_t stalls = 0;                ///< how often
+  std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
+  std::optional<std::uint64_t> judged_at;  ///< monotonic ns; of an AUTH that waits since others have failed
   std::optional<BlockedClients::Wait> blocked;
 };
 
@@ -355,6 +364,8 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
     return finish(pending, *command, ended, reply, reply.mark());
   }
   if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
+  if (command->spec->has(kNoAuth) && authenticates(*command->spec, pending.args) && delay_authentication(pending)) [[unlikely]]
+    return;
   if (waiting != nullptr) end_wait(*waiting);
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
   if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
@@ -521,6 +532,26 @@ void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
   pending.client->waiting = true;
   counters_->stalled.add(1);
   begin_wait(waiting, Stage::kStall);
+}
+
+// True if it waits: others from the same network have failed. A right password waits as long, so that haste gives nothing away.
+bool Dispatcher::delay_authentication(PendingCommand& pending) {
+  Client& client = *pending.client;
+  auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  if (waiting == nullptr || !waiting->judged_at) {
+    const std::uint32_t ms = env_.control->authentication_delay_ms(client.network);
+    if (ms == 0) return false;
+    if (waiting == nullptr) {
+      pending.continuation = std::make_unique<Waiting>();
+      waiting = static_cast<Waiting*>(pending.continuation.get());
+    }
+    waiting->judged_at = nanos_ + ms * kNanosPerMilli;
+  }
+  if (nanos_ >= *waiting->judged_at) return false;
+  pending.retry_ms = static_cast<std::uint32_t>((*waiting->judged_at - nanos_ + kNanosPerMilli - 1) / kNanosPerMilli);
+  pending.state = PendingCommand::State::kWaiting;
+  client.waiting = true;
+  return true;
 }
 
 void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared) {

@@ -126,6 +126,7 @@ class Dispatcher final : public CommandSink {
   void look_ahead(const PendingCommand& pending, MissSet* misses);
   /// The set that a run of this command reads with: its own from the first fetch on.
   MissSet& misses_of(const PendingCommand& pending);
+  bool delay_authentication(PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
   void begin_wait(Waiting& waiting, Stage stage);
   void end_wait(Waiting& waiting);

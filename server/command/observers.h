@@ -23,6 +23,7 @@
 
 #include <engine/write_batch.h>
 
+#include "command/acl_log.h"
 #include "command/expiry_watch.h"
 #include "command/latency_monitor.h"
 #include "command/slow_log.h"
@@ -97,6 +98,7 @@ class Observers {
   SlowLog slow_log;
   /// Dispatch tells it of a command when a millisecond has passed.
   LatencyMonitor latency;
+  AclLog acl_log;
   /// What expires next, for events and caches.
   ExpiryWatch expiries;
   /// Begins or ends to watch, as the settings and the tracking connections have it. Now and then; `now` is engine time.

@@ -123,8 +123,10 @@ class ServerControl {
   /// Reads the file of users again and closes the connections of those that have changed, one that asks after its reply. On error
   /// the message is the whole reply after '-', and nothing has changed. From offload threads only.
   virtual Status load_users(std::uint64_t self_id) = 0;
-  /// Counts a failed AUTH or HELLO.
-  virtual void count_auth_failure() = 0;
+  /// Counts and logs a failed AUTH or HELLO. `network` and `address` as Client has them.
+  virtual void authentication_failed(Bytes network, Bytes address, Bytes user) = 0;
+  /// How long an AUTH or HELLO from there waits before it is judged, since others from there have failed; 0 for most.
+  [[nodiscard]] virtual std::uint32_t authentication_delay_ms(Bytes network) = 0;
 
   // --- knowing
   [[nodiscard]] virtual ServerInfo info() const = 0;

@@ -47,6 +47,52 @@ Status acl_load(Ctx& ctx) {
   return Status::ok();
 }
 
+Status acl_log(Ctx& ctx) {
+  AclLog& log = ctx.env.observers->acl_log;
+  std::int64_t most = 10;
+  if (ctx.argc() > 3) {
+    return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(ctx.arg(1))) +
+                       "'. Try ACL HELP.");
+  }
+  if (ctx.argc() == 3 && equal_ignoring_case(ctx.arg(2), "reset")) {
+    log.reset();
+    ctx.reply.ok();
+    return Status::ok();
+  }
+  if (ctx.argc() == 3) {
+    TRY_ASSIGN(count, integer_argument(ctx.arg(2)));
+    most = count;
+  }
+  const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+  const auto entries = log.newest(static_cast<std::size_t>(std::max<std::int64_t>(most, 0)));
+  Reply& reply = ctx.reply;
+  reply.array(entries.size());
+  for (const AclLogEntry& entry : entries) {
+    reply.map(10);
+    reply.bulk("count");
+    reply.integer(static_cast<std::int64_t>(entry.count));
+    reply.bulk("reason");
+    reply.bulk("auth");
+    reply.bulk("context");
+    reply.bulk(entry.context);
+    reply.bulk("object");
+    reply.bulk(entry.object);
+    reply.bulk("username");
+    reply.bulk(entry.user);
+    reply.bulk("age-seconds");
+    reply.double_(static_cast<double>(now_ms - entry.updated_ms) / 1000);
+    reply.bulk("client-info");
+    reply.bulk(entry.client);
+    reply.bulk("entry-id");
+    reply.integer(static_cast<std::int64_t>(entry.id));
+    reply.bulk("timestamp-created");
+    reply.integer(entry.created_ms);
+    reply.bulk("timestamp-last-updated");
+    reply.integer(entry.updated_ms);
+  }
+  return Status::ok();
+}
+
 Status acl_cat(Ctx& ctx) {
   if (ctx.argc() > 3) {
     return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(ctx.arg(1))) +
@@ -73,6 +119,10 @@ Status acl_cat(Ctx& ctx) {
 }
 
 constexpr ArgDoc kCatArguments[] = {{.name = "category", .flags = ArgDoc::kOptional}};
+constexpr ArgDoc kLogOperation[] = {{.name = "count", .type = ArgDoc::Type::kInteger},
+                                    {.name = "reset", .type = ArgDoc::Type::kPureToken, .token = "RESET"}};
+constexpr ArgDoc kLogArguments[] = {
+    {.name = "operation", .type = ArgDoc::Type::kOneOf, .flags = ArgDoc::kOptional, .arguments = kLogOperation}};
 constexpr auto kAsk = kNoScript | kLoading | kStale;
 constexpr auto kManage = kAdmin | kAsk;
 constexpr Bytes kContainer = "acl";
@@ -105,6 +155,16 @@ constexpr CommandSpec kSubcommands[] = {
      .complexity = "O(N). Where N is the number of configured users.",
      .summary = "Reads the file of users again, and closes connections of users that have changed.",
      .group = Group::kServer,
+     .container = kContainer},
+    {.name = "log",
+     .arity = at_least(2),
+     .flags = kManage,
+     .run = acl_log,
+     .since = "6.0.0",
+     .complexity = "O(N) with N being the number of entries shown.",
+     .summary = "Lists the latest authentications that failed.",
+     .group = Group::kServer,
+     .arguments = kLogArguments,
      .container = kContainer},
     {.name = "users",
      .arity = exactly(2),

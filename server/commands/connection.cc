@@ -56,7 +56,14 @@ Status reset(Ctx& ctx) {
 
 Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
   if (!ctx.env.control->check_password(user, password)) {
-    ctx.env.control->count_auth_failure();
+    const bool in_transaction = (ctx.session.modes & Session::kInTransaction) != 0;
+    const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+    ctx.env.observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
+                                    .object = std::string(ctx.arg(0)),
+                                    .user = std::string(user),
+                                    .client = describe_client(*ctx.client, now_ms, false),
+                                    .updated_ms = now_ms});
+    ctx.env.control->authentication_failed(ctx.client->network, ctx.client->address, user);
     return reply_error("WRONGPASS invalid username-password pair or user is disabled.");
   }
   ctx.client->authenticated = true;

@@ -136,6 +136,7 @@ class Collector final : public prometheus::Collectable {
          {{{{"reason", "query_buffer"}}, s_.closed_query_limit},
           {{{"reason", "output_buffer"}}, s_.closed_output_limit},
           {{{"reason", "idle"}}, s_.closed_idle},
+          {{{"reason", "unauthenticated_clients"}}, s_.evicted_strangers},
           {{{"reason", "authentication_timeout"}}, s_.closed_auth_timeout},
           {{{"reason", "protocol"}}, s_.protocol_errors}});
     many("net_bytes_total", "Bytes from and to clients.", kCounter,

@@ -43,7 +43,7 @@ struct MetricsSnapshot {
   HistogramInfo scan_steps;
   std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,
                 client_bytes = 0;
-  std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0,
+  std::uint64_t connections = 0, rejected_max_clients = 0, rejected_protected = 0, rejected_strangers = 0, evicted_strangers = 0,
                 authentication_failures = 0;
   std::uint64_t net_in_bytes = 0, net_out_bytes = 0, net_reads = 0, net_writes = 0, net_waits = 0;
   std::uint64_t closed_query_limit = 0, closed_output_limit = 0, closed_idle = 0, closed_auth_timeout = 0, protocol_errors = 0;

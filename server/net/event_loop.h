@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <queue>
@@ -27,6 +28,13 @@
 #include "resp/client.h"
 
 namespace ebbtide {
+
+/// A connected, non-blocking socket on its way to a loop.
+struct Arrival {
+  int fd = -1;
+  std::string address, network, local_address;  ///< as Client has them
+  bool stranger = false;                        ///< it has to authenticate
+};
 
 class EventLoop final : public ClientLoop {
  public:
@@ -43,9 +51,10 @@ class EventLoop final : public ClientLoop {
   /// From the next round on; null gate: nothing to wait for.
   void set_sink(std::unique_ptr<CommandSink> sink, ReplyGate* gate);
   void set_settings(const NetSettings& settings);
-  /// Takes over a connected, non-blocking socket that was counted in `shared` (clients, and strangers if it has to authenticate).
-  /// From any thread.
-  void adopt(int fd, std::string address, std::string local_address, bool stranger);
+  /// Takes over a socket that was counted in `shared` (clients, and strangers if it has to authenticate). From any thread.
+  void adopt(Arrival arrival);
+  /// Closes the connection if it has not authenticated by then. From any thread.
+  void evict(std::uint64_t client_id);
   /// The log has moved: replies may be free to go. From any thread; cheap if no reply waits here.
   void notify_durable();
 
@@ -105,7 +114,9 @@ class EventLoop final : public ClientLoop {
   void sweep_one(Connection& c);
   void hand_in_late();
   ParserLimits limits_for(const Connection& c) const;
-  void add_connection(int fd, std::string address, std::string local_address, bool stranger);
+  void add_connection(Arrival arrival);
+  void take_arrivals(std::size_t most);
+  void drop(const Arrival& arrival);
 
   // Constant after construction.
   const int index_;
@@ -135,6 +146,7 @@ class EventLoop final : public ClientLoop {
   std::int64_t base_ms_ = 0;                              ///< Unix time less monotonic time, at start
   std::int64_t now_ms_ = 0, next_sweep_ms_ = 0;
   std::size_t sweep_at_ = 0;
+  bool more_arrivals_ = false;
   std::size_t held_bytes_ = 0, charged_bytes_ = 0;  ///< buffers of all connections; of that, what the budget knows
   std::size_t largest_held_ = 0;                    ///< by one connection, since the last round of sweeps
   std::uint64_t sweep_bytes_ = 0, sweep_input_ = 0, sweep_output_ = 0;
@@ -143,6 +155,7 @@ class EventLoop final : public ClientLoop {
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;  // guarded by mutex_
   std::vector<std::uint64_t> resumes_;        // guarded by mutex_
+  std::deque<Arrival> arrivals_;              // guarded by mutex_
   bool accepting_tasks_ = true;               // guarded by mutex_
   std::atomic<bool> woken_{false}, stopping_{false}, gate_waited_{false};
   std::atomic<std::uint64_t> load_{0}, waiting_{0}, client_bytes_{0}, max_input_{0}, max_output_{0};

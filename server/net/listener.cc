@@ -54,6 +54,21 @@ std::string text_of(const sockaddr_storage& address) {
   return (brackets ? "[" + std::string(text) + "]" : std::string(text)) + ":" + std::to_string(ntohs(v6.sin6_port));
 }
 
+// One host has a whole /64 of IPv6.
+std::string network_of(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET6) {
+    sockaddr_in6 v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+      std::memset(v6.sin6_addr.s6_addr + 8, 0, 8);
+      char text[INET6_ADDRSTRLEN] = "?";
+      ::inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+      return std::string(text) + "/64";
+    }
+  }
+  const std::string text = text_of(address);
+  return text.substr(0, text.rfind(':'));
+}
+
 bool is_loopback(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET) {
     return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == 127;
@@ -170,7 +185,7 @@ bool Listener::accept_batch(Socket& socket) {
     }
     size = sizeof(local);
     (void)::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size);
-    admit(fd, text_of(peer), is_loopback(peer), text_of(local));
+    admit({fd, text_of(peer), network_of(peer), text_of(local), false}, is_loopback(peer));
   }
   return true;
 }
@@ -185,7 +200,22 @@ void Listener::refuse(int fd, const char* reply) {
   ::close(fd);
 }
 
-void Listener::admit(int fd, const std::string& peer, bool loopback, std::string local) {
+// False if there is none that could be closed.
+bool Listener::close_a_stranger() {
+  const auto stranger = shared_->unauthenticated.take_one_to_close();
+  if (!stranger) return false;
+  shared_->evicted_strangers.fetch_add(1);
+  stranger->loop->evict(stranger->client_id);
+  if (const std::int64_t now = env_->unix_ms(); now - eviction_logged_ms_ >= 60'000) {
+    eviction_logged_ms_ = now;
+    env_->log(NetLog::kWarning, "limits.unauthenticated_clients is reached, most of them from " + stranger->network +
+                                    ": for each new connection an old one is closed");
+  }
+  return true;
+}
+
+void Listener::admit(Arrival arrival, bool loopback) {
+  const int fd = arrival.fd;
   shared_->accepted.fetch_add(1);
   // To the end: a loop hears of whom the old settings let in before it hears of new ones.
   std::lock_guard lock(settings_mutex_);
@@ -195,7 +225,10 @@ void Listener::admit(int fd, const std::string& peer, bool loopback, std::string
     return refuse(fd, kTooManyClients);
   }
   if (settings.password_required) {
-    if (settings.max_strangers != 0 && shared_->strangers.load() >= settings.max_strangers) {
+    // A loop that is late closes late; beyond twice the limit nobody gets in.
+    const std::uint64_t strangers = shared_->strangers.load();
+    const bool full = settings.max_strangers != 0 && strangers >= settings.max_strangers;
+    if (full && (strangers >= 2 * settings.max_strangers || !close_a_stranger())) {
       shared_->rejected_strangers.fetch_add(1);
       return refuse(fd, "-ERR max number of unauthenticated clients reached\r\n");
     }
@@ -209,7 +242,8 @@ void Listener::admit(int fd, const std::string& peer, bool loopback, std::string
                                        [](const EventLoop* a, const EventLoop* b) { return a->load() < b->load(); });
   shared_->clients.fetch_add(1);
   if (settings.password_required) shared_->strangers.fetch_add(1);
-  least->adopt(fd, peer, std::move(local), settings.password_required);
+  arrival.stranger = settings.password_required;
+  least->adopt(std::move(arrival));
 }
 
 }  // namespace ebbtide

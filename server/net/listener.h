@@ -42,7 +42,8 @@ class Listener {
   struct Socket;
   void wait(Socket& socket);
   bool accept_batch(Socket& socket);  ///< false: it failed, and would at once again
-  void admit(int fd, const std::string& peer, bool loopback, std::string local);
+  void admit(Arrival arrival, bool loopback);
+  bool close_a_stranger();
   void refuse(int fd, const char* reply);
 
   asio::io_context& io_;
@@ -55,7 +56,7 @@ class Listener {
   std::vector<std::unique_ptr<Socket>> sockets_;
   std::uint16_t port_ = 0;
   int spare_fd_ = -1;
-  std::int64_t error_logged_ms_ = 0;
+  std::int64_t error_logged_ms_ = 0, eviction_logged_ms_ = 0;
 };
 
 /// "-DENIED ...", what a remote client reads in protected mode.

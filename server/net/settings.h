@@ -8,6 +8,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "net/strangers.h"
+
 namespace ebbtide {
 
 /// Limits of connections. A value: each loop has its copy, replaced as a whole when a setting changes.
@@ -74,8 +76,10 @@ class LiveClients {
 struct NetShared {
   LiveClients live;
   std::atomic<std::uint64_t> next_client_id{1};
-  std::atomic<std::uint64_t> clients{0}, strangers{0};
-  std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0}, accept_errors{0};
+  std::atomic<std::uint64_t> clients{0}, strangers{0};  ///< those on their way to a loop included
+  Strangers unauthenticated;                            ///< the strangers that have reached their loop
+  std::atomic<std::uint64_t> accepted{0}, rejected_max_clients{0}, rejected_protected{0}, rejected_strangers{0},
+      evicted_strangers{0}, accept_errors{0};
   std::atomic<std::int64_t> attack_told_ms{0};  ///< when the log was told of POST or Host:, at most once a minute; 0 = never
 };
 

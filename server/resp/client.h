@@ -62,6 +62,7 @@ class Client {
   std::uint64_t id = 0;  ///< never reused while the server runs
   ClientLoop* loop = nullptr;
   std::string address;               ///< "ip:port" of the peer
+  std::string network;               ///< the peer as limits count it: its IPv4 address, or the /64 of its IPv6 address
   std::string local_address;         ///< "ip:port" it connected to
   std::int64_t created_ms = 0;       ///< Unix time
   std::int64_t last_command_ms = 0;  ///< Unix time

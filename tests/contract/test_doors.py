@@ -1,8 +1,20 @@
 """The doors: what clients without a password, and clients of the HTTP port, can do to the others."""
 
 import contextlib
+import os
 import socket
+import stat
+import subprocess
 import time
+
+import pytest
+import redis
+
+from support.server import Server, binary
+from support.sockets import receive_exactly
+from test_limits import NO_MORE_FILES
+
+WRONG = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
 
 def healthz_seconds(server):
@@ -55,3 +67,129 @@ def test_readers_that_take_no_metrics_leave_health_checks_prompt(fresh):
             link = slow.enter_context(metrics_link(fresh))
             link.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n" * 50)
         assert max(healthz_seconds(fresh) for _ in range(5)) < 1
+
+
+# --- passwords
+
+
+def test_idle_connections_without_a_password_keep_nobody_out(fresh):
+    fresh.set("server.password=secret", "limits.authentication_timeout=0s").start()
+    with contextlib.ExitStack() as idle:
+        for _ in range(300):
+            idle.enter_context(fresh.connect())
+        for _ in range(20):
+            with fresh.connect() as s:
+                s.sendall(b"AUTH secret\r\nPING\r\n")
+                assert receive_exactly(s, 12) == b"+OK\r\n+PONG\r\n"
+        client = fresh.client(password="secret")
+        assert client.info("clients")["connected_clients"] <= 130
+        assert "limits.unauthenticated_clients is reached, most of them from 127.0.0.1" in fresh.log_path.read_text()
+
+
+def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh):
+    fresh.set("server.password=secret", "limits.authentication_timeout=60s").start()
+    known = fresh.client(password="secret")
+    known.ping()
+    with contextlib.ExitStack() as attackers:
+        links = [attackers.enter_context(fresh.connect()) for _ in range(50)]
+        for link in links:
+            link.sendall(b"AUTH ev\\il wrong\r\n" * 100)
+        began = time.monotonic()
+        while time.monotonic() - began < 3:
+            assert known.ping()  # those who are in notice nothing
+        before = time.monotonic()
+        with fresh.connect() as s:
+            s.sendall(b"AUTH secret\r\n")
+            assert receive_exactly(s, 5) == b"+OK\r\n"
+        assert 1 < time.monotonic() - before < 10  # its delay, 2 s, and not the attackers' queue
+        denied = known.info("stats")["acl_access_denied_auth"]
+        assert 50 <= denied < 1_000, denied  # of 5,000
+    log = fresh.log_path.read_text()
+    assert "authentication failed: user 'ev\\il' from 127.0.0.1:" in log
+    assert log.count("authentication failed") <= 3
+    (entry,) = known.execute_command("ACL LOG")
+    entry = dict(zip(entry[::2], entry[1::2])) if isinstance(entry, list) else entry
+    entry = {k.decode() if isinstance(k, bytes) else k: v for k, v in entry.items()}
+    assert entry["count"] >= 50 and entry["username"] in (b"ev\\il", "ev\\il") and entry["reason"] in (b"auth", "auth")
+
+
+def test_control_bytes_in_a_user_name_forge_no_line_of_the_log(fresh):
+    fresh.set("server.password=secret").start()
+    with fresh.connect() as s:
+        s.sendall(b'AUTH "x\\n2026-01-01T00:00:00.000+00:00 E forged\\x1b[2J" y\r\n')
+        assert receive_exactly(s, len(WRONG)) == WRONG
+    lines = fresh.log_path.read_text().splitlines()
+    assert not any(line.startswith("2026-01-01T") for line in lines)
+    assert any("user 'x\\n2026-01-01T00:00:00.000+00:00 E forged\\x1b[2J'" in line for line in lines)
+
+
+# --- configuration
+
+
+@pytest.fixture
+def with_file(tmp_path):
+    """A server with a configuration file of its own."""
+    file = tmp_path / "own.yaml"
+    file.write_text("server:\n  port: 1\n")
+    server = Server({"storage.memory_budget": "128MiB", "server.bind": "[127.0.0.1]"}, tmp_path, config=file)
+    yield server
+    server.close()
+
+
+def test_a_rewritten_file_with_a_password_is_its_owners_alone(with_file):
+    file = with_file.config
+    file.chmod(0o644)
+    with_file.start()
+    client = with_file.client()
+    client.config_rewrite()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644  # there is no password
+    client.config_set("requirepass", "secret")
+    client = with_file.client(password="secret")
+    client.config_rewrite()
+    assert "secret" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "holds a password and others could read it" in with_file.log_path.read_text()
+    file.chmod(0o640)  # somebody has chosen a group
+    link = file.with_name("link.yaml")
+    client.config_set("timeout", "100")
+    client.config_rewrite()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640 and "100s" in file.read_text() and not link.exists()
+    if os.geteuid() == 0:
+        os.chown(file, 12345, 23456)
+        client.config_rewrite()
+        assert (file.stat().st_uid, file.stat().st_gid) == (12345, 23456)
+
+
+def test_a_rewritten_file_behind_a_link_leaves_the_link(with_file, tmp_path):
+    real = tmp_path / "real.yaml"
+    real.write_text("server:\n  port: 1\n")
+    with_file.config.unlink()
+    with_file.config.symlink_to(real)
+    with_file.start()
+    with_file.client().config_set("timeout", "77")
+    with_file.client().config_rewrite()
+    assert with_file.config.is_symlink() and "77s" in real.read_text()
+
+
+def test_maxclients_is_what_the_limit_of_open_files_leaves(fresh):
+    fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
+    fresh.start()
+    client = fresh.client()
+    assert client.config_get("maxclients") == {"maxclients": "32"}
+    assert client.config_get("server.max_clients") == {"server.max_clients": "32"}
+    assert client.info("clients")["maxclients"] == 32
+    with pytest.raises(redis.ResponseError, match="limit of open files allows 32"):
+        client.config_set("maxclients", 5_000)
+    client.config_set("maxclients", 20)
+    assert client.config_get("maxclients") == {"maxclients": "20"}
+
+
+def test_odd_configurations_are_refused_with_file_and_line(tmp_path):
+    for text, said in [
+        ("server:\n  port: !!foo 1\n", ":2: the tag !!foo is not known"),
+        ("server:\n  port: 1\n---\nlog:\n  level: debug\n", ":3: a second document begins here"),
+        ("server:\n  port: 1\n...\n---\nlog:\n  level: debug\n", ":4: a second document begins here"),
+    ]:
+        file = tmp_path / "odd.yaml"
+        file.write_text(text)
+        done = subprocess.run([binary(), "--check", "--config", str(file)], capture_output=True, text=True, check=False, timeout=30)
+        assert done.returncode == 2 and said in done.stderr, done.stderr

@@ -80,7 +80,8 @@ class FakeControl final : public ServerControl {
     return lines;
   }
   Status load_users(std::uint64_t) override { return Status::invalid_argument("ERR no file of users"); }
-  void count_auth_failure() override { ++auth_failures; }
+  void authentication_failed(Bytes, Bytes, Bytes) override { ++auth_failures; }
+  std::uint32_t authentication_delay_ms(Bytes) override { return auth_delay_ms; }
   Debugging debugging() const override { return debug; }
   void log_message(const std::string& text) override { logged = text; }
   void pause_compactions(std::uint64_t ms) override { paused_ms = ms; }
@@ -102,6 +103,7 @@ class FakeControl final : public ServerControl {
   std::string password;
   std::map<std::string, std::string, std::less<>> users;  ///< besides "default", with their passwords
   int auth_failures = 0;
+  std::uint32_t auth_delay_ms = 0;
   bool saving = false;
   int saves = 0;
   Status save_result;

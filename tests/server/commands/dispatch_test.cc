@@ -532,3 +532,23 @@ TEST_CASE("EXEC: a database that SELECT comes to is seen as it is by then, and t
   CHECK(server("EXEC") == "[OK, OK, \"2\"]");
   CHECK(server.client().seen_seq == server.db->visible_seq());
 }
+
+TEST_CASE("authentications from there have failed, AUTH and HELLO wait before they are judged, also with the right password") {
+  CommandHarness h(families());
+  h.control.password = "secret";
+  h.control.auth_delay_ms = 700;
+  const auto waited_for = [&](const std::string& command, int client) {
+    const auto before = h.clock.wall_ms();
+    const int waits = h.waits;
+    const std::string reply = h(command, client);
+    return std::pair(reply.substr(0, 17), h.waits == waits ? 0 : h.clock.wall_ms() - before);
+  };
+  CHECK(waited_for("AUTH wrong", 1) == std::pair(std::string("(error) WRONGPASS"), Millis{700}));
+  CHECK(waited_for("AUTH secret", 1) == std::pair(std::string("OK"), Millis{700}));
+  CHECK(waited_for("HELLO 2 AUTH default wrong", 2) == std::pair(std::string("(error) WRONGPASS"), Millis{700}));
+  CHECK(waited_for("HELLO 2", 1).second == 0);
+  CHECK(waited_for("PING", 1).second == 0);
+  CHECK(h.control.auth_failures == 2);
+  h.control.auth_delay_ms = 0;
+  CHECK(waited_for("AUTH wrong", 3).second == 0);
+}

@@ -180,7 +180,7 @@ struct Harness {
     REQUIRE(::setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0);
     shared.clients.fetch_add(1);
     if (stranger) shared.strangers.fetch_add(1);
-    loop->adopt(pair[1], "peer", "local", stranger);
+    loop->adopt({pair[1], "peer", "net", "local", stranger});
     fds.push_back(pair[0]);
     return pair[0];
   }
@@ -212,7 +212,7 @@ struct Harness {
   }
   void adopt(int fd) {
     shared.clients.fetch_add(1);
-    loop->adopt(fd, "peer", "local", false);
+    loop->adopt({fd, "peer", "net", "local", false});
   }
   // For other threads too: Catch's macros are not.
   static bool sends(int fd, const std::string& text) {
@@ -513,7 +513,7 @@ TEST_CASE(
 
   const auto [ours, theirs] = h.tcp_pair();
   h.shared.clients.fetch_add(1);
-  other.adopt(theirs, "peer", "local", false);
+  other.adopt({theirs, "peer", "net", "local", false});
   h.send(ours, "POST /\r\n");
   h.expect_end(ours);
   CHECK(other.counters().security_closes.get() == 1);
@@ -745,6 +745,37 @@ TEST_CASE("nobody times out because the wall clock is set") {
   h.expect_end(stranger);
   h.send(fd, echo("x"));
   h.expect(fd, bulk("x"));
+}
+
+TEST_CASE("stranger is evicted, it reads why; one that has authenticated meanwhile stays") {
+  Harness h;
+  const int stranger = h.connect(true), known = h.connect(true);
+  h.send(known, "AUTH\r\n");
+  h.expect(known, "+OK\r\n");
+  h.settle();
+  h.loop->evict(1);
+  h.loop->evict(2);
+  h.loop->evict(3);
+  h.expect(stranger, "-ERR max number of unauthenticated clients reached\r\n");
+  h.expect_end(stranger);
+  h.send(known, echo("still here"));
+  h.expect(known, bulk("still here"));
+  CHECK(h.shared.strangers == 0);
+  CHECK_FALSE(h.shared.unauthenticated.take_one_to_close());
+}
+
+TEST_CASE("hundreds of connections arrive at once, served clients have their turn between them and all are served") {
+  Harness h;
+  std::vector<int> links;
+  h.loop->post([&h, &links] {  // the loop is busy while they arrive
+    for (int i = 0; i < 300; ++i) links.push_back(h.connect());
+  });
+  h.settle();
+  const auto rounds = h.loop->counters().waits.get();
+  for (int i = 0; i < 300; ++i) h.send(links[static_cast<std::size_t>(i)], echo("x"));
+  for (int i = 0; i < 300; ++i) h.expect(links[static_cast<std::size_t>(i)], bulk("x"));
+  CHECK(h.loop->counters().waits.get() >= rounds);
+  CHECK(h.shared.clients == 300);
 }
 
 TEST_CASE("without a password there are no strangers any more") {

@@ -1,0 +1,62 @@
+// What a failed authentication costs the network that it came from, and what the log says of it.
+//
+// The first failures of a network cost nothing: people mistype. From then on each attempt waits before it is judged, right or wrong, so
+// that a quick reply gives nothing away; the wait doubles with each failure up to a limit. Who knows the password is therefore let
+// in from the same network, at most kMaxDelayMs later.
+//
+// What it buys: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
+// passwords a second, where it could try 200,000 before. A random password of 8 letters and digits (2.8 * 10^12) takes it 1,400 years.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+
+/// Thread-safe. Times are milliseconds of one monotonic clock.
+class AuthGuard {
+ public:
+  static constexpr std::uint32_t kFreeFailures = 3;
+  static constexpr std::uint32_t kFirstDelayMs = 100;
+  static constexpr std::uint32_t kMaxDelayMs = 2'000;  ///< well below limits.authentication_timeout, 10 s
+  static constexpr std::int64_t kForgetMs = 60'000;    ///< a network without a failure for so long starts anew
+  /// Networks that are remembered, 150 bytes each: 600 KB. A peer with more of them than this makes the oldest be forgotten, but
+  /// then each of its networks has had its 3 attempts only.
+  static constexpr std::size_t kNetworks = 4'096;
+  static constexpr std::int64_t kLogMs = 10'000;     ///< a network has one line in so long
+  static constexpr std::uint32_t kLinesASecond = 5;  ///< of all networks
+
+  /// How long an attempt from there waits before it is judged.
+  [[nodiscard]] std::uint32_t delay_ms(Bytes network, std::int64_t now_ms);
+  /// Counts a failed attempt. Returns the line for the log, or nothing if there were enough lines lately.
+  [[nodiscard]] std::optional<std::string> failed(Bytes network, Bytes address, Bytes user, std::int64_t now_ms);
+  /// Networks that are remembered now.
+  [[nodiscard]] std::size_t networks() const;
+
+ private:
+  struct Network {
+    std::string name;
+    std::uint32_t failures = 0;
+    std::int64_t last_ms = 0;
+    std::optional<std::int64_t> logged_ms;
+    std::uint64_t unlogged = 0;
+  };
+  using InOrder = std::list<Network>;
+
+  void forget(std::int64_t now_ms);
+  bool line_allowed(std::int64_t now_ms);
+
+  mutable std::mutex mutex_;
+  InOrder in_order_;                                            // guarded by mutex_; by last failure, the earliest first
+  std::unordered_map<std::string, InOrder::iterator> by_name_;  // guarded by mutex_
+  std::int64_t second_ = 0;                                     // guarded by mutex_; in which `lines_` were written
+  std::uint32_t lines_ = 0;                                     // guarded by mutex_
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,55 @@
+// Failed authentications: what they cost their network, and what the log says.
+#include "acl/auth_guard.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+using namespace ebbtide;
+
+TEST_CASE("auth guard: failures of a network beyond the free ones, delay doubles up to its limit and other networks pay nothing") {
+  AuthGuard guard;
+  std::vector<std::uint32_t> delays;
+  for (int i = 0; i < 11; ++i) {
+    delays.push_back(guard.delay_ms("10.0.0.1", 1'000));
+    (void)guard.failed("10.0.0.1", "10.0.0.1:5", "default", 1'000);
+  }
+  CHECK(delays == std::vector<std::uint32_t>{0, 0, 0, 100, 200, 400, 800, 1'600, 2'000, 2'000, 2'000});
+  for (int i = 0; i < 100; ++i) (void)guard.failed("10.0.0.1", "10.0.0.1:5", "default", 1'000);
+  CHECK(guard.delay_ms("10.0.0.1", 1'000) == AuthGuard::kMaxDelayMs);
+  CHECK(guard.delay_ms("10.0.0.2", 1'000) == 0);
+}
+
+TEST_CASE("auth guard: network has no failure for a minute, it starts anew") {
+  AuthGuard guard;
+  for (int i = 0; i < 5; ++i) (void)guard.failed("n", "a", "u", 1'000);
+  CHECK(guard.delay_ms("n", 60'999) == 200 * 2);
+  CHECK(guard.delay_ms("n", 61'000) == 0);
+  CHECK(guard.networks() == 0);
+}
+
+TEST_CASE("auth guard: failures from many networks, their number stays bounded and the latest are remembered") {
+  AuthGuard guard;
+  for (int i = 0; i < 10'000; ++i) {
+    for (int n = 0; n < 4; ++n) (void)guard.failed("net" + std::to_string(i), "a", "u", 1'000);
+  }
+  CHECK(guard.networks() == AuthGuard::kNetworks);
+  CHECK(guard.delay_ms("net9999", 1'000) == 200);
+  CHECK(guard.delay_ms("net0", 1'000) == 0);
+}
+
+TEST_CASE("auth guard: many failures, a network has a line in ten seconds that counts the others") {
+  AuthGuard guard;
+  CHECK(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'000) == "authentication failed: user 'bob' from 10.0.0.1:5");
+  for (int i = 0; i < 19'999; ++i) CHECK_FALSE(guard.failed("10.0.0.1", "10.0.0.1:5", "bob", 1'100));
+  CHECK(guard.failed("10.0.0.1", "10.0.0.1:6", std::string(70, 'x'), 11'000) ==
+        "authentication failed: user '" + std::string(64, 'x') +
+            "...' from 10.0.0.1:6 (19999 more from there since its last line)");
+}
+
+TEST_CASE("auth guard: many networks fail in one second, the log has a few lines of them") {
+  AuthGuard guard;
+  std::uint32_t lines = 0;
+  for (int i = 0; i < 1'000; ++i) lines += guard.failed("net" + std::to_string(i), "a", "u", 5'000) ? 1 : 0;
+  CHECK(lines == AuthGuard::kLinesASecond);
+  CHECK(guard.failed("net7", "a", "u", 6'000));
+}
