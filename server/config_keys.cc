@@ -190,10 +190,15 @@ class Table {
     add(bool_key("storage.io_uring", of(&Settings::io_uring), "Read missing pages by io_uring where the system allows it."));
     add(integer_key("storage.fetch_threads", of(&Settings::fetch_threads), 1, 256,
                     "Threads that read pages which a command lacks where io_uring does not, and large values."));
-    add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
-                 "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),
-        "", true)
-        .is_protected = true;
+    ConfigKey& backups =
+        add(text_key("storage.backup_dir", of(&Config::backup_dir), "a path outside storage.dir, or auto",
+                     "Where BGSAVE and SAVE make backups; auto = beside the data directory, its name with -backups at the end."),
+            "", true);
+    backups.is_protected = true;
+    backups.set = [set = backups.set, allowed = backups.allowed](Config& c, Bytes text) {
+      if (text.empty() || text.find('\0') != Bytes::npos) return not_allowed(text, allowed);
+      return set(c, text);
+    };
     add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
                     "Finished backups that stay, the newest; older ones go when one is made."),
         "", true);

@@ -6,7 +6,8 @@
 
 using namespace ebbtide;
 
-TEST_CASE("auth guard: failures of a network beyond the free ones, delay doubles up to its limit and other networks pay nothing") {
+TEST_CASE(
+    "auth guard: failures of a network beyond the free ones, delay doubles up to its limit and other networks pay nothing") {
   AuthGuard guard;
   std::vector<std::uint32_t> delays;
   for (int i = 0; i < 11; ++i) {

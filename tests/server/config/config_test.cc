@@ -110,6 +110,12 @@ TEST_CASE("config: YAML tag is unknown, the error names file and line; tags of Y
   CHECK(error_of("server: { port: 1 }\n---\n") != "no error");
 }
 
+TEST_CASE("config: directory of backups is empty or has a zero byte, it is refused") {
+  CHECK(error_of("storage: { backup_dir: \"\" }").find("f.yaml:1: storage.backup_dir: '' is not allowed") == 0);
+  CHECK(error_of("storage: { backup_dir: \"a\\0b\" }").find("f.yaml:1: storage.backup_dir: ") == 0);
+  CHECK(error_of("storage: { backup_dir: a }") == "no error");
+}
+
 TEST_CASE("config: list on the command line or in the environment is written as in YAML, its items count") {
   const auto bind_of = [](const std::string& text, bool environment) {
     ConfigSources sources;
