@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <new>
 
@@ -11,7 +12,8 @@
 namespace ebbtide {
 namespace {
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-}
+constexpr std::size_t kFirstBlock = 4096;
+}  // namespace
 
 struct Arena::Block {
   std::atomic<std::size_t> used{0};
@@ -19,7 +21,7 @@ struct Arena::Block {
   char* data() { return reinterpret_cast<char*>(this + 1); }
 };
 
-Arena::Arena(std::size_t block_bytes) : block_bytes_(std::max<std::size_t>(block_bytes, 4096)) {}
+Arena::Arena(std::size_t block_bytes) : block_bytes_(std::max(block_bytes, kFirstBlock)) {}
 
 Arena::~Arena() {
   for (Block* block : blocks_) {
@@ -38,9 +40,15 @@ char* Arena::allocate(std::size_t bytes) {
   return allocate_slow(bytes);
 }
 
+// Powers of two, so that blocks of 2 MiB are whole huge pages.
+std::size_t Arena::next_block_bytes() const {
+  return std::min(block_bytes_, std::max(kFirstBlock, std::bit_floor(memory_bytes_.load(std::memory_order_relaxed))));
+}
+
 char* Arena::allocate_slow(std::size_t bytes) {
   MutexLock lock(mutex_);
-  const std::size_t usable = block_bytes_ - sizeof(Block);
+  const std::size_t block_bytes = next_block_bytes();
+  const std::size_t usable = block_bytes - sizeof(Block);
   const bool own_block = bytes > usable / 4;  // a large piece must not waste the rest of the current block
   if (!own_block) {
     // Someone else may have begun a block meanwhile.
@@ -50,7 +58,7 @@ char* Arena::allocate_slow(std::size_t bytes) {
       if (at + bytes <= block->capacity) return block->data() + at;
     }
   }
-  const std::size_t total = own_block ? bytes + sizeof(Block) : block_bytes_;
+  const std::size_t total = own_block ? bytes + sizeof(Block) : block_bytes;
   const std::size_t alignment = total >= kHugePage ? kHugePage : 64;
   const std::size_t rounded = (total + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded);

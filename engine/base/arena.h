@@ -14,13 +14,14 @@ namespace ebbtide {
 /// allocate() is thread-safe: a bump of the current block, which is lock-free, and a lock only to begin a new block.
 class Arena {
  public:
-  /// Blocks are of `block_bytes`; from 2 MiB on they ask the system for huge pages.
+  /// The first block has 4 KiB. Each later one has as much as all before it together, up to `block_bytes`: an arena with little
+  /// in it costs little. Blocks of 2 MiB and more ask the system for huge pages.
   explicit Arena(std::size_t block_bytes = std::size_t{2} << 20);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// `bytes` aligned to 8. Larger than a block gets a block of its own.
+  /// `bytes` aligned to 8. A piece larger than a quarter of the next block gets a block of its own.
   char* allocate(std::size_t bytes);
   /// Bytes taken from the system.
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
@@ -28,7 +29,8 @@ class Arena {
  private:
   struct Block;
   char* allocate_slow(std::size_t bytes);
-  const std::size_t block_bytes_;
+  [[nodiscard]] std::size_t next_block_bytes() const;
+  const std::size_t block_bytes_;  ///< of the largest blocks
   std::atomic<Block*> current_{nullptr};
   std::atomic<std::size_t> memory_bytes_{0};
   Mutex mutex_;

@@ -6,6 +6,7 @@
 #include "db/filters.h"
 
 #include <algorithm>
+#include <memory>
 #include <set>
 
 #include "base/invariant.h"
@@ -89,13 +90,26 @@ double FilterNeeds::bits_for_each(std::uint64_t entries) const {
   return std::min(kMaxBitsPerKey, 8 * static_cast<double>(memory) / static_cast<double>(std::max<std::uint64_t>(entries, 1)));
 }
 
+TreeLookups::~TreeLookups() {
+  for (const auto& place : slots_) delete place.load(std::memory_order_relaxed);
+}
+
+TreeLookups::Slot& TreeLookups::make_slot(std::atomic<Slot*>& place) {
+  auto fresh = std::make_unique<Slot>();
+  Slot* other = nullptr;  // of a thread that shares the place
+  if (!place.compare_exchange_strong(other, fresh.get(), std::memory_order_acq_rel, std::memory_order_acquire)) return *other;
+  return *fresh.release();
+}
+
 LookupsByLevel TreeLookups::total() const {
   LookupsByLevel sum{};
-  for (const Slot& slot : slots_) {
+  for (const auto& place : slots_) {
+    const Slot* const slot = place.load(std::memory_order_acquire);
+    if (slot == nullptr) continue;
     for (std::size_t l = 0; l < kLookupLevels; ++l) {
-      sum[l].denied += slot.levels[l].denied.load(std::memory_order_relaxed);
-      sum[l].in_vain += slot.levels[l].in_vain.load(std::memory_order_relaxed);
-      sum[l].found += slot.levels[l].found.load(std::memory_order_relaxed);
+      sum[l].denied += slot->levels[l].denied.load(std::memory_order_relaxed);
+      sum[l].in_vain += slot->levels[l].in_vain.load(std::memory_order_relaxed);
+      sum[l].found += slot->levels[l].found.load(std::memory_order_relaxed);
     }
   }
   return sum;
@@ -103,10 +117,12 @@ LookupsByLevel TreeLookups::total() const {
 
 TileUse TreeLookups::tile_use() const {
   TileUse sum;
-  for (const Slot& slot : slots_) {
-    sum.pages_in_vain += slot.pages_in_vain.load(std::memory_order_relaxed);
-    sum.iterators += slot.iterators.load(std::memory_order_relaxed);
-    sum.range_deletes += slot.range_deletes.load(std::memory_order_relaxed);
+  for (const auto& place : slots_) {
+    const Slot* const slot = place.load(std::memory_order_acquire);
+    if (slot == nullptr) continue;
+    sum.pages_in_vain += slot->pages_in_vain.load(std::memory_order_relaxed);
+    sum.iterators += slot->iterators.load(std::memory_order_relaxed);
+    sum.range_deletes += slot->range_deletes.load(std::memory_order_relaxed);
   }
   return sum;
 }

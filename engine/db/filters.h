@@ -34,9 +34,15 @@ struct RunsAsked {
   int found = -1;                         ///< the run that has the key; -1 = none
 };
 
-/// Lookups of one tree. Each thread has counters of its own, as in Counters, and pays plain stores.
+/// Lookups of one tree. Each thread has counters of its own, as in Counters, and pays plain stores. They are made when the thread
+/// first uses the tree: there may be a thousand trees, and few threads use all of them.
 class TreeLookups {
  public:
+  TreeLookups() = default;
+  ~TreeLookups();
+  TreeLookups(const TreeLookups&) = delete;
+  TreeLookups& operator=(const TreeLookups&) = delete;
+
   struct Level {
     std::atomic<std::uint64_t> denied{0}, in_vain{0}, found{0};
   };
@@ -44,12 +50,17 @@ class TreeLookups {
     std::array<Level, kLookupLevels> levels;
     std::atomic<std::uint64_t> pages_in_vain{0}, iterators{0}, range_deletes{0};
   };
-  Slot& mine() { return slots_[Counters::slot()]; }
+  Slot& mine() {
+    std::atomic<Slot*>& place = slots_[Counters::slot()];
+    Slot* const slot = place.load(std::memory_order_acquire);
+    return slot != nullptr ? *slot : make_slot(place);
+  }
   [[nodiscard]] LookupsByLevel total() const;
   [[nodiscard]] TileUse tile_use() const;
 
  private:
-  std::array<Slot, Counters::kSlots> slots_;
+  static Slot& make_slot(std::atomic<Slot*>& place);
+  std::array<std::atomic<Slot*>, Counters::kSlots> slots_{};
 };
 
 /// By level, the chance that a lookup comes to a run there and does not find its key (a_r of filter/monkey.h), up to a factor.

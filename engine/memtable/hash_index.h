@@ -4,10 +4,18 @@
 // leave free, a tag from the hash: a miss reads one line and no node (but for one in 9,000 or so), a hit one line and its node.
 // Slots fill in order and never empty, so the first writer of a slot decides, and two writers of one key meet in the same slot.
 //
-// The number of buckets is fixed: a memtable is frozen at a size known beforehand. More keys than expected make chains, not
-// errors.
+// The table of buckets begins with 2 KiB or less and grows by a factor of eight, up to a size for the expected number of keys;
+// more keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, no thread waits.
+//   1. While it grows, keys are added to the new table. A reader that misses there asks the old one, whose keys stay in it.
+//   2. A writer may add to the old table behind the move. So add() looks at the current table again afterwards, and adds the key
+//      there, too, if that has changed: when it returns, the key is in the current table, or in the part that is yet to move.
+//      Slots and `table_` are written and read in one total order (seq_cst): either the move sees the slot, or the writer sees
+//      the new table.
+//   3. A writer that found a node passes on what it found to others. So find_to_write() follows rule 2 as well.
+// Old tables stay until the index goes, because readers announce themselves nowhere: a seventh of the memory of the last one.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +29,8 @@ namespace ebbtide {
 /// Thread-safe, lock-free.
 class HashIndex {
  public:
-  /// Room for `expected_keys` at two to four keys a bucket; overflow buckets come from `arena`, which must outlive this.
+  /// Grows to have room for `expected_keys` at two to four keys a bucket; small tables and overflow buckets come from `arena`,
+  /// which must outlive this.
   HashIndex(std::size_t expected_keys, Arena& arena);
   ~HashIndex();
   HashIndex(const HashIndex&) = delete;
@@ -29,12 +38,16 @@ class HashIndex {
 
   /// The node of `key`, or null.
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
+  /// The same for a writer, who will add a version to the node: when it returns, every later find() finds the node.
+  [[nodiscard]] KeyNode* find_to_write(const LookupKey& key);
   /// Adds `node`, the node of `key`; does nothing if that very node is there. Another node of the same key must not be.
   void add(const LookupKey& key, KeyNode* node);
   /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1): true if there is one.
   bool prefetch(const LookupKey& key, int stage) const;
-  /// Bytes of the fixed part; overflow buckets count in the arena.
-  [[nodiscard]] std::size_t memory_bytes() const { return (mask_ + 1) * sizeof(Bucket); }
+  /// Bytes of the tables that the arena does not have.
+  [[nodiscard]] std::size_t memory_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
+  /// Buckets of the current table.
+  [[nodiscard]] std::size_t buckets() const { return std::size_t{1} << log2_of(table_.load(std::memory_order_acquire)); }
 
  private:
   static constexpr int kSlots = 7;
@@ -45,14 +58,39 @@ class HashIndex {
   };
   static_assert(sizeof(Bucket) == 64, "one cache line");
 
-  [[nodiscard]] Bucket* bucket(std::uint64_t hash) const { return &buckets_[hash & mask_]; }
+  /// A table in one word, so that a reader loads it whole: the address of its buckets, with log2 of their number in the low bits.
+  using Table = std::uint64_t;
+  static constexpr Table kLog2Mask = 31, kGrowing = 32, kFlags = 63;
+  static constexpr unsigned kGrowBits = 3;  // a table has eight times the buckets of the one before
+  static constexpr std::size_t kMaxTables = 8;
+  struct Generation {
+    std::atomic<Table> table{0};
+    std::atomic<std::size_t> overflows{0};          // overflow buckets, which say how full it is
+    std::atomic<std::size_t> claimed{0}, moved{0};  // buckets, on the way to the next table
+  };
+
+  static unsigned log2_of(Table table) { return table & kLog2Mask; }
+  static Table without_growing(Table table) { return table & ~kGrowing; }
+  static Bucket* bucket(Table table, std::uint64_t hash) {
+    return reinterpret_cast<Bucket*>(table & ~kFlags) + (hash & ((std::uint64_t{1} << log2_of(table)) - 1));
+  }
   static std::uint64_t tag_of(std::uint64_t hash) { return hash & ~kAddressMask; }
   static KeyNode* node_of(std::uint64_t slot) { return reinterpret_cast<KeyNode*>(slot & kAddressMask); }
-  Bucket* overflow_of(Bucket* bucket);
+  [[nodiscard]] std::size_t number_of(Table table) const { return (log2_of(table) - first_log2_) / kGrowBits; }
+  [[nodiscard]] Table older_than(Table table) const;
+  static KeyNode* find_in(Table table, const LookupKey& key);
+  void add_to(Table table, std::uint64_t hash, KeyNode* node);
+  Bucket* overflow_of(Bucket* bucket, Generation& generation);
+  void grow_if_full(Table table);
+  void move_some(Table to);
+  Table make_table(unsigned log2);
 
+  std::atomic<Table> table_{0};  // the current one
   Arena& arena_;
-  std::size_t mask_;
-  Bucket* buckets_;
+  const unsigned last_log2_, first_log2_;
+  std::atomic<bool> growing_{false};  // from before the new table is made until the last bucket has moved
+  std::atomic<std::size_t> mapped_bytes_{0};
+  std::array<Generation, kMaxTables> generations_;
 };
 
 }  // namespace ebbtide

@@ -24,7 +24,7 @@ namespace {
 // memtable.
 constexpr std::size_t kExpectedBytesPerKey = 256;
 
-// A block is at most 1/32 of the memtable, so that a small one (tests, many databases) is not full when it is empty.
+// A block is at most 1/32 of the memtable, so that a small one is full by what it holds and not by a block just begun.
 std::size_t block_bytes(std::size_t expected_bytes) {
   return std::clamp<std::size_t>(expected_bytes / 32, std::size_t{4} << 10, std::size_t{2} << 20);
 }
@@ -108,7 +108,7 @@ void MemTable::insert(const LookupKey& key, const Entry& entry) {
   Impl& m = *impl_;
   const auto* shared = entry.value.size() > kLargeValueBytes ? m.keep(entry) : nullptr;
   const std::size_t version_bytes = VersionNode::bytes_for(entry, shared != nullptr);
-  if (KeyNode* node = m.hash.find(key)) {
+  if (KeyNode* node = m.hash.find_to_write(key)) {
     Impl::add_version(node, VersionNode::create(m.arena.allocate(version_bytes), entry, shared));
   } else {
     const std::size_t key_bytes = KeyNode::bytes_for(key.key.size());

@@ -21,7 +21,7 @@ namespace ebbtide {
 
 class MemTable {
  public:
-  /// `expected_bytes` sizes the hash index.
+  /// Takes a few KiB and grows with what comes in. `expected_bytes` says how far the hash index may grow.
   explicit MemTable(std::size_t expected_bytes);
   ~MemTable();
   MemTable(const MemTable&) = delete;

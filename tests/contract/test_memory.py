@@ -99,3 +99,29 @@ def test_short_commands_do_not_wait_for_long_ones(fresh, reader):
             return not select.select([links[-1]], [], [], 0)[0]
 
     assert any(overtakes() for _ in range(5))  # this process may be kept from looking in time
+
+
+def flushes(client):
+    return client.execute_command("INFO", "everything")["flushes"]
+
+
+def set_in_all(fresh, databases, rounds):
+    """One SET in each database, `rounds` times, over one connection."""
+    with fresh.connect() as link:
+        for n in range(rounds):
+            request = b"".join(encode("SELECT", db) + encode("SET", f"k{n}", "v" * 100) for db in range(databases))
+            link.sendall(request)
+            assert receive_exactly(link, 2 * databases * 5) == b"+OK\r\n" * 2 * databases
+
+
+def test_1024_databases_with_a_key_each_stay_within_the_budget_and_are_not_flushed(fresh):
+    fresh.set("server.databases=1024", "storage.memory_budget=256MiB")
+    client = fresh.start().client()
+    set_in_all(fresh, 1024, 20)
+    assert client.execute_command("DBSIZE") == 20
+    assert fresh.resident_bytes() < 256 * MIB * 1.25
+    assert flushes(client) <= 16
+    fresh.kill()
+    client = fresh.start().client()
+    assert fresh.resident_bytes() < 256 * MIB * 1.25
+    assert client.get("k19") == b"v" * 100

@@ -1,4 +1,5 @@
 // Arena, epoch and pools: the parts that several threads share.
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
@@ -39,6 +40,17 @@ TEST_CASE("arena: pieces are aligned, apart, and stay where they are") {
   }
   CHECK(intact);
   CHECK(arena.memory_bytes() >= total);
+}
+
+TEST_CASE("arena: with little in it, it takes little; with much, at most one block more than is in it") {
+  Arena arena(2 << 20);
+  CHECK(arena.memory_bytes() == 0);
+  std::size_t used = 0;
+  for (int i = 0; i < 100'000; ++i, used += 100) {
+    REQUIRE(arena.memory_bytes() <= std::max<std::size_t>(4096, 2 * used + used / 8));
+    arena.allocate(96);
+  }
+  CHECK(arena.memory_bytes() <= used + (2 << 20));
 }
 
 TEST_CASE("epoch: what a guard can see is freed only after it is left") {

@@ -10,6 +10,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "memtable/hash_index.h"
 
 namespace ebbtide {
 namespace {
@@ -96,6 +97,70 @@ TEST_CASE("an empty memtable has nothing") {
   it->seek_before("a");
   CHECK_FALSE(it->valid());
   CHECK(table.memory_bytes() < (1 << 20) / 4);
+}
+
+TEST_CASE("a memtable without keys takes less than 5 KiB, one with a key less than 16 KiB, whatever size it may grow to") {
+  for (const std::size_t expected : {std::size_t{0}, std::size_t{1} << 20, std::size_t{64} << 20, std::size_t{1} << 30}) {
+    CAPTURE(expected);
+    MemTable table(expected);
+    CHECK(table.memory_bytes() < 5 << 10);
+    table.insert(lookup("k"), make_entry(1, "v"));
+    CHECK(table.memory_bytes() < 16 << 10);
+  }
+}
+
+TEST_CASE("the hash index grows to the size for the expected keys, and no further") {
+  Arena arena;
+  HashIndex index(64 << 10, arena);
+  const std::size_t first = index.buckets();
+  CHECK(first <= 32);
+  std::vector<std::pair<std::string, KeyNode*>> keys;
+  for (int i = 0; i < 200'000; ++i) {
+    const std::string key = std::to_string(i);
+    KeyNode* const node = KeyNode::create(arena.allocate(KeyNode::bytes_for(key.size())), key);
+    REQUIRE(index.find(lookup(key)) == nullptr);
+    index.add(lookup(key), node);
+    keys.emplace_back(key, node);
+    const auto& [old_key, old_node] = keys[static_cast<std::size_t>(i) * 7919 % keys.size()];
+    REQUIRE(index.find(lookup(old_key)) == old_node);
+    REQUIRE(index.find_to_write(lookup(key)) == node);
+  }
+  CHECK(index.buckets() == 16 << 10);
+  std::size_t found = 0;
+  for (const auto& [key, node] : keys) found += index.find(lookup(key)) == node ? 1 : 0;
+  CHECK(found == keys.size());
+}
+
+// More writers than processors, with the same keys and with keys of their own: one that is interrupted inside an insertion finds the table replaced when it
+// goes on, and the others have found its node in the old one.
+TEST_CASE("while the hash index grows, a writer that has returned finds its versions", "[threads]") {
+  constexpr std::size_t kTables = 400, kKeys = 400, kWriters = 8;
+  std::vector<std::unique_ptr<MemTable>> tables;
+  for (std::size_t i = 0; i < kTables; ++i) tables.push_back(std::make_unique<MemTable>(4 << 20));
+  std::atomic<SeqNum> next_seq{1};
+  std::atomic<std::size_t> missed{0};
+  std::vector<std::thread> threads;
+  for (std::size_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      std::vector<SeqNum> mine(kKeys);
+      std::vector<std::string> names;
+      for (std::size_t k = 0; k < kKeys; ++k) names.push_back((k % 4 != 0 ? std::to_string(w) : "") + ":" + std::to_string(k));
+      for (const auto& table : tables) {
+        for (std::size_t i = 0; i < kKeys; ++i) {
+          const std::size_t k = (i + w * 11) % kKeys;
+          Entry entry = make_entry(next_seq.fetch_add(1), "v");
+          mine[k] = entry.seq;
+          table->insert(lookup(names[k]), entry);
+        }
+        for (std::size_t k = 0; k < kKeys; ++k) {
+          Entry entry;
+          if (!table->get(lookup(names[k]), kMaxSeqNum, &entry) || entry.seq < mine[k]) missed.fetch_add(1);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(missed.load() == 0);
 }
 
 TEST_CASE("gets and walks agree with an ordered map") {
