@@ -294,6 +294,7 @@ struct DbImpl {
   // flush.cc
   void schedule_flush(const TreePtr& tree);
   void run_flush(const TreePtr& tree);
+  std::vector<TreePtr> flush_group(const TreePtr& tree) REQUIRES(flush_mutex_);
   bool awaits_merge(const TreePtr& tree);
   Status flush_trees(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);
   Status flush_durable(const std::vector<TreePtr>& trees) REQUIRES(flush_mutex_);

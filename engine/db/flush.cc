@@ -20,8 +20,9 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::size_t kMostAwaitMerge = 4;  // memtables of a tree: half of what writes wait for
-constexpr double kSmallFlush = 0.5;         // of a memtable: less does not count in a static schedule
+constexpr std::size_t kMostAwaitMerge = 4;   // memtables of a tree: half of what writes wait for
+constexpr std::size_t kMaxFlushGroup = 256;  // trees that are flushed in one edit
+constexpr double kSmallFlush = 0.5;          // of a memtable: less does not count in a static schedule
 }  // namespace
 
 void DbImpl::publish_view(Tree& tree, std::shared_ptr<const TreeView> view) {
@@ -101,28 +102,61 @@ bool DbImpl::awaits_merge(const TreePtr& tree) {
   return tree->flush_waits;
 }
 
+// `tree`, and others whose flush hurries, too, as long as all together have no more than one full memtable: small memtables of many
+// trees, frozen for memory's sake, take one sync of the log and one edit.
+std::vector<TreePtr> DbImpl::flush_group(const TreePtr& tree) {
+  const auto bytes_of = [](const Tree& t) {
+    std::uint64_t bytes = 0;
+    for (const FrozenMemTable& f : t.frozen) bytes += f.memtable->memory_bytes();
+    return bytes;
+  };
+  std::vector<TreePtr> group = {tree};
+  MutexLock commit(commit_mutex_);
+  MutexLock lock(state_mutex_);
+  if (!tree->flush_hurries) return group;
+  std::uint64_t bytes = bytes_of(*tree);
+  for (const auto& [id, other] : trees_) {
+    if (group.size() == kMaxFlushGroup || bytes >= settings_.memtable_size) break;
+    if (other == tree || !other->flush_hurries || other->frozen.empty() || other->dropped) continue;
+    const std::uint64_t more = bytes_of(*other);
+    if (bytes + more > settings_.memtable_size) continue;
+    bytes += more;
+    group.push_back(other);
+  }
+  return group;
+}
+
 void DbImpl::run_flush(const TreePtr& tree) {
   Status status;
+  std::vector<TreePtr> group = {tree};
   {
     MutexLock flushing(flush_mutex_);
     {
       MutexLock lock(state_mutex_);
       tree->flush_queued = false;
+      if (tree->frozen.empty() && tree->view_owner != nullptr) return;  // flushed with the group of another tree
     }
     if (!tree->dropped && !closing_ && awaits_merge(tree)) return;
-    if (!tree->dropped && !closing_) status = flush_trees({tree});
+    if (!tree->dropped && !closing_) {
+      group = flush_group(tree);
+      status = flush_trees(group);
+    }
   }
   if (!status.is_ok() && status.code() != Code::kAborted) background_failed(status, "flush");
   {
     MutexLock lock(state_mutex_);
-    if (tree->frozen.empty()) tree->flush_hurries = false;
+    for (const TreePtr& flushed : group) {
+      if (flushed->frozen.empty()) flushed->flush_hurries = false;
+    }
     progress_.notify_all();
   }
   update_pressure();
   purge_obsolete();
   if (!status.is_ok()) return;  // heal() tries again
-  schedule_flush(tree);
-  schedule_compactions(tree);
+  for (const TreePtr& flushed : group) {
+    schedule_flush(flushed);
+    schedule_compactions(flushed);
+  }
 }
 
 Status DbImpl::flush_trees(const std::vector<TreePtr>& trees) {

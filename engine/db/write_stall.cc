@@ -36,6 +36,7 @@ constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record ho
 // An emptied database leaves its tree behind, with a memtable, until the manifest was synced: no more than a few at a time.
 constexpr std::uint64_t kMaxPendingDrops = 64;
 constexpr std::uint32_t kMaxFlushes = 256;        // in one batch, if there are not more databases than that
+constexpr std::size_t kFewTrees = 64;             // up to so many, each may keep a memtable of 1/512 of the budget
 constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
 
 // What the cache keeps, and what each kind of charge may have, however short memory is.
@@ -464,7 +465,7 @@ void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
   });
 }
 
-// A tree that is rarely written to must not keep the whole log.
+// Trees that are rarely written to must not keep the whole log.
 void DbImpl::relieve_log() {
   if (log_->live_bytes() <= std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size)) return;
   MutexLock lock(commit_mutex_);
@@ -479,40 +480,46 @@ void DbImpl::relieve_log() {
       waits = tree.get();
     }
   }
-  if (oldest != nullptr && oldest->active_first_seq < waiting) {
-    freeze(*oldest);
-    waits = oldest;
+  if (oldest == nullptr || oldest->active_first_seq >= waiting) {
+    if (waits != nullptr) hurry_flush(*waits);
+    return;
   }
-  if (waits != nullptr) hurry_flush(*waits);
+  // All that the oldest segment is kept for: a thousand small memtables, one in each tick, would take minutes.
+  const FileNum segment = log_->oldest_needed(oldest->active_first_seq);
+  for (const auto& [id, tree] : trees_) {
+    if (tree->active_first_seq == 0 || log_->oldest_needed(tree->active_first_seq) != segment) continue;
+    freeze(*tree);
+    hurry_flush(*tree);
+  }
 }
 
 // Many trees with a memtable each may spend the budget though none of them is full, or others may need what they have. Above half
-// of the budget, or above what the others leave, the largest are flushed early, until the active ones are at half of that.
+// of the budget, or above what the others leave, the largest are flushed early (together: run_flush), until the active ones are at
+// a quarter of that. A small one stays: freezing it gives nothing back, and its table would be merged again and again. All that stay
+// together have an eighth of the budget at most.
 void DbImpl::relieve_memory() {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
   const std::uint64_t others = table_memory_.load(std::memory_order_relaxed) + memory_->charged();
   const std::uint64_t left = budget > others ? budget - others : 0, ceiling = std::min(budget / 2, left);
-  // For the others' sake only what gives something back: an empty memtable has its index and a block of its arena.
-  const std::uint64_t least = ceiling < budget / 2 ? 2 * empty_memtable_bytes_ : 0;
   MutexLock lock(commit_mutex_);
+  const std::uint64_t small = std::max(2 * empty_memtable_bytes_, budget / (8 * std::max(trees_.size(), kFewTrees)));
   std::uint64_t all = 0, active = 0;
+  std::vector<std::pair<std::uint64_t, Tree*>> large;
   for (const auto& [id, tree] : trees_) {
+    const std::uint64_t bytes = tree->active->memory_bytes();
+    active += bytes;
+    if (tree->active_first_seq != 0 && bytes > small) large.emplace_back(bytes, tree.get());
     MutexLock state(state_mutex_);
     if (tree->view_owner == nullptr) continue;
     for (const auto& memtable : tree->view_owner->memtables) all += memtable->memory_bytes();
-    active += tree->active->memory_bytes();
   }
-  if (all <= ceiling) return;
-  while (active > ceiling / 2) {
-    Tree* largest = nullptr;
-    for (const auto& [id, tree] : trees_) {
-      if (tree->active_first_seq == 0) continue;
-      if (largest == nullptr || tree->active->memory_bytes() > largest->active->memory_bytes()) largest = tree.get();
-    }
-    if (largest == nullptr || largest->active->memory_bytes() < least) return;
-    active -= std::min<std::uint64_t>(active, largest->active->memory_bytes());
-    freeze(*largest);
-    hurry_flush(*largest);
+  if (all <= ceiling || active <= ceiling / 2) return;
+  std::sort(large.begin(), large.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [bytes, tree] : large) {
+    if (active <= ceiling / 4) return;
+    active -= std::min(active, bytes);
+    freeze(*tree);
+    hurry_flush(*tree);
   }
 }
 

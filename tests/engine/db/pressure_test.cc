@@ -45,6 +45,60 @@ TEST_CASE("memtables of many databases are flushed before they spend the whole b
   CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
 }
 
+TEST_CASE("small memtables stay in memory however little the others leave, and large ones are flushed together") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 64 << 20;
+  settings.memtable_size = 16 << 20;
+  settings.wal_segment_size = 64 << 20;
+  settings.databases = 64;
+  Harness h(settings);
+  h.open();
+  const auto put_in_all = [&](std::size_t bytes) {
+    for (DatabaseId d = 0; d < settings.databases; ++d) h.put(d, "k" + std::to_string(bytes), std::string(bytes, 'v'));
+  };
+  put_in_all(1000);
+  h.settle();
+  h.db->memory().charge(MemoryAccount::Kind::kConnections, settings.memory_budget);
+  h.advance(100);
+  h.advance(100);
+  h.settle();
+  CHECK(h.db->stats().flushes == 0);  // 64 of some KiB: nothing that is worth a file
+  put_in_all(300'000);                // 300 KB each is more than the 1/512 of the budget that each may keep
+  CHECK(h.db->stats().memtable_bytes > 18 << 20);
+  std::uint64_t synced = 0;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (call.op == FileOp::kSync && call.path.find("MANIFEST") != std::string::npos) ++synced;
+  };
+  h.advance(100);
+  h.settle();
+  h.watch->on_call = nullptr;
+  CHECK(h.db->stats().flushes == settings.databases);
+  CHECK(synced < settings.databases / 4);
+  CHECK(h.db->stats().memtable_bytes < 2 << 20);
+  h.db->memory().release(MemoryAccount::Kind::kConnections, settings.memory_budget);
+  h.advance(100);
+  for (DatabaseId d = 0; d < settings.databases; ++d) CHECK(h.get(d, "k1000").size() == 1000);
+}
+
+TEST_CASE("one tick flushes all the small memtables that the oldest log segment is kept for") {
+  Settings settings = Harness::small();
+  settings.databases = 64;
+  settings.memtable_size = 256 << 10;
+  Harness h(settings);
+  h.open();
+  for (DatabaseId d = 1; d < settings.databases; ++d) h.put(d, "k", "v");
+  for (int i = 0; i < 160; ++i) {  // 4 segments are 1 MiB
+    h.put(0, key_of(i), std::string(10'000, 'v'));
+    h.settle();
+  }
+  REQUIRE(h.db->stats().wal_live_bytes > 1 << 20);
+  const std::uint64_t before = h.db->stats().flushes;
+  h.advance(100);
+  h.settle();
+  CHECK(h.db->stats().flushes >= before + settings.databases - 1);
+  CHECK(h.db->stats().wal_live_bytes < 1 << 20);
+}
+
 TEST_CASE("with the budget full of memtables that wait to be flushed, writes wait for that and are not refused") {
   Settings settings = Harness::small();
   settings.memory_budget = 16 << 20;

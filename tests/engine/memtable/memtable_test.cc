@@ -85,6 +85,7 @@ TEST_CASE("an empty memtable has nothing") {
   CHECK(table.empty());
   CHECK_FALSE(table.get(lookup("k"), kMaxSeqNum, &e));
   CHECK(table.range_tombstones()->empty());
+  CHECK(table.range_tombstone_runs().empty());
   CHECK(table.oldest_birth() == 0);
   CHECK(table.min_expiry() == 0);
   auto it = table.new_iterator();
