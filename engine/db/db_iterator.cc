@@ -22,8 +22,8 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
                                             std::vector<TombstoneSource>* tombstones) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   for (const auto& memtable : view.memtables) {
-    SharedTombstones set = memtable->range_tombstones();
-    if (!set->empty()) tombstones->push_back({children.size(), {std::move(set)}});
+    // The runs overlap, so that each is a source of its own, of one age.
+    for (SharedTombstones& run : memtable->range_tombstone_runs()) tombstones->push_back({children.size(), {std::move(run)}});
     children.push_back(memtable->new_iterator());
   }
   for (const RunView& run : view.tables->runs) {

@@ -81,6 +81,7 @@ std::shared_ptr<const TombstoneSet::Run> TombstoneSet::make_run(std::vector<cons
   }
   run->members = std::move(members);
   run->fragmented = FragmentedRangeTombstones(copies);
+  fragmented_.fetch_add(copies.size(), std::memory_order_relaxed);
   memory_bytes_.fetch_add(sizeof(Run) + run->members.capacity() * sizeof(void*) + run->fragmented.memory_bytes(),
                           std::memory_order_relaxed);
   return run;
@@ -112,26 +113,36 @@ bool TombstoneSet::newest_cover(Bytes key, SeqNum view_seq, Cover* out) const {
   return found;
 }
 
-SharedTombstones TombstoneSet::snapshot() const {
-  static const SharedTombstones kNone = std::make_shared<const FragmentedRangeTombstones>();
+std::vector<SharedTombstones> TombstoneSet::runs() const {
+  std::vector<SharedTombstones> out;
   const State* state = state_.load(std::memory_order_acquire);
-  if (state == nullptr) return kNone;
-  MutexLock lock(snapshot_mutex_);
-  // The state under the lock may be newer than the one above, never older: what the caller must see is in it.
-  state = state_.load(std::memory_order_acquire);
+  if (state == nullptr) return out;
+  const std::size_t logged = state->logged.load(std::memory_order_acquire);
+  out.reserve(state->runs.size() + 1);
+  if (logged != 0) {
+    std::vector<RangeTombstone> copies;
+    for (std::size_t i = 0; i < logged; i++) copies.push_back(*state->log[i].load(std::memory_order_relaxed));
+    fragmented_.fetch_add(logged, std::memory_order_relaxed);
+    out.push_back(std::make_shared<const FragmentedRangeTombstones>(copies));
+  }
+  for (auto it = state->runs.rbegin(); it != state->runs.rend(); ++it) out.emplace_back(*it, &(*it)->fragmented);
+  return out;
+}
+
+SharedTombstones TombstoneSet::fragment_all() const {
+  const State* state = state_.load(std::memory_order_acquire);
+  if (state == nullptr) return std::make_shared<const FragmentedRangeTombstones>();
   const std::size_t logged = state->logged.load(std::memory_order_acquire);
   std::vector<RangeTombstone> copies;
   std::size_t total = logged;
   for (const auto& run : state->runs) total += run->members.size();
-  if (snapshot_ != nullptr && snapshot_size_ == total) return snapshot_;  // the set only grows: same size, same set
   copies.reserve(total);
   for (const auto& run : state->runs) {
     for (const RangeTombstone* t : run->members) copies.push_back(*t);
   }
   for (std::size_t i = 0; i < logged; i++) copies.push_back(*state->log[i].load(std::memory_order_relaxed));
-  snapshot_ = std::make_shared<const FragmentedRangeTombstones>(copies);
-  snapshot_size_ = total;
-  return snapshot_;
+  fragmented_.fetch_add(total, std::memory_order_relaxed);
+  return std::make_shared<const FragmentedRangeTombstones>(copies);
 }
 
 }  // namespace ebbtide

@@ -5,6 +5,8 @@
 // size become one of the next. So an insertion costs O(log n) amortised, a read asks a handful of runs, newest first, and
 // n/kLogSlots + ... runs ever existed.
 //
+// A walk asks the runs one by one (runs()): nothing is fragmented for it but the log, of a bounded length.
+//
 // What a reader walks is immutable but for the log, whose slots are filled once, in order. A run that was merged away and the
 // state that named it stay until the set goes, because readers announce themselves nowhere: about log4(n) times the memory of one
 // run of all, counted by memory_bytes().
@@ -12,6 +14,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -33,13 +36,17 @@ class TombstoneSet {
   void insert(RangeTombstone tombstone);
   /// The newest cover of `key` with seq <= view_seq: seq and birth, or false. One load while the set is empty.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
-  /// All of them, fragmented; never null. Built when asked for and kept until the next insertion: O(n log n) then, and takes a
-  /// lock.
-  [[nodiscard]] SharedTombstones snapshot() const;
+  /// All of them, as sets that may overlap, O(log n) in number; none if there are none. For walks: takes no lock and fragments
+  /// only what lies in the log. The sets stay valid after the TombstoneSet has gone.
+  [[nodiscard]] std::vector<SharedTombstones> runs() const;
+  /// All of them as one set, fragmented anew; never null. O(n log n): for a flush.
+  [[nodiscard]] SharedTombstones fragment_all() const;
 
   [[nodiscard]] bool empty() const { return state_.load(std::memory_order_acquire) == nullptr; }
   [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
+  /// How many tombstones insert(), runs() and fragment_all() have fragmented so far, each counted as often as that happened.
+  [[nodiscard]] std::uint64_t fragmented() const { return fragmented_.load(std::memory_order_relaxed); }
 
  private:
   struct Run;
@@ -50,14 +57,11 @@ class TombstoneSet {
   std::atomic<const State*> state_{nullptr};  ///< null = empty
   std::atomic<std::size_t> size_{0};
   std::atomic<std::size_t> memory_bytes_{0};
+  mutable std::atomic<std::uint64_t> fragmented_{0};
 
   Mutex mutex_;                                                    // writers
   std::deque<RangeTombstone> all_ GUARDED_BY(mutex_);              // never moves: the logs point here
   std::vector<std::unique_ptr<State>> states_ GUARDED_BY(mutex_);  // every state ever published, the current one last
-
-  mutable Mutex snapshot_mutex_;  // one builder at a time; never held together with mutex_ while building
-  mutable SharedTombstones snapshot_ GUARDED_BY(snapshot_mutex_);
-  mutable std::size_t snapshot_size_ GUARDED_BY(snapshot_mutex_) = 0;
 };
 
 }  // namespace ebbtide

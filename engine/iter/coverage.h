@@ -12,10 +12,10 @@
 
 namespace ebbtide {
 
-/// The range tombstones of one source.
+/// The range tombstones of one source. A memtable has several, of one age, that may overlap: the runs of its TombstoneSet.
 struct TombstoneSource {
   std::size_t age = 0;                 ///< position of the source among the walk's children, 0 = newest
-  std::vector<SharedTombstones> sets;  ///< in key order, disjoint (one a table); one for a memtable
+  std::vector<SharedTombstones> sets;  ///< in key order, disjoint: one a table, or one of a memtable's runs
 };
 
 /// Not thread-safe.

@@ -154,7 +154,8 @@ bool MemTable::prefetch(const LookupKey& key, int stage) const { return impl_->h
 bool MemTable::newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const {
   return !impl_->ranges.empty() && impl_->ranges.newest_cover(key, view_seq, out);
 }
-SharedTombstones MemTable::range_tombstones() const { return impl_->ranges.snapshot(); }
+std::vector<SharedTombstones> MemTable::range_tombstone_runs() const { return impl_->ranges.runs(); }
+SharedTombstones MemTable::range_tombstones() const { return impl_->ranges.fragment_all(); }
 const RecordLog& MemTable::records() const { return impl_->records; }
 
 std::size_t MemTable::memory_bytes() const {

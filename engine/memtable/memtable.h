@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include <engine/write_batch.h>
 #include "base/entry.h"
@@ -44,7 +45,9 @@ class MemTable {
   /// Newest cover of `key` with seq <= view_seq: seq and birth, or false. A memtable without range tombstones answers from one
   /// load.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
-  /// All range tombstones, fragmented, as of now; never null.
+  /// All range tombstones as of now, as a few sets that may overlap; none if there are none. For walks: cheap after an insertion.
+  [[nodiscard]] std::vector<SharedTombstones> range_tombstone_runs() const;
+  /// All range tombstones as one set, fragmented anew; never null. O(n log n): for a flush.
   [[nodiscard]] SharedTombstones range_tombstones() const;
 
   /// Its secondary range deletes. They cover entries of older sources, too.

@@ -206,12 +206,17 @@ TEST_CASE("a tombstone set answers as a look at every tombstone does, at every s
         REQUIRE(got.birth == want->birth);
       }
       if (random.one_in(10)) {
-        const SharedTombstones snapshot = set.snapshot();
-        check_well_formed(*snapshot);
-        const Cover* cover = snapshot->newest_cover(key, view);
+        const SharedTombstones flushed = set.fragment_all();
+        check_well_formed(*flushed);
+        const Cover* cover = flushed->newest_cover(key, view);
         REQUIRE((cover != nullptr) == (want != nullptr));
         if (want != nullptr) REQUIRE(cover->seq == want->seq);
-        REQUIRE(set.snapshot() == snapshot);  // built once
+        SeqNum walked = 0;
+        for (const SharedTombstones& run : set.runs()) {
+          check_well_formed(*run);
+          if (const Cover* of_run = run->newest_cover(key, view); of_run != nullptr) walked = std::max(walked, of_run->seq);
+        }
+        REQUIRE(walked == (want != nullptr ? want->seq : 0));
       }
     }
     CHECK(set.size() == inserted.size());
@@ -227,8 +232,38 @@ TEST_CASE("ten thousand range tombstones, each followed by a read, keep runs and
     REQUIRE(set.newest_cover(start + "1", kMaxSeqNum, &got));
     REQUIRE(got.seq == i + 1);
   }
-  CHECK(set.snapshot()->fragments().size() == 10'000);
+  CHECK(set.fragment_all()->fragments().size() == 10'000);
   CHECK(set.memory_bytes() < 24u << 20);
+}
+
+TEST_CASE("a walk after each of twenty thousand range tombstones fragments each a few times, not all of them for each walk") {
+  constexpr std::uint32_t kTombstones = 20'000;
+  TombstoneSet set;
+  std::size_t most_runs = 0;
+  for (std::uint32_t i = 0; i < kTombstones; i++) {
+    const std::string start = std::to_string(1'000'000 + i * 7919 % kTombstones * 10);
+    set.insert({start, start + "5", i + 1, 5});
+    const std::vector<SharedTombstones> runs = set.runs();
+    most_runs = std::max(most_runs, runs.size());
+    std::size_t size = 0;
+    for (const SharedTombstones& run : runs) size += run->size();
+    REQUIRE(size == i + 1);
+  }
+  // Each once for a run of each size (16, 64 ... 16,384), and some nine of the log for each walk.
+  CHECK(set.fragmented() <= std::uint64_t{kTombstones} * (6 + 9));
+  CHECK(most_runs <= 1 + 3 * 6);
+}
+
+TEST_CASE("the runs of a tombstone set outlive it") {
+  std::vector<SharedTombstones> runs;
+  {
+    TombstoneSet set;
+    for (SeqNum i = 1; i <= 40; i++) set.insert({"a", "b", i, 5});
+    runs = set.runs();
+  }
+  SeqNum newest = 0;
+  for (const SharedTombstones& run : runs) newest = std::max(newest, run->newest_cover("a", kMaxSeqNum)->seq);
+  CHECK(newest == 40);
 }
 
 TEST_CASE("readers see every tombstone that was inserted before they began", "[threads]") {
@@ -257,7 +292,14 @@ TEST_CASE("readers see every tombstone that was inserted before they began", "[t
         }
         Cover cover{};
         if (floor != 0 && (!set.newest_cover("zz", kMaxSeqNum, &cover) || cover.seq < floor)) failed = true;
-        if (r == 1 && floor != 0 && set.snapshot()->newest_cover("zz", kMaxSeqNum)->seq < floor) failed = true;
+        if (r == 1 && floor != 0) {
+          SeqNum walked = 0;
+          for (const SharedTombstones& run : set.runs()) {
+            if (const Cover* of_run = run->newest_cover("zz", kMaxSeqNum); of_run != nullptr)
+              walked = std::max(walked, of_run->seq);
+          }
+          if (walked < floor) failed = true;
+        }
         if (least == kEach) break;
       }
     });

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "deletes/tombstone_set.h"
 #include "entries.h"
 
 namespace ebbtide {
@@ -16,9 +17,14 @@ VisibleIterator make_iterator(const std::vector<Source>& sources, VisibleOptions
   std::vector<TombstoneSource> tombstones;
   for (std::size_t age = 0; age < sources.size(); ++age) {
     children.push_back(std::make_unique<VectorIterator>(&sources[age].entries));
-    if (!sources[age].tombstones.empty()) {
+    if (age % 2 == 1) {
+      if (sources[age].tombstones.empty()) continue;
       tombstones.push_back({age, {std::make_shared<FragmentedRangeTombstones>(std::span(sources[age].tombstones))}});
+      continue;
     }
+    TombstoneSet set;  // as in a memtable: several sets of one age, which overlap
+    for (const RangeTombstone& t : sources[age].tombstones) set.insert(t);
+    for (SharedTombstones& run : set.runs()) tombstones.push_back({age, {std::move(run)}});
   }
   return {std::make_unique<MergingIterator>(std::move(children)), std::move(tombstones), std::move(options)};
 }
