@@ -4,7 +4,7 @@
 // or expires. So the number of keys is the number of current entries, summed over the sources. Of each run tiles are sampled, as
 // many as its share of all entries, each from an equal part of the run; their entries are looked up from the top, filters first.
 // The part of them that is current, times the entries that the run has, is the run's estimate. The memtables' entries are all
-// looked up: no I/O.
+// looked up: no I/O. An estimate of 0 is checked by a walk to the first key.
 //
 // This holds however the keys of one run lie among those of another. (Counting keys in ranges cut by the largest run does not:
 // what was loaded since may lie in a single gap of it, which a sample misses, or takes for typical.) Where nothing was
@@ -173,6 +173,17 @@ class KeySampler {
   ReadCounters reads_;  // nobody's: a count is no part of the workload
 };
 
+/// Whether the database has a key. A sample that met none does not say so: one key may be left of millions.
+Result<bool> has_key(const Db& db, DatabaseId database) {
+  IteratorOptions options;
+  options.keys_only = true;
+  options.max_steps = 10'000;  // then the iterator looks whether its lease is revoked
+  const auto walk = db.iterate(db.lease(database), options);
+  for (walk->seek_to_first(); walk->paused();) walk->seek(std::string(walk->resume_key()));
+  TRY(walk->status());
+  return walk->valid();
+}
+
 }  // namespace
 
 Result<std::uint64_t> Db::sample_keys(DatabaseId database, std::uint64_t seed) const {
@@ -197,8 +208,12 @@ Result<std::uint64_t> Db::sample_keys(DatabaseId database, std::uint64_t seed) c
       TRY_ASSIGN(part, sampler.in_run(run, static_cast<std::uint64_t>(entries * tiles_per_entry * share)));
       sum = {sum.keys + part.keys, sum.variance + part.variance};
     }
-    if (std::sqrt(sum.variance) <= kEnough * sum.keys || entries * 4 > kMaxEntries)
-      return static_cast<std::uint64_t>(sum.keys + 0.5);
+    if (std::sqrt(sum.variance) <= kEnough * sum.keys || entries * 4 > kMaxEntries) {
+      const auto keys = static_cast<std::uint64_t>(sum.keys + 0.5);
+      if (keys != 0) return keys;
+      TRY_ASSIGN(any, has_key(*this, database));
+      return std::uint64_t{any ? 1U : 0U};
+    }
   }
 }
 

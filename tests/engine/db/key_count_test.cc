@@ -55,6 +55,25 @@ struct Keys : Harness {
   Random random{7};
 };
 
+TEST_CASE("of a database with one key among many deleted ones no sample says 0, and with none it says 0", "[key_count]") {
+  Keys keys;
+  constexpr std::uint64_t kKeys = 60'000, kLeft = 41'234;
+  keys.put_all(0, kKeys);
+  REQUIRE(keys.db->flush(0).is_ok());
+  std::vector<std::uint64_t> deleted;
+  for (std::uint64_t i = 0; i < kKeys; ++i) {
+    if (i != kLeft) deleted.push_back(i);
+  }
+  keys.write_all(deleted, [](WriteBatch& batch, std::uint64_t i) { batch.del(0, key_of(i)); });
+  REQUIRE(keys.db->flush(0).is_ok());
+  bool zero = false;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) zero |= keys.db->sample_keys(0, seed).value() == 0;
+  CHECK_FALSE(zero);
+  keys.write_all({kLeft}, [](WriteBatch& batch, std::uint64_t i) { batch.del(0, key_of(i)); });
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) zero |= keys.db->sample_keys(0, seed).value() != 0;
+  CHECK_FALSE(zero);
+}
+
 TEST_CASE("a sample of keys that nothing was done to since has no error, wherever newer runs lie", "[key_count]") {
   // Each stretch lies in one gap of the runs before it: in front of, between and behind their keys.
   Keys keys;
