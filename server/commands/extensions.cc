@@ -55,17 +55,24 @@ Result<RangeCount> count_keys(const Ctx& ctx, const KeyRange& range, bool exact)
   IteratorOptions options;
   options.bounds = range;
   options.keys_only = true;
-  if (!exact) options.max_steps = kMaxCountSteps;
+  if (!exact || ctx.pending != nullptr) options.max_steps = ctx.pending != nullptr ? kMaxCountedKeys : kMaxCountSteps;
   const auto walk = ctx.iterate(options);
+  const auto too_many = [] {
+    return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(kMaxCountedKeys) + " keys");
+  };
   for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next()) {
     if (is_element_key(walk->key())) continue;
-    if (exact && ctx.pending != nullptr && out.keys == kMaxCountedKeys) {
-      return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(kMaxCountedKeys) + " keys");
+    if (ctx.pending != nullptr && out.keys + walk->steps() >= kMaxCountedKeys) {
+      if (exact) return too_many();
+      return out;
     }
-    if (!exact && out.keys == kMaxCountedKeys) return out;
+    if (!exact && (out.keys == kMaxCountedKeys || walk->steps() >= kMaxCountSteps)) return out;
     ++out.keys;
   }
-  if (walk->paused()) return out;
+  if (walk->paused()) {
+    if (exact) return too_many();
+    return out;
+  }
   TRY(walk->status());
   out.complete = true;
   return out;

@@ -28,6 +28,8 @@ constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
 /// Inside a transaction, where the whole loop waits, KEYS looks at no more, and DBSIZE counts no more.
 constexpr std::uint64_t kMaxInlineKeys = 100'000;
+/// RANDOMKEY looks behind so many random places for a key, each time over kMaxSteps versions at most.
+constexpr int kRandomPlaces = 8;
 
 struct ScanOptions {
   std::uint64_t cursor = 0;
@@ -61,13 +63,18 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
+/// Inside a transaction a command keeps its loop busy: whether it has looked at as much as it may.
+bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
+  return ctx.pending != nullptr && keys + walk.steps() > kMaxInlineKeys;
+}
+
 /// Collects keys from `walk` on, of so many that it looked at; where to go on, or nullopt at the end of the range.
-Result<std::optional<std::string>> collect(const ScanOptions& options, Iterator& walk, std::vector<std::string>* keys,
-                                           std::uint64_t* looked_at) {
+Result<std::optional<std::string>> collect(const Ctx& ctx, const ScanOptions& options, Iterator& walk,
+                                           std::vector<std::string>* keys, std::uint64_t* looked_at) {
   std::string buffer;
   std::size_t bytes = 0;
   for (*looked_at = 0; walk.valid(); walk.next(), ++*looked_at) {
-    if (std::cmp_greater_equal(*looked_at, options.count) || bytes >= kMaxScanBytes)
+    if (std::cmp_greater_equal(*looked_at, options.count) || bytes >= kMaxScanBytes || is_spent(ctx, walk, *looked_at))
       return std::optional(std::string(walk.key()));
     if (is_element_key(walk.key())) continue;
     TRY_ASSIGN(key, unescape_key(walk.key(), &buffer));
@@ -99,7 +106,7 @@ Status scan(Ctx& ctx) {
     const auto walk = ctx.iterate(walk_options);
     walk->seek(start);
     std::uint64_t looked_at = 0;
-    TRY_ASSIGN(next, collect(options, *walk, &keys, &looked_at));
+    TRY_ASSIGN(next, collect(ctx, options, *walk, &keys, &looked_at));
     resume = std::move(next);
     ctx.counts.scan_steps = looked_at + walk->steps();
   }
@@ -116,18 +123,20 @@ Status keys(Ctx& ctx) {
   IteratorOptions options;
   options.bounds = range_of_pattern(pattern);
   options.keys_only = true;
+  options.max_steps = ctx.pending != nullptr ? kMaxInlineKeys : 0;
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
   if (ctx.has_tree()) {
     std::string buffer;
     const auto walk = ctx.iterate(options);
     std::uint64_t looked_at = 0;
+    const auto too_many = [] {
+      return reply_error("ERR KEYS inside a transaction looks at no more than " + std::to_string(kMaxInlineKeys) +
+                         " keys: use SCAN");
+    };
     for (walk->seek(options.bounds.start); walk->valid(); walk->next()) {
       if (ctx.is_cancelled()) break;
-      if (ctx.pending != nullptr && ++looked_at > kMaxInlineKeys) {
-        return reply_error("ERR KEYS inside a transaction looks at no more than " + std::to_string(kMaxInlineKeys) +
-                           " keys: use SCAN");
-      }
+      if (is_spent(ctx, *walk, ++looked_at)) return too_many();
       if (is_element_key(walk->key())) continue;
       TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
       if (!glob_match(pattern, key)) continue;
@@ -135,6 +144,7 @@ Status keys(Ctx& ctx) {
       ctx.reply.bulk(key);
       ++count;
     }
+    if (walk->paused()) return too_many();
     TRY(walk->status());
   }
   ctx.reply.end_array(hole, count);
@@ -156,28 +166,61 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
   return place;
 }
 
+/// Moves to the first key from `from` on, in moves of max_steps: `walk` is valid, or there is none, or nobody waits any more, or it
+/// is inside a transaction and has done its share.
+void walk_on(const Ctx& ctx, Iterator& walk, const std::string& from) {
+  for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !is_spent(ctx, walk, 0);)
+    walk.seek(std::string(walk.resume_key()));
+}
+
+/// Moves to the key that follows a random place. Each move passes over kMaxSteps versions at most, so that millions of deleted
+/// entries cost a few bounded moves: where one ends without a key, another place is tried. Only after kRandomPlaces of them the
+/// walk goes on to the first key of all. False if there is no key.
+Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
+  walk.seek_to_first();
+  if (!walk.valid() && !walk.paused()) return false;
+  const std::string first(walk.valid() ? walk.key() : walk.resume_key());  // no key is before it
+  walk.seek_to_last();
+  if (!walk.valid() && !walk.paused()) return false;
+  const bool last_known = walk.valid();
+  const std::string last(last_known ? walk.key() : walk.resume_key());  // nor is one behind this
+  std::uint64_t random = ctx.random;
+  for (int i = 0; i < kRandomPlaces; ++i, random = random * 6364136223846793005u + 1442695040888963407u) {
+    walk.seek(random_place(first, last, i == 0 ? random : random >> 16).value_or(first));
+    if (walk.valid()) return true;
+    if (walk.paused()) continue;
+    TRY(walk.status());
+    if (last_known) {
+      walk.seek(last);
+      return walk.valid();
+    }
+  }
+  walk_on(ctx, walk, first);
+  if (walk.paused() && !ctx.is_cancelled()) {
+    return reply_error("ERR RANDOMKEY inside a transaction passes over no more than " + std::to_string(kMaxInlineKeys) +
+                       " deleted entries");
+  }
+  return walk.valid();
+}
+
 /// The key that follows a random place in the key space: any key can come, but those behind a large gap come more often.
 Status randomkey(Ctx& ctx) {
   IteratorOptions options;
   options.keys_only = true;
+  options.max_steps = kMaxSteps;
   const auto walk = ctx.has_tree() ? ctx.iterate(options) : nullptr;
-  std::string first, last;
+  bool found = false;
   if (walk != nullptr) {
-    walk->seek_to_first();
-    if (walk->valid()) first = walk->key();
+    TRY_ASSIGN(any, walk_to_random(ctx, *walk));
     TRY(walk->status());
-    walk->seek_to_last();
-    if (walk->valid()) last = walk->key();
-    TRY(walk->status());
+    found = any;
   }
-  if (walk == nullptr || !walk->valid()) {
+  if (!found) {
     ctx.reply.null();
     return Status::ok();
   }
-  walk->seek(random_place(first, last, ctx.random).value_or(first));
-  TRY(walk->status());
   std::string buffer;
-  TRY_ASSIGN(key, unescape_key(walk->valid() ? walk->key() : Bytes(last), &buffer));
+  TRY_ASSIGN(key, unescape_key(walk->key(), &buffer));
   ctx.reply.bulk(key);
   return Status::ok();
 }
@@ -189,10 +232,12 @@ Status dbsize_inline(Ctx& ctx) {
   options.max_steps = kMaxInlineKeys;
   const auto walk = ctx.iterate(options);
   std::uint64_t size = 0;
-  for (walk->seek_to_first(); walk->valid() && size <= kMaxInlineKeys; walk->next()) size += is_element_key(walk->key()) ? 0 : 1;
+  for (walk->seek_to_first(); walk->valid() && !is_spent(ctx, *walk, size); walk->next()) {
+    size += is_element_key(walk->key()) ? 0 : 1;
+  }
   TRY(walk->status());
-  if (size > kMaxInlineKeys || walk->paused()) {
-    size = std::max(size, ctx.env.db->estimate_keys(ctx.session.database, KeyRange{}));
+  if (walk->valid() || walk->paused()) {  // not counted to the end; 0 would say that there is no key
+    size = std::max({size, ctx.env.db->estimate_keys(ctx.session.database, KeyRange{}), std::uint64_t{1}});
   }
   ctx.reply.integer(static_cast<std::int64_t>(size));
   return Status::ok();
@@ -236,7 +281,7 @@ constexpr CommandSpec kScan[] = {
      .flags = kReadOnly | kOffload,
      .run = randomkey,
      .since = "1.0.0",
-     .complexity = "O(1)",
+     .complexity = "O(1); O(N) where nearly all of N entries are deleted and not merged away yet.",
      .summary = "Returns a random key name from the database."},
     {.name = "dbsize",
      .arity = exactly(1),

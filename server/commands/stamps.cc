@@ -97,7 +97,7 @@ Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& rang
   const auto walk = ctx.iterate(options);
   std::uint64_t looked_at = 0;
   for (walk->seek(from); walk->valid(); walk->next()) {
-    if (++looked_at > kMaxInlineKeys) return std::optional(std::string(walk->key()));
+    if (++looked_at + walk->steps() > kMaxInlineKeys) return std::optional(std::string(walk->key()));
     if (is_element_key(walk->key()) || !range.has(walk->stamp())) continue;
     TRY_ASSIGN(goes_on, visit(walk->key(), walk->kind()));
     if (!goes_on) return std::optional(std::string(walk->key()));

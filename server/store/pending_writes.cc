@@ -143,7 +143,12 @@ class OverlayIterator final : public Iterator {
  public:
   OverlayIterator(const PendingWrites::Database& overlay, std::unique_ptr<Iterator> base, const IteratorOptions& options,
                   Millis now)
-      : overlay_(overlay), base_(std::move(base)), bounds_(options.bounds), now_(now), entry_(overlay.entries.end()) {}
+      : overlay_(overlay),
+        base_(std::move(base)),
+        bounds_(options.bounds),
+        max_steps_(options.max_steps),
+        now_(now),
+        entry_(overlay.entries.end()) {}
 
   void seek_to_first() override { seek(bounds_.start); }
   void seek(Bytes target) override {
@@ -177,7 +182,7 @@ class OverlayIterator final : public Iterator {
 
   [[nodiscard]] bool valid() const override { return valid_; }
   [[nodiscard]] bool paused() const override { return paused_; }
-  [[nodiscard]] Bytes resume_key() const override { return base_->resume_key(); }
+  [[nodiscard]] Bytes resume_key() const override { return hiding_ ? Bytes(resume_key_) : base_->resume_key(); }
   [[nodiscard]] Bytes key() const override { return on_overlay_ ? Bytes(entry_->first) : base_->key(); }
   [[nodiscard]] Bytes value() override {
     if (!on_overlay_) return base_->value();
@@ -187,7 +192,7 @@ class OverlayIterator final : public Iterator {
   [[nodiscard]] Millis expiry() const override { return on_overlay_ ? entry_->second.expiry : base_->expiry(); }
   [[nodiscard]] DeleteKey stamp() const override { return on_overlay_ ? entry_->second.stamp : base_->stamp(); }
   [[nodiscard]] SeqNum seq() const override { return on_overlay_ ? 0 : base_->seq(); }
-  [[nodiscard]] std::uint64_t steps() const override { return base_ == nullptr ? 0 : base_->steps(); }
+  [[nodiscard]] std::uint64_t steps() const override { return base_ == nullptr ? 0 : base_->steps() + hidden_; }
   [[nodiscard]] Status status() const override { return base_ == nullptr ? Status::ok() : base_->status(); }
 
  private:
@@ -200,9 +205,22 @@ class OverlayIterator final : public Iterator {
     return overlay_.entries.contains(base_->key()) || overlay_.hides(base_->key()) || overlay_.hides_stamp(base_->stamp());
   }
 
+  // Whether the base is on a key that the overlay hides. After max_steps of them in one move it has to wait there.
+  bool passes_over(std::uint64_t* passed) {
+    if (base_ == nullptr || !base_->valid() || !base_hidden()) return false;
+    if (max_steps_ != 0 && ++*passed > max_steps_) {
+      hiding_ = true;
+      resume_key_.assign(base_->key());
+      if (forward_) resume_key_.push_back('\0');
+      return false;
+    }
+    ++hidden_;
+    return true;
+  }
   void start_backward() {
     forward_ = false;
-    while (base_ != nullptr && base_->valid() && base_hidden()) base_->prev();
+    hiding_ = false;
+    for (std::uint64_t passed = 0; passes_over(&passed);) base_->prev();
     // The last entry before entry_ that is there, or end() for none.
     while (true) {
       if (entry_ == overlay_.entries.begin()) {
@@ -219,19 +237,20 @@ class OverlayIterator final : public Iterator {
     choose();
   }
   void settle() {
-    while (base_ != nullptr && base_->valid() && base_hidden()) base_->next();
+    hiding_ = false;
+    for (std::uint64_t passed = 0; passes_over(&passed);) base_->next();
     while (entry_ != overlay_.entries.end() && gone(entry_->second)) ++entry_;
     if (entry_ != overlay_.entries.end() && !bounds_.end.empty() && entry_->first >= bounds_.end) entry_ = overlay_.entries.end();
     choose();
   }
   // Which source is next in the direction of the walk. A base that has paused counts with the place where it goes on.
   void choose() {
-    const bool base_paused = base_ != nullptr && base_->paused();
+    const bool base_paused = base_ != nullptr && (hiding_ || base_->paused());
     const bool base_there = base_ != nullptr && (base_->valid() || base_paused);
     const bool entry_there = entry_ != overlay_.entries.end();
     on_overlay_ = entry_there;
     if (base_there && entry_there) {
-      const Bytes place = base_paused ? base_->resume_key() : base_->key();
+      const Bytes place = base_paused ? resume_key() : base_->key();
       on_overlay_ = forward_ ? Bytes(entry_->first) < place : Bytes(entry_->first) > place;
     }
     paused_ = !on_overlay_ && base_paused;
@@ -241,8 +260,12 @@ class OverlayIterator final : public Iterator {
   const PendingWrites::Database& overlay_;
   const std::unique_ptr<Iterator> base_;  ///< null: nothing is committed underneath
   const KeyRange bounds_;
+  const std::uint64_t max_steps_;
   const Millis now_;
   Position entry_;
+  std::string resume_key_;    // if hiding_: where the base goes on
+  std::uint64_t hidden_ = 0;  // keys of the base that the overlay hides and that were passed over
+  bool hiding_ = false;       // the base waits on such a key, as a move has passed over enough of them
   bool forward_ = true, on_overlay_ = false, valid_ = false, paused_ = false;
 };
 

@@ -167,3 +167,66 @@ TEST_CASE("a random key is one of the keys, and any can come") {
   for (int i = 0; i < 300; ++i) seen.insert(server("RANDOMKEY"));
   CHECK(seen == std::set<std::string>{"\"a\"", "\"b\"", "\"c\"", "\"zz\""});
 }
+
+TEST_CASE("RANDOMKEY finds the one key among many deleted ones, and nil only where there is none") {
+  CommandHarness server(command_families());
+  std::string all = "MSET", deletes = "DEL";
+  for (int i = 100'000; i < 160'000; ++i) {
+    all += " k" + std::to_string(i) + " v";
+    if (i != 131'313) deletes += " k" + std::to_string(i);
+  }
+  server(all);
+  server(deletes);
+  for (int i = 0; i < 5; ++i) CHECK(server("RANDOMKEY") == "\"k131313\"");
+  server("DEL k131313");
+  CHECK(server("RANDOMKEY") == "(nil)");
+  server("SET k099999 v");
+  CHECK(server("RANDOMKEY") == "\"k099999\"");
+}
+
+TEST_CASE("inside a transaction no command passes over more than a bounded number of deleted entries") {
+  CommandHarness server(command_families());
+  for (int part = 0; part < 5; ++part) {
+    std::string all = "MSET", deletes = "DEL";
+    for (int i = 0; i < 50'000; ++i) {
+      const std::string key = " k" + std::to_string(1'000'000 + part * 50'000 + i);
+      all += key + " v";
+      deletes += key;
+    }
+    server(all);
+    server(deletes);
+  }
+  const auto in_transaction = [&](const std::string& command) {
+    server("MULTI");
+    server(command);
+    return server("EXEC");
+  };
+  CHECK(in_transaction("RANDOMKEY").find("RANDOMKEY inside a transaction") != std::string::npos);
+  CHECK(server("RANDOMKEY") == "(nil)");
+  server("SET l v");
+  CHECK(in_transaction("KEYS *").find("KEYS inside a transaction") != std::string::npos);
+  CHECK(in_transaction("COUNTRANGE - + EXACT").find("COUNTRANGE EXACT inside a transaction") != std::string::npos);
+  CHECK(in_transaction("DBSIZE").find("(integer) 0") == std::string::npos);
+  CHECK(in_transaction("COUNTRANGE l + EXACT").find("(integer) 1") != std::string::npos);
+}
+
+TEST_CASE("inside a transaction keys that it has deleted itself count as passed over, and none is lost") {
+  CommandHarness server(command_families());
+  for (int part = 0; part < 5; ++part) {
+    std::string all = "MSET";
+    for (int i = 0; i < 50'000; ++i) all += " k" + std::to_string(1'000'000 + part * 50'000 + i) + " v";
+    server(all);
+  }
+  server("MSET a v l v");
+  server("MULTI");
+  server("DELPREFIX k");
+  server("KEYS *");
+  server("SCAN 0 COUNT 10");
+  server("COUNTRANGE l + EXACT");
+  const std::string replies = server("EXEC");
+  CHECK(replies.find("KEYS inside a transaction") != std::string::npos);
+  CHECK(replies.find("\"a\"") != std::string::npos);
+  CHECK(replies.find("(integer) 1") != std::string::npos);
+  server("SET k2 v");
+  CHECK(scan_all(server, {}) == std::vector<std::string>{"a", "k2", "l"});
+}
