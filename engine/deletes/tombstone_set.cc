@@ -11,6 +11,9 @@ using Cover = FragmentedRangeTombstones::Cover;
 
 constexpr std::size_t kLogSlots = 16;  // two compares each: about what a binary search in a run of a few hundred costs
 constexpr std::size_t kFanIn = 4;      // runs of one size that become one
+// Larger runs are not made: the insertion that makes one keeps its event loop busy, some 30 ms for this size. A memtable is full
+// before it has ten of them.
+constexpr std::size_t kLargestRun = 16'384;
 
 }  // namespace
 
@@ -55,7 +58,7 @@ void TombstoneSet::roll_log(const State& full) {
   std::vector<const RangeTombstone*> members;
   for (const auto& slot : full.log) members.push_back(slot.load(std::memory_order_relaxed));
   // A run of size s stands for s/kLogSlots logs; kFanIn - 1 of a size and one more make the next size, as digits carry.
-  for (std::size_t size = kLogSlots;; size *= kFanIn) {
+  for (std::size_t size = kLogSlots; size < kLargestRun; size *= kFanIn) {
     const std::size_t count = static_cast<std::size_t>(
         std::count_if(next->runs.begin(), next->runs.end(), [&](const auto& run) { return run->members.size() == size; }));
     if (count < kFanIn - 1) break;

@@ -2,7 +2,7 @@
 //
 // Fragmenting all of them anew at each insertion would make n insertions cost O(n^2). Instead the set is a small log-structured
 // store of its own: the newest few lie unsorted in a log that readers scan; a full log becomes a fragmented run; four runs of one
-// size become one of the next. So an insertion costs O(log n) amortised, a read asks a handful of runs, newest first, and
+// size become one of the next, up to 16,384. So an insertion costs O(log n) amortised, a read asks a handful of runs, newest first, and
 // n/kLogSlots + ... runs ever existed.
 //
 // A walk asks the runs one by one (runs()): nothing is fragmented for it but the log, of a bounded length.

@@ -254,6 +254,23 @@ TEST_CASE("a walk after each of twenty thousand range tombstones fragments each 
   CHECK(most_runs <= 1 + 3 * 6);
 }
 
+TEST_CASE("no insertion into a tombstone set fragments more than 16,384 tombstones") {
+  constexpr std::uint32_t kTombstones = 70'000;
+  TombstoneSet set;
+  std::uint64_t before = 0, most = 0;
+  for (std::uint32_t i = 0; i < kTombstones; i++) {
+    const std::string start = std::to_string(1'000'000 + i * 7919 % kTombstones * 10);
+    set.insert({start, start + "5", i + 1, 5});
+    most = std::max(most, set.fragmented() - before);
+    before = set.fragmented();
+  }
+  CHECK(most == 16'384);
+  CHECK(set.runs().size() <= 1 + 3 * 5 + kTombstones / 16'384);
+  Cover cover{};
+  REQUIRE(set.newest_cover("10000001", kMaxSeqNum, &cover));
+  CHECK(cover.seq == 1);
+}
+
 TEST_CASE("the runs of a tombstone set outlive it") {
   std::vector<SharedTombstones> runs;
   {
