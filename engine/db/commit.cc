@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/invariant.h"
 #include "db/db_impl.h"
+#include "db/inserts.h"
 
 namespace ebbtide {
 namespace {
@@ -25,44 +26,6 @@ auto filter_settings(const TreeSettings& s) {
   return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.filter_lookups);
 }
 }  // namespace
-
-// Where the operations of one batch go. A tree is looked up once per batch: a memtable is not switched in the middle of one.
-struct DbImpl::Inserts {
-  struct Target {
-    TreeId tree;
-    MemTable* memtable;
-    StampMode stamp;
-  };
-  std::vector<Target> more;
-  Target first{kNoTree, nullptr, StampMode::kWriteTime};
-  std::vector<std::pair<DatabaseId, Tree*>> remapped;    // for readers, when the batch shows
-  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // of the batch so far
-  SeqNum previous = 0;                                   // what visible_seq must be before this batch shows
-  WriteBatch::Op last;                                   // the batch's last operation, decoded; `tree` as the batch has it now
-
-  void add(const Target& t) {
-    if (first.memtable == nullptr) {
-      first = t;
-    } else {
-      more.push_back(t);
-    }
-  }
-  // Which number the tree of `database` had before the batch.
-  [[nodiscard]] DatabaseId before_swaps(DatabaseId database) const {
-    for (auto it = swaps.rbegin(); it != swaps.rend(); ++it) {
-      database = database == it->first ? it->second : database == it->second ? it->first : database;
-    }
-    return database;
-  }
-  [[nodiscard]] const Target* find(TreeId tree) const {
-    if (tree == kNoTree) return nullptr;  // a swap goes into no tree
-    if (first.tree == tree) return &first;
-    for (const Target& t : more) {
-      if (t.tree == tree) return &t;
-    }
-    return nullptr;
-  }
-};
 
 Status DbImpl::commit(WriteBatch& batch) {
   if (batch.empty()) return Status::ok();
@@ -82,6 +45,11 @@ Status DbImpl::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms
 }
 
 Status DbImpl::commit_admitted(WriteBatch& batch) {
+  if (StagedBatch::pays_for(batch)) [[unlikely]] {
+    auto entries = stage_entries(batch, nullptr);
+    if (entries.is_ok()) return commit_at_once(batch, &*entries);
+    if (entries.status().code() != Code::kUnsupported) return entries.status();
+  }
   Inserts inserts;
   {
     MutexLock lock(commit_mutex_);
@@ -89,23 +57,34 @@ Status DbImpl::commit_admitted(WriteBatch& batch) {
   }
   insert_all(batch, inserts);
   publish(inserts, batch.last_seq());
+  count_commit(batch);
+  return Status::ok();
+}
+
+void DbImpl::count_commit(const WriteBatch& batch) {
   ThreadCounters& mine = counters_.mine();
   ThreadCounters::add(mine.commits, 1);
   ThreadCounters::add(mine.operations, batch.count());
   if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
   ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
-  return Status::ok();
 }
 
-Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
+// The time of the batch, if it may be committed now.
+Status DbImpl::begin_sequence(const WriteBatch& batch, Inserts* inserts, Millis* time) {
   if (read_only_.load(std::memory_order_relaxed)) {
     MutexLock lock(state_mutex_);
     return Status::read_only(std::string(background_error_.message()));
   }
-  const Millis time = std::max(time_.now(), last_time_);
-  if (batch.relied_expiry() != 0 && time >= batch.relied_expiry()) return Status::retry();
-  last_time_ = time;
+  *time = std::max(time_.now(), last_time_);
+  if (batch.relied_expiry() != 0 && *time >= batch.relied_expiry()) return Status::retry();
+  last_time_ = *time;
   inserts->previous = next_seq_ - 1;
+  return Status::ok();
+}
+
+Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
+  Millis time = 0;
+  TRY(begin_sequence(batch, inserts, &time));
 
   // Trees first: creating one takes a seq of its own, before the batch's. Changes of the mapping take effect in the batch's
   // order.
@@ -344,19 +323,25 @@ void DbImpl::map_database(DatabaseId database, TreePtr tree) {
 
 // The new memtable is published before anything is sequenced into it.
 void DbImpl::freeze(Tree& tree) {
-  if (tree.active_first_seq == 0 || tree.dropped) return;  // what was dropped may have no view any more
-  auto fresh = std::make_shared<MemTable>(settings_.memtable_size);
+  if (tree.dropped) return;  // it may have no view any more
   {
     MutexLock lock(state_mutex_);
-    auto view = std::make_shared<TreeView>(*tree.view_owner);
-    tree.frozen.push_back({view->memtables.front(), tree.active_first_seq, tree.active_last_seq});
-    view->memtables.insert(view->memtables.begin(), fresh);
-    tree.active = fresh.get();
-    tree.active_first_seq = tree.active_last_seq = 0;
-    publish_view(tree, std::move(view));
+    tree.frozen_rest = false;
+    if (tree.active_first_seq != 0) {
+      auto view = std::make_shared<TreeView>(*tree.view_owner);
+      freeze_active(tree, view.get());
+      publish_view(tree, std::move(view));
+    }
   }
   auto it = trees_.find(tree.id);
   if (it != trees_.end()) schedule_flush(it->second);
+}
+
+void DbImpl::freeze_active(Tree& tree, TreeView* view) {
+  tree.frozen.push_back({view->memtables.front(), tree.active_first_seq, tree.active_last_seq});
+  view->memtables.insert(view->memtables.begin(), std::make_shared<MemTable>(settings_.memtable_size));
+  tree.active = view->memtables.front().get();
+  tree.active_first_seq = tree.active_last_seq = 0;
 }
 
 void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp) {
@@ -369,39 +354,13 @@ void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqN
     return;
   }
   Entry entry;
-  entry.key = op.key;
-  entry.seq = seq;
-  // A value that expired before it was written is a delete, born now: an older birth would break promises that were kept already.
-  const bool born_dead = op.kind == OpKind::kPut && op.expiry != 0 && op.expiry <= time;
-  if (op.kind == OpKind::kTombstone || born_dead) {
-    entry.kind = EntryKind::kTombstone;
-    entry.delete_key = time;
-  } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader) {
-    entry.kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
-    entry.expiry = op.expiry;
-    entry.value = op.value;
-    entry.shared = op.shared;
-    switch (stamp) {
-      case StampMode::kWriteTime:
-        entry.delete_key = time;
-        break;
-      case StampMode::kExpireTime:
-        entry.delete_key = op.expiry == 0 ? kNoStamp : op.expiry;
-        break;
-      case StampMode::kExplicit:
-        entry.delete_key = op.stamp;
-        break;
-    }
-    SharedValue copy;
-    if (op.value.size() > kLargeValueBytes && op.shared == nullptr) {  // read back from the log
-      copy = std::make_shared<const std::string>(op.value);
-      entry.value = *copy;
-      entry.shared = &copy;
-      memtable.insert({op.key, hash_key(op.key)}, entry);
-      return;
-    }
-  } else {
-    return;
+  if (!operation_entry(op, seq, &entry)) return;
+  EntryPlace{.first_seq = 0, .time = time, .stamp = stamp}.settle(&entry);
+  SharedValue copy;
+  if (entry.value.size() > kLargeValueBytes && entry.shared == nullptr) {  // read back from the log
+    copy = std::make_shared<const std::string>(entry.value);
+    entry.value = *copy;
+    entry.shared = &copy;
   }
   memtable.insert({op.key, hash_key(op.key)}, entry);
 }

@@ -21,6 +21,13 @@ Result<std::unique_ptr<Db>> Db::open(const Settings& settings, const Components&
 Status Db::close() { return impl_->close(); }
 
 Status Db::commit(WriteBatch& batch) { return impl_->commit(batch); }
+Result<std::unique_ptr<StagedBatch>> Db::stage(WriteBatch&& batch, const std::atomic<bool>* stop) {
+  return impl_->stage(std::move(batch), stop);
+}
+Status Db::commit(StagedBatch& staged) { return impl_->commit(staged); }
+Status Db::try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms) {
+  return impl_->try_commit(staged, waited, wait_ms);
+}
 bool Db::write_log() { return impl_->log_->write(); }
 SeqNum Db::visible_seq() const { return impl_->visible_seq_.load(std::memory_order_acquire); }
 SeqNum Db::durable_seq() const { return impl_->log_->durable_seq(); }

@@ -1,6 +1,7 @@
 // The parts of the engine and how they are wired. Each capability has a file of its own:
 //
 //   commit.cc      seqs, memtables, visibility, the log queue        read_path.cc   gets and prefetching
+//   commit_staged.cc  large batches: memtables that are adopted      staging.cc     and made ahead of it
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
@@ -53,6 +54,7 @@
 #include "db/purge.h"
 #include "db/purge_ledger.h"
 #include "db/scrub.h"
+#include "db/staging.h"
 #include "db/tree_view.h"
 #include "deletes/deadline.h"
 #include "io/file_system.h"
@@ -97,6 +99,8 @@ struct Tree {
   Arrivals arrivals = all_arrive();   ///< as measured so far
   LookupsByLevel lookups_measured{};  ///< that it was measured from, since the tree was opened
   TileSize tile_size;                 ///< where the settings leave it to measurement
+  bool frozen_rest =
+      false;  ///< what is frozen came from staged batches, has room, and waits for the next memtable to be flushed with
   bool flush_queued = false;
   bool flush_waits = false;          ///< for the merges of the flush before; the end of a job asks again
   bool flush_hurries = false;        ///< its memtables are to go for another reason than being full, and wait for no merge
@@ -241,6 +245,10 @@ struct DbImpl {
   Status commit(WriteBatch& batch);
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
   Status commit_admitted(WriteBatch& batch);
+  // commit_staged.cc
+  Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
+  Status commit(StagedBatch& staged);
+  Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
 
   // read_path.cc
   Status get(const ReadView& view, const LookupKey& key, Found* found);
@@ -273,6 +281,7 @@ struct DbImpl {
   // --- helpers, by file
   // commit.cc
   struct Inserts;
+  Status begin_sequence(const WriteBatch& batch, Inserts* inserts, Millis* time) REQUIRES(commit_mutex_);
   Status sequence(WriteBatch& batch, Inserts* inserts) REQUIRES(commit_mutex_);
   TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
       REQUIRES(commit_mutex_);
@@ -283,7 +292,9 @@ struct DbImpl {
   Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
   TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
   [[nodiscard]] bool is_full(const MemTable& memtable) const;
+  /// The active memtable, if it has something, is frozen, and all that is frozen is to be flushed.
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
+  void freeze_active(Tree& tree, TreeView* view) REQUIRES(commit_mutex_, state_mutex_);
   void hurry_flush(Tree& tree) REQUIRES(commit_mutex_);
   void publish(const Inserts& inserts, SeqNum last);
   /// Returns once visible_seq_ has reached `seq`, which some batch was given.
@@ -291,6 +302,14 @@ struct DbImpl {
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   void insert_all(const WriteBatch& batch, const Inserts& inserts);
   void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
+  void count_commit(const WriteBatch& batch);
+  // commit_staged.cc
+  void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(commit_mutex_);
+  Status commit_at_once(WriteBatch& batch, StagedEntries* entries) EXCLUDES(commit_mutex_);
+  Status commit_staged(StagedBatch::Impl& staged);
+  Status commit_staged(WriteBatch& batch, StagedEntries* entries);
+  Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(commit_mutex_);
+  void adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) REQUIRES(commit_mutex_);
   // flush.cc
   void schedule_flush(const TreePtr& tree);
   void run_flush(const TreePtr& tree);
@@ -496,7 +515,7 @@ struct DbImpl {
   std::unique_ptr<FileLock> file_lock_;
   std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
   std::atomic<SeqNum> visible_seq_{0};
-  WaitPoint published_;  ///< for those who wait until visible_seq_ or mapping_version_ has moved
+  WaitPoint published_;                               ///< for those who wait until visible_seq_ or mapping_version_ has moved
   std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   std::atomic<std::uint64_t> leases_{0};

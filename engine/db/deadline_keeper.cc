@@ -116,13 +116,15 @@ void DbImpl::flush_due(const TreeLoad& load) {
   hurry_flush(*it->second);
 }
 
-// Whether the active memtable has had its time.
+// Whether the active memtable, or one that rests without being flushed, has had its time.
 bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
   Tree& tree = *load.tree;
   DeadlineRule rule;
+  bool rest = false;
   {
     MutexLock lock(state_mutex_);
     rule = tree.deadlines;
+    rest = tree.frozen_rest;
   }
   const Millis purge_before = tree.purge_before.load(std::memory_order_relaxed);
   Tree::Deadlines& kept = tree.kept;
@@ -149,7 +151,11 @@ bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
   for (const auto& memtable : load.view->memtables) keep_oldest(&kept.oldest_birth, oldest_birth(*memtable, now));
   const Millis due = kept.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(kept.oldest_birth);
   kept.deadline = due == DeadlineRule::kNever ? 0 : due;
-  const Millis birth = oldest_birth(*load.view->memtables.front(), now);
+  Millis birth = 0;
+  for (const auto& memtable : load.view->memtables) {
+    keep_oldest(&birth, oldest_birth(*memtable, now));
+    if (!rest) break;  // the others are on their way to tables
+  }
   if (birth == 0) return false;
   if (birth <= purge_before) return true;
   return rule.due(birth) != DeadlineRule::kNever &&

@@ -64,7 +64,7 @@ Status DbImpl::flush(DatabaseId database) {
 void DbImpl::schedule_flush(const TreePtr& tree) {
   {
     MutexLock lock(state_mutex_);
-    if (tree->flush_queued || tree->frozen.empty() || closing_ || !background_error_.is_ok()) return;
+    if (tree->flush_queued || tree->frozen.empty() || tree->frozen_rest || closing_ || !background_error_.is_ok()) return;
     tree->flush_queued = true;
   }
   submit(Priority::kHigh, [this, tree] { run_flush(tree); });
@@ -76,6 +76,7 @@ void DbImpl::hurry_flush(Tree& tree) {
     MutexLock lock(state_mutex_);
     if (tree.frozen.empty()) return;
     tree.flush_hurries = true;
+    tree.frozen_rest = false;
   }
   const auto it = trees_.find(tree.id);
   if (it != trees_.end()) schedule_flush(it->second);
@@ -273,7 +274,8 @@ double DbImpl::full_memtables(const std::vector<FrozenMemTable>& frozen) const {
   double full = 0;
   for (const FrozenMemTable& f : frozen) {
     const double used = static_cast<double>(f.memtable->memory_bytes()) - static_cast<double>(empty_memtable_bytes_);
-    full += std::clamp(used / room, 0.0, 1.0);
+    // Far beyond its room is the memtable of a staged batch: it stands for as many as it would have filled.
+    full += used >= 2 * room ? used / room : std::clamp(used / room, 0.0, 1.0);
   }
   return full;
 }

@@ -14,6 +14,7 @@ namespace ebbtide {
 namespace {
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr unsigned kTickMs = 100;
+constexpr std::size_t kLargeBytes = std::size_t{4} << 20;  // of a batch that no event loop writes: some ms
 }  // namespace
 
 void add_note(LogNotes* notes, const LogNote& note) {
@@ -95,6 +96,7 @@ Status LogQueue::close() {
 }
 
 void LogQueue::enqueue(const WriteBatch& batch, std::span<const LogNote> notes) {
+  if (batch.payload_bytes() >= kLargeBytes) return enqueue(batch, prepare(batch), notes);
   static thread_local std::vector<Bytes> pieces;
   pieces.clear();
   batch.append_payload(&pieces);
@@ -108,6 +110,37 @@ void LogQueue::enqueue(const WriteBatch& batch, std::span<const LogNote> notes) 
   queued_seq_.store(batch.last_seq(), std::memory_order_relaxed);
   for (const LogNote& note : notes) add_note(&pending_.notes, note);
   has_pending_.store(true, std::memory_order_relaxed);
+}
+
+LogQueue::Prepared LogQueue::prepare(const WriteBatch& batch) {
+  std::vector<Bytes> pieces;
+  batch.append_payload(&pieces);
+  Prepared prepared;
+  prepared.group_.bytes.reserve(sizeof(std::uint32_t) + batch.payload_bytes() - batch.shared_bytes());
+  append_batch(&prepared.group_, batch, pieces);
+  return prepared;
+}
+
+void LogQueue::enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes) {
+  Group& group = prepared.group_;
+  static thread_local std::vector<Bytes> pieces;
+  pieces.clear();
+  batch.append_payload(&pieces);
+  pieces.front().copy(group.bytes.data() + sizeof(std::uint32_t), WriteBatch::kHeaderBytes);
+  group.last_seq = batch.last_seq();
+  group.since = batch.time();
+  group.notes.assign(notes.begin(), notes.end());
+  MutexLock lock(mutex_);
+  if (!bad_.is_ok()) return;  // as above
+  if (!pending_.empty()) {
+    full_groups_.push_back(std::move(pending_));
+    pending_ = {};
+  }
+  full_groups_.push_back(std::move(group));
+  queued_seq_.store(batch.last_seq(), std::memory_order_relaxed);
+  has_pending_.store(true, std::memory_order_relaxed);
+  large_queued_ = true;
+  wake_.notify_one();
 }
 
 // Shared values are not copied: the group notes where they belong.
@@ -142,8 +175,8 @@ void LogQueue::become_writer() {
 }
 
 // A sync lets the mutex go, and whoever ended a pass meanwhile has left its batches to the writer: nobody else would write them.
-void LogQueue::done_writing() {
-  if (bad_.is_ok()) (void)write_groups();
+void LogQueue::done_writing(bool large_too) {
+  if (bad_.is_ok()) (void)write_groups(large_too);
   writing_ = false;
   moved_.notify_all();
 }
@@ -174,8 +207,8 @@ void LogQueue::set_fsync(FsyncMode mode) {
   wake_.notify_one();
 }
 
-Status LogQueue::write_groups() {
-  while (bad_.is_ok() && !queue_empty()) {
+Status LogQueue::write_groups(bool large_too) {
+  while (bad_.is_ok() && !queue_empty() && (large_too || !large_queued_)) {
     if (full_groups_.empty()) {
       std::swap(pending_, in_flight_);
     } else {
@@ -203,6 +236,7 @@ Status LogQueue::write_groups() {
       moved_.notify_all();
     }
     in_flight_.clear();
+    if (full_groups_.empty()) large_queued_ = false;
   }
   return bad_;
 }
@@ -263,15 +297,17 @@ bool LogQueue::write() {
   {
     MutexLock lock(mutex_);
     if (writing_) return some;  // whoever is writing looks at the queue again before it stops
+    const bool large_too = !options_.own_thread;
+    if (large_queued_ && !large_too) return some;  // the log thread is on its way
     writing_ = true;
-    if (bad_.is_ok()) (void)write_groups();
+    if (bad_.is_ok()) (void)write_groups(large_too);
     if (!options_.own_thread && bad_.is_ok()) {
       const bool always = fsync() == FsyncMode::kAlways;
       if ((always && synced_seq() < logged_seq()) || wants_timed_sync()) sync_as_writer();
       if (bad_.is_ok() && segment_full()) switch_segment();
     }
-    if (options_.own_thread && segment_full()) wake_.notify_one();
-    done_writing();
+    if (options_.own_thread && (segment_full() || large_queued_)) wake_.notify_one();
+    done_writing(large_too);
   }
   notify_listener();
   return some;
@@ -298,7 +334,8 @@ void LogQueue::run() {
       }
       mutex_.lock();
     }
-    if (!stop_ && !moved && !wants_group_sync()) wake_.wait_for(mutex_, std::chrono::milliseconds(kTickMs));
+    if (!stop_ && !moved && !wants_group_sync() && !(large_queued_ && bad_.is_ok()))
+      wake_.wait_for(mutex_, std::chrono::milliseconds(kTickMs));
   }
   mutex_.unlock();
 }
@@ -307,6 +344,9 @@ bool LogQueue::work() {
   if (!bad_.is_ok()) return false;
   if (wants_group_sync()) {
     write_and_sync();
+  } else if (large_queued_) {
+    become_writer();
+    done_writing();
   } else if (segment_full() || wants_timed_sync()) {
     sync_beside_appends();
   } else {
@@ -442,6 +482,7 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     writer_ = std::move(prepared_);
     pending_.clear();
     full_groups_.clear();
+    large_queued_ = false;
     has_pending_.store(false, std::memory_order_relaxed);
     sync_wanted_ = 0;
     segments_.push_back({writer_->file(), last_seq, writer_->size(), {}, writer_});

@@ -1,7 +1,8 @@
 // The write-ahead log as the commit pipeline uses it: batches are queued in seq order, written in groups, synced by policy.
 //
 // What is queued between two writes is one record and one system call. Under `everysec` and `no`, whoever ends a pass writes the
-// queue, unless somebody is writing already (who then takes it along); the log thread only syncs and switches segments. Under
+// queue, unless somebody is writing already (who then takes it along); the log thread only syncs and switches segments, and writes
+// large batches, so that no event loop blocks in a write of hundreds of megabytes. Under
 // `always` the log thread writes and syncs, group after group, and waits a little between them where that makes groups larger
 // (sync_gather.h). The record's payload is a sequence of (length u32, WriteBatch payload).
 //
@@ -61,6 +62,23 @@ struct LogQueueOptions {
 
 /// Thread-safe, but enqueue() calls must be serialised by the caller (the commit lock).
 class LogQueue {
+  // What is written by one append.
+  struct Group {
+    std::string bytes;
+    struct Splice {
+      std::size_t offset;
+      SharedValue value;
+    };
+    std::vector<Splice> splices;
+    std::size_t splice_bytes = 0;
+    SeqNum last_seq = 0;
+    Millis since = 0;  // time of its first batch
+    LogNotes notes;
+    [[nodiscard]] bool empty() const { return bytes.empty(); }
+    void clear();
+    void append_pieces(std::vector<Bytes>* pieces) const;
+  };
+
  public:
   /// A segment that is no longer written to, or the one that is.
   struct Segment {
@@ -85,6 +103,19 @@ class LogQueue {
   /// Copies the payload in (shared values are referenced). `notes`: of each tree that the batch has an operation for. Caller's
   /// lock held.
   void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
+  /// The payload of a large batch, copied ahead of its enqueue(), which then takes no time in the batch's size.
+  class Prepared {
+   public:
+    [[nodiscard]] bool empty() const { return group_.empty(); }
+
+   private:
+    friend class LogQueue;
+    Group group_;
+  };
+  /// `batch` may change its header afterwards, nothing else.
+  static Prepared prepare(const WriteBatch& batch);
+  /// As the other enqueue(). With an own thread, that thread writes what was prepared: no event loop waits for so many bytes.
+  void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
   /// See Db::write_log.
   bool write();
 
@@ -133,23 +164,6 @@ class LogQueue {
   [[nodiscard]] std::uint64_t bytes_written() const { return bytes_written_.load(std::memory_order_relaxed); }
 
  private:
-  // What is written by one append.
-  struct Group {
-    std::string bytes;
-    struct Splice {
-      std::size_t offset;
-      SharedValue value;
-    };
-    std::vector<Splice> splices;
-    std::size_t splice_bytes = 0;
-    SeqNum last_seq = 0;
-    Millis since = 0;  // time of its first batch
-    LogNotes notes;
-    [[nodiscard]] bool empty() const { return bytes.empty(); }
-    void clear();
-    void append_pieces(std::vector<Bytes>* pieces) const;
-  };
-
   static constexpr std::size_t kMaxGroupBytes = std::size_t{256} << 20;
 
   void run();
@@ -163,12 +177,13 @@ class LogQueue {
     return segments_.back().bytes >= options_.segment_bytes || segments_.back().file == to_end_;
   }
   bool queue_empty() const REQUIRES(mutex_) { return pending_.empty() && full_groups_.empty(); }
-  Status write_groups() REQUIRES(mutex_);  // as the writer: until the queue is empty
+  /// As the writer: until the queue is empty, or, unless `large_too`, begins with what was prepared.
+  Status write_groups(bool large_too = true) REQUIRES(mutex_);
   void sync_as_writer() REQUIRES(mutex_);  // as the writer: then synced_seq == logged_seq
   void switch_segment() REQUIRES(mutex_);  // as the writer
   void become_writer() REQUIRES(mutex_);
-  void done_writing() REQUIRES(mutex_);
-  void append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces) REQUIRES(mutex_);
+  void done_writing(bool large_too = true) REQUIRES(mutex_);
+  static void append_batch(Group* group, const WriteBatch& batch, const std::vector<Bytes>& pieces);
   void fail(const Status& status) REQUIRES(mutex_);
   void notify_listener();
 
@@ -184,6 +199,7 @@ class LogQueue {
   CondVar moved_;  // logged_seq, synced_seq, writing_, syncing_beside_ or bad_ changed
   Group pending_ GUARDED_BY(mutex_);
   std::deque<Group> full_groups_ GUARDED_BY(mutex_);  // older than pending_; rarely any
+  bool large_queued_ GUARDED_BY(mutex_) = false;      // full_groups_ has what was prepared
   bool writing_ GUARDED_BY(mutex_) = false;           // somebody uses writer_ and in_flight_
   bool syncing_beside_ GUARDED_BY(mutex_) = false;    // the log thread, beside whoever writes
   SeqNum sync_wanted_ GUARDED_BY(mutex_) = 0;         // somebody waits until the log is synced past it

@@ -513,7 +513,16 @@ void DbImpl::relieve_memory() {
     if (tree->view_owner == nullptr) continue;
     for (const auto& memtable : tree->view_owner->memtables) all += memtable->memory_bytes();
   }
-  if (all <= ceiling || active <= ceiling / 2) return;
+  if (all <= ceiling) return;
+  for (const auto& [id, tree] : trees_) {
+    bool rest = false;
+    {
+      MutexLock state(state_mutex_);
+      rest = tree->frozen_rest;
+    }
+    if (rest) hurry_flush(*tree);
+  }
+  if (active <= ceiling / 2) return;
   std::sort(large.begin(), large.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [bytes, tree] : large) {
     if (active <= ceiling / 4) return;

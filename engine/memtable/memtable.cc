@@ -60,6 +60,7 @@ struct MemTable::Impl {
   static void add_version(KeyNode* node, VersionNode* version);
 
   Arena arena;
+  EntryPlace place;  // constant once readers have the memtable
   HashIndex hash;
   BTree ordered;
   TombstoneSet ranges;
@@ -104,8 +105,8 @@ MemTable::MemTable(std::size_t expected_bytes) : impl_(std::make_unique<Impl>(ex
 MemTable::~MemTable() = default;
 
 void MemTable::insert(const LookupKey& key, const Entry& entry) {
-  ASSERT(!entry.is_large() && entry.seq <= kMaxSeqNum);
   Impl& m = *impl_;
+  ASSERT(!entry.is_large() && entry.seq <= kMaxSeqNum && m.place.first_seq == 0);
   const auto* shared = entry.value.size() > kLargeValueBytes ? m.keep(entry) : nullptr;
   const std::size_t version_bytes = VersionNode::bytes_for(entry, shared != nullptr);
   if (KeyNode* node = m.hash.find_to_write(key)) {
@@ -138,14 +139,25 @@ void MemTable::insert_record(const Record& record) {
   impl_->records.insert(record);
 }
 
+void MemTable::set_place(const EntryPlace& place) {
+  ASSERT(place.first_seq != 0 && impl_->place.first_seq == 0);
+  impl_->place = place;
+  if (tombstones() != 0) lower(impl_->oldest_birth, place.time);
+}
+
 bool MemTable::get(const LookupKey& key, SeqNum view_seq, Entry* out) const {
   const KeyNode* node = impl_->hash.find(key);
   if (node == nullptr) return false;
+  const EntryPlace& place = impl_->place;
+  if (view_seq < place.first_seq) return false;
+  const SeqNum up_to = view_seq - place.first_seq;
   const VersionNode* version = node->newest.load(std::memory_order_acquire);
-  while (version != nullptr && version->seq() > view_seq) version = version->older.load(std::memory_order_acquire);
+  while (version != nullptr && version->seq() > up_to) version = version->older.load(std::memory_order_acquire);
   if (version == nullptr) return false;
   out->key = node->key();
   version->read(out);
+  if (place.first_seq != 0) [[unlikely]]
+    place.settle(out);
   return true;
 }
 
@@ -166,7 +178,11 @@ std::size_t MemTable::memory_bytes() const {
 std::uint64_t MemTable::entries() const { return impl_->entries.load(std::memory_order_relaxed); }
 std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::memory_order_relaxed); }
 Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }
-Millis MemTable::min_expiry() const { return impl_->min_expiry.load(std::memory_order_relaxed); }
+Millis MemTable::min_expiry() const {
+  const Millis smallest = impl_->min_expiry.load(std::memory_order_relaxed);
+  // What had expired by the batch's time is a delete that was born then.
+  return smallest == 0 ? 0 : std::max(smallest, impl_->place.time);
+}
 bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() && impl_->records.empty(); }
 
 namespace {
@@ -175,7 +191,7 @@ namespace {
 /// the versions of a key are collected when it is entered, so that a key with many of them costs its length once, not squared.
 class MemTableIterator final : public InternalIterator {
  public:
-  explicit MemTableIterator(const BTree& index) : cursor_(&index) {}
+  MemTableIterator(const BTree& index, const EntryPlace& place) : cursor_(&index), place_(place) {}
 
   void seek_to_first() override {
     cursor_.seek_to_first();
@@ -221,6 +237,7 @@ class MemTableIterator final : public InternalIterator {
   void show(const VersionNode* version) {
     version_ = version;
     version->read(&entry_);
+    if (place_.first_seq != 0) place_.settle(&entry_);
   }
   /// To the key that the cursor is on, if it is on one.
   bool enter_key() {
@@ -248,6 +265,7 @@ class MemTableIterator final : public InternalIterator {
   }
 
   BTree::Cursor cursor_;
+  const EntryPlace place_;
   const VersionNode* version_ = nullptr;
   std::vector<const VersionNode*> newer_;  // if collected_: the current key's versions newer than version_, newest first
   bool collected_ = false;
@@ -255,6 +273,8 @@ class MemTableIterator final : public InternalIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> MemTable::new_iterator() const { return std::make_unique<MemTableIterator>(impl_->ordered); }
+std::unique_ptr<InternalIterator> MemTable::new_iterator() const {
+  return std::make_unique<MemTableIterator>(impl_->ordered, impl_->place);
+}
 
 }  // namespace ebbtide

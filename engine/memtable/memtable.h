@@ -17,6 +17,7 @@
 #include "deletes/range_tombstone.h"
 #include "deletes/record.h"
 #include "iter/internal_iterator.h"
+#include "memtable/entry_place.h"
 
 namespace ebbtide {
 
@@ -35,6 +36,11 @@ class MemTable {
 
   /// Adds a secondary range delete.
   void insert_record(const Record& record);
+
+  /// Ends the filling of a memtable for one staged batch, in which each entry has its operation's index as its seq and the stamp that
+  /// the operation brought as its delete key: from here on entries read as EntryPlace::settle() makes them. No reader has the
+  /// memtable yet, and insert() is not called any more; range tombstones and records come later, in their final form.
+  void set_place(const EntryPlace& place);
 
   /// The newest version of `key` with seq <= view_seq, or null. Range tombstones are not applied. The entry is filled in `out`.
   bool get(const LookupKey& key, SeqNum view_seq, Entry* out) const;

@@ -9,6 +9,7 @@
 // Threads: every method is safe from any thread, unless said otherwise. Views and iterators belong to one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include <engine/purge.h>
 #include <engine/read_view.h>
 #include <engine/result.h>
+#include <engine/staged_batch.h>
 #include <engine/stats.h>
 #include <engine/tree_map.h>
 #include <engine/types.h>
@@ -89,6 +91,15 @@ class Db {
   /// kBusy and `*wait_ms`, else 0, says after how many ms to try again. What a slowdown asks for is asked once a batch: `waited`
   /// says that this one has waited, as long as it was told.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
+  /// Does the long part of committing a large batch ahead (engine/staged_batch.h). Takes the batch over only if it succeeds.
+  /// Takes time in the batch's size: not for event loops. `stop`, if given, ends it early once it is true.
+  /// kUnsupported: the batch empties or swaps databases; commit it as it is. kOutOfMemory: the memory budget has no room.
+  /// kAborted: `stop`. kInvalidArgument, kReadOnly, kNoSpace as commit().
+  Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop = nullptr);
+  /// As the calls for a WriteBatch, with the same answers, in a time that does not depend on the number of puts and deletes. After
+  /// kBusy, or any error, the same staged batch may be tried again; after kRetry it serves for nothing: run the handler again.
+  Status commit(StagedBatch& staged);
+  Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
   /// Whether the write stall stops writes now: they wait, and are not refused. Takes no lock.
   [[nodiscard]] bool writes_stopped() const;
   /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or

@@ -105,6 +105,8 @@ class WriteBatch {
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// Bytes of the WAL payload, shared values included.
   [[nodiscard]] std::size_t payload_bytes() const { return rep_.size() + shared_bytes_; }
+  /// Of these, bytes of values that the batch only refers to.
+  [[nodiscard]] std::size_t shared_bytes() const { return shared_bytes_; }
   /// Of the longest key, or start of a range, among the operations.
   [[nodiscard]] std::size_t longest_key() const { return longest_key_; }
   /// Number of operations that empty a database.

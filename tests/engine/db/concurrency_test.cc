@@ -750,3 +750,73 @@ TEST_CASE("what is late when a database is opened is so because nobody ran, also
   CHECK(db->stats().deadlines_missed_down == 1);
   CHECK(db->stats().deadlines_missed_load == 0);
 }
+
+TEST_CASE("staged batches beside small ones, readers and flushes: each is seen whole, in order, and nothing is lost",
+          "[threads][staged]") {
+  const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
+  TempDir dir;
+  const Settings settings = settings_in(dir.path, fsync);
+  auto db = std::move(Db::open(settings, {})).value();
+  constexpr std::uint64_t kKeys = 200, kRounds = 60, kStagers = 2;
+  std::atomic<std::uint64_t> running{kStagers}, wrong{0}, small{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kStagers; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        WriteBatch batch;
+        for (std::uint64_t k = 0; k < kKeys; ++k) batch.put(0, std::to_string(t) + "-" + key_of(k), value_of(t, round), {});
+        batch.delete_range(0, std::to_string(t) + "-z", std::to_string(t) + "-zz");
+        auto staged = db->stage(std::move(batch));
+        if (!staged.is_ok() || !db->commit(**staged).is_ok()) ++wrong;
+        db->write_log();
+        if (!db->wait_durable((*staged)->batch().last_seq()).is_ok()) ++wrong;
+      }
+      --running;
+    });
+  }
+  threads.emplace_back([&] {
+    while (running != 0) {
+      WriteBatch batch;
+      batch.put(0, "small", std::to_string(small.load() + 1), {});
+      if (!db->commit(batch).is_ok()) ++wrong;
+      db->write_log();
+      small += 1;
+    }
+  });
+  threads.emplace_back([&] {
+    while (running != 0) {
+      const ReadView view = db->lease(0);
+      for (std::uint64_t t = 0; t < kStagers; ++t) {
+        std::string first;
+        for (std::uint64_t k = 0; k < kKeys; k += 40) {
+          const std::string key = std::to_string(t) + "-" + key_of(k);
+          Found found;
+          const Status status = view.get({key, hash_key(key)}, &found);
+          const std::string value = status.is_ok() ? std::string(found.value) : "";
+          if (k == 0) first = value;
+          if (value != first) ++wrong;  // half a batch
+        }
+      }
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  const auto check = [&] {
+    for (std::uint64_t t = 0; t < kStagers; ++t) {
+      for (std::uint64_t k = 0; k < kKeys; ++k) {
+        const std::string key = std::to_string(t) + "-" + key_of(k);
+        Found found;
+        REQUIRE(db->lease(0).get({key, hash_key(key)}, &found).is_ok());
+        CHECK(found.value == value_of(t, kRounds));
+      }
+    }
+    Found found;
+    REQUIRE(db->lease(0).get({"small", hash_key("small")}, &found).is_ok());
+    CHECK(found.value == std::to_string(small.load()));
+  };
+  check();
+  REQUIRE(db->close().is_ok());
+  db.reset();
+  db = std::move(Db::open(settings, {})).value();
+  check();
+}

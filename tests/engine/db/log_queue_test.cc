@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "engine/db/harness.h"
+#include "wal/batch_group.h"
+#include "wal/log_reader.h"
 
 using namespace ebbtide;
 
@@ -17,7 +19,8 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 class GatedFileSystem final : public InterposedFileSystem {
  public:
   explicit GatedFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
-  std::function<void()> on_sync;  ///< set before use
+  std::function<void()> on_sync;                      ///< set before use
+  std::function<void(std::uint64_t bytes)> on_write;  ///< set before use
 
   void close_gate() {
     MutexLock lock(mutex_);
@@ -35,6 +38,7 @@ class GatedFileSystem final : public InterposedFileSystem {
 
  private:
   Status around(const FileCall& call, const Run& run) override {
+    if (call.op == FileOp::kWrite && call.path.ends_with(".wal") && on_write) on_write(call.length);
     if (call.op == FileOp::kSync && call.path.ends_with(".wal")) {
       if (on_sync) on_sync();
       MutexLock lock(mutex_);
@@ -111,6 +115,48 @@ TEST_CASE("what is queued while the log thread syncs for somebody is written, th
   log.gate.open_gate();
   waiter.join();
   CHECK(eventually([&] { return log.queue->logged_seq() == second; }));
+}
+
+TEST_CASE("large batch that was prepared: the log thread writes it, and the order of seqs stays", "[threads][staged]") {
+  const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
+  constexpr std::size_t kLarge = 1 << 20;
+  Log log(fsync, 64 << 20);
+  std::atomic<int> large_writes{0}, by_loop{0};
+  const std::thread::id loop = std::this_thread::get_id();
+  log.gate.on_write = [&](std::uint64_t bytes) {
+    if (bytes < kLarge) return;
+    large_writes += 1;
+    by_loop += std::this_thread::get_id() == loop ? 1 : 0;
+  };
+  log.start();
+  for (int round = 0; round < 20; ++round) {
+    (void)log.put();
+    WriteBatch batch;
+    for (std::size_t i = 0; i < kLarge / 1000; ++i) batch.put(0, "key", std::string(1000, 'v'), {});
+    batch.put_shared(0, "shared", std::make_shared<const std::string>(std::string(kLarge, 's')), {});
+    LogQueue::Prepared prepared = LogQueue::prepare(batch);
+    batch.set_header(log.last_seq + 1, 1, 0);  // drawn after the copy
+    log.last_seq += batch.count();
+    const LogNote note{1, 0, 0};
+    log.queue->enqueue(batch, std::move(prepared), std::span(&note, 1));
+    (void)log.put();
+    log.queue->write();
+    REQUIRE(log.queue->wait_durable(log.last_seq).is_ok());
+  }
+  CHECK(large_writes == 20);
+  CHECK(by_loop == 0);
+  CHECK(log.queue->close().is_ok());
+  SeqNum next = 1;
+  const auto on_record = [&](std::string payload, std::uint64_t) {
+    return each_batch(payload, [&](Bytes bytes) -> Status {
+      TRY_ASSIGN(batch, WriteBatch::parse(std::string(bytes)));
+      CHECK(batch.first_seq() == next);
+      next = batch.last_seq() + 1;
+      return Status::ok();
+    });
+  };
+  CHECK(read_log(log.files, "data", log.last_file, on_record).is_ok());
+  CHECK(next == log.last_seq + 1);
 }
 
 TEST_CASE("under `always` segments are switched though there is always more to write", "[threads]") {

@@ -104,13 +104,15 @@ class BasicModelDriver {
     const int count = random_.one_in(4) ? 1 + static_cast<int>(random_.uniform(5)) : 1;
     for (int i = 0; i < count; ++i) add_op(&batch, &mirror);
     if (batch.empty()) return;
-    demand_ok(h_.db->commit(batch), "commit");
-    for (Model::Op& op : mirror.ops) {
-      if (op.kind == Model::Op::kPut) op.value.stamp = stamp_of(op.value, batch.time());
+    if (!stage(batch, mirror)) {
+      demand_ok(h_.db->commit(batch), "commit");
+      note_committed(batch, std::move(mirror));
+      if (staged_.batch != nullptr) {
+        demand_ok(h_.db->commit(*staged_.batch), "commit of a staged batch");
+        note_committed(staged_.batch->batch(), std::move(staged_.mirror));
+        staged_ = {};
+      }
     }
-    mirror.first = batch.first_seq();
-    mirror.last = batch.last_seq();
-    model_.apply(std::move(mirror));
     if (!random_.one_in(3)) h_.db->write_log();
     durable_ = h_.db->durable_seq();
     synced_ = h_.db->stats().synced_seq;
@@ -213,7 +215,11 @@ class BasicModelDriver {
       views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(random_.uniform(views_.size())));
     }
   }
-  void close_views() { views_.clear(); }
+  /// Before the database ends: nothing of it may be held.
+  void close_views() {
+    views_.clear();
+    staged_ = {};
+  }
   [[nodiscard]] bool has_views() const { return !views_.empty(); }
   /// Each shows what was there when it was opened.
   void check_views() {
@@ -236,6 +242,7 @@ class BasicModelDriver {
   }
   /// After a crash and open: what was durable is there, and what is there is a prefix.
   void check_recovered(SeqNum must_have) {
+    staged_ = {};  // never committed
     const SeqNum recovered = h_.db->visible_seq();
     demand(recovered >= must_have, "what was durable is lost");
     demand(model_.rewind(recovered), "what was recovered ends in the middle of a batch");
@@ -248,6 +255,29 @@ class BasicModelDriver {
   Model& model() { return model_; }
 
  private:
+  struct Staged {
+    std::unique_ptr<StagedBatch> batch{};
+    Model::Batch mirror{};
+  };
+  /// Every eighth batch is staged, and committed after the next one that is not.
+  bool stage(WriteBatch& batch, Model::Batch& mirror) {
+    if (++writes_ % 8 != 0 || staged_.batch != nullptr) return false;
+    auto staged = h_.db->stage(std::move(batch));
+    if (!staged.is_ok()) {
+      demand(staged.status().code() == Code::kUnsupported, "staging is refused");
+      return false;
+    }
+    staged_ = {std::move(staged).value(), std::move(mirror)};
+    return true;
+  }
+  void note_committed(const WriteBatch& batch, Model::Batch mirror) {
+    for (Model::Op& op : mirror.ops) {
+      if (op.kind == Model::Op::kPut) op.value.stamp = stamp_of(op.value, batch.time());
+    }
+    mirror.first = batch.first_seq();
+    mirror.last = batch.last_seq();
+    model_.apply(std::move(mirror));
+  }
   DatabaseId database() { return random_.one_in(5) ? 1 : 0; }
   std::string random_key() {
     // Some keys share long prefixes, some are a prefix of another, some hold awkward bytes.
@@ -362,6 +392,8 @@ class BasicModelDriver {
   std::vector<std::string> borders_;  // of the latest range deletes: where mistakes are likely
   std::vector<OpenView> views_;
   Model model_;
+  Staged staged_;  // waits for its commit
+  std::uint64_t writes_ = 0;
   SeqNum durable_ = 0, synced_ = 0;
 };
 

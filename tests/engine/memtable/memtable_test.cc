@@ -440,5 +440,61 @@ TEST_CASE("writers in ascending order side by side lose nothing", "[threads]") {
   CHECK(i == 0);
 }
 
+TEST_CASE("memtable of a staged batch: entries read with the seqs, births, stamps and deletes of the batch's place") {
+  const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
+  constexpr SeqNum kFirst = 500;
+  constexpr Millis kTime = 10'000;
+  MemTable m(4096);
+  const auto insert = [&](Bytes key, SeqNum index, EntryKind kind, DeleteKey stamp, Millis expiry) {
+    Entry e;
+    e.seq = index;
+    e.kind = kind;
+    e.delete_key = kind == EntryKind::kTombstone ? 0 : stamp;
+    e.expiry = expiry;
+    e.value = kind == EntryKind::kTombstone ? "" : "value";
+    m.insert(lookup(key), e);
+  };
+  insert("a", 0, EntryKind::kValue, 7, 0);
+  insert("b", 1, EntryKind::kValue, 8, kTime + 50);
+  insert("a", 2, EntryKind::kTombstone, 0, 0);
+  insert("c", 3, EntryKind::kValue, 9, kTime - 50);  // expired before the batch had a time
+  insert("h", 4, EntryKind::kHeader, kNoStamp, 0);
+  m.set_place({.first_seq = kFirst, .time = kTime, .stamp = mode});
+
+  Entry e;
+  CHECK_FALSE(m.get(lookup("a"), kFirst - 1, &e));
+  REQUIRE(m.get(lookup("a"), kFirst, &e));
+  CHECK(e.seq == kFirst);
+  CHECK(e.value == "value");
+  CHECK(e.delete_key == (mode == StampMode::kWriteTime ? kTime : mode == StampMode::kExplicit ? 7 : kNoStamp));
+  REQUIRE(m.get(lookup("a"), kMaxSeqNum, &e));
+  CHECK(e.seq == kFirst + 2);
+  CHECK(e.is_tombstone());
+  CHECK(e.birth() == kTime);
+  REQUIRE(m.get(lookup("b"), kMaxSeqNum, &e));
+  CHECK(e.expiry == kTime + 50);
+  CHECK(e.delete_key == (mode == StampMode::kWriteTime ? kTime : mode == StampMode::kExplicit ? 8 : kTime + 50));
+  REQUIRE(m.get(lookup("c"), kMaxSeqNum, &e));
+  CHECK(e.is_tombstone());
+  CHECK(e.birth() == kTime);
+  CHECK(e.expiry == 0);
+  CHECK(e.value.empty());
+  REQUIRE(m.get(lookup("h"), kMaxSeqNum, &e));
+  CHECK(e.kind == EntryKind::kHeader);
+
+  CHECK(m.oldest_birth() == kTime);
+  CHECK(m.min_expiry() == kTime);  // not before the batch: "c" is a delete that was born then
+  std::string seen;
+  const auto walk = m.new_iterator();
+  for (walk->seek_to_first(); walk->valid(); walk->next()) {
+    const Entry& entry = walk->entry();
+    seen += std::string(entry.key) + std::to_string(entry.seq) + (entry.is_tombstone() ? "- " : "+ ");
+  }
+  CHECK(seen == "a502- a500+ b501+ c503- h504+ ");
+  seen.clear();
+  for (walk->seek_to_last(); walk->valid(); walk->prev()) seen += std::to_string(walk->entry().seq) + " ";
+  CHECK(seen == "504 503 501 500 502 ");
+}
+
 }  // namespace
 }  // namespace ebbtide

@@ -1,0 +1,181 @@
+// Commits of staged batches: what is long was done ahead (staging.h), and what is left takes a time that does not depend on how
+// many keys there are.
+//
+// Invariants, beside those of commit.cc:
+//   * A staged memtable gets its place before any reader can reach it, and is published before visible_seq moves over it.
+//   * It comes between the active memtable and those that are frozen: all that was sequenced before the batch lies in older ones.
+//   * Range tombstones and records go in between the critical section and the publishing, as every batch's operations do; whoever
+//     flushes the memtable waits for its last seq to be visible.
+#include <algorithm>
+#include <utility>
+
+#include "base/invariant.h"
+#include "db/db_impl.h"
+#include "db/inserts.h"
+
+namespace ebbtide {
+namespace {
+
+// Memtables of a tree that may wait for a full one to be flushed with: readers ask each of them.
+constexpr std::size_t kMostResting = 6;
+
+/// The operations of each part name the part's tree from here on. Most often they do already: then false.
+bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<TreeId>& trees) {
+  bool same = true;
+  for (std::size_t i = 0; i < trees.size(); ++i) same &= entries->parts[i].named == trees[i];
+  if (same) return false;
+  std::size_t cursor = 0, before = 0, last = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op); before = cursor) {
+    if (entries->parts[last].named != op.tree) {
+      const auto part =
+          std::find_if(entries->parts.begin(), entries->parts.end(), [&](const auto& p) { return p.named == op.tree; });
+      last = static_cast<std::size_t>(part - entries->parts.begin());
+    }
+    batch.set_op_tree(before, trees[last]);
+  }
+  for (std::size_t i = 0; i < trees.size(); ++i) entries->parts[i].named = trees[i];
+  return true;
+}
+
+LogNote note_of(const StagedEntries::Part& part, Millis time) {
+  LogNote note{part.tree->id, part.deletes ? time : 0, part.memtable->min_expiry()};
+  if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;  // born dead
+  return note;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StagedBatch>> DbImpl::stage(WriteBatch&& batch, const std::atomic<bool>* stop) {
+  TRY(refuse(batch));
+  auto impl = std::make_unique<StagedBatch::Impl>();
+  const std::size_t expected = staged_bytes_expected(batch);
+  if (!memory_->try_charge(MemoryAccount::Kind::kLargeValues, expected)) {
+    return Status::out_of_memory("storage.memory_budget has no room for a batch of " + std::to_string(batch.payload_bytes()) +
+                                 " bytes");
+  }
+  impl->account = memory_;
+  impl->charged = expected;
+  large_value_charged();
+  TRY_ASSIGN(entries, stage_entries(batch, stop));
+  prepare_log(batch, &entries);
+  impl->entries = std::move(entries);
+  impl->batch = std::move(batch);
+  return std::unique_ptr<StagedBatch>(new StagedBatch(std::move(impl)));
+}
+
+// Where each database has a tree, and keeps it until the commit, nothing is left to be named and copied then.
+void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
+  std::vector<TreeId> trees;
+  {
+    MutexLock lock(commit_mutex_);
+    for (const StagedEntries::Part& part : entries->parts) {
+      ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
+      const Tree* tree = database_trees_[part.database].get();
+      if (tree == nullptr) return;
+      trees.push_back(tree->id);
+    }
+  }
+  name_trees(batch, entries, trees);
+  entries->log = LogQueue::prepare(batch);
+}
+
+// A batch that was refused is as it was: its operations name databases.
+Status DbImpl::commit_at_once(WriteBatch& batch, StagedEntries* entries) {
+  prepare_log(batch, entries);
+  Status status = commit_staged(batch, entries);
+  if (status.is_ok()) return status;
+  std::vector<std::uint32_t> databases;
+  for (const StagedEntries::Part& part : entries->parts) databases.push_back(part.database);
+  name_trees(batch, entries, databases);
+  return status;
+}
+
+Status DbImpl::commit(StagedBatch& staged) {
+  if (staged.batch().empty()) return Status::ok();
+  TRY(admit(staged.batch()));
+  return commit_staged(*staged.impl_);
+}
+
+Status DbImpl::try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms) {
+  *wait_ms = 0;
+  if (staged.batch().empty()) return Status::ok();
+  TRY(refuse(staged.batch()));
+  if (slowdown_permille_.load(std::memory_order_relaxed) != 0) {
+    *wait_ms = wait_asked(staged.batch(), waited);
+    if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
+  }
+  return commit_staged(*staged.impl_);
+}
+
+Status DbImpl::commit_staged(StagedBatch::Impl& staged) {
+  ASSERT_MSG(!staged.committed, "a staged batch is committed once");
+  TRY(commit_staged(staged.batch, &staged.entries));
+  staged.committed = true;
+  staged.entries = {};
+  staged.release();
+  return Status::ok();
+}
+
+Status DbImpl::commit_staged(WriteBatch& batch, StagedEntries* entries) {
+  Inserts inserts;
+  {
+    MutexLock lock(commit_mutex_);
+    TRY(sequence_staged(batch, entries, &inserts));
+  }
+  for (const StagedEntries::Later& later : entries->later) {
+    std::size_t cursor = later.cursor;
+    WriteBatch::Op op;
+    batch.next_op(&cursor, &op);
+    const StagedEntries::Part& part = entries->parts[later.part];
+    insert_operation(*part.memtable, op, batch.first_seq() + later.index, batch.time(), part.tree->stamp);
+  }
+  publish(inserts, batch.last_seq());
+  count_commit(batch);
+  return Status::ok();
+}
+
+Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) {
+  Millis time = 0;
+  TRY(begin_sequence(batch, inserts, &time));
+  std::vector<TreeId> trees;
+  for (StagedEntries::Part& part : entries->parts) {
+    ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
+    part.tree = tree_for_write(part.database, time, inserts);
+    trees.push_back(part.tree->id);
+    if (part.records == 0) continue;
+    part.tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
+    ThreadCounters::add(part.tree->lookups->mine().range_deletes, part.records);
+  }
+  if (name_trees(batch, entries, trees) || entries->log.empty()) entries->log = LogQueue::prepare(batch);
+  batch.set_header(next_seq_, time, 0);
+  next_seq_ += batch.count();
+  LogNotes notes;
+  for (const StagedEntries::Part& part : entries->parts) {
+    part.memtable->set_place({.first_seq = batch.first_seq(), .time = time, .stamp = part.tree->stamp});
+    adopt(*part.tree, part.memtable, batch);
+    add_note(&notes, note_of(part, time));
+  }
+  log_->enqueue(batch, std::move(entries->log), notes);
+  return Status::ok();
+}
+
+// The memtable is one more frozen one. A small one rests until others fill what a memtable may take: a flush of its own would leave
+// a small run for merges.
+void DbImpl::adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) {
+  {
+    MutexLock lock(state_mutex_);
+    const bool may_rest = tree.frozen.empty() || tree.frozen_rest;
+    auto view = std::make_shared<TreeView>(*tree.view_owner);
+    if (tree.active_first_seq != 0) freeze_active(tree, view.get());
+    tree.frozen.push_back({memtable, batch.first_seq(), batch.last_seq()});
+    view->memtables.insert(view->memtables.begin() + 1, std::move(memtable));
+    publish_view(tree, std::move(view));
+    std::size_t bytes = 0;
+    for (const FrozenMemTable& frozen : tree.frozen) bytes += frozen.memtable->memory_bytes();
+    tree.frozen_rest = may_rest && bytes < settings_.memtable_size && tree.frozen.size() <= kMostResting;
+  }
+  const auto it = trees_.find(tree.id);
+  if (it != trees_.end()) schedule_flush(it->second);
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,121 @@
+#include "db/staging.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/hash.h"
+#include "base/invariant.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint32_t kLookEvery = 1024;  // operations between two looks at `stop`
+// Of a key that was written once: its node, version, slot in the hash index and place in the ordered one.
+constexpr std::size_t kBytesPerEntry = 96;
+// What a memtable's hash index is sized by: see MemTable.
+constexpr std::size_t kBytesPerKey = 256;
+
+bool changes_mapping(OpKind kind) {
+  return kind == OpKind::kFlushDatabase || kind == OpKind::kSwapDatabases || kind == OpKind::kCreateTree;
+}
+
+bool comes_later(OpKind kind) { return kind == OpKind::kRangeTombstone || kind == OpKind::kSecondaryDelete; }
+
+Status stopped() { return Status::aborted("staging a batch was stopped"); }
+
+/// The parts, each with an empty memtable of the right size, and what comes later.
+Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<bool>* stop) {
+  StagedEntries out;
+  std::map<DatabaseId, std::uint32_t> part_of;
+  std::vector<std::size_t> entries;
+  std::size_t cursor = 0, before = 0;
+  std::uint32_t index = 0;
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op); before = cursor, ++index) {
+    if (changes_mapping(op.kind)) return Status::unsupported("a batch that empties or swaps databases is not staged");
+    if (index % kLookEvery == 0 && stop != nullptr && stop->load(std::memory_order_relaxed)) return stopped();
+    const auto [at, fresh] = part_of.try_emplace(op.tree, static_cast<std::uint32_t>(out.parts.size()));
+    if (fresh) {
+      out.parts.push_back({.database = op.tree, .memtable = nullptr, .named = op.tree});
+      entries.push_back(0);
+    }
+    StagedEntries::Part& part = out.parts[at->second];
+    part.records += op.kind == OpKind::kSecondaryDelete ? 1 : 0;
+    part.deletes |= op.kind == OpKind::kTombstone || comes_later(op.kind);
+    if (comes_later(op.kind)) {
+      out.later.push_back({before, index, at->second});
+    } else {
+      entries[at->second] += 1;
+    }
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    out.parts[i].memtable = std::make_shared<MemTable>(std::max<std::size_t>(entries[i], 1) * kBytesPerKey);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
+  entry->key = op.key;
+  entry->seq = seq;
+  switch (op.kind) {
+    case OpKind::kTombstone:
+      entry->kind = EntryKind::kTombstone;
+      entry->delete_key = 0;  // not born yet
+      return true;
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      entry->kind = op.kind == OpKind::kPut ? EntryKind::kValue : EntryKind::kHeader;
+      entry->delete_key = op.stamp;
+      entry->expiry = op.expiry;
+      entry->value = op.value;
+      entry->shared = op.shared;
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::size_t StagedEntries::memory_bytes() const {
+  std::size_t bytes = later.capacity() * sizeof(Later);
+  for (const Part& part : parts) bytes += part.memtable->memory_bytes();
+  return bytes;
+}
+
+std::size_t staged_bytes_expected(const WriteBatch& batch) {
+  // Copied into the memtables and for the log.
+  return 2 * (batch.payload_bytes() - batch.shared_bytes()) + batch.count() * kBytesPerEntry;
+}
+
+Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop) {
+  TRY_ASSIGN(out, count_parts(batch, stop));
+  std::size_t cursor = 0;
+  std::uint32_t index = 0;
+  std::size_t last = 0;  // neighbours mostly have one database
+  for (WriteBatch::Op op; batch.next_op(&cursor, &op); ++index) {
+    if (index % kLookEvery == 0 && stop != nullptr && stop->load(std::memory_order_relaxed)) return stopped();
+    if (comes_later(op.kind)) continue;
+    if (out.parts[last].database != op.tree) {
+      const auto part = std::find_if(out.parts.begin(), out.parts.end(), [&](const auto& p) { return p.database == op.tree; });
+      last = static_cast<std::size_t>(part - out.parts.begin());
+    }
+    Entry entry;
+    if (operation_entry(op, index, &entry)) out.parts[last].memtable->insert({op.key, hash_key(op.key)}, entry);
+  }
+  return out;
+}
+
+StagedBatch::StagedBatch(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StagedBatch::~StagedBatch() = default;
+const WriteBatch& StagedBatch::batch() const { return impl_->batch; }
+bool StagedBatch::committed() const { return impl_->committed; }
+std::size_t StagedBatch::memory_bytes() const { return impl_->charged; }
+
+StagedBatch::Impl::~Impl() { release(); }
+
+void StagedBatch::Impl::release() {
+  if (account != nullptr) account->release(MemoryAccount::Kind::kLargeValues, std::exchange(charged, 0));
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,66 @@
+// A large batch sorted and hashed ahead of its commit: a memtable for each database that it writes to.
+//
+// Nothing here depends on seq, time or tree, which the commit draws: entries have their index in the batch as seq, and an
+// EntryPlace later makes the rest of it (memtable/entry_place.h). Range tombstones and records lie in structures that are ordered
+// by seq; they are few and wait for the commit, which inserts them once it has drawn the seqs.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <engine/memory_account.h>
+#include <engine/result.h>
+#include <engine/staged_batch.h>
+#include "db/log_queue.h"
+#include "memtable/memtable.h"
+
+namespace ebbtide {
+
+struct Tree;
+
+struct StagedEntries {
+  /// What the batch has for one database.
+  struct Part {
+    DatabaseId database = 0;
+    std::shared_ptr<MemTable> memtable;
+    std::uint32_t records = 0;  ///< number of secondary range deletes
+    bool deletes = false;       ///< has tombstones, range tombstones or records
+    std::uint32_t named = 0;    ///< what its operations have as their tree now: the database's number at first
+    Tree* tree = nullptr;       ///< set by the commit
+  };
+  /// A range tombstone or a record.
+  struct Later {
+    std::size_t cursor = 0;   ///< for WriteBatch::next_op()
+    std::uint32_t index = 0;  ///< of the operation in the batch
+    std::uint32_t part = 0;
+  };
+  std::vector<Part> parts;
+  std::vector<Later> later;
+  LogQueue::Prepared log;  ///< the payload, with the trees that the operations name now; empty if that is still open
+
+  [[nodiscard]] std::size_t memory_bytes() const;
+};
+
+/// A put's, header's or tombstone's entry before its batch has a place (EntryPlace::settle); false for other operations.
+bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry);
+
+/// Bytes that stage_entries() will take, about; values that the batch refers to are not copied.
+std::size_t staged_bytes_expected(const WriteBatch& batch);
+
+/// Time in the batch's size. kUnsupported: it has operations on the mapping of databases. kAborted: `stop`, if given, became true.
+Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop);
+
+struct StagedBatch::Impl {
+  ~Impl();
+  WriteBatch batch;
+  StagedEntries entries;
+  std::shared_ptr<MemoryAccount> account;
+  std::size_t charged = 0;
+  bool committed = false;
+  /// Gives the charge back: the memory is the tree's now, or is about to go.
+  void release();
+};
+
+}  // namespace ebbtide
