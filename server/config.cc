@@ -155,21 +155,26 @@ void check_strictly(const std::string& text) {
   if (parser.HandleNextDocument(strict)) (void)parser.HandleNextDocument(strict);
 }
 
-/// Where a list is given as YAML writes it, [a, b], as the blank-separated text that its key takes; else the text itself.
-std::string without_brackets(const std::string& name, const std::string& value) {
+/// A value from the command line or the environment. A list may be written as in YAML, [a, b]; it becomes the blank-separated text
+/// that its key takes.
+Result<std::string> given_value(const std::string& name, const std::string& value, const std::string& where) {
   const ConfigKeyPtr key = find_config_key(name);
-  if (key == nullptr || key->type != ConfigType::kList || value.empty() || value[0] != '[') return value;
+  const std::size_t first = value.find_first_not_of(' ');
+  if (key == nullptr || key->type != ConfigType::kList || first == std::string::npos || value[first] != '[') return value;
+  const Status no_list =
+      wrong(where, name, "'" + value + "' is not a list of plain values, as [a, b] is; allowed: " + key->allowed);
   try {
     check_strictly(value);
     const YAML::Node node = YAML::Load(value);
+    if (!node.IsSequence()) return no_list;
     std::string text;
     for (const auto& item : node) {
-      if (!item.IsScalar()) return value;
+      if (!item.IsScalar()) return no_list;
       text += (text.empty() ? "" : " ") + item.Scalar();
     }
-    return node.IsSequence() ? text : value;
+    return text;
   } catch (const YAML::Exception&) {
-    return value;  // its key says what is allowed
+    return no_list;
   }
 }
 
@@ -187,10 +192,13 @@ Result<Config> load_config_text(const std::string& text, const std::string& file
   for (const auto& [variable, value] : sources.environment) {
     if (variable.compare(0, 8, "EBBTIDE_") != 0 || variable.find("__") == std::string::npos) continue;
     const std::string name = name_from_environment(variable);
-    layers[1].push_back({name, without_brackets(name, value), "environment " + variable});
+    TRY_ASSIGN(given, given_value(name, value, "environment " + variable));
+    layers[1].push_back({name, given, "environment " + variable});
   }
-  for (const auto& [name, value] : sources.command_line)
-    layers[2].push_back({name, without_brackets(name, value), "command line"});
+  for (const auto& [name, value] : sources.command_line) {
+    TRY_ASSIGN(given, given_value(name, value, "command line"));
+    layers[2].push_back({name, given, "command line"});
+  }
   Config config;
   for (int kind = 0; kind < 4; kind += 2) {  // all layers of the defaults, then all layers of the overrides
     for (const auto& layer : layers) {

@@ -58,6 +58,7 @@ std::string text_of(const sockaddr_storage& address) {
 std::string network_of(const sockaddr_storage& address) {
   if (address.ss_family == AF_INET6) {
     sockaddr_in6 v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    if (IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) return "::1";
     if (!IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
       std::memset(v6.sin6_addr.s6_addr + 8, 0, 8);
       char text[INET6_ADDRSTRLEN] = "?";

@@ -127,12 +127,19 @@ TEST_CASE("config: list on the command line or in the environment is written as 
   for (const bool environment : {false, true}) {
     CHECK(bind_of("[127.0.0.1]", environment) == List{"127.0.0.1"});
     CHECK(bind_of("[127.0.0.1, \"::1\"]", environment) == List{"127.0.0.1", "::1"});
+    CHECK(bind_of(" [127.0.0.1]", environment) == List{"127.0.0.1"});
+    CHECK(bind_of("[::1]", environment) == List{"::1"});
     CHECK(bind_of("127.0.0.1 ::1", environment) == List{"127.0.0.1", "::1"});
     CHECK(bind_of("127.0.0.1,::1", environment) == List{"127.0.0.1", "::1"});
   }
-  ConfigSources empty;
-  empty.command_line = {{"server.bind", "[]"}};
-  CHECK_FALSE(load_config_text("", "", empty).is_ok());
+  for (const char* text : {"[]", "[", "[[a]]", "[{a: b}]", "[!!foo a]", "[a] b", "[a]\n---\n[b]"}) {
+    INFO(text);
+    ConfigSources wrong;
+    wrong.command_line = {{"server.bind", text}};
+    const auto config = load_config_text("", "", wrong);
+    REQUIRE_FALSE(config.is_ok());
+    CHECK(config.status().message().find("command line: server.bind: '") == 0);
+  }
 }
 
 TEST_CASE("a text of commas ends, as any other that is no configuration") {
