@@ -35,6 +35,7 @@ namespace {
 
 constexpr int kBatch = 128;
 constexpr std::chrono::milliseconds kPause{50};  // after a failure that the next try would meet again at once
+constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // evicted, and not closed yet
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 
 std::string text_of(const sockaddr_storage& address) {
@@ -209,7 +210,7 @@ bool Listener::close_a_stranger() {
   stranger->loop->evict(stranger->client_id);
   if (const std::int64_t now = env_->unix_ms(); now - eviction_logged_ms_ >= 60'000) {
     eviction_logged_ms_ = now;
-    env_->log(NetLog::kWarning, "limits.unauthenticated_clients is reached, most of them from " + stranger->network +
+    env_->log(NetLog::kWarning, "too many unauthenticated clients, most of them from " + stranger->network +
                                     ": for each new connection an old one is closed");
   }
   return true;
@@ -221,7 +222,10 @@ void Listener::admit(Arrival arrival, bool loopback) {
   // To the end: a loop hears of whom the old settings let in before it hears of new ones.
   std::lock_guard lock(settings_mutex_);
   const NetSettings& settings = settings_;
-  if (shared_->clients.load() >= settings.max_clients) {
+  // Who has not authenticated makes room here, too, or few strangers would be too many where files are few.
+  const std::uint64_t clients = shared_->clients.load();
+  const bool makes_room = settings.password_required && clients < settings.max_clients + kClientsOnTheirWayOut;
+  if (clients >= settings.max_clients && !(makes_room && close_a_stranger())) {
     shared_->rejected_max_clients.fetch_add(1);
     return refuse(fd, kTooManyClients);
   }

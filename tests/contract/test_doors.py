@@ -83,7 +83,20 @@ def test_idle_connections_without_a_password_keep_nobody_out(fresh):
                 assert receive_exactly(s, 12) == b"+OK\r\n+PONG\r\n"
         client = fresh.client(password="secret")
         assert client.info("clients")["connected_clients"] <= 130
-        assert "limits.unauthenticated_clients is reached, most of them from 127.0.0.1" in fresh.log_path.read_text()
+        assert "too many unauthenticated clients, most of them from 127.0.0.1" in fresh.log_path.read_text()
+
+
+def test_idle_connections_without_a_password_do_not_fill_the_few_that_the_file_limit_allows(fresh):
+    fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
+    fresh.set("server.password=secret", "limits.authentication_timeout=0s").start()
+    with contextlib.ExitStack() as stack:
+        client = fresh.client(password="secret")
+        for _ in range(100):
+            stack.enter_context(fresh.connect())
+        with fresh.connect() as s:
+            s.sendall(b"AUTH secret\r\nPING\r\n")
+            assert receive_exactly(s, 12) == b"+OK\r\n+PONG\r\n"
+        assert client.info("clients")["connected_clients"] <= 33
 
 
 def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh):
