@@ -58,6 +58,7 @@ Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
   if (!ctx.env.control->check_password(user, password)) {
     const bool in_transaction = (ctx.session.modes & Session::kInTransaction) != 0;
     const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+    if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry shows it
     ctx.env.observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
                                     .object = std::string(ctx.arg(0)),
                                     .user = std::string(user),

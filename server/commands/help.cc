@@ -169,6 +169,8 @@ constexpr Bytes kAcl[] = {
     "    Show users details in config file format.",
     "LOAD",
     "    Reload users from the ACL file.",
+    "LOG [<count> | RESET]",
+    "    Show the ACL log entries.",
     "USERS",
     "    List all the registered usernames.",
     "WHOAMI",

@@ -34,7 +34,7 @@ const char kProtectedModeReply[] =
 namespace {
 
 constexpr int kBatch = 128;
-constexpr std::chrono::milliseconds kPause{50};  // after a failure that the next try would meet again at once
+constexpr std::chrono::milliseconds kPause{50};     // after a failure that the next try would meet again at once
 constexpr std::uint64_t kClientsOnTheirWayOut = 8;  // evicted, and not closed yet
 constexpr char kTooManyClients[] = "-ERR max number of clients reached\r\n";
 

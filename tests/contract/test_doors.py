@@ -120,7 +120,9 @@ def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh)
     log = fresh.log_path.read_text()
     assert "authentication failed: user 'ev\\il' from 127.0.0.1:" in log
     assert log.count("authentication failed") <= 3
+    assert "LOG [<count> | RESET]" in str(known.execute_command("ACL HELP"))
     (entry,) = known.execute_command("ACL LOG")
+    assert "'cmd': 'auth'" in str(entry) or "cmd=auth" in str(entry), entry
     entry = dict(zip(entry[::2], entry[1::2])) if isinstance(entry, list) else entry
     entry = {k.decode() if isinstance(k, bytes) else k: v for k, v in entry.items()}
     assert entry["count"] >= 50 and entry["username"] in (b"ev\\il", "ev\\il") and entry["reason"] in (b"auth", "auth")
