@@ -138,8 +138,8 @@ void DbImpl::keep_clean() {
     if (at == survey->trees.end()) continue;
     const PurgeSurvey::Terms& terms = at->second;
     roll |= what.floor <= terms.purge_before && not_in_tables.count(tree) != 0;
-    roll |= terms.promised(what.floor) && (survey->now >= what.since + terms.deadlines.shortest() / 4 ||
-                                           terms.is_over(what.floor, kManifestEighths, survey->now));
+    roll |= terms.promised(what.floor) && (survey->looked_at >= what.since + terms.deadlines.shortest() / 4 ||
+                                           terms.is_over(what.floor, kManifestEighths, survey->looked_at));
   }
   if ((roll || last_due != kNoFile || ledger_.wants_sync()) && !clean_queued_.exchange(true)) {
     submit(Priority::kHigh, [this, roll] { clean_now(roll); });
@@ -215,7 +215,7 @@ void DbImpl::count_late(const PurgeSurvey& survey) {
   for (const auto& [tree, floor] : survey.floors()) {
     const Millis deadline = survey.trees.at(tree).deadlines.due(floor);
     Millis& counted = missed_[tree];
-    if (deadline > survey.now || floor <= counted) continue;
+    if (deadline > survey.looked_at || floor <= counted) continue;
     counted = floor;
     const Millis half = (deadline - floor) / 2, stepped = time_.last_step();
     const char* reason = "load";
@@ -229,7 +229,7 @@ void DbImpl::count_late(const PurgeSurvey& survey) {
       misses_load_ += 1;
     }
     say(Severity::kError, "tree " + std::to_string(tree) + ": deletes missed their deadline by " +
-                              std::to_string(survey.now - deadline) + " ms so far (reason: " + reason + ")");
+                              std::to_string(survey.looked_at - deadline) + " ms so far (reason: " + reason + ")");
   }
   std::erase_if(missed_, [&](const auto& entry) { return survey.trees.count(entry.first) == 0; });
 }

@@ -75,8 +75,9 @@ Status DbImpl::begin_sequence(const WriteBatch& batch, Inserts* inserts, Millis*
     MutexLock lock(state_mutex_);
     return Status::read_only(std::string(background_error_.message()));
   }
-  *time = std::max(time_.now(), last_time_);
-  if (batch.relied_expiry() != 0 && *time >= batch.relied_expiry()) return Status::retry();
+  const Millis now = time_.now();
+  *time = std::max(time_.stamped(now), last_time_);
+  if (batch.relied_expiry() != 0 && std::max(now, *time) >= batch.relied_expiry()) return Status::retry();
   last_time_ = *time;
   inserts->previous = next_seq_ - 1;
   return Status::ok();
@@ -291,7 +292,7 @@ void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   }
   if (!opened_) return;  // settle_deadlines() will
   const DeadlineRule before = tree.deadlines;
-  tree.deadlines.change(time_.now(), tree.settings.delete_deadline);
+  tree.deadlines.change(time_.stamped(), tree.settings.delete_deadline);
   if (tree.deadlines != before) deadlines_changed_ = true;
 }
 

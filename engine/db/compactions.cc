@@ -98,7 +98,7 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
       base = plan_base(*tree);
     }
     const auto& tables = base.tables;
-    const Millis now = time_.now();
+    const Millis now = time_.stamped();  // as the job will judge what has expired
     TreeShape shape = shape_for_deadlines(*tree, *tables->version, base.settings.file_size, base.deadlines, now);
     if (base.settings.file_choice == FileChoice::kMostTombstones) estimate_invalidated(*tables, &shape);
     const bool paused = compactions_paused_ > 0;  // what is urgent goes on
@@ -201,7 +201,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     needs = filter_needs(*tree);
   }
   context.filters = filters_after(*tables, job.plan, needs);
-  context.now = time_.now();
+  context.now = time_.stamped();
   context.stamp = tree->stamp;
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
   std::map<FileNum, std::shared_ptr<TableReader>> opened;

@@ -202,7 +202,7 @@ void DbImpl::make_way(const TreePtr& tree) {
     base = plan_base(*tree);
   }
   if (base.deadlines.never()) return;
-  const Millis now = time_.now();
+  const Millis now = time_.stamped();  // as next_job: or merges would make way for none
   const TreeShape shape = shape_for_deadlines(*tree, *base.tables->version, base.settings.file_size, base.deadlines, now);
   if (next_urgent(*tree, base, shape, now).urgent) tree->jobs.abort_others();
 }

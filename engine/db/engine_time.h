@@ -2,10 +2,19 @@
 //
 //   engine time = max(persisted high-water mark + boot clock since, wall clock)
 //
-// It never goes back, across restarts either: a mark is made durable ahead of it (kLead) and it never passes the mark, so that
-// after any crash the next start begins at or after every time that was ever given out. Such a start is up to kLead ahead of the
-// wall clock; then time runs at half speed until the wall clock has caught up, or restarts would add up. A step of the wall clock
-// forward by more than a day while running is not followed: it is more likely an error than the truth.
+// It never goes back while the process runs. A mark is made durable ahead of it (kLead), and two readings differ while the mark
+// cannot be written (no file handles, an error of the disk, a manifest that is busy for long):
+//
+//   now()       runs on. Readers judge expiry by it, and lateness is measured by it: a manifest that fails stops no clock.
+//   stamped()   never passes the mark. Births and batches are stamped with it, and merges remove by it what has expired.
+//
+// So after any crash the next start begins at or after every stamp, and nothing was removed that could be alive again. One case
+// remains: the mark could not be written, the process died, and the wall clock was set back. Then the next start begins before
+// what now() had reached, and a key that had expired in between may be read once more, until it expires again.
+//
+// A start is up to kLead ahead of the wall clock; then time runs at half speed until the wall clock has caught up, or restarts
+// would add up. A step of the wall clock forward by more than a day while running is not followed: it is more likely an error than
+// the truth.
 #pragma once
 
 #include <algorithm>
@@ -27,21 +36,23 @@ class EngineTime {
   /// Before anything else: begins at max(mark, wall). A mark of 0 means a new database.
   void start(Millis persisted_mark);
 
-  /// One clock call. Never decreases; never passes the mark. Thread-safe.
+  /// One clock call. Never decreases. Thread-safe.
   [[nodiscard]] Millis now() const {
-    const auto running =
-        static_cast<Millis>(static_cast<std::int64_t>(clock_.boot_ms()) + offset_.load(std::memory_order_relaxed));
-    Millis t = std::min(running, mark_.load(std::memory_order_relaxed));
+    const auto t = static_cast<Millis>(static_cast<std::int64_t>(clock_.boot_ms()) + offset_.load(std::memory_order_relaxed));
     Millis last = last_.load(std::memory_order_relaxed);
     while (t > last && !last_.compare_exchange_weak(last, t, std::memory_order_relaxed)) {
     }
     return std::max(t, last);
   }
+  /// A time that now() returned, or the mark if that is earlier: what may be written to disk, and what may be removed by.
+  [[nodiscard]] Millis stamped(Millis now) const { return std::min(now, mark_.load(std::memory_order_relaxed)); }
+  /// stamped(now()): one clock call. Never decreases, as neither does the mark. Thread-safe.
+  [[nodiscard]] Millis stamped() const { return stamped(now()); }
 
   /// Compares with the wall clock; to be called a few times a second by one thread. Returns the mark that should be made durable
   /// now, or 0 if the present one is far enough ahead.
   [[nodiscard]] Millis tick();
-  /// The mark is durable: time may run up to it.
+  /// The mark is durable: stamps may come up to it.
   void set_mark(Millis mark) { mark_.store(mark, std::memory_order_relaxed); }
   /// True while the wall clock is so far ahead that it is not followed.
   [[nodiscard]] bool step_refused() const { return refused_.load(std::memory_order_relaxed); }

@@ -201,7 +201,7 @@ Status DbImpl::flush_memtables(const std::vector<TreePtr>& trees, std::size_t mo
     MutexLock lock(state_mutex_);
     for (const TreePtr& tree : trees) working.push_back(tree->work);
   }
-  const Millis now = time_.now();
+  const Millis now = time_.stamped();
   Status status;
   for (const TreePtr& tree : trees) {
     status = build_tables(tree, most, now, &built);
@@ -384,7 +384,7 @@ Status DbImpl::commit_edit(VersionEdit edit) {
   for (const TreeEdit& change : edit.trees) {
     if (!change.drop && change.removed_files.empty()) continue;
     const TreePtr tree = tree_with(change.tree);
-    superseded[change.tree] = {tree == nullptr ? time_.now() : floor_of(tree), time_.now()};
+    superseded[change.tree] = {tree == nullptr ? time_.stamped() : floor_of(tree), time_.now()};
   }
   for (const auto& [tree, what] : superseded) ledger_.supersede(tree, what.floor, what.since);
   const FileNum manifest = versions_->manifest_file();

@@ -85,10 +85,10 @@ std::uint64_t PurgeStatus::bytes() const {
   return sum;
 }
 
-void PurgeHistory::note(Millis floor, Millis now) {
-  const Millis left_at = std::exchange(looked_at_, now);
+void PurgeHistory::note(Millis floor, Millis looked_at) {
+  const Millis left_at = std::exchange(looked_at_, looked_at);
   if (!steps_.empty() && floor <= steps_.back().floor) return;
-  steps_.push_back({floor, now, left_at});
+  steps_.push_back({floor, looked_at, left_at});
   if (steps_.size() <= kMaxSteps) return;
   // Of the older half every second step goes: what it said is then said by the one after it, which is later, but which no longer
   // says that anything was left after the look before the older of the two.
@@ -149,7 +149,7 @@ bool PurgeSurvey::Terms::is_over(Millis birth, unsigned eighths, Millis now) con
 
 bool PurgeSurvey::is_due(TreeId tree, Millis floor, unsigned eighths) const {
   const auto at = trees.find(tree);
-  return at != trees.end() && (floor <= at->second.purge_before || at->second.is_over(floor, eighths, now));
+  return at != trees.end() && (floor <= at->second.purge_before || at->second.is_over(floor, eighths, looked_at));
 }
 
 std::map<TreeId, Millis> PurgeSurvey::floors() const {
@@ -167,7 +167,7 @@ Millis DbImpl::fence(SeqNum* up_to) {
   Millis now = 0;
   {
     MutexLock lock(commit_mutex_);
-    now = last_time_ = std::max(time_.now(), last_time_);
+    now = last_time_ = std::max(time_.stamped(), last_time_);
     *up_to = next_seq_ - 1;
   }
   await_visible(*up_to);
@@ -273,6 +273,7 @@ std::shared_ptr<const PurgeSurvey> DbImpl::look_at_purges() {
   {
     SeqNum up_to = 0;
     survey->now = fence(&up_to);
+    survey->looked_at = std::max(survey->now, time_.now());
     MutexLock lock(commit_mutex_);
     for (const auto& [id, tree] : trees_) trees.push_back(tree);
     trees.insert(trees.end(), dropped_trees_.begin(), dropped_trees_.end());
@@ -337,14 +338,14 @@ void DbImpl::note_survey(const PurgeSurvey& survey) {
       // that was ever waited for, either.
       history->second.note(std::min(floor, surveyed_until_), 0);
     }
-    history->second.note(floor, survey.now);
+    history->second.note(floor, survey.looked_at);
   }
   for (auto tree = purged_.begin(); tree != purged_.end();) {
     if (floors.count(tree->first) != 0) {
       ++tree;
       continue;
     }
-    tree->second.note(survey.now, survey.now);
+    tree->second.note(survey.now, survey.looked_at);
     purged_gone_[tree->first] = {std::move(tree->second), survey_->trees.at(tree->first).deadlines};
     tree = purged_.erase(tree);
   }
@@ -355,8 +356,8 @@ void DbImpl::note_survey(const PurgeSurvey& survey) {
     others_gone_at_ = std::max(others_gone_at_, oldest->second.history.looked_at());
     purged_gone_.erase(oldest);
   }
-  persist_times_.note(births, floors, survey.now);
-  purged_others_.note(survey.now, survey.now);
+  persist_times_.note(births, floors, survey.looked_at);
+  purged_others_.note(survey.now, survey.looked_at);
   surveyed_until_ = survey.now;
 }
 

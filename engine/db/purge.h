@@ -27,7 +27,8 @@ struct PurgeHolder {
 
 /// Everything that owed something at engine time `now`. Every delete that is not in it was born at `now` or later.
 struct PurgeSurvey {
-  Millis now = 0;
+  Millis now = 0;        ///< as births are stamped
+  Millis looked_at = 0;  ///< the same moment as clients see it: `now`, or later while the mark of engine time cannot be written
   std::vector<PurgeHolder> holders;
   struct Terms {
     DeadlineRule deadlines;   ///< what was promised, before the deadline was changed as well
@@ -53,8 +54,8 @@ class PurgeHistory {
  public:
   static constexpr std::size_t kMaxSteps = 1024;
 
-  /// A look at engine time `now` found that everything born before `floor` was gone, and nothing else.
-  void note(Millis floor, Millis now);
+  /// A look at time `looked_at` found that everything born before `floor` was gone, and nothing else.
+  void note(Millis floor, Millis looked_at);
   /// Whether everything born by `n` was ever known to be gone.
   [[nodiscard]] bool covers(Millis n) const { return !steps_.empty() && n < steps_.back().floor; }
   /// When that was known, at the latest. covers(n) holds.

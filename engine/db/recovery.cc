@@ -135,7 +135,7 @@ Status DbImpl::open() {
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   if (!segments.empty()) edit.oldest_log = segments.front().file;
-  opened_at_ = time_.now();  // before anybody ticks: what is late by now is so because nobody ran
+  opened_at_ = time_.stamped();  // before anybody ticks: what is late by now is so because nobody ran
   TRY(start_log(std::move(segments), last_seq));
   {
     MutexLock manifest(manifest_mutex_);  // the log's thread ticks by now
@@ -255,7 +255,7 @@ void DbImpl::settle_deadlines() {
     Tree& tree = *database_trees_[d];
     MutexLock lock(state_mutex_);
     if (const auto& known = tree.view_owner->tables->version->deadlines; known) tree.deadlines = *known;
-    tree.deadlines.change(time_.now(), tree_settings_[d].delete_deadline);
+    tree.deadlines.change(time_.stamped(), tree_settings_[d].delete_deadline);
   }
 }
 

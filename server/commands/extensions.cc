@@ -420,7 +420,9 @@ void reply_ticket(Ctx& ctx) {
   } else if (const auto info = ctx.env.db->tree_info(ctx.view.database()); info.is_ok()) {
     tree = info->tree;
   }
-  const PurgeTicket ticket{ctx.batch.empty() ? ctx.now : ctx.batch.time(), tree};
+  SeqNum up_to = 0;
+  const Millis born_by = ctx.batch.empty() ? ctx.env.db->purge_ticket(&up_to).born_by : ctx.batch.time();
+  const PurgeTicket ticket{born_by, tree};
   ctx.env.db->note_ticket(ticket);
   ctx.reply.bulk(format_ticket(ticket));
 }
