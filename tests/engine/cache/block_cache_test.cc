@@ -102,6 +102,26 @@ TEST_CASE("the clock keeps what is looked up and lets go of what is not") {
   CHECK(cache.lookup({2, 4999}) != nullptr);  // what came last is looked at last
 }
 
+TEST_CASE("blocks that readers guess and use, or pin, stay as those that they look up") {
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  constexpr std::uint64_t kHot = 25;
+  for (const FileNum file : {FileNum{1}, FileNum{2}}) {
+    for (std::uint64_t i = 0; i < kHot; i++) cache.insert({file, i}, page_of({file, i}));
+  }
+  for (std::uint64_t i = 0; i < 5000; i++) {
+    cache.insert({3, i}, page_of({3, i}));
+    if (i % 50 != 0) continue;
+    EpochGuard guard(epoch);
+    for (std::uint64_t h = 0; h < kHot; h++) {
+      const CachedBlock* const used = cache.confirm({1, h}, cache.guess({1, h}, cache.start({1, h})));
+      REQUIRE(used != nullptr);
+      cache.use(used);
+      REQUIRE(cache.pin({2, h}) != nullptr);
+    }
+  }
+}
+
 TEST_CASE("pins and guards outlive eviction") {
   Epoch epoch;
   std::shared_ptr<const CachedBlock> outlives_cache;

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "commands/families.h"
@@ -36,7 +37,33 @@ class Meeting {
 };
 std::atomic<int> Meeting::inside_{0};
 
-constexpr CommandSpec kMeeting[] = {{.name = "meet", .arity = exactly(1), .flags = kWrite, .run = Meeting::meet}};
+/// Time passes inside of EXEC, once.
+class Delay {
+ public:
+  static Status wait(Ctx& ctx) {
+    if (clock_ != nullptr) std::exchange(clock_, nullptr)->advance(kMillis);
+    ctx.reply.simple("OK");
+    return Status::ok();
+  }
+  static void begin(SimulatedClock& clock) { clock_ = &clock; }
+  static bool is_over() { return clock_ == nullptr; }
+  static constexpr Millis kMillis = 100;
+
+ private:
+  static SimulatedClock* clock_;
+};
+SimulatedClock* Delay::clock_ = nullptr;
+
+constexpr CommandSpec kOwn[] = {
+    {.name = "meet", .arity = exactly(1), .flags = kWrite, .run = Meeting::meet},
+    {.name = "delay", .arity = exactly(1), .flags = kWrite, .run = Delay::wait},
+};
+
+std::vector<std::span<const CommandSpec>> families_and_own() {
+  std::vector<std::span<const CommandSpec>> families(command_families().begin(), command_families().end());
+  families.emplace_back(kOwn);
+  return families;
+}
 
 /// EXEC as an event loop of its own runs it.
 std::string exec_on_a_loop(CommandHarness& server, int client_number) {
@@ -55,9 +82,7 @@ std::string exec_on_a_loop(CommandHarness& server, int client_number) {
 }  // namespace
 
 TEST_CASE("two transactions that watch a and b and write one each: one of them is not run", "[threads]") {
-  std::vector<std::span<const CommandSpec>> families(command_families().begin(), command_families().end());
-  families.emplace_back(kMeeting);
-  CommandHarness server(families);
+  CommandHarness server(families_and_own());
   for (int round = 0; round < 20; ++round) {
     Meeting::begin();
     server("MSET a 0 b 0");
@@ -79,6 +104,77 @@ TEST_CASE("two transactions that watch a and b and write one each: one of them i
     CHECK(replies[first ? 1 : 0] == "*-1\r\n");
     CHECK(server("MGET a b") == (first ? R"(["0", "1"])" : R"(["1", "0"])"));
   }
+}
+
+TEST_CASE("a transaction that selects a database, and one that is there already, increment a key one after the other",
+          "[threads]") {
+  CommandHarness server(families_and_own());
+  server("SELECT 1", 2);
+  for (int round = 0; round < 20; ++round) {
+    Meeting::begin();
+    server("DEL a", 2);
+    server("MULTI", 1);
+    server("SELECT 1", 1);
+    server("MULTI", 2);
+    for (const int client : {1, 2}) {
+      server("INCR a", client);
+      server("MEET", client);
+    }
+    server("SELECT 0", 1);
+    std::thread other([&] { (void)exec_on_a_loop(server, 2); });
+    (void)exec_on_a_loop(server, 1);
+    other.join();
+    server.db->write_log();
+    INFO("round " << round);
+    REQUIRE(server("GET a", 2) == "\"2\"");
+  }
+}
+
+TEST_CASE("an expiry that passes inside of EXEC: all of it runs again, in the database where it began") {
+  CommandHarness server(families_and_own());
+  server("SELECT 1");
+  server("SET a 5 PX 50");
+  server("SELECT 0");
+  server("MULTI");
+  server("SET first 1");
+  server("SELECT 1");
+  server("INCR a");
+  server("DELAY");
+  server("SELECT 0");
+  Delay::begin(server.clock);
+  CHECK(server("EXEC") == "[OK, OK, (integer) 1, OK, OK]");
+  REQUIRE(Delay::is_over());
+  CHECK(server("GET first") == "\"1\"");
+  server("SELECT 1");
+  CHECK(server("EXISTS first") == "(integer) 0");
+  CHECK(server("GET a") == "\"1\"");
+  CHECK(server("PTTL a") == "(integer) -1");
+}
+
+TEST_CASE("the reply to EXEC waits for the log of what it wrote") {
+  CommandHarness server(command_families());
+  server("MULTI");
+  server("SET a 1");
+  server("SET b 2");
+  server("EXEC");
+  CHECK(server.client().seen_seq == server.db->visible_seq());
+}
+
+TEST_CASE("while the mark of engine time cannot move, keys expire and tickets of empty deletes are known") {
+  CommandHarness server(command_families());
+  server("SET other 1");
+  server("SET k v PX 20000");
+  server.clock.advance(15'000);  // past the mark, and no tick writes another one
+  CHECK(server("PTTL k") == "(integer) 5000");
+  server.clock.advance(5000);
+  CHECK(server("GET k") == "(nil)");
+  CHECK(server("PTTL k") == "(integer) -2");
+  CHECK(server("INCR k") == "(integer) 1");
+  CHECK(server("GET k") == "\"1\"");
+  server("SELECT 5");
+  const std::string ticket = server("DELRANGE a b");
+  REQUIRE(ticket.rfind("\"purge-", 0) == 0);
+  CHECK(server("PURGE.STATUS " + ticket.substr(1, ticket.size() - 2)).rfind("(error)", 0) == std::string::npos);
 }
 
 TEST_CASE("what EXEC lacks is fetched in one go, and no attempt leaves anything behind") {
