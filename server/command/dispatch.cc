@@ -251,11 +251,13 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   counters_->passes.add(1);
   refresh_time();
   const std::uint64_t start = begun_ = nanos_;
+  ClientLoop* const here = commands.empty() ? nullptr : commands.front().client->loop;
   while (!commands.empty()) {
     const std::size_t n = std::min(commands.size(), kWindow);
     run_window(commands.first(n));
     commands = commands.subspan(n);
   }
+  env_.observers->send_broadcasts(here);
   counters_->stage(Stage::kQueue, begun_ - start);
   if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
   poll();  // what the pass has asked for is read while its replies are sent

@@ -171,8 +171,17 @@ std::uint32_t Observers::paused_for(std::uint64_t now_ms, bool writes) {
 
 void Observers::set_tracking(Client& client, const Tracking& tracking) {
   std::lock_guard lock(mutex_);
+  const auto before = trackers_.find(client.id);
+  for (std::size_t i = 0; before != trackers_.end() && i < before->second.prefixes.size(); ++i) {
+    const auto prefix = prefixes_.find(before->second.prefixes[i]);
+    prefix->second.clients.erase(client.id);
+    if (prefix->second.clients.empty()) prefixes_.erase(prefix);
+  }
   if (tracking.on) {
-    trackers_[client.id] = {client.loop, tracking.no_loop, tracking.redirect, tracking.prefixes, tracking.broadcast};
+    Tracker& tracker = trackers_[client.id];
+    tracker = {client.loop, tracking.no_loop, tracking.redirect, tracking.prefixes, tracking.broadcast};
+    if (tracking.broadcast && tracking.prefixes.empty()) tracker.prefixes.emplace_back();  // every key
+    for (const std::string& prefix : tracker.prefixes) prefixes_[prefix].clients.insert(client.id);
   } else {
     trackers_.erase(client.id);  // its keys go when they are written, or when there are too many
   }
@@ -259,17 +268,39 @@ void Observers::committed(const Commit& commit, Client& client) {
 
 void Observers::collect_key(Bytes key, std::uint64_t writer, Told* told) {
   if (const auto it = tracked_.find(key); it != tracked_.end()) collect(it, writer, told);
-  std::string shown_key;  // once somebody asks
-  for (const auto& [id, tracker] : trackers_) {
-    if (!tracker.broadcast || (tracker.no_loop && id == writer)) continue;
-    if (shown_key.empty()) shown_key = user_key(key);
-    const bool matches =
-        tracker.prefixes.empty() || std::any_of(tracker.prefixes.begin(), tracker.prefixes.end(),
-                                                [&shown_key](const auto& prefix) { return shown_key.starts_with(prefix); });
-    if (!matches) continue;
-    auto& keys = told->try_emplace(id, std::vector<std::string>()).first->second;
-    if (keys) keys->emplace_back(key);
+  if (prefixes_.empty()) return;
+  const std::string shown_key = user_key(key);
+  for (auto& [prefix, broadcast] : prefixes_) {
+    if (!shown_key.starts_with(prefix)) continue;
+    const auto [it, is_new] = broadcast.keys.try_emplace(std::string(key), writer);
+    if (!is_new && it->second != writer) it->second = 0;
+    has_broadcasts_.store(true, std::memory_order_relaxed);
   }
+}
+
+void Observers::send_broadcasts(ClientLoop* here) {
+  if (!has_broadcasts_.load(std::memory_order_relaxed)) return;
+  std::vector<Told> messages;  // a message per prefix and client
+  std::uint64_t seq = 0;
+  {
+    std::lock_guard lock(mutex_);
+    has_broadcasts_.store(false, std::memory_order_relaxed);
+    seq = broadcast_seq_;
+    for (auto& [name, prefix] : prefixes_) {
+      if (prefix.keys.empty()) continue;
+      Told& told = messages.emplace_back();
+      for (const std::uint64_t id : prefix.clients) {
+        const bool no_loop = trackers_.at(id).no_loop;
+        std::vector<std::string> keys;
+        for (const auto& [key, writer] : prefix.keys) {
+          if (!no_loop || writer != id) keys.push_back(key);
+        }
+        if (!keys.empty()) told.emplace(id, std::move(keys));
+      }
+      prefix.keys.clear();
+    }
+  }
+  for (const Told& told : messages) send(told, here, seq);
 }
 
 void Observers::refresh_expiries(Millis now) {
@@ -285,8 +316,11 @@ void Observers::expired(DatabaseId database, Bytes engine_key, ClientLoop* here)
     std::lock_guard lock(mutex_);
     collect_key(engine_key, 0, &told);
   }
+  const bool broadcasts = has_broadcasts_.load(std::memory_order_relaxed);
   if (!told.empty()) send(told, here, 0);
-  if (!told.empty() || (notify_flags() & kNotifyExpired) != 0) expired_told_.fetch_add(1, std::memory_order_relaxed);
+  if (broadcasts) send_broadcasts(here);
+  if (!told.empty() || broadcasts || (notify_flags() & kNotifyExpired) != 0)
+    expired_told_.fetch_add(1, std::memory_order_relaxed);
 }
 
 Observers::TrackingCounts Observers::tracking_counts() {
@@ -347,6 +381,7 @@ void Observers::invalidate(const WriteBatch& batch, Client& writer, std::uint64_
         if (met.insert(op.key).second) collect_key(op.key, writer.id, &told);
       }
     }
+    broadcast_seq_ = std::max(broadcast_seq_, seq);
   }
   if (!told.empty()) send(told, writer.loop, seq);
 }

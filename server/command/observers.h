@@ -148,6 +148,9 @@ class Observers {
     Millis time;  ///< engine time of the commit
   };
   void committed(const Commit& commit, Client& client);
+  /// Sends each broadcasting client (CLIENT TRACKING BCAST) one message per prefix with the keys that were written since the last
+  /// call, as Redis does at the end of its event loop's round. `here`: the loop on whose thread this is called; null: none.
+  void send_broadcasts(ClientLoop* here);
 
  private:
   struct Tracker {
@@ -157,6 +160,11 @@ class Observers {
     std::vector<std::string> prefixes;  ///< of a broadcast
     bool broadcast = false;
   };
+  /// A prefix of a broadcast: its clients, and what send_broadcasts() has to send them.
+  struct Prefix {
+    std::set<std::uint64_t> clients;
+    std::map<std::string, std::uint64_t> keys;  ///< written engine key -> the client that wrote it; 0: none, or several
+  };
   using TrackedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
   /// What each client is to be told, by id: engine keys; nullopt: all.
   using Told = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
@@ -165,7 +173,7 @@ class Observers {
   void notify_all(const Commit& commit, ClientLoop* here);
   /// Everyone who has noted the key. With the lock.
   void collect(TrackedKeys::iterator it, std::uint64_t writer, Told* told);
-  /// Those too who are broadcast it. With the lock.
+  /// As collect(), and notes the key for the prefixes that it has. With the lock.
   void collect_key(Bytes key, std::uint64_t writer, Told* told);
   void forget_tracked();
   void watch_expiries(const Commit& commit);
@@ -177,9 +185,12 @@ class Observers {
   std::atomic<std::uint32_t> switches_{0}, notify_flags_{0};
   std::atomic<std::uint64_t> expired_told_{0};
   std::mutex mutex_;
-  std::uint64_t pause_until_ms_ = 0;               // guarded by mutex_
-  bool pause_all_ = false;                         // guarded by mutex_
-  std::map<std::uint64_t, Tracker> trackers_;      // guarded by mutex_
+  std::uint64_t pause_until_ms_ = 0;           // guarded by mutex_
+  bool pause_all_ = false;                     // guarded by mutex_
+  std::map<std::uint64_t, Tracker> trackers_;  // guarded by mutex_
+  std::map<std::string, Prefix> prefixes_;     // guarded by mutex_
+  std::uint64_t broadcast_seq_ = 0;            // guarded by mutex_: of the latest commit with keys in prefixes_
+  std::atomic<bool> has_broadcasts_{false};
   std::map<std::uint64_t, ClientLoop*> monitors_;  // guarded by mutex_
   TrackedKeys tracked_;                            // guarded by mutex_
   std::size_t tracked_items_ = 0;                  // guarded by mutex_: clients, summed over the keys

@@ -307,7 +307,7 @@ void EventLoop::set_output_limit(Connection& c) const {
 
 Client* EventLoop::find(std::uint64_t client_id) {
   auto it = by_id_.find(client_id);
-  return it == by_id_.end() ? nullptr : it->second;
+  return it == by_id_.end() || it->second->lingering ? nullptr : it->second;
 }
 
 void EventLoop::for_each(const std::function<void(Client&)>& f) {
@@ -608,6 +608,7 @@ void EventLoop::finish_closing(Connection& c) {
   if (c.end_of_input) return close(c);
   ::shutdown(c.fd, SHUT_WR);
   c.lingering = true;
+  shared_->live.remove(c.id);  // nothing can be sent to it any more
   c.linger_until_ms = now_ms_ + kLingerMs;
   linger(c);
 }

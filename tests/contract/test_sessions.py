@@ -117,6 +117,8 @@ TRACKING = [
     ("a", "CLIENT TRACKING off", 1), ("a", "CLIENT TRACKING on BCAST PREFIX u: PREFIX u:1", 1),
     ("a", "CLIENT TRACKING on BCAST PREFIX u: PREFIX p:", 1), ("a", "CLIENT TRACKINGINFO", 1), ("b", "SET u:1 1", 1), ("a", None, 1),
     ("b", "SET q:1 1", 1), ("b", "MSET p:1 1 z 2", 1), ("a", None, 1), ("a", "CLIENT TRACKING on BCAST PREFIX u", 1),
+    ("b", "MULTI", 1), ("b", "SET u:2 1", 1), ("b", "SET p:1 1", 1), ("b", "SET u:1 1", 1), ("b", "EXEC", 1), ("a", None, 2),
+    ("b", "MSET u:2 1 p:1 1 u:1 1", 1), ("a", None, 2),
     ("a", "CLIENT TRACKING off", 1), ("a", "CLIENT TRACKING on NOLOOP", 1), ("a", "GET k", 1), ("a", "SET k 1", 1), ("a", "PING", 1),
     ("a", "CLIENT TRACKING maybe", 1), ("a", "CLIENT TRACKING on bogus", 1), ("a", "RESET", 1), ("a", "CLIENT TRACKINGINFO", 1),
 ]  # fmt: skip
@@ -217,6 +219,24 @@ def test_invalidations_reach_a_redirect_on_any_loop(two_loops):
         reader.call("GET", "redirected")
         writer.set("redirected", round_number)
         assert listener.value() == b"*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*1\r\n$10\r\nredirected\r\n"
+        reader.close()
+        listener.close()
+
+
+def test_reader_gets_tracking_redir_broken_once_the_redirect_has_quit(two_loops):
+    """QUIT alone is enough: the client that quit may keep its socket open."""
+    for round_number in range(4):  # readers and redirects on either loop
+        writer, listener, reader = two_loops.client(), RawLink(two_loops.port), RawLink(two_loops.port)
+        number = int(listener.call("CLIENT", "ID").split()[1])
+        reader.send("HELLO 3")
+        reader.value()
+        assert reader.call("CLIENT", "TRACKING", "on", "REDIRECT", str(number)) == "OK"
+        reader.call("GET", "redirected")
+        assert listener.call("QUIT") == "OK"
+        writer.set("redirected", round_number)
+        assert reader.value() == b">2\r\n$21\r\ntracking-redir-broken\r\n:%d\r\n" % number
+        reader.send("CLIENT TRACKINGINFO")
+        assert b"broken_redirect" in reader.value()
         reader.close()
         listener.close()
 

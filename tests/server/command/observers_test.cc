@@ -38,7 +38,54 @@ TEST_CASE("a key that a batch writes twice is broadcast once") {
   const Command command{&kSpec, 0, 0, "mset"};
   const Args args;
   observers.committed({command, args, 0, batch, 1, {}, 0}, loop.client);
+  CHECK(loop.client.out.empty());
+  observers.send_broadcasts(&loop);
   CHECK(loop.client.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+}
+
+TEST_CASE("commits of one pass are broadcast as one message per prefix") {
+  OneLoop loop;
+  Observers observers;
+  observers.set_tracking(loop.client, {.on = true, .broadcast = true, .prefixes = {"a", "b"}});
+  const Command command{&kSpec, 0, 0, "set"};
+  const Args args;
+  for (const char* key : {"a2", "b1", "c1", "a1"}) {
+    WriteBatch batch;
+    batch.put(0, key, "v");
+    observers.committed({command, args, 0, batch, 7, {}, 0}, loop.client);
+  }
+  observers.send_broadcasts(&loop);
+  CHECK(loop.client.out.to_string() ==
+        ">2\r\n$10\r\ninvalidate\r\n*2\r\n$2\r\na1\r\n$2\r\na2\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nb1\r\n");
+  CHECK(loop.client.seen_seq == 7);
+  loop.client.out.clear();
+  observers.send_broadcasts(&loop);
+  CHECK(loop.client.out.empty());
+}
+
+TEST_CASE("NOLOOP leaves out the broadcast of keys that only the client itself wrote") {
+  OneLoop loop;
+  Observers observers;
+  observers.set_tracking(loop.client, {.on = true, .broadcast = true, .no_loop = true});
+  const Command command{&kSpec, 0, 0, "set"};
+  const Args args;
+  Client& self = loop.client;
+  const auto write = [&](Client& writer, const char* key) {
+    WriteBatch batch;
+    batch.put(0, key, "v");
+    observers.committed({command, args, 0, batch, 1, {}, 0}, writer);
+  };
+  Client other;
+  other.id = 2;
+  other.loop = &loop;
+  write(self, "own");
+  observers.send_broadcasts(&loop);
+  CHECK(self.out.empty());
+  write(self, "both");
+  write(other, "both");
+  write(self, "own");
+  observers.send_broadcasts(&loop);
+  CHECK(self.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n*1\r\n$4\r\nboth\r\n");
 }
 
 TEST_CASE("a range delete tells who is broadcast to that any key may be gone") {

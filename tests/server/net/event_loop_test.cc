@@ -529,6 +529,18 @@ TEST_CASE("close after the reply: later commands are not run") {
   h.expect_end(fd);
 }
 
+TEST_CASE("client whose last reply was sent is not live, though its peer keeps the socket open") {
+  Harness h;
+  const int fd = h.connect();
+  h.send(fd, echo("a"));
+  h.expect(fd, bulk("a"));
+  CHECK(h.shared.live.contains(1));
+  h.send(fd, "CLOSE\r\n");
+  h.expect(fd, "+BYE\r\n");
+  h.expect_end(fd);
+  CHECK_FALSE(h.shared.live.contains(1));
+}
+
 TEST_CASE("strangers: commands one by one, limits lifted by AUTH") {
   Harness h;
   const int fd = h.connect(true);
