@@ -15,7 +15,6 @@
 #include "command/dispatch.h"
 #include "command/session.h"
 #include "commands/families.h"
-#include "loading_sink.h"
 #include "machine.h"
 #include "store/glob.h"
 
@@ -23,6 +22,8 @@ namespace ebbtide {
 namespace {
 
 constexpr unsigned kShortThreads = 4, kLongThreads = 2;
+/// Share of the memory budget that clients may queue in transactions while the database is being opened.
+constexpr std::uint64_t kLoadingPart = 8;
 constexpr std::uint64_t kReservedFiles = 256;  // for tables, logs and the like, beside the clients' sockets
 
 std::uint64_t unix_micros_now() {
@@ -212,9 +213,12 @@ int Server::run() {
                                                 std::to_string(client_cap_.load()) + " clients are served");
   }
   const NetSettings net = net_settings(config);
+  offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
+  loading_memory_.set_limit(engine_settings_.memory_budget / kLoadingPart, 0);
+  loading_env_ = command_env(nullptr);
   for (unsigned i = 0; i < loop_count(config); ++i) {
     loops_.push_back(std::make_unique<EventLoop>(static_cast<int>(i), net, &net_, &net_env_));
-    if (const std::string why = loops_.back()->start(std::make_unique<LoadingSink>()); !why.empty()) {
+    if (const std::string why = loops_.back()->start(std::make_unique<Dispatcher>(loading_env_, random_seed())); !why.empty()) {
       log_->write(ServerLog::Level::kError, why);
       return 1;
     }
@@ -296,6 +300,21 @@ void Server::banner() const {
   }
 }
 
+CommandEnv Server::command_env(Db* db) {
+  return {db,
+          this,
+          &table_,
+          &locks_,
+          offload_.get(),
+          &cursors_,
+          &stats_,
+          &pubsub_,
+          &observers_,
+          &blocked_,
+          engine_settings_.databases,
+          db == nullptr ? &loading_memory_ : &db->memory()};
+}
+
 void Server::open_database() {
   Components components;
   components.events = this;
@@ -317,23 +336,19 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   db_->set_durable_listener([this] {
     for (const auto& loop : loops_) loop->notify_durable();
   });
-  offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
-  env_ = {db_.get(),
-          this,
-          &table_,
-          &locks_,
-          offload_.get(),
-          &cursors_,
-          &stats_,
-          &pubsub_,
-          &observers_,
-          &blocked_,
-          engine_settings_.databases};
+  env_ = command_env(db_.get());
   auto id = database_id(engine_settings_.dir, random_seed());
   if (!id.is_ok()) log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups are refused until it can be");
   database_id_ = id.is_ok() ? std::move(id).value() : "";
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
-  ready_ = db_.get();
+  const Status configured = config_.with([this](const Config& config) {
+    ready_ = db_.get();
+    return configured_while_loading_ ? db_->reconfigure(resolved(config, memory_.bytes)) : Status::ok();
+  });
+  if (!configured.is_ok()) {
+    log_->write(ServerLog::Level::kError,
+                "the settings that were changed while the database was being opened do not apply: " + configured.to_string());
+  }
   bool threads_read = false;
   for (const auto& loop : loops_) {
     auto dispatcher = std::make_unique<Dispatcher>(env_, random_seed());
@@ -402,7 +417,7 @@ Status Server::save() {
   return made.status();
 }
 
-SaveState Server::save_state() const { return backups_->state(); }
+SaveState Server::save_state() const { return ready_.load() == nullptr ? SaveState{} : backups_->state(); }
 
 Status Server::shutdown(const ShutdownRequest&) {
   asio::post(io_, [this] { begin_stop("SHUTDOWN"); });
@@ -420,6 +435,8 @@ void Server::on_message(Severity severity, const std::string& text) {
 }
 
 void Server::on_recovery_progress(std::uint64_t done, std::uint64_t total) {
+  recovered_bytes_ = done;
+  recovery_bytes_ = total;
   const std::uint64_t now_ms = unix_micros_now() / 1000;
   if (done < total && now_ms - recovery_logged_ms_ < 1'000) return;
   recovery_logged_ms_ = now_ms;
@@ -454,7 +471,6 @@ Config Server::effective(Config config) const {
 
 Status Server::apply_config(const Config& before, const Config& after) {
   Db* db = ready_.load();
-  if (db == nullptr) return Status::busy("the database is being opened");
   // First what can be refused, then what cannot.
   std::uint64_t cap = client_cap_;
   if (after.max_clients != before.max_clients && after.max_clients > cap) {
@@ -465,14 +481,18 @@ Status Server::apply_config(const Config& before, const Config& after) {
   }
   TRY_ASSIGN(users, file_users_.with_default_password(after.secret()));
   const Settings settings = resolved(after, memory_.bytes);
-  TRY(db->reconfigure(settings));
+  if (db == nullptr) {
+    configured_while_loading_ = true;
+  } else {
+    TRY(db->reconfigure(settings));
+  }
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
   observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
-    observers_.refresh_expiries(db->now());  // what is set next may have expired before the timer comes
+    if (db != nullptr) observers_.refresh_expiries(db->now());  // what is set next may have expired before the timer comes
   }
   set_users(std::move(users));
   if (after.log_level != before.log_level) log_->set_level(after.log_level);

@@ -101,6 +101,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   bool start_listening();
   bool start_admin(std::uint64_t files);  ///< `files`: how many may be open
   void banner() const;
+  /// `db`: null while the database is being opened.
+  [[nodiscard]] CommandEnv command_env(Db* db);
   void open_database();
   void database_opened(Result<std::unique_ptr<Db>> db);
   void wait_for_signals();
@@ -147,7 +149,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::atomic<std::uint64_t> auth_failures_{0};
   AuthGuard auth_guard_;
   std::atomic<std::uint64_t> recovery_logged_ms_{0};
-  Users file_users_;  // guarded by config_'s lock: as they were in their file when it was read last
+  std::atomic<std::uint64_t> recovered_bytes_{0}, recovery_bytes_{0};
+  bool configured_while_loading_ = false;  // guarded by config_'s lock
+  Users file_users_;                       // guarded by config_'s lock: as they were in their file when it was read last
   mutable std::mutex users_mutex_;
   std::shared_ptr<const Users> users_;  // guarded by users_mutex_: those, and the password that is configured; never null
   std::atomic<bool> password_required_{false};
@@ -165,7 +169,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<Offload> offload_;
-  CommandEnv env_;
+  MemoryAccount loading_memory_;  ///< what clients keep that began a transaction while the database was being opened
+  CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;
   std::string database_id_;  ///< set before backups_; later by save() alone

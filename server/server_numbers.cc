@@ -73,6 +73,8 @@ ServerInfo Server::info() const {
   info.loops = static_cast<std::uint32_t>(loops_.size());
   info.databases = engine_settings_.databases;
   info.max_clients = effective(config).max_clients;
+  info.loading_total_bytes = recovery_bytes_;
+  info.loading_loaded_bytes = recovered_bytes_;
   info.connected_clients = net_.clients;
   info.blocked_clients = blocked_.size();
   for (const auto& loop : loops_) {

@@ -31,7 +31,7 @@ class ServerStats;
 
 /// What all dispatchers of a server share. Everything in it outlives them and is thread-safe.
 struct CommandEnv {
-  Db* db = nullptr;
+  Db* db = nullptr;  ///< null while the database is being opened
   ServerControl* control = nullptr;
   const CommandTable* table = nullptr;
   KeyLocks* locks = nullptr;
@@ -42,6 +42,10 @@ struct CommandEnv {
   Observers* observers = nullptr;
   BlockedClients* blocked = nullptr;
   std::uint32_t databases = 16;
+  MemoryAccount* memory = nullptr;  ///< what clients keep is charged to it
+
+  /// Engine time in ms; Unix time while the database is being opened.
+  [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }
 };
 
 struct Ctx {

@@ -133,11 +133,11 @@ struct Dispatcher::Job final : OffloadWork {
     std::size_t escaped_used = 0;
     const Args args{list, {}};
     TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
-    const ReadView view = env->db->lease(session.database);
+    const ReadView view = env->db == nullptr ? ReadView() : env->db->lease(session.database);
     WriteBatch batch;
     Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
     ctx.client_id = client_id;
-    ctx.now = env->db->now();
+    ctx.now = env->now();
     ctx.random = random;
     ctx.cancelled = &client_gone;
     ctx.waited_ms = waited_ms;
@@ -145,7 +145,7 @@ struct Dispatcher::Job final : OffloadWork {
     const Status ran = command->spec->run(ctx);
     // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
     // data, INFO above all, answer also while the log cannot be written.
-    if (command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
+    if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
     TRY(ran);
     again_ms = ctx.again_ms;
     counts = ctx.counts;
@@ -199,7 +199,7 @@ Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
       counters_(env.stats->add_dispatcher()),
       random_state_(seed),
       misses_(std::make_shared<Fetched>()),
-      fetches_(env.db->new_fetch_queue()) {
+      fetches_(env.db == nullptr ? nullptr : env.db->new_fetch_queue()) {
   prepared_.reserve(kWindow);
 }
 
@@ -213,10 +213,14 @@ std::uint64_t Dispatcher::next_random() {
   return z ^ (z >> 31);
 }
 
+ReadView Dispatcher::view_of(DatabaseId database, ReadMode mode, MissSet* misses) const {
+  return env_.db == nullptr ? ReadView() : env_.db->view(database, now_, mode, misses);
+}
+
 bool Dispatcher::refresh_time() {
   nanos_ = env_.control->mono_nanos();
   if (nanos_ - now_nanos_ < kNanosPerMilli) return false;
-  now_ = env_.db->now();
+  now_ = env_.now();
   now_nanos_ = nanos_;
   return true;
 }
@@ -275,8 +279,11 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
   keys_.clear();
   escaped_used_ = 0;
   for (const PendingCommand& pending : commands) prepare(pending, &prepared_.emplace_back());
-  const PassGuard guard(*env_.db);
-  prefetch(commands);
+  std::optional<PassGuard> guard;
+  if (env_.db != nullptr) [[likely]] {
+    guard.emplace(*env_.db);
+    prefetch(commands);
+  }
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!commands[i].client->may_run()) continue;
     begun_ = nanos_;
@@ -345,6 +352,8 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
   if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
   if (pending.args.refused) [[unlikely]]
     return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
+  if (env_.db == nullptr && !command->spec->has(kLoading)) [[unlikely]]
+    return reject(pending, command, Status::invalid_argument("LOADING Redis is loading the dataset in memory"));
   if ((session_of(client).modes | env_.observers->switches()) != 0) [[unlikely]]
     return run_observed(pending, prepared);
   run_admitted(pending, prepared);
@@ -431,8 +440,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
       spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
     }
     const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
-    Ctx ctx{env_,   *prepared.command, pending.args, keys, env_.db->view(session.database, now_, mode, &misses), batch_, reply,
-            session};
+    Ctx ctx{env_, *prepared.command, pending.args, keys, view_of(session.database, mode, &misses), batch_, reply, session};
     ctx.client = &client;
     ctx.client_id = client.id;
     ctx.now = now_;
@@ -453,7 +461,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     reply.rollback(mark);
     misses.pages.clear();
     counters_->retries.add(1);
-    now_ = env_.db->now();
+    now_ = env_.now();
   }
   return Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
 }

@@ -21,6 +21,8 @@
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
 //   * Writes that the write stall holds back: nothing is written, and the command is handed in again after the time that the
 //     engine names.
+//
+// While the database is being opened (CommandEnv::db is null) only commands flagged kLoading run; all others answer -LOADING.
 #pragma once
 
 #include <cstdint>
@@ -87,6 +89,8 @@ class Dispatcher final : public CommandSink {
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// True if engine time was read, too.
   bool refresh_time();
+  /// The database as of now; nothing is in it while the server is loading.
+  [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
   /// The command took `nanos` of work, and `waits`. For the slow log and LATENCY.
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits);
 

@@ -41,6 +41,8 @@ struct ServerInfo {
   std::uint64_t net_reads = 0, net_writes = 0;  ///< system calls
   std::uint64_t query_buffer_limit_disconnections = 0, output_buffer_limit_disconnections = 0;
   std::uint64_t acl_access_denied_auth = 0;
+  // while the database is being opened: of the log that is replayed
+  std::uint64_t loading_total_bytes = 0, loading_loaded_bytes = 0;
   // memory
   std::uint64_t resident_bytes = 0, peak_resident_bytes = 0, clients_bytes = 0, system_memory = 0;
   // cpu

@@ -35,7 +35,9 @@ void set_tracking(Client& client, Observers& observers, const Tracking& tracking
 
 Transaction& make_transaction(Client& client, MemoryAccount& memory) {
   auto& transaction = state_of(client).transaction;
-  if (transaction == nullptr) transaction = std::make_unique<Transaction>(memory);
+  // Not while something is charged to the account from before the database was open.
+  const bool moves = transaction != nullptr && &transaction->memory != &memory && transaction->charged == 0;
+  if (transaction == nullptr || moves) transaction = std::make_unique<Transaction>(memory);
   return *transaction;
 }
 

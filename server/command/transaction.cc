@@ -187,7 +187,7 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
 // What a client-side cache now holds is told of when it expires. It was just read, and is looked up where it is at hand.
 void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database) {
   MissSet misses;
-  const ReadView view = env_.db->view(database, now_, ReadMode::kResident, &misses);
+  const ReadView view = view_of(database, ReadMode::kResident, &misses);
   for (const LookupKey& key : keys) {
     Found found;
     if (view.has_tree() && view.get({key.key, key.hash}, &found).is_ok())
@@ -198,7 +198,7 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
 // Reads from disk if it must: whoever wants to hear of new and of missing keys pays for it.
 PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
   PresentKeys had;
-  const ReadView view = env_.db->view(database, now_, ReadMode::kBlocking, nullptr);
+  const ReadView view = view_of(database, ReadMode::kBlocking, nullptr);
   for (const LookupKey& key : keys) {
     Found found;
     if (view.has_tree() && view.get({key.key, key.hash}, &found).is_ok()) had.insert(key.key);
@@ -276,7 +276,7 @@ Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool wai
     batch_.clear();
     std::optional<KeyLocks::Guard> guard;
     lock(*env_.locks, *transaction, session.database, &guard);
-    const ReadView view = env_.db->view(session.database, now_, block ? ReadMode::kBlocking : ReadMode::kResident, &misses);
+    const ReadView view = view_of(session.database, block ? ReadMode::kBlocking : ReadMode::kResident, &misses);
     client.seen_seq = std::max(client.seen_seq, view.seq());
     const Status status = attempt_transaction(client, waited, view, reply);
     if (status.is_ok()) return status;
@@ -287,14 +287,14 @@ Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool wai
     if (status.code() != Code::kRetry) return transaction_discarded(status);
     misses.pages.clear();
     counters_->retries.add(1);
-    now_ = env_.db->now();
+    now_ = env_.now();
   }
   return transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
 }
 
 ReadView Dispatcher::view_in(DatabaseId database, const ReadView& view, Client& client) const {
   if (database == view.database()) return view;
-  ReadView other = env_.db->view(database, now_, view.mode(), view.misses());
+  ReadView other = view_of(database, view.mode(), view.misses());
   client.seen_seq = std::max(client.seen_seq, other.seq());
   return other;
 }
@@ -338,7 +338,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
     reply.null_array();
     return Status::ok();
   }
-  Attempt attempt(client, PendingWrites(*env_.db, now_, view.mode(), view.misses()));
+  Attempt attempt(client, PendingWrites(env_.db, now_, view.mode(), view.misses()));
   for (const QueuedCommand& queued : transaction_of(client)->queue) {
     TRY(run_queued(queued, view_in(session.database, view, client), attempt));
   }
@@ -445,7 +445,7 @@ Status Dispatcher::run_queued(const QueuedCommand& queued, const ReadView& view,
   const Status status = spec.run(ctx);
   if (status.is_not_resident()) return status;
   // What asks the engine itself may have seen more than the view has.
-  if (spec.has(kOffload)) client.seen_seq = std::max(client.seen_seq, env_.db->visible_seq());
+  if (spec.has(kOffload) && env_.db != nullptr) client.seen_seq = std::max(client.seen_seq, env_.db->visible_seq());
   std::string error;
   if (!status.is_ok()) {
     error = error_reply(status);

@@ -72,7 +72,7 @@ struct Facts {
   [[nodiscard]] const std::vector<TreeInfo>& trees() const {
     if (known_trees) return *known_trees;
     known_trees.emplace();
-    for (DatabaseId database = 0; database < env.databases; ++database) {
+    for (DatabaseId database = 0; env.db != nullptr && database < env.databases; ++database) {
       if (auto info = env.db->tree_info(database); info.is_ok() && info->tree != kNoTree) {
         known_trees->push_back(std::move(*info));
       }
@@ -180,7 +180,8 @@ void info_memory(const Facts& facts, InfoText& out) {
 void info_persistence(const Facts& facts, InfoText& out) {
   const Stats& engine = facts.engine;
   out.section("Persistence");
-  out.field("loading", "0");
+  const bool loading = facts.env.db == nullptr;
+  out.field("loading", loading ? "1" : "0");
   out.field("async_loading", "0");
   out.field("rdb_changes_since_last_save", engine.visible_seq - std::min(engine.visible_seq, engine.synced_seq));
   const SaveState save = facts.env.control->save_state();
@@ -206,6 +207,18 @@ void info_persistence(const Facts& facts, InfoText& out) {
   out.field("aof_last_bgrewrite_status", "ok");
   out.field("aof_last_write_status", engine.read_only ? "err" : "ok");
   out.field("aof_current_size", engine.wal_live_bytes);
+  if (!loading) return;
+  const ServerInfo& server = facts.server;
+  const double part = server.loading_total_bytes == 0
+                          ? 0
+                          : static_cast<double>(server.loading_loaded_bytes) / static_cast<double>(server.loading_total_bytes);
+  const std::uint64_t seconds = (now - std::min(now, server.start_unix_micros)) / kMicros;
+  out.field("loading_start_time", server.start_unix_micros / kMicros);
+  out.field("loading_total_bytes", server.loading_total_bytes);
+  out.field("loading_loaded_bytes", server.loading_loaded_bytes);
+  out.field("loading_loaded_perc", 100 * part, 2);
+  out.field("loading_eta_seconds",
+            part == 0 ? std::uint64_t{1} : static_cast<std::uint64_t>(static_cast<double>(seconds) * (1 - part) / part));
 }
 
 void info_stats(const Facts& facts, InfoText& out) {
@@ -430,8 +443,8 @@ Status info(Ctx& ctx) {
   };
   const bool all = asked("all") || asked("everything");
   const bool defaults = ctx.argc() == 1 || asked("default");
-  const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db->stats(), ctx.env.control->unix_micros(),
-                    ctx.env.observers->tracking_counts()};
+  const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db == nullptr ? Stats{} : ctx.env.db->stats(),
+                    ctx.env.control->unix_micros(), ctx.env.observers->tracking_counts()};
   InfoText out;
   for (const Section& section : kSections) {
     if (all || (defaults && section.by_default) || asked(section.name)) section.print(facts, out);

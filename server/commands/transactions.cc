@@ -11,7 +11,7 @@ namespace {
 
 Status multi(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR MULTI calls can not be nested");
-  make_transaction(*ctx.client, ctx.env.db->memory()).open = true;
+  make_transaction(*ctx.client, *ctx.env.memory).open = true;
   ctx.session.modes |= Session::kInTransaction;
   ctx.reply.ok();
   return Status::ok();
@@ -29,12 +29,12 @@ Status discard(Ctx& ctx) {
 
 Status watch(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR WATCH inside MULTI is not allowed");
-  Transaction& transaction = make_transaction(*ctx.client, ctx.env.db->memory());
+  Transaction& transaction = make_transaction(*ctx.client, *ctx.env.memory);
   std::uint64_t bytes = 0;
   WatchedKeys added;
   bool resident = true;
   for (const LookupKey& key : ctx.keys) {
-    std::pair place(ctx.view.database(), std::string(key.key));
+    std::pair place(ctx.session.database, std::string(key.key));
     if (transaction.watched.contains(place) || added.contains(place)) continue;
     Found found;
     const Status status = ctx.view.get(key, &found);

@@ -40,7 +40,7 @@ PendingWrites::Database& PendingWrites::at(DatabaseId database) {
   const auto [it, is_new] = databases_.try_emplace(database);
   if (is_new) {
     it->second.base = database;
-    it->second.mode = db_.stamp_mode(database);
+    it->second.mode = db_->stamp_mode(database);
   }
   return it->second;
 }
@@ -85,7 +85,7 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       const auto number = static_cast<DatabaseId>(op.lo);
       Database& database = at(number);
       database = Database{};
-      database.mode = db_.configured_stamp_mode(number);
+      database.mode = db_->configured_stamp_mode(number);
       return;
     }
     case OpKind::kSwapDatabases:
@@ -126,7 +126,7 @@ Status PendingWrites::get(const ReadView& view, const LookupKey& key, Found* fou
   if (*database->base == view.database()) {
     TRY(view.get(key, found));
   } else {
-    TRY(db_.view(*database->base, now_, mode_, misses_).get(key, found));
+    TRY(db_->view(*database->base, now_, mode_, misses_).get(key, found));
   }
   return database->hides_stamp(found->stamp) ? Status::not_found() : Status::ok();
 }
@@ -135,7 +135,7 @@ bool PendingWrites::has_tree(const ReadView& view) const {
   const Database* database = find(view.database());
   if (database == nullptr) return view.has_tree();
   if (!database->entries.empty()) return true;
-  return database->base && db_.view(*database->base, now_, mode_, misses_).has_tree();
+  return database->base && db_->view(*database->base, now_, mode_, misses_).has_tree();
 }
 
 // Two sources in key order; on equal keys, and wherever the overlay hides it, the base is passed over.
@@ -274,7 +274,7 @@ std::unique_ptr<Iterator> PendingWrites::iterate(DatabaseId database, const Iter
   const Database* overlay = find(database);
   std::unique_ptr<Iterator> base;
   const std::optional<DatabaseId> source = overlay == nullptr ? database : overlay->base;
-  if (source && db_.view(*source, now_, mode_, misses_).has_tree()) base = db_.iterate(db_.lease(*source), options);
+  if (source && db_->view(*source, now_, mode_, misses_).has_tree()) base = db_->iterate(db_->lease(*source), options);
   return std::make_unique<OverlayIterator>(overlay == nullptr ? kAsCommitted : *overlay, std::move(base), options, now_);
 }
 

@@ -23,8 +23,9 @@ namespace ebbtide {
 /// For one run of one transaction, on the thread that holds its PassGuard. Not thread-safe.
 class PendingWrites {
  public:
-  /// `now`, `mode` and `misses` as in Db::view, for databases that a view does not show.
-  PendingWrites(Db& db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
+  /// `db`: null while the database is being opened; nothing is in it then. `now`, `mode` and `misses` as in Db::view, for databases
+  /// that a view does not show.
+  PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
 
   /// One operation of a batch that is not committed, in order. Copies what it keeps.
   void apply(const WriteBatch::Op& op);
@@ -61,7 +62,7 @@ class PendingWrites {
   Database& at(DatabaseId database);
   [[nodiscard]] const Database* find(DatabaseId database) const;
 
-  Db& db_;
+  Db* db_;
   const Millis now_;
   const ReadMode mode_;
   MissSet* const misses_;

@@ -95,6 +95,7 @@ def test_loading_replies(fresh):
             s.sendall(b"".join(encode("SET", f"loading{i:06}", f"{i:020}") for i in range(begin, begin + 20_000)))
             receive_exactly(s, 5 * 20_000)
     loading = readiness = info = None
+    served = []
 
     def ask():
         nonlocal loading, readiness, info
@@ -109,6 +110,9 @@ def test_loading_replies(fresh):
                     assert "ebbtide_loading" in fresh.http("/metrics")[1]
                     s.sendall(b"INFO persistence\r\n")  # what ioredis asks until it is told that it may begin
                     info = s.recv(10_000)
+                    for command in (b"SELECT 3", b"CLIENT SETNAME x", b"CLIENT LIST", b"CONFIG SET slowlog-max-len 77", b"MULTI", b"EXEC"):
+                        s.sendall(command + b"\r\n")
+                        served.append(s.recv(10_000))
                 return reply.startswith(b"$20\r\n")
         except ConnectionError:
             return False
@@ -122,7 +126,9 @@ def test_loading_replies(fresh):
     assert loading == b"-LOADING Redis is loading the dataset in memory\r\n"
     assert b"\r\nloading:1\r\n" in info or b"\r\nloading:0\r\n" in info
     assert readiness in ((503, "the database is being opened\n"), (200, "ok\n"))
+    assert [reply[:1] for reply in served] == [b"+", b"+", b"$", b"+", b"+", b"*"]
     fresh.wait_ready()
+    assert fresh.client().config_get("slowlog-max-len") == {"slowlog-max-len": "77"}
     assert fresh.client().get("loading399999") == b"%020d" % 399_999
 
 

@@ -302,6 +302,7 @@ class CommandHarness {
     REQUIRE(opened.is_ok());
     db = std::move(opened).value();
     env.db = db.get();
+    env.memory = &db->memory();
   }
   void close() {
     CHECK(db->close().is_ok());
