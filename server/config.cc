@@ -3,6 +3,7 @@
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+#include <charconv>
 
 #include <algorithm>
 #include <fstream>
@@ -260,6 +261,16 @@ Result<Config> load_config(const ConfigSources& sources) {
   config.file_users = std::move(users).value();
   config.file = sources.file;
   return config;
+}
+
+std::vector<double> Config::percentiles() const {
+  std::vector<double> numbers;
+  for (const std::string& text : latency_percentiles) {
+    double value = 0;
+    std::from_chars(text.data(), text.data() + text.size(), value);  // checked when it was set
+    numbers.push_back(value);
+  }
+  return numbers;
 }
 
 Status validate(const Config& config) {

@@ -26,6 +26,11 @@ enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
 /// Of a threshold: none is ever reached.
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
+/// Bytes that may wait for a client of one class: closed at `hard`, or after `soft_ms` above `soft`; 0 = no limit.
+struct OutputBufferLimits {
+  std::uint64_t hard = 0, soft = 0, soft_ms = 60'000;
+};
+
 /// Every setting. Sizes in bytes, times in ms. 0 stands for "auto" where a key allows auto.
 struct Config {
   // server
@@ -53,15 +58,18 @@ struct Config {
   std::uint64_t latency_threshold_ms = 0;         ///< 0: none
   DebugCommands debug_commands = DebugCommands::kNo;
   std::uint64_t slowlog_max_len = 128;
+  std::vector<std::string> latency_percentiles = {"50", "99", "99.9"};  ///< numbers from 0 to 100
+  /// The same as numbers.
+  [[nodiscard]] std::vector<double> percentiles() const;
   bool slowlog_arguments = false;
   std::string notify_keyspace_events;  ///< letters as Redis's; "" = none
   std::uint64_t authentication_timeout_ms = 10'000;
   std::uint64_t unauthenticated_clients = 128;
   std::uint64_t client_query_buffer_limit = std::uint64_t{64} << 20;
   std::uint64_t proto_max_bulk_len = std::uint64_t{512} << 20;
-  std::uint64_t output_buffer_hard = std::uint64_t{256} << 20;
-  std::uint64_t output_buffer_soft = std::uint64_t{64} << 20;
-  std::uint64_t output_buffer_soft_ms = 60'000;
+  OutputBufferLimits output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
+  OutputBufferLimits pubsub_output_buffer = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};
+  OutputBufferLimits replica_output_buffer = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};  ///< shown only
   // metrics, log
   std::string metrics_bind = "127.0.0.1";
   std::uint64_t metrics_port = 9736;  ///< 0 = off

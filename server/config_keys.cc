@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <sstream>
 
 #include "config.h"
 #include "config_key_makers.h"
@@ -225,6 +226,11 @@ class Table {
     add_slow_log();
     add(integer_key("log.slow_commands_kept", of(&Config::slowlog_max_len), 0, 1'000'000, "Entries of the slow log."),
         "slowlog-max-len", true);
+    auto& percentiles =
+        add(list_key("log.latency_percentiles", of(&Config::latency_percentiles), "a list of numbers from 0 to 100",
+                     "The percentiles of each command's time that INFO latencystats shows."),
+            "latency-tracking-info-percentiles", true);
+    percentiles.set = [](Config& c, Bytes text) { return set_percentiles(c, text); };
     add(bool_key("log.slow_commands_arguments", of(&Config::slowlog_arguments),
                  "Whether the slow log shows the arguments of commands, names of keys and values, too."),
         "", true);
@@ -245,19 +251,33 @@ class Table {
         "client-query-buffer-limit", true);
     add(size_key("limits.proto_max_bulk_len", of(&Config::proto_max_bulk_len), kMiB, 512 * kMiB, "Length of one argument."),
         "proto-max-bulk-len", true);
-    auto& hard = add(size_key("limits.client_output_buffer_limit.hard", of(&Config::output_buffer_hard), 0, 64 * kGiB,
-                              "Replies waiting for a client above which it is closed; 0B = no limit."),
-                     "client-output-buffer-limit", true);
+    add_output_limits("limits.client_output_buffer_limit.", &Config::output_buffer, "Replies waiting for a client");
+    add_output_limits("limits.client_output_buffer_limit.pubsub.", &Config::pubsub_output_buffer,
+                      "Messages waiting for a subscriber, and lines waiting for a MONITOR,");
+    auto& hard = *std::find_if(keys.begin(), keys.end(),
+                               [](const ConfigKey& key) { return key.name == "limits.client_output_buffer_limit.hard"; });
+    hard.redis_name = "client-output-buffer-limit";
     hard.redis_get = [](const Config& c) {
-      const std::string limit = std::to_string(c.output_buffer_hard) + " " + std::to_string(c.output_buffer_soft) + " " +
-                                std::to_string(c.output_buffer_soft_ms / 1000);
-      return "normal " + limit + " slave 0 0 0 pubsub " + limit;
+      const auto text = [](const OutputBufferLimits& l) {
+        return std::to_string(l.hard) + " " + std::to_string(l.soft) + " " + std::to_string(l.soft_ms / 1000);
+      };
+      return "normal " + text(c.output_buffer) + " slave " + text(c.replica_output_buffer) + " pubsub " +
+             text(c.pubsub_output_buffer);
     };
     hard.redis_set = [](Config& c, Bytes text) { return set_output_limits(c, text); };
-    add(size_key("limits.client_output_buffer_limit.soft", of(&Config::output_buffer_soft), 0, 64 * kGiB,
+  }
+
+  void add_output_limits(const std::string& prefix, OutputBufferLimits Config::*limits, const std::string& what) {
+    const auto member = [limits](std::uint64_t OutputBufferLimits::*field) -> Field<std::uint64_t> {
+      return [limits, field](Config& c) -> std::uint64_t& { return (c.*limits).*field; };
+    };
+    add(size_key(prefix + "hard", member(&OutputBufferLimits::hard), 0, 64 * kGiB,
+                 what + " above which it is closed; 0B = no limit."),
+        "", true);
+    add(size_key(prefix + "soft", member(&OutputBufferLimits::soft), 0, 64 * kGiB,
                  "The same, if it lasts for soft_time; 0B = no limit."),
         "", true);
-    add(duration_key("limits.client_output_buffer_limit.soft_time", of(&Config::output_buffer_soft_ms), 86'400'000,
+    add(duration_key(prefix + "soft_time", member(&OutputBufferLimits::soft_ms), 86'400'000,
                      "How long the soft limit may be exceeded."),
         "", true);
   }
@@ -288,7 +308,26 @@ class Table {
         "latency-monitor-threshold", true);
   }
 
-  // "normal <hard> <soft> <seconds>", repeatable; other classes of clients are not told apart.
+  static Status set_percentiles(Config& config, Bytes text) {
+    Config next;
+    next.latency_percentiles.clear();
+    std::istringstream words{std::string(text)};
+    for (std::string word; words >> word;) {
+      double value = 0;
+      const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+      if (error != std::errc() || end != word.data() + word.size()) {
+        return Status::invalid_argument("Invalid latency-tracking-info-percentiles parameters");
+      }
+      if (!(value >= 0 && value <= 100)) {
+        return Status::invalid_argument("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]");
+      }
+      next.latency_percentiles.push_back(number_text(value));
+    }
+    config.latency_percentiles = std::move(next.latency_percentiles);
+    return Status::ok();
+  }
+
+  // "<class> <hard> <soft> <seconds>", repeatable; classes that are not named keep their limits.
   static Status set_output_limits(Config& config, Bytes text) {
     std::vector<std::string> words(1);
     for (const char c : text) {
@@ -303,18 +342,17 @@ class Table {
     if (words.empty() || words.size() % 4 != 0) return wrong;
     Config next = config;
     for (std::size_t i = 0; i < words.size(); i += 4) {
-      if (words[i] != "normal" && words[i] != "slave" && words[i] != "replica" && words[i] != "pubsub") {
-        return Status::invalid_argument("Invalid client class specified in buffer limit configuration.");
-      }
+      OutputBufferLimits* limits = nullptr;
+      if (words[i] == "normal") limits = &next.output_buffer;
+      if (words[i] == "slave" || words[i] == "replica") limits = &next.replica_output_buffer;
+      if (words[i] == "pubsub") limits = &next.pubsub_output_buffer;
+      if (limits == nullptr) return Status::invalid_argument("Invalid client class specified in buffer limit configuration.");
       const auto hard = parse_redis_memory(words[i + 1]), soft = parse_redis_memory(words[i + 2]),
                  time = parse_duration_ms(words[i + 3] + "s");
       if (!hard.is_ok() || !soft.is_ok() || !time.is_ok()) {
         return Status::invalid_argument("Error in hard, soft or soft_seconds setting in buffer limit configuration.");
       }
-      if (words[i] != "normal") continue;
-      next.output_buffer_hard = *hard;
-      next.output_buffer_soft = *soft;
-      next.output_buffer_soft_ms = *time;
+      *limits = {*hard, *soft, *time};
     }
     config = next;
     return Status::ok();

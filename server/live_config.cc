@@ -16,9 +16,8 @@ namespace {
 
 // What Redis's tools ask for and this server has as a fact, not as a setting.
 constexpr std::pair<const char*, const char*> kFacts[] = {
-    {"save", ""},
-    {"appendonly", "yes"},
-    {"maxmemory-policy", "noeviction"},
+    {"save", ""}, {"appendonly", "yes"}, {"maxmemory-policy", "noeviction"}, {"latency-tracking", "yes"},
+    {"hz", "10"}, {"dynamic-hz", "no"},
 };
 
 std::string lower(Bytes text) {

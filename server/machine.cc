@@ -69,6 +69,16 @@ std::string system_name() {
 std::uint64_t resident_bytes() { return proc_kilobytes("/proc/self/status", "VmRSS"); }
 std::uint64_t peak_resident_bytes() { return proc_kilobytes("/proc/self/status", "VmHWM"); }
 
+std::string allocator_name() {
+#ifdef EBBTIDE_WITH_MIMALLOC
+  const int version = mi_version();  // 209: 2.0.9
+  return "mimalloc-" + std::to_string(version / 100) + "." + std::to_string(version / 10 % 10) + "." +
+         std::to_string(version % 10);
+#else
+  return "libc";
+#endif
+}
+
 void give_freed_memory_back() {
 #ifdef EBBTIDE_WITH_MIMALLOC
   // A thread gives back what it freed the next time that it allocates: after a merge of gigabytes that may be hours.

@@ -24,6 +24,8 @@ std::string system_name();
 /// Bytes of this process in memory, now and at most.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
+/// "mimalloc-2.0.9", "libc".
+std::string allocator_name();
 /// What is freed goes back to the system at once, where the allocator would keep it for threads that are idle by then.
 void give_freed_memory_back();
 /// Seconds of processor time of this process.

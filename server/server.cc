@@ -148,9 +148,11 @@ NetSettings Server::net_settings(const Config& config) const {
   net.query_buffer_bytes = config.client_query_buffer_limit;
   net.max_bulk_bytes = config.proto_max_bulk_len;
   net.memory_budget = resolved(config, memory_.bytes).memory_budget;
-  net.output_buffer_hard_bytes = config.output_buffer_hard;
-  net.output_buffer_soft_bytes = config.output_buffer_soft;
-  net.output_buffer_soft_ms = static_cast<std::int64_t>(config.output_buffer_soft_ms);
+  const auto limits = [](const OutputBufferLimits& l) {
+    return OutputLimits{l.hard, l.soft, static_cast<std::int64_t>(l.soft_ms)};
+  };
+  net.output = limits(config.output_buffer);
+  net.subscriber_output = limits(config.pubsub_output_buffer);
   net.password_required = password_required_;
   net.protected_mode = config.protected_mode;
   net.tcp_backlog = static_cast<int>(config.tcp_backlog);
@@ -191,6 +193,7 @@ Server::Server(Config config, std::string executable)
   observers_.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
   observers_.set_slow_log(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
   observers_.latency.set_threshold(config.latency_threshold_ms);
+  stats_.set_shown_percentiles(config.percentiles());
   observers_.set_notify_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
   net_env_.log = [this](NetLog level, const std::string& text) {
     log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
@@ -341,6 +344,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   if (!id.is_ok()) log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups are refused until it can be");
   database_id_ = id.is_ok() ? std::move(id).value() : "";
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
+  saved_seq_ = db_->visible_seq();
   const Status configured = config_.with([this](const Config& config) {
     ready_ = db_.get();
     return configured_while_loading_ ? db_->reconfigure(resolved(config, memory_.bytes)) : Status::ok();
@@ -407,6 +411,7 @@ bool Server::begin_save() { return backups_->begin(unix_micros()); }
 
 Status Server::save() {
   const Config config = config_.get();
+  const SeqNum seq = db_->visible_seq();
   if (database_id_.empty()) {  // the disk was full at the start
     auto id = database_id(engine_settings_.dir, random_seed());
     if (id.is_ok()) database_id_ = std::move(id).value();
@@ -414,10 +419,15 @@ Status Server::save() {
   const auto made = backups_->run(*db_, {config.engine.dir, backup_directory(config), database_id_, config.backup_keep}, *this);
   log_->write(made.is_ok() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
               made.is_ok() ? "backup: " + *made : "backup failed: " + made.status().to_string());
+  if (made.is_ok()) saved_seq_ = seq;
   return made.status();
 }
 
-SaveState Server::save_state() const { return ready_.load() == nullptr ? SaveState{} : backups_->state(); }
+SaveState Server::save_state() const {
+  SaveState state = ready_.load() == nullptr ? SaveState{} : backups_->state();
+  state.last_seq = saved_seq_;
+  return state;
+}
 
 Status Server::shutdown(const ShutdownRequest&) {
   asio::post(io_, [this] { begin_stop("SHUTDOWN"); });
@@ -490,6 +500,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   client_memory_.set_budget(settings.memory_budget);
   observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);
+  stats_.set_shown_percentiles(after.percentiles());
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
     observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
     if (db != nullptr) observers_.refresh_expiries(db->now());  // what is set next may have expired before the timer comes
@@ -554,6 +565,7 @@ void Server::watch_expiries() {
   });
   const Millis now = db_->now();
   observers_.refresh_expiries(now);
+  sample_rates();
   if (!observers_.expiries.on()) return;
   for (const ExpiryWatch::Key& key : observers_.expiries.take_due(now)) observers_.expired(key.database, key.key, nullptr);
   if (const auto sweep = observers_.expiries.begin_sweep(now)) {
@@ -565,6 +577,18 @@ void Server::watch_expiries() {
 void Server::end_pause(std::uint64_t number) {
   std::lock_guard lock(pause_mutex_);
   if (number == pauses_ && std::exchange(compactions_paused_, false)) ready_.load()->resume_compactions();
+}
+
+std::string Server::random_secret(std::size_t bits) {
+  std::random_device device;  // the system's generator
+  std::string digits;
+  while (digits.size() * 4 < bits) {
+    char text[9];
+    std::snprintf(text, sizeof(text), "%08x", device());
+    digits += text;
+  }
+  digits.resize((bits + 3) / 4);
+  return digits;
 }
 
 // --- clients

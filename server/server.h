@@ -29,6 +29,7 @@
 #include "command/context.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
+#include "command/rate_meter.h"
 #include "command/scan_cursors.h"
 #include "command/server_control.h"
 #include "command/server_stats.h"
@@ -68,6 +69,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] bool check_password(Bytes user, Bytes password) const override;
   [[nodiscard]] std::vector<std::string> user_lines() const override;
   Status load_users(std::uint64_t self_id) override;
+  [[nodiscard]] std::string random_secret(std::size_t bits) override;
   void authentication_failed(Bytes network, Bytes address, Bytes user) override;
   [[nodiscard]] std::uint32_t authentication_delay_ms(Bytes network) override;
   [[nodiscard]] Debugging debugging() const override;
@@ -98,6 +100,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
 
   void end_pause(std::uint64_t number);  ///< nothing if there is a newer one
   void watch_expiries();
+  void sample_rates();
   bool start_listening();
   bool start_admin(std::uint64_t files);  ///< `files`: how many may be open
   void banner() const;
@@ -156,7 +159,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::shared_ptr<const Users> users_;  // guarded by users_mutex_: those, and the password that is configured; never null
   std::atomic<bool> password_required_{false};
   mutable std::mutex base_mutex_;
-  NetTotals base_;  // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
+  NetTotals base_;                                     // guarded by base_mutex_: what CONFIG RESETSTAT subtracts
+  RateMeter command_rate_, input_rate_, output_rate_;  // guarded by base_mutex_
+  std::atomic<SeqNum> saved_seq_{0};                   ///< SaveState::last_seq
 
   // The main thread; `db_` is published to the others through `ready_`.
   asio::io_context io_{1};

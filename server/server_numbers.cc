@@ -57,6 +57,16 @@ void Server::reset_stats() {
   base_ = now;
 }
 
+void Server::sample_rates() {
+  const std::uint64_t now = mono_nanos();
+  const NetTotals net = net_totals();
+  const std::uint64_t commands = stats_.totals().commands;
+  std::lock_guard lock(base_mutex_);
+  command_rate_.sample(now, commands);
+  input_rate_.sample(now, net.in);
+  output_rate_.sample(now, net.out);
+}
+
 ServerInfo Server::info() const {
   const Config config = config_.get();
   ServerInfo info;
@@ -92,10 +102,14 @@ ServerInfo Server::info() const {
     info.connections_rejected = now.rejected - base_.rejected;
     info.net_input_bytes = now.in - base_.in;
     info.net_output_bytes = now.out - base_.out;
+    info.commands_per_second = command_rate_.per_second();
+    info.net_input_per_second = input_rate_.per_second();
+    info.net_output_per_second = output_rate_.per_second();
     info.query_buffer_limit_disconnections = now.query_limit - base_.query_limit;
     info.output_buffer_limit_disconnections = now.output_limit - base_.output_limit;
     info.acl_access_denied_auth = now.auth_failures - base_.auth_failures;
   }
+  info.allocator = allocator_name();
   info.resident_bytes = resident_bytes();
   info.peak_resident_bytes = peak_resident_bytes();
   info.system_memory = memory_.bytes;

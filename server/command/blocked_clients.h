@@ -1,4 +1,5 @@
-// Clients that wait in a command that blocks (PURGE.WAIT), so that CLIENT UNBLOCK can end the wait and INFO can count them.
+// Clients that wait in a command that blocks (PURGE.WAIT), so that CLIENT UNBLOCK can end the wait and INFO can count them; and
+// clients that CLIENT PAUSE delays, which only its end, or CLIENT UNPAUSE, lets go on.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,9 @@ class BlockedClients {
   /// One client's wait, listed as long as it lives. On the client's loop.
   class Wait {
    public:
-    Wait(BlockedClients& list, const Client& client) : list_(list), id_(client.id), loop_(client.loop) {
+    /// `may_end`: whether CLIENT UNBLOCK may end it.
+    Wait(BlockedClients& list, const Client& client, bool may_end = true)
+        : list_(list), id_(client.id), loop_(client.loop), may_end_(may_end) {
       std::lock_guard lock(list_.mutex_);
       list_.waits_[id_] = this;
     }
@@ -41,6 +44,7 @@ class BlockedClients {
     BlockedClients& list_;
     const std::uint64_t id_;
     ClientLoop* const loop_;
+    const bool may_end_;
     std::atomic<End> end_{End::kNotYet};
   };
 
@@ -48,7 +52,7 @@ class BlockedClients {
   bool unblock(std::uint64_t client_id, End end) {
     std::lock_guard lock(mutex_);
     const auto found = waits_.find(client_id);
-    if (found == waits_.end() || found->second->end() != End::kNotYet) return false;
+    if (found == waits_.end() || !found->second->may_end_ || found->second->end() != End::kNotYet) return false;
     found->second->end_.store(end, std::memory_order_release);
     found->second->loop_->resume(client_id);
     return true;

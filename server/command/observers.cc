@@ -19,8 +19,6 @@ std::string user_key(Bytes engine_key) {
 
 /// What a noted key, and a client that has noted it, take beside the key's bytes, about.
 constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
-/// A monitor that reads too slowly is closed, as a subscriber is.
-constexpr std::size_t kMaxMonitorBytes = std::size_t{32} << 20;
 
 /// As Redis prints it: in quotes, what is not printable as \xhh.
 std::string quoted(Bytes text) {
@@ -252,7 +250,7 @@ void Observers::show_command(const Args& args, DatabaseId database, const Client
       Client* monitor = loop->find(id);
       if (monitor == nullptr) return;
       monitor->out.append(*text);
-      if (monitor->out.memory() > kMaxMonitorBytes) monitor->out.overflow();
+      monitor->check_push_limit();
       loop->touch(monitor);
     };
     loop == client.loop ? deliver() : loop->post(deliver);

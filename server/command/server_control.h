@@ -43,7 +43,9 @@ struct ServerInfo {
   std::uint64_t acl_access_denied_auth = 0;
   // while the database is being opened: of the log that is replayed
   std::uint64_t loading_total_bytes = 0, loading_loaded_bytes = 0;
+  double commands_per_second = 0, net_input_per_second = 0, net_output_per_second = 0;  ///< over the last 1.6 s; bytes
   // memory
+  std::string allocator;  ///< "mimalloc-2.0.9"
   std::uint64_t resident_bytes = 0, peak_resident_bytes = 0, clients_bytes = 0, system_memory = 0;
   // cpu
   double cpu_sys = 0, cpu_user = 0, cpu_sys_children = 0, cpu_user_children = 0;
@@ -60,6 +62,7 @@ struct SaveState {
   bool last_ok = true;
   std::int64_t last_took_seconds = -1;     ///< -1: none since the start
   std::uint64_t running_since_micros = 0;  ///< Unix time; 0: none is under way
+  SeqNum last_seq = 0;                     ///< what the last one that succeeded has, at least; of the start, if there is none
 };
 
 /// Which clients CLIENT LIST shows or CLIENT KILL ends. Empty or 0: any.
@@ -125,6 +128,8 @@ class ServerControl {
   /// Reads the file of users again and closes the connections of those that have changed, one that asks after its reply. On error
   /// the message is the whole reply after '-', and nothing has changed. From offload threads only.
   virtual Status load_users(std::uint64_t self_id) = 0;
+  /// `bits` random bits that nobody can guess, as hexadecimal digits, for ACL GENPASS.
+  [[nodiscard]] virtual std::string random_secret(std::size_t bits) = 0;
   /// Counts and logs a failed AUTH or HELLO. `network` and `address` as Client has them.
   virtual void authentication_failed(Bytes network, Bytes address, Bytes user) = 0;
   /// How long an AUTH or HELLO from there waits before it is judged, since others from there have failed; 0 for most.

@@ -6,23 +6,8 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kMaxErrorCodes = 128;
-constexpr std::uint64_t kRateWindowNanos = 100'000'000;
 
 }  // namespace
-
-double CommandCounts::quantile_nanos(double q) const {
-  const double wanted = q * static_cast<double>(calls);
-  std::uint64_t below = 0;
-  for (std::size_t i = 0; i < kCallBounds.size(); ++i) {
-    if (buckets[i] > 0 && static_cast<double>(below + buckets[i]) >= wanted) {
-      const double start = i == 0 ? 0 : static_cast<double>(kCallBounds[i - 1]);
-      const double part = (wanted - static_cast<double>(below)) / static_cast<double>(buckets[i]);
-      return start + part * (static_cast<double>(kCallBounds[i]) - start);
-    }
-    below += buckets[i];
-  }
-  return calls == 0 ? 0 : static_cast<double>(kCallBounds.back());
-}
 
 DispatchCounters* ServerStats::add_dispatcher() {
   std::lock_guard lock(mutex_);
@@ -116,17 +101,35 @@ TotalCounts ServerStats::totals() const {
   return counts;
 }
 
-double ServerStats::commands_per_second(std::uint64_t mono_nanos) {
+std::vector<std::uint64_t> ServerStats::sum_times(std::size_t command) const {
+  std::vector<std::uint64_t> sums;
+  for (const auto& block : blocks_) {
+    const CallTimes* times = block->commands_[command].times.load(std::memory_order_acquire);
+    if (times == nullptr) continue;
+    sums.resize(CallTimes::kBuckets);
+    times->add_to(sums);
+  }
+  return sums;
+}
+
+std::vector<double> ServerStats::percentiles(std::size_t command, std::span<const double> percents) const {
   std::lock_guard lock(mutex_);
-  const std::uint64_t elapsed = mono_nanos - rate_nanos_;
-  if (elapsed < kRateWindowNanos) return rate_;
-  const std::uint64_t commands = sum_totals().commands;
-  const double seconds = static_cast<double>(elapsed) / 1e9;
-  // The first call has nothing to compare with.
-  rate_ = rate_nanos_ == 0 ? 0 : static_cast<double>(commands - rate_commands_) / seconds;
-  rate_nanos_ = mono_nanos;
-  rate_commands_ = commands;
-  return rate_;
+  std::vector<std::uint64_t> counts = sum_times(command);
+  const std::vector<std::uint64_t>& base = base_times_[command];
+  for (std::size_t i = 0; i < base.size(); ++i) counts[i] -= base[i];
+  std::vector<double> out;
+  for (const double percent : percents) out.push_back(percentile(counts, percent));
+  return out;
+}
+
+void ServerStats::set_shown_percentiles(std::vector<double> percents) {
+  std::lock_guard lock(mutex_);
+  shown_percentiles_ = std::move(percents);
+}
+
+std::vector<double> ServerStats::shown_percentiles() const {
+  std::lock_guard lock(mutex_);
+  return shown_percentiles_;
 }
 
 void ServerStats::count_error(Bytes message) {
@@ -148,6 +151,7 @@ std::map<std::string, std::uint64_t> ServerStats::errors_by_code() const {
 void ServerStats::reset() {
   std::lock_guard lock(mutex_);
   base_commands_ = sum_commands();
+  for (std::size_t i = 0; i < commands_; ++i) base_times_[i] = sum_times(i);
   base_totals_ = sum_totals();
   errors_.clear();
 }

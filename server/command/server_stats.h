@@ -19,10 +19,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <engine/bytes.h>
+
+#include "command/call_times.h"
 
 namespace ebbtide {
 
@@ -112,10 +115,6 @@ struct StageCounts {
 struct CommandCounts {
   std::uint64_t calls = 0, nanos = 0, rejected = 0, failed = 0;
   std::array<std::uint64_t, kCallBuckets> buckets{};  ///< calls by their time
-
-  /// The time that a share `q`, 0 to 1, of the calls took at most, in nanoseconds, as Prometheus's histogram_quantile estimates
-  /// it: evenly spread within a bucket, and the last bound for what lies beyond it. 0 without calls.
-  [[nodiscard]] double quantile_nanos(double q) const;
 };
 
 struct TotalCounts {
@@ -138,6 +137,10 @@ class DispatchCounters {
     PerCommand& counters = commands_[command];
     counters.nanos.add(nanos);
     counters.buckets[bucket_of(nanos)].add(1);
+    CallTimes* times = counters.times.load(std::memory_order_relaxed);
+    if (times == nullptr) [[unlikely]]
+      times = add_times(command);
+    times->add(nanos);
   }
   void stage(Stage stage, std::uint64_t nanos) {
     PerStage& counters = stages_[static_cast<std::size_t>(stage)];
@@ -157,9 +160,11 @@ class DispatchCounters {
 
  private:
   friend class ServerStats;
-  // The number of calls is the sum of the buckets. A call that found its data in memory writes to one cache line.
+  // The number of calls is the sum of the buckets. A call that found its data in memory writes to one cache line here, and to one
+  // of CallTimes.
   struct alignas(64) PerCommand {
     Counter nanos;
+    std::atomic<CallTimes*> times{nullptr};  ///< made at the first call
     std::array<Counter, kCallBuckets> buckets;
     Counter rejected, failed;
   };
@@ -167,7 +172,14 @@ class DispatchCounters {
     Counter nanos;
     std::array<Counter, kCallBuckets> buckets;
   };
+  CallTimes* add_times(std::size_t command) {
+    times_.push_back(std::make_unique<CallTimes>());
+    commands_[command].times.store(times_.back().get(), std::memory_order_release);
+    return times_.back().get();
+  }
+
   std::unique_ptr<PerCommand[]> commands_;
+  std::vector<std::unique_ptr<CallTimes>> times_;  ///< the writer's; readers go through PerCommand::times
   std::array<PerStage, kStageNames.size()> stages_;
   Counter scan_steps_;
   std::array<Counter, kScanBounds.size() + 1> scans_;
@@ -176,7 +188,7 @@ class DispatchCounters {
 /// All counters of a server. Thread-safe.
 class ServerStats {
  public:
-  explicit ServerStats(std::size_t commands) : commands_(commands), base_commands_(commands) {}
+  explicit ServerStats(std::size_t commands) : commands_(commands), base_commands_(commands), base_times_(commands) {}
 
   /// A block for a new dispatcher. Lives as long as this.
   DispatchCounters* add_dispatcher();
@@ -188,8 +200,12 @@ class ServerStats {
   [[nodiscard]] std::array<StageCounts, kStageNames.size()> stages() const;
   /// Since start, too.
   [[nodiscard]] ScanCounts scans() const;
-  /// Commands per second between this call and the one before it, smoothed over calls at least 100 ms apart.
-  [[nodiscard]] double commands_per_second(std::uint64_t mono_nanos);
+  /// The time in ns that each of `percents` (0 to 100) of a command's calls took at most, to within 2 %; since start or the last
+  /// reset.
+  [[nodiscard]] std::vector<double> percentiles(std::size_t command, std::span<const double> percents) const;
+  /// What INFO's latencystats shows.
+  void set_shown_percentiles(std::vector<double> percents);
+  [[nodiscard]] std::vector<double> shown_percentiles() const;
 
   /// Counts an error reply by its code, the first word of `message`. At most 128 codes are told apart.
   void count_error(Bytes message);
@@ -201,6 +217,7 @@ class ServerStats {
  private:
   [[nodiscard]] std::vector<CommandCounts> sum_commands() const;
   [[nodiscard]] TotalCounts sum_totals() const;
+  [[nodiscard]] std::vector<std::uint64_t> sum_times(std::size_t command) const;
 
   const std::size_t commands_;
   mutable std::mutex mutex_;
@@ -209,8 +226,8 @@ class ServerStats {
   std::vector<CommandCounts> base_commands_;
   TotalCounts base_totals_;
   std::map<std::string, std::uint64_t> errors_;
-  std::uint64_t rate_nanos_ = 0, rate_commands_ = 0;
-  double rate_ = 0;
+  std::vector<std::vector<std::uint64_t>> base_times_;  ///< by command; empty: none at the last reset
+  std::vector<double> shown_percentiles_ = {50, 99, 99.9};
 };
 
 }  // namespace ebbtide

@@ -102,17 +102,20 @@ std::string describe_client(Client& client, std::int64_t now_ms, bool blocked) {
   if (session.no_touch) flags += 'T';
   if (flags.empty()) flags = "N";
   const std::string query_bytes = std::to_string(client.query_bytes());
-  const std::string out_bytes = std::to_string(client.out.size());
-  const std::string memory = std::to_string(client.query_bytes() + client.out.memory());
+  const OutputBuffer::Usage out = client.out.usage();
+  const std::uint64_t queued_bytes = transaction == nullptr ? 0 : transaction->charged;
+  const auto field = [](const char* name, std::uint64_t value) { return std::string(name) + std::to_string(value); };
   std::string line = "id=" + std::to_string(client.id) + " addr=" + client.address + " laddr=" + client.local_address;
   line += " fd=" + std::to_string(client.fd) + " name=" + session.name + " age=" + seconds_since(client.created_ms);
   line += " idle=" + seconds_since(client.last_command_ms) + " flags=" + flags + " db=" + std::to_string(session.database);
   line += " sub=" + std::to_string(session.channels) + " psub=" + std::to_string(session.patterns);
   line += " ssub=" + std::to_string(session.shard_channels) +
           " multi=" + (in_transaction ? std::to_string(transaction->queue.size()) : "-1") + " qbuf=" + query_bytes +
-          " qbuf-free=0 argv-mem=0 multi-mem=" + std::to_string(transaction == nullptr ? 0 : transaction->charged) +
-          " rbs=0 rbp=0";
-  line += " obl=" + out_bytes + " oll=0 omem=0 tot-mem=" + memory + " events=r cmd=";
+          field(" qbuf-free=", client.query_free_bytes()) + field(" argv-mem=", client.argument_bytes()) +
+          field(" multi-mem=", queued_bytes) + field(" rbs=", out.first_capacity) + field(" rbp=", client.out.peak_memory());
+  line += field(" obl=", out.first_waiting) + field(" oll=", out.more) + field(" omem=", out.more_bytes) +
+          field(" tot-mem=", client.total_bytes() + state.memory() + queued_bytes);
+  line += client.out.empty() ? " events=r cmd=" : " events=rw cmd=";
   line += session.last_command == nullptr ? "NULL" : session.last_command->full_name;
   line += " user=" + std::string(user_of(session)) + " redir=" + (tracking.on ? std::to_string(tracking.redirect) : "-1") +
           " resp=" + std::to_string(client.protocol);

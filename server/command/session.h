@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <engine/types.h>
 
+#include "command/blocked_clients.h"
 #include "command/observers.h"
 #include "command/server_control.h"
 #include "command/transaction.h"
@@ -25,6 +27,7 @@ struct Session {
     kInTransaction = 1,  ///< after MULTI
     kSubscribed = 2,     ///< to a channel or a pattern
     kTracks = 4,         ///< CLIENT TRACKING ON
+    kPaused = 8,         ///< CLIENT PAUSE delays its next command
   };
 
   DatabaseId database = 0;
@@ -55,8 +58,9 @@ struct SessionState final : ClientState {
   Client* client = nullptr;                  ///< whose it is
   std::unique_ptr<Transaction> transaction;  ///< from the first MULTI or WATCH on
   Tracking tracking;
-  Observers* observers = nullptr;  ///< set while it tracks
-  Observers* monitored = nullptr;  ///< set after MONITOR
+  std::optional<BlockedClients::Wait> paused;  ///< set with Session::kPaused
+  Observers* observers = nullptr;              ///< set while it tracks
+  Observers* monitored = nullptr;              ///< set after MONITOR
   ~SessionState() override;
   /// What the client's commands made it keep, in bytes: subscriptions and prefixes. (Transactions are charged by themselves.)
   [[nodiscard]] std::size_t memory() const override;

@@ -135,6 +135,10 @@ bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
                       (spec.has(kRunsQueue) && transaction != nullptr && transaction->writes);
   const std::uint32_t ms = env_.observers->paused_for(nanos_ / 1'000'000, writes);
   if (ms == 0) return false;
+  if (!state_of(client).paused) {
+    state_of(client).paused.emplace(*env_.blocked, client, false);
+    session_of(client).modes |= Session::kPaused;
+  }
   pending.retry_ms = ms;
   pending.state = PendingCommand::State::kWaiting;
   client.waiting = true;
@@ -147,6 +151,10 @@ void Dispatcher::run_observed(PendingCommand& pending, const Prepared& prepared)
   const Session& session = session_of(client);
   Observers& observers = *env_.observers;
   if (hold_back(pending, spec)) return;
+  if ((session.modes & Session::kPaused) != 0) {
+    state_of(client).paused.reset();
+    session_of(client).modes &= static_cast<std::uint8_t>(~Session::kPaused);
+  }
   if (session.modes != 0 && !admit(pending, prepared)) return;
   const DatabaseId database = session.database;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);

@@ -2,6 +2,7 @@
 // that changes one.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 
 #include "command/arg_cursor.h"
@@ -38,6 +39,20 @@ Status acl_users(Ctx& ctx) {
     const std::size_t name = line.find(' ') + 1;
     ctx.reply.bulk(line.substr(name, line.find(' ', name) - name));
   }
+  return Status::ok();
+}
+
+Status acl_genpass(Ctx& ctx) {
+  constexpr std::int64_t kDefaultBits = 256, kMostBits = 4096;
+  if (ctx.argc() > 3) return wrong_subcommand_arguments(ctx.command, ctx.args);
+  std::optional<std::int64_t> bits = kDefaultBits;
+  if (ctx.argc() == 3) bits = parse_integer(ctx.arg(2));
+  if (!bits) return reply_error("ERR value is not an integer or out of range");
+  if (*bits <= 0 || *bits > kMostBits) {
+    return reply_error(
+        "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096");
+  }
+  ctx.reply.bulk(ctx.env.control->random_secret(static_cast<std::size_t>(*bits)));
   return Status::ok();
 }
 
@@ -119,6 +134,7 @@ Status acl_cat(Ctx& ctx) {
 }
 
 constexpr ArgDoc kCatArguments[] = {{.name = "category", .flags = ArgDoc::kOptional}};
+constexpr ArgDoc kGenpassArguments[] = {{.name = "bits", .type = ArgDoc::Type::kInteger, .flags = ArgDoc::kOptional}};
 constexpr ArgDoc kLogOperation[] = {{.name = "count", .type = ArgDoc::Type::kInteger},
                                     {.name = "reset", .type = ArgDoc::Type::kPureToken, .token = "RESET"}};
 constexpr ArgDoc kLogArguments[] = {
@@ -137,6 +153,16 @@ constexpr CommandSpec kSubcommands[] = {
      .summary = "Lists the ACL categories, or the commands inside a category.",
      .group = Group::kServer,
      .arguments = kCatArguments,
+     .container = kContainer},
+    {.name = "genpass",
+     .arity = at_least(2),
+     .flags = kAsk,
+     .run = acl_genpass,
+     .since = "6.0.0",
+     .complexity = "O(1)",
+     .summary = "Generates a pseudorandom, secure password that can be used to identify ACL users.",
+     .group = Group::kServer,
+     .arguments = kGenpassArguments,
      .container = kContainer},
     {.name = "list",
      .arity = exactly(2),

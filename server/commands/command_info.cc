@@ -248,8 +248,6 @@ Status command_list(Ctx& ctx) {
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
   for (const Command& command : ctx.env.table->all()) {
-    // Without a filter Redis lists containers only, with one their subcommands too.
-    if (!command.spec->container.empty() && argument.empty()) continue;
     if (!filter(command, argument)) continue;
     ctx.reply.bulk(command.full_name);
     ++count;

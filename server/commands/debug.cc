@@ -101,7 +101,10 @@ Status debug(Ctx& ctx) {
   } else if (is("stringmatch-len", 4)) {
     return match(ctx);
   } else if (is("error", 3)) {
-    return reply_error(std::string(shown(ctx.arg(2), 1024)));
+    std::string text(shown(ctx.arg(2), 1024));  // as it is, without a code of ours
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n'; }, ' ');
+    ctx.reply.error(text);
   } else if (is("log", 3)) {
     ctx.env.control->log_message("DEBUG LOG: " + std::string(shown(ctx.arg(2), 1024)));
     ctx.reply.ok();

@@ -2,6 +2,8 @@
 //
 // PFCOUNT of one key keeps what it has computed with the value, as Redis does: a command that only reads by what it means, but
 // may write. Where it cannot write, it does without.
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +121,32 @@ Status pfmerge(Ctx& ctx) {
   return Status::ok();
 }
 
+/// Adds known elements and compares the estimates, of both encodings and of a union, with the truth.
+Status pfselftest(Ctx& ctx) {
+  constexpr std::uint64_t kElements = 100'000;
+  constexpr double kAllowed = 4 * 0.0081;  // four standard errors of 16384 registers
+  std::string sketches[2] = {hll::make_empty(), hll::make_empty()};
+  const auto check = [](std::uint64_t truth, std::optional<std::uint64_t> estimate) {
+    const double bound = std::max(1.0, kAllowed * static_cast<double>(truth));
+    if (estimate && std::abs(static_cast<double>(*estimate) - static_cast<double>(truth)) <= bound) return Status::ok();
+    return reply_error("TESTFAILED Too big error. card:" + std::to_string(truth) +
+                       " estimate:" + (estimate ? std::to_string(*estimate) : std::string("none")));
+  };
+  for (std::uint64_t n = 1, next_check = 1; n <= kElements; ++n) {
+    if (!hll::add(&sketches[n % 2], "element:" + std::to_string(n))) return reply_error("TESTFAILED a sketch is corrupt");
+    if (n != next_check) continue;
+    next_check *= 10;
+    hll::Registers both{};
+    for (const std::string& sketch : sketches) {
+      if (!hll::merge_into(sketch, &both)) return reply_error("TESTFAILED a sketch is corrupt");
+    }
+    TRY(check(n, hll::count(both)));
+    TRY(check(n / 2, hll::count(sketches[0])));
+  }
+  ctx.reply.ok();
+  return Status::ok();
+}
+
 constexpr ArgDoc kPfaddArguments[] = {
     {.name = "key", .type = Type::kKey},
     {.name = "element", .type = Type::kString, .flags = ArgDoc::kOptional | ArgDoc::kMultiple},
@@ -154,6 +182,14 @@ constexpr CommandSpec kHyperLogLog[] = {
      .summary = "Returns the approximated cardinality of the set(s) observed by the HyperLogLog key(s).",
      .group = Group::kHyperLogLog,
      .arguments = kPfcountArguments},
+    {.name = "pfselftest",
+     .arity = exactly(1),
+     .flags = kAdmin | kOffload,
+     .run = pfselftest,
+     .since = "2.8.9",
+     .complexity = "N/A",
+     .summary = "An internal command for testing HyperLogLog values.",
+     .group = Group::kHyperLogLog},
     {.name = "pfmerge",
      .arity = at_least(2),
      .keys = {.first = 1, .last = -1, .access = KeySpec::kRw},

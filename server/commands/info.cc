@@ -3,6 +3,7 @@
 // What has no meaning here is printed as Redis prints it when the feature is unused, where tools expect the field; the rest is
 // left out. The numbers of keys under Keyspace are the engine's estimates (`keyspace_keys_exact:0` says so); DBSIZE counts.
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -43,6 +44,10 @@ class InfoText {
     char buffer[64];
     std::snprintf(buffer, sizeof(buffer), "%.*f", digits, value);
     return buffer;
+  }
+  static std::string shortest(double value) {
+    char buffer[64];
+    return {buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr};
   }
   [[nodiscard]] const std::string& text() const { return text_; }
 
@@ -104,6 +109,8 @@ void info_server(const Facts& facts, InfoText& out) {
   out.field("server_time_usec", facts.now_micros);
   out.field("uptime_in_seconds", uptime);
   out.field("uptime_in_days", uptime / 86400);
+  out.field("hz", "10");  // expiries, timeouts and memory limits are looked at ten times a second
+  out.field("configured_hz", "10");
   out.field("executable", server.executable);
   out.field("config_file", server.config_file);
   out.field("io_threads_active", std::uint64_t{server.loops > 1 ? 1u : 0u});
@@ -173,6 +180,7 @@ void info_memory(const Facts& facts, InfoText& out) {
   out.field("mem_clients_slaves", "0");
   out.field("mem_aof_buffer", "0");
   out.field("mem_replication_backlog", "0");
+  out.field("mem_allocator", server.allocator);
   out.field("active_defrag_running", "0");
   out.field("lazyfree_pending_objects", "0");
 }
@@ -183,8 +191,8 @@ void info_persistence(const Facts& facts, InfoText& out) {
   const bool loading = facts.env.db == nullptr;
   out.field("loading", loading ? "1" : "0");
   out.field("async_loading", "0");
-  out.field("rdb_changes_since_last_save", engine.visible_seq - std::min(engine.visible_seq, engine.synced_seq));
   const SaveState save = facts.env.control->save_state();
+  out.field("rdb_changes_since_last_save", engine.visible_seq - std::min(engine.visible_seq, save.last_seq));
   const std::uint64_t now = facts.env.control->unix_micros();
   const bool saving = save.running_since_micros != 0;
   for (const char* name :
@@ -227,10 +235,15 @@ void info_stats(const Facts& facts, InfoText& out) {
   out.section("Stats");
   out.field("total_connections_received", server.connections_received);
   out.field("total_commands_processed", totals.commands);
-  out.field("instantaneous_ops_per_sec",
-            static_cast<std::uint64_t>(facts.env.stats->commands_per_second(facts.env.control->mono_nanos())));
+  out.field("instantaneous_ops_per_sec", static_cast<std::uint64_t>(server.commands_per_second));
   out.field("total_net_input_bytes", server.net_input_bytes);
   out.field("total_net_output_bytes", server.net_output_bytes);
+  out.field("total_net_repl_input_bytes", "0");
+  out.field("total_net_repl_output_bytes", "0");
+  out.field("instantaneous_input_kbps", server.net_input_per_second / 1024, 2);
+  out.field("instantaneous_output_kbps", server.net_output_per_second / 1024, 2);
+  out.field("instantaneous_input_repl_kbps", "0.00");
+  out.field("instantaneous_output_repl_kbps", "0.00");
   out.field("rejected_connections", server.connections_rejected);
   out.field("sync_full", "0");
   out.field("sync_partial_ok", "0");
@@ -251,8 +264,8 @@ void info_stats(const Facts& facts, InfoText& out) {
   for (const char* name :
        {"migrate_cached_sockets", "slave_expires_tracked_keys", "active_defrag_hits", "active_defrag_misses",
         "active_defrag_key_hits", "active_defrag_key_misses", "total_active_defrag_time", "current_active_defrag_time",
-        "total_net_repl_input_bytes", "total_net_repl_output_bytes", "unexpected_error_replies", "dump_payload_sanitizations",
-        "io_threaded_reads_processed", "io_threaded_writes_processed", "reply_buffer_shrinks", "reply_buffer_expands"}) {
+        "unexpected_error_replies", "dump_payload_sanitizations", "io_threaded_reads_processed", "io_threaded_writes_processed",
+        "reply_buffer_shrinks", "reply_buffer_expands"}) {
     out.field(name, "0");
   }
   out.field("tracking_total_keys", std::uint64_t{facts.tracking.keys});
@@ -319,13 +332,17 @@ void info_errorstats(const Facts& facts, InfoText& out) {
 
 void info_latencystats(const Facts& facts, InfoText& out) {
   out.section("Latencystats");
-  const std::vector<CommandCounts> counts = facts.env.stats->commands();
+  const ServerStats& stats = *facts.env.stats;
+  const std::vector<CommandCounts> counts = stats.commands();
+  const std::vector<double> percents = stats.shown_percentiles();
   for (const Command& command : facts.env.table->all()) {
-    const CommandCounts& count = counts[command.index];
-    if (count.calls == 0) continue;
-    const auto micros = [&count](double q) { return InfoText::decimal(count.quantile_nanos(q) / 1000, 3); };
-    out.field("latency_percentiles_usec_" + command.full_name,
-              "p50=" + micros(0.5) + ",p99=" + micros(0.99) + ",p99.9=" + micros(0.999));
+    if (counts[command.index].calls == 0) continue;
+    const std::vector<double> nanos = stats.percentiles(command.index, percents);
+    std::string text;
+    for (std::size_t i = 0; i < percents.size(); ++i) {
+      text += (i == 0 ? "p" : ",p") + InfoText::shortest(percents[i]) + "=" + InfoText::decimal(nanos[i] / 1000, 3);
+    }
+    out.field("latency_percentiles_usec_" + command.full_name, text);
   }
 }
 

@@ -72,6 +72,15 @@ class BackgroundSave final : public OffloadWork {
   ServerControl& control_;
 };
 
+/// There are no replicas: always a master without any.
+Status role(Ctx& ctx) {
+  ctx.reply.array(3);
+  ctx.reply.bulk("master");
+  ctx.reply.integer(0);
+  ctx.reply.array(0);
+  return Status::ok();
+}
+
 Status save(Ctx& ctx) {
   if (!ctx.env.control->begin_save()) return reply_error(kSaving);
   TRY(ctx.env.control->save());
@@ -198,6 +207,15 @@ constexpr CommandSpec kServer[] = {
      .complexity = "O(1)",
      .summary = "Returns the server time.",
      .group = Group::kServer},
+    {.name = "role",
+     .arity = exactly(1),
+     .flags = kNoScript | kLoading | kStale | kFast | kDangerous,
+     .run = role,
+     .since = "2.8.12",
+     .complexity = "O(1)",
+     .summary = "Returns the replication role.",
+     .group = Group::kServer,
+     .extra_acl = "@admin"},
     {.name = "save",
      .arity = exactly(1),
      .flags = kAdmin | kNoScript | kNoAsyncLoading | kNoMulti | kOffload | kLong | kNeverInline,

@@ -122,6 +122,13 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
+std::size_t Connection::argument_bytes() const {
+  std::size_t bytes = parser.big_bytes();
+  if (pending.empty()) return bytes;
+  for (const Bytes argument : pending.front().args) bytes += argument.size();
+  return bytes;
+}
+
 void Connection::close_gate(std::uint64_t durable_seq, std::int64_t now_ms) {
   const std::uint64_t end = out.end();
   if (end > gated_until && seen_seq > durable_seq) gates.push_back({std::max(gated_until, out.begin()), seen_seq, now_ms});

@@ -43,6 +43,9 @@ class Connection final : public Client {
   void give_up_gated(std::uint64_t durable_seq);
 
   [[nodiscard]] std::size_t query_bytes() const override { return parser.buffered(); }
+  [[nodiscard]] std::size_t query_free_bytes() const override { return parser.unused(); }
+  [[nodiscard]] std::size_t argument_bytes() const override;
+  [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
   /// Whether more input may be read now.
   [[nodiscard]] bool may_read() const {
@@ -90,9 +93,10 @@ class Connection final : public Client {
   bool in_gated_list = false;
   bool resumed = false;  ///< its waiting command is to be handed in again
   bool counted_stranger = false;
-  bool error_sent = false;  ///< the parser's failure has been dealt with
-  bool lingering = false;   ///< all is sent and our side shut down; reading away what the peer still sends
-  bool dead = false;        ///< closed; freed at the end of the round
+  bool limited_as_subscriber = false;  ///< of which class the output limits are that hold for it
+  bool error_sent = false;             ///< the parser's failure has been dealt with
+  bool lingering = false;              ///< all is sent and our side shut down; reading away what the peer still sends
+  bool dead = false;                   ///< closed; freed at the end of the round
 };
 
 }  // namespace ebbtide

@@ -299,7 +299,9 @@ void EventLoop::add_connection(Arrival arrival) {
 // A single reply must not grow beyond the hard limit either, nor take the whole memory; what may wait before commands stop being
 // run comes on top.
 void EventLoop::set_output_limit(Connection& c) const {
-  std::uint64_t limit = settings_.output_buffer_hard_bytes;
+  c.limited_as_subscriber = c.subscriber;
+  c.push_limit = settings_.subscriber_output.hard;
+  std::uint64_t limit = (c.subscriber ? settings_.subscriber_output : settings_.output).hard;
   const std::uint64_t half = settings_.memory_budget / 2;
   if (half != 0 && (limit == 0 || limit > half)) limit = half;
   c.out.set_limit(limit == 0 ? 0 : limit + c.output_high_water);
@@ -477,6 +479,7 @@ void EventLoop::settle(Connection& c) {
   if (c.authenticated == c.counted_stranger) count_stranger(c);
   if (c.close_now) return close(c);
   if (c.out.overflown()) return close_overflown(c);
+  if (c.subscriber != c.limited_as_subscriber) set_output_limit(c);
   if (c.close_after_command && !c.waiting) c.close_after_reply = true;
   if (c.parser.failure() != RequestParser::Failure::kNone && !c.has_pending() && !c.error_sent && !c.close_after_reply) {
     settle_failure(c);
@@ -581,14 +584,16 @@ void EventLoop::flush_gated() {
 }
 
 void EventLoop::check_output_limits(Connection& c) {
-  // A value that is shared is sent from where it lies and does not count, but for what exceeds one value of the largest size.
+  // A shared value is sent from where it lies and was charged to the memory budget when it was read. It does not count here, but
+  // for what exceeds one value of the largest size.
   const std::uint64_t own = c.out.memory();
   const std::uint64_t all = c.out.size();
   const std::uint64_t counted = std::max(own, all > settings_.max_bulk_bytes ? all - settings_.max_bulk_bytes : 0);
-  bool over = settings_.output_buffer_hard_bytes != 0 && counted > settings_.output_buffer_hard_bytes;
-  if (settings_.output_buffer_soft_bytes != 0 && counted > settings_.output_buffer_soft_bytes) {
+  const OutputLimits& limits = c.subscriber ? settings_.subscriber_output : settings_.output;
+  bool over = limits.hard != 0 && counted > limits.hard;
+  if (limits.soft != 0 && counted > limits.soft) {
     if (c.soft_limit_since_ms == 0) c.soft_limit_since_ms = now_ms_;
-    over = over || now_ms_ - c.soft_limit_since_ms >= settings_.output_buffer_soft_ms;
+    over = over || now_ms_ - c.soft_limit_since_ms >= limits.soft_ms;
   } else {
     c.soft_limit_since_ms = 0;
   }
@@ -690,6 +695,7 @@ void EventLoop::sweep_one(Connection& c) {
   sweep_bytes_ += input + c.out.memory() + sizeof(Connection);
   sweep_input_ = std::max(sweep_input_, input);
   sweep_output_ = std::max<std::uint64_t>(sweep_output_, c.out.size());
+  c.out.reset_peak();
   if (c.lingering) {
     if (now_ms_ >= c.linger_until_ms) close(c);
     return;

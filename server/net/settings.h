@@ -12,6 +12,12 @@
 
 namespace ebbtide {
 
+/// How many bytes may wait to be sent to one client. At `hard` it is closed, and after `soft_ms` above `soft`; 0 = no limit.
+struct OutputLimits {
+  std::uint64_t hard = 0, soft = 0;
+  std::int64_t soft_ms = 60'000;
+};
+
 /// Limits of connections. A value: each loop has its copy, replaced as a whole when a setting changes.
 struct NetSettings {
   std::uint64_t max_clients = 10'000;
@@ -21,9 +27,8 @@ struct NetSettings {
   std::int64_t tcp_keepalive_ms = 300'000;                     ///< 0 = off
   std::uint64_t query_buffer_bytes = std::uint64_t{64} << 20;  ///< unparsed input of a client, not counting one big bulk
   std::uint64_t max_bulk_bytes = std::uint64_t{512} << 20;
-  std::uint64_t output_buffer_hard_bytes = std::uint64_t{256} << 20;  ///< 0 = off
-  std::uint64_t output_buffer_soft_bytes = std::uint64_t{64} << 20;   ///< for output_buffer_soft_ms; 0 = off
-  std::int64_t output_buffer_soft_ms = 60'000;
+  OutputLimits output = {.hard = std::uint64_t{256} << 20, .soft = std::uint64_t{64} << 20};
+  OutputLimits subscriber_output = {.hard = std::uint64_t{32} << 20, .soft = std::uint64_t{8} << 20};  ///< and of monitors
   std::uint64_t memory_budget = 0;  ///< of the whole server; one client's output may have half of it; 0 = no limit
   bool password_required = false;   ///< new connections are strangers
   bool protected_mode = true;       ///< without a password only loopback may connect

@@ -72,7 +72,7 @@ void PubSub::deliver(ClientLoop& loop, const Message& message, const std::vector
     if (target.has_pattern) reply.bulk(target.pattern);
     reply.bulk(message.channel);
     reply.bulk(message.text);
-    if (client->out.memory() > kMaxOutputBytes) client->out.overflow();
+    client->check_push_limit();
     loop.touch(client);
   }
 }

@@ -7,7 +7,7 @@
 // a loop run in the order in which they were posted, so that each subscriber gets the messages of one publisher in order. Each
 // message says which seq it depends on: it leaves no earlier than a reply that depends on it would.
 //
-// A subscriber that reads too slowly is closed once kMaxOutputBytes wait for it.
+// A subscriber that reads too slowly is closed once Client::push_limit bytes wait for it.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,6 @@ class PubSub {
  public:
   enum class Kind : std::uint8_t { kChannel, kPattern, kShard };
   static constexpr std::size_t kKinds = 3;
-  /// Redis's hard limit for subscribers.
-  static constexpr std::size_t kMaxOutputBytes = std::size_t{32} << 20;
 
   struct Subscriber {
     ClientLoop* loop = nullptr;

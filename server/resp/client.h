@@ -80,6 +80,12 @@ class Client {
   std::uint64_t seen_seq = 0;
   /// Bytes of `out` from which no further command of this client is run until some of it has been sent.
   std::size_t output_high_water = 1 << 20;
+  /// Own memory of `out` above which a client that is sent pushes (messages, MONITOR) is to be closed; 0 = no limit.
+  std::size_t push_limit = std::size_t{32} << 20;
+  /// A push was appended: closes the client if it does not read what it is sent.
+  void check_push_limit() {
+    if (push_limit != 0 && out.memory() > push_limit) out.overflow();
+  }
 
   std::unique_ptr<ClientState> state;  ///< made by the sink at the client's first command
   std::size_t state_bytes = 0;         ///< state->memory(), as the sink last looked: counts as the client's buffers do
@@ -90,6 +96,12 @@ class Client {
   }
   /// Bytes of input held for this client.
   [[nodiscard]] virtual std::size_t query_bytes() const { return 0; }
+  /// Bytes of its query buffer that are not in use.
+  [[nodiscard]] virtual std::size_t query_free_bytes() const { return 0; }
+  /// Bytes of the arguments of its command that waits, or is being received.
+  [[nodiscard]] virtual std::size_t argument_bytes() const { return 0; }
+  /// Bytes of memory that the connection takes, buffers and large arguments included, without `state`.
+  [[nodiscard]] virtual std::size_t total_bytes() const { return query_bytes() + out.memory(); }
 };
 
 /// What the sink keeps with a command between its attempts (the pages it waits for).

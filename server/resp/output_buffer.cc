@@ -22,6 +22,21 @@ std::size_t OutputBuffer::chunk_size(std::size_t index) const {
   return chunk.size;
 }
 
+OutputBuffer::Usage OutputBuffer::usage() const {
+  Usage usage;
+  for (std::size_t i = first_; i < chunks_.size(); ++i) {
+    const Chunk& chunk = chunks_[i];
+    if (i == first_) {
+      usage.first_capacity = chunk.capacity;
+      usage.first_waiting = chunk_size(i);
+    } else {
+      ++usage.more;
+      usage.more_bytes += chunk.block == nullptr ? chunk.size : chunk.capacity;
+    }
+  }
+  return usage;
+}
+
 void OutputBuffer::release(Chunk& chunk) {
   if (chunk.block != nullptr) {
     memory_ -= chunk.capacity;
@@ -50,6 +65,7 @@ void OutputBuffer::add_chunk(std::size_t room) {
   chunk.data = chunk.block;
   chunk.number = next_number_++;
   memory_ += chunk.capacity;
+  peak_memory_ = std::max(peak_memory_, memory_);
   cursor_ = chunk.block;
   limit_ = chunk.block + chunk.capacity;
   chunks_.push_back(std::move(chunk));
@@ -105,6 +121,7 @@ void OutputBuffer::take(OutputBuffer& from) {
     moved.number = next_number_++;
     if (moved.block != nullptr) {
       memory_ += moved.capacity;
+      peak_memory_ = std::max(peak_memory_, memory_);
       from.memory_ -= moved.capacity;
     }
     end_ += moved.size;

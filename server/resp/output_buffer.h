@@ -50,6 +50,17 @@ class OutputBuffer {
   /// Bytes of memory held by own chunks; shared values do not count.
   [[nodiscard]] std::size_t memory() const { return memory_; }
 
+  /// The buffer as CLIENT LIST shows it: a first chunk, in the place of Redis's reply buffer, and those behind it, in the place of
+  /// its list of replies. Bytes.
+  struct Usage {
+    std::size_t first_capacity = 0, first_waiting = 0;
+    std::size_t more = 0, more_bytes = 0;  ///< chunks behind the first, and what they hold, shared values included
+  };
+  [[nodiscard]] Usage usage() const;
+  /// The most own memory that it held since the last reset_peak().
+  [[nodiscard]] std::size_t peak_memory() const { return peak_memory_; }
+  void reset_peak() { peak_memory_ = memory_; }
+
   /// At most about this much own memory; 0 = no limit.
   void set_limit(std::size_t bytes) { limit_bytes_ = bytes; }
   [[nodiscard]] std::size_t limit() const { return limit_bytes_; }
@@ -128,7 +139,7 @@ class OutputBuffer {
   char* limit_ = nullptr;
   std::uint64_t begin_ = 0, end_ = 0;
   std::uint64_t next_number_ = 0;
-  std::size_t memory_ = 0;
+  std::size_t memory_ = 0, peak_memory_ = 0;
   std::size_t limit_bytes_ = 0;
   bool overflown_ = false;
 };

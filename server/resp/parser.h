@@ -83,6 +83,8 @@ class RequestParser {
   [[nodiscard]] std::size_t big_memory() const { return big_held_ + (big_ ? big_->size() : 0); }
   /// Bytes of big bulks of the command in the making.
   [[nodiscard]] std::size_t big_bytes() const { return big_done_ + (big_ ? big_->size() : 0); }
+  /// Bytes of the buffer that nothing was received into.
+  [[nodiscard]] std::size_t unused() const { return capacity_ - (end_ - start_); }
   /// Bytes received and not yet done with.
   [[nodiscard]] std::size_t buffered() const { return end_ - start_; }
 

@@ -87,6 +87,8 @@ REVIEWED_INFO = {
     (b"wait", "flags"): "noscript in 7.0, not in 7.2",
     (b"client", "categories"): "the container's own, which nobody can run, has that of its subcommands here",
     (b"monitor", "flags"): "no_multi: refused when it is queued, where Redis lets EXEC answer with the error",
+    (b"command|getkeys", "arity"): "-4 in 7.0, -3 in 7.2",
+    (b"command|getkeysandflags", "arity"): "-4 in 7.0, -3 in 7.2",
     **{
         (name, field): "a shard channel is no key here: Redis lists it as one, marked not_key, so that a cluster can route by it"
         for name in (b"ssubscribe", b"sunsubscribe", b"spublish")

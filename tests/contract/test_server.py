@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import stat
 import subprocess
 import threading
@@ -359,3 +360,105 @@ def test_the_policy_of_one_database_changes_while_running(fresh):
     assert all(client.get(f"key{i}") == str(i).encode() for i in range(300))
     client.execute_command("SELECT", 1)
     assert policy()[b"name"] == b"one_leveling"
+
+
+def line_of(listing, client_id):
+    """The fields of one client in CLIENT LIST's text."""
+    line = next(line for line in listing.splitlines() if line.startswith(f"id={client_id} "))
+    return dict(field.split("=", 1) for field in line.split(" "))
+
+
+def client_id(link):
+    link.sendall(b"CLIENT ID\r\n")
+    return int(link.recv(100)[1:-2])
+
+
+def test_client_list_measures_buffers(fresh):
+    fresh.start()
+    client = fresh.client()
+    client.set("value", b"v" * 60_000)
+    with fresh.connect() as receiving, fresh.connect() as sending:
+        unread, half_sent = client_id(receiving), client_id(sending)
+        receiving.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        receiving.sendall(b"GET value\r\n" * 100)  # 6 MB, which nobody reads
+        sending.sendall(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n" + b"e" * 500_000)
+
+        def fields(which):
+            return line_of(client.execute_command("CLIENT", "LIST").decode(), which)
+
+        wait_until(lambda: int(fields(unread)["oll"]) > 0, 10, "replies wait behind the first chunk")
+        waiting = {name: int(value) for name, value in fields(unread).items() if name in ("obl", "oll", "omem", "rbs", "rbp", "tot-mem")}
+        assert waiting["omem"] > 100_000 and waiting["obl"] > 0 and waiting["rbs"] > 0, waiting
+        assert waiting["tot-mem"] > waiting["omem"] and waiting["rbp"] >= waiting["rbs"], waiting
+        assert fields(unread)["events"] == "rw"
+        wait_until(lambda: int(fields(half_sent)["argv-mem"]) == 500_000, 10, "the argument that is being received is measured")
+        assert int(fields(half_sent)["tot-mem"]) > 500_000
+
+
+def test_paused_client_counts_as_blocked(fresh):
+    fresh.start()
+    client = fresh.client()
+    with fresh.connect() as writer:
+        number = client_id(writer)
+        client.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+        writer.sendall(b"SET k v\r\n")
+        wait_until(lambda: client.info("clients")["blocked_clients"] == 1, 10, "the writer is paused")
+        assert line_of(client.execute_command("CLIENT", "LIST").decode(), number)["flags"] == "b"
+        assert client.execute_command("CLIENT", "UNBLOCK", number) == 0
+        client.execute_command("CLIENT", "UNPAUSE")
+        assert writer.recv(100) == b"+OK\r\n"
+        assert client.info("clients")["blocked_clients"] == 0
+
+
+def test_info_shows_chosen_percentiles_and_rates(fresh):
+    fresh.start()
+    client = fresh.client()
+    for i in range(100):
+        client.set("k", i)
+    assert set(client.info("latencystats")["latency_percentiles_usec_set"]) == {"p50", "p99", "p99.9"}
+    client.config_set("latency-tracking-info-percentiles", "12.5 100")
+    shown = client.info("latencystats")["latency_percentiles_usec_set"]
+    assert list(shown) == ["p12.5", "p100"] and 0 < shown["p12.5"] <= shown["p100"]
+    with pytest.raises(redis.ResponseError, match="should sit between"):
+        client.config_set("latency-tracking-info-percentiles", "101")
+    client.config_set("latency-tracking-info-percentiles", "")
+    assert not client.info("latencystats")["latency_percentiles_usec_set"]
+    wait_until(lambda: client.info("stats")["instantaneous_ops_per_sec"] > 0, 10, "rates are sampled")
+    stats = client.info("stats")
+    assert stats["instantaneous_input_kbps"] > 0 and stats["instantaneous_output_kbps"] > 0
+    assert client.info("server")["hz"] == 10
+    assert client.info("memory")["mem_allocator"]
+
+
+def test_changes_since_the_last_save_fall_by_a_save_alone(fresh):
+    fresh.set("storage.fsync=always").start()
+    client = fresh.client()
+    for i in range(20):
+        client.set(f"k{i}", i)
+    assert client.info("persistence")["rdb_changes_since_last_save"] >= 20  # though all of it is synced
+    client.save()
+    assert client.info("persistence")["rdb_changes_since_last_save"] == 0
+
+
+def test_acl_genpass_answers_as_many_bits_as_asked(fresh):
+    fresh.start()
+    client = fresh.client()
+    first, again = (client.execute_command("ACL", "GENPASS").decode() for _ in range(2))
+    assert re.fullmatch(r"[0-9a-f]{64}", first) and re.fullmatch(r"[0-9a-f]{64}", again) and first != again
+    assert re.fullmatch(rb"[0-9a-f]{2}", client.execute_command("ACL", "GENPASS", 5))
+
+
+def test_debug_error_is_sent_as_it_is(fresh):
+    fresh.set("server.debug_commands=local").start()
+    with fresh.connect() as s:
+        s.sendall(b"DEBUG ERROR WRONGPASS\r\n")
+        assert s.recv(100) == b"-WRONGPASS\r\n"
+        s.sendall(b'DEBUG ERROR "a\\r\\nb"\r\n')
+        assert s.recv(100) == b"-a  b\r\n"
+
+
+def test_command_list_has_subcommands(fresh):
+    fresh.start()
+    with Link(fresh.port) as link:
+        names = link.call("COMMAND", "LIST")
+    assert {"client", "client|list", "config|get", "get"} <= set(names)

@@ -80,6 +80,7 @@ class FakeControl final : public ServerControl {
     return lines;
   }
   Status load_users(std::uint64_t) override { return Status::invalid_argument("ERR no file of users"); }
+  std::string random_secret(std::size_t bits) override { return std::string((bits + 3) / 4, 'a'); }
   void authentication_failed(Bytes, Bytes, Bytes) override { ++auth_failures; }
   std::uint32_t authentication_delay_ms(Bytes) override { return auth_delay_ms; }
   Debugging debugging() const override { return debug; }

@@ -282,7 +282,8 @@ TEST_CASE("Redis's names and texts") {
   CHECK(get("tcp-keepalive") == "300");
   CHECK(get("protected-mode") == "yes");
   CHECK(get("proto-max-bulk-len") == "536870912");
-  CHECK(get("client-output-buffer-limit") == "normal 268435456 67108864 60 slave 0 0 0 pubsub 268435456 67108864 60");
+  CHECK(get("client-output-buffer-limit") ==
+        "normal 268435456 67108864 60 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
   CHECK(find_redis_key("maxmemory")->redis_set(config, "100mb").is_ok());
   CHECK(config.engine.memory_budget == 100u << 20);
   CHECK(find_redis_key("maxmemory")->redis_set(config, "0").is_ok());
@@ -290,7 +291,12 @@ TEST_CASE("Redis's names and texts") {
   CHECK(find_redis_key("timeout")->redis_set(config, "30").is_ok());
   CHECK(config.timeout_ms == 30'000);
   CHECK(find_redis_key("client-output-buffer-limit")->redis_set(config, "normal 1mb 2kb 5").is_ok());
-  CHECK(config.output_buffer_soft == 2048);
+  CHECK(config.output_buffer.soft == 2048);
+  CHECK(get("client-output-buffer-limit") == "normal 1048576 2048 5 slave 268435456 67108864 60 pubsub 33554432 8388608 60");
+  CHECK(find_redis_key("client-output-buffer-limit")->redis_set(config, "pubsub 3mb 4kb 6 replica 0 0 0").is_ok());
+  CHECK(get("client-output-buffer-limit") == "normal 1048576 2048 5 slave 0 0 0 pubsub 3145728 4096 6");
+  CHECK(config.pubsub_output_buffer.soft_ms == 6000);
+  CHECK_FALSE(find_redis_key("client-output-buffer-limit")->redis_set(config, "monitor 1mb 2kb 5").is_ok());
   CHECK_FALSE(find_redis_key("client-output-buffer-limit")->redis_set(config, "normal 1mb 2kb").is_ok());
 }
 

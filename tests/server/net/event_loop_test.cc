@@ -588,7 +588,7 @@ TEST_CASE("a client that does not read is not read from") {
 
 TEST_CASE("output limits") {
   NetSettings settings;
-  settings.output_buffer_hard_bytes = 100'000;
+  settings.output.hard = 100'000;
   Harness h(settings);
   const int fd = h.connect();
   std::string commands;
@@ -607,7 +607,7 @@ TEST_CASE("output limits") {
 
 TEST_CASE("one reply over the output limit closes before it fills the memory") {
   NetSettings settings;
-  settings.output_buffer_hard_bytes = 1 << 20;
+  settings.output.hard = 1 << 20;
   Harness h(settings);
   const int fd = h.connect();
   h.send(fd, "MANY\r\n" + echo("never run"));
@@ -619,7 +619,7 @@ TEST_CASE("one reply over the output limit closes before it fills the memory") {
 
 TEST_CASE("a reply that grows over the soft limit closes when it has stayed there, not before") {
   NetSettings settings;
-  settings.output_buffer_soft_bytes = 100'000;
+  settings.output.soft = 100'000;
   Harness h(settings);
   const int fd = h.connect();
   std::string commands;
