@@ -202,12 +202,13 @@ TEST_CASE("inside a transaction no command passes over more than a bounded numbe
     return server("EXEC");
   };
   CHECK(in_transaction("RANDOMKEY").find("RANDOMKEY inside a transaction") != std::string::npos);
-  CHECK(server("RANDOMKEY") == "(nil)");
   server("SET l v");
   CHECK(in_transaction("KEYS *").find("KEYS inside a transaction") != std::string::npos);
   CHECK(in_transaction("COUNTRANGE - + EXACT").find("COUNTRANGE EXACT inside a transaction") != std::string::npos);
   CHECK(in_transaction("DBSIZE").find("(integer) 0") == std::string::npos);
   CHECK(in_transaction("COUNTRANGE l + EXACT").find("(integer) 1") != std::string::npos);
+  server("DEL l");
+  CHECK(server("RANDOMKEY") == "(nil)");  // last: while it is off its loop, merges may drop what was deleted
 }
 
 TEST_CASE("inside a transaction keys that it has deleted itself count as passed over, and none is lost") {
