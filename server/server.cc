@@ -315,7 +315,8 @@ CommandEnv Server::command_env(Db* db) {
           &observers_,
           &blocked_,
           engine_settings_.databases,
-          db == nullptr ? &loading_memory_ : &db->memory()};
+          db == nullptr ? &loading_memory_ : &db->memory(),
+          &intents_};
 }
 
 void Server::open_database() {

@@ -27,6 +27,7 @@
 #include "client_memory.h"
 #include "command/blocked_clients.h"
 #include "command/context.h"
+#include "command/intents.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
 #include "command/rate_meter.h"
@@ -148,6 +149,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   CommandTable table_;
   ServerStats stats_;
   KeyLocks locks_;
+  Intents intents_;
   ScanCursors cursors_;
   std::atomic<std::uint64_t> auth_failures_{0};
   AuthGuard auth_guard_;

@@ -22,6 +22,7 @@
 namespace ebbtide {
 
 class BlockedClients;
+class Intents;
 class CommandTable;
 class KeyLocks;
 class PubSub;
@@ -43,10 +44,14 @@ struct CommandEnv {
   BlockedClients* blocked = nullptr;
   std::uint32_t databases = 16;
   MemoryAccount* memory = nullptr;  ///< what clients keep is charged to it
+  Intents* intents = nullptr;
 
   /// Engine time in ms; Unix time while the database is being opened.
   [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }
 };
+
+/// What is to happen once a transaction is committed and has replied, with its client, on its loop.
+using Effects = std::vector<std::function<void(Client&)>>;
 
 struct Ctx {
   CommandEnv& env;
@@ -77,7 +82,7 @@ struct Ctx {
   /// Inside EXEC: what the commands before this one have written; else null.
   const PendingWrites* pending = nullptr;
   /// Inside EXEC: what is to happen once the transaction is committed and has replied; else null.
-  std::vector<std::function<void()>>* effects = nullptr;
+  Effects* effects = nullptr;
   /// Of a kBlocking command on an offload thread: for how long its client has waited, and, set by the handler, that there is no
   /// reply yet: it is run again after so many ms, and holds no thread meanwhile.
   std::uint64_t waited_ms = 0;
@@ -86,8 +91,22 @@ struct Ctx {
   bool unblocked = false;
   /// On an offload thread: set once nobody waits for the reply. Long walks look at it.
   const std::atomic<bool>* cancelled = nullptr;
+  /// Bytes that the run may still process where it is. On a loop kLoopWorkBytes, of a whole transaction together.
+  std::uint64_t work_left = ~std::uint64_t{0};
+  bool too_long = false;  ///< work() has refused: the run leaves its loop
+
   [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }
 
+  /// Asked before `bytes` of values are copied or computed on. kNotResident: that is too long for the loop, and dispatch runs the
+  /// command off it, where all is allowed until the client goes: kAborted.
+  [[nodiscard]] Status work(std::uint64_t bytes) {
+    if (bytes <= work_left) [[likely]] {
+      work_left -= bytes;
+      return is_cancelled() ? Status::aborted("the client has gone") : Status::ok();
+    }
+    too_long = true;
+    return Status::not_resident();
+  }
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }

@@ -7,17 +7,15 @@
 #include <utility>
 
 #include "command/arg_cursor.h"
-#include "command/blocked_clients.h"
+#include "command/command_keys.h"
+#include "command/dispatch_state.h"
+#include "command/intents.h"
 #include "command/key_locks.h"
-#include "command/offload.h"
-#include "store/key_codec.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kNanosPerMilli = 1'000'000;
-constexpr int kMaxRevocations = 3;
 /// Keys of a window for which the stages of prefetching remember what they find.
 constexpr std::size_t kStates = 1024;
 /// When a command that the write stall stopped asks again.
@@ -57,27 +55,6 @@ bool starts_with_code(Bytes message) {
   return i > 1 && i < message.size() && message[i] == ' ';
 }
 
-/// The keys of a command as engine keys with hashes; `escaped` holds those that had to be changed.
-Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
-                    std::size_t* escaped_used) {
-  const int argc = static_cast<int>(args.size());
-  const int last = std::min(spec.last_of(argc), argc - 1);
-  for (int i = spec.first; i != 0 && i <= last; i += spec.step) {
-    const Bytes user_key = args[static_cast<std::size_t>(i)];
-    Bytes key = user_key;
-    if (needs_escape(key)) [[unlikely]] {
-      if (*escaped_used == escaped->size()) escaped->emplace_back();
-      key = escape_key(key, &(*escaped)[(*escaped_used)++]);
-    }
-    if (key.size() > kMaxKeyBytes) [[unlikely]] {
-      return reply_error("ERR a key of " + std::to_string(user_key.size()) +
-                         " bytes is too long: " + std::to_string(kMaxKeyBytes) + " bytes are allowed, zero bytes counting twice");
-    }
-    keys->push_back({key, hash_key(key)});
-  }
-  return Status::ok();
-}
-
 }  // namespace
 
 std::string error_reply(const Status& status) {
@@ -97,103 +74,6 @@ std::string error_reply(const Status& status) {
   }
 }
 
-/// A command that runs, or waits, off its loop. Shared by the continuation and the work.
-struct Dispatcher::Job final : OffloadWork {
-  CommandEnv* env = nullptr;
-  const Command* command = nullptr;
-  std::vector<std::string> storage;
-  std::vector<Bytes> list;
-  Session session;
-  int protocol = 2;
-  std::uint64_t client_id = 0;
-  ClientLoop* loop = nullptr;
-  std::uint64_t random = 0;
-  std::uint64_t waited_ms = 0;
-  std::uint32_t again_ms = 0;            ///< result: it blocks, and is to be run again after so long
-  bool unblocked = false;                ///< by CLIENT UNBLOCK: it replies, whatever it waits for
-  bool wait_only = false;                ///< the command has run: `seen_seq` is to be synced
-  std::atomic<bool> client_gone{false};  ///< nobody waits for the results
-
-  // Results, published by `done`.
-  OutputBuffer out;
-  Status status;
-  SeqNum seen_seq = 0;
-  std::uint64_t nanos = 0;
-  ReadCounts counts;
-  std::atomic<bool> done{false};
-
-  void complete() {
-    done.store(true, std::memory_order_release);
-    loop->resume(client_id);
-  }
-
-  Status attempt(Reply& reply) {
-    std::vector<LookupKey> keys;
-    std::deque<std::string> escaped;
-    std::size_t escaped_used = 0;
-    const Args args{list, {}};
-    TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
-    const ReadView view = env->db == nullptr ? ReadView() : env->db->lease(session.database);
-    WriteBatch batch;
-    Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
-    ctx.client_id = client_id;
-    ctx.now = env->now();
-    ctx.random = random;
-    ctx.cancelled = &client_gone;
-    ctx.waited_ms = waited_ms;
-    ctx.unblocked = unblocked;
-    const Status ran = command->spec->run(ctx);
-    // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
-    // data, INFO above all, answer also while the log cannot be written.
-    if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
-    TRY(ran);
-    again_ms = ctx.again_ms;
-    counts = ctx.counts;
-    // Writes are locked and committed on loops only.
-    if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
-    return Status::ok();
-  }
-
-  [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
-
-  void run() override {
-    if (wait_only) {
-      status = env->db->wait_synced(seen_seq);
-      return complete();
-    }
-    const std::uint64_t start = env->control->mono_nanos();
-    Reply reply(&out, protocol);
-    const Reply::Mark mark = reply.mark();
-    for (int i = 0; i < kMaxRevocations; ++i) {
-      status = attempt(reply);
-      if (status.code() != Code::kRevoked) break;
-      reply.rollback(mark);
-    }
-    nanos = env->control->mono_nanos() - start;
-    complete();
-  }
-};
-
-/// What a command lacked, and has fetched. Belongs to whoever fetches while `busy`.
-struct Dispatcher::Fetched {
-  MissSet set;
-  std::uint32_t rounds = 0;
-  std::atomic<bool> busy{false};
-};
-
-struct Dispatcher::Waiting final : Continuation {
-  std::shared_ptr<Fetched> fetched;        ///< one set for all tries: a later one finds what the earlier ones fetched
-  std::shared_ptr<Job> job;                ///< set once it runs or waits off the loop
-  Stage stage = Stage::kDisk;              ///< what it waits for
-  std::optional<std::uint64_t> since;      ///< when that wait began, monotonic ns
-  StageNanos waits{};                      ///< those that are over
-  bool stalled = false;                    ///< the write stall held its commit back, as long as it asked for
-  std::uint32_t stalls = 0;                ///< how often
-  std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
-  std::optional<std::uint64_t> judged_at;  ///< monotonic ns; of an AUTH that waits since others have failed
-  std::optional<BlockedClients::Wait> blocked;
-};
-
 Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
     : env_(env),
       counters_(env.stats->add_dispatcher()),
@@ -204,14 +84,6 @@ Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
 }
 
 Dispatcher::~Dispatcher() = default;
-
-std::uint64_t Dispatcher::next_random() {
-  // splitmix64
-  std::uint64_t z = random_state_ += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 ReadView Dispatcher::view_of(DatabaseId database, ReadMode mode, MissSet* misses) const {
   return env_.db == nullptr ? ReadView() : env_.db->view(database, now_, mode, misses);
@@ -225,8 +97,8 @@ bool Dispatcher::refresh_time() {
   return true;
 }
 
-void Dispatcher::note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos,
-                           const StageNanos& waits) {
+void Dispatcher::note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
+                           Unlogged* unlogged) {
   noted_ = true;
   const auto unix_seconds = [this] { return static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000); };
   Observers& observers = *env_.observers;
@@ -237,18 +109,44 @@ void Dispatcher::note_slow(Client& client, const Command& command, const Args& a
   if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
   // What EXEC has run is noted by itself; what all of that waited for is EXEC's.
   const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
-  if (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0)) return;
+  if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
   std::size_t hidden = first_secret(*command.spec, args);
   const bool has_arguments = observers.slow_log.keeps_arguments();
   if (!has_arguments) hidden = std::min<std::size_t>(hidden, command.spec->container.empty() ? 1 : 2);
   std::vector<std::string> arguments = SlowLog::shorten(args, hidden);
   if (std::string waited = text_of(waits); !waited.empty()) arguments.push_back(std::move(waited));
-  observers.slow_log.add({.unix_seconds = unix_seconds(),
-                          .micros = total / 1000,
-                          .arguments = std::move(arguments),
-                          .address = client.address,
-                          .name = session_of(client).name,
-                          .has_arguments = has_arguments});
+  SlowLog::Entry entry{.unix_seconds = unix_seconds(),
+                       .micros = total / 1000,
+                       .arguments = std::move(arguments),
+                       .address = client.address,
+                       .name = session_of(client).name,
+                       .has_arguments = has_arguments};
+  if (unlogged == nullptr) return observers.slow_log.add(std::move(entry));
+  unlogged->entry = std::move(entry);
+  unlogged->entry_nanos = total;
+}
+
+void Dispatcher::settle_unlogged() {
+  if (unlogged_.empty()) return;
+  const SeqNum durable = env_.db->durable_seq();
+  const std::uint64_t now = env_.control->mono_nanos();
+  std::erase_if(unlogged_, [&](Unlogged& command) {
+    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // a log that has failed has no reply to wait for
+    if (command.seq > durable) return false;
+    const std::uint64_t waited = now - std::min(now, command.since);
+    counters_->call(command.command, command.nanos + waited);
+    const std::uint64_t total = command.entry_nanos + waited;
+    if (!command.entry || total < env_.observers->slow_log.threshold_nanos()) return true;
+    if (waited >= 1000) command.entry->arguments.push_back("(log: " + std::to_string(waited / 1000) + " us)");
+    command.entry->micros = total / 1000;
+    env_.observers->slow_log.add(std::move(*command.entry));
+    return true;
+  });
+}
+
+void Dispatcher::logged(std::uint64_t nanos) {
+  counters_->stage(Stage::kWal, nanos);
+  settle_unlogged();
 }
 
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
@@ -268,6 +166,8 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
 }
 
 void Dispatcher::poll() {
+  settle_unlogged();
+  if (finished_ != nullptr) dispose_finished();
   if (fetches_ != nullptr) fetches_->poll();
 }
 
@@ -309,8 +209,18 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
   if (!pending.client->may_run()) return;
   prepared->error = resolve(pending.args, &prepared->command);
   if (!prepared->error.is_ok() || prepared->command->spec->keys.first == 0) return;
-  prepared->error = collect_keys(prepared->command->spec->keys, pending.args, &keys_, &escaped_, &escaped_used_);
+  if (pending.args.size() > kLoopArguments && may_leave(*prepared->command->spec)) [[unlikely]] {
+    prepared->long_by_arguments = true;
+    return;
+  }
+  prepared->error = collect(pending.args, prepared);
+}
+
+Status Dispatcher::collect(const Args& args, Prepared* prepared) {
+  prepared->first_key = static_cast<std::uint32_t>(keys_.size());
+  const Status status = collect_keys(prepared->command->spec->keys, args, &keys_, &escaped_, &escaped_used_);
   prepared->keys = static_cast<std::uint32_t>(keys_.size()) - prepared->first_key;
+  return status;
 }
 
 void Dispatcher::prefetch(std::span<PendingCommand> commands) {
@@ -360,14 +270,15 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
 }
 
 void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared) {
+  if (finished_ != nullptr) [[unlikely]]
+    dispose_finished();
   Client& client = *pending.client;
   const Command* command = prepared.command;
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
+  if (waiting != nullptr && waiting->long_write != nullptr) return continue_long_write(pending, prepared);
   if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
-    pending.state = PendingCommand::State::kWaiting;  // resumed by somebody else
-    client.waiting = true;
-    return;
+    return leave_waiting(pending);  // another resume than its own
   }
   if (waiting != nullptr && waiting->blocked && waiting->blocked->end() == BlockedClients::End::kError) [[unlikely]] {
     Reply reply(&client.out, client.protocol);
@@ -379,9 +290,12 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
     return;
   if (waiting != nullptr) end_wait(*waiting);
   if (command->spec->has(kOffload)) return start_offload(pending, prepared);
+  if (prepared.long_by_arguments) [[unlikely]]
+    return leave_loop(pending, prepared);
   if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
     const Transaction* transaction = transaction_of(client);
     if (command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) return run_synced(pending, prepared);
+    if (is_long(transaction)) return leave_loop(pending, prepared);
   }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
@@ -395,28 +309,66 @@ bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared,
   while (status->is_not_resident()) {
     reply.rollback(mark);
     const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-    const bool may_leave = !prepared.command->spec->has(kWrite | kMayReplicate | kOnLoop | kRunsQueue);
-    if (may_leave && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kFetchRounds) {
-      start_offload(pending, prepared);
+    const CommandSpec& spec = *prepared.command->spec;
+    const std::uint32_t most = spec.has(kWrite | kMayReplicate | kRunsQueue) ? kWriteRounds : kFetchRounds;
+    const bool missed_often = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= most;
+    const bool leaves = spec.has(kRunsQueue) ? transaction_of(*pending.client)->may_leave : may_leave(spec);
+    if (std::exchange(too_long_, false) || (missed_often && leaves)) {
+      leave_loop(pending, prepared);
       return false;
     }
     if (!fetch_pages(pending)) return false;
     *status = run_once(pending, prepared, reply);
   }
-  if (stall_ms_ == 0) [[likely]]
+  if (stall_ms_ == 0 && !marked_) [[likely]]
     return true;
   reply.rollback(mark);
-  park(pending, stall_ms_);
+  if (stall_ms_ != 0) {
+    park(pending, stall_ms_);
+  } else {
+    begin_wait(waiting_of(pending), Stage::kThread);
+    leave_waiting(pending);
+  }
   return false;
+}
+
+bool Dispatcher::is_long(const Transaction* transaction) {
+  return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
+         (transaction->arguments > kLoopArguments || transaction->charged > kLoopWorkBytes);
+}
+
+bool Dispatcher::may_leave(const CommandSpec& spec) {
+  return !spec.has(kOnLoop | kRunsQueue | kLockAll | kReplySynced | kImmediate | kNeverInline) && spec.has(kReadOnly | kWrite);
+}
+
+void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
+  prepared.command->spec->has(kWrite | kRunsQueue) ? start_long_write(pending, prepared) : start_offload(pending, prepared);
+}
+
+Status Dispatcher::commit(Client& client, bool waited) {
+  std::optional<KeySet> written;
+  if (env_.intents->any()) [[unlikely]] {
+    written.emplace(batch_);
+    marked_ = env_.intents->must_wait(*written, nullptr, {client.loop, client.id});
+    if (marked_) return Status::busy("the keys are marked by a long write");
+  }
+  TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
+  if (written) [[unlikely]]
+    env_.intents->committed(*written, nullptr);
+  if (batch_.payload_bytes() > kLargeCommitBytes) [[unlikely]]
+    large_commit_ = batch_.last_seq();
+  return Status::ok();
 }
 
 Status Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
   if (!prepared.command->spec->has(kRunsQueue)) return run_and_commit(pending, prepared, reply);
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-  const bool block = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
+  const Transaction* transaction = transaction_of(*pending.client);
+  const bool stays = transaction == nullptr || !transaction->may_leave;
+  const bool block = stays && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   Status status = run_transaction(pending, block, waiting != nullptr && waiting->stalled, reply);
   if (session_of(*pending.client).modes & Session::kInTransaction) {
-    if (!status.is_not_resident() && stall_ms_ == 0) end_transaction(*pending.client);
+    if (!status.is_not_resident() && stall_ms_ == 0 && !marked_) end_transaction(*pending.client);
   }
   return status;
 }
@@ -427,9 +379,12 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
   const CommandSpec& spec = *prepared.command->spec;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-  const bool block = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
+  const bool leaves = may_leave(spec);
+  const bool block = !leaves && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   MissSet& misses = misses_of(pending);
   stall_ms_ = 0;
+  marked_ = too_long_ = false;
+  const std::uint64_t work_left = leaves ? kLoopWorkBytes : ~std::uint64_t{0};
   const std::uint64_t random = next_random();
   const Reply::Mark mark = reply.mark();
   for (int i = 0; i < kMaxRetries; ++i) {
@@ -445,11 +400,12 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     ctx.client_id = client.id;
     ctx.now = now_;
     ctx.random = random;
+    ctx.work_left = work_left;
     if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
     Status status = spec.run(ctx);
     if (status.is_ok() && !batch_.empty()) {
       stall_ms_ = 0;
-      status = env_.db->try_commit(batch_, waiting != nullptr && waiting->stalled, &stall_ms_);
+      status = commit(client, waiting != nullptr && waiting->stalled);
       if (status.is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
     }
     if (status.is_ok()) [[likely]] {
@@ -457,6 +413,7 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
       count_reads(ctx.counts);
       return status;
     }
+    too_long_ = ctx.too_long;
     if (status.code() != Code::kRetry) return status;
     reply.rollback(mark);
     misses.pages.clear();
@@ -474,15 +431,13 @@ MissSet& Dispatcher::misses_of(const PendingCommand& pending) {
 
 bool Dispatcher::fetch_pages(PendingCommand& pending) {
   Client& client = *pending.client;
-  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
-  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  Waiting& waiting = waiting_of(pending);
   if (waiting.fetched == nullptr) waiting.fetched = std::exchange(misses_, std::make_shared<Fetched>());
   std::shared_ptr<Fetched> fetched = waiting.fetched;
   ++fetched->rounds;
   // Before the fetch, which may be over, and resume, before this function is.
   fetched->busy.store(true, std::memory_order_relaxed);
-  pending.state = PendingCommand::State::kWaiting;
-  client.waiting = true;
+  leave_waiting(pending);
   MissSet* set = &fetched->set;
   look_ahead(pending, set);
   // The callback keeps the set, also when the client goes meanwhile.
@@ -531,15 +486,13 @@ void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
 // The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where
 // writes are stopped, the more often a command has asked the less often it asks: thousands of clients may wait.
 void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
-  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
-  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  Waiting& waiting = waiting_of(pending);
   waiting.stalled = true;
   // A stall may last: meanwhile it keeps no table open that others have replaced.
   if (waiting.fetched != nullptr) waiting.fetched->set.clear();
   stall_ms_ = 0;
   pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
-  pending.state = PendingCommand::State::kWaiting;
-  pending.client->waiting = true;
+  leave_waiting(pending);
   counters_->stalled.add(1);
   begin_wait(waiting, Stage::kStall);
 }
@@ -551,110 +504,13 @@ bool Dispatcher::delay_authentication(PendingCommand& pending) {
   if (waiting == nullptr || !waiting->judged_at) {
     const std::uint32_t ms = env_.control->authentication_delay_ms(client.network);
     if (ms == 0) return false;
-    if (waiting == nullptr) {
-      pending.continuation = std::make_unique<Waiting>();
-      waiting = static_cast<Waiting*>(pending.continuation.get());
-    }
+    waiting = &waiting_of(pending);
     waiting->judged_at = nanos_ + ms * kNanosPerMilli;
   }
   if (nanos_ >= *waiting->judged_at) return false;
   pending.retry_ms = static_cast<std::uint32_t>((*waiting->judged_at - nanos_ + kNanosPerMilli - 1) / kNanosPerMilli);
-  pending.state = PendingCommand::State::kWaiting;
-  client.waiting = true;
+  leave_waiting(pending);
   return true;
-}
-
-void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared) {
-  Client& client = *pending.client;
-  auto job = std::make_shared<Job>();
-  job->env = &env_;
-  job->command = prepared.command;
-  job->storage.assign(pending.args.begin(), pending.args.end());
-  job->list.assign(job->storage.begin(), job->storage.end());
-  session_of(client).last_command = prepared.command;  // CLIENT LIST shows what runs
-  job->session = session_of(client);
-  job->protocol = client.protocol;
-  job->out.set_limit(client.out.limit());
-  job->client_id = client.id;
-  job->loop = client.loop;
-  job->random = next_random();
-  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
-  auto& waiting = static_cast<Waiting&>(*pending.continuation);
-  if (prepared.command->spec->has(kBlocking)) {
-    if (!waiting.blocked) {
-      waiting.blocked_since = nanos_;
-      waiting.blocked.emplace(*env_.blocked, client);
-    }
-    job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
-    job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
-  }
-  waiting.job = job;
-  pending.state = PendingCommand::State::kWaiting;
-  client.waiting = true;
-  misses_of(pending).clear();
-  counters_->offloaded.add(1);
-  begin_wait(waiting, Stage::kThread);
-  env_.offload->submit(prepared.command->spec->has(kLong) ? OffloadClass::kLong : OffloadClass::kShort, std::move(job));
-}
-
-void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
-  Client& client = *pending.client;
-  auto job = std::make_shared<Job>();
-  Reply reply(&job->out, client.protocol);
-  const std::uint64_t start = nanos_;
-  Status status;
-  if (!run_resident(pending, prepared, reply, &status)) return;
-  if (!status.is_ok()) {
-    Reply direct(&client.out, client.protocol);
-    return finish(pending, *prepared.command, status, direct, direct.mark());
-  }
-  refresh_time();
-  job->env = &env_;
-  job->command = prepared.command;
-  job->client_id = client.id;
-  job->loop = client.loop;
-  // A ticket stands for deletes before it, too: where there was nothing to delete its reply waits all the same.
-  job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
-  job->nanos = nanos_ - start;
-  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
-  auto& waiting = static_cast<Waiting&>(*pending.continuation);
-  waiting.job = job;
-  begin_wait(waiting, Stage::kWal);
-  pending.state = PendingCommand::State::kWaiting;
-  client.waiting = true;
-  job->wait_only = true;
-  env_.offload->submit(OffloadClass::kSync, std::move(job));
-}
-
-void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
-  Client& client = *pending.client;
-  auto& waiting = static_cast<Waiting&>(*pending.continuation);
-  const std::shared_ptr<Job> job = waiting.job;
-  if (!job->done.load(std::memory_order_acquire)) {
-    pending.state = PendingCommand::State::kWaiting;
-    client.waiting = true;
-    return;
-  }
-  end_wait(waiting);
-  if (job->again_ms != 0 && job->status.is_ok()) {
-    waiting.job = nullptr;
-    if (waiting.blocked->end() != BlockedClients::End::kNotYet) return run_admitted(pending, prepared);  // told while the job ran
-    pending.retry_ms = job->again_ms;
-    pending.state = PendingCommand::State::kWaiting;
-    client.waiting = true;
-    return;
-  }
-  Reply reply(&client.out, client.protocol);
-  const Reply::Mark mark = reply.mark();
-  client.seen_seq = std::max(client.seen_seq, job->seen_seq);
-  if (job->status.is_ok()) client.out.take(job->out);
-  if (job->out.overflown()) client.out.overflow();
-  count_reads(job->counts);
-  nanos_ -= std::min(nanos_, job->nanos);  // its own time counts as the command's; what lay between does not
-  std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
-  off_loop -= std::min(off_loop, job->nanos);
-  if (waiting.blocked) waiting.waits = {};  // as long as its client asked for
-  finish(pending, *prepared.command, job->status, reply, mark);
 }
 
 Status Dispatcher::transaction_discarded(const Status& error) {
@@ -710,9 +566,17 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
   const std::uint64_t start = nanos_;
   const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
   noted_ = false;
-  if (refresh_time() || waiting != nullptr) [[unlikely]]
-    note_slow(*pending.client, command, pending.args, nanos_ - start, waiting == nullptr ? StageNanos{} : waiting->waits);
-  counters_->call(command.index, nanos_ - start);
+  const bool moved = refresh_time();
+  const StageNanos waits = waiting == nullptr ? StageNanos{} : waiting->waits;
+  if (large_commit_ != 0) [[unlikely]] {
+    Unlogged& unlogged =
+        unlogged_.emplace_back(Unlogged{std::exchange(large_commit_, 0), command.index, nanos_ - start, nanos_, {}});
+    note_slow(*pending.client, command, pending.args, nanos_ - start, waits, &unlogged);
+  } else {
+    if (moved || waiting != nullptr) [[unlikely]]
+      note_slow(*pending.client, command, pending.args, nanos_ - start, waits);
+    counters_->call(command.index, nanos_ - start);
+  }
   end_of_command(pending, reply, mark);
 }
 
@@ -732,11 +596,11 @@ void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Rep
 }
 
 void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
-  // Fetches and jobs under way own what they use; resume() of a client that is gone does nothing.
-  (void)client;
+  // Fetches and threads under way own what they use, the arguments from now on; resume() of a client that is gone does nothing.
   if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
   const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
-  if (waiting.job != nullptr) waiting.job->client_gone.store(true, std::memory_order_relaxed);
+  if (waiting.job != nullptr) waiting.job->input = client.take_input();
+  if (waiting.long_write != nullptr) waiting.long_write->input = client.take_input();
   waiting_command->continuation.reset();
 }
 

@@ -10,14 +10,16 @@
 //   3. client.seen_seq covers everything that the handlers' replies could depend on.
 //   4. No lock is held across I/O, nor while a write stall is on; but for walks inside EXEC, which read what they need at once.
 //
-// Waiting, four kinds, all through PendingCommand::continuation and ClientLoop::resume:
+// Waiting, of several kinds, all through PendingCommand::continuation and ClientLoop::resume:
 //   * Pages on disk. The handler ran in ReadMode::kResident and answered kNotResident; all its misses are fetched together and it
 //     runs again, on the same loop, with the fetched pages pinned and the fetched large values at hand until it is done. A reader
 //     that still misses after kFetchRounds goes to an offload thread with a leased view. A writer goes on fetching (each round
-//     adds to its set) and after kWriteRounds reads on the loop: it must not run elsewhere, since with one loop nothing is
-//     locked.
-//   * kOffload commands run on an offload thread at once, on copies of arguments and session; kLong ones on threads of their
-//     own, and only while their client is there.
+//     adds to its set), and leaves its loop after kWriteRounds. What must not leave it reads on the loop then.
+//   * kOffload commands run on an offload thread at once, with a copy of the session; kLong ones on threads of their own, and
+//     only while their client is there.
+//   * Long commands, by their arguments (kLoopArguments) or by the bytes that they are about to process (Ctx::work), do too, so
+//     that a pass stays short. Those that write are long writes (long_write.h).
+//   * Writes of keys that a long write has marked firmly wait for it (intents.h).
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
 //   * Writes that the write stall holds back: nothing is written, and the command is handed in again after the time that the
 //     engine names.
@@ -28,6 +30,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,11 +38,16 @@
 #include <engine/db.h>
 
 #include "command/context.h"
+#include "command/random.h"
 #include "command/server_stats.h"
 #include "command/table.h"
 #include "resp/client.h"
 
 namespace ebbtide {
+
+struct LongWrite;
+struct OffLoopWork;
+class TransactionRun;
 
 /// The error reply for a Status that a handler or a commit returned, without '-'. kInvalidArgument messages that start with a
 /// code in capitals ("WRONGTYPE ...") are sent as they are.
@@ -54,6 +62,13 @@ class Dispatcher final : public CommandSink {
   /// Runs of one command, or transaction, that found an expiry passed at commit. Each run sees a later time, so the second
   /// succeeds unless expiries pass at every attempt.
   static constexpr int kMaxRetries = 16;
+  /// Commands of more arguments run off the loop: about a millisecond of work.
+  static constexpr std::size_t kLoopArguments = 1024;
+  /// A command that has committed more is counted, and noted as slow, once the log has its batch and its reply may leave. Of
+  /// smaller ones the wait for the log is in the stage `wal` only, so that they pay for no note.
+  static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
+  /// So do those that process more bytes of values (Ctx::work): a few hundred microseconds.
+  static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
 
   /// `env` outlives it. `seed` is for the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
@@ -61,7 +76,7 @@ class Dispatcher final : public CommandSink {
 
   void run_pass(std::span<PendingCommand> commands) override;
   void client_closed(Client& client, PendingCommand* waiting_command) override;
-  void logged(std::uint64_t nanos) override { counters_->stage(Stage::kWal, nanos); }
+  void logged(std::uint64_t nanos) override;
   void poll() override;
   [[nodiscard]] int descriptor() const override;
 
@@ -70,21 +85,30 @@ class Dispatcher final : public CommandSink {
     const Command* command = nullptr;  ///< null: `error` says why
     Status error;
     std::uint32_t first_key = 0, keys = 0;
+    bool long_by_arguments = false;  ///< runs off the loop, where its keys are collected
   };
-  struct Job;
   struct Fetched;
   struct Waiting;
+  /// A command whose large batch is on its way to the log.
+  struct Unlogged {
+    SeqNum seq;
+    std::size_t command;                  ///< its index
+    std::uint64_t nanos;                  ///< that it ran
+    std::uint64_t since;                  ///< monotonic ns: it has run
+    std::optional<SlowLog::Entry> entry;  ///< for the slow log, without the wait for the log
+    std::uint64_t entry_nanos = 0;        ///< that the entry stands for so far
+  };
 
   void run_window(std::span<PendingCommand> commands);
   void prepare(const PendingCommand& pending, Prepared* prepared);
   Status resolve(const Args& args, const Command** command) const;
-  Status prepare_keys(const Args& args, Prepared* prepared);
+  Status collect(const Args& args, Prepared* prepared);
   void prefetch(std::span<PendingCommand> commands);
   void run(PendingCommand& pending, const Prepared& prepared);
   /// As run, of a command that dispatch has looked at.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
   /// The same while somebody wants to know what commands do (Observers), or the connection is in a mode.
-  void run_observed(PendingCommand& pending, const Prepared& prepared);
+  void run_observed(PendingCommand& pending, Prepared prepared);
   /// Whether CLIENT PAUSE holds the command back for now.
   bool hold_back(PendingCommand& pending, const CommandSpec& spec);
   /// True if engine time was read, too.
@@ -92,35 +116,40 @@ class Dispatcher final : public CommandSink {
   /// The database as of now; nothing is in it while the server is loading.
   [[nodiscard]] ReadView view_of(DatabaseId database, ReadMode mode, MissSet* misses) const;
   /// The command took `nanos` of work, and `waits`. For the slow log and LATENCY.
-  void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits);
+  /// `unlogged`: the entry goes there, whatever the threshold, not into the slow log.
+  void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
+                 Unlogged* unlogged = nullptr);
+  /// Counts and notes the commands whose batches the log has by now.
+  void settle_unlogged();
 
   /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
   Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
+  /// Whether a command may run off its loop when it is long.
+  static bool may_leave(const CommandSpec& spec);
+  /// Whether EXEC of it is to run off its loop from the start.
+  static bool is_long(const Transaction* transaction);
+  /// It is long: it runs off its loop.
+  void leave_loop(PendingCommand& pending, const Prepared& prepared);
+  /// Commits batch_ of a command of this client, in its locks. kBusy: it waits, for stall_ms_ or (marked_) until marks go.
+  Status commit(Client& client, bool waited);
   /// As run_and_commit, of EXEC too: then the transaction is over unless it has to be run again.
   Status run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply);
   /// As run_once, again and again until all that it needs is at hand. False: it has not run, and waits; `reply` is as it was.
   bool run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
 
   // transaction.cc
-  struct Attempt;
   /// Of a connection in a mode (Session::Modes): whether the command is to be run now. If not, it was queued or refused.
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
   Status run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply);
   Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply);
   static Status transaction_discarded(const Status& error);
-  /// Another database in a transaction that runs against `view`.
-  ReadView view_in(DatabaseId database, const ReadView& view, Client& client) const;
-  /// kNotResident: the keys that it needs are not at hand. `changed`: a watched key is not what it was.
-  Status look_ahead(Client& client, const ReadView& view, bool* changed) const;
-  Status run_queued(const QueuedCommand& queued, const ReadView& view, Attempt& attempt);
-  void count_queued(const Attempt& attempt);
-  void write_replies(Attempt& attempt, const ReadView& view, Reply& reply);
-  /// To the monitors.
-  void show(const Client& client, const Command& command, const Args& args, DatabaseId database);
-  /// Has the observers told of what the queued command has written, and has missed unless it failed, once the transaction is
-  /// committed.
-  void observe_later(Attempt& attempt, const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
+  /// What a run of this client's transaction needs of it and of dispatch.
+  void prepare_run(Client& client, TransactionRun* run);
+  /// Counts what has run and is committed. False: its replies are not written, as its effects alone may write.
+  bool begin_effects(Client& client, TransactionRun& run);
+  void write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply);
+  void count_queued(Client& client, const TransactionRun& run);
   void watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database);
   [[nodiscard]] PresentKeys which_are_there(std::span<const LookupKey> keys, DatabaseId database) const;
 
@@ -134,17 +163,36 @@ class Dispatcher final : public CommandSink {
   void park(PendingCommand& pending, std::uint32_t ms);
   void begin_wait(Waiting& waiting, Stage stage);
   void end_wait(Waiting& waiting);
+  static Waiting& waiting_of(PendingCommand& pending);
+  static void leave_waiting(PendingCommand& pending);
+  // off_loop.cc
+  /// Fills in what every command needs off its loop.
+  void send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work);
   void start_offload(PendingCommand& pending, const Prepared& prepared);
+  /// `run`: of EXEC, and committed, unless nothing was run.
+  void finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
+                       TransactionRun* run = nullptr);
   /// A command, or EXEC, whose reply waits for the log's sync.
   void run_synced(PendingCommand& pending, const Prepared& prepared);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
+  // long_write.cc
+  void start_long_write(PendingCommand& pending, const Prepared& prepared);
+  void submit_long_write(PendingCommand& pending, Waiting& waiting);
+  void continue_long_write(PendingCommand& pending, const Prepared& prepared);
+  void mark_long_write(PendingCommand& pending, Waiting& waiting);
+  bool commit_long_write(PendingCommand& pending, Waiting& waiting);
+  bool hold_back_commit(PendingCommand& pending);
+  /// Ends a long write that is done, whose writes are not needed any more.
+  void dispose_finished();
+  /// What the command at hand has written.
+  [[nodiscard]] const WriteBatch& written_batch() const;
   void reject(PendingCommand& pending, const Command* command, const Status& error);
   void finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply, const Reply::Mark& mark);
   void end_of_command(PendingCommand& pending, Reply& reply, const Reply::Mark& mark);
   void send_error(Reply& reply, const Status& error);
   void count_error(Bytes message);
   void count_reads(const ReadCounts& counts);
-  std::uint64_t next_random();
+  std::uint64_t next_random() { return ebbtide::next_random(&random_state_); }
 
   CommandEnv& env_;
   DispatchCounters* counters_;
@@ -159,8 +207,13 @@ class Dispatcher final : public CommandSink {
   std::deque<std::string> escaped_;      ///< stays put while it grows
   std::size_t escaped_used_ = 0;
   WriteBatch batch_;
-  bool failed_ = false;                        ///< the latest command that finished with an error, since it was last cleared
+  bool failed_ = false;                  ///< the latest command that finished with an error, since it was last cleared
+  std::shared_ptr<LongWrite> finished_;  ///< the command at hand was a long write, and is done
+  SeqNum large_commit_ = 0;              ///< last seq of the command at hand if its batch was large
+  std::vector<Unlogged> unlogged_;
   std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: held back for so long, 0 = it was not
+  bool marked_ = false;                        ///< of the latest commit: it waits until other commands' marks go
+  bool too_long_ = false;                      ///< of the latest run: it is to run off the loop
   std::shared_ptr<Fetched> misses_;            ///< of commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: threads fetch what is missing
 

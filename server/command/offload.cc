@@ -6,7 +6,7 @@
 namespace ebbtide {
 
 ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads) {
-  const unsigned counts[kClasses] = {short_threads, long_threads, 1};
+  const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads};
   for (std::size_t kind = 0; kind < kClasses; ++kind) {
     Queue& queue = queues_[kind];
     for (unsigned i = 0; i < counts[kind]; ++i) queue.threads.emplace_back([&queue] { run(queue); });

@@ -1,8 +1,9 @@
 // Threads for what may take long: commands that walk a database, waits for the log to be synced.
 //
-// Three classes with threads and a queue each, so that none waits behind the work of another: short work is bounded (a SCAN step,
-// a read that goes to the disk again and again), long work walks whole databases or waits for background work to end, and waits
-// for a sync follow each other in the order of the log, for which one thread is enough.
+// Classes with threads and a queue each, so that none waits behind the work of another: short work is bounded (a SCAN step, a
+// read that goes to the disk again and again), long work walks whole databases or waits for background work to end, and waits for
+// a sync follow each other in the order of the log, for which one thread is enough. Long writes (long_write.h) are bounded, too,
+// but others may wait for their keys: they queue behind each other only.
 //
 // Work whose client has gone is not wanted any more: it is not begun, and drops out of its queue. So what is queued is bounded by
 // the clients, at most one piece each.
@@ -28,7 +29,7 @@ class OffloadWork {
   [[nodiscard]] virtual bool wanted() const { return true; }
 };
 
-enum class OffloadClass : std::uint8_t { kShort, kLong, kSync };
+enum class OffloadClass : std::uint8_t { kShort, kLong, kSync, kWrite };
 
 /// Where dispatch sends work that would hold up an event loop. Thread-safe.
 class Offload {
@@ -41,9 +42,9 @@ class Offload {
 /// A fixed number of threads for each class.
 class ThreadOffload final : public Offload {
  public:
-  static constexpr std::size_t kClasses = 3;
+  static constexpr std::size_t kClasses = 4;
 
-  /// At least one each.
+  /// At least one each; as many for long writes as for long work.
   ThreadOffload(unsigned short_threads, unsigned long_threads);
   /// Runs what is queued and wanted, then stops.
   ~ThreadOffload() override;

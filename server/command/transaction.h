@@ -50,6 +50,8 @@ struct Transaction {
   bool open = false;                                                        ///< after MULTI
   bool failed = false;                                                      ///< a command could not be queued: EXEC will say so
   bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands ask for
+  bool may_leave = true;                                                    ///< all of them may run off the loop
+  std::uint64_t arguments = 0;                                              ///< of all of them
   std::deque<QueuedCommand> queue;  ///< stay put: their keys and arguments refer to themselves
   std::uint64_t charged = 0;
   WatchedKeys watched;
@@ -71,6 +73,8 @@ struct Transaction {
     forget_queue();
     watched.clear();
     open = failed = writes = locks_all = synced = selects = false;
+    may_leave = true;
+    arguments = 0;
   }
 };
 

@@ -103,6 +103,7 @@ Status bitfield(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(), &old));
+  TRY(ctx.work(std::max<std::size_t>(old ? old->value.size() : 0, bytes)));
   std::string value(old ? old->value : Bytes());
   value.resize(std::max<std::size_t>(value.size(), bytes), '\0');
   // Also if what one operation changed another has changed back.

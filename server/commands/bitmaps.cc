@@ -26,6 +26,7 @@ Status setbit(Ctx& ctx) {
   const Bytes before = old ? old->value : Bytes();
   const bool was = get_bit(before, offset), grows = offset / 8 >= before.size();
   if (grows || was != (*bit == 1)) {
+    TRY(ctx.work(std::max(before.size(), offset / 8 + 1)));
     std::string value(before);
     if (grows) value.resize(offset / 8 + 1, '\0');
     set_bit(&value, offset, *bit == 1);
@@ -93,6 +94,7 @@ Status bitcount(Ctx& ctx) {
     range = {start, end};
     range.clamp(in_bits ? size * 8 : size);
   }
+  TRY(ctx.work(found->value.size()));
   const std::uint64_t count = range.empty() ? 0 : count_bits(found->value, range.first(in_bits), range.last(in_bits));
   ctx.reply.integer(static_cast<std::int64_t>(count));
   return Status::ok();
@@ -134,6 +136,7 @@ Status bitpos(Ctx& ctx) {
     return Status::ok();
   }
   TRY_ASSIGN(where, bitpos_range(ctx, static_cast<std::int64_t>(found->value.size())));
+  TRY(ctx.work(found->value.size()));
   std::int64_t position = -1;
   if (!where.range.empty()) {
     const std::uint64_t first = where.range.first(where.in_bits), last = where.range.last(where.in_bits);
@@ -183,7 +186,9 @@ Status bitop(Ctx& ctx) {
   TRY(read_sources(ctx, strings, &found));
   std::vector<Bytes> values(found.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i]) values[i] = found[i]->value;
+    if (!found[i]) continue;
+    values[i] = found[i]->value;
+    TRY(ctx.work(values[i].size()));
   }
   std::string result = combine_bits(*op, values);
   ctx.reply.integer(static_cast<std::int64_t>(result.size()));

@@ -20,6 +20,7 @@ namespace {
 Status dump(Ctx& ctx) {
   std::optional<Found> found;
   TRY(ctx.strings().get(ctx.key(), &found));
+  if (found) TRY(ctx.work(found->value.size()));
   found ? ctx.reply.bulk(dump_string(found->value)) : ctx.reply.null();
   return Status::ok();
 }
@@ -68,6 +69,7 @@ Status restore(Ctx& ctx) {
   TRY(strings.get_any_for_update(ctx.key(), &old));
   if (old && !options.replace) return reply_error("BUSYKEY Target key name already exists.");
   TRY_ASSIGN(expiry, expiry_argument(ctx, options.absolute));
+  TRY(ctx.work(ctx.arg(3).size()));
   if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
   auto value = load_string(ctx.arg(3));
   if (!value) return reply_error("ERR Bad data format");

@@ -92,6 +92,7 @@ Status merge_all(Ctx& ctx, Strings& strings, Union* merged) {
     TRY(status);
     TRY(check_sketch(found));
     if (!found) continue;
+    TRY(ctx.work(hll::kRegisters));
     merged->any_dense |= hll::is_dense(found->value);
     if (!hll::merge_into(found->value, &merged->registers)) return corrupt_sketch();
   }

@@ -48,6 +48,7 @@ Status del(Ctx& ctx) {
     resident &= !status.is_not_resident();
     if (!resident) continue;
     TRY(status);
+    TRY(ctx.work(0));
     if (!found || (ctx.keys.size() > 1 && !removed.insert(key))) continue;
     strings.remove(key);
     ++count;
@@ -68,6 +69,7 @@ Status exists(Ctx& ctx) {
     resident &= !status.is_not_resident();
     if (status.is_not_resident()) continue;
     TRY(status);
+    TRY(ctx.work(0));
     count += found ? 1 : 0;
   }
   if (!resident) return Status::not_resident();
@@ -131,6 +133,7 @@ Status expire_generic(Ctx& ctx, ExpiryForm form) {
   if (has_passed(*expiry, ctx.now)) {
     strings.remove(ctx.key());
   } else {
+    TRY(ctx.work(found->value.size()));
     strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
   }
   ctx.reply.integer(1);
@@ -164,7 +167,10 @@ Status persist(Ctx& ctx) {
   std::optional<Found> found;
   TRY(strings.get_any_for_update(ctx.key(), &found));
   const bool had_expiry = found && found->expiry != 0;
-  if (had_expiry) strings.set_expiry(ctx.key(), *found, 0);
+  if (had_expiry) {
+    TRY(ctx.work(found->value.size()));
+    strings.set_expiry(ctx.key(), *found, 0);
+  }
   ctx.reply.integer(had_expiry ? 1 : 0);
   return Status::ok();
 }

@@ -95,7 +95,7 @@ Status publish_to(Ctx& ctx, Kind kind) {
     auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
     ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
     // The arguments lie in the queue, which is there until the effects are over.
-    ctx.effects->push_back([audience, kind, &client = *ctx.client, channel = ctx.arg(1), message = ctx.arg(2)] {
+    ctx.effects->push_back([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
       PubSub::send(std::move(*audience), kind, channel, message, client.loop, client.seen_seq);
     });
     return Status::ok();

@@ -101,7 +101,7 @@ Status bgsave(Ctx& ctx) {
   } else {
     // Inside EXEC, where this attempt may not be the one that counts, and the backup is to have what the transaction has written.
     if (ctx.env.control->save_state().running_since_micros != 0) return reply_error(kSaving);
-    ctx.effects->push_back([start] { (void)start(); });
+    ctx.effects->push_back([start](Client&) { (void)start(); });
   }
   ctx.reply.simple("Background saving started");
   return Status::ok();

@@ -42,6 +42,7 @@ Status mget(Ctx& ctx) {
     if (!resident) continue;
     TRY(status);
     if (ctx.reply.out().overflown()) break;  // nobody will read it
+    TRY(ctx.work(found && found->pin == nullptr ? found->value.size() : 0));
     if (found && found->kind != EntryKind::kValue) found.reset();
     reply_value(ctx.reply, found);
   }
@@ -222,9 +223,11 @@ Status getex(Ctx& ctx) {
     if (has_passed(expiry, ctx.now)) {
       strings.remove(ctx.key());
     } else {
+      TRY(ctx.work(found->value.size()));
       strings.set_expiry(ctx.key(), *found, static_cast<Millis>(expiry));
     }
   } else if (found && option == ExpiryOption::kPersist && found->expiry != 0) {
+    TRY(ctx.work(found->value.size()));
     strings.set_expiry(ctx.key(), *found, 0);
   }
   reply_value(ctx.reply, found);
@@ -236,14 +239,19 @@ Status check_pairs(const Ctx& ctx) {
   return reply_error("ERR wrong number of arguments for '" + std::string(ctx.command.spec->name) + "' command");
 }
 
-void set_pairs(Ctx& ctx, Strings& strings) {
-  for (std::size_t i = 0; i < ctx.keys.size(); ++i) strings.set(ctx.key(i), ctx.arg(2 * i + 2), 0, ctx.shared_arg(2 * i + 2));
+Status set_pairs(Ctx& ctx, Strings& strings) {
+  for (std::size_t i = 0; i < ctx.keys.size(); ++i) {
+    const std::size_t value = 2 * i + 2;
+    TRY(ctx.work(ctx.arg(value).size()));
+    strings.set(ctx.key(i), ctx.arg(value), 0, ctx.shared_arg(value));
+  }
+  return Status::ok();
 }
 
 Status mset(Ctx& ctx) {
   TRY(check_pairs(ctx));
   Strings strings = ctx.strings();
-  set_pairs(ctx, strings);
+  TRY(set_pairs(ctx, strings));
   ctx.reply.ok();
   return Status::ok();
 }
@@ -261,7 +269,7 @@ Status msetnx(Ctx& ctx) {
     any |= old.has_value();
   }
   if (!resident) return Status::not_resident();
-  if (!any) set_pairs(ctx, strings);
+  if (!any) TRY(set_pairs(ctx, strings));
   ctx.reply.integer(any ? 0 : 1);
   return Status::ok();
 }
@@ -270,8 +278,10 @@ Status append(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(), &old));
+  const std::size_t size = (old ? old->value.size() : 0) + ctx.arg(2).size();
+  if (size > kMaxStringBytes) return string_too_long();
+  TRY(ctx.work(size));
   std::string value(old ? old->value : Bytes());
-  if (value.size() + ctx.arg(2).size() > kMaxStringBytes) return string_too_long();
   value += ctx.arg(2);
   strings.modify(ctx.key(), old, value);
   ctx.reply.integer(static_cast<std::int64_t>(value.size()));
@@ -313,8 +323,11 @@ Status setrange(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(), &old));
-  std::string value(old ? old->value : Bytes());
   const Bytes patch = ctx.arg(3);
+  if (static_cast<std::uint64_t>(offset) + patch.size() <= kMaxStringBytes) {
+    TRY(ctx.work(std::max(old ? old->value.size() : 0, patch.empty() ? 0 : static_cast<std::size_t>(offset) + patch.size())));
+  }
+  std::string value(old ? old->value : Bytes());
   if (!patch.empty()) {
     if (static_cast<std::uint64_t>(offset) + patch.size() > kMaxStringBytes) return string_too_long();
     const auto at = static_cast<std::size_t>(offset);

@@ -41,6 +41,7 @@ Status rename_generic(Ctx& ctx, bool only_if_absent) {
     return Status::ok();
   }
   if (ctx.key(0).key != ctx.key(1).key) {
+    TRY(ctx.work(value->value.size()));
     strings.put_copy(ctx.key(1), *value, strings.stamp_mode());
     strings.remove(ctx.key(0));
   }

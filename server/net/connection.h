@@ -46,6 +46,7 @@ class Connection final : public Client {
   [[nodiscard]] std::size_t query_free_bytes() const override { return parser.unused(); }
   [[nodiscard]] std::size_t argument_bytes() const override;
   [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
+  [[nodiscard]] std::shared_ptr<const void> take_input() override { return parser.take_input(); }
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
   /// Whether more input may be read now.
   [[nodiscard]] bool may_read() const {

@@ -632,8 +632,7 @@ void EventLoop::linger(Connection& c) {
 void EventLoop::close(Connection& c) {
   if (c.dead) return;
   c.dead = true;
-  const bool has_waiting = !c.pending.empty() && c.waiting;
-  if (sink_ != nullptr) sink_->client_closed(c, has_waiting ? &c.pending.front() : nullptr);
+  if (sink_ != nullptr) sink_->client_closed(c, c.pending.empty() ? nullptr : &c.pending.front());
   c.pending.clear();
   c.out.clear();
   ::close(c.fd);  // leaves the epoll set by itself

@@ -1,6 +1,7 @@
 // A parsed command: its arguments, as views into memory that the connection keeps until the command has run.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -21,7 +22,7 @@ struct SharedArg {
 /// The arguments of one command, the name first. At least one. Cheap to copy; views live until the command is done.
 struct Args {
   std::span<const Bytes> list;
-  std::span<const SharedArg> shared_list;
+  std::span<const SharedArg> shared_list;  ///< by index, ascending
   /// There was no memory for its big arguments, which are empty here: it is to be answered -OOM and not run.
   bool refused = false;
 
@@ -31,10 +32,9 @@ struct Args {
   [[nodiscard]] auto end() const { return list.end(); }
   /// The argument as a value that can be kept, if it was large (over 64 KiB); else null.
   [[nodiscard]] std::shared_ptr<const std::string> shared(std::size_t i) const {
-    for (const SharedArg& arg : shared_list) {
-      if (arg.index == i) return arg.value;
-    }
-    return nullptr;
+    const auto at = std::lower_bound(shared_list.begin(), shared_list.end(), i,
+                                     [](const SharedArg& arg, std::size_t index) { return arg.index < index; });
+    return at != shared_list.end() && at->index == i ? at->value : nullptr;
   }
 };
 

@@ -102,6 +102,9 @@ class Client {
   [[nodiscard]] virtual std::size_t argument_bytes() const { return 0; }
   /// Bytes of memory that the connection takes, buffers and large arguments included, without `state`.
   [[nodiscard]] virtual std::size_t total_bytes() const { return query_bytes() + out.memory(); }
+  /// Hands over the memory that the arguments of its commands lie in, for a command that runs on when its client has gone. Only
+  /// while the client closes.
+  [[nodiscard]] virtual std::shared_ptr<const void> take_input() { return nullptr; }
 };
 
 /// What the sink keeps with a command between its attempts (the pages it waits for).
@@ -131,8 +134,8 @@ class CommandSink {
   /// Runs each command whose client may_run(), in order of the span (of one client: strictly). Sets each one's state; of a client
   /// that waits, closes or has too much output, the rest stays kNotRun and is handed in again later.
   virtual void run_pass(std::span<PendingCommand> commands) = 0;
-  /// The client is about to go: drop what refers to it. `waiting_command` is its command that waits, if any; a fetch that still
-  /// runs for it must be kept alive by the sink.
+  /// The client is about to go: drop what refers to it. `waiting_command` is the first of its commands that is not done, if any;
+  /// the sink keeps alive what a fetch or a thread still uses of it (Client::take_input).
   virtual void client_closed(Client& client, PendingCommand* waiting_command) = 0;
   /// What a pass had written was in the log, as durable as replies wait for, so long after its commands had run. Of passes that
   /// wait side by side one is told of.

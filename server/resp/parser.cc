@@ -65,17 +65,36 @@ bool equals_ignoring_case(Bytes a, Bytes lower) {
   return true;
 }
 
+void free_buffer(char* buffer, std::size_t capacity) {
+  if (buffer == nullptr) return;
+  capacity == kBlockBytes ? give_block(buffer) : ::operator delete(buffer);
+}
+
 }  // namespace
 
 RequestParser::~RequestParser() { give_back(); }
 
+std::shared_ptr<const void> RequestParser::take_input() {
+  struct Input {
+    char* buffer;
+    std::size_t capacity;
+    std::vector<Bytes> args;
+    std::vector<SharedArg> shared;
+
+    Input(char* b, std::size_t n, std::vector<Bytes> a, std::vector<SharedArg> s)
+        : buffer(b), capacity(n), args(std::move(a)), shared(std::move(s)) {}
+    Input(const Input&) = delete;
+    Input& operator=(const Input&) = delete;
+    ~Input() { free_buffer(buffer, capacity); }
+  };
+  auto input = std::make_shared<Input>(buffer_, capacity_, std::move(args_), std::move(shared_));
+  buffer_ = nullptr;
+  give_back();
+  return input;
+}
+
 void RequestParser::give_back() {
-  if (buffer_ == nullptr) return;
-  if (capacity_ == kBlockBytes) {
-    give_block(buffer_);
-  } else {
-    ::operator delete(buffer_);
-  }
+  free_buffer(buffer_, capacity_);
   buffer_ = nullptr;
   capacity_ = start_ = position_ = end_ = 0;
 }

@@ -64,6 +64,9 @@ class RequestParser {
   [[nodiscard]] Args command(std::size_t i) const;
   /// The commands are done; their arguments are gone.
   void release();
+  /// Hands over the memory of the commands that are handed out: their arguments are valid as long as the result. The parser is
+  /// not used any more.
+  [[nodiscard]] std::shared_ptr<const void> take_input();
   /// Whether parse() may give more without another received(): it stopped at max_commands, not for want of input.
   [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 

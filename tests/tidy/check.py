@@ -209,16 +209,21 @@ def check_raw_calls(root):
 
 # --- planted bugs
 
-PLANTED_BUGS = "engine/base/planted_bug.h"
+PLANTED_BUGS = {"engine/base/planted_bug.h": "PlantedBug", "server/command/planted_bug.h": "PlantedServerBug"}
 
 
 def check_planted(root):
     """A row of the table: | `kBug`: what it is | `file that has it` | `file of the test that finds it`, ... |"""
-    if not (root / PLANTED_BUGS).exists():
-        return
-    bugs = [bug for bug in re.findall(r"^  (k\w+),", (root / PLANTED_BUGS).read_text(), re.M) if bug != "kNone"]
+    bugs = {}  # where each is, and its type
+    for header, enumeration in PLANTED_BUGS.items():
+        if not (root / header).exists():
+            continue
+        found = [bug for bug in re.findall(r"^  (k\w+),", (root / header).read_text(), re.M) if bug != "kNone"]
+        if not found:
+            yield f"{header}: has no bugs"
+        bugs |= {bug: (header, enumeration) for bug in found}
     if not bugs:
-        yield f"{PLANTED_BUGS}: has no bugs"
+        return
     rows = {}
     for line in (root / "tests/README.md").read_text().splitlines():
         cells = [re.search(r"`([^`]+)`", cell) for cell in line.strip("| ").split(" | ")]
@@ -226,9 +231,11 @@ def check_planted(root):
             rows[cells[0][1]] = (cells[1][1], cells[2][1])
     for bug in [*bugs, *sorted(set(rows) - set(bugs))]:
         if bug not in bugs or bug not in rows:
-            yield f"{PLANTED_BUGS if bug in bugs else 'tests/README.md'}: {bug} is not in {'tests/README.md' if bug in bugs else PLANTED_BUGS}"
+            first = next(iter(PLANTED_BUGS))
+            yield f"{bugs[bug][0] if bug in bugs else 'tests/README.md'}: {bug} is not in {'tests/README.md' if bug in bugs else first}"
             continue
-        for name, call in zip(rows[bug], (f"planted(PlantedBug::{bug})", f"must_catch(PlantedBug::{bug},"), strict=True):
+        type_name = bugs[bug][1]
+        for name, call in zip(rows[bug], (f"planted({type_name}::{bug})", f"must_catch({type_name}::{bug},"), strict=True):
             if not (root / name).exists() or call not in (root / name).read_text():
                 yield f"tests/README.md: {name} has no {call.rstrip(',').removesuffix(')')})"
 

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 import check
 import summary
 
+ENGINE_BUGS, SERVER_BUGS = check.PLANTED_BUGS
+
 TABLES = """# A
 <!-- layers of engine -->
 | engine layer | may include | what |
@@ -113,13 +115,19 @@ class Rules(unittest.TestCase):
         row = "| `kOne`: what | `engine/a.cc` | `tests/a_test.cc`, so |\n"
         self.write("tests/README.md", row)
         header = "enum class PlantedBug {\n  kNone,\n  kOne,  ///< what\n"
-        self.assert_clean("planted", check.PLANTED_BUGS, header)
-        self.assert_one("planted", check.PLANTED_BUGS, header + "  kTwo,\n", "kTwo is not in tests/README.md")
-        self.write(check.PLANTED_BUGS, header)
+        self.assert_clean("planted", ENGINE_BUGS, header)
+        self.assert_one("planted", ENGINE_BUGS, header + "  kTwo,\n", "kTwo is not in tests/README.md")
+        self.write(ENGINE_BUGS, header)
         self.assert_one("planted", "tests/README.md", row + row.replace("kOne", "kOld"), "kOld is not in engine")
         self.assert_one("planted", "tests/README.md", row.replace("a_test", "b_test"), "tests/b_test.cc has no must_catch(PlantedBug::kOne)")
         self.write("tests/README.md", row)
         self.assert_one("planted", "engine/a.cc", "", "engine/a.cc has no planted(PlantedBug::kOne)")
+        self.write("engine/a.cc", "if (planted(PlantedBug::kOne)) return;\n")
+        self.write("server/b.cc", "if (planted(PlantedServerBug::kTwo)) return;\n")
+        self.write("tests/b_test.cc", "must_catch(PlantedServerBug::kTwo, proof);\n")
+        self.write("tests/README.md", row + "| `kTwo`: what | `server/b.cc` | `tests/b_test.cc`, so |\n")
+        self.assert_clean("planted", SERVER_BUGS, header.replace("PlantedBug", "PlantedServerBug").replace("kOne", "kTwo"))
+        self.assert_one("planted", "tests/b_test.cc", "", "tests/b_test.cc has no must_catch(PlantedServerBug::kTwo)")
 
     # hygiene
     def test_hygiene(self):

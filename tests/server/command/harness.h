@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "command/blocked_clients.h"
 #include "command/dispatch.h"
+#include "command/intents.h"
 #include "command/key_locks.h"
 #include "command/offload.h"
 #include "command/scan_cursors.h"
@@ -165,6 +166,7 @@ class CommandHarness {
     env.observers = &observers;
     env.blocked = &blocked;
     env.databases = settings_.databases;
+    env.intents = &intents;
     open();
     dispatcher = std::make_unique<Dispatcher>(env, 42);
   }
@@ -279,6 +281,7 @@ class CommandHarness {
   FakeLoop loop;
   ThreadOffload offload{1, 1};
   KeyLocks locks{2};
+  Intents intents;
   ScanCursors cursors{99};
   CommandTable table;
   ServerStats stats;

@@ -71,17 +71,19 @@ TEST_CASE("a reader that misses is run again, then on an offload thread") {
   CHECK(times(server, Stage::kThread) == 1);
 }
 
-TEST_CASE("a writer that misses stays on its loop and reads blocking in the end") {
+TEST_CASE("a writer that misses again and again leaves its loop in the end and reads blocking there") {
   CommandHarness server(families());
-  int runs = 0;
+  std::atomic<int> runs{0}, off_loop{0};
   g_probe = [&](Ctx& ctx) -> Status {
-    CHECK(ctx.client != nullptr);
+    CHECK((ctx.client == nullptr) == (ctx.view.mode() == ReadMode::kBlocking));
+    off_loop += ctx.client == nullptr ? 1 : 0;
     ++runs;
     ctx.batch.put(ctx.session.database, ctx.key().key, std::to_string(runs));
     return ctx.view.mode() == ReadMode::kBlocking ? ctx.reply.ok(), Status::ok() : Status::not_resident();
   };
   CHECK(server("PROBEW k") == "OK");
-  CHECK(runs == static_cast<int>(Dispatcher::kWriteRounds) + 1);
+  CHECK(runs == static_cast<int>(Dispatcher::kWriteRounds) + 2);
+  CHECK(off_loop == 1);
   CHECK(server("GET k") == "\"" + std::to_string(runs) + "\"");
 }
 
@@ -418,6 +420,33 @@ TEST_CASE("the slow log counts what a command waited for, and says what that was
   server("MULTI");
   server("EXEC");
   CHECK(server.observers.slow_log.size() == 3);
+}
+
+TEST_CASE("a large write is counted, and slow, up to its reply: when the log has it") {
+  CommandHarness server(families());
+  server.observers.set_slow_log(100'000, 10, true);
+  const std::size_t set = server.table.find_full("set")->index;
+  const std::string value(2 << 20, 'v');
+  const std::vector<Bytes> words{"SET", "large", value};
+  PendingCommand pending;
+  pending.client = &server.client(1);
+  pending.args.list = words;
+  server.dispatcher->run_pass(std::span(&pending, 1));
+  CHECK(pending.state == PendingCommand::State::kDone);
+  server.clock.advance(700);
+  server.dispatcher->poll();
+  CHECK(server.stats.commands()[set].calls == 0);  // its reply waits
+  CHECK(server.observers.slow_log.size() == 0);
+  server.db->write_log();
+  server.dispatcher->logged(700'000'000);
+  CHECK(server.stats.commands()[set].calls == 1);
+  CHECK(server.stats.commands()[set].nanos >= 700'000'000);
+  REQUIRE(server.observers.slow_log.size() == 1);
+  const SlowLog::Entry slow = server.observers.slow_log.latest(1).front();
+  CHECK(slow.micros >= 700'000);
+  CHECK(slow.arguments.back() == "(log: 700000 us)");
+  server("SET small 1");
+  CHECK(server.stats.commands()[set].calls == 2);
 }
 
 TEST_CASE("of a pass the last command says how long it waited for the others, and ran") {

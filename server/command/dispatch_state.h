@@ -1,0 +1,55 @@
+// What dispatch keeps with a command while it waits. For dispatch's own files.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "command/blocked_clients.h"
+#include "command/dispatch.h"
+#include "command/long_write.h"
+#include "command/off_loop.h"
+
+namespace ebbtide {
+
+inline constexpr std::uint64_t kNanosPerMilli = 1'000'000;
+
+/// What a command lacked, and has fetched. The fetcher owns it while `busy`.
+struct Dispatcher::Fetched {
+  MissSet set;
+  std::uint32_t rounds = 0;
+  std::atomic<bool> busy{false};
+};
+
+struct Dispatcher::Waiting final : Continuation {
+  Waiting() = default;
+  /// Whatever ends the command: its marks go, and no thread works for it any more.
+  ~Waiting() override {
+    if (job != nullptr) job->client_gone.store(true, std::memory_order_relaxed);
+    if (long_write == nullptr) return;
+    long_write->client_gone.store(true, std::memory_order_relaxed);
+    long_write->env->intents->unmark(long_write->marks);
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  std::shared_ptr<Fetched> fetched;        ///< one set for all tries: a later one finds what the earlier ones fetched
+  std::shared_ptr<OffLoopRun> job;         ///< set once it runs or waits off the loop
+  std::shared_ptr<LongWrite> long_write;   ///< set once it runs off the loop and writes
+  Stage stage = Stage::kDisk;              ///< what it waits for
+  std::optional<std::uint64_t> since;      ///< when that wait began, monotonic ns
+  StageNanos waits{};                      ///< those that are over
+  bool stalled = false;                    ///< the write stall held its commit back, as long as it asked for
+  std::uint32_t stalls = 0;                ///< how often
+  std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
+  std::optional<std::uint64_t> judged_at;  ///< monotonic ns; of an AUTH that waits since others have failed
+  std::optional<BlockedClients::Wait> blocked;
+};
+
+inline Dispatcher::Waiting& Dispatcher::waiting_of(PendingCommand& pending) {
+  if (pending.continuation == nullptr) pending.continuation = std::make_unique<Waiting>();
+  return static_cast<Waiting&>(*pending.continuation);
+}
+
+}  // namespace ebbtide

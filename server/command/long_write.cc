@@ -1,0 +1,225 @@
+#include "command/long_write.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "command/command_keys.h"
+#include "command/dispatch.h"
+#include "command/dispatch_state.h"
+#include "command/key_locks.h"
+#include "command/planted_bug.h"
+
+namespace ebbtide {
+namespace {
+
+/// The end of a long write's memory, which may take long, too.
+class Disposal final : public OffloadWork {
+ public:
+  explicit Disposal(std::shared_ptr<LongWrite> work) : work_(std::move(work)) {}
+  void run() override { work_ = nullptr; }
+
+ private:
+  std::shared_ptr<LongWrite> work_;
+};
+
+}  // namespace
+
+void LongWrite::run() {
+  const std::uint64_t start = env->control->mono_nanos();
+  if (step == Step::kMark) {
+    status = collect();
+  } else {
+    for (int i = 0; i < kMaxRevocations; ++i) {
+      status = attempt();
+      if (status.code() != Code::kRevoked) break;
+    }
+  }
+  nanos += env->control->mono_nanos() - start;
+  if (planted(PlantedServerBug::kMarksEndEarly) && step == Step::kRun) env->intents->unmark(marks);
+  complete();
+}
+
+Status LongWrite::collect() {
+  const auto add = [this](DatabaseId database, const LookupKey& key) {
+    marks->keys.add(database, key.hash);
+    stripes.push_back(KeyLocks::stripe_of(key, database));
+  };
+  if (transaction == nullptr) {
+    std::size_t escaped_used = 0;
+    TRY(collect_keys(command->spec->keys, args, &keys_, &escaped_, &escaped_used));
+    for (const LookupKey& key : keys_) add(session.database, key);
+  } else {
+    for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
+    for (const QueuedCommand& queued : transaction->queue) {
+      for (const LookupKey& key : queued.keys) add(session.database, key);
+    }
+  }
+  marks->keys.seal();
+  std::sort(stripes.begin(), stripes.end());
+  stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
+  return Status::ok();
+}
+
+Status LongWrite::attempt() {
+  out.clear();
+  batch.clear();
+  counts = {};
+  const ReadView view = env->db->lease(session.database);
+  seen_seq = std::max(seen_seq, view.seq());
+  TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
+  written = KeySet(batch);
+  return Status::ok();
+}
+
+Status LongWrite::run_command(const ReadView& view) {
+  Reply reply(&out, protocol);
+  Ctx ctx{*env, *command, args, keys_, view, batch, reply, session};
+  ctx.client_id = client_id;
+  ctx.now = env->db->now();
+  ctx.random = random;
+  ctx.cancelled = &client_gone;
+  TRY(command->spec->run(ctx));
+  counts = ctx.counts;
+  return Status::ok();
+}
+
+Status LongWrite::run_transaction(const ReadView& view) {
+  transaction_run = std::make_unique<TransactionRun>(*env, *transaction, session, nullptr, batch);
+  TransactionRun& run = *transaction_run;
+  run.client_id = client_id;
+  run.protocol = protocol;
+  run.reply_limit = out.limit();
+  run.now = env->db->now();
+  run.random = random;
+  run.notes_reads = notes_reads;
+  run.cancelled = &client_gone;
+  TRY(run.run(view));
+  seen_seq = std::max(seen_seq, run.seen_seq);
+  Reply reply(&out, protocol);
+  if (run.changed) {
+    reply.null_array();
+    return Status::ok();
+  }
+  reply.array(run.outcomes.size());
+  for (TransactionRun::Part& part : run.parts) {
+    if (part.out.overflown()) out.overflow();
+    out.take(part.out);
+  }
+  return Status::ok();
+}
+
+void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepared) {
+  auto work = std::make_shared<LongWrite>();
+  send_off_loop(pending, prepared, *work);
+  if (prepared.command->spec->has(kRunsQueue)) {
+    Client& client = *pending.client;
+    work->transaction = std::move(state_of(client).transaction);
+    work->notes_reads = (work->session.modes & Session::kTracks) != 0 && tracking_of(client).notes_reads();
+  }
+  Waiting& waiting = waiting_of(pending);
+  waiting.fetched = nullptr;  // it reads by itself
+  waiting.long_write = work;
+  submit_long_write(pending, waiting);
+}
+
+void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
+  waiting.long_write->done.store(false, std::memory_order_relaxed);
+  leave_waiting(pending);
+  begin_wait(waiting, Stage::kThread);
+  env_.offload->submit(OffloadClass::kWrite, waiting.long_write);
+}
+
+void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  LongWrite& work = *waiting.long_write;
+  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // another resume than its own
+  if (work.status.is_ok()) {
+    if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
+    if (!commit_long_write(pending, waiting)) return;
+  }
+  env_.intents->unmark(work.marks);
+  end_wait(waiting);
+  if (work.transaction != nullptr) {
+    end_transaction(*pending.client);
+    if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
+  }
+  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait
+  if (work.status.is_ok()) finished_ = kept;
+  finish_off_loop(pending, prepared, work, waiting, work.transaction_run.get());
+}
+
+void Dispatcher::dispose_finished() {
+  const bool large = finished_->marks->keys.size() > kLoopArguments;
+  auto disposal = std::make_shared<Disposal>(std::move(finished_));
+  if (large) env_.offload->submit(OffloadClass::kWrite, std::move(disposal));
+}
+
+const WriteBatch& Dispatcher::written_batch() const { return finished_ != nullptr ? finished_->writes() : batch_; }
+
+// Its marks are set under its locks, and its view is taken after that. So it sees every write that did not see its marks.
+void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
+  LongWrite& work = *waiting.long_write;
+  {
+    const KeyLocks::Guard guard(*env_.locks, work.stripes);
+    const bool firm = work.conflicts >= LongWrite::kSoftRuns;
+    if (!env_.intents->mark(work.marks, firm, {work.loop, work.client_id})) return leave_waiting(pending);
+  }
+  work.step = LongWrite::Step::kRun;
+  ++work.runs;
+  submit_long_write(pending, waiting);
+}
+
+// True: it is over, and `status` says how. False: it waits, or runs again.
+bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
+  LongWrite& work = *waiting.long_write;
+  if (work.batch.empty()) return true;  // a read of the moment of its view
+  if (hold_back_commit(pending)) return false;
+  bool broken = false;
+  stall_ms_ = 0;
+  {
+    const KeyLocks::Guard guard(*env_.locks, work.stripes);
+    broken = env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict);
+    if (!broken) {
+      if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
+        return leave_waiting(pending), false;
+      work.status = env_.db->try_commit(work.batch, waiting.stalled, &stall_ms_);
+      if (work.status.is_ok()) env_.intents->committed(work.written, work.marks.get());
+    }
+    if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
+  }
+  if (stall_ms_ != 0) {  // the batch is kept, and so are its marks
+    work.status = Status::ok();
+    park(pending, stall_ms_);
+    return false;
+  }
+  if (!broken && work.status.code() != Code::kRetry) {
+    if (work.status.is_ok()) {
+      work.seen_seq = std::max(work.seen_seq, work.batch.last_seq());
+      if (work.batch.payload_bytes() > kLargeCommitBytes) large_commit_ = work.batch.last_seq();
+    }
+    return true;
+  }
+  counters_->retries.add(1);
+  if (work.runs >= LongWrite::kMaxRuns) {
+    work.status = Status::busy("other writes came between during each of " + std::to_string(LongWrite::kMaxRuns) + " attempts");
+    return true;
+  }
+  work.status = Status::ok();
+  work.conflicts += broken ? 1 : 0;
+  work.step = LongWrite::Step::kMark;
+  mark_long_write(pending, waiting);
+  return false;
+}
+
+// CLIENT PAUSE delays the commit of a long write that began before it: once it has answered nothing changes.
+bool Dispatcher::hold_back_commit(PendingCommand& pending) {
+  if ((env_.observers->switches() & Observers::kPause) == 0) return false;
+  const std::uint32_t ms = env_.observers->paused_for(nanos_ / kNanosPerMilli, true);
+  if (ms == 0) return false;
+  pending.retry_ms = ms;
+  leave_waiting(pending);
+  return true;
+}
+
+}  // namespace ebbtide

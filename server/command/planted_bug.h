@@ -1,0 +1,25 @@
+// Mistakes that are put into the command layer on purpose, to see whether the tests find them.
+//
+// As engine/base/planted_bug.h, which this layer does not see: the switch exists in builds under sanitizers only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ebbtide {
+
+enum class PlantedServerBug : std::uint8_t {
+  kNone,
+  kCommitDespiteConflict,  ///< a long write commits although a key that it has read has changed
+  kMarksEndEarly,          ///< the marks of a long write go when its thread is done, before its commit
+};
+
+#ifdef EBBTIDE_PLANTED_BUGS
+/// For tests. At most one at a time, set while no command runs.
+inline std::atomic<PlantedServerBug> planted_server_bug_in_effect{PlantedServerBug::kNone};
+inline bool planted(PlantedServerBug bug) { return planted_server_bug_in_effect.load(std::memory_order_relaxed) == bug; }
+#else
+constexpr bool planted(PlantedServerBug /*bug*/) { return false; }
+#endif
+
+}  // namespace ebbtide

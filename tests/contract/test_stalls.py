@@ -1,0 +1,184 @@
+"""Long commands beside others: PING goes on while a client does what takes long, and what it does is atomic all the same.
+
+The bound is generous, for busy machines. Without threads for long commands the worst of these take seconds.
+"""
+
+import statistics
+import threading
+import time
+
+import pytest
+
+from support.sockets import encode, receive_all
+
+BOUND = 0.5  # seconds
+ROUNDS = 3
+
+
+@pytest.fixture
+def big(fresh):
+    """A server that has room for large values, and one event loop, so that PING and the long command share it."""
+    fresh.set("storage.memory_budget=4GiB", "server.threads=1").start()
+    return fresh
+
+
+def worst_ping(server, work):
+    """The median, over rounds, of the longest that a PING took while `work` ran."""
+    worst = []
+    for _ in range(ROUNDS):
+        client, longest, stop = server.client(), [0.0], threading.Event()
+        client.ping()
+
+        def ping(client=client, longest=longest, stop=stop):
+            while not stop.is_set():
+                start = time.monotonic()
+                client.ping()
+                longest[0] = max(longest[0], time.monotonic() - start)
+                time.sleep(0.002)
+
+        pinger = threading.Thread(target=ping)
+        pinger.start()
+        try:
+            work()
+        finally:
+            stop.set()
+            pinger.join()
+        worst.append(longest[0])
+    return statistics.median(worst)
+
+
+def send(server, data):
+    """Sends bytes that were made before, so that Python does not hold up the thread that measures."""
+    with server.connect() as s:
+        s.sendall(data + encode("QUIT"))
+        received = receive_all(s)
+    assert received.endswith(b"+OK\r\n") and b"-" not in received[-1000:], received[-1000:]
+    return received
+
+
+def pairs(count):
+    return [word for i in range(count) for word in (f"key:{i}", f"value:{i}")]
+
+
+def test_a_bit_far_out(big):
+    client = big.client()
+    assert worst_ping(big, lambda: (client.setbit("far", 2**31 - 1, 1), client.delete("far"))) < BOUND
+    client.setbit("far", 2**31 - 1, 1)
+    assert worst_ping(big, lambda: client.setrange("far", 2**28 - 10, "x")) < BOUND
+    assert client.strlen("far") == 2**28
+
+
+def test_bitop_of_many_large_values_alone_and_in_a_transaction(big):
+    client = big.client()
+    for i in range(10):
+        client.set(f"source:{i}", bytes([i]) * (16 << 20))
+    sources = [f"source:{i % 10}" for i in range(300)]
+    assert worst_ping(big, lambda: client.bitop("XOR", "target", *sources)) < BOUND
+
+    def transaction():
+        with client.pipeline(transaction=True) as queue:
+            queue.bitop("XOR", "target", *sources).bitop("OR", "other", *sources).set("done", "yes")
+            assert queue.execute() == [16 << 20, 16 << 20, True]
+
+    assert worst_ping(big, transaction) < BOUND
+    assert client.getrange("other", 0, 0) == b"\x0f"
+
+
+def test_a_transaction_of_many_commands(big):
+    queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
+    received = send(big, queue)
+    assert received.count(b"+QUEUED\r\n") == 200_000 and received.count(b"+OK\r\n") == 200_002
+    assert big.client().dbsize() == 200_000
+
+
+def test_many_keys(big):
+    largest = 524_287  # 1,048,575 arguments
+    commands = {
+        "MSET": encode("MSET", *pairs(largest)),
+        "MGET": encode("MGET", *(f"key:{i}" for i in range(largest))),
+        "EXISTS": encode("EXISTS", *(f"key:{i}" for i in range(largest))),
+        "UNLINK": encode("UNLINK", *(f"key:{i}" for i in range(largest))),
+    }
+    assert send(big, commands["MSET"]) == b"+OK\r\n" * 2
+    for name in ("MGET", "EXISTS"):
+        assert worst_ping(big, lambda name=name: send(big, commands[name])) < BOUND, name
+    assert send(big, commands["UNLINK"]) == b":524287\r\n+OK\r\n"
+    assert big.client().dbsize() == 0
+
+
+def test_many_sketches(big):
+    client = big.client()
+    for i in range(200):
+        client.pfadd(f"sketch:{i}", *range(i * 100, i * 100 + 3000))
+    names = [f"sketch:{i % 200}" for i in range(20_000)]
+    count = encode("PFCOUNT", *names)
+    assert worst_ping(big, lambda: send(big, count)) < BOUND
+    merge = encode("PFMERGE", "all", *names)
+    assert worst_ping(big, lambda: send(big, merge)) < BOUND
+    assert abs(client.pfcount("all") - 22_900) < 1_000
+
+
+def test_a_client_that_goes_leaves_nothing_of_its_long_command(big):
+    client = big.client()
+    client.set("account", "1")
+    for i in range(20):
+        link = big.connect()
+        link.sendall(encode("MULTI") + encode("SETBIT", "far", 2**31 - 1, 1) + encode("INCR", "account") + encode("EXEC"))
+        time.sleep(0.02 * i)
+        link.close()
+    # Each transaction happened or did not; none holds up who comes after it.
+    assert client.incr("account") >= 2
+    assert client.setbit("far", 7, 1) in (0, 1)
+
+
+def test_long_writes_and_short_ones_of_the_same_keys_lose_nothing(fresh):
+    """Transactions that are long, two ways, beside single increments and range deletes of other keys, on two event loops."""
+    fresh.set("storage.memory_budget=1GiB", "server.threads=2").start()
+    counters, until, sums, errors = ["a", "b"], time.monotonic() + 5, [], []
+
+    def many_keys(client):
+        with client.pipeline(transaction=True) as queue:
+            queue.mset({f"filler:{i}": i for i in range(600)})
+            for name in counters:
+                queue.incr(name)
+            queue.execute()
+
+    def large_value(client):
+        with client.pipeline(transaction=True) as queue:
+            queue.setrange("large", 3 << 20, "x")
+            for name in reversed(counters):
+                queue.incr(name)
+            queue.execute()
+
+    def short(client):
+        with client.pipeline(transaction=True) as queue:
+            for name in counters:
+                queue.incr(name)
+            queue.execute()
+
+    def delete(client):
+        client.execute_command("DELPREFIX", "filler:")
+        time.sleep(0.05)
+
+    def read(client):
+        first, second = client.mget(counters)
+        assert first == second, "half a transaction"
+
+    def run(work):
+        client, done = fresh.client(), 0
+        try:
+            while time.monotonic() < until:
+                work(client)
+                done += work not in (delete, read)
+            sums.append(done)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in (many_keys, large_value, short, short, delete, read)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert fresh.client().mget(counters) == [str(sum(sums)).encode()] * 2

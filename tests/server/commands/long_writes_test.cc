@@ -1,0 +1,652 @@
+// Long commands run off their loop: others go on, and each has all of its effects at one moment or none.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "command/long_write.h"
+#include "commands/families.h"
+#include "server/command/manual_offload.h"
+#include "support/planted_server.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+/// What LONGW, a write that leaves its loop, does there.
+std::function<Status(Ctx&)> g_long;
+Status long_write(Ctx& ctx) {
+  TRY(ctx.work(Dispatcher::kLoopWorkBytes + 1));
+  return g_long(ctx);
+}
+
+constexpr CommandSpec kProbes[] = {
+    {.name = "longw", .arity = at_least(2), .keys = {.first = 1, .last = -1}, .flags = kWrite, .run = long_write},
+};
+
+std::span<const std::span<const CommandSpec>> families() {
+  static const auto all = [] {
+    std::vector<std::span<const CommandSpec>> all(command_families().begin(), command_families().end());
+    all.emplace_back(kProbes);
+    return all;
+  }();
+  return all;
+}
+
+/// Two event loops, whose clients have their own dispatcher, and threads that run when the test says so.
+struct TwoLoops : CommandHarness {
+  explicit TwoLoops(bool one_loop = false) : CommandHarness(families()), other(std::make_unique<Dispatcher>(env, 7)) {
+    env.offload = &manual;
+    if (one_loop) env.locks = &disabled;
+    g_long = [](Ctx& ctx) -> Status {  // adds a letter to the value of each key, so that a lost update shows
+      for (const LookupKey& key : ctx.keys) {
+        std::optional<Found> found;
+        Strings strings = ctx.strings();
+        TRY(strings.get_for_update(key, &found));
+        strings.modify(key, found, std::string(found ? found->value : Bytes()) + "L");
+      }
+      ctx.reply.ok();
+      return Status::ok();
+    };
+  }
+  ~TwoLoops() {
+    while (manual.run_one()) {
+    }
+  }
+  Asked ask(int client_number, std::vector<std::string> words) { return {*dispatcher, client(client_number), std::move(words)}; }
+  /// From a client of the other loop; it does not wait.
+  std::string beside(Bytes line, int client_number = 50) {
+    Asked asked(*other, client(client_number), split_line(line));
+    REQUIRE(asked.step());
+    return asked.reply();
+  }
+
+  ManualOffload manual;
+  KeyLocks disabled{1};
+  std::unique_ptr<Dispatcher> other;
+};
+
+std::vector<std::string> many(const char* command, int keys, bool values) {
+  std::vector<std::string> words{command};
+  for (int i = 0; i < keys; ++i) {
+    words.push_back("k" + std::to_string(i));
+    if (values) words.push_back("v" + std::to_string(i));
+  }
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("a command of many keys runs off the loop, and shows at once") {
+  TwoLoops server(GENERATE(false, true));
+  Asked set = server.ask(1, many("MSET", 2000, true));
+  CHECK_FALSE(set.step());
+  CHECK(server.manual.queued() == 1);
+  REQUIRE(server.manual.run_one());  // its keys
+  CHECK(server.beside("SET other 1") == "OK");
+  CHECK_FALSE(set.step());
+  REQUIRE(server.manual.run_one());  // its batch
+  CHECK(server.beside("GET k0") == "(nil)");
+  CHECK(server.beside("SET another 1") == "OK");
+  CHECK(set.step());
+  CHECK(set.reply() == "OK");
+  CHECK(server.beside("MGET k0 k1999") == "[\"v0\", \"v1999\"]");
+  CHECK_FALSE(server.intents.any());
+  CHECK(server.stats.totals().offloaded == 1);
+  server.manual.run_one();  // its memory
+
+  Asked remove = server.ask(1, many("DEL", 2000, false));
+  CHECK_FALSE(remove.step());
+  server.manual.run_one();
+  CHECK_FALSE(remove.step());
+  server.manual.run_one();
+  CHECK(server.beside("EXISTS k0 k1999") == "(integer) 2");
+  CHECK(remove.step());
+  CHECK(remove.reply() == "(integer) 2000");
+  CHECK(server.beside("EXISTS k0 k1999") == "(integer) 0");
+}
+
+TEST_CASE("a long read is one moment, off the loop") {
+  TwoLoops server;
+  server.beside("MSET k0 a k1999 b");
+  const bool exists = GENERATE(false, true);
+  Asked read = server.ask(1, many(exists ? "EXISTS" : "MGET", 2000, false));
+  CHECK_FALSE(read.step());
+  CHECK(server.manual.queued() == 1);
+  CHECK(server.beside("SET k1 late") == "OK");
+  server.manual.run_one();
+  CHECK(server.beside("DEL k0") == "(integer) 1");
+  CHECK(read.step());
+  const std::string reply = read.reply();
+  if (exists) {
+    CHECK(reply == "(integer) 3");
+  } else {
+    CHECK(reply.starts_with("[\"a\", \"late\", (nil)"));
+    CHECK(reply.ends_with("\"b\"]"));
+  }
+}
+
+TEST_CASE("what is long by the size of a value leaves the loop before the work is done") {
+  TwoLoops server;
+  const std::string value(2 << 20, 'v');
+  Asked set = server.ask(1, {"SET", "big", value});
+  REQUIRE(set.step());  // it is shared, not copied
+  CHECK(set.reply() == "OK");
+  const auto words =
+      GENERATE(std::vector<std::string>{"APPEND", "big", "x"}, std::vector<std::string>{"SETRANGE", "big", "0", "x"},
+               std::vector<std::string>{"SETBIT", "new", "20000000", "1"}, std::vector<std::string>{"BITCOUNT", "big"},
+               std::vector<std::string>{"BITOP", "NOT", "to", "big"}, std::vector<std::string>{"EXPIRE", "big", "100"},
+               std::vector<std::string>{"RENAME", "big", "to"});
+  CAPTURE(words);
+  Asked asked = server.ask(1, words);
+  CHECK_FALSE(asked.step());
+  CHECK(server.manual.queued() == 1);
+  CHECK(server.beside("STRLEN big") == "(integer) 2097152");
+  for (int i = 0; i < 3 && !asked.done(); ++i) {
+    server.manual.run_one();
+    asked.step();
+  }
+  CHECK(asked.done());
+  CHECK(asked.reply().find("error") == std::string::npos);
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("a write of one of its keys meanwhile makes a long write run again, and nothing is lost") {
+  TwoLoops server(GENERATE(false, true));
+  server.beside("SET k a");
+  Asked asked = server.ask(1, {"LONGW", "k", "other"});
+  CHECK_FALSE(asked.step());
+  server.manual.run_one();
+  const bool before_run = GENERATE(true, false);
+  CHECK_FALSE(asked.step());  // marked
+  if (before_run) CHECK(server.beside("APPEND k b") == "(integer) 2");
+  server.manual.run_one();
+  if (!before_run) CHECK(server.beside("APPEND k b") == "(integer) 2");
+  CHECK_FALSE(asked.step());  // it conflicts
+  CHECK(server.stats.totals().retries == 1);
+  server.manual.run_one();
+  CHECK(server.beside("GETEX k") == "\"ab\"");  // writes nothing
+  CHECK(asked.step());
+  CHECK(asked.reply() == "OK");
+  CHECK(server.beside("MGET k other") == "[\"abL\", \"L\"]");
+  CHECK_FALSE(server.intents.any());
+}
+
+namespace {
+
+/// A long write with one write of its key, by the other loop, at each moment: both have their effect.
+void another_write_at_each_moment() {
+  for (int moment = 0; moment < 4; ++moment) {
+    TwoLoops server;
+    server.beside("SET k a");
+    Asked asked = server.ask(1, {"LONGW", "k"});
+    for (int i = 0; i < 8 && !asked.done(); ++i) {
+      if (i == 2 * (moment / 2) && moment % 2 == 0) server.beside("APPEND k b");
+      asked.step();
+      if (i == 2 * (moment / 2) && moment % 2 == 1) server.beside("APPEND k b");
+      server.manual.run_one();
+      if (i == 1 && moment == 3) server.beside("APPEND k c");
+    }
+    std::string value = server.beside("GET k");
+    std::sort(value.begin(), value.end());
+    demand_same(value, moment == 3 ? "\"\"Labc" : "\"\"Lab", "what both have written");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the test of conflicts finds a commit despite a conflict", "[planted]") {
+  must_catch(PlantedServerBug::kCommitDespiteConflict, another_write_at_each_moment);
+}
+
+TEST_CASE("the test of conflicts finds marks that end early", "[planted]") {
+  must_catch(PlantedServerBug::kMarksEndEarly, another_write_at_each_moment);
+}
+
+TEST_CASE("after two conflicts other writers of its keys wait, and then go on") {
+  TwoLoops server(GENERATE(false, true));
+  server.beside("SET k a");
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  for (const char* line : {"APPEND k 1", "APPEND k 2"}) {
+    server.manual.run_one();
+    server.beside(line);
+    CHECK_FALSE(asked.step());
+  }
+  Asked writer(*server.other, server.client(60), {"APPEND", "k", "w"});
+  CHECK_FALSE(writer.step());  // the marks are firm
+  CHECK(writer.retry_ms() == 0);
+  CHECK(server.beside("GET k") == "\"a12\"");
+  CHECK(server.beside("SETNX k x") == "(integer) 0");  // writes nothing
+  CHECK(server.beside("SET free 1") == "OK");
+  server.beside("MULTI", 70);
+  CHECK(server.beside("SET k exec", 70) == "QUEUED");
+  Asked exec(*server.other, server.client(70), {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(asked.step());
+  CHECK(asked.reply() == "OK");
+  server.loop.wait(60);
+  server.loop.wait(70);
+  CHECK(writer.step());
+  CHECK(writer.reply() == "(integer) 5");
+  CHECK(server.beside("GET k") == "\"a12Lw\"");
+  CHECK(exec.step());
+  CHECK(exec.reply() == "[OK]");
+  CHECK(server.beside("GET k") == "\"exec\"");
+}
+
+TEST_CASE("two long writes of one key after conflicts follow each other") {
+  TwoLoops server;
+  Asked first = server.ask(1, {"LONGW", "k", "a"}), second = server.ask(2, {"LONGW", "k", "b"});
+  const auto run_all = [&server] {
+    while (server.manual.run_one()) {
+    }
+  };
+  for (Asked* asked : {&first, &second}) asked->step();
+  run_all();
+  for (Asked* asked : {&first, &second}) asked->step();  // both have marked
+  for (int i = 0; i < 2; ++i) {
+    run_all();
+    server.beside("SET k " + std::to_string(i));
+    CHECK_FALSE(first.step());
+    CHECK_FALSE(second.step());
+  }
+  CHECK(server.manual.queued() == 1);  // the second waits for the first one's marks, without marks of its own
+  CHECK(server.beside("SET b x") == "OK");
+  server.manual.run_one();
+  CHECK(first.step());
+  server.loop.wait(2);
+  CHECK_FALSE(second.step());
+  server.manual.run_one();
+  CHECK(second.step());
+  CHECK(server.beside("MGET k a b") == "[\"1LL\", \"L\", \"xL\"]");
+}
+
+TEST_CASE("deletes of ranges and databases wait for no marks: a long write runs again after them") {
+  TwoLoops server(GENERATE(false, true));
+  server.beside("SET k a");
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  for (int i = 0; i < 2; ++i) {
+    server.manual.run_one();
+    server.beside("APPEND k " + std::to_string(i));
+    asked.step();
+  }
+  server.manual.run_one();  // firm by now
+  const std::string line = GENERATE("FLUSHDB", "FLUSHALL", "SWAPDB 0 1", "DELPREFIX k", "DELRANGE a z");
+  CAPTURE(line);
+  Asked remover(*server.other, server.client(60), split_line(line));
+  if (!remover.step()) {  // a purge ticket waits for the sync
+    server.manual.run_one();
+    CHECK(remover.step());
+  }
+  CHECK_FALSE(asked.step());
+  CHECK(server.beside("GET k") == "(nil)");
+  server.manual.run_one();
+  CHECK(asked.step());
+  CHECK(server.beside("GET k") == "\"L\"");
+}
+
+TEST_CASE("a client that goes at any stage leaves no marks and no write, and waiting writers go on") {
+  TwoLoops server(GENERATE(false, true));
+  server.beside("SET k a");
+  const int stage = GENERATE(0, 1, 2, 3, 4, 5);
+  CAPTURE(stage);
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  if (stage >= 1) server.manual.run_one();
+  if (stage >= 2) asked.step();
+  if (stage >= 3) server.manual.run_one();
+  if (stage >= 4) {
+    for (int i = 0; i < 2; ++i) {
+      server.beside("SET k " + std::to_string(i));
+      asked.step();
+      if (i == 0 || stage == 5) server.manual.run_one();
+    }
+  }
+  Asked writer(*server.other, server.client(60), {"APPEND", "k", "w"});
+  CHECK(writer.step() == (stage < 4));
+  asked.close();
+  if (stage >= 4) {
+    server.loop.wait(60);
+    CHECK(writer.step());
+  }
+  CHECK_FALSE(server.intents.any());
+  while (server.manual.run_one()) {
+  }
+  CHECK_FALSE(server.intents.any());
+  CHECK(server.beside("GET k") == (stage >= 4 ? "\"1w\"" : "\"aw\""));
+}
+
+TEST_CASE("an error in a long write leaves no marks and no write") {
+  TwoLoops server;
+  server.beside("SET k a");
+  g_long = [](Ctx& ctx) -> Status {
+    ctx.strings().set(ctx.key(), "half");
+    return Status::out_of_memory("");
+  };
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  server.manual.run_one();
+  CHECK(asked.step());
+  CHECK(asked.reply().starts_with("(error) OOM"));
+  CHECK_FALSE(server.intents.any());
+  CHECK(server.beside("GET k") == "\"a\"");
+}
+
+TEST_CASE("an expiry that passes before the commit makes a long write run again") {
+  TwoLoops server;
+  server.beside("SET k a PX 100");
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  server.manual.run_one();
+  server.advance(200);
+  CHECK_FALSE(asked.step());
+  server.manual.run_one();
+  CHECK(asked.step());
+  CHECK(server.beside("GET k") == "\"L\"");
+  CHECK(server.beside("TTL k") == "(integer) -1");
+}
+
+TEST_CASE("a long write that others always come before is given up, with an error") {
+  TwoLoops server;
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  int runs = 0;
+  while (!asked.done() && runs < 100) {
+    server.manual.run_one();
+    server.beside("FLUSHDB");
+    server.beside("SET x 1");
+    asked.step();
+    ++runs;
+  }
+  CHECK(runs == LongWrite::kMaxRuns + 1);
+  CHECK(asked.reply().starts_with("(error) ERR busy: other writes came between"));
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("CLIENT PAUSE delays the commit of a long write") {
+  TwoLoops server;
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  server.beside("CLIENT PAUSE 1000 WRITE");
+  server.manual.run_one();
+  CHECK_FALSE(asked.step());
+  CHECK(asked.retry_ms() > 0);
+  CHECK(server.beside("GET k") == "(nil)");
+  server.advance(2000);
+  CHECK(asked.step());
+  CHECK(server.beside("GET k") == "\"L\"");
+}
+
+TEST_CASE("a write stall delays the commit of a long write, whose run counts") {
+  TwoLoops server;
+  server.env.offload = &server.offload;
+  server.stop_writes();
+  server.env.offload = &server.manual;
+  int runs = 0;
+  auto add = g_long;
+  g_long = [&](Ctx& ctx) { return ++runs, add(ctx); };
+  Asked asked = server.ask(1, {"LONGW", "fresh"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  server.manual.run_one();
+  CHECK_FALSE(asked.step());
+  CHECK(asked.retry_ms() > 0);
+  CHECK(server.beside("GET fresh") == "(nil)");
+  server.settle();
+  server.advance(1000);
+  if (!asked.step()) CHECK(asked.step());  // a slowdown, once
+  CHECK(asked.reply() == "OK");
+  CHECK(runs == 1);
+  CHECK(server.beside("GET fresh") == "\"L\"");
+}
+
+namespace {
+
+/// MULTI, and enough commands for EXEC to be long.
+void queue_many(TwoLoops& server, int client_number) {
+  Asked multi = server.ask(client_number, {"MULTI"});
+  REQUIRE(multi.step());
+  for (int i = 0; i < 400; ++i) {
+    Asked set = server.ask(client_number, {"SET", "k" + std::to_string(i), "v"});
+    REQUIRE(set.step());
+    set.reply();
+  }
+}
+void queue_one(TwoLoops& server, int client_number, Bytes line) {
+  Asked asked = server.ask(client_number, split_line(line));
+  REQUIRE(asked.step());
+  CHECK(asked.reply().ends_with("QUEUED"));
+}
+std::uint64_t calls(const CommandHarness& server, Bytes command) {
+  return server.stats.commands()[server.table.find_full(command)->index].calls;
+}
+
+}  // namespace
+
+TEST_CASE("EXEC of many commands runs off the loop, and shows at once") {
+  TwoLoops server(GENERATE(false, true));
+  const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
+  queue_many(server, 1);
+  queue_one(server, 1, "INCR k0");
+  queue_one(server, 1, "APPEND k1 w");
+  queue_one(server, 1, "MGET k1 k2");
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  CHECK(server.manual.queued() == 1);
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(server.beside("EXISTS k0 k399") == "(integer) 0");
+  CHECK(calls(server, "set") == 0);
+  CHECK(exec.step());
+  const std::string reply = exec.reply();
+  CHECK(reply.starts_with("[OK, OK"));
+  CHECK(reply.ends_with("(error) ERR value is not an integer or out of range, (integer) 2, [\"vw\", \"v\"]]"));
+  CHECK(server.beside("MGET k0 k1 k399") == "[\"v\", \"vw\", \"v\"]");
+  CHECK(calls(server, "set") == 400);
+  CHECK(calls(server, "exec") == 1);
+  CHECK(server.beside("EXEC", 1) == "(error) ERR EXEC without MULTI");
+  CHECK(session_of(server.client(1)).modes == 0);
+  CHECK_FALSE(server.intents.any());
+  while (server.manual.run_one()) {
+  }
+  CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
+}
+
+TEST_CASE("EXEC that turns out to be long while it runs begins anew off the loop") {
+  TwoLoops server;
+  CHECK(server.beside("INCR n") == "(integer) 1");
+  server.beside("MULTI", 1);
+  queue_one(server, 1, "INCR n");
+  queue_one(server, 1, "SETRANGE large 600000 x");
+  queue_one(server, 1, "SETRANGE other 600000 x");  // both together are too long
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(exec.step());
+  CHECK(exec.reply() == "[(integer) 2, (integer) 600001, (integer) 600001]");
+  CHECK(server.beside("GET n") == "\"2\"");
+  CHECK(calls(server, "setrange") == 2);
+}
+
+TEST_CASE("EXEC off the loop answers nil if a watched key changes before its commit, at any moment") {
+  TwoLoops server(GENERATE(false, true));
+  const int moment = GENERATE(0, 1, 2, 3);
+  const std::string change = GENERATE("SET watched x", "FLUSHDB", "DEL watched");
+  CAPTURE(moment, change);
+  server.beside("SET watched 1");
+  server.beside("WATCH watched", 1);
+  queue_many(server, 1);
+  Asked exec = server.ask(1, {"EXEC"});
+  if (moment == 0) server.beside(change);
+  CHECK_FALSE(exec.step());
+  if (moment == 1) server.beside(change);
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  if (moment == 2) server.beside(change);
+  server.manual.run_one();
+  if (moment == 3) server.beside(change);
+  if (!exec.step()) {
+    server.manual.run_one();
+    CHECK(exec.step());
+  }
+  CHECK(exec.reply() == "(nil)");
+  CHECK(server.beside("EXISTS k0") == "(integer) 0");
+  CHECK(server.beside("EXEC", 1) == "(error) ERR EXEC without MULTI");
+}
+
+TEST_CASE("of two long EXECs that watch each other's keys one fails") {
+  TwoLoops server;
+  for (const int number : {1, 2}) {
+    server.beside("WATCH a b", number);
+    queue_many(server, number);
+    queue_one(server, number, number == 1 ? "SET a 1" : "SET b 1");
+  }
+  Asked first = server.ask(1, {"EXEC"}), second = server.ask(2, {"EXEC"});
+  for (int i = 0; i < 6; ++i) {
+    for (Asked* asked : {&first, &second}) {
+      if (!asked->done()) asked->step();
+    }
+    server.manual.run_one();
+    server.manual.run_one();
+  }
+  REQUIRE(first.done());
+  REQUIRE(second.done());
+  CHECK((first.reply() == "(nil)") != (second.reply() == "(nil)"));
+  CHECK(server.beside("EXISTS a b") == "(integer) 1");
+}
+
+TEST_CASE("a client that goes during a long EXEC leaves no marks, no write and no charge") {
+  TwoLoops server;
+  const std::uint64_t charged = server.db->memory().charged(MemoryAccount::Kind::kConnections);
+  auto client = std::make_unique<Client>();
+  client->id = 77;
+  client->loop = &server.loop;
+  const auto ask = [&](std::vector<std::string> words) { return Asked(*server.dispatcher, *client, std::move(words)); };
+  CHECK(ask({"MULTI"}).step());
+  for (int i = 0; i < 400; ++i) CHECK(ask({"SET", "k" + std::to_string(i), "v"}).step());
+  Asked exec = ask({"EXEC"});
+  exec.step();
+  const int stage = GENERATE(0, 1, 2);
+  for (int i = 0; i < stage; ++i) {
+    server.manual.run_one();
+    if (i == 0) exec.step();
+  }
+  exec.close();
+  client.reset();
+  CHECK_FALSE(server.intents.any());
+  while (server.manual.run_one()) {
+  }
+  CHECK(server.db->memory().charged(MemoryAccount::Kind::kConnections) == charged);
+  CHECK(server.beside("EXISTS k0") == "(integer) 0");
+}
+
+TEST_CASE("EXEC with a command that cannot leave its loop stays there") {
+  TwoLoops server;
+  queue_many(server, 1);
+  queue_one(server, 1, GENERATE("SELECT 0", "COPY k0 k1", "PUBLISH c m"));
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK(exec.step());
+}
+
+TEST_CASE("long writes notify of each key once, when they are committed") {
+  TwoLoops server;
+  std::vector<std::string> events;
+  server.observers.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) { events.emplace_back(message); };
+  server.observers.set_notify_flags(kNotifyKeyevent | kNotifyString);
+  const bool transaction = GENERATE(false, true);
+  if (transaction) queue_many(server, 1);
+  Asked asked = server.ask(1, transaction ? std::vector<std::string>{"EXEC"} : many("MSET", 400 * 3, true));
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  server.manual.run_one();
+  server.beside("SET k7 x");  // a conflict
+  CHECK(events.size() == 1);
+  CHECK_FALSE(asked.step());
+  server.manual.run_one();
+  CHECK(events.size() == 1);
+  CHECK(asked.step());
+  CHECK(events.size() == 1 + (transaction ? 400 : 1200));
+}
+
+TEST_CASE("the watched key of a long write's client, and of others, is seen to change at its commit") {
+  TwoLoops server;
+  server.beside("WATCH k", 70);
+  server.beside("MULTI", 70);
+  server.beside("SET x 1", 70);
+  Asked asked = server.ask(1, {"LONGW", "k"});
+  asked.step();
+  server.manual.run_one();
+  asked.step();
+  server.manual.run_one();
+  CHECK(asked.step());
+  CHECK(server.beside("EXEC", 70) == "(nil)");
+}
+
+TEST_CASE("two loops and long writes change the same keys and lose nothing", "[threads]") {
+  TwoLoops server;
+  server.env.offload = &server.offload;
+  constexpr int kRounds = 300;
+  g_long = [](Ctx& ctx) -> Status {
+    for (const LookupKey& key : ctx.keys) {
+      std::optional<Found> found;
+      Strings strings = ctx.strings();
+      TRY(strings.get_for_update(key, &found));
+      strings.modify(key, found, std::to_string(found ? std::stoi(std::string(found->value)) + 1 : 1));
+    }
+    ctx.reply.ok();
+    return Status::ok();
+  };
+  struct Resumed final : ClientLoop {
+    void post(std::function<void()> task) override { task(); }
+    void resume(std::uint64_t) override { ready = true; }
+    Client* find(std::uint64_t) override { return nullptr; }
+    void touch(Client*) override {}
+    int index() const override { return 0; }
+    void for_each(const std::function<void(Client&)>&) override {}
+    std::atomic<bool> ready{false};
+  };
+  const auto client_of = [&](Dispatcher& dispatcher, std::uint64_t id, std::vector<std::string> words) {
+    Resumed loop;
+    Client client;
+    client.id = id;
+    client.loop = &loop;
+    for (int i = 0; i < kRounds; ++i) {
+      Asked asked(dispatcher, client, words);
+      while (!asked.step()) {
+        while (asked.retry_ms() == 0 && !loop.ready.exchange(false)) std::this_thread::yield();
+      }
+      client.out.consume(client.out.size());
+    }
+  };
+  Dispatcher third(server.env, 3), fourth(server.env, 4);
+  std::vector<std::thread> threads;
+  threads.emplace_back(client_of, std::ref(*server.dispatcher), 101, std::vector<std::string>{"LONGW", "a", "b"});
+  threads.emplace_back(client_of, std::ref(*server.other), 102, std::vector<std::string>{"LONGW", "b", "a"});
+  threads.emplace_back(client_of, std::ref(third), 103, std::vector<std::string>{"INCR", "a"});
+  threads.emplace_back(client_of, std::ref(fourth), 104, std::vector<std::string>{"INCR", "b"});
+  for (std::thread& thread : threads) thread.join();
+  const std::string sum = "\"" + std::to_string(3 * kRounds) + "\"";
+  CHECK(server("MGET a b") == "[" + sum + ", " + sum + "]");
+  CHECK_FALSE(server.intents.any());
+}
