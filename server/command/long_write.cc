@@ -64,11 +64,22 @@ Status LongWrite::collect() {
 Status LongWrite::attempt() {
   out.clear();
   batch.clear();
+  staged = nullptr;
   counts = {};
   const ReadView view = env->db->lease(session.database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
   written = KeySet(batch);
+  return StagedBatch::pays_for(batch) ? stage() : Status::ok();
+}
+
+Status LongWrite::stage() {
+  auto made = env->db->stage(std::move(batch), &client_gone);
+  if (made.is_ok()) {
+    staged = std::move(made).value();
+  } else if (made.status().code() != Code::kUnsupported) {  // else it commits as it is
+    return made.status();
+  }
   return Status::ok();
 }
 
@@ -173,7 +184,7 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
 // True: it is over, and `status` says how. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
-  if (work.batch.empty()) return true;  // a read of the moment of its view
+  if (work.writes().empty()) return true;  // a read of the moment of its view
   if (hold_back_commit(pending)) return false;
   bool broken = false;
   stall_ms_ = 0;
@@ -183,7 +194,8 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
     if (!broken) {
       if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
         return leave_waiting(pending), false;
-      work.status = env_.db->try_commit(work.batch, waiting.stalled, &stall_ms_);
+      work.status = work.staged != nullptr ? env_.db->try_commit(*work.staged, waiting.stalled, &stall_ms_)
+                                           : env_.db->try_commit(work.batch, waiting.stalled, &stall_ms_);
       if (work.status.is_ok()) env_.intents->committed(work.written, work.marks.get());
     }
     if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
@@ -195,8 +207,9 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   }
   if (!broken && work.status.code() != Code::kRetry) {
     if (work.status.is_ok()) {
-      work.seen_seq = std::max(work.seen_seq, work.batch.last_seq());
-      if (work.batch.payload_bytes() > kLargeCommitBytes) large_commit_ = work.batch.last_seq();
+      const WriteBatch& written = work.writes();
+      work.seen_seq = std::max(work.seen_seq, written.last_seq());
+      if (written.payload_bytes() > kLargeCommitBytes) large_commit_ = written.last_seq();
     }
     return true;
   }

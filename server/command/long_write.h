@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include <engine/staged_batch.h>
 #include <engine/write_batch.h>
 
 #include "command/intents.h"
@@ -43,9 +44,10 @@ struct LongWrite final : OffLoopWork {
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
   std::vector<std::uint16_t> stripes;  ///< of all its keys: ascending, each once
   WriteBatch batch;
-  KeySet written;  ///< by the batch
+  std::unique_ptr<StagedBatch> staged;  ///< has the batch instead, if that is large
+  KeySet written;                       ///< by the batch
 
-  [[nodiscard]] const WriteBatch& writes() const { return batch; }
+  [[nodiscard]] const WriteBatch& writes() const { return staged != nullptr ? staged->batch() : batch; }
 
   // --- of EXEC
   std::unique_ptr<Transaction> transaction;  ///< the client's: it has none while this runs
@@ -59,6 +61,8 @@ struct LongWrite final : OffLoopWork {
   Status attempt();
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);
+  /// Does the long part of committing a large batch.
+  Status stage();
 
   std::vector<LookupKey> keys_;
   std::deque<std::string> escaped_;
