@@ -611,9 +611,9 @@ void EventLoop::close_overflown(Connection& c) {
 void EventLoop::finish_closing(Connection& c) {
   if (c.lingering) return;
   if (c.end_of_input) return close(c);
+  shared_->live.remove(c.id);  // nothing can be sent to it any more; before its peer can know that
   ::shutdown(c.fd, SHUT_WR);
   c.lingering = true;
-  shared_->live.remove(c.id);  // nothing can be sent to it any more
   c.linger_until_ms = now_ms_ + kLingerMs;
   linger(c);
 }
