@@ -1,9 +1,11 @@
 // A checkpoint: another directory that opens as the database was at one moment, made while it runs.
 //
 //   1. The log is synced past everything visible.
-//   2. Under manifest_mutex_: the manifest's state is taken down as one record, the tables that it names are pinned, and the log
-//      is brought over: finished segments as links, the one being written as a copy of what it has.
-//   3. The tables follow, as links; where a link cannot be made (another file system), as copies. Nothing waits for that.
+//   2. Under manifest_mutex_: the manifest's state is taken down as one record, and the tables that it names are pinned, and the
+//      segments of the log, each with the bytes that it has by now. That is memory only.
+//   3. The log is brought over, finished segments as links, the one being written as a copy of those bytes; then the tables, as
+//      links. Where a link cannot be made (another file system) it is a copy. Nothing waits for that: flushes and merges go on.
+//      A pin that would make a delete miss its deadline is revoked, and the checkpoint fails.
 //   4. The directory is synced. Only then does it get a manifest and CURRENT: a checkpoint that was not finished has none, and
 //      does not open.
 //
@@ -23,6 +25,7 @@ class DbImpl::Checkpoint {
   Checkpoint(DbImpl& db, std::string target) : db_(db), target_(std::move(target)) {}
   ~Checkpoint() {
     if (!finished_) clear_away();
+    if (log_pin_ != nullptr) db_.unpin_log(log_pin_);
   }
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
@@ -35,8 +38,9 @@ class DbImpl::Checkpoint {
     {
       MutexLock manifest(db_.manifest_mutex_);
       TRY(take_state());
-      TRY(bring_log());
+      TRY(take_log());
     }
+    TRY(bring_log());
     TRY(bring_tables());
     TRY(finish());
     return report_;
@@ -74,29 +78,67 @@ class DbImpl::Checkpoint {
       pinned_.push_back(db_.make_lease(tree.view_owner, report_.seq));
   }
 
-  Status bring_log() REQUIRES(db_.manifest_mutex_) {
+  /// What the log has by now; report_.seq and all that the state relies on is in it.
+  Status take_log() REQUIRES(db_.manifest_mutex_) {
     TRY(db_.log_->status());
-    const std::vector<LogQueue::Segment> segments = db_.log_->segments();
-    for (const LogQueue::Segment& segment : segments) {
-      if (segment.file < db_.versions_->oldest_log()) continue;
+    segments_ = db_.log_->segments();
+    std::erase_if(segments_, [&](const LogQueue::Segment& segment)
+                                 NO_THREAD_SAFETY_ANALYSIS { return segment.file < db_.versions_->oldest_log(); });
+    log_pin_ = db_.pin_log(segments_.front().file, segments_.back().file);
+    return Status::ok();
+  }
+
+  Status bring_log() {
+    for (const LogQueue::Segment& segment : segments_) {
       const std::string name = log_file_name(segment.file);
-      if (segment.file == segments.back().file) {
-        TRY(copy(name, segment.bytes));
+      TRY(usable());
+      const bool finished = segment.file != segments_.back().file;
+      if (finished && link(name)) {
+        note(name, segment.bytes);
       } else {
-        TRY(bring(name, segment.bytes));
+        TRY(copy_segment(name, segment.bytes));
       }
     }
+    // It is the last moment that counts: no byte was read after it.
+    TRY(usable());
+    db_.unpin_log(log_pin_);
+    log_pin_ = nullptr;
     return Status::ok();
+  }
+
+  /// Piece by piece, since a segment may take longer than a deadline has time.
+  Status copy_segment(const std::string& name, std::uint64_t bytes) {
+    constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;
+    note(name, bytes);
+    report_.bytes_copied += bytes;
+    TRY_ASSIGN(in, db_.fs_.open(source(name)));
+    TRY_ASSIGN(out, db_.fs_.create(place(name)));
+    std::string piece;
+    for (std::uint64_t done = 0; done < bytes; done += piece.size()) {
+      TRY(usable());
+      piece.resize(static_cast<std::size_t>(std::min(kPieceBytes, bytes - done)));
+      TRY(in->read(done, piece.size(), piece.data()));
+      TRY(out->append(piece));
+    }
+    TRY(out->sync());
+    return out->close();
+  }
+
+  Status usable() const {
+    if (db_.closing_) return Status::aborted("the database is closing");
+    if (log_pin_ != nullptr && log_pin_->revoked()) return late();
+    return Status::ok();
+  }
+  static Status late() {
+    return Status::revoked("the checkpoint took so long that deleted data would have outlived its deadline; try again");
   }
 
   Status bring_tables() {
     for (const auto& lease : pinned_) {
       for (const Run& run : lease->view()->tables->version->runs) {
         for (const FileMetaPtr& file : run.files) {
-          if (db_.closing_) return Status::aborted("the database is closing");
-          if (lease->revoked()) {
-            return Status::revoked("the checkpoint took so long that deleted data would have outlived its deadline; try again");
-          }
+          TRY(usable());
+          if (lease->revoked()) return late();
           TRY(bring(data_file_name(file->data_file), file->data_bytes));
           TRY(bring(metadata_file_name(file->metadata_file), file->metadata_bytes));
         }
@@ -106,19 +148,14 @@ class DbImpl::Checkpoint {
   }
 
   Status bring(const std::string& name, std::uint64_t bytes) {
-    Status linked;
-    {
-      MutexLock link(db_.link_mutex_);  // or a file could get its second name between being found to have one and being punched
-      linked = db_.fs_.link(source(name), place(name));
-    }
-    if (!linked.is_ok()) return copy(name, bytes);
     note(name, bytes);
-    return Status::ok();
-  }
-  Status copy(const std::string& name, std::uint64_t bytes) {
-    note(name, bytes);
+    if (link(name)) return Status::ok();
     report_.bytes_copied += bytes;
     return copy_file(db_.fs_, source(name), place(name), bytes);
+  }
+  bool link(const std::string& name) {
+    MutexLock link(db_.link_mutex_);  // or a file could get its second name between being found to have one and being punched
+    return db_.fs_.link(source(name), place(name)).is_ok();
   }
   void note(const std::string& name, std::uint64_t bytes) {
     made_.push_back(name);
@@ -149,6 +186,8 @@ class DbImpl::Checkpoint {
   FileNum manifest_ = kNoFile;
   std::string record_;
   std::vector<std::shared_ptr<Lease>> pinned_;
+  std::vector<LogQueue::Segment> segments_;
+  std::shared_ptr<LogPin> log_pin_;  ///< while the log is brought over
   std::vector<std::string> made_;
   bool made_directory_ = false, finished_ = false;
   CheckpointReport report_;

@@ -76,6 +76,43 @@ void DbImpl::revoke_leases(const PurgeSurvey& survey) {
   }
 }
 
+std::shared_ptr<LogPin> DbImpl::pin_log(FileNum oldest, FileNum newest) {
+  auto pin = std::make_shared<LogPin>(oldest, newest);
+  MutexLock lock(lease_mutex_);
+  log_pins_.push_back(pin);
+  return pin;
+}
+
+void DbImpl::unpin_log(const std::shared_ptr<LogPin>& pin) {
+  MutexLock manifest(manifest_mutex_);
+  {
+    MutexLock lock(lease_mutex_);
+    std::erase(log_pins_, pin);
+  }
+  remove_old_segments();
+}
+
+FileNum DbImpl::oldest_pinned() {
+  FileNum oldest = std::numeric_limits<FileNum>::max();
+  MutexLock lock(lease_mutex_);
+  for (const auto& pin : log_pins_) oldest = std::min(oldest, pin->oldest());
+  return oldest;
+}
+
+// Only segments that the log has let go of make a pin a hindrance.
+void DbImpl::revoke_log_pins(const PurgeSurvey& survey) {
+  MutexLock lock(lease_mutex_);
+  if (log_pins_.empty()) return;
+  const FileNum begins = log_begins_;
+  for (const PurgeHolder& holder : survey.holders) {
+    if (holder.place != PurgePlace::kLog || holder.file >= begins) continue;
+    if (!survey.is_due(holder.tree, holder.floor, kLeaseEighths)) continue;
+    for (const auto& pin : log_pins_) {
+      if (pin->oldest() <= holder.file && holder.file <= pin->newest()) pin->revoke();
+    }
+  }
+}
+
 // The segment takes no more, and no memtable keeps it: those that do are flushed, though they be small.
 void DbImpl::retire_segment(FileNum file) {
   log_->end_segment(file);
@@ -95,6 +132,15 @@ void DbImpl::retire_segment(FileNum file) {
   }
 }
 
+// What was in the skipped part is unknown: its segment goes as if a deadline demanded it.
+void DbImpl::retire_skipped() {
+  if (skipped_in_ == kNoFile) return;
+  retire_segment(skipped_in_);
+  if (!clean_queued_.exchange(true)) {
+    submit(Priority::kHigh, [this] { clean_now(false); });
+  }
+}
+
 void DbImpl::keep_clean() {
   const std::uint64_t now_ns = clock_.mono_ns();
   // Taken back before looking: who asks while this looks is not lost.
@@ -109,6 +155,7 @@ void DbImpl::keep_clean() {
   }
   count_late(*survey);
   revoke_leases(*survey);
+  revoke_log_pins(*survey);
 
   bool waits = false;              // somebody asked, and something is left
   std::set<TreeId> not_in_tables;  // of what somebody asked for, these have nothing left in memtables and tables
@@ -177,10 +224,9 @@ Status DbImpl::advance_log() {
     MutexLock lock(state_mutex_);
     if (!background_error_.is_ok()) return Status::ok();
   }
-  const FileNum oldest = log_->oldest_needed(oldest_needed(nullptr, {}));
-  if (oldest == kNoFile || oldest <= versions_->oldest_log()) return Status::ok();
   VersionEdit edit;
-  edit.oldest_log = oldest;
+  note_log_needs(nullptr, {}, &edit);
+  if (*edit.oldest_log == kNoFile || *edit.oldest_log <= versions_->oldest_log()) return Status::ok();
   TRY(commit_edit(std::move(edit)));
   remove_old_segments();
   return Status::ok();
@@ -215,7 +261,7 @@ void DbImpl::count_late(const PurgeSurvey& survey) {
   for (const auto& [tree, floor] : survey.floors()) {
     const Millis deadline = survey.trees.at(tree).deadlines.due(floor);
     Millis& counted = missed_[tree];
-    if (deadline > survey.looked_at || floor <= counted) continue;
+    if (deadline > survey.looked_at || floor <= counted || floor == kUnknownBirth) continue;
     counted = floor;
     const Millis half = (deadline - floor) / 2, stepped = time_.last_step();
     const char* reason = "load";

@@ -61,6 +61,7 @@
 #include "io/removals_fs.h"
 #include "policy/policy.h"
 #include "version/version_set.h"
+#include "wal/log_sequence.h"
 
 namespace ebbtide {
 
@@ -221,6 +222,20 @@ class Lease {
   std::atomic<std::uint64_t>& count_;
 };
 
+/// Segments of the log that a checkpoint copies: they stay while it is held, and it is revoked before that breaks a deadline.
+class LogPin {
+ public:
+  LogPin(FileNum oldest, FileNum newest) : oldest_(oldest), newest_(newest) {}
+  [[nodiscard]] FileNum oldest() const { return oldest_; }
+  [[nodiscard]] FileNum newest() const { return newest_; }
+  void revoke() { revoked_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+
+ private:
+  const FileNum oldest_, newest_;
+  std::atomic<bool> revoked_{false};
+};
+
 /// What a reader of a lease that was taken back is told.
 inline Status revoked_view() { return Status::revoked("the read view was taken back, so that what was deleted is gone in time"); }
 
@@ -301,7 +316,7 @@ struct DbImpl {
   void await_visible(SeqNum seq);
   void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   void insert_all(const WriteBatch& batch, const Inserts& inserts);
-  void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
+  static void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
   void count_commit(const WriteBatch& batch);
   // commit_staged.cc
   void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(commit_mutex_);
@@ -336,6 +351,7 @@ struct DbImpl {
   Status commit_edit(VersionEdit edit) REQUIRES(manifest_mutex_);
   void remove_old_segments() REQUIRES(manifest_mutex_);
   SeqNum oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes);
+  void note_log_needs(const BuiltFlush* built, const DatabaseChanges& changes, VersionEdit* edit) REQUIRES(manifest_mutex_);
   void retire_tree(TreePtr tree);
   Status wait_for(const std::function<bool()>& done);
   // compactions.cc
@@ -416,7 +432,12 @@ struct DbImpl {
   void keep_clean() REQUIRES(tick_mutex_);
   void count_late(const PurgeSurvey& survey) REQUIRES(tick_mutex_);
   void retire_segment(FileNum file);
+  void retire_skipped();
   void revoke_leases(const PurgeSurvey& survey);
+  std::shared_ptr<LogPin> pin_log(FileNum oldest, FileNum newest) REQUIRES(manifest_mutex_);
+  void unpin_log(const std::shared_ptr<LogPin>& pin) EXCLUDES(manifest_mutex_);
+  [[nodiscard]] FileNum oldest_pinned() REQUIRES(manifest_mutex_);
+  void revoke_log_pins(const PurgeSurvey& survey);
   void clean_now(bool roll);
   Status advance_log() REQUIRES(manifest_mutex_);
   Status roll_manifest() REQUIRES(manifest_mutex_);
@@ -471,7 +492,9 @@ struct DbImpl {
   Status start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq);
   Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
   Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
-  Status replay_record(Bytes group, const std::string& where, Replay* replay) REQUIRES(commit_mutex_);
+  Status replay_record(Bytes group, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
+  Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
+  void note_skipped(const SkippedLog& part, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
   Status replay_batch(WriteBatch& batch, LogNotes* notes) REQUIRES(commit_mutex_);
   Status remove_leftovers();
   // read_path.cc
@@ -535,9 +558,12 @@ struct DbImpl {
 
   Mutex lease_mutex_;
   std::vector<std::weak_ptr<Lease>> leased_ GUARDED_BY(lease_mutex_);
+  std::vector<std::shared_ptr<LogPin>> log_pins_ GUARDED_BY(lease_mutex_);  ///< come and go under manifest_mutex_, too
+  std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
 
   bool opened_ GUARDED_BY(commit_mutex_) = false;  ///< what was promised before the start is known (settle_deadlines)
   Millis opened_at_ = 0;                           ///< engine time; set by open()
+  FileNum skipped_in_ = kNoFile;                   ///< the last log segment of which open() skipped a part; set by open()
   /// A tree's DeadlineRule is not what the manifest has; and somebody is about to write it there.
   std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone

@@ -322,10 +322,10 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
       return fresh.status();
     }
     edit.oldest_log = *fresh;
-    edit.last_seq = visible_seq_.load();
+    edit.last_seq = edit.complete_seq = visible_seq_.load();
   } else {
-    edit.oldest_log = log_->oldest_needed(oldest_needed(built, changes));
     edit.last_seq = built->relies_on;
+    note_log_needs(built, changes, &edit);
   }
   if (Status status = commit_edit(std::move(edit)); !status.is_ok()) {
     for (const BuiltFlush::Of& of : built->of) disown_outputs(of.tree, of.outputs);
@@ -418,9 +418,19 @@ SeqNum DbImpl::oldest_needed(const BuiltFlush* built, const DatabaseChanges& cha
   return oldest;
 }
 
+// With which segment the log begins once the edit is committed, and up to where it is only a second copy. Not beyond what is known
+// to be synced: seqs that a power loss takes are given out again.
+void DbImpl::note_log_needs(const BuiltFlush* built, const DatabaseChanges& changes, VersionEdit* edit) {
+  const SeqNum oldest = oldest_needed(built, changes);
+  edit->oldest_log = log_->oldest_needed(oldest);
+  edit->complete_seq = std::min(oldest - 1, std::max(versions_->last_seq(), edit->last_seq.value_or(0)));
+}
+
 void DbImpl::remove_old_segments() {
-  leave_segments(versions_->oldest_log());
-  for (FileNum file : log_->take_segments_below(versions_->oldest_log())) remove_file(log_file_name(file));
+  log_begins_ = versions_->oldest_log();
+  const FileNum oldest = std::min(versions_->oldest_log(), oldest_pinned());
+  leave_segments(oldest);
+  for (FileNum file : log_->take_segments_below(oldest)) remove_file(log_file_name(file));
 }
 
 void DbImpl::schedule_database_changes() {
@@ -454,7 +464,7 @@ Status DbImpl::commit_database_changes() {
   if (changes.seq == 0) return Status::ok();
   // Dropping unlinks: it must not be done for an operation that a crash could still take back.
   TRY(log_->wait_synced(changes.seq));
-  edit.oldest_log = log_->oldest_needed(oldest_needed(nullptr, changes));
+  note_log_needs(nullptr, changes, &edit);
   TRY(commit_edit(std::move(edit)));
   finish_database_changes(std::move(changes));
   remove_old_segments();

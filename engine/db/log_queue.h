@@ -43,6 +43,8 @@ struct LogNote {
   Millis oldest_delete = 0;  ///< birth of its first delete
   Millis min_expiry = 0;     ///< smallest expiry of its values
 };
+/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, missed by nobody.
+inline constexpr Millis kUnknownBirth = 1;
 /// Few trees each: a vector is searched faster than a map.
 using LogNotes = std::vector<LogNote>;
 /// Takes `note` into `notes`.

@@ -326,7 +326,7 @@ void DbImpl::note_survey(const PurgeSurvey& survey) {
   for (const PurgeHolder& holder : survey.holders) {
     const bool born =
         holder.place == PurgePlace::kMemTable || holder.place == PurgePlace::kTable || holder.place == PurgePlace::kLog;
-    if (born) keep_oldest(&births[holder.tree], holder.floor);
+    if (born && holder.floor != kUnknownBirth) keep_oldest(&births[holder.tree], holder.floor);
   }
   for (const auto& [tree, floor] : floors) {
     auto [history, fresh] = purged_.try_emplace(tree);

@@ -1,17 +1,18 @@
 // Open: lock, manifest, tables, log; and close.
 //
-// The log must continue without a gap: every operation has a seq, and each record begins where the one before ended. A torn end
-// of a segment is what a crash leaves, and harmless exactly if the next segment goes on from there. The manifest knows the oldest
-// segment that is needed, and seqs that it relies on: a log that begins later, or ends before the last of them, has lost
-// something, and opening says so instead of going on without it.
+// The log must continue without a gap that matters (wal/log_sequence.h). Where it does not, opening says so instead of going on.
+// A damaged part that nothing needs is skipped, with a warning, and its segment is retired at once: what it had of values, and of
+// deletes, is unknown, so no deadline can be kept for it in another way. Nothing is cut or removed before all of the log is read.
 #include <algorithm>
 
 #include "base/invariant.h"
 #include "base/random.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
+#include "version/log_needs.h"
 #include "wal/batch_group.h"
 #include "wal/log_reader.h"
+#include "wal/log_sequence.h"
 
 namespace ebbtide {
 namespace {
@@ -151,6 +152,7 @@ Status DbImpl::open() {
     MutexLock lock(commit_mutex_);
     if (databases_seq_ != databases_seq_committed_) schedule_database_changes();
   }
+  retire_skipped();
   keep_deadlines(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : live_trees()) {
     schedule_flush(tree);
@@ -275,11 +277,10 @@ Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_se
 
 // What a replay of the log goes through.
 struct DbImpl::Replay {
-  SeqNum expected = 0;  // seq that the next batch must begin with; 0 before the first
-  SeqNum begins = 0;    // before the first: the first that the segments so far may have, as the last of them says; 0 = none does
-  std::string torn;     // where an earlier segment ended badly
-  std::string end;      // "<segment>: the write-ahead log ends at <offset>"
+  Replay(const std::string& dir, LogNeeds needs) : sequence(dir, std::move(needs)) {}
+  LogSequence sequence;
   std::uint64_t total = 0, done = 0;
+  std::vector<std::pair<FileNum, std::uint64_t>> torn;  // segments, and how much of them is whole
   // of the segment at hand
   LogNotes notes;
   Millis since = 0;
@@ -288,7 +289,7 @@ struct DbImpl::Replay {
 Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
   TRY_ASSIGN(names, fs_.list(settings_.dir));
   std::vector<FileNum> files;
-  Replay replay;
+  Replay replay(settings_.dir, log_needs(versions_->state()));
   for (const std::string& name : names) {
     FileKind kind{};
     FileNum file = kNoFile;
@@ -302,20 +303,12 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
     if (size.is_ok()) replay.total += *size;
   }
   std::sort(files.begin(), files.end());
-  if (const FileNum oldest = versions_->oldest_log(); oldest != kNoFile && (files.empty() || files.front() != oldest)) {
-    return Status::corruption(join_path(settings_.dir, log_file_name(oldest)) +
-                              " is missing: the write-ahead log begins there, as the manifest says");
-  }
+  TRY(replay.sequence.begin(files));
   for (FileNum file : files) TRY(replay_segment(file, &replay, segments));
-  const SeqNum log_end = replay.expected == 0 ? 0 : replay.expected - 1;
-  // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them. If it has none it
-  // reaches up to where it was to begin.
-  const SeqNum next = replay.expected != 0 ? replay.expected : replay.begins, reached = next - 1;
-  if (next != 0 && reached < versions_->last_seq()) {
-    return Status::corruption(replay.end + " with operation " + std::to_string(reached) + ", the manifest relies on " +
-                              std::to_string(versions_->last_seq()) + (replay.torn.empty() ? "" : "; " + replay.torn));
-  }
-  *last_seq = std::max(*last_seq, log_end);
+  TRY(replay.sequence.finish());
+  *last_seq = std::max(*last_seq, replay.sequence.last());
+  for (const auto& [file, valid_bytes] : replay.torn) TRY(cut_torn_end(file, valid_bytes));
+  for (const SkippedLog& part : replay.sequence.skipped()) note_skipped(part, segments);
   return Status::ok();
 }
 
@@ -323,50 +316,50 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
   const std::string path = join_path(settings_.dir, log_file_name(file));
   // The reader calls back at once, on this thread, under the lock that is held here.
   const auto on_record = [&](std::string payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
-    return replay_record(payload, path + ": record at " + std::to_string(offset), replay);
+    return replay_record(payload, offset, replay).with_context(path + ": record at " + std::to_string(offset));
   };
   replay->notes.clear();
   replay->since = 0;
-  auto end = read_log(fs_, settings_.dir, file, on_record);
-  if (!end.is_ok()) return end.status();
-  if (!end->clean) {
-    const std::string what = join_path(settings_.dir, end->what);  // which begins with the file's name
-    if (end->valid_after) return Status::corruption(what + ", and what follows says that it was whole once");
-    // The torn end of a crash: cut it off for good, or it would look like damage once a later segment has records.
-    replay->torn = what;
-    if (end->valid_bytes == 0) {
-      if (file == versions_->oldest_log()) return Status::corruption(what + ", but the manifest says that the log begins here");
-      return fs_.unlink(path);  // its creation was cut short
-    }
-    TRY(cut_log(fs_, settings_.dir, file, end->valid_bytes));
-  }
-  if (end->first_seq != 0) replay->begins = end->first_seq;
-  replay->end = path + ": the write-ahead log ends at " + std::to_string(end->valid_bytes);
-  segments->push_back(
-      {file, replay->expected == 0 ? 0 : replay->expected - 1, end->valid_bytes, replay->notes, {}, replay->since});
+  replay->sequence.enter(file);
+  TRY_ASSIGN(end, read_log(fs_, settings_.dir, file, on_record,
+                           [replay](const LogDamage& damage) { return replay->sequence.damaged(damage); }));
+  TRY_ASSIGN(torn, replay->sequence.leave(end));
+  if (torn) replay->torn.emplace_back(file, end.valid_bytes);
+  if (torn && end.valid_bytes == 0) return Status::ok();  // its creation was cut short
+  TRY_ASSIGN(size, fs_.file_size(path));
+  segments->push_back({file, replay->sequence.last(), torn ? end.valid_bytes : size, replay->notes, {}, replay->since});
   // What was replayed is about to be relied on: it must not be only in the page cache of a machine that may still lose power.
   return fs_.sync_file(path);
 }
 
-Status DbImpl::replay_record(Bytes group, const std::string& where, Replay* replay) {
+// Or it would look like damage once a later segment has records.
+Status DbImpl::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
+  if (valid_bytes == 0) return fs_.unlink(join_path(settings_.dir, log_file_name(file)));
+  return cut_log(fs_, settings_.dir, file, valid_bytes);
+}
+
+// Any tree may have had values in it, or deletes of those in it and before it, none born before the last batch in front of it.
+void DbImpl::note_skipped(const SkippedLog& part, std::vector<LogQueue::Segment>* segments) {
+  say(Severity::kWarning, "a part of the write-ahead log is damaged and not needed: " + part.to_text());
+  const Millis birth = part.time != 0 ? part.time : kUnknownBirth;
+  for (LogQueue::Segment& segment : *segments) {
+    if (segment.file < part.file || segment.file > part.next_file) continue;
+    skipped_in_ = std::max(skipped_in_, segment.file);
+    if (segment.since == 0) segment.since = birth;
+    for (const auto& [id, tree] : trees_) add_note(&segment.notes, {id, birth, 0});
+    for (const TreePtr& tree : dropped_trees_) add_note(&segment.notes, {tree->id, birth, 0});
+  }
+}
+
+Status DbImpl::replay_record(Bytes group, std::uint64_t offset, Replay* replay) {
   replay->done += group.size();
   // Called back at once, under the lock that is held here.
-  const Status status = each_batch(group, [&](Bytes payload) NO_THREAD_SAFETY_ANALYSIS -> Status {
+  TRY(each_batch(group, [&](Bytes payload) NO_THREAD_SAFETY_ANALYSIS -> Status {
     TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
-    const SeqNum first = batch.first_seq(), expected = replay->expected;
-    // Before the first record everything is in tables, and the manifest relied on it when it put it there.
-    const bool follows = expected != 0 ? first == expected : first <= versions_->last_seq() + 1;
-    if (!follows) {
-      return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " +
-                                (expected != 0 ? "" : "at most ") +
-                                std::to_string(expected != 0 ? expected : versions_->last_seq() + 1) +
-                                (replay->torn.empty() ? "" : "; before it, " + replay->torn));
-    }
+    TRY(replay->sequence.follow(batch.first_seq(), batch.count(), batch.time(), offset));
     if (replay->since == 0) replay->since = batch.time();
-    if (batch.count() != 0) replay->expected = batch.last_seq() + 1;
     return replay_batch(batch, &replay->notes);
-  });
-  if (!status.is_ok()) return status.with_context(where);
+  }));
   if (events_ != nullptr) events_->on_recovery_progress(std::min(replay->done, replay->total), replay->total);
   return Status::ok();
 }
@@ -475,6 +468,8 @@ Status DbImpl::close() {
     MutexLock manifest(manifest_mutex_);
     VersionEdit edit;
     edit.last_seq = visible_seq_.load();
+    note_log_needs(nullptr, {}, &edit);
+    edit.oldest_log.reset();  // nothing is unlinked any more
     edit.time_mark = time_.now();
     note_deadlines(&edit);
     status = versions_->commit(std::move(edit));

@@ -2,6 +2,7 @@
 // hostile: what cannot be read is reported, and the rest goes on. Nothing is written, but by inspect_repair and copy_database.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <string>
@@ -20,7 +21,8 @@ namespace ebbtide {
 struct Inspection {
   std::string text;
   JsonObject json;
-  std::vector<std::string> errors;  ///< damage; each names file and place
+  std::vector<std::string> errors;    ///< damage; each names file and place
+  std::vector<std::string> warnings;  ///< damage that costs nothing: the database opens, and has everything
 
   void error(const Status& status) { errors.push_back(status.to_string()); }
 };
@@ -59,6 +61,22 @@ Inspection inspect_repair(FileSystem& fs, const std::string& dir, bool write);
 /// again, become second names of the same files where the file system can. Until all of it is durable `to` does not open; after an
 /// error what was made is gone, if that works.
 Inspection copy_database(FileSystem& fs, const std::string& from, const std::string& to, bool link);
+
+/// What inspect_salvage is asked.
+struct SalvageQuery {
+  bool include_possibly_deleted = false;    ///< all into one database: what was deleted may come back
+  const std::atomic<bool>* stop = nullptr;  ///< may be null; set: give up, and remove what was made
+};
+struct SalvageOutcome {
+  Inspection report;
+  int exit_status = 0;  ///< 0 everything was saved, 1 something was lost, 2 refused or failed: nothing was made
+};
+/// Reads whatever can be read of the database in `dir`, which is never written to, and makes a new one of it in `out`, which must
+/// be new or empty. Keys of which a lost part may have held a delete go to `out`-possibly-deleted. engine/docs/salvage.md says
+/// which these are.
+SalvageOutcome inspect_salvage(FileSystem& fs, const std::string& dir, const std::string& out, const SalvageQuery& query);
+/// Where that puts what is possibly deleted.
+std::string possibly_deleted_dir(const std::string& out);
 
 /// What inspect_deletes is asked.
 struct DeletesQuery {
@@ -108,9 +126,10 @@ struct LogFindings {
     LogEnd end;            ///< not clean: torn by a crash, unless it is damaged
     bool damaged = false;  ///< `errors` says how
   };
-  std::vector<Segment> segments;  ///< those that are needed, in order
-  std::vector<FileNum> unneeded;  ///< everything in them is in tables
-  SeqNum last_seq = 0;            ///< of the last operation; 0 = there is none
+  std::vector<Segment> segments;     ///< those that are needed, in order
+  std::vector<FileNum> unneeded;     ///< everything in them is in tables
+  SeqNum last_seq = 0;               ///< of the last operation; 0 = there is none
+  std::vector<std::string> skipped;  ///< parts that are damaged or missing, and that nothing needs
   std::vector<std::string> errors;
 };
 /// Reads the log from where the manifest says that it begins: every record, and whether operations follow each other without a

@@ -49,6 +49,7 @@ class Copy {
     const Inspection verified = inspect_verify(fs_, from_);
     out_.text += verified.text;
     out_.errors = verified.errors;
+    out_.warnings = verified.warnings;
     if (!out_.errors.empty()) return Status::ok();
     TRY_ASSIGN(loaded, load_manifest(fs_, from_));
     return bring(loaded);

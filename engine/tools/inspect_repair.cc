@@ -226,7 +226,8 @@ class Repair {
     TRY_ASSIGN(names, fs_.list(dir_));
     std::set<FileNum> logs(found_.log.unneeded.begin(), found_.log.unneeded.end());
     for (const LogFindings::Segment& segment : found_.log.segments) {
-      if (segment.end.valid_bytes == 0) logs.insert(segment.file);  // its creation was cut short
+      const bool torn = !segment.end.clean && segment.end.valid_bytes == 0;
+      if (torn) logs.insert(segment.file);  // its creation was cut short
     }
     for (const std::string& name : std::set<std::string>(names.begin(), names.end())) {
       FileKind kind{};

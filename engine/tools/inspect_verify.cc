@@ -88,6 +88,7 @@ class Verifier {
     }
     out_.json.add("log", segments);
     out_.errors.insert(out_.errors.end(), log.errors.begin(), log.errors.end());
+    out_.warnings.insert(out_.warnings.end(), log.skipped.begin(), log.skipped.end());
   }
 
   void tell_leftovers(const LoadedManifest& loaded) {

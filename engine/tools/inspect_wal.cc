@@ -1,9 +1,8 @@
-#include <optional>
-
 #include <engine/write_batch.h>
 #include "io/file_names.h"
 #include "tools/inspect.h"
 #include "tree/text.h"
+#include "version/log_needs.h"
 #include "wal/batch_group.h"
 #include "wal/log_reader.h"
 
@@ -90,73 +89,29 @@ Status describe_record(Bytes group, std::uint64_t offset, bool values, Inspectio
   return Status::ok();
 }
 
-/// Operations in a row, as recovery wants them (db/recovery.cc).
-class Sequence {
- public:
-  /// Everything up to `relied` may be in tables: the log begins no later than behind it.
-  explicit Sequence(SeqNum relied) : relied_(relied) {}
-
-  Status take(Bytes payload) {
-    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
-    const SeqNum first = batch.first_seq(), expected = next_ != 0 ? next_ : relied_ + 1;
-    const bool follows = next_ != 0 ? first == expected : lost_ || first <= expected;
-    next_ = first + batch.count();
-    if (follows) return Status::ok();
-    return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " + std::to_string(expected) +
-                              torn());
-  }
-  /// Part of the log is damaged: what comes next need not follow.
-  void lose() {
-    next_ = 0;
-    lost_ = true;
-  }
-  void note_torn(const std::string& what) { torn_ = what; }
-  /// A segment says where it begins; counts as long as there is no operation.
-  void begin(SeqNum first) {
-    if (first != 0) begins_ = first;
-  }
-  /// For a message: where an earlier segment ended badly, if one did.
-  [[nodiscard]] std::string torn() const { return torn_.empty() ? "" : "; before it, " + torn_; }
-  [[nodiscard]] SeqNum last() const { return next_ == 0 ? 0 : next_ - 1; }
-  /// The last operation that the log reaches, if it ends before the last one that the manifest relies on.
-  [[nodiscard]] std::optional<SeqNum> too_early_an_end() const {
-    const SeqNum next = next_ != 0 ? next_ : begins_;
-    return next != 0 && next - 1 < relied_ ? std::optional(next - 1) : std::nullopt;
-  }
-
- private:
-  const SeqNum relied_;
-  SeqNum next_ = 0, begins_ = 0;
-  bool lost_ = false;
-  std::string torn_;
-};
-
-void tell_missing(const std::string& dir, const VersionState& state, LogFindings* found) {
-  found->errors.push_back("corruption: " + join_path(dir, log_file_name(state.oldest_log)) +
-                          " is missing: the log begins there, as the manifest says");
-}
-
-void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, const VersionState& state, Sequence* sequence,
-                     LogFindings* found) {
+void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, LogSequence* sequence, LogFindings* found) {
   const std::string name = log_file_name(file);
   const auto on_record = [&](const std::string& group, std::uint64_t offset) {
-    const Status status = each_batch(group, [sequence](Bytes payload) { return sequence->take(payload); });
+    const Status status = each_batch(group, [&](Bytes payload) -> Status {
+      TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+      return sequence->follow(batch.first_seq(), batch.count(), batch.time(), offset);
+    });
     return status.with_context(name + ": record at " + std::to_string(offset));
   };
-  const auto end = read_log(fs, dir, file, on_record);
-  const auto damaged = [&](const std::string& error) {
-    found->errors.push_back(error);
+  const auto damaged = [&](const Status& status) {
+    found->errors.push_back(status.to_string());
     found->segments.push_back({file, {}, true});
     sequence->lose();
   };
-  if (!end.is_ok()) return damaged(end.status().to_string());
-  if (end->valid_after) return damaged("corruption: " + end->what);
-  if (end->valid_bytes == 0 && file == state.oldest_log) {
-    return damaged("corruption: " + end->what + ", and the manifest says that the log begins here");
-  }
-  if (!end->clean) sequence->note_torn(end->what);
-  sequence->begin(end->first_seq);
-  found->segments.push_back({file, *end, false});
+  sequence->enter(file);
+  const std::size_t skipped = sequence->skipped().size();
+  const auto end = read_log(fs, dir, file, on_record, [&](const LogDamage& damage) { return sequence->damaged(damage); });
+  if (!end.is_ok()) return damaged(end.status());
+  const Result<bool> torn = sequence->leave(*end);
+  if (!torn.is_ok()) return damaged(torn.status());
+  LogEnd shown = *end;
+  if (!*torn) shown.clean = true;  // nothing is to be cut
+  found->segments.push_back({file, shown, sequence->skipped().size() != skipped});
 }
 
 }  // namespace
@@ -191,24 +146,15 @@ LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionSta
   LogFindings found;
   const auto numbers = files_of_kind(fs, dir, static_cast<int>(FileKind::kLog));
   if (!numbers.is_ok()) return found.errors.push_back(numbers.status().to_string()), found;
-  Sequence sequence(state.last_seq);
-  for (const FileNum file : *numbers) {
-    if (file < state.oldest_log) {
-      found.unneeded.push_back(file);
-      continue;
-    }
-    if (found.segments.empty() && state.oldest_log != kNoFile && file != state.oldest_log) tell_missing(dir, state, &found);
-    if (!found.errors.empty()) sequence.lose();
-    examine_segment(fs, dir, file, state, &sequence, &found);
-  }
-  if (found.segments.empty() && state.oldest_log != kNoFile) tell_missing(dir, state, &found);
+  std::vector<FileNum> needed;
+  for (const FileNum file : *numbers) (file < state.oldest_log ? found.unneeded : needed).push_back(file);
+  LogSequence sequence(dir, log_needs(state));
+  if (const Status status = sequence.begin(needed); !status.is_ok()) return found.errors.push_back(status.to_string()), found;
+  for (const FileNum file : needed) examine_segment(fs, dir, file, &sequence, &found);
   found.last_seq = sequence.last();
-  if (const auto end = sequence.too_early_an_end(); found.errors.empty() && end) {
-    const LogFindings::Segment& last = found.segments.back();
-    found.errors.push_back("corruption: " + join_path(dir, log_file_name(last.file)) + ": the log ends at " +
-                           std::to_string(last.end.valid_bytes) + " with operation " + std::to_string(*end) +
-                           ", the manifest relies on " + std::to_string(state.last_seq) + sequence.torn());
-  }
+  if (const Status status = sequence.finish(); found.errors.empty() && !status.is_ok())
+    found.errors.push_back(status.to_string());
+  for (const SkippedLog& part : sequence.skipped()) found.skipped.push_back(part.to_text());
   return found;
 }
 

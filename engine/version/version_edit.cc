@@ -23,6 +23,7 @@ enum EditTag : std::uint32_t {
   kLastSeq = 6,
   kTimeMark = 7,
   kDatabasesSeq = 8,
+  kCompleteSeq = 1 | kMaySkip,  // without it a damaged part of the log is needed that no tree has confirmed by itself
 };
 enum TreeTag : std::uint32_t {
   kId = 1,
@@ -380,6 +381,7 @@ void VersionEdit::encode(std::string* out) const {
   if (last_seq) put_numbers(out, kLastSeq, *last_seq);
   if (time_mark) put_numbers(out, kTimeMark, *time_mark);
   if (databases_seq) put_numbers(out, kDatabasesSeq, *databases_seq);
+  if (complete_seq) put_numbers(out, kCompleteSeq, *complete_seq);
 }
 
 Result<VersionEdit> VersionEdit::decode(Bytes in) {
@@ -409,6 +411,9 @@ Result<VersionEdit> VersionEdit::decode(Bytes in) {
       case kDatabasesSeq:
         field->once(&edit.databases_seq, field->number(kMaxSeqNum));
         return true;
+      case kCompleteSeq:
+        field->once(&edit.complete_seq, field->number(kMaxSeqNum));
+        return true;
       case kTree:
         TRY(decode_tree(field->rest(), &edit.trees.emplace_back()));
         return true;
@@ -432,6 +437,7 @@ std::string VersionEdit::to_text() const {
   if (oldest_log) out += "oldest log " + std::to_string(*oldest_log) + "\n";
   if (last_seq) out += "last seq " + std::to_string(*last_seq) + "\n";
   if (databases_seq) out += "databases seq " + std::to_string(*databases_seq) + "\n";
+  if (complete_seq) out += "complete seq " + std::to_string(*complete_seq) + "\n";
   if (time_mark) out += "time mark " + std::to_string(*time_mark) + "\n";
   return out;
 }

@@ -49,6 +49,9 @@ struct VersionEdit {
   std::vector<TreeEdit> trees;
   std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< database now maps to tree (kNoTree: to none)
   std::optional<SeqNum> databases_seq;  ///< every create, flush and swap of databases up to this seq is in the manifest
+  /// Every operation up to it, of whichever tree and of the mapping of databases, is in tables or in the manifest; the log was
+  /// synced past it first. At most last_seq.
+  std::optional<SeqNum> complete_seq;
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
   std::optional<FileNum> oldest_log;  ///< the log begins with this segment, which is durable; those before it are not needed

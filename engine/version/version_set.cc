@@ -7,7 +7,6 @@
 
 #include "io/file_names.h"
 #include "version/manifest.h"
-#include "version/version_state.h"
 
 namespace ebbtide {
 namespace {
@@ -214,6 +213,7 @@ const std::map<DatabaseId, TreeId>& VersionSet::databases() const { return impl_
 FileNum VersionSet::oldest_log() const { return impl_->state.oldest_log; }
 SeqNum VersionSet::last_seq() const { return impl_->state.last_seq; }
 SeqNum VersionSet::databases_seq() const { return impl_->state.databases_seq; }
+const VersionState& VersionSet::state() const { return impl_->state; }
 Millis VersionSet::time_mark() const { return impl_->state.time_mark; }
 FileNum VersionSet::manifest_file() const { return impl_->manifest; }
 std::uint64_t VersionSet::manifest_bytes() const { return impl_->manifest_bytes; }

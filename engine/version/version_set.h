@@ -18,6 +18,7 @@
 
 #include "io/file_system.h"
 #include "version/version_edit.h"
+#include "version/version_state.h"
 
 namespace ebbtide {
 
@@ -49,6 +50,7 @@ class VersionSet {
   [[nodiscard]] VersionPtr tree(TreeId id) const;  ///< null if there is none
   [[nodiscard]] const std::map<DatabaseId, TreeId>& databases() const;
   [[nodiscard]] SeqNum databases_seq() const;
+  [[nodiscard]] const VersionState& state() const;
   [[nodiscard]] FileNum oldest_log() const;
   [[nodiscard]] SeqNum last_seq() const;
   [[nodiscard]] Millis time_mark() const;

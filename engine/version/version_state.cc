@@ -50,6 +50,7 @@ Status StateBuilder::add(const VersionEdit& edit) {
   if (edit.last_seq) state_.last_seq = std::max(state_.last_seq, *edit.last_seq);
   if (edit.time_mark) state_.time_mark = *edit.time_mark;  // a clean close takes the lead of the mark back
   if (edit.databases_seq) state_.databases_seq = std::max(state_.databases_seq, *edit.databases_seq);
+  if (edit.complete_seq) state_.complete_seq = std::max(state_.complete_seq, *edit.complete_seq);
   for (const TreeEdit& tree : edit.trees) TRY(add_tree(tree));
   for (const auto& [database, tree] : edit.databases) {
     if (tree == kNoTree) {
@@ -114,6 +115,7 @@ VersionEdit snapshot(const VersionState& state) {
   edit.last_seq = state.last_seq;
   edit.time_mark = state.time_mark;
   edit.databases_seq = state.databases_seq;
+  if (state.complete_seq != 0) edit.complete_seq = state.complete_seq;
   return edit;
 }
 

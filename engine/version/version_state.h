@@ -15,6 +15,7 @@ struct VersionState {
   FileNum oldest_log = kNoFile;
   SeqNum last_seq = 0;
   SeqNum databases_seq = 0;
+  SeqNum complete_seq = 0;
   Millis time_mark = 0;
 };
 

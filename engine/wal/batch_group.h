@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <engine/result.h>
+#include <engine/write_batch.h>
 #include "base/coding.h"
 
 namespace ebbtide {
@@ -19,6 +20,22 @@ Status each_batch(Bytes group, Visit visit) {
     group.remove_prefix(length);
   }
   return Status::ok();
+}
+
+/// As many bytes of a group show whether it looks like one.
+inline constexpr std::size_t kGroupPrefixBytes = sizeof(std::uint32_t) + WriteBatch::kHeaderBytes;
+
+/// Whether a group of `bytes` may begin with `prefix`, of kGroupPrefixBytes: a cheap test, for a search that tries every offset.
+/// Sets `first_seq`, of its first operation.
+inline bool looks_like_group(Bytes prefix, std::uint64_t bytes, SeqNum* first_seq) {
+  constexpr std::uint64_t kLeastOperationBytes = 6;
+  if (prefix.size() < kGroupPrefixBytes || bytes < kGroupPrefixBytes) return false;
+  const char* batch = prefix.data() + sizeof(std::uint32_t);
+  const auto length = load_fixed<std::uint32_t>(prefix.data());
+  const auto count = load_fixed<std::uint32_t>(batch + 24), reserved = load_fixed<std::uint32_t>(batch + 28);
+  *first_seq = load_fixed<std::uint64_t>(batch);
+  return length >= WriteBatch::kHeaderBytes && length <= bytes - sizeof(std::uint32_t) && *first_seq != 0 &&
+         *first_seq <= kMaxSeqNum && reserved == 0 && count * kLeastOperationBytes <= length - WriteBatch::kHeaderBytes;
 }
 
 }  // namespace ebbtide

@@ -1,16 +1,24 @@
-// One walk from the header to the first thing that is not a whole record, then a search for marks in what is left.
+// One walk from the header to the first thing that is not a whole record, then a search for marks in what is left; and, if the
+// caller wants it, for the next whole record.
+//
+// Record boundaries are lost behind a bad place. The record's own length leads to the next one if it is not what is damaged. Else
+// every offset is tried: a cheap look at what a group of batches begins with decides whether a checksum is computed. What a hostile
+// client puts into values may pass that look again and again, so checksums have a budget.
 //
 // Nothing that is read is believed before its checksum holds. Lengths are bounded by the file's size, and a long record is
 // checked before it gets memory, so a flipped length in a sparse file allocates next to nothing.
 #include "wal/log_reader.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "base/planted_bug.h"
 #include "io/chunked_reader.h"
 #include "io/file_names.h"
+#include "wal/batch_group.h"
 #include "wal/log_format.h"
 
 namespace ebbtide {
@@ -19,16 +27,36 @@ namespace {
 
 class SegmentReader {
  public:
-  SegmentReader(const RandomAccessFile& file, FileNum number)
-      : reader_(file), number_(number), size_(file.size()), name_(log_file_name(number)) {}
+  SegmentReader(const RandomAccessFile& file, FileNum number, const OnLogDamage& on_damage)
+      : reader_(file),
+        number_(number),
+        size_(file.size()),
+        name_(log_file_name(number)),
+        on_damage_(on_damage),
+        search_budget_(kSearchBudget * size_) {}
 
   Result<LogEnd> walk(const std::function<Status(std::string, std::uint64_t)>& on_record) {
-    TRY_ASSIGN(header_fault, read_header());
-    if (!header_fault.empty()) return LogEnd{.clean = false, .valid_bytes = 0, .what = header_fault, .valid_after = false};
     std::uint64_t offset = kLogHeaderBytes;
+    Result<std::string> header_fault = read_header();
+    if (!header_fault.is_ok()) {
+      if (!on_damage_ || header_fault.status().code() != Code::kCorruption) return header_fault.status();
+      const std::string what(header_fault.status().message());
+      TRY_ASSIGN(resumed, resume(0, offset, what, true));
+      if (resumed == 0) return LogEnd{.clean = false, .valid_bytes = 0, .what = what, .valid_after = true};
+      offset = resumed;
+    } else if (!header_fault->empty()) {
+      return LogEnd{.clean = false, .valid_bytes = 0, .what = *header_fault, .valid_after = false};
+    }
     std::string payload;
     for (;;) {
       TRY_ASSIGN(found, read_record(offset, &payload));
+      if (!found.whole && on_damage_ && !found.fault.empty()) {
+        TRY_ASSIGN(resumed, resume(offset, found.next, found.fault, false));
+        if (resumed != 0) {
+          offset = resumed;
+          continue;
+        }
+      }
       if (!found.whole) {
         TRY_ASSIGN(end, finish(offset, found.fault));
         end.first_seq = first_seq_;
@@ -44,8 +72,11 @@ class SegmentReader {
   struct Found {
     bool whole = false;
     bool mark = false;
-    std::string fault{};  // if not whole; empty at the end of the file
+    std::string fault{};     // if not whole; empty at the end of the file
+    std::uint64_t next = 0;  // if not whole: where the next record begins if the length is right; 0 = it cannot be
   };
+  /// A segment is searched for records with checksums of so many bytes for each of its own.
+  static constexpr std::uint64_t kSearchBudget = 16;
 
   /// Empty if it is good; what is wrong with it if the segment's creation was cut short.
   Result<std::string> read_header() {
@@ -73,8 +104,8 @@ class SegmentReader {
     return fault;
   }
 
-  Found fault_at(std::uint64_t offset, const std::string& fault) const {
-    return Found{.fault = name_ + ": record at " + std::to_string(offset) + ": " + fault};
+  Found fault_at(std::uint64_t offset, const std::string& fault, std::uint64_t next = 0) const {
+    return Found{.fault = name_ + ": record at " + std::to_string(offset) + ": " + fault, .next = next};
   }
 
   Result<Found> read_record(std::uint64_t offset, std::string* payload) {
@@ -97,13 +128,15 @@ class SegmentReader {
     checksum.update(Bytes(header, sizeof(field)));
     if (length > kBelievedBytes) {
       TRY(reader_.add_to(&checksum, at, length));
-      if (checksum.digest() != stored) return fault_at(offset, "checksum mismatch");
+      if (checksum.digest() != stored) return fault_at(offset, "checksum mismatch", at + length);
     }
     payload->resize(static_cast<std::size_t>(length));
     TRY(reader_.read(at, payload->size(), payload->data()));
     if (length <= kBelievedBytes) {
       checksum.update(*payload);
-      if (checksum.digest() != stored && !planted(PlantedBug::kAcceptGarbageTail)) return fault_at(offset, "checksum mismatch");
+      if (checksum.digest() != stored && !planted(PlantedBug::kAcceptGarbageTail)) {
+        return fault_at(offset, "checksum mismatch", at + length);
+      }
     }
     return Found{.whole = true, .mark = mark};
   }
@@ -118,7 +151,7 @@ class SegmentReader {
     end.clean = false;
     end.valid_after = vouched > offset;
     end.what = std::move(fault);
-    if (end.valid_after) end.what += "; a later mark says that " + std::to_string(vouched) + " bytes were durable";
+    if (end.valid_after) end.what += durable_text(vouched);
     return end;
   }
 
@@ -131,12 +164,81 @@ class SegmentReader {
     return true;
   }
 
-  /// The most bytes that a whole mark after `offset` vouches for; 0 if there is none. Record boundaries are lost there, so every
-  /// place that begins like a mark is tried.
+  /// Where the caller wants to go on behind the bad place at `offset`; 0 if it does not, or if no whole record follows.
+  /// `next`: where one may begin, 0 = unknown.
+  Result<std::uint64_t> resume(std::uint64_t offset, std::uint64_t next, const std::string& what, bool header) {
+    LogDamage damage{.file = number_, .offset = offset, .first_seq = first_seq_, .what = what};
+    bool whole = false;
+    if (next != 0) {
+      TRY_ASSIGN(there, is_record(next, &damage.next_seq));
+      whole = there;
+    }
+    damage.resumes = next;
+    if (!whole) {
+      TRY_ASSIGN(found, next_record(std::max<std::uint64_t>(offset + 1, kLogHeaderBytes), &damage.next_seq));
+      damage.resumes = found;
+      if (found == 0) return 0;
+    }
+    TRY_ASSIGN(vouched, vouched_after(offset));
+    damage.durable = header || vouched > offset;  // a header is durable before anything follows it
+    if (damage.durable && !header) damage.what += durable_text(vouched);
+    TRY_ASSIGN(goes_on, on_damage_(damage));
+    return goes_on ? damage.resumes : 0;
+  }
+
+  /// Whether a whole record with a group of batches begins at `offset`, or a mark and such a record behind it.
+  Result<bool> is_record(std::uint64_t offset, SeqNum* first_seq) {
+    std::string payload;
+    for (;;) {
+      TRY_ASSIGN(found, read_record(offset, &payload));
+      if (!found.whole) return false;
+      if (!found.mark) return looks_like_group(payload, payload.size(), first_seq);
+      offset += kLogMarkBytes;
+    }
+  }
+
+  /// Where the first whole record at `offset` or behind it begins; 0 if there is none.
+  Result<std::uint64_t> next_record(std::uint64_t offset, SeqNum* first_seq) {
+    constexpr std::uint64_t kNeeded = kLogRecordHeaderBytes + kGroupPrefixBytes;
+    std::string chunk;
+    while (offset + kNeeded <= size_) {
+      TRY(read_chunk(offset, &chunk));
+      for (std::size_t at = 0; at + kNeeded <= chunk.size(); ++at) {
+        const std::uint64_t length = load_fixed<std::uint32_t>(chunk.data() + at);
+        const std::uint64_t here = offset + at;
+        if (length > size_ - here - kLogRecordHeaderBytes ||
+            !looks_like_group(Bytes(chunk).substr(at + kLogRecordHeaderBytes, kGroupPrefixBytes), length, first_seq)) {
+          continue;
+        }
+        if (length > search_budget_) return 0;
+        search_budget_ -= length;
+        TRY_ASSIGN(whole, is_record(here, first_seq));
+        if (whole) return here;
+      }
+      offset += chunk.size() - (kNeeded - 1);  // chunks overlap, so that none cuts the beginning of a record in two
+    }
+    return 0;
+  }
+
+  static std::string durable_text(std::uint64_t vouched) {
+    return "; a later mark says that " + std::to_string(vouched) + " bytes were durable";
+  }
+
+  /// The most bytes that a whole mark after `offset` vouches for; 0 if there is none. Offsets only grow.
   Result<std::uint64_t> vouched_after(std::uint64_t offset) {
+    if (!marks_known_) TRY(find_marks(offset));
+    marks_known_ = true;
+    std::uint64_t vouched = 0;
+    for (auto mark = marks_.rbegin(); mark != marks_.rend() && mark->first > offset; ++mark) {
+      vouched = std::max(vouched, mark->second);
+    }
+    return vouched;
+  }
+
+  /// Record boundaries are lost behind `offset`, so every place that begins like a mark is tried.
+  Status find_marks(std::uint64_t offset) {
     char pattern[sizeof(kLogMarkLength)];
     store_fixed(pattern, kLogMarkLength);
-    std::uint64_t vouched = 0;
     std::string chunk;
     while (offset + kLogMarkBytes <= size_) {
       TRY(read_chunk(offset, &chunk));
@@ -147,11 +249,11 @@ class SegmentReader {
         BlockChecksummer checksum(number_, offset + at);
         checksum.update(Bytes(mark, sizeof(pattern)));
         checksum.update(Bytes(mark + kLogRecordHeaderBytes, sizeof(bytes)));
-        if (checksum.digest() == load_fixed<std::uint64_t>(mark + sizeof(pattern))) vouched = std::max(vouched, bytes);
+        if (checksum.digest() == load_fixed<std::uint64_t>(mark + sizeof(pattern))) marks_.emplace_back(offset + at, bytes);
       }
       offset += chunk.size() - (kLogMarkBytes - 1);  // chunks overlap, so that none cuts a mark in two
     }
-    return vouched;
+    return Status::ok();
   }
 
   Status read_chunk(std::uint64_t offset, std::string* chunk) {
@@ -164,15 +266,20 @@ class SegmentReader {
   const FileNum number_;
   const std::uint64_t size_;
   const std::string name_;
+  const OnLogDamage& on_damage_;
+  std::uint64_t search_budget_;  // bytes of candidates that may still be checked
+  bool marks_known_ = false;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // where a whole mark is, how many bytes it vouches for
   SeqNum first_seq_ = 0;
 };
 
 }  // namespace
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file,
-                        const std::function<Status(std::string payload, std::uint64_t offset)>& on_record) {
+                        const std::function<Status(std::string payload, std::uint64_t offset)>& on_record,
+                        const OnLogDamage& on_damage) {
   TRY_ASSIGN(in, fs.open(join_path(dir, log_file_name(file))));
-  return SegmentReader(*in, file).walk(on_record);
+  return SegmentReader(*in, file, on_damage).walk(on_record);
 }
 
 Status cut_log(FileSystem& fs, const std::string& dir, FileNum file, std::uint64_t valid_bytes) {

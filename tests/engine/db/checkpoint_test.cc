@@ -366,3 +366,113 @@ TEST_CASE("pages that are dropped while a checkpoint copies their table are not 
   check_mortals(*h.db);
   check_mortals(*open_at(h, "copy"));
 }
+
+namespace {
+
+/// Calls `meanwhile` once, in the middle of copying the first log segment into "copy".
+void while_log_is_copied(Harness& h, const std::function<void()>& meanwhile) {
+  h.faults->inject({.ops = ops_of(FileOp::kLink), .sticky = true});  // another file system
+  auto called = std::make_shared<bool>(false);
+  h.watch->on_call = [called, meanwhile](const FileCall& call) {
+    if (*called || call.op != FileOp::kWrite || !call.path.starts_with("copy/") || !call.path.ends_with(".wal")) return;
+    *called = true;
+    meanwhile();
+  };
+}
+
+Settings small_segments() {
+  Settings settings = Harness::small();
+  settings.wal_segment_size = 64 << 10;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("while a checkpoint copies the log, writes, flushes and merges go on, and no segment goes") {
+  Harness h(small_segments());
+  h.open();
+  h.put(2, "keeps", "the log");
+  for (int i = 0; i < 3000; ++i) h.put(static_cast<DatabaseId>(i % 2), key_of(i), value_for(i, 1));
+  const std::vector<std::string> segments = h.paths(".wal");
+  REQUIRE(segments.size() >= 3);
+  bool copied = false;
+  while_log_is_copied(h, [&] {
+    copied = true;
+    const std::uint64_t flushes = h.db->stats().flushes;
+    fill(h, 2);
+    for (const DatabaseId d : {0u, 1u, 2u}) REQUIRE(h.db->flush(d).is_ok());
+    h.settle();
+    REQUIRE(h.db->compact(0, {}).is_ok());
+    h.advance(2000);
+    h.settle();
+    CHECK(h.db->stats().flushes > flushes);
+    CHECK(h.db->stats().compactions > 0);
+    for (const std::string& path : segments) CHECK(h.files->exists(path));
+  });
+  const auto report = h.db->checkpoint("copy");
+  h.watch->on_call = nullptr;
+  INFO(report.status().to_string());
+  REQUIRE(report.is_ok());
+  REQUIRE(copied);
+  for (const std::string& path : segments) CHECK_FALSE(h.files->exists(path));
+  check_round(*h.db, 2);
+  const auto copy = open_at(h, "copy");
+  check_round(*copy, 1);
+  CHECK(value_of(*copy, 2, "keeps") == "the log");
+}
+
+TEST_CASE("a checkpoint whose log segments would outlive a deadline fails") {
+  Settings settings = small_segments();
+  settings.tree.delete_deadline = 60'000;
+  Harness h(settings);
+  h.open();
+  h.put(0, "secret", "0123456789abcdef");
+  for (int i = 0; i < 3000; ++i) h.put(0, key_of(i), value_for(i, 1));
+  h.del(0, "secret");
+  const std::vector<std::string> segments = h.paths(".wal");
+  bool copied = false;
+  while_log_is_copied(h, [&] {
+    copied = true;
+    for (int i = 0; i < 56; ++i) {
+      h.put(1, "other", "1");  // without a thread a segment ends with the next write
+      h.advance(1000);
+      h.settle();
+    }
+    CHECK(h.files->exists(segments.front()));
+  });
+  const auto report = h.db->checkpoint("copy");
+  h.watch->on_call = nullptr;
+  REQUIRE(copied);
+  CHECK(report.status().code() == Code::kRevoked);
+  CHECK(report.status().to_string().find("deadline") != std::string::npos);
+  CHECK(h.files->list("copy").status().is_not_found());
+  for (const std::string& path : segments) {
+    INFO(path);
+    CHECK_FALSE(h.files->exists(path));
+  }
+  for (int i = 0; i < 10; ++i) {
+    h.put(1, "other", "1");
+    h.advance(1000);
+    h.settle();
+  }
+  for (const std::string& warning : h.events.warnings) UNSCOPED_INFO(warning);
+  for (const std::string& path : h.paths(".wal")) UNSCOPED_INFO(path);
+  CHECK(h.db->stats().deadlines_missed_load == 0);
+  REQUIRE(h.db->checkpoint("copy").is_ok());  // in time
+}
+
+TEST_CASE("a log fails while a checkpoint copies it: the copy is good") {
+  Harness h(small_segments());
+  h.open();
+  for (int i = 0; i < 3000; ++i) h.put(static_cast<DatabaseId>(i % 2), key_of(i), value_for(i, 1));
+  while_log_is_copied(h, [&] {
+    h.lose_write();
+    h.heal();
+  });
+  const auto report = h.db->checkpoint("copy");
+  h.watch->on_call = nullptr;
+  INFO(report.status().to_string());
+  REQUIRE(report.is_ok());
+  h.db.reset();
+  check_round(*open_at(h, "copy"), 1);
+}

@@ -94,6 +94,7 @@ inline VersionEdit random_edit(Random& random) {
   if (random.one_in(2)) edit.next_tree = static_cast<TreeId>(random.next());
   if (random.one_in(2)) edit.oldest_log = any_number(random) / 4;
   if (random.one_in(2)) edit.last_seq = any_number(random) & kMaxSeqNum;
+  if (random.one_in(2)) edit.complete_seq = any_number(random) & kMaxSeqNum;
   if (random.one_in(2)) edit.time_mark = any_number(random);
   return edit;
 }
