@@ -67,7 +67,7 @@ class InterposedFileSystem : public FileSystem {
   explicit InterposedFileSystem(FileSystem& base) : base_(base) {}
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) final;
-  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) final;
+  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options = {}) override;
   Status rename(const std::string& from, const std::string& to) final;
   Status unlink(const std::string& path) final;
   Status link(const std::string& from, const std::string& to) final;

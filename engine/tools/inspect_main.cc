@@ -1,10 +1,13 @@
 // ebbtide-inspect: what the engine has written, printed, copied and, where that is safe, repaired.
 //
-// Exit status: 0 clean, 1 damage (told on standard error, or under "errors" in JSON), 2 wrong use. How far it has come is told on
+// Exit status: 0 clean, 1 damage (told on standard error, or under "errors" in JSON), 2 wrong use; of salvage 0 everything was saved,
+// 1 something was lost, 2 refused or failed. How far it has come is told on
 // standard error where that is a terminal.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 
 #include "base/clock.h"
@@ -23,13 +26,27 @@ void tell(const std::vector<std::string>& errors) {
 
 int print(Inspection found, bool json) {
   if (json) {
-    found.json.add("errors", ebbtide::json_strings(found.errors));
+    found.json.add("errors", ebbtide::json_strings(found.errors)).add("warnings", ebbtide::json_strings(found.warnings));
     std::printf("%s\n", found.json.str().c_str());
   } else {
     write_out(found.text);
+    for (const std::string& warning : found.warnings) std::fprintf(stderr, "warning: %s\n", warning.c_str());
     tell(found.errors);
   }
   return found.errors.empty() ? 0 : 1;
+}
+
+std::atomic<bool> stop_asked{false};
+
+int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::string& target, bool include, bool json) {
+  // What was made is removed; the second time the process ends at once, and leaves a directory that does not open.
+  std::signal(SIGINT, [](int) {
+    stop_asked = true;
+    std::signal(SIGINT, SIG_DFL);
+  });
+  ebbtide::SalvageOutcome outcome = inspect_salvage(fs, path, target, {include, &stop_asked});
+  print(std::move(outcome.report), json);
+  return outcome.exit_status;
 }
 
 /// What `table` is asked.
@@ -76,11 +93,12 @@ class TableCommand {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Prints what is in the files of an Ebbtide data directory. Writes nothing, but for backup, restore and repair --write.",
+      "Prints what is in the files of an Ebbtide data directory. Writes nothing, but for backup, restore, salvage and repair "
+      "--write.",
       "ebbtide-inspect");
   app.require_subcommand(1);
   std::string path, target, format = "text", deadline = "0s";
-  bool values = false, json_flag = false, link = false, write = false;
+  bool values = false, json_flag = false, link = false, write = false, include = false;
   ebbtide::DeletesQuery query;
   TableCommand table_command;
   const auto command = [&](const char* name, const char* about, const char* path_about) {
@@ -113,6 +131,21 @@ int main(int argc, char** argv) {
   CLI::App* repair = command("repair", "Says what would put a directory in order that does not open, losing nothing",
                              "data directory of a server that is stopped");
   repair->add_flag("--write", write, "do it");
+  CLI::App* salvage = command(
+      "salvage",
+      "Makes a new database of whatever can be read of a damaged one, and lists what was lost by file, offset and keys. PATH is "
+      "never written to.\n\n"
+      "A lost part may have held deletes. Keys that it may have deleted go to OUT-possibly-deleted, a database of its own:\n"
+      "  a lost page or table:  older versions of the keys in its range\n"
+      "  a lost part of the log:  every key whose newest version is older than what follows the part, of each database whose "
+      "tables "
+      "do not have all operations up to there\n"
+      "  a lost end of the log, or a lost manifest:  every key\n\n"
+      "Exit status: 0 everything was saved, 1 something was lost, 2 refused or failed, and nothing was made.",
+      "data directory of a server that is stopped, or backup");
+  salvage->add_option("OUT", target, "data directory, new or empty")->required();
+  salvage->add_flag("--include-possibly-deleted", include,
+                    "put everything into OUT: keys and values that were deleted may be back");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -137,6 +170,7 @@ int main(int argc, char** argv) {
   if (table->parsed()) return table_command.run(fs, path, json);
   if (manifest->parsed()) return print(inspect_manifest(fs, path), json);
   if (restore->parsed() || backup->parsed()) return print(copy_database(fs, path, target, link), json);
+  if (salvage->parsed()) return run_salvage(fs, path, target, include, json);
   if (repair->parsed()) return print(inspect_repair(fs, path, write), json);
   return print(inspect_verify(fs, path), json);
 }

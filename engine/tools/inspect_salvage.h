@@ -1,0 +1,123 @@
+// What salvage has read, between its parts: inspect_salvage_read.cc (manifest, tables), inspect_salvage_log.cc (the log),
+// inspect_salvage_write.cc (the new databases), inspect_salvage.cc (the order of it all, and the report).
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/epoch.h"
+#include "cache/block_cache.h"
+#include "memtable/memtable.h"
+#include "table/table_reader.h"
+#include "tools/inspect.h"
+#include "tools/inspect_salvage_source.h"
+
+namespace ebbtide {
+
+/// Above every seq.
+inline constexpr SeqNum kBeyondAllSeqs = ~SeqNum{0};
+
+/// Something that cannot be read.
+struct SalvageLoss {
+  std::string file;                     ///< without the directory
+  std::optional<std::uint64_t> offset;  ///< none: all of the file
+  std::optional<TreeId> tree;           ///< none: any tree
+  KeyRange keys;                        ///< that were, or may have been, in it
+  SeqNum first = 0, last = 0;           ///< operations that it may have had; 0 = unknown
+  std::string what;                     ///< the fault
+};
+
+/// A lost part may have held deletes of these keys: a key whose newest version is older than `below` is possibly deleted.
+struct SalvageDoubt {
+  KeyRange keys;
+  SeqNum below = kBeyondAllSeqs;
+};
+
+/// A table of which at least a part can be read.
+struct SalvageTable {
+  std::shared_ptr<TableReader> reader;
+  std::vector<KeyRange> good;  ///< ascending; an iterator over one of them meets no error
+  /// Entries from damaged tiles whose own pages are whole; (key, seq) order. Those with large values name the reader.
+  struct Rescued {
+    std::string key, value;
+    Entry entry;
+  };
+  std::vector<Rescued> rescued;
+};
+
+struct SalvageTree {
+  TreeId id = kNoTree;
+  StampMode stamp = StampMode::kWriteTime;
+  bool stamp_known = true;
+  VersionPtr version;      ///< null: the manifest does not know it
+  SeqNum flushed_seq = 0;  ///< operations up to it are in tables
+  std::vector<SalvageTable> tables;
+  std::unique_ptr<MemTable> memtable;  ///< operations of the log
+  std::vector<SalvageDoubt> doubts;
+
+  /// Every key that it has is possibly deleted.
+  [[nodiscard]] bool all_in_doubt() const;
+  [[nodiscard]] bool in_doubt(Bytes key, SeqNum newest) const;
+};
+
+struct Salvaged {
+  std::map<TreeId, SalvageTree> trees;
+  std::map<DatabaseId, TreeId> databases;
+  VersionState state;  ///< as far as the manifest could be read
+  bool manifest_whole = false;
+  SeqNum last_seq = 0;  ///< of everything that was read
+  Millis time = 0;      ///< the latest engine time that was met
+  std::vector<SalvageLoss> lost;
+  std::vector<std::string> notes;
+
+  SalvageTree& tree(TreeId id);
+  /// Doubts every tree that may lack operations below `below`.
+  void doubt_lacking(SeqNum below);
+};
+
+/// Reads DIR.
+class SalvageReader {
+ public:
+  SalvageReader(SalvageSource& source, std::string dir);
+
+  /// kNotFound: it holds nothing of a database.
+  Status read(Salvaged* out);
+
+ private:
+  Status read_manifest(Salvaged* out);
+  Result<bool> take_manifest(FileNum file, bool whole_only, Salvaged* out);
+  void read_tables(Salvaged* out);
+  void read_strangers(Salvaged* out);
+  void read_table(const TableFiles& files, const TableStats& stats, SalvageTree* tree, Salvaged* out);
+  void scan_table(const std::shared_ptr<TableReader>& reader, SalvageTree* tree, Salvaged* out);
+  void rescue_tile(std::uint32_t tile, const KeyRange& keys, SalvageTable* table, SalvageTree* tree, Salvaged* out);
+  [[nodiscard]] bool tile_is_whole(const TableReader& reader, const KeyRange& keys);
+
+  SalvageSource& source_;
+  const std::string dir_;
+  Epoch epoch_;
+  BlockCache cache_;
+};
+
+/// Reads the log of DIR into the memtables of `out`.
+Status salvage_log(SalvageSource& source, const std::string& dir, Salvaged* out);
+
+/// Writes one new database: of each tree what is certain, or what is in doubt, or both.
+struct SalvageTarget {
+  std::string dir;
+  bool certain = true, doubtful = false;
+  const std::atomic<bool>* stop = nullptr;  ///< may be null; set: give up with kAborted
+};
+struct SalvageWritten {
+  std::uint64_t keys = 0, bytes = 0, tables = 0;
+  std::map<DatabaseId, std::uint64_t> keys_by_database;
+};
+/// After an error what was made in the directory is gone, if that works. A directory of which nothing is written is not made,
+/// unless it is the one of what is certain.
+Result<SalvageWritten> write_salvaged(FileSystem& fs, const SalvageTarget& target, const Salvaged& salvaged);
+
+}  // namespace ebbtide

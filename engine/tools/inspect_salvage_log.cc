@@ -1,0 +1,197 @@
+// Salvage: every whole record of the log, whatever lies between.
+//
+// The parts that cannot be read may have had any operation: a delete of any key, a range delete, FLUSHDB. A tree whose tables have
+// everything up to behind such a part is not concerned. Of any other tree only keys whose newest version is an operation from
+// behind it are certain. Where the part reaches the end of the log, nothing of any tree is.
+#include <algorithm>
+
+#include "db/db_impl.h"
+#include "io/file_names.h"
+#include "tools/inspect_salvage.h"
+#include "wal/batch_group.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kMemTableBytes = std::size_t{1} << 20;
+
+class LogSalvage {
+ public:
+  LogSalvage(SalvageSource& source, std::string dir, Salvaged* out) : source_(source), dir_(std::move(dir)), out_(*out) {}
+
+  Status run() {
+    TRY_ASSIGN(numbers, files_of_kind(source_, dir_, static_cast<int>(FileKind::kLog)));
+    const FileNum oldest = out_.manifest_whole ? out_.state.oldest_log : kNoFile;
+    std::erase_if(numbers, [oldest](FileNum file) { return file < oldest; });
+    if (oldest != kNoFile && (numbers.empty() || numbers.front() != oldest)) {
+      open_gap(oldest, {}, "corruption: " + log_file_name(oldest) + " is missing: the log begins there, as the manifest says");
+    }
+    for (const FileNum file : numbers) TRY(read_segment(file));
+    if (!gap_ && out_.manifest_whole && expected_ != 0 && expected_ - 1 < out_.state.last_seq) {
+      open_gap(numbers.back(), end_,
+               "corruption: " + log_file_name(numbers.back()) + ": the log ends with operation " + std::to_string(expected_ - 1) +
+                   ", the manifest relies on " + std::to_string(out_.state.last_seq) + torn_);
+    }
+    if (gap_) close_gap(kBeyondAllSeqs);
+    if (expected_ != 0) out_.last_seq = std::max(out_.last_seq, expected_ - 1);
+    return Status::ok();
+  }
+
+ private:
+  Status read_segment(FileNum file) {
+    records_ = 0;
+    const auto on_record = [&](const std::string& group, std::uint64_t offset) {
+      ++records_;
+      const Status status = each_batch(group, [&](Bytes payload) { return take(payload, file, offset); });
+      if (!status.is_ok()) open_gap(file, offset, status.with_context(place(file, offset)).to_string());
+      return Status::ok();
+    };
+    const auto on_damage = [&](const LogDamage& damage) -> Result<bool> {
+      // Unsynced writes of a power loss: the second one may be whole, and the first one not. Only what goes on is taken.
+      const bool durable = damage.durable || !out_.manifest_whole || expected_ == 0 || expected_ <= out_.state.last_seq;
+      if (!durable && damage.next_seq != expected_) return false;
+      open_gap(file, damage.offset, "corruption: " + damage.what);
+      return true;
+    };
+    const auto end = read_log(source_, dir_, file, on_record, on_damage);
+    if (!end.is_ok()) {
+      if (end.status().code() == Code::kUnsupported) return end.status();
+      open_gap(file, {}, end.status().to_string());
+      return Status::ok();
+    }
+    if (records_ == 0 && end->first_seq != 0) continue_at(end->first_seq, file, 0);
+    end_ = end->valid_bytes;
+    if (end->clean) return Status::ok();
+    const bool relied_on = out_.manifest_whole && expected_ != 0 && expected_ <= out_.state.last_seq;
+    if (end->valid_after || relied_on || (end->valid_bytes == 0 && file == out_.state.oldest_log)) {
+      open_gap(file, end->valid_bytes, "corruption: " + end->what);
+    } else {
+      torn_ = "; before it, " + end->what;
+      out_.notes.push_back("torn end, as a crash leaves it: " + end->what);
+    }
+    return Status::ok();
+  }
+
+  static std::string place(FileNum file, std::uint64_t offset) {
+    return log_file_name(file) + ": record at " + std::to_string(offset);
+  }
+
+  void open_gap(FileNum file, std::optional<std::uint64_t> offset, const std::string& what) {
+    if (gap_) {
+      gap_->what += "; " + what;
+      return;
+    }
+    gap_ = SalvageLoss{log_file_name(file), offset, {}, {}, expected_, 0, what};
+  }
+
+  /// The log goes on with `next`.
+  void continue_at(SeqNum next, FileNum file, std::uint64_t offset) {
+    const bool begins_late = expected_ == 0 && out_.manifest_whole && next > out_.state.last_seq + 1;
+    if (!gap_ && ((expected_ != 0 && next > expected_) || begins_late)) {
+      open_gap(file, offset,
+               "corruption: " + place(file, offset) + ": begins with operation " + std::to_string(next) + ", expected was " +
+                   std::to_string(expected_ != 0 ? expected_ : out_.state.last_seq + 1) + torn_);
+    }
+    if (gap_) close_gap(next);
+    expected_ = std::max(expected_, next);
+  }
+
+  void close_gap(SeqNum next) {
+    SalvageLoss loss = std::move(*gap_);
+    gap_.reset();
+    if (next == loss.first) return out_.notes.push_back(loss.what + ": nothing is missing there");
+    const SeqNum databases = std::max(out_.state.databases_seq, out_.state.complete_seq);
+    const bool mapping = next == kBeyondAllSeqs || databases + 1 < next;
+    const std::size_t before = doubts();
+    out_.doubt_lacking(next);
+    if (next != kBeyondAllSeqs) loss.last = next - 1;
+    if (doubts() == before && !mapping && out_.manifest_whole) {
+      return out_.notes.push_back(loss.what + ": tables and manifest have everything that was there");
+    }
+    if (mapping) loss.what += "; FLUSHDB, FLUSHALL or SWAPDB may be lost: databases may have had other numbers";
+    out_.lost.push_back(std::move(loss));
+  }
+  [[nodiscard]] std::size_t doubts() const {
+    std::size_t sum = 0;
+    for (const auto& [id, tree] : out_.trees) sum += tree.doubts.size();
+    return sum;
+  }
+
+  Status take(Bytes payload, FileNum file, std::uint64_t offset) {
+    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+    const SeqNum first = batch.first_seq();
+    if (expected_ != 0 && first < expected_) {
+      return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " + std::to_string(expected_));
+    }
+    continue_at(first, file, offset);
+    expected_ = first + batch.count();
+    out_.time = std::max(out_.time, batch.time());
+    std::size_t cursor = 0;
+    SeqNum seq = first;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op); ++seq) apply(op, seq, batch.time());
+    return Status::ok();
+  }
+
+  void apply(const WriteBatch::Op& op, SeqNum seq, Millis time) {
+    const bool mapping = op.kind == OpKind::kCreateTree || op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases;
+    if (mapping) {
+      if (seq > out_.state.databases_seq) change_mapping(op);
+      return;
+    }
+    auto at = out_.trees.find(op.tree);
+    if (at == out_.trees.end()) {
+      // Dropped later on, unless the operation that made it is lost.
+      if (out_.manifest_whole && out_.lost.empty()) return;
+      if (op.tree < out_.state.next_tree && out_.manifest_whole) return;
+      SalvageTree& tree = out_.tree(op.tree);
+      tree.stamp_known = false;
+      at = out_.trees.find(op.tree);
+    }
+    SalvageTree& tree = at->second;
+    if (seq <= tree.flushed_seq) return;
+    if (tree.memtable == nullptr) tree.memtable = std::make_unique<MemTable>(kMemTableBytes);
+    DbImpl::insert_operation(*tree.memtable, op, seq, time, tree.stamp);
+  }
+
+  void change_mapping(const WriteBatch::Op& op) {
+    const auto a = static_cast<DatabaseId>(op.lo), b = static_cast<DatabaseId>(op.hi);
+    if (op.kind == OpKind::kSwapDatabases) {
+      const auto tree_of = [&](DatabaseId d) {
+        const auto at = out_.databases.find(d);
+        return at == out_.databases.end() ? kNoTree : at->second;
+      };
+      const TreeId tree_a = tree_of(a), tree_b = tree_of(b);
+      const auto put = [&](DatabaseId d, TreeId tree) {
+        if (tree == kNoTree) {
+          out_.databases.erase(d);
+        } else {
+          out_.databases[d] = tree;
+        }
+      };
+      put(a, tree_b);
+      put(b, tree_a);
+      return;
+    }
+    if (op.kind == OpKind::kFlushDatabase) {
+      if (op.tree == op.hi) return;  // it was empty, and kept its tree
+      if (const auto old = out_.databases.find(a); old != out_.databases.end()) out_.trees.erase(old->second);
+      out_.trees.erase(b);  // the old tree, by the operation's own word
+    }
+    out_.tree(op.tree).stamp = op.mode;
+    out_.databases[a] = op.tree;
+  }
+
+  SalvageSource& source_;
+  const std::string dir_;
+  Salvaged& out_;
+  SeqNum expected_ = 0;  // 0: unknown
+  std::uint64_t records_ = 0, end_ = 0;
+  std::optional<SalvageLoss> gap_;
+  std::string torn_;
+};
+
+}  // namespace
+
+Status salvage_log(SalvageSource& source, const std::string& dir, Salvaged* out) { return LogSalvage(source, dir, out).run(); }
+
+}  // namespace ebbtide

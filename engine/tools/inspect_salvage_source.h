@@ -1,0 +1,48 @@
+// The damaged directory as salvage reads it: never written to; what the drive cannot read, and what a file lacks at its end, are
+// zeros, which fail their checksums one block at a time instead of ending the whole file.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/interposed_fs.h"
+
+namespace ebbtide {
+
+/// For one thread.
+class SalvageSource final : public InterposedFileSystem {
+ public:
+  /// `stop` may be null; once it is set nothing is read any more.
+  SalvageSource(FileSystem& base, const std::atomic<bool>* stop) : InterposedFileSystem(base), stop_(stop) {}
+  [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
+
+  /// The file at `path` has `bytes` bytes, whatever the directory says, and begins with `head`, whatever is there.
+  void expect(const std::string& path, std::uint64_t bytes, std::string head);
+
+  Result<std::unique_ptr<RandomAccessFile>> open(const std::string& path, const OpenOptions& options) override;
+
+  /// A place that the drive could not read, and why.
+  struct Unreadable {
+    std::string path;
+    std::uint64_t offset = 0, length = 0;
+    std::string what;
+  };
+  [[nodiscard]] const std::vector<Unreadable>& unreadable() const { return unreadable_; }
+  void note_unreadable(const std::string& path, std::uint64_t offset, std::uint64_t length, const Status& status);
+
+ private:
+  /// Refuses whatever changes something.
+  Status around(const FileCall& call, const Run& run) override;
+
+  struct Expected {
+    std::uint64_t bytes = 0;
+    std::string head;
+  };
+  std::map<std::string, Expected> expected_;
+  std::vector<Unreadable> unreadable_;
+  const std::atomic<bool>* const stop_;
+};
+
+}  // namespace ebbtide

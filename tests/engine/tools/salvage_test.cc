@@ -1,0 +1,429 @@
+// Salvage: everything that can be read is saved, nothing that was deleted comes back, and what was lost is listed.
+#include <engine/db.h>
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "engine/db/harness.h"
+#include "io/fault_fs.h"
+#include "io/file_names.h"
+#include "tools/inspect.h"
+
+using namespace ebbtide;
+
+namespace {
+
+const std::string kOut = "out", kApart = "out-possibly-deleted";
+
+void rewrite(MemoryFileSystem& fs, const std::string& path, Bytes bytes) {
+  REQUIRE(fs.unlink(path).is_ok());
+  auto file = fs.create(path);
+  REQUIRE(file.is_ok());
+  REQUIRE((*file)->append(bytes).is_ok());
+  REQUIRE((*file)->close().is_ok());
+}
+
+void flip(MemoryFileSystem& fs, const std::string& path, std::size_t at) {
+  std::string bytes = read_file(fs, path).value();
+  REQUIRE(at < bytes.size());
+  bytes[at] = static_cast<char>(bytes[at] ^ 4);
+  rewrite(fs, path, bytes);
+}
+
+/// All keys of a database in `dir`, with their values, as the engine reads them.
+std::map<std::string, std::string> contents(Harness& h, const std::string& dir, DatabaseId database) {
+  std::map<std::string, std::string> found;
+  if (!h.files->exists(join_path(dir, "CURRENT"))) return found;
+  auto left = h.files->crash_clone(1, CrashMode::kEverything);
+  Harness other(h.settings);
+  other.use(std::move(left));
+  other.settings.dir = dir;
+  other.clock.advance(h.clock.wall_ms() - other.clock.wall_ms());
+  demand_ok(other.try_open(), "open what was salvaged");
+  const ReadView view = other.db->lease(database);
+  const auto walk = other.db->iterate(view, {});
+  for (walk->seek_to_first(); walk->valid(); walk->next()) found[std::string(walk->key())] = std::string(walk->value());
+  demand_ok(walk->status(), "walk");
+  other.verify(database);
+  other.put(database, "a write", "works");
+  REQUIRE(other.get(database, "a write") == "works");
+  return found;
+}
+
+struct Saved {
+  SalvageOutcome outcome;
+  std::map<std::string, std::string> certain, apart;
+};
+
+Saved salvage(Harness& h, DatabaseId database = 0) {
+  const auto before = h.files->tree();
+  std::map<std::string, std::string> bytes;
+  for (const std::string& path : before) {
+    if (path.starts_with("data/") && !path.ends_with("/")) bytes[path] = read_file(*h.files, path).value();
+  }
+  Saved saved;
+  saved.outcome = inspect_salvage(*h.files, "data", kOut, {});
+  INFO(saved.outcome.report.text);
+  for (const std::string& error : saved.outcome.report.errors) INFO(error);
+  for (const auto& [path, content] : bytes) REQUIRE(read_file(*h.files, path).value() == content);
+  REQUIRE(saved.outcome.exit_status != 2);
+  saved.certain = contents(h, kOut, database);
+  saved.apart = contents(h, kApart, database);
+  return saved;
+}
+
+bool lists(const Saved& saved, const std::string& part) { return saved.outcome.report.text.find(part) != std::string::npos; }
+
+/// Values of three ages in several runs: all flushed but for what `log` says.
+std::map<std::string, std::string> fill(Harness& h) {
+  std::map<std::string, std::string> expected;
+  const auto put = [&](int i, const std::string& value) {
+    char key[16];
+    std::snprintf(key, sizeof(key), "key%05d", i);
+    h.put(0, key, value + std::string(100, 'v'));
+    expected[key] = value + std::string(100, 'v');
+  };
+  const auto del = [&](int i) {
+    char key[16];
+    std::snprintf(key, sizeof(key), "key%05d", i);
+    h.del(0, key);
+    expected.erase(key);
+  };
+  for (int i = 0; i < 1000; ++i) put(i, "old");
+  REQUIRE(h.db->flush(0).is_ok());
+  for (int i = 0; i < 1000; i += 3) put(i, "middle");
+  for (int i = 1; i < 1000; i += 7) del(i);
+  REQUIRE(h.db->flush(0).is_ok());
+  for (int i = 0; i < 1000; i += 5) put(i, "new");
+  h.del_range(0, "key00500", "key00600");
+  expected.erase(expected.lower_bound("key00500"), expected.lower_bound("key00600"));
+  REQUIRE(h.db->flush(0).is_ok());
+  put(2000, "log");
+  del(3);
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  return expected;
+}
+
+/// Settings under which nothing merges: each flush stays a run.
+Settings no_merges() {
+  Settings settings = Harness::small();
+  settings.memtable_size = 1 << 20;
+  settings.wal_segment_size = 4 << 20;
+  return settings;
+}
+
+/// Nothing in `saved` is wrong, and nothing that was deleted or overwritten is in the certain part.
+void check_certain(const Saved& saved, const std::map<std::string, std::string>& expected) {
+  for (const auto& [key, value] : saved.certain) {
+    const auto at = expected.find(key);
+    INFO(key);
+    REQUIRE(at != expected.end());
+    REQUIRE(at->second == value);
+  }
+  for (const auto& [key, value] : saved.apart) REQUIRE(saved.certain.count(key) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a whole database is salvaged as it was, deletes of all kinds and expiries included") {
+  Harness h(no_merges());
+  h.open();
+  auto expected = fill(h);
+  const Millis now = h.db->now();
+  h.put(0, "mortal", "1", now + 5000);
+  h.put(0, "lasting", "1", now + 5'000'000);
+  h.put(1, "swapped", "x");
+  h.put(2, "flushed", "x");
+  WriteBatch batch;
+  batch.swap_databases(1, 3);
+  batch.flush_database(2);
+  h.write(batch);
+  h.advance(10'000);
+  expected["lasting"] = "1";
+  std::string large(300'000, 'l');
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * 7919 >> 8);
+  h.put(0, "large", large);
+  expected["large"] = large;
+  REQUIRE(h.db->flush(0).is_ok());
+  h.crash(CrashMode::kEverything, 1);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 0);
+  CHECK(saved.certain == expected);
+  CHECK(saved.apart.empty());
+  CHECK_FALSE(h.files->exists(kApart));
+  CHECK(contents(h, kOut, 3) == std::map<std::string, std::string>{{"swapped", "x"}});
+  CHECK(contents(h, kOut, 1).empty());
+  CHECK(contents(h, kOut, 2).empty());
+}
+
+TEST_CASE("a damaged page: what is older and lies under it goes apart, the rest is saved") {
+  Harness h(no_merges());
+  h.open();
+  const auto expected = fill(h);
+  h.crash(CrashMode::kEverything, 1);
+  const auto whole = h.files->crash_clone(1, CrashMode::kEverything);
+  for (const std::string& path : h.paths(".data")) {
+    INFO(path);
+    h.abandon(whole->crash_clone(1, CrashMode::kEverything));
+    flip(*h.files, path, 5000);
+    const Saved saved = salvage(h);
+    CHECK(saved.outcome.exit_status == 1);
+    CHECK(lists(saved, "lost: " + path.substr(5) + " at "));
+    check_certain(saved, expected);
+    CHECK(saved.certain.size() + saved.apart.size() > expected.size() - 120);  // a page or two
+    CHECK(saved.certain.size() > expected.size() / 2);
+  }
+}
+
+TEST_CASE("a lost table: values that it may have deleted are apart, and keys with newer versions are certain") {
+  for (const char* suffix : {".data", ".meta"}) {
+    for (const bool gone : {true, false}) {
+      INFO(suffix << gone);
+      Harness h(no_merges());
+      h.open();
+      const auto expected = fill(h);
+      h.crash(CrashMode::kEverything, 1);
+      const std::vector<std::string> paths = h.paths(suffix);
+      REQUIRE(paths.size() >= 3);
+      const std::string lost = paths[1];  // of the second flush: deletes of every seventh key
+      if (gone) {
+        REQUIRE(h.files->unlink(lost).is_ok());
+      } else {
+        rewrite(*h.files, lost, "x");
+      }
+      const Saved saved = salvage(h);
+      CHECK(saved.outcome.exit_status == 1);
+      CHECK(lists(saved, "lost: " + lost.substr(5)));
+      check_certain(saved, expected);
+      CHECK(saved.certain.count("key02000") == 1);  // in the log
+      CHECK(saved.certain.count("key00005") == 1);  // in the third flush
+      CHECK(saved.certain.count("key00001") == 0);  // its delete is lost
+      CHECK(saved.apart.count("key00001") == 1);
+      CHECK(saved.apart.count("key00003") == 0);  // deleted behind the loss
+      CHECK(saved.apart.count("key00501") == 0);  // by a range
+      CHECK(saved.apart.count("key00002") == 1);  // nobody knows
+    }
+  }
+}
+
+TEST_CASE("each manifest and CURRENT damaged or missing: nothing is certain, all is saved apart") {
+  Harness h(no_merges());
+  h.open();
+  const auto expected = fill(h);
+  h.crash(CrashMode::kEverything, 1);
+  const auto whole = h.files->crash_clone(1, CrashMode::kEverything);
+  std::string manifest;
+  for (const std::string& path : whole->tree()) {
+    if (path.find("MANIFEST") != std::string::npos) manifest = path;
+  }
+  for (const std::string content : {"", "x", "gone"}) {
+    INFO(content);
+    h.abandon(whole->crash_clone(1, CrashMode::kEverything));
+    if (content == "gone") {
+      REQUIRE(h.files->unlink(manifest).is_ok());
+      REQUIRE(h.files->unlink("data/CURRENT").is_ok());
+    } else {
+      rewrite(*h.files, manifest, content);
+    }
+    const Saved saved = salvage(h);
+    CHECK(saved.outcome.exit_status == 1);
+    CHECK(saved.certain.empty());
+    CHECK(saved.apart == expected);
+    CHECK(lists(saved, "MANIFEST"));
+  }
+  for (const bool gone : {true, false}) {
+    h.abandon(whole->crash_clone(1, CrashMode::kEverything));
+    if (gone) {
+      REQUIRE(h.files->unlink("data/CURRENT").is_ok());
+    } else {
+      rewrite(*h.files, "data/CURRENT", "x");
+    }
+    const Saved saved = salvage(h);
+    CHECK(saved.outcome.exit_status == 0);  // the manifest is whole
+    CHECK(saved.certain == expected);
+  }
+}
+
+TEST_CASE("each byte in 16 of a manifest damaged: what is certain is right, and no key is lost") {
+  Harness h(no_merges());
+  h.open();
+  const auto expected = fill(h);
+  h.crash(CrashMode::kEverything, 1);
+  const auto whole = h.files->crash_clone(1, CrashMode::kEverything);
+  std::string manifest;
+  for (const std::string& path : whole->tree()) {
+    if (path.find("MANIFEST") != std::string::npos) manifest = path;
+  }
+  const std::size_t size = read_file(*whole, manifest).value().size();
+  for (std::size_t at = 0; at < size; at += 16) {
+    INFO("byte " << at << " of " << size);
+    h.abandon(whole->crash_clone(1, CrashMode::kEverything));
+    flip(*h.files, manifest, at);
+    const Saved saved = salvage(h);
+    check_certain(saved, expected);
+    if (saved.outcome.exit_status == 0) {
+      CHECK(saved.certain == expected);
+    } else {
+      CHECK(saved.certain.size() + saved.apart.size() >= expected.size());
+    }
+  }
+}
+
+TEST_CASE("a lost part of the log: of trees that lack it only what was written behind it is certain") {
+  Harness h(no_merges());
+  h.open();
+  h.put(0, "flushed", "1");
+  h.put(1, "flushed", "1");
+  REQUIRE(h.db->flush(0).is_ok());
+  REQUIRE(h.db->flush(1).is_ok());
+  std::string bytes;
+  const auto put = [&](DatabaseId d, const std::string& key) {
+    h.put(d, key, "1");
+    REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  };
+  put(0, "before");
+  const std::string path = h.paths(".wal").back();
+  const std::size_t at = read_file(*h.files, path).value().size();
+  h.del(0, "flushed");
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  put(0, "behind");
+  put(0, "last");
+  h.crash(CrashMode::kEverything, 1);
+  flip(*h.files, path, at + 60);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 1);
+  CHECK(lists(saved, "lost: " + path.substr(5) + " at "));
+  CHECK(saved.certain == std::map<std::string, std::string>{{"behind", "1"}, {"last", "1"}});
+  CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}, {"before", "1"}});
+}
+
+TEST_CASE("a damaged part of the log that tables have: nothing is lost") {
+  Harness h(no_merges());
+  h.open();
+  std::map<std::string, std::string> expected;
+  for (int i = 0; i < 5; ++i) {
+    h.put(0, "key" + std::to_string(i), "1");
+    expected["key" + std::to_string(i)] = "1";
+    REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.put(0, "more", "1");
+  expected["more"] = "1";
+  h.crash(CrashMode::kEverything, 1);
+  flip(*h.files, h.paths(".wal").front(), 60);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 0);
+  CHECK(saved.certain == expected);
+  CHECK(lists(saved, "tables and manifest have everything"));
+}
+
+TEST_CASE("secondary range deletes in the manifest and in the log are honoured") {
+  Settings settings = no_merges();
+  settings.tree.stamp = StampMode::kExplicit;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 100; ++i) {
+    WriteBatch batch;
+    batch.put(0, "key" + std::to_string(i), "1", {static_cast<DeleteKey>(i), 0});
+    h.write(batch);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  WriteBatch some, more;
+  some.delete_stamps(0, 10, 50);
+  h.write(some);
+  REQUIRE(h.db->flush(0).is_ok());
+  more.delete_stamps(0, 50, 60);
+  h.write(more);
+  h.crash(CrashMode::kEverything, 1);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 0);
+  CHECK(saved.certain.size() == 50);
+  CHECK(saved.certain.count("key10") == 0);
+  CHECK(saved.certain.count("key59") == 0);
+  CHECK(saved.certain.count("key60") == 1);
+}
+
+TEST_CASE("the drive cannot read some sectors: the rest of the file is saved") {
+  Harness h(no_merges());
+  h.open();
+  const auto expected = fill(h);
+  h.crash(CrashMode::kEverything, 1);
+  const std::string path = h.paths(".data").front();
+  h.faults->inject({.ops = ops_of(FileOp::kRead), .nth = 40, .path_has = path});
+  const SalvageOutcome outcome = inspect_salvage(*h.faults, "data", kOut, {});
+  INFO(outcome.report.text);
+  CHECK(outcome.exit_status <= 1);
+  Saved saved{outcome, contents(h, kOut, 0), contents(h, kApart, 0)};
+  check_certain(saved, expected);
+  CHECK(saved.certain.size() + saved.apart.size() > expected.size() - 120);
+}
+
+TEST_CASE("salvage refuses: a directory that is open, none, an empty one, an OUT with something in it or inside of it") {
+  Harness h;
+  h.open();
+  h.put(0, "k", "v");
+  const auto refused = [&](const std::string& dir, const std::string& out, const std::string& why) {
+    const SalvageOutcome outcome = inspect_salvage(*h.files, dir, out, {});
+    INFO(dir << " to " << out);
+    CHECK(outcome.exit_status == 2);
+    REQUIRE(outcome.report.errors.size() == 1);
+    CHECK(outcome.report.errors.front().find(why) != std::string::npos);
+  };
+  refused("data", kOut, "a server has data open");
+  h.db.reset();
+  REQUIRE(h.files->create_dir("empty").is_ok());
+  REQUIRE(h.files->create_dir("full").is_ok());
+  rewrite(
+      *h.files,
+      [&] {
+        REQUIRE(h.files->create("full/mine").is_ok());
+        return std::string("full/mine");
+      }(),
+      "x");
+  refused("nowhere", kOut, "nowhere");
+  refused("empty", kOut, "no file of a database");
+  refused("full", kOut, "no file of a database");
+  refused("data", "full", "not empty");
+  refused("data", "data/out", "neither may lie in the other");
+  refused("data", "data", "neither may lie in the other");
+  refused("data", "nowhere/out", "does not exist");
+  REQUIRE(h.files->create_dir(kApart).is_ok());
+  REQUIRE(h.files->create(kApart + "/mine").is_ok());
+  refused("data", kOut, kApart + " is not empty");
+  CHECK_FALSE(h.files->exists(kOut));
+}
+
+TEST_CASE("an error at any operation of writing what was salvaged: nothing is left, and nothing opens") {
+  for (std::uint64_t n = 1;; ++n) {
+    INFO("error at operation " << n);
+    Harness h(no_merges());
+    h.open();
+    fill(h);
+    h.crash(CrashMode::kEverything, 1);
+    h.faults->inject({.nth = n, .code = Code::kNoSpace});
+    const SalvageOutcome outcome = inspect_salvage(*h.faults, "data", kOut, {});
+    if (h.faults->failures() == 0) {
+      CHECK(outcome.exit_status == 0);
+      CHECK(n > 8);
+      return;
+    }
+    if (outcome.exit_status != 0) {
+      CHECK(outcome.exit_status == 2);
+      CHECK(h.files->list(kOut).status().is_not_found());
+    }
+  }
+}
+
+TEST_CASE("salvage that is interrupted leaves nothing") {
+  Harness h(no_merges());
+  h.open();
+  fill(h);
+  h.crash(CrashMode::kEverything, 1);
+  std::atomic<bool> stop{false};
+  h.watch->on_call = [&](const FileCall& call) { stop = stop || (call.op == FileOp::kCreate && call.path.starts_with(kOut)); };
+  const SalvageOutcome outcome = inspect_salvage(*h.watch, "data", kOut, {.stop = &stop});
+  CHECK(outcome.exit_status == 2);
+  CHECK(h.files->list(kOut).status().is_not_found());
+}
