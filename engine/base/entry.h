@@ -34,6 +34,8 @@ struct Entry {
   LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
+  /// Stands for all that a table which cannot be read may have from this key on (iter/barrier_iterator.h).
+  [[nodiscard]] bool is_barrier() const { return is_tombstone() && !value.empty(); }
   [[nodiscard]] bool is_large() const { return large.table != nullptr; }
   [[nodiscard]] std::uint64_t value_length() const { return is_large() ? large.length : value.size(); }
   [[nodiscard]] bool expired(Millis now) const { return expiry != 0 && expiry <= now; }

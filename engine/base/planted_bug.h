@@ -24,6 +24,7 @@ enum class PlantedBug : std::uint8_t {
   kRangeLeavesItsStart,          ///< a range delete does not delete the key at its start
   kReadStalePage,                ///< the cache answers with a page of another file, which lay at the same place
   kDropWhatHides,                ///< a page is dropped though older versions of its keys lie below
+  kFinalOverQuarantined,         ///< a merge takes a damaged table for one that holds nothing
   kStackTooDeep,                 ///< a stack policy with more runs than its bound asks for no merge
 };
 

@@ -26,6 +26,7 @@
 #include "compaction/subranges.h"
 #include "iter/run_iterator.h"
 #include "tree/apply.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
@@ -87,6 +88,7 @@ class Job {
   Result<CompactionResult> run() {
     TRY_ASSIGN(inputs, resolve_inputs(plan_, version_));
     inputs_ = std::move(inputs);
+    frozen_ = frozen_ranges(version_.shape());
     if (const auto* slice = std::get_if<Slice>(&plan_.action)) {
       take_slice(slice->range);
     } else {
@@ -136,7 +138,8 @@ class Job {
       }
       FileGroup* last = joinable ? &merged_.back().files : nullptr;
       const bool fits = last != nullptr && last->bytes < context_.settings.file_size &&
-                        (inputs_.new_run || inputs_.target_gaps.is_final(KeyRange{last->range.start, group.range.end}));
+                        (inputs_.new_run || inputs_.target_gaps.is_final(KeyRange{last->range.start, group.range.end})) &&
+                        frozen_at(frozen_, {last->range.start, group.range.end}) == nullptr;
       if (fits) {
         last->range.end = group.range.end;
         last->bytes += group.bytes;
@@ -340,7 +343,10 @@ class Job {
         return file.meta->stats.range_tombstones != 0 && !outside_of(file.range, slice->range).empty();
       });
       if (in_turn && merge_groups(0).is_ok()) {
-        take_outside(slice->range, slice_ends());
+        std::optional<SliceEnds> ends = slice_ends();
+        // A file is cut at the ends of a frozen range, so that nothing reaches into it any more.
+        if (plan_.reason == Reason::kScrub) ends = SliceEnds{slice->range.start, slice->range.end, {}, {}};
+        take_outside(slice->range, ends);
         (void)merge_groups(1);
       } else if (!in_turn) {
         take_outside(slice->range, std::nullopt);
@@ -456,6 +462,7 @@ class Job {
   const CompactionEnv& env_;
   const Judgement judgement_;
   PlanInputs inputs_;
+  std::vector<KeyRange> frozen_;
   std::vector<InputFile> moved_;
   std::deque<Group> merged_;               // a deque: parts point into it
   std::deque<Finality> outside_finality_;  // of what a slice leaves outside; a deque: groups point into it

@@ -45,6 +45,8 @@ class JobRegistry {
   /// What the deadlines ask for next, given what runs; what is late may need files of jobs that make way: start() asks
   /// them to stop. Empty if there is nothing.
   [[nodiscard]] Plan next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const;
+  /// Marks in the shape what running jobs hold.
+  void mark_running(TreeShape* shape) const { mark_running(shape, false); }
   [[nodiscard]] bool is_busy(FileNum data_file) const;
   /// What runs, all at one moment.
   struct Running {

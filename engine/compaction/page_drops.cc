@@ -215,6 +215,7 @@ PageDrops plan_page_drops(const PageDropInput& input) {
   for (std::size_t r = runs.size(); r-- > 0;) {
     std::optional<Finality> finality;
     for (const FileMetaPtr& file : runs[r].files) {
+      if (file->quarantined()) continue;
       if (!is_worth_a_look(input, file->stats, &out.next_look)) continue;
       if (input.busy && input.busy(file->data_file)) {
         out.next_look = older(out.next_look, input.now + 1);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/planted_bug.h"
 #include "tree/apply.h"
 
 namespace ebbtide {
@@ -14,6 +15,7 @@ std::string text(RunId id) { return "run " + std::to_string(id); }
 
 struct Resolver {
   const Version& version;
+  bool unread = false;  // the plan drops whole files only
   std::set<FileNum> taken{};
   std::map<std::size_t, std::map<FileNum, const FileMetaPtr*>> by_number{};
   PlanInputs out{};
@@ -34,6 +36,9 @@ struct Resolver {
     }
     for (FileNum num : input.files) {
       const auto at = files.find(num);
+      if (at != files.end() && (*at->second)->quarantined() && !unread) {
+        return Status::invalid_argument("a plan names file " + std::to_string(num) + ", which is quarantined");
+      }
       if (at == files.end() || !taken.insert(num).second) {
         return Status::invalid_argument("a plan names file " + std::to_string(num) + ", which is not in " + text(input.run) +
                                         " or named twice");
@@ -46,6 +51,7 @@ struct Resolver {
   [[nodiscard]] std::vector<KeyRange> staying(std::size_t run) const {
     std::vector<KeyRange> ranges;
     for (const FileMetaPtr& file : version.runs[run].files) {
+      if (planted(PlantedBug::kFinalOverQuarantined) && file->quarantined()) continue;
       if (taken.count(file->data_file) == 0) ranges.push_back(range_of(file->stats));
     }
     return ranges;
@@ -135,6 +141,8 @@ struct Resolver {
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version) {
   Resolver resolver{version};
   const std::vector<PlanInput> inputs = inputs_of(plan);
+  const auto* const drop = std::get_if<Drop>(&plan.action);
+  resolver.unread = drop != nullptr && drop->pages.empty();
   for (const PlanInput& input : inputs) TRY(resolver.take(input));
   if (resolver.out.files.empty()) return Status::invalid_argument("a plan without files");
   if (std::holds_alternative<Drop>(plan.action)) return std::move(resolver.out);

@@ -23,7 +23,8 @@ struct PlanInputs {
 
 /// Of a Drop only `files` is set. kInvalidArgument, saying what does not fit, if a run or file is not in the version, if the
 /// output would meet files that stay in the target, or if entries would get below older ones of their key (a run between input
-/// and output that is left out; of a Slice, any file within its range from its newest run to its target).
+/// and output that is left out; of a Slice, any file within its range from its newest run to its target). So is a plan that would
+/// read, move or redescribe a quarantined file.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
 /// For what stays in run number `run`: all files of older runs lie below.

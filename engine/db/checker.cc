@@ -1,29 +1,35 @@
 // Verify: every block of every table of a database, and what tables and manifest say of each other. Scrub: the same for one table
 // after another, slowly and all the time, so that what a drive has lost is found while a backup still has it.
+#include <algorithm>
 #include <functional>
 #include <iterator>
 #include <utility>
 
-#include "compaction/table_files.h"
 #include "db/db_impl.h"
 
 namespace ebbtide {
 namespace {
 
-/// All that is wrong with a table, or, once it is stopped, what was found until then.
-std::vector<std::string> errors_of(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
-                                   const std::function<bool()>& stopped) {
-  std::vector<std::string> errors;
+constexpr const char* kVerifyTookTooLong = "verifying took so long that deleted data would have outlived its deadline";
+
+std::vector<std::string> texts(const std::vector<Status>& errors) {
+  std::vector<std::string> out;
+  for (const Status& error : errors) out.push_back(error.to_string());
+  return out;
+}
+
+}  // namespace
+
+std::vector<Status> errors_of_table(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
+                                    const std::function<bool()>& stopped) {
+  std::vector<Status> errors;
   reader.verify(&errors, pages, entries, stopped);
   if (!(reader.stats() == meta.stats)) {
-    errors.push_back("table " + std::to_string(meta.data_file) + ": its properties differ from the manifest's");
+    errors.push_back(
+        Status::corruption("table " + std::to_string(meta.data_file) + ": its properties differ from the manifest's"));
   }
   return errors;
 }
-
-constexpr const char* kVerifyTookTooLong = "verifying took so long that deleted data would have outlived its deadline";
-
-}  // namespace
 
 Result<VerifyReport> DbImpl::verify(DatabaseId database) {
   VerifyReport report;
@@ -47,13 +53,32 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
       if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);
       ++report.files;
       report.bytes += table->meta->data_bytes + table->meta->metadata_bytes;
-      std::vector<std::string> errors = errors_of(*table->reader, *table->meta, &report.pages, &report.entries, stopped);
+      TRY_ASSIGN(errors, verify_table(*view->tables, *table, stopped, &report));
       if (closing_) return Status::aborted("the database is closing");
       if (lease->revoked()) return Status::revoked(kVerifyTookTooLong);  // its files may have gone under it
-      found(std::move(errors));
+      report_errors(table->meta->data_file, errors);
+      found(texts(errors));
     }
   }
+  TRY(take_damage());
   return report;
+}
+
+/// A quarantined file that is found whole is quarantined no more.
+Result<std::vector<Status>> DbImpl::verify_table(const TablesView& tables, const OpenTable& table,
+                                                 const std::function<bool()>& stopped, VerifyReport* report) {
+  const auto quarantined = std::find_if(tables.quarantined.begin(), tables.quarantined.end(),
+                                        [&](const FileMetaPtr& file) { return file->data_file == table.meta->data_file; });
+  if (quarantined == tables.quarantined.end()) {
+    return errors_of_table(*table.reader, *table.meta, &report->pages, &report->entries, stopped);
+  }
+  std::vector<Status> errors = read_whole(**quarantined, stopped, report);
+  if (!errors.empty() || stopped()) return errors;
+  const FilePlace place = place_of(table.meta->data_file);
+  if (place.tree == nullptr || !place.meta->quarantined()) return errors;  // gone, or taken back, meanwhile
+  const Status status = end_quarantine(place);
+  if (!status.is_ok() && status.code() != Code::kAborted) return status;
+  return errors;
 }
 
 // Whoever finds it: who looks at the figure wants to know whether a drive has lost something.
@@ -74,6 +99,7 @@ void DbImpl::scrub(const std::vector<TreeLoad>& loads) {
   for (const TreeLoad& load : loads) {
     for (const RunView& run : load.view->tables->runs) {
       for (const OpenTablePtr& table : run.tables()) {
+        if (load.view->tables->is_quarantined(table->meta->data_file)) continue;  // read again by itself
         tables.push_back({table->meta->data_file, table->meta->data_bytes + table->meta->metadata_bytes});
         places.push_back({load.tree, table->meta});
       }
@@ -101,16 +127,12 @@ void DbImpl::scrub_table(const Tree& tree, const FileMeta& meta) {
     for (const OpenTablePtr& table : run.tables()) there |= table->meta->metadata_file == meta.metadata_file;
   }
   if (!there) return;  // merged meanwhile
-  std::vector<std::string> errors;
-  std::uint64_t pages = 0, entries = 0;
-  const auto reader = TableReader::open({&fs_, nullptr, settings_.dir, true}, files_of(meta));
-  if (reader.is_ok()) {
-    errors = errors_of(**reader, meta, &pages, &entries, [&] { return lease->revoked() || closing_; });
-  } else {
-    errors.push_back(reader.status().to_string());
-  }
+  VerifyReport unused;
+  const std::vector<Status> errors = read_whole(
+      meta, [&] { return lease->revoked() || closing_; }, &unused);
   if (lease->revoked() || closing_) return;  // its files may have gone under it
-  tell_damage("scrub: ", errors);
+  report_errors(meta.data_file, errors);
+  tell_damage("scrub: ", texts(errors));
   scrub_bytes_ += meta.data_bytes + meta.metadata_bytes;
 }
 

@@ -9,6 +9,9 @@
 //   4. The directory is synced. Only then does it get a manifest and CURRENT: a checkpoint that was not finished has none, and
 //      does not open.
 //
+// A quarantined table comes along as far as it is there, and its mark with it: the checkpoint opens with the same reads refused. It
+// says so (CheckpointReport::damaged), and it replaces no backup from before the damage.
+//
 // A link costs no space until the database lets go of the file. Files of tables and finished segments are never written again,
 // and a hole is punched only into a file that has a single name, so links are as good as copies.
 #include <algorithm>
@@ -139,8 +142,14 @@ class DbImpl::Checkpoint {
         for (const FileMetaPtr& file : run.files) {
           TRY(usable());
           if (lease->revoked()) return late();
-          TRY(bring(data_file_name(file->data_file), file->data_bytes));
-          TRY(bring(metadata_file_name(file->metadata_file), file->metadata_bytes));
+          const bool damaged = file->quarantined() || lease->view()->tables->is_quarantined(file->data_file);
+          if (damaged) report_.damaged += 1;
+          for (const auto& [name, bytes] : {std::pair(data_file_name(file->data_file), file->data_bytes),
+                                            std::pair(metadata_file_name(file->metadata_file), file->metadata_bytes)}) {
+            const Status brought = bring(name, bytes);
+            if (!brought.is_ok() && damaged) continue;  // missing, or not to be read: it is so in the checkpoint, too
+            TRY(brought);
+          }
         }
       }
     }

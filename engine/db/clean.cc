@@ -163,7 +163,7 @@ void DbImpl::keep_clean() {
   FileNum last_due = kNoFile;
   for (const PurgeHolder& holder : survey->holders) {
     const bool due = survey->is_due(holder.tree, holder.floor, kLogEighths);
-    const bool wanted = holder.floor <= survey->trees.at(holder.tree).purge_before;
+    const bool wanted = holder.floor <= survey->trees.at(holder.tree).purge_before && !holder.damage;
     waits |= wanted;
     if (wanted && (holder.place == PurgePlace::kTable || holder.place == PurgePlace::kMemTable)) not_in_tables.erase(holder.tree);
     if (due && holder.place == PurgePlace::kLog) last_due = std::max(last_due, holder.file);
@@ -255,17 +255,24 @@ void DbImpl::leave_segments(FileNum oldest) {
   }
 }
 
-// Each birth whose deadline passed is counted once for each tree. Only `load` is a fault of ours: the others had the server
-// stopped, or the clock moved, for so much of the time that less than half of it was left.
+// Each birth whose deadline passed is counted once for each tree, and once more if damage keeps it. Only `load` is a fault of ours:
+// of the others one had the server stopped, or the clock moved, for so much of the time that less than half of it was left, or a
+// quarantined file holds them.
 void DbImpl::count_late(const PurgeSurvey& survey) {
-  for (const auto& [tree, floor] : survey.floors()) {
+  const auto count = [&](TreeId tree, Millis floor, bool damage, std::map<TreeId, Millis>* known) {
     const Millis deadline = survey.trees.at(tree).deadlines.due(floor);
-    Millis& counted = missed_[tree];
-    if (deadline > survey.looked_at || floor <= counted || floor == kUnknownBirth) continue;
+    Millis& counted = (*known)[tree];
+    if (deadline > survey.looked_at || floor <= counted || floor == kUnknownBirth) return;
     counted = floor;
+    // What damage made late is late for that reason until the last of it is gone.
+    if (const auto held = missed_by_damage_.find(tree); !damage && held != missed_by_damage_.end() && floor <= held->second)
+      return;
     const Millis half = (deadline - floor) / 2, stepped = time_.last_step();
     const char* reason = "load";
-    if (floor < opened_at_ && deadline < opened_at_ + half) {
+    if (damage) {
+      misses_damage_ += 1;
+      reason = "damage";
+    } else if (floor < opened_at_ && deadline < opened_at_ + half) {
       misses_down_ += 1;
       reason = "down";
     } else if (floor < stepped && deadline < stepped + half) {
@@ -276,8 +283,12 @@ void DbImpl::count_late(const PurgeSurvey& survey) {
     }
     say(Severity::kError, "tree " + std::to_string(tree) + ": deletes missed their deadline by " +
                               std::to_string(survey.looked_at - deadline) + " ms so far (reason: " + reason + ")");
+  };
+  for (const auto& [tree, floor] : survey.floors(false)) count(tree, floor, false, &missed_);
+  for (const auto& [tree, floor] : survey.floors(true)) count(tree, floor, true, &missed_by_damage_);
+  for (auto* known : {&missed_, &missed_by_damage_}) {
+    std::erase_if(*known, [&](const auto& entry) { return survey.trees.count(entry.first) == 0; });
   }
-  std::erase_if(missed_, [&](const auto& entry) { return survey.trees.count(entry.first) == 0; });
 }
 
 }  // namespace ebbtide

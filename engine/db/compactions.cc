@@ -14,6 +14,8 @@
 #include "compaction/table_files.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
+#include "policy/around.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
@@ -45,6 +47,19 @@ bool has_targets(const Version& version, const TreeEdit& edit) {
   return std::all_of(edit.added_files.begin(), edit.added_files.end(), [&](const auto& file) { return is_there(file.first); }) &&
          std::all_of(edit.added_runs.begin(), edit.added_runs.end(),
                      [&](const auto& run) { return run.newest || run.before == 0 || is_there(run.before); });
+}
+
+/// Whether the edit would bring back a file that was found damaged since the plan was made: moved, or with other metadata. What a
+/// merge has read whole it may replace.
+bool keeps_quarantined(const Version& version, const TreeEdit& edit) {
+  const auto is_quarantined = [&](FileNum file) {
+    return std::any_of(version.runs.begin(), version.runs.end(), [&](const Run& run) {
+      return std::any_of(run.files.begin(), run.files.end(),
+                         [&](const FileMetaPtr& f) { return f->data_file == file && f->quarantined(); });
+    });
+  };
+  return std::any_of(edit.added_files.begin(), edit.added_files.end(),
+                     [&](const auto& added) { return is_quarantined(added.second.data_file); });
 }
 
 // Which runs go is settled when the edit is committed: other jobs may have brought files to a run since the plan was made. Runs
@@ -103,6 +118,12 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     if (base.settings.file_choice == FileChoice::kMostTombstones) estimate_invalidated(*tables, &shape);
     const bool paused = compactions_paused_ > 0;  // what is urgent goes on
     Plan dropping;
+    if (!tables->quarantined.empty()) {
+      TreeShape whole = shape;
+      tree->jobs.mark_running(&whole);
+      leave_out_frozen(&shape);
+      if (std::optional<RunningJob> job = paused ? std::nullopt : start_around(*tree, tables, plan_around(whole))) return job;
+    }
     if (!paused) dropping = next_drop(*tree, *tables);
     if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
     if (dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
@@ -129,6 +150,13 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr || tree->view_owner->tables == tables) return std::nullopt;
   }
+}
+
+std::optional<RunningJob> DbImpl::start_around(Tree& tree, const std::shared_ptr<const TablesView>& tables, const Plan& plan) {
+  if (plan.empty()) return std::nullopt;
+  MutexLock lock(state_mutex_);
+  if (!may_compact(tree) || tree.view_owner->tables != tables) return std::nullopt;
+  return tree.jobs.start(plan, *tables->version);
 }
 
 // Every change of a tree ends in the question what is next; where nothing is, the tree has to be what its policy promises. It
@@ -161,7 +189,10 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
     schedule_compactions(tree);  // a job that gave way made room for what it gave way to
   } else if (status.code() != Code::kAborted) {
     say(Severity::kError, std::string("compaction failed: ") + status.to_string());
-    if (status.code() == Code::kCorruption) background_failed(status, "compaction");
+    if (status.code() != Code::kCorruption) return;
+    // Damage of an input is that file's matter alone; of anything else, nobody knows what else is wrong.
+    const Status taken = take_damage();
+    if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) background_failed(status, "compaction");
   }
 }
 
@@ -228,15 +259,17 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
 
   MutexLock manifest(manifest_mutex_);
   VersionPtr current = versions_->tree(tree->id);
-  if (tree->dropped || current == nullptr || !has_targets(*current, result.edit)) {
+  if (tree->dropped || current == nullptr || !has_targets(*current, result.edit) || keeps_quarantined(*current, result.edit)) {
     unlink_outputs(tree, result.outputs, result.redescribed);
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
   // The number of levels that the policy keeps, as of the tree before this edit: it counts for the next plan, and the edits of
   // one tree come one after the other.
-  const int levels = policy->levels(
-      current->shape(settings_.memtable_size, context.settings.file_size, 0, context.now, [](FileNum) { return false; }));
+  TreeShape shape =
+      current->shape(settings_.memtable_size, context.settings.file_size, 0, context.now, [](FileNum) { return false; });
+  leave_out_frozen(&shape);
+  const int levels = policy->levels(shape);
   if (levels != current->levels) result.edit.levels = levels;
   const bool keeps_runs = std::holds_alternative<Slice>(job.plan.action) || std::holds_alternative<Rewrite>(job.plan.action);
   settle_runs(*current, !keeps_runs, &result.edit);
@@ -287,7 +320,9 @@ Status DbImpl::install(Tree& tree, const std::map<FileNum, std::shared_ptr<Table
 }
 
 Result<std::shared_ptr<TableReader>> DbImpl::open_table(const FileMeta& meta) {
-  return TableReader::open({&fs_, cache_.get(), settings_.dir, settings_.direct_io}, files_of(meta));
+  TableReaderOptions options{&fs_, cache_.get(), settings_.dir, settings_.direct_io};
+  options.damage = &damage_reports_;
+  return TableReader::open(options, files_of(meta));
 }
 
 Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const VersionPtr& version, const TablesView* old,
@@ -308,16 +343,27 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
   auto view = std::make_shared<TablesView>();
   view->version = version;
   for (const Run& run : version->runs) {
+    for (const FileMetaPtr& file : run.files) {
+      if (file->quarantined()) view->quarantined.push_back(file);
+    }
+  }
+  if (!view->quarantined.empty()) view->frozen = frozen_ranges(version->shape());
+  for (const Run& run : version->runs) {
     if (run.files.empty()) continue;
     std::vector<OpenTablePtr> tables;
+    bool moves = false;
     for (const FileMetaPtr& file : run.files) {
       living.insert(file->data_file);
-      if (auto it = have.find(file->metadata_file); it != have.end()) {
+      moves |= !view->is_frozen(*file);
+      const auto fresh = opened.find(file->metadata_file);
+      const auto it = have.find(file->metadata_file);
+      if (it != have.end() && fresh == opened.end()) {
         tables.push_back(it->second);
         have.erase(it);
       } else {
+        if (it != have.end()) have.erase(it);  // a restored copy of a file that was damaged
         std::shared_ptr<TableReader> reader;
-        if (auto fresh = opened.find(file->metadata_file); fresh != opened.end()) {
+        if (fresh != opened.end()) {
           reader = fresh->second;
         } else {
           TRY_ASSIGN(read, open_table(*file));
@@ -332,7 +378,7 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
       keep_oldest(&view->min_expiry, file->stats.min_expiry);
       view->file_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
     }
-    if (run.level == version->runs.front().level) ++view->newest_level_runs;
+    if (run.level == version->runs.front().level && moves) ++view->newest_level_runs;
     view->runs.emplace_back(run, std::move(tables));
   }
   *fitted = fit_filters(*view, needs);
@@ -453,8 +499,9 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
       return Status::ok();
     }
     const Version& version = *tree->view_owner->tables->version;
-    const TreeShape shape =
+    TreeShape shape =
         version.shape(settings_.memtable_size, tree->settings.file_size, 0, 0, [&](FileNum f) { return tree->jobs.is_busy(f); });
+    leave_out_frozen(&shape);
     bool busy = false;
     const Plan plan = plan_full_merge(shape, range, &busy);
     if (!busy && plan.empty()) {

@@ -190,6 +190,7 @@ bool Db::writes_stopped() const {
 }
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 Stats Db::stats() const { return impl_->stats(); }
+std::vector<std::string> Db::damage() const { return impl_->damage(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }
 Result<TreeMap> Db::tree_map(DatabaseId database, std::size_t max_cells) const { return impl_->tree_map(database, max_cells); }
 const Settings& Db::settings() const { return impl_->settings_; }

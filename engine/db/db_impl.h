@@ -10,6 +10,7 @@
 //   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
 //   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
+//   quarantine.cc  files that are damaged: out of all plans, and back
 //   deadline_keeper.cc when the tables' work for deadlines starts    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
@@ -44,6 +45,7 @@
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
 #include "db/counters.h"
+#include "db/damage_reports.h"
 #include "db/deadline_keeper.h"
 #include "db/disk_watch.h"
 #include "db/engine_time.h"
@@ -196,6 +198,10 @@ struct DatabaseChanges {
   std::vector<TreePtr> dropped;
 };
 
+//// All that is wrong with a table, or, once it is stopped, what was found until then (checker.cc).
+std::vector<Status> errors_of_table(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
+                                    const std::function<bool()>& stopped);
+
 /// What a leased view holds. It keeps files that it alone needs; so it is taken back before that breaks a deadline (clean.cc).
 class Lease {
  public:
@@ -286,9 +292,32 @@ struct DbImpl {
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // checker.cc
   Result<VerifyReport> verify(DatabaseId database);
+  Result<std::vector<Status>> verify_table(const TablesView& tables, const OpenTable& table, const std::function<bool()>& stopped,
+                                           VerifyReport* report);
   void scrub(const std::vector<TreeLoad>& loads) REQUIRES(tick_mutex_);
   void scrub_table(const Tree& tree, const FileMeta& meta);
   void tell_damage(const char* finder, const std::vector<std::string>& errors);
+  // quarantine.cc
+  std::vector<std::string> damage();
+  Status take_damage();
+  Status quarantine(const std::map<FileNum, Status>& reports, std::vector<TreePtr>* changed) REQUIRES(manifest_mutex_);
+  [[nodiscard]] bool takes_quarantined(const Tree& tree, const Plan& plan);
+  void tell_quarantined(const std::vector<std::string>& lines);
+  void schedule_damage_work();
+  void report_errors(FileNum file, const std::vector<Status>& errors);
+  struct FilePlace {
+    TreePtr tree;
+    FileMetaPtr meta;
+    std::shared_ptr<const TablesView> tables;
+  };
+  FilePlace place_of(FileNum data_file);
+  std::vector<Status> read_whole(const FileMeta& meta, const std::function<bool()>& stopped, VerifyReport* report);
+  void check_again(FileNum file);
+  Status end_quarantine(const FilePlace& place);
+  Status write_clean_copy(const FilePlace& place, const TableReader& reader);
+  std::shared_ptr<TableReader> unreadable_table(const FileMeta& meta, Status why);
+  Status punch_restored(const FileMeta& meta, const TableReader& reader);
+  Result<std::map<FileNum, std::shared_ptr<TableReader>>> open_tables();
   // checkpoint.cc
   class Checkpoint;
   Result<CheckpointReport> checkpoint(const std::string& target);
@@ -360,6 +389,7 @@ struct DbImpl {
   [[nodiscard]] bool may_compact(const Tree& tree) const REQUIRES(state_mutex_);
   PlanBase plan_base(Tree& tree) REQUIRES(state_mutex_);
   std::optional<RunningJob> next_job(const TreePtr& tree);
+  std::optional<RunningJob> start_around(Tree& tree, const std::shared_ptr<const TablesView>& tables, const Plan& plan);
   void run_job(const TreePtr& tree, const RunningJob& job);
   void finish_job(const TreePtr& tree, JobId job);
   void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
@@ -524,6 +554,11 @@ struct DbImpl {
   std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
   PurgeLedger ledger_;
   ObsoleteSink obsolete_sink_;
+  DamageReports damage_reports_;
+  FileChecks file_checks_;
+  std::atomic<bool> damage_queued_{false}, checking_{false};
+  std::atomic<std::uint64_t> quarantine_lines_{0};  ///< told, or kept to oneself, since quarantine_lines_since_ns_
+  std::atomic<std::uint64_t> quarantine_lines_since_ns_{0};
   Epoch epoch_;
   EngineTime time_;
   Counters counters_;
@@ -568,8 +603,9 @@ struct DbImpl {
   std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
   std::atomic<bool> clean_queued_{false}, purge_asked_{false};
-  std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_load_{0}, leases_revoked_{0};
-  std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);  ///< the newest birth whose deadline was counted as missed
+  std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_damage_{0}, misses_load_{0}, leases_revoked_{0};
+  std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);            ///< the newest birth whose deadline was counted as missed
+  std::map<TreeId, Millis> missed_by_damage_ GUARDED_BY(tick_mutex_);  ///< the same, of what damage keeps
   std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0, clean_every_ns_ GUARDED_BY(tick_mutex_) = 0;
 
   Mutex ticket_mutex_;

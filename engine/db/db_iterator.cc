@@ -29,7 +29,7 @@ std::unique_ptr<MergingIterator> merge_tree(const TreeView& view, const KeyRange
   for (const RunView& run : view.tables->runs) {
     TombstoneSource source{children.size(), {}};
     for (std::size_t i = 0; i < run.tables().size(); ++i) {
-      if (run.has_range_tombstones(i)) source.sets.push_back(run.reader(i).range_tombstones());
+      if (run.has_range_tombstones(i) && !run.is_unreadable(i)) source.sets.push_back(run.reader(i).range_tombstones());
     }
     if (!source.sets.empty()) tombstones->push_back(std::move(source));
     children.push_back(run_child(run, bounds, fill_cache, counters));

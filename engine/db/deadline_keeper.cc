@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "base/oldest.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
@@ -134,7 +135,8 @@ bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
   }
   const VersionPtr& version = load.view->tables->version;
   if (kept.version != version || now >= kept.looked_at + kLookEvery) {
-    const TreeShape shape = shape_for_deadlines(tree, *version, load.file_size, rule, now);
+    TreeShape shape = shape_for_deadlines(tree, *version, load.file_size, rule, now);
+    leave_out_frozen(&shape);  // there nothing can be done in time
     kept.version = version;
     kept.looked_at = now;
     kept.work = fade_work(shape, now);
@@ -203,7 +205,8 @@ void DbImpl::make_way(const TreePtr& tree) {
   }
   if (base.deadlines.never()) return;
   const Millis now = time_.stamped();  // as next_job: or merges would make way for none
-  const TreeShape shape = shape_for_deadlines(*tree, *base.tables->version, base.settings.file_size, base.deadlines, now);
+  TreeShape shape = shape_for_deadlines(*tree, *base.tables->version, base.settings.file_size, base.deadlines, now);
+  leave_out_frozen(&shape);
   if (next_urgent(*tree, base, shape, now).urgent) tree->jobs.abort_others();
 }
 

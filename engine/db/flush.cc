@@ -17,6 +17,7 @@
 
 #include "base/invariant.h"
 #include "io/file_names.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
@@ -89,8 +90,9 @@ bool DbImpl::awaits_merge(const TreePtr& tree) {
   const auto owes_merge = [&] {
     if (tree->view_owner == nullptr || !tree->policy->by_schedule() || compactions_paused_ > 0) return false;
     if (tree->flush_hurries || tree->frozen.size() > kMostAwaitMerge) return false;
-    const TreeShape shape = tree->view_owner->tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0,
-                                                                     [](FileNum) { return false; });
+    TreeShape shape = tree->view_owner->tables->version->shape(settings_.memtable_size, tree->settings.file_size, 0, 0,
+                                                               [](FileNum) { return false; });
+    leave_out_frozen(&shape);
     return !tree->policy->next(shape, {}).empty();
   };
   {
@@ -292,8 +294,9 @@ void DbImpl::note_flush_size(Tree& tree, double full, const Version& version, Co
 // then the newest run, which the schedule has for the flush before, takes it in. Large deletes set the count back.
 void DbImpl::count_flush(const Policy& policy, double full, const Version& version, std::uint64_t file_size,
                          TreeEdit* edit) const {
-  const std::uint64_t before =
-      policy.flushes(version.shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; }));
+  TreeShape shape = version.shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  leave_out_frozen(&shape);
+  const std::uint64_t before = policy.flushes(shape);
   edit->flushes = before + (full < kSmallFlush && before > 0 ? 0 : 1);
 }
 

@@ -98,7 +98,7 @@ Plan DbImpl::next_names(const Tree& tree, const TablesView& tables, const Deadli
   const Millis purge_before = purged_by(tree, tables);
   const Millis margin = tree.margin.load(std::memory_order_relaxed);
   const auto is_due = [&](const FileMeta& file) {
-    if (file.lingering_birth == 0 || tree.jobs.is_busy(file.data_file)) return false;
+    if (file.lingering_birth == 0 || tree.jobs.is_busy(file.data_file) || tables.is_quarantined(file.data_file)) return false;
     const Millis owed = file.shape(0, now, *tables.version->records).oldest_birth;
     if (owed != 0 && owed <= file.lingering_birth) return false;
     return file.lingering_birth <= purge_before || is_late(file.lingering_birth, rule, margin, now);
@@ -135,7 +135,7 @@ Plan DbImpl::next_purge_rewrite(Tree& tree, const TablesView& tables, const Dead
   }
   const Millis margin = tree.margin.load(std::memory_order_relaxed) / 2;
   const auto is_due = [&](const FileMeta& file) {
-    if (file.dead_bytes == 0 || tree.jobs.is_busy(file.data_file)) return false;
+    if (file.dead_bytes == 0 || file.quarantined() || tree.jobs.is_busy(file.data_file)) return false;
     // Something keeps them from being punched.
     if (file.dead_birth != 0 && is_late(file.dead_birth, rule, margin, now)) return true;
     if (only_late) return false;
@@ -213,10 +213,11 @@ void DbImpl::punch_tree(const TreePtr& tree) {
   for (const RunView& run : tables->runs) {
     for (const OpenTablePtr& table : run.tables()) {
       const auto file = unpunched.find(table->meta->metadata_file);
-      if (file == unpunched.end()) continue;
+      if (file == unpunched.end() || !table->reader->unreadable().is_ok()) continue;
       bool punched = false;
       if (table->data->read_only_by(table->reader.get())) {
         const Status status = punch_file(tree, *table, file->second->dead_bytes, &punched);
+        if (status.is_not_found() && file->second->quarantined()) continue;  // the file is missing
         if (!status.is_ok()) {
           say(Severity::kWarning, "cannot give dropped pages back, will try again: " + status.to_string());
           punch_retry_ns_ = clock_.mono_ns() + kPunchRetryNs;

@@ -162,6 +162,17 @@ std::map<TreeId, Millis> PurgeSurvey::floors() const {
   return floors;
 }
 
+std::map<TreeId, Millis> PurgeSurvey::floors(bool damage) const {
+  std::map<TreeId, Millis> floors;
+  for (const auto& [tree, terms] : trees) floors.emplace_hint(floors.end(), tree, now);
+  for (const PurgeHolder& holder : holders) {
+    if (holder.damage != damage) continue;
+    Millis& floor = floors.at(holder.tree);
+    floor = std::min(floor, holder.floor);
+  }
+  return floors;
+}
+
 // A moment: everything that was born before is in place to be seen, and everything to come is born then or later.
 Millis DbImpl::fence(SeqNum* up_to) {
   Millis now = 0;
@@ -240,8 +251,8 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
         keep_oldest(&floor, file->oldest_obligation());  // what was dropped counts until it is punched, its names until they go
         keep_oldest(&floor, dropped_at);
         if (floor < now)
-          survey->holders.push_back(
-              {PurgePlace::kTable, tree->id, floor, file->data_bytes + file->metadata_bytes, file->data_file});
+          survey->holders.push_back({PurgePlace::kTable, tree->id, floor, file->data_bytes + file->metadata_bytes,
+                                     file->data_file, false, view->tables->is_frozen(*file)});
       }
     }
   }
@@ -442,6 +453,10 @@ Result<PurgeStatus> DbImpl::purge_status(const PurgeTicket& ticket) {
     if (holder.place == PurgePlace::kManifest && left.files != 0) continue;
     left.files += 1;
     left.bytes += holder.bytes;
+    if (!holder.damage) continue;
+    keep_oldest(&status.damage.oldest_birth, holder.floor);
+    status.damage.files += 1;
+    status.damage.bytes += holder.bytes;
   }
   return status;
 }

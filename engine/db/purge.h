@@ -23,6 +23,7 @@ struct PurgeHolder {
   std::uint64_t bytes = 0;
   FileNum file = kNoFile;  ///< of a log segment, or a table
   bool active = false;     ///< of a memtable: it is being written to
+  bool damage = false;     ///< of a table: it is quarantined, or such a file is in the way of its merges
 };
 
 /// Everything that owed something at engine time `now`. Every delete that is not in it was born at `now` or later.
@@ -46,6 +47,8 @@ struct PurgeSurvey {
   [[nodiscard]] bool is_due(TreeId tree, Millis floor, unsigned eighths) const;
   /// Of each tree the smallest floor of its holders; `now` if it has none.
   [[nodiscard]] std::map<TreeId, Millis> floors() const;
+  /// The same of those holders that damage keeps, or of those that it does not.
+  [[nodiscard]] std::map<TreeId, Millis> floors(bool damage) const;
 };
 
 /// From when on deletes up to which birth were known to be gone, and until when they were known to be left. Bounded: what is old

@@ -153,7 +153,11 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
     ++reads->runs_probed;
     const auto at = static_cast<std::size_t>(i);
     const TableReader& table = run.reader(at);
-    const Cover* covered = run.has_range_tombstones(at) ? table.range_tombstones()->newest_cover(key.key, view.seq_) : nullptr;
+    const Cover* covered = nullptr;
+    if (run.is_special(at)) [[unlikely]] {
+      if (run.is_unreadable(at)) return table.unreadable();  // it may have the key, or a delete of it
+      covered = table.range_tombstones()->newest_cover(key.key, view.seq_);
+    }
     if (known && (state->denied >> r & 1) != 0) {
       ++reads->filter_negatives;
       asked->denied |= bit;

@@ -211,6 +211,7 @@ Status DbImpl::start_time() {
 // The trees of the manifest, their tables open, and who has which.
 Status DbImpl::open_trees(SeqNum* last_seq) {
   databases_seq_ = databases_seq_committed_ = versions_->databases_seq();
+  TRY_ASSIGN(opened, open_tables());
   for (const auto& [id, version] : versions_->trees()) {
     DatabaseId database = 0;
     for (const auto& [d, t] : versions_->databases()) {
@@ -225,7 +226,7 @@ Status DbImpl::open_trees(SeqNum* last_seq) {
     MutexLock state(state_mutex_);
     auto view = std::make_shared<TreeView>(*tree->view_owner);
     bool fitted = true;
-    TRY_ASSIGN(tables, make_tables_view(version, nullptr, {}, filter_needs(*tree), &fitted));
+    TRY_ASSIGN(tables, make_tables_view(version, nullptr, opened, filter_needs(*tree), &fitted));
     for (const Run& run : version->runs) {
       for (const FileMetaPtr& file : run.files) *last_seq = std::max(*last_seq, file->stats.max_seq);
     }

@@ -89,6 +89,7 @@ class StampLookup {
     for (std::size_t i = run.lower_bound(from_); i < run.tables().size(); ++i) {
       const TableReader& table = run.reader(i);
       const TableStats& stats = run.tables()[i]->meta->stats;
+      if (run.is_unreadable(i) && range_.meets(stats.min_delete_key, stats.max_delete_key)) return table.unreadable();
       if (table.tile_count() == 0 || !range_.meets(stats.min_delete_key, stats.max_delete_key)) continue;
       if (enough() && Bytes(stats.smallest) > Bytes(from_)) {
         out.end = stats.smallest;

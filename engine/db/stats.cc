@@ -3,6 +3,7 @@
 
 #include "base/oldest.h"
 #include "db/db_impl.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 
@@ -108,6 +109,7 @@ Stats DbImpl::stats() {
   s.deadlines_missed_down = misses_down_;
   s.deadlines_missed_clock = misses_clock_;
   s.deadlines_missed_load = misses_load_;
+  s.deadlines_missed_damage = misses_damage_;
   s.dropped_trees = pending_drops_;
   s.visible_seq = visible_seq_;
   s.logged_seq = log_->logged_seq();
@@ -125,6 +127,7 @@ Stats DbImpl::stats() {
     s.memtable_bytes += load.memtable_bytes();
     s.table_bytes += load.view->tables->memory_bytes;
     s.table_live_bytes += load.view->tables->file_bytes;
+    s.quarantined_files += load.view->tables->quarantined.size();
   }
   MutexLock lock(state_mutex_);
   s.read_only = !background_error_.is_ok();
@@ -238,7 +241,11 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.filters = filters_of(*view.tables, tree->lookups->total());
   // A tombstone is an entry that exists no more, and so is what it deletes.
   info.estimated_keys = entries > 2 * tombstones ? entries - 2 * tombstones : 0;
-  const TreeShape shape = view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  TreeShape shape = view.tables->version->shape(settings_.memtable_size, file_size, 0, 0, [](FileNum) { return false; });
+  leave_out_frozen(&shape);
+  for (const FileMetaPtr& file : view.tables->quarantined) {
+    info.quarantined.push_back({file->data_file, file->data_bytes + file->metadata_bytes, file->damage});
+  }
   info.delete_deadline = rule.deadline();
   info.delete_io_budget = tree->budget.rate();
   const Millis due = info.oldest_obligation == 0 ? DeadlineRule::kNever : rule.due(info.oldest_obligation);

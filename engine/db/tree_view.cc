@@ -4,6 +4,8 @@
 
 #include "base/coding.h"
 #include "base/oldest.h"
+#include "compaction/key_ranges.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 Millis oldest_birth(const MemTable& memtable, Millis now) {
@@ -38,7 +40,8 @@ bool DataFile::read_only_by(const TableReader* reader) const {
 RunView::RunView(const Run& run, std::vector<OpenTablePtr> tables) : id_(run.id), level_(run.level), tables_(std::move(tables)) {
   for (const OpenTablePtr& t : tables_) {
     readers_.push_back(t->reader.get());
-    ranged_.push_back(t->meta->stats.range_tombstones != 0 ? 1 : 0);
+    special_.push_back(static_cast<unsigned char>((t->meta->stats.range_tombstones != 0 ? kRanged : 0) |
+                                                  (t->reader->unreadable().is_ok() ? 0 : kUnreadable)));
   }
   if (tables_.empty()) return;
   const TableStats& last = tables_.back()->meta->stats;
@@ -71,6 +74,24 @@ std::size_t RunView::lower_bound(Bytes key) const {
   return static_cast<std::size_t>(std::partition_point(tables_.begin(), tables_.end(),
                                                        [&](const OpenTablePtr& t) { return t->meta->stats.ends_before(key); }) -
                                   tables_.begin());
+}
+
+bool TablesView::is_frozen(const FileMeta& file) const {
+  return !frozen.empty() && frozen_at(frozen, range_of(file.stats)) != nullptr;
+}
+
+bool TablesView::is_quarantined(FileNum data_file) const {
+  return std::any_of(quarantined.begin(), quarantined.end(),
+                     [data_file](const FileMetaPtr& file) { return file->data_file == data_file; });
+}
+
+std::vector<std::shared_ptr<const TableReader>> TablesView::readers_of(FileNum data_file) const {
+  for (const RunView& run : runs) {
+    for (const OpenTablePtr& table : run.tables()) {
+      if (table->meta->data_file == data_file) return table->data->readers();
+    }
+  }
+  return {};
 }
 
 bool TreeView::find_record(const Entry& entry, SeqNum view_seq) const {

@@ -91,7 +91,10 @@ class RunView {
   [[nodiscard]] const std::vector<OpenTablePtr>& tables() const { return tables_; }
   /// Table i without its count: for the read path.
   [[nodiscard]] const TableReader& reader(std::size_t i) const { return *readers_[i]; }
-  [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return ranged_[i] != 0; }
+  /// Most tables are neither: one look at a byte for both.
+  [[nodiscard]] bool is_special(std::size_t i) const { return special_[i] != 0; }
+  [[nodiscard]] bool has_range_tombstones(std::size_t i) const { return (special_[i] & kRanged) != 0; }
+  [[nodiscard]] bool is_unreadable(std::size_t i) const { return (special_[i] & kUnreadable) != 0; }
   [[nodiscard]] RunId id() const { return id_; }
   [[nodiscard]] int level() const { return level_; }
 
@@ -100,7 +103,8 @@ class RunView {
   int level_;
   std::vector<OpenTablePtr> tables_;
   std::vector<const TableReader*> readers_;
-  std::vector<unsigned char> ranged_;
+  static constexpr unsigned char kRanged = 1, kUnreadable = 2;
+  std::vector<unsigned char> special_;
   std::string common_;                 // what every key within the run's bounds begins with
   std::vector<std::uint64_t> lowers_;  // 8 bytes of the lower bounds after it, big endian
   std::vector<std::uint64_t> uppers_;  // and of the upper bounds; the largest number if there is none
@@ -114,7 +118,15 @@ struct TablesView {
   std::uint64_t file_bytes = 0;    ///< data and metadata
   Millis oldest_obligation = 0;    ///< oldest birth that a table owes something to; 0 = none does
   Millis min_expiry = 0;           ///< smallest expiry of all entries; 0 = none has one
-  int newest_level_runs = 0;       ///< runs of the level that the newest run lies in, those without files not counted
+  int newest_level_runs =
+      0;  ///< runs of the level that the newest run lies in; those without files that may be merged not counted
+  std::vector<FileMetaPtr> quarantined;
+  std::vector<KeyRange> frozen;  ///< their ranges (tree/frozen.h)
+
+  [[nodiscard]] bool is_quarantined(FileNum data_file) const;
+  /// Whoever has the data file open.
+  [[nodiscard]] std::vector<std::shared_ptr<const TableReader>> readers_of(FileNum data_file) const;
+  [[nodiscard]] bool is_frozen(const FileMeta& file) const;  ///< the file meets a frozen range
 };
 
 struct TreeView {

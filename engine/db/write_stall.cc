@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "db/db_impl.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
@@ -205,7 +206,8 @@ const Tree::Debt& DbImpl::debt_of(const TreeLoad& load) {
   Tree::Debt& debt = load.tree->debt;
   const VersionPtr& version = load.view->tables->version;
   if (debt.version == version && debt.policy == load.policy && debt.file_size == load.file_size) return debt;
-  const TreeShape shape = version->shape(settings_.memtable_size, load.file_size, 0, 0, [](FileNum) { return false; });
+  TreeShape shape = version->shape(settings_.memtable_size, load.file_size, 0, 0, [](FileNum) { return false; });
+  leave_out_frozen(&shape);
   debt = {version, load.policy, load.file_size, load.policy->debt_bytes(shape), shape.bytes()};
   return debt;
 }
@@ -419,6 +421,7 @@ void DbImpl::tick() {
   remove_unremoved();
   schedule_deadlines();
   keep_clean();
+  schedule_damage_work();
   scrub(loads);
   tick_mutex_.unlock();
 }

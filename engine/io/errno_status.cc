@@ -25,6 +25,10 @@ Status errno_status(Bytes operation, Bytes path, int error) {
   }
 }
 
+bool is_device_error(const Status& status) {
+  return status.code() == Code::kIoError && status.message().find(std::generic_category().message(EIO)) != Bytes::npos;
+}
+
 Status ends_early(Bytes path, std::uint64_t offset, std::size_t length, std::uint64_t end) {
   return Status::corruption("read " + std::string(path) + ": ends at " + std::to_string(end) + ", but " + std::to_string(length) +
                             " bytes at " + std::to_string(offset) + " were expected");

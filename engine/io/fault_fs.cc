@@ -1,8 +1,11 @@
 #include "io/fault_fs.h"
 
+#include <cerrno>
+
 #include <algorithm>
 
 #include "base/invariant.h"
+#include "io/errno_status.h"
 
 namespace ebbtide {
 
@@ -48,7 +51,8 @@ Status FaultFileSystem::around(const FileCall& call, const Run& run) {
   }
   if (struck.effect == FileFault::Effect::kHalf && call.op == FileOp::kWrite) (void)run(call.length / 2);
   if (struck.effect == FileFault::Effect::kFull) (void)run(call.length);
-  return Status(struck.code, std::string(file_op_name(call.op)) + " " + call.path + ": injected fault");
+  const std::string what = std::string(file_op_name(call.op)) + " " + call.path + ": injected fault";
+  return struck.code == Code::kIoError ? errno_status(what, "", EIO) : Status(struck.code, what);
 }
 
 /// Counts the call and returns the hooks that are due.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/invariant.h"
+#include "iter/barrier_iterator.h"
 
 namespace ebbtide {
 namespace {
@@ -29,7 +30,7 @@ void VisibleIterator::begin_move() {
 
 void VisibleIterator::end() {
   valid_ = false;
-  status_ = source_->status();
+  if (status_.is_ok()) status_ = source_->status();
 }
 
 void VisibleIterator::seek_to_first() { seek(options_.bounds.start); }
@@ -97,8 +98,26 @@ bool VisibleIterator::pause_at(Bytes key, bool behind) {
   return true;
 }
 
+/// A barrier ends the walk, unless a newer source's range tombstone covers it: then the walk jumps over that at once.
+void VisibleIterator::meet_barrier(const Entry& barrier, std::size_t child) {
+  if (!coverage_.empty()) {
+    const Coverage::Answer& cover = coverage_.at(barrier.key);
+    if (cover.seq > barrier.seq && child > cover.age) {
+      covered_in_row_ = kManyCovered;
+      leaps_ = true;
+      cover_ = cover;
+      return;
+    }
+  }
+  status_ = barrier_status(barrier);
+}
+
 /// Whether a key whose newest version in view is `entry` exists. Counts covered keys in a row.
 bool VisibleIterator::exists(const Entry& entry, std::size_t child) {
+  if (entry.is_barrier()) [[unlikely]] {
+    meet_barrier(entry, child);
+    return false;
+  }
   if (!coverage_.empty()) {
     const Coverage::Answer& cover = coverage_.at(entry.key);
     if (cover.seq > entry.seq) {
@@ -129,8 +148,9 @@ void VisibleIterator::find_forward() {
       return;
     }
     if (in_view) ++steps_;
-    if (!source_->status().is_ok()) break;
-    if (pause_at(key_, true)) return;
+    if (!source_->status().is_ok() || !status_.is_ok()) break;
+    if (!leaps_ && pause_at(key_, true)) return;  // right behind a barrier is another one
+    leaps_ = false;
     if (covered_in_row_ >= kManyCovered) jump_forward();
     if (in_view) leave_key_forward();
   }
@@ -176,6 +196,7 @@ void VisibleIterator::find_backward() {
       valid_ = true;
       return;
     }
+    if (!status_.is_ok()) break;
     ++steps_;
     if (pause_at(key_, false)) return;
     if (covered_in_row_ >= kManyCovered && source_->valid()) jump_backward();

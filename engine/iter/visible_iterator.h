@@ -64,6 +64,7 @@ class VisibleIterator {
   bool newest_in_view_backward();
   bool newest_in_view_by_seek();
   void save(const Entry& entry);
+  void meet_barrier(const Entry& barrier, std::size_t child);
   bool exists(const Entry& entry, std::size_t child);
   void jump_forward();
   void jump_backward();
@@ -87,6 +88,7 @@ class VisibleIterator {
   std::string resume_key_;
   std::uint64_t steps_ = 0, total_steps_ = 0;
   std::uint32_t covered_in_row_ = 0;  // keys in a row that an older source had and a newer one's range tombstone covers
+  bool leaps_ = false;                // over a barrier
   Coverage::Answer cover_;            // the one that covered the last of them
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/oldest.h"
+#include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
@@ -236,6 +237,7 @@ class Fade {
       grows = false;
       for (const KeyRange& wider : {widened(from, below, range), goes_in_one(e) ? with_next(below, range) : range}) {
         if (wider.start == range.start && wider.end == range.end) continue;
+        if (frozen_at(shape_.frozen, wider) != nullptr) continue;
         Draft next = cut(from, below, wider);
         if (next.busy || next.bytes > most) continue;
         range = wider;

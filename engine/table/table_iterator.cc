@@ -122,7 +122,7 @@ class TableIterator final : public InternalIterator {
   [[nodiscard]] std::uint32_t page_at(std::uint32_t i) const { return single_ ? 0 : order_[i]; }
 
   bool fail(Status status) {
-    status_ = std::move(status);
+    status_ = r_.report(std::move(status));
     valid_ = false;
     tile_ = kNoTile;
     return false;

@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "base/invariant.h"
 #include "io/file_names.h"
+#include "iter/barrier_iterator.h"
 #include "table/table_reader_impl.h"
 
 namespace ebbtide {
@@ -128,6 +129,22 @@ Result<std::shared_ptr<TableReader>> TableReader::open(const TableReaderOptions&
   return reader;
 }
 
+std::shared_ptr<TableReader> TableReader::unreadable(const TableReaderOptions& options, const TableFiles& files,
+                                                     const TableStats& stats, Status why) {
+  std::shared_ptr<TableReader> reader(new TableReader());
+  TableReaderImpl& r = *reader->impl_;
+  name_files(&r, options, files);
+  r.stats = stats;
+  r.unreadable = std::move(why);
+  r.tombstones = std::make_shared<const FragmentedRangeTombstones>();
+  MutexLock lock(r.mutex);
+  r.filter_owner = LoadedFilter::load(TableMetadata{}, 0);
+  r.filter.store(r.filter_owner.get(), std::memory_order_release);
+  return reader;
+}
+
+const Status& TableReader::unreadable() const { return impl_->unreadable; }
+
 Result<std::shared_ptr<TableReader>> TableReader::redescribed(const TableFiles& files, Bytes metadata) const {
   std::shared_ptr<TableReader> reader(new TableReader());
   name_files(reader->impl_.get(), impl_->options, files);
@@ -185,10 +202,11 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const Page
   Scratch scratch;
   scratch->block.resize(page.length);
   if (may_wait) {
-    TRY(file_of(page)->read(page.offset, page.length, scratch->block.data()));
+    TRY(report(file_of(page)->read(page.offset, page.length, scratch->block.data())));
   } else {
-    TRY_ASSIGN(done, file_of(page)->read_if_cached(page.offset, page.length, scratch->block.data()));
-    if (!done) return std::shared_ptr<const CachedBlock>();
+    auto done = file_of(page)->read_if_cached(page.offset, page.length, scratch->block.data());
+    if (!done.is_ok()) return report(done.status());
+    if (!*done) return std::shared_ptr<const CachedBlock>();
   }
   return take_block(page, scratch->block, counters);
 }
@@ -200,8 +218,9 @@ Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::take_block(const Pag
     counters->bytes_read += page.length;
   }
   Scratch scratch;
-  TRY_ASSIGN(decoded, decode_page(page, block, &scratch->page));
-  return keep_page(page, decoded);
+  const auto decoded = decode_page(page, block, &scratch->page);
+  if (!decoded.is_ok()) return report(decoded.status());
+  return keep_page(page, *decoded);
 }
 
 Result<std::shared_ptr<const void>> TableReader::fetch_page(std::uint32_t page, ReadCounters* counters) const {
@@ -239,8 +258,9 @@ std::shared_ptr<const std::string> TableReader::large_if_resident(const LargeVal
 
 Result<std::shared_ptr<const std::string>> TableReader::read_large(const LargeValueRef& ref) const {
   if (auto shared = large_if_resident(ref); shared != nullptr) return shared;
-  TRY_ASSIGN(bytes, impl_->large_file().read(ref));
-  auto value = std::make_shared<const std::string>(std::move(bytes));
+  auto bytes = impl_->large_file().read(ref);
+  if (!bytes.is_ok()) return impl_->report(bytes.status());
+  auto value = std::make_shared<const std::string>(std::move(bytes).value());
   MutexLock lock(impl_->mutex);
   std::erase_if(impl_->large, [](const auto& held) { return held.second.expired(); });
   impl_->large.emplace_back(ref.offset, value);
@@ -248,8 +268,13 @@ Result<std::shared_ptr<const std::string>> TableReader::read_large(const LargeVa
 }
 
 Status TableReader::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  return impl_->large_file().visit(
-      ref, [&](const CheckedBlock& block, const BlockPlace&) { return chunk(block.payload, block.compression); });
+  bool read = true;  // what `chunk` says is no matter of this table
+  const Status status = impl_->large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
+    Status taken = chunk(block.payload, block.compression);
+    read = taken.is_ok();
+    return taken;
+  });
+  return read ? impl_->report(status) : status;
 }
 
 // --- lookup
@@ -352,7 +377,10 @@ Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
     tombstones = known->tombstones;
     tile = known->tile;
   } else {
-    if (r.tiles.empty()) return Lookup::kAbsent;
+    if (r.tiles.empty()) {
+      *status = r.unreadable;
+      return r.unreadable.is_ok() ? Lookup::kAbsent : Lookup::kError;
+    }
     mask = filter.candidates(key.hash, &tombstones);
     if (mask == 0 && !tombstones) {
       if (counters != nullptr) ++counters->filter_negatives;
@@ -379,6 +407,7 @@ Lookup TableReader::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, 
 }
 
 bool TableReader::may_contain(const LookupKey& key, const LoadedFilter& filter) const {
+  if (!impl_->unreadable.is_ok()) return true;
   if (impl_->tiles.empty() || !key.key.starts_with(impl_->fences.prefix())) return false;
   bool tombstones = false;
   return filter.candidates(key.hash, &tombstones) != 0 || tombstones;
@@ -468,6 +497,9 @@ void TableReaderImpl::prefetch_page(const LookupKey& key, int stage, LookupState
 // --- knowing
 
 std::unique_ptr<InternalIterator> TableReader::new_iterator(const TableIteratorOptions& options) const {
+  if (!impl_->unreadable.is_ok()) {
+    return std::make_unique<BarrierIterator>(impl_->stats, options.bounds.start, impl_->unreadable);
+  }
   return new_table_iterator(shared_from_this(), *impl_, options);
 }
 const SharedTombstones& TableReader::range_tombstones() const { return impl_->tombstones; }
@@ -547,21 +579,27 @@ Result<std::string> TableReader::read_page(std::uint32_t page, ReadCounters* cou
   const PageInfo& info = impl_->pages[page];
   ASSERT(!info.dropped());
   std::string block(info.length, '\0'), scratch;
-  TRY(impl_->file_of(info)->read(info.offset, block.size(), block.data()));
+  TRY(impl_->report(impl_->file_of(info)->read(info.offset, block.size(), block.data())));
   if (counters != nullptr) {
     ++counters->pages_read;
     counters->bytes_read += block.size();
   }
-  TRY_ASSIGN(decoded, impl_->decode_page(info, block, &scratch));
-  return std::string(decoded);
+  const auto decoded = impl_->decode_page(info, block, &scratch);
+  if (!decoded.is_ok()) return impl_->report(decoded.status());
+  return std::string(*decoded);
 }
 
 std::uint64_t TableReader::replaced_bytes() const { return impl_->replaced_bytes; }
 const std::vector<FileExtent>& TableReader::dead_extents() const { return impl_->dead; }
 
 Result<TableMetadata> TableReader::load_metadata() const {
-  TRY_ASSIGN(bytes, read_file(*impl_->options.fs, impl_->metadata_path));
-  return TableMetadata::decode(bytes, impl_->files.metadata_file, impl_->metadata_path);
+  if (!impl_->unreadable.is_ok()) return impl_->unreadable;
+  const auto bytes = read_file(*impl_->options.fs, impl_->metadata_path);
+  if (bytes.status().is_not_found()) return impl_->report(Status::corruption(impl_->metadata_path + ": is missing"));
+  if (!bytes.is_ok()) return impl_->report(bytes.status());
+  auto metadata = TableMetadata::decode(*bytes, impl_->files.metadata_file, impl_->metadata_path);
+  if (!metadata.is_ok()) return impl_->report(metadata.status());
+  return metadata;
 }
 
 std::uint64_t TableReader::filter_bits() const {
@@ -645,6 +683,14 @@ std::vector<std::pair<std::string, std::uint64_t>> TableReader::byte_samples(con
 }
 
 bool TableReader::verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries,
+                         const std::function<bool()>& stopped) const {
+  std::vector<Status> found;
+  const bool clean = verify(&found, pages, entries, stopped);
+  for (const Status& error : found) errors->push_back(error.to_string());
+  return clean;
+}
+
+bool TableReader::verify(std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
                          const std::function<bool()>& stopped) const {
   return verify_table(*this, *impl_, errors, pages, entries, stopped);
 }

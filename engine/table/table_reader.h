@@ -31,12 +31,20 @@ struct ReadCounters {
   std::uint64_t pages_in_vain = 0;  ///< looked at for a key that they do not have, with a filter or without
 };
 
+/// Receives the errors of reads that a table's readers meet: damage, and errors of the device. Thread-safe; must not block.
+class DamageSink {
+ public:
+  virtual ~DamageSink() = default;
+  virtual void report(FileNum data_file, const Status& status) = 0;
+};
+
 struct TableReaderOptions {
   FileSystem* fs = nullptr;
   BlockCache* cache = nullptr;
   std::string dir;
   bool direct_io = false;
   std::uint32_t filter_slices = 255;  ///< load so many of the filter's slices, at most; 0 = do without; see keep_slices()
+  DamageSink* damage = nullptr;       ///< may be null; outlives the readers
 };
 
 /// One slice of a table's filter, in memory or not.
@@ -80,6 +88,12 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
  public:
   /// Reads the metadata file whole and checks it; kCorruption names file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
+  /// Stands for a table that cannot be opened: each lookup and walk answers with `why`, its filter denies nothing, it has no
+  /// pages. Does no I/O.
+  static std::shared_ptr<TableReader> unreadable(const TableReaderOptions& options, const TableFiles& files,
+                                                 const TableStats& stats, Status why);
+  /// Ok, or why the table cannot be read at all.
+  [[nodiscard]] const Status& unreadable() const;
   /// The same data file under another metadata file, which was just written: `metadata` is what it holds, checked as if it had
   /// been read back. Reads no more than the data file's header.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> redescribed(const TableFiles& files, Bytes metadata) const;
@@ -177,6 +191,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
 
   /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if
   /// clean. `stopped`, which may be null, is asked before each tile and ends it with what was found so far.
+  bool verify(std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
+              const std::function<bool()>& stopped = {}) const;
+  /// The same, with the errors as text.
   bool verify(std::vector<std::string>* errors, std::uint64_t* pages, std::uint64_t* entries,
               const std::function<bool()>& stopped = {}) const;
 

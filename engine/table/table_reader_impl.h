@@ -66,6 +66,7 @@ struct TableReaderImpl {
   bool any_continues = false;     ///< a tile begins with the last key of the one before
   bool renewable = false;         ///< TableMetadata::names_can_be_renewed
   SharedTombstones tombstones;
+  Status unreadable;  ///< why the table could not be opened; then nothing else is set but names and stats
 
   // --- the filter: read without a lock, under the epoch
   std::atomic<const LoadedFilter*> filter{nullptr};
@@ -80,6 +81,12 @@ struct TableReaderImpl {
   Status load(TableMetadata m);
   void take_fences(const TableMetadata& m);
 
+  /// Passes a read's error to the sink, and on.
+  Status report(Status status) const {
+    const bool damage = status.code() == Code::kCorruption || status.code() == Code::kIoError;
+    if (damage && options.damage != nullptr) options.damage->report(files.data_file, status);
+    return status;
+  }
   [[nodiscard]] BlockKey block_key(const PageInfo& page) const {
     if (planted(PlantedBug::kReadStalePage)) return {1, page.offset};
     return {page.replaced() ? files.metadata_file : files.data_file, page.offset};
@@ -118,7 +125,7 @@ struct TableReaderImpl {
 
 std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options);
-bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<std::string>* errors, std::uint64_t* pages,
+bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages,
                   std::uint64_t* entries, const std::function<bool()>& stopped);
 
 }  // namespace ebbtide

@@ -11,7 +11,7 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<std::string>* errors)
+  Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<Status>* errors)
       : reader_(reader), r_(r), errors_(errors) {}
 
   bool run(std::uint64_t* pages, std::uint64_t* entries, const std::function<bool()>& stopped) {
@@ -35,7 +35,7 @@ class Verifier {
 
  private:
   bool error(const Status& status) {
-    errors_->push_back(status.to_string());
+    errors_->push_back(status);
     return false;
   }
   bool error(const std::string& what) { return error(Status::corruption(r_.metadata_path + ": " + what)); }
@@ -195,7 +195,7 @@ class Verifier {
 
   const TableReader& reader_;
   const TableReaderImpl& r_;
-  std::vector<std::string>* errors_;
+  std::vector<Status>* errors_;
   const std::size_t before_ = errors_->size();
   TableMetadata m_;
   std::shared_ptr<const LoadedFilter> filter_;
@@ -208,7 +208,7 @@ class Verifier {
 
 }  // namespace
 
-bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<std::string>* errors, std::uint64_t* pages,
+bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages,
                   std::uint64_t* entries, const std::function<bool()>& stopped) {
   return Verifier(reader, impl, errors).run(pages, entries, stopped);
 }

@@ -27,7 +27,8 @@ struct FileShape {
   SeqNum min_seq = 0, max_seq = 0;
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;
-  bool busy = false;  ///< input of a running job
+  bool busy = false;         ///< input of a running job
+  bool quarantined = false;  ///< damaged: no plan may take it, nor any file past it (tree/frozen.h)
 
   [[nodiscard]] bool overlaps(const FileShape& other) const;
   [[nodiscard]] bool overlaps(Bytes start, Bytes end) const;  ///< [start, end), end "" = none
@@ -60,6 +61,10 @@ struct TreeShape {
   int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = derived
   std::uint64_t deadline_bytes = 0;  ///< what flushes bring within a delete deadline, as measured; 0 = unknown
   Millis purge_before = 0;           ///< what was born by then is overdue, whatever its deadline (PURGE.NOW); 0 = nothing is
+
+  /// Key ranges of quarantined files, disjoint and ascending, once leave_out_frozen() took out all files that meet them. No plan may
+  /// reach into or across them.
+  std::vector<KeyRange> frozen;
 
   [[nodiscard]] const RunShape* run(RunId id) const;
   [[nodiscard]] std::uint64_t bytes() const;

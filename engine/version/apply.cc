@@ -74,6 +74,19 @@ Status note_punched(Version* version, FileNum num, std::uint64_t bytes) {
   return Status::corruption("file " + std::to_string(num) + " has no " + std::to_string(bytes) + " bytes to be punched");
 }
 
+Status set_damage(Version* version, FileNum num, const std::string& damage) {
+  for (Run& run : version->runs) {
+    for (FileMetaPtr& file : run.files) {
+      if (file->data_file != num) continue;
+      auto changed = std::make_shared<FileMeta>(*file);
+      changed->damage = damage.substr(0, kMaxDamageText);
+      file = std::move(changed);
+      return Status::ok();
+    }
+  }
+  return Status::corruption("file " + std::to_string(num) + " is quarantined, but not in the tree");
+}
+
 Status remove_run(Version* version, RunId id) {
   const auto run = find_run(&version->runs, id);
   if (run == version->runs.end()) return no_run(id);
@@ -161,6 +174,7 @@ Status change_in_place(Version* version, const TreeEdit& edit) {
   TRY(remove_files(version, edit));
   for (const auto& [run, file] : edit.added_files) TRY(add_file(version, run, file));
   for (const auto& [file, bytes] : edit.punched) TRY(note_punched(version, file, bytes));
+  for (const auto& [file, damage] : edit.quarantined) TRY(set_damage(version, file, damage));
   for (const auto& [id, level] : edit.relabeled) {
     const auto run = find_run(&version->runs, id);
     if (run == version->runs.end()) return no_run(id);

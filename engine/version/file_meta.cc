@@ -91,6 +91,7 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.max_delete_key = stats.max_delete_key;
   out.min_expiry = stats.min_expiry;
   out.max_expiry = stats.max_expiry;
+  out.quarantined = quarantined();
   return out;
 }
 

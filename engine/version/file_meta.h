@@ -21,6 +21,11 @@ struct FileMeta {
   Millis lingering_birth = 0;       ///< oldest birth of the deletes whose keys' names may linger in fences or bounds; 0 = none
   Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are
 
+  /// What was found wrong with the files; "" = nothing. Else the table is quarantined: it leaves all plans, and counts as one
+  /// that may hold anything in its range. Not part of encode(): TreeEdit::quarantined has it.
+  std::string damage;
+
+  [[nodiscard]] bool quarantined() const { return !damage.empty(); }
   /// What the two files hold that is not dead.
   [[nodiscard]] std::uint64_t live_bytes() const { return data_bytes - dead_bytes + metadata_bytes; }
   /// The smallest birth that the table owes something to, lingering names included; 0 = none.

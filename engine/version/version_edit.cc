@@ -42,9 +42,10 @@ enum TreeTag : std::uint32_t {
   kRemovedRecord = 14,
   kAddedRecord = 15,
   kPunched = 16,
-  kFlushShare = 1 | kMaySkip,  // without it capacities are those of memtables that flush to what they take
-  kDeadlines = 2 | kMaySkip,   // without it what waits is held to the configured deadline alone
-  kKeySpace = 3 | kMaySkip,    // without it partitions begin at other keys for a while
+  kFlushShare = 1 | kMaySkip,   // without it capacities are those of memtables that flush to what they take
+  kDeadlines = 2 | kMaySkip,    // without it what waits is held to the configured deadline alone
+  kKeySpace = 3 | kMaySkip,     // without it partitions begin at other keys for a while
+  kQuarantined = 4 | kMaySkip,  // without it the damage is found anew, by the next read or merge
 };
 
 // --- writing
@@ -84,6 +85,12 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
     put_field(out, kAddedFile, payload);
   }
   for (const auto& [file, bytes] : edit.punched) put_numbers(out, kPunched, file, bytes);
+  for (const auto& [file, damage] : edit.quarantined) {
+    std::string payload;
+    put_varint(&payload, file);
+    put_bytes(&payload, Bytes(damage).substr(0, kMaxDamageText));
+    put_field(out, kQuarantined, payload);
+  }
   for (const RunId run : edit.removed_runs) put_numbers(out, kRemovedRun, run);
   for (const auto& [run, level] : edit.relabeled) put_numbers(out, kRelabeled, run, level);
   for (const SeqNum seq : edit.removed_records) put_numbers(out, kRemovedRecord, seq);
@@ -190,6 +197,12 @@ Result<bool> decode_tree_list(std::uint32_t tag, Field* field, TreeEdit* edit) {
     case kPunched: {
       const FileNum file = field->number();
       edit->punched.emplace_back(file, field->number());
+      return true;
+    }
+    case kQuarantined: {
+      const FileNum file = field->number();
+      edit->quarantined.emplace_back(file, field->string());
+      field->require(edit->quarantined.back().second.size() <= kMaxDamageText);
       return true;
     }
     case kRemovedRun:
@@ -350,6 +363,9 @@ std::string tree_text(const TreeEdit& edit) {
   for (const auto& [run, file] : edit.added_files) line("add file " + file_text(file) + " to run " + std::to_string(run));
   for (const auto& [file, bytes] : edit.punched)
     line("file " + std::to_string(file) + " has " + std::to_string(bytes) + " bytes punched");
+  for (const auto& [file, damage] : edit.quarantined) {
+    line("file " + std::to_string(file) + (damage.empty() ? " is quarantined no more" : " is quarantined: " + damage));
+  }
   for (const auto& [run, level] : edit.relabeled) line("run " + std::to_string(run) + " to level " + std::to_string(level));
   for (const RunId run : edit.removed_runs) line("remove run " + std::to_string(run));
   for (const SeqNum seq : edit.removed_records) line("remove record " + std::to_string(seq));

@@ -12,6 +12,8 @@
 namespace ebbtide {
 
 /// Change to one tree.
+inline constexpr std::size_t kMaxDamageText = 1024;
+
 struct TreeEdit {
   TreeId tree = kNoTree;
   bool create = false;  ///< with `stamp`
@@ -28,11 +30,12 @@ struct TreeEdit {
   std::vector<AddedRun> added_runs;  ///< applied in order, first of all
   std::vector<std::pair<RunId, FileNum>> removed_files;
   std::vector<std::pair<RunId, FileMeta>> added_files;
-  std::vector<std::pair<FileNum, std::uint64_t>> punched;  ///< data file, how many of its dead bytes are punched by now
-  std::vector<RunId> removed_runs;                         ///< must be empty by then; applied last
-  std::vector<std::pair<RunId, int>> relabeled;            ///< run moves to another level number
-  std::vector<SeqNum> removed_records;                     ///< by seq
-  std::vector<Record> added_records;                       ///< applied after the removals: a record may change its birth
+  std::vector<std::pair<FileNum, std::uint64_t>> punched;    ///< data file, how many of its dead bytes are punched by now
+  std::vector<std::pair<FileNum, std::string>> quarantined;  ///< data file, and FileMeta::damage from now on; "" ends it
+  std::vector<RunId> removed_runs;                           ///< must be empty by then; applied last
+  std::vector<std::pair<RunId, int>> relabeled;              ///< run moves to another level number
+  std::vector<SeqNum> removed_records;                       ///< by seq
+  std::vector<Record> added_records;                         ///< applied after the removals: a record may change its birth
   std::optional<SeqNum> flushed_seq;
   std::vector<std::pair<int, std::string>> cursors;
   std::optional<std::uint64_t> flushes;

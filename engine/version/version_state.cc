@@ -94,7 +94,10 @@ VersionEdit snapshot(const VersionState& state) {
     tree.stamp = version->stamp;
     for (const Run& run : version->runs) {
       tree.added_runs.push_back({run.id, run.level, 0});
-      for (const FileMetaPtr& file : run.files) tree.added_files.emplace_back(run.id, *file);
+      for (const FileMetaPtr& file : run.files) {
+        tree.added_files.emplace_back(run.id, *file);
+        if (file->quarantined()) tree.quarantined.emplace_back(file->data_file, file->damage);
+      }
     }
     tree.added_records = version->records->records();
     tree.flushed_seq = version->flushed_seq;

@@ -125,6 +125,14 @@ void reply_filter(Reply& reply, const FilterInfo& filter) {
   reply_field(reply, "lookups-found", filter.found);
 }
 
+void reply_quarantined(Reply& reply, const QuarantinedFile& file) {
+  reply.map(3);
+  reply_field(reply, "file", file.file);
+  reply_field(reply, "bytes", file.bytes);
+  reply.bulk("damage");
+  reply.bulk(file.damage);
+}
+
 Status tree_info(Ctx& ctx) {
   TreeInfo info;
   info.database = ctx.session.database;
@@ -146,7 +154,7 @@ Status tree_info(Ctx& ctx) {
     if (run.level + 1 == levels) last += run.bytes;
   }
   Reply& reply = ctx.reply;
-  reply.map(22);
+  reply.map(23);
   reply_field(reply, "database", info.database);
   reply_field(reply, "tree", info.tree);
   reply.bulk("policy");
@@ -175,6 +183,9 @@ Status tree_info(Ctx& ctx) {
   reply.bulk("filters");
   reply.array(info.filters.size());
   for (const FilterInfo& filter : info.filters) reply_filter(reply, filter);
+  reply.bulk("quarantined");
+  reply.array(info.quarantined.size());
+  for (const QuarantinedFile& file : info.quarantined) reply_quarantined(reply, file);
   return Status::ok();
 }
 

@@ -413,6 +413,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("snapshots_revoked", engine.leases_revoked);
   out.field("scrub_bytes", engine.scrub_bytes);
   out.field("scrub_errors", engine.scrub_errors);
+  out.field("quarantined_files", engine.quarantined_files);
   out.field("merge_bounds_broken", engine.bounds_broken);
   std::uint64_t records = 0;
   for (const TreeInfo& info : facts.trees()) records += info.records;
@@ -425,6 +426,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("write_stall_usec_deadline", engine.stall_micros_deadline);
   out.field("delete_deadline_missed_down", engine.deadlines_missed_down);
   out.field("delete_deadline_missed_clock", engine.deadlines_missed_clock);
+  out.field("delete_deadline_missed_damage", engine.deadlines_missed_damage);
   out.field("delete_deadline_missed_load", engine.deadlines_missed_load);
   out.field("delete_deadline_work_bytes", engine.deadline_work_bytes);
   out.field("delete_deadline_least_feasible_ms", engine.least_feasible_deadline);

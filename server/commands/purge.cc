@@ -47,7 +47,7 @@ Status purge_status(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
   TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
   Reply& reply = ctx.reply;
-  reply.map(8);
+  reply.map(9);
   reply.bulk("ticket");
   reply.bulk(format_ticket(asked));
   reply.bulk("state");
@@ -56,6 +56,8 @@ Status purge_status(Ctx& ctx) {
   reply_time(reply, "completed-at", status.completed_at);
   reply_count(reply, "files-left", status.files());
   reply_count(reply, "bytes-left", status.bytes());
+  reply.bulk("waits-for");
+  status.damage.files != 0 ? reply.bulk("damage") : reply.null();
   reply.bulk("left-in");
   const auto left = [&status](std::size_t place) { return status.left[place].oldest_birth != 0; };
   std::size_t places = 0;
@@ -140,6 +142,9 @@ std::string report_of(const PurgeTicket& ticket, const PurgeStatus& status, cons
   }
   for (const DatabaseId database : status.not_promised) databases += (databases.empty() ? "" : ",") + std::to_string(database);
   field("left", "{" + places + "}");
+  field("held_by_damage", "{\"count\":" + std::to_string(status.damage.files) +
+                              ",\"bytes\":" + std::to_string(status.damage.bytes) +
+                              ",\"oldest_birth\":" + json_time(status.damage.oldest_birth) + "}");
   field("databases_not_promised", "[" + databases + "]");
   field("scope", "\"the files of the data directory; not what the file system's journal, the drive, or backups keep\"");
   field("written_at", json_time(now));

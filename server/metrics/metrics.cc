@@ -188,6 +188,7 @@ class Collector final : public prometheus::Collectable {
     many("delete_deadline_missed_total", "Deletes that were in a file past their deadline.", kCounter,
          {{{{"reason", "down"}}, e.deadlines_missed_down},
           {{{"reason", "clock"}}, e.deadlines_missed_clock},
+          {{{"reason", "damage"}}, e.deadlines_missed_damage},
           {{{"reason", "load"}}, e.deadlines_missed_load}});
     gauge("delete_deadline_least_feasible_seconds",
           "The shortest deadline that merges could keep at the rate they were measured to have; 0 while that is unknown.",
@@ -274,9 +275,11 @@ class Collector final : public prometheus::Collectable {
     auto& budgets =
         family("delete_io_budget_bytes_per_second",
                "What merges for delete deadlines may read and write now; databases without a limit are left out.", kGauge);
+    auto& quarantined = family("quarantined_files", "Tables that are damaged or missing: TREE.INFO names them.", kGauge);
     const Millis now = s_.engine->engine_time;
     for (const TreeInfo& tree : s_.trees) {
       const std::string db = std::to_string(tree.database);
+      add(quarantined, static_cast<double>(tree.quarantined.size()), {{"db", db}});
       std::map<int, Level> levels;
       for (const RunInfo& run : tree.runs) {
         Level& l = levels[run.level];

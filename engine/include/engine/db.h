@@ -219,6 +219,9 @@ class Db {
   /// The tree as a picture, without a key: at most about `max_cells` cells, however many files there are. Holds no lock while it
   /// is made; time in the number of files.
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells) const;
+  /// A line for each table that is quarantined now, in all databases: "database <n>: <file and what is wrong>". Empty: none is
+  /// known to be damaged.
+  [[nodiscard]] std::vector<std::string> damage() const;
   [[nodiscard]] const Settings& settings() const;
 
  private:

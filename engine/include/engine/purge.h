@@ -50,7 +50,8 @@ struct PurgeStatus {
     std::uint64_t files = 0, bytes = 0;
     Millis oldest_birth = 0;  ///< 0 = nothing left
   };
-  Left left[kPurgePlaces];               ///< by place
+  Left left[kPurgePlaces];  ///< by place
+  Left damage;              ///< the part of it that waits for quarantined files, not for merges; its bytes are in `left`, too
   std::vector<DatabaseId> not_promised;  ///< of a ticket for all trees: the databases without a deadline, which it leaves out
 
   [[nodiscard]] std::uint64_t files() const;

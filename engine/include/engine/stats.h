@@ -36,6 +36,13 @@ struct ReasonInfo {
   std::uint64_t jobs = 0, bytes_read = 0, bytes_written = 0;
 };
 
+/// A table whose files are damaged or missing: it is in no plan, and reads that need what is damaged answer with an error.
+struct QuarantinedFile {
+  FileNum file = kNoFile;   ///< of its data
+  std::uint64_t bytes = 0;  ///< of data and metadata
+  std::string damage;       ///< what was found, where; never a key
+};
+
 struct TreeInfo {
   DatabaseId database = 0;
   TreeId tree = kNoTree;
@@ -54,6 +61,7 @@ struct TreeInfo {
   std::uint64_t deadline_work_bytes = 0;  ///< estimate of what merges must still read for the deadlines
   /// An estimate of the keys that exist: entries less tombstones and what these delete. Exact only when nothing was overwritten.
   std::uint64_t estimated_keys = 0;
+  std::vector<QuarantinedFile> quarantined;
 };
 
 /// Observations by size: `buckets[i]` counts those of at most `bounds[i]` that are in no earlier one, the last those above all.
@@ -110,9 +118,10 @@ struct Stats {
   /// Trees that were found out of their policy's bounds (runs, capacities, depth) when nothing was left to merge, since open: a
   /// fault of the policy's, named to the EventListener.
   std::uint64_t bounds_broken = 0;
+  std::uint64_t quarantined_files = 0;  ///< tables that are damaged or missing: TreeInfo::quarantined has them by database
   // deletes that were not gone from the files by their deadline, since open, by reason: the server had been down, the clock had
-  // stepped, or neither, which is a fault
-  std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_load = 0;
+  // stepped, a quarantined file holds them, or none of these, which is a fault
+  std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_damage = 0, deadlines_missed_load = 0;
   std::uint64_t dropped_trees = 0;  ///< of emptied databases, in the manifest still
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;
@@ -134,6 +143,7 @@ struct CheckpointReport {
   std::uint64_t files = 0;         ///< of tables and log
   std::uint64_t bytes = 0;         ///< of those files, links included
   std::uint64_t bytes_copied = 0;  ///< of those that could not be links
+  std::uint64_t damaged = 0;       ///< tables that were quarantined: the checkpoint has what is left of them, and opens so
 };
 
 }  // namespace ebbtide

@@ -61,6 +61,7 @@ struct KeyRange {
   std::string end;
 
   [[nodiscard]] bool contains(Bytes key) const { return key >= Bytes(start) && (end.empty() || key < Bytes(end)); }
+  bool operator==(const KeyRange&) const = default;
 };
 
 struct LookupState;  // read_view.h

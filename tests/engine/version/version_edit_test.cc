@@ -435,3 +435,40 @@ TEST_CASE("what policies see of a file", "[version]") {
 
 }  // namespace
 }  // namespace ebbtide
+
+namespace ebbtide {
+
+TEST_CASE("a quarantined file is so in the next snapshot, until an edit ends it") {
+  FileMeta file;
+  file.data_file = 7;
+  file.metadata_file = 8;
+  file.stats.smallest = "a";
+  file.stats.largest = "b";
+  TreeEdit first;
+  first.tree = 1;
+  first.added_runs.push_back({1, 0, 0, false});
+  first.added_files.emplace_back(1, file);
+  first.quarantined.emplace_back(7, "corruption: 000007.data: page at 4096");
+  VersionEdit edit;
+  edit.trees.push_back(first);
+  std::string bytes;
+  edit.encode(&bytes);
+  const auto decoded = VersionEdit::decode(bytes);
+  REQUIRE(decoded.is_ok());
+  CHECK(*decoded == edit);
+  CHECK(edit.to_text().find("file 7 is quarantined: corruption: 000007.data: page at 4096") != std::string::npos);
+  Version empty;
+  empty.tree = 1;
+  const auto version = apply(empty, first);
+  REQUIRE(version.is_ok());
+  CHECK((*version)->runs[0].files[0]->quarantined());
+  CHECK((*version)->shape().runs[0].files[0].quarantined);
+  TreeEdit second;
+  second.tree = 1;
+  second.quarantined.emplace_back(7, "");
+  CHECK_FALSE((*apply(**version, second))->runs[0].files[0]->quarantined());
+  second.quarantined = {{9, "what"}};
+  CHECK(apply(**version, second).status().code() == Code::kCorruption);
+}
+
+}  // namespace ebbtide
