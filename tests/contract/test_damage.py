@@ -7,6 +7,7 @@ import re
 import redis
 
 from support.layouts import change, chosen
+from support.server import wait_until
 from support.sockets import pairs
 
 KEYS = 3000
@@ -64,3 +65,98 @@ def test_damage_under_a_running_server(fresh):
     flip(table, offset)
     assert verify() == whole
     assert [client.get(f"k{i}") for i in range(KEYS)] == [value_of(i) for i in range(KEYS)]
+
+
+def metric(server, name):
+    found = re.search(rf"^{re.escape(name)} (\S+)$", server.http("/metrics")[1], re.MULTILINE)
+    return float(found[1])
+
+
+def quarantined(client):
+    return pairs(client.execute_command("TREE.INFO"))[b"quarantined"]
+
+
+def test_a_damaged_table_of_one_database_leaves_the_others_alone(fresh):
+    """A merge meets the flipped byte: log, metric and TREE.INFO name the file; writes, other databases and a restart go on."""
+    fresh.set("storage.compression=none", "storage.compression_last_level=none", "storage.block_cache=8MiB").start()
+    hurt, whole = fresh.client(db=3), fresh.client(db=0)
+    hurt.mset({f"k{i}": value_of(i) for i in range(KEYS)})
+    whole.mset({f"k{i}": b"other" for i in range(KEYS)})
+    for client in (hurt, whole):
+        client.execute_command("TREE.FLUSH")
+        client.execute_command("TREE.COMPACT")
+    fresh.restart()  # nothing is cached
+    hurt, whole = fresh.client(db=3), fresh.client(db=0)
+    marker = value_of(KEYS // 2)
+    (table,) = [path for path in fresh.data.glob("*.data") if marker in path.read_bytes()]
+    good = table.read_bytes()
+    flip(table, good.index(marker) + 100)
+    hurt.set("k1", "new")
+    hurt.execute_command("TREE.FLUSH")
+    try:
+        hurt.execute_command("TREE.COMPACT")
+    except redis.ResponseError as wrong:
+        assert table.name in str(wrong)
+    wait_until(lambda: quarantined(hurt))
+
+    def look():
+        (file,) = quarantined(hurt)
+        assert table.name in pairs(file)[b"damage"].decode()
+        assert quarantined(whole) == []
+        assert metric(fresh, 'ebbtide_quarantined_files{db="3"}') == 1
+        assert metric(fresh, 'ebbtide_quarantined_files{db="0"}') == 0
+        assert metric(fresh, "ebbtide_read_only") == 0
+        for client in (hurt, whole):
+            client.mset({f"k{i}": b"new" for i in range(0, KEYS, 3)})
+            client.execute_command("TREE.FLUSH")
+        whole.execute_command("TREE.COMPACT")
+        assert pairs(whole.execute_command("TREE.VERIFY"))[b"errors"] == []
+        assert hurt.get("k3") == whole.get("k3") == b"new"
+        refused = 0
+        for i in range(1, KEYS, 3):
+            assert whole.get(f"k{i}") == b"other"
+            try:
+                assert hurt.get(f"k{i}") in (value_of(i), b"new")
+            except redis.ResponseError as wrong:
+                assert table.name in str(wrong)
+                refused += 1
+        assert refused < KEYS // 3
+
+    look()
+    assert table.name in fresh.log()
+    fresh.restart()
+    hurt, whole = fresh.client(db=3), fresh.client(db=0)
+    look()
+    table.write_bytes(good)
+    assert pairs(hurt.execute_command("TREE.VERIFY"))[b"errors"] == []
+    assert quarantined(hurt) == []
+    for i in range(1, KEYS, 3):
+        assert hurt.get(f"k{i}") == (b"new" if i == 1 else value_of(i))
+    assert metric(fresh, 'ebbtide_quarantined_files{db="3"}') == 0
+
+
+def test_flushdb_ends_a_quarantine(fresh):
+    """A table that is missing at the start keeps no other database from opening, and goes with its database."""
+    fresh.start()
+    client, other = fresh.client(db=3), fresh.client(db=0)
+    other.set("k", "v")
+    client.mset({f"k{i}": value_of(i) for i in range(KEYS)})
+    client.execute_command("TREE.FLUSH")
+    victim = sorted(fresh.data.glob("*.meta"))[0]
+    fresh.stop()
+    victim.unlink()
+    fresh.start()
+    client, other = fresh.client(db=3), fresh.client(db=0)
+    assert other.get("k") == b"v"
+    assert len(quarantined(client)) == 1
+    for command in (("GET", "k1"), ("KEYS", "*")):
+        try:
+            client.execute_command(*command)
+            raise AssertionError(f"{command} is served")
+        except redis.ResponseError as wrong:
+            assert victim.name in str(wrong)
+    client.set("k1", "new")
+    assert client.get("k1") == b"new"
+    assert client.flushdb()
+    assert client.get("k2") is None
+    wait_until(lambda: quarantined(client) == [])
