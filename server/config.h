@@ -48,7 +48,7 @@ struct Config {
   bool core_dumps = false;
   bool protected_configs = false;
   std::string backup_dir = "auto";
-  std::uint64_t backup_keep = 1;
+  std::uint64_t backup_keep = 3;
   // storage and tree; memory_budget 0 = auto until resolved
   Settings engine = default_engine();
   // limits

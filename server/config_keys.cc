@@ -201,7 +201,7 @@ class Table {
       return set(c, text);
     };
     add(integer_key("storage.backup_keep", of(&Config::backup_keep), 1, 100'000,
-                    "Finished backups that stay, the newest; older ones go when one is made."),
+                    "Finished backups that stay, the newest; older ones go once a new one has been verified."),
         "", true);
     add(bool_key("storage.accept_clock", of(&Settings::accept_clock),
                  "Open the database although the clock is far ahead of where it was; expiries that it passes then fall due."));

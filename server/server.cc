@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 
+#include <engine/verify_checkpoint.h>
 #include <asio/post.hpp>
 
 #include "command/dispatch.h"
@@ -345,6 +346,7 @@ void Server::database_opened(Result<std::unique_ptr<Db>> db) {
   if (!id.is_ok()) log_->write(ServerLog::Level::kWarning, id.status().to_string() + "; backups are refused until it can be");
   database_id_ = id.is_ok() ? std::move(id).value() : "";
   backups_ = std::make_unique<Backups>(Backups::newest(backup_directory(config_.get()), database_id_, start_micros_ / 1'000'000));
+  backup_verifier_ = std::make_unique<BackupVerifier>(backup_checks());
   saved_seq_ = db_->visible_seq();
   const Status configured = config_.with([this](const Config& config) {
     ready_ = db_.get();
@@ -397,6 +399,7 @@ void Server::end() {
   if (admin_ != nullptr) admin_->stop();
   for (const auto& loop : loops_) loop->stop();
   offload_.reset();
+  backup_verifier_.reset();
   ready_ = nullptr;
   client_memory_.detach();
   if (db_ == nullptr) return;
@@ -417,15 +420,40 @@ Status Server::save() {
     auto id = database_id(engine_settings_.dir, random_seed());
     if (id.is_ok()) database_id_ = std::move(id).value();
   }
-  const auto made = backups_->run(*db_, {config.engine.dir, backup_directory(config), database_id_, config.backup_keep}, *this);
+  const auto made = backups_->run(*db_, {config.engine.dir, backup_directory(config), database_id_}, *this);
   log_->write(made.is_ok() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
               made.is_ok() ? "backup: " + *made : "backup failed: " + made.status().to_string());
-  if (made.is_ok()) saved_seq_ = seq;
+  if (made.is_ok()) {
+    saved_seq_ = seq;
+    backup_verifier_->check(*made);
+  }
   return made.status();
 }
 
+BackupVerifier::Env Server::backup_checks() {
+  BackupVerifier::Env env;
+  env.verify = [](const std::string& path, const std::function<bool(std::uint64_t)>& go_on) {
+    return verify_checkpoint(nullptr, path, go_on);
+  };
+  env.damage = [this]() -> std::string {
+    if (const std::vector<std::string> files = db_->damage(); !files.empty()) return files.front();
+    const std::uint64_t errors = db_->stats().scrub_errors;
+    return errors == 0 ? "" : std::to_string(errors) + " errors were found by reading its tables since the start";
+  };
+  env.prune = [this](const std::string& path) { return remove_older_backups(path, database_id_, config_.get().backup_keep); };
+  env.log = [this](bool error, const std::string& text) {
+    log_->write(error ? ServerLog::Level::kError : ServerLog::Level::kInfo, text);
+  };
+  env.unix_seconds = [this] { return unix_micros() / 1'000'000; };
+  return env;
+}
+
 SaveState Server::save_state() const {
-  SaveState state = ready_.load() == nullptr ? SaveState{} : backups_->state();
+  SaveState state;
+  if (ready_.load() != nullptr) {
+    state = backups_->state();
+    state.check = backup_verifier_->state();
+  }
   state.last_seq = saved_seq_;
   return state;
 }

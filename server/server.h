@@ -23,6 +23,7 @@
 
 #include "acl/auth_guard.h"
 #include "admin/admin_server.h"
+#include "checkpoint/backup_verifier.h"
 #include "checkpoint/backups.h"
 #include "client_memory.h"
 #include "command/blocked_clients.h"
@@ -94,6 +95,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   [[nodiscard]] bool failed() const override;
 
  private:
+  BackupVerifier::Env backup_checks();
   /// Sums over the loops and the listener.
   struct NetTotals {
     std::uint64_t connections = 0, rejected = 0, in = 0, out = 0, query_limit = 0, output_limit = 0, auth_failures = 0;
@@ -181,6 +183,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;
   std::string database_id_;  ///< set before backups_; later by save() alone
+  std::unique_ptr<BackupVerifier> backup_verifier_;
   std::thread opener_;
   std::atomic<Db*> ready_{nullptr};
   std::atomic<bool> stopping_{false};

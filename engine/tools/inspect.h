@@ -148,5 +148,7 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
                   JsonArray* segments);
 /// Numbers of the files of one kind in `dir`, ascending.
 Result<std::vector<FileNum>> files_of_kind(FileSystem& fs, const std::string& dir, int kind);
+/// The path of a directory without slashes at its end, so that names can be made from it.
+std::string without_slashes(std::string path);
 
 }  // namespace ebbtide

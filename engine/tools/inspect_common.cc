@@ -77,4 +77,9 @@ Result<std::vector<FileNum>> files_of_kind(FileSystem& fs, const std::string& di
   return numbers;
 }
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 }  // namespace ebbtide

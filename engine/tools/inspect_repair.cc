@@ -25,7 +25,7 @@ namespace ebbtide {
 namespace {
 
 /// Pages are not read; the cache only has to exist.
-constexpr std::uint64_t kCacheBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kRepairCacheBytes = std::uint64_t{1} << 20;
 
 /// One thing to do. `about` goes on after "would".
 struct Step {
@@ -42,15 +42,14 @@ struct Findings {
   std::vector<std::string> errors;
 };
 
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 class Repair {
  public:
   Repair(FileSystem& fs, std::string dir, bool write)
-      : fs_(fs), dir_(without_slashes(std::move(dir))), aside_(dir_ + "-repair"), write_(write), cache_(kCacheBytes, epoch_) {}
+      : fs_(fs),
+        dir_(without_slashes(std::move(dir))),
+        aside_(dir_ + "-repair"),
+        write_(write),
+        cache_(kRepairCacheBytes, epoch_) {}
 
   Inspection run() {
     if (const Status status = examine(); !status.is_ok()) out_.error(status);

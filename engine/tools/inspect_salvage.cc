@@ -18,11 +18,6 @@ namespace {
 
 constexpr DatabaseId kMaxDatabases = 1024;
 
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 std::string keys_text(const KeyRange& keys) {
   return (keys.start.empty() ? "*" : key_to_text(keys.start)) + ".." + (keys.end.empty() ? "*" : "<" + key_to_text(keys.end));
 }

@@ -13,7 +13,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kCacheBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kSalvageReadCacheBytes = std::uint64_t{8} << 20;
 
 KeyRange keys_of(const TableStats& stats) {
   KeyRange keys{stats.smallest, stats.largest};
@@ -57,7 +57,7 @@ void Salvaged::doubt_lacking(SeqNum below) {
 }
 
 SalvageReader::SalvageReader(SalvageSource& source, std::string dir)
-    : source_(source), dir_(std::move(dir)), cache_(kCacheBytes, epoch_) {}
+    : source_(source), dir_(std::move(dir)), cache_(kSalvageReadCacheBytes, epoch_) {}
 
 Status SalvageReader::read(Salvaged* out) {
   TRY_ASSIGN(names, source_.list(dir_));

@@ -17,7 +17,7 @@
 namespace ebbtide {
 namespace {
 
-constexpr std::uint64_t kCacheBytes = std::uint64_t{8} << 20;
+constexpr std::uint64_t kSalvageWriteCacheBytes = std::uint64_t{8} << 20;
 
 /// Forwards only, as a flush walks.
 class ForwardIterator : public InternalIterator {
@@ -129,7 +129,7 @@ class Chosen final : public ForwardIterator {
 class Writer {
  public:
   Writer(FileSystem& fs, const SalvageTarget& target, const Salvaged& salvaged)
-      : fs_(fs), target_(target), salvaged_(salvaged), cache_(kCacheBytes, epoch_) {}
+      : fs_(fs), target_(target), salvaged_(salvaged), cache_(kSalvageWriteCacheBytes, epoch_) {}
   ~Writer() {
     if (!finished_) clear_away();
   }

@@ -34,20 +34,6 @@ std::vector<fs::path> backups_in(const std::string& dir, const std::string& id) 
   return found;
 }
 
-Status remove_old(const std::string& dir, const std::string& id, std::uint64_t keep) {
-  std::vector<fs::path> found = backups_in(dir, id);
-  std::reverse(found.begin(), found.end());
-  std::uint64_t kept = 0;
-  for (const fs::path& backup : found) {
-    if (finished(backup) && kept++ < keep) continue;
-    std::error_code error;
-    fs::remove(backup / "CURRENT", error);  // first: what is half gone must not open
-    fs::remove_all(backup, error);
-    if (error) return Status::io_error("cannot remove the old backup " + backup.string() + ": " + error.message());
-  }
-  return Status::ok();
-}
-
 // Makes the directory if it is missing. Not its parents: a path with a mistake in it must not grow into a tree.
 Status provide(std::string dir) {
   while (dir.size() > 1 && dir.back() == '/') dir.pop_back();  // or a link would be looked through
@@ -80,7 +66,6 @@ Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t n
   std::string path = (dir / backup_name(now, settings.id)).string();
   while (fs::exists(path, error)) path = (dir / backup_name(now += 1000, settings.id)).string();  // names have milliseconds
   TRY(db.checkpoint(path).status());
-  TRY(remove_old(dir.string(), settings.id, settings.keep));
   return path;
 }
 
@@ -101,6 +86,21 @@ Result<std::string> database_id(const std::string& data_dir, std::uint64_t rando
   if (out) fs::rename(scratch, path, error);
   if (!out || error) return Status::io_error("cannot write " + path.string());
   return std::string(text);
+}
+
+Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep) {
+  std::vector<fs::path> found = backups_in(fs::path(verified).parent_path(), id);
+  std::reverse(found.begin(), found.end());
+  std::uint64_t kept = 0;
+  for (const fs::path& backup : found) {
+    if (backup.filename() > fs::path(verified).filename()) continue;  // not verified, and it may be being made
+    if (finished(backup) && kept++ < keep) continue;
+    std::error_code error;
+    fs::remove(backup / "CURRENT", error);  // first: what is half gone must not open
+    fs::remove_all(backup, error);
+    if (error) return Status::io_error("cannot remove the old backup " + backup.string() + ": " + error.message());
+  }
+  return Status::ok();
 }
 
 std::string backup_name(std::uint64_t unix_micros, const std::string& id) {

@@ -21,9 +21,8 @@ namespace ebbtide {
 
 struct BackupSettings {
   std::string data_dir;
-  std::string dir;         ///< outside data_dir and no symbolic link; made if it is missing, unlike its parent
-  std::string id;          ///< of the database
-  std::uint64_t keep = 1;  ///< finished backups that stay, the newest; at least 1
+  std::string dir;  ///< outside data_dir and no symbolic link; made if it is missing, unlike its parent
+  std::string id;   ///< of the database
 };
 
 /// Thread-safe.
@@ -48,6 +47,10 @@ class Backups {
 /// The id of the database in a data directory, 8 hex digits, from its file DATABASE_ID. One that is missing or damaged is made from
 /// `random` and written. An error: it cannot be written.
 Result<std::string> database_id(const std::string& data_dir, std::uint64_t random);
+
+/// Removes the database's backups beside `verified`, the path of one, that are older than it: the unfinished ones, and the finished
+/// ones beyond `keep`, itself included.
+Status remove_older_backups(const std::string& verified, const std::string& id, std::uint64_t keep);
 
 /// "2026-11-21T22-41-07.312Z-3f9a1c07"
 std::string backup_name(std::uint64_t unix_micros, const std::string& id);

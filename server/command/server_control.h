@@ -56,13 +56,22 @@ struct ShutdownRequest {
   bool now = false, force = false;
 };
 
+/// What became of reading the newest backup as a whole.
+enum class BackupCheck : std::uint8_t { kNone, kRunning, kOk, kDamaged };
+struct BackupCheckState {
+  BackupCheck result = BackupCheck::kNone;
+  std::uint64_t last_ok_unix_seconds = 0;  ///< when a backup was last found good; 0 = not since the start
+  std::string pruning_held;                ///< why older backups stay that would go; "" = nothing keeps them
+};
+
 /// Of SAVE and BGSAVE.
 struct SaveState {
   std::uint64_t last_unix_seconds = 0;  ///< of the last one that succeeded; of the server's start, if there is none
   bool last_ok = true;
   std::int64_t last_took_seconds = -1;     ///< -1: none since the start
   std::uint64_t running_since_micros = 0;  ///< Unix time; 0: none is under way
-  SeqNum last_seq = 0;                     ///< what the last one that succeeded has, at least; of the start, if there is none
+  BackupCheckState check;
+  SeqNum last_seq = 0;  ///< what the last one that succeeded has, at least; of the start, if there is none
 };
 
 /// Which clients CLIENT LIST shows or CLIENT KILL ends. Empty or 0: any.

@@ -207,6 +207,10 @@ void info_persistence(const Facts& facts, InfoText& out) {
   out.field("rdb_last_bgsave_status", save.last_ok ? "ok" : "err");
   out.field("rdb_last_bgsave_time_sec", std::to_string(save.last_took_seconds));
   out.field("rdb_current_bgsave_time_sec", saving ? std::to_string((now - save.running_since_micros) / 1'000'000) : "-1");
+  constexpr const char* kChecks[] = {"none", "running", "ok", "damaged"};
+  out.field("backup_verify_status", kChecks[static_cast<std::size_t>(save.check.result)]);
+  out.field("backup_last_verified_time", save.check.last_ok_unix_seconds);
+  out.field("backup_pruning_stopped", save.check.pruning_held.empty() ? "0" : "1");
   out.field("aof_enabled", "1");
   out.field("aof_rewrite_in_progress", "0");
   out.field("aof_rewrite_scheduled", "0");

@@ -22,6 +22,11 @@ def backups(server):
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
+def logged(server, text):
+    """How often the server's log has it."""
+    return server.log_path.read_text(encoding="utf-8").count(text)
+
+
 def opened(home):
     """A server over `home`/data."""
     return Server(SETTINGS, home, config=None)
@@ -90,9 +95,9 @@ def test_bgsave_under_writes_is_one_moment(fresh, tmp_path):
             acknowledged = written
             saved(client)
             wait_until(lambda: written > acknowledged, what="it goes on writing")
-    assert len(backups(fresh)) == 1  # one is kept
+    wait_until(lambda: len(backups(fresh)) == 3, what="three are kept, once the last one is verified")
     copy = tmp_path / "copy"
-    shutil.copytree(backups(fresh)[0], copy / "data")
+    shutil.copytree(backups(fresh)[-1], copy / "data")
     with opened(copy) as restored:
         a, b = restored.client().mget("a", "b")
         assert a == b and acknowledged <= int(a)
@@ -149,6 +154,7 @@ def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
     link.symlink_to(target)
     for _ in range(3):
         client.save()
+    wait_until(lambda: not unfinished.exists() and len(backups(fresh)) == 6, what="the newest is verified")
     names = {path.name for path in backups(fresh)}
     assert unfinished.name not in names and (target / "CURRENT").exists()
     assert names > {"mine", link.name} | {other.name for other in others} and len(names) == 6
@@ -181,6 +187,43 @@ def test_a_directory_of_backups_is_protected_and_no_link(fresh, tmp_path):
     client.save()
     assert "/x\\n2026-01-01T00:00:00.000+00:00 E forged\\x1b[31m/" in fresh.log_path.read_text()
     assert not any(line.startswith("2026-01-01T") for line in fresh.log_path.read_text().splitlines())
+
+
+def test_save_flushall_save_leaves_both(fresh, tmp_path):
+    fresh.start()
+    client = fresh.client()
+    client.set("key", "value")
+    client.save()
+    client.flushall()
+    client.save()
+    wait_until(lambda: logged(fresh, "backup verified") == 2)
+    first, second = backups(fresh)
+    for backup, keys in ((first, 1), (second, 0)):
+        home = tmp_path / backup.name
+        shutil.copytree(backup, home / "data")
+        with opened(home) as restored:
+            assert restored.client().dbsize() == keys
+
+
+def test_a_damaged_backup_prunes_nothing(fresh):
+    """One byte of a table is damaged on the drive: backups are links to it. What was made before stays, however few are to be kept."""
+    fresh.start()
+    client = fresh.client()
+    client.config_set("storage.backup_keep", 1)
+    for i in range(2000):
+        client.set(f"key:{i}", f"value {i}")
+    client.execute_command("TREE.FLUSH")
+    client.save()
+    wait_until(lambda: logged(fresh, "backup verified") == 1)
+    (table,) = fresh.data.glob("*.data")
+    with open(table, "r+b") as file:
+        file.seek(5000)
+        byte = file.read(1)
+        file.seek(5000)
+        file.write(bytes([byte[0] ^ 1]))
+    client.save()
+    wait_until(lambda: logged(fresh, "no older backup is removed") == 1)
+    assert len(backups(fresh)) == 2
 
 
 def test_tools_beside_a_server_and_without_one(fresh, tmp_path):

@@ -158,6 +158,7 @@ EXCEPTIONS = {
     ("server/server.", "randomness"): "the real form of ServerControl: where commands get their seeds from",
     ("server/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
     ("server/config.", "files"): "reads the YAML, which lies apart from any data directory",
+    ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
     ("server/cgroup.", "files"): "reads the limits that control groups set",
     ("server/machine.", "files"): "reads what the kernel says of memory and CPU quota",
