@@ -1,4 +1,4 @@
-// Sleeping until another thread has published something, where nearly always nobody sleeps.
+// Sleeping until another thread has published something, where threads hardly ever sleep.
 //
 // The publisher stores, then looks whether a thread sleeps: one load. A thread that is about to sleep counts itself, then looks
 // at the condition once more. Both stores and both loads are sequentially consistent, so at least one of the two threads sees the

@@ -75,7 +75,7 @@ Result<std::vector<Status>> DbImpl::verify_table(const TablesView& tables, const
   std::vector<Status> errors = read_whole(**quarantined, stopped, report);
   if (!errors.empty() || stopped()) return errors;
   const FilePlace place = place_of(table.meta->data_file);
-  if (place.tree == nullptr || !place.meta->quarantined()) return errors;  // gone, or taken back, meanwhile
+  if (place.tree == nullptr || !place.meta->quarantined()) return errors;  // removed, or out of quarantine, meanwhile
   const Status status = end_quarantine(place);
   if (!status.is_ok() && status.code() != Code::kAborted) return status;
   return errors;

@@ -99,7 +99,7 @@ FileNum DbImpl::oldest_pinned() {
   return oldest;
 }
 
-// Only segments that the log has let go of make a pin a hindrance.
+// A pin hinders only where the log has dropped the segment.
 void DbImpl::revoke_log_pins(const PurgeSurvey& survey) {
   MutexLock lock(lease_mutex_);
   if (log_pins_.empty()) return;

@@ -190,7 +190,7 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   } else if (status.code() != Code::kAborted) {
     say(Severity::kError, std::string("compaction failed: ") + status.to_string());
     if (status.code() != Code::kCorruption) return;
-    // Damage of an input is that file's matter alone; of anything else, nobody knows what else is wrong.
+    // Damage of an input is that file's matter alone; of anything else it is unknown what else is wrong.
     const Status taken = take_damage();
     if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) background_failed(status, "compaction");
   }

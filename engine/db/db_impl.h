@@ -557,7 +557,7 @@ struct DbImpl {
   DamageReports damage_reports_;
   FileChecks file_checks_;
   std::atomic<bool> damage_queued_{false}, checking_{false};
-  std::atomic<std::uint64_t> quarantine_lines_{0};  ///< told, or kept to oneself, since quarantine_lines_since_ns_
+  std::atomic<std::uint64_t> quarantine_lines_{0};  ///< logged, or left out, since quarantine_lines_since_ns_
   std::atomic<std::uint64_t> quarantine_lines_since_ns_{0};
   Epoch epoch_;
   EngineTime time_;
@@ -573,7 +573,7 @@ struct DbImpl {
   std::unique_ptr<FileLock> file_lock_;
   std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
   std::atomic<SeqNum> visible_seq_{0};
-  WaitPoint published_;                               ///< for those who wait until visible_seq_ or mapping_version_ has moved
+  WaitPoint published_;                               ///< threads wait on it until visible_seq_ or mapping_version_ has moved
   std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   std::atomic<std::uint64_t> leases_{0};

@@ -43,7 +43,7 @@ struct LogNote {
   Millis oldest_delete = 0;  ///< birth of its first delete
   Millis min_expiry = 0;     ///< smallest expiry of its values
 };
-/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, missed by nobody.
+/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, counted as missed never.
 inline constexpr Millis kUnknownBirth = 1;
 /// Few trees each: a vector is searched faster than a map.
 using LogNotes = std::vector<LogNote>;

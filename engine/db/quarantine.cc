@@ -219,7 +219,7 @@ void DbImpl::check_again(FileNum file) {
   if (place.meta->quarantined()) {
     if (!errors.empty()) return;
     if (const Status status = end_quarantine(place); !status.is_ok() && status.code() != Code::kAborted)
-      say(Severity::kWarning, "a table is whole again, but cannot be taken back yet: " + status.to_string());
+      say(Severity::kWarning, "a table is whole again, but its quarantine cannot end yet: " + status.to_string());
     return;
   }
   if (errors.empty()) return file_checks_.remove(file);
@@ -301,7 +301,7 @@ Status DbImpl::write_clean_copy(const FilePlace& place, const TableReader& reade
     status = fs_.sync_file(temporary);
   }
   if (status.is_ok()) {
-    // Readers of the file that was here keep its bytes on the disk until they let go of it.
+    // Readers of the file that was here keep its bytes on the disk until they close it.
     for (const auto& table : place.tables->readers_of(place.meta->data_file)) {
       ledger_.leave({name + ".replaced", place.meta->data_bytes, {{place.tree->id, floor_of(place.tree)}}, table});
     }

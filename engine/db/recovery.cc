@@ -136,7 +136,7 @@ Status DbImpl::open() {
   VersionEdit edit;
   edit.time_mark = std::max(versions_->time_mark(), time_.tick());
   if (!segments.empty()) edit.oldest_log = segments.front().file;
-  opened_at_ = time_.stamped();  // before anybody ticks: what is late by now is so because nobody ran
+  opened_at_ = time_.stamped();  // before the first tick: what is late by now was due while no server ran
   TRY(start_log(std::move(segments), last_seq));
   {
     MutexLock manifest(manifest_mutex_);  // the log's thread ticks by now

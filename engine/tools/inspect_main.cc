@@ -1,7 +1,7 @@
 // ebbtide-inspect: what the engine has written, printed, copied and, where that is safe, repaired.
 //
-// Exit status: 0 clean, 1 damage (told on standard error, or under "errors" in JSON), 2 wrong use; of salvage 0 everything was saved,
-// 1 something was lost, 2 refused or failed. How far it has come is told on
+// Exit status: 0 clean, 1 damage (named on standard error, or under "errors" in JSON), 2 wrong use; of salvage 0 everything was saved,
+// 1 something was lost, 2 refused or failed. Progress is printed on
 // standard error where that is a terminal.
 #include <unistd.h>
 

@@ -89,7 +89,7 @@ class Salvage {
     }
     return fs_.list(dir_).status();
   }
-  /// A directory that cannot be locked for another reason than a server lies on a file system that nobody can write to.
+  /// A directory that cannot be locked for another reason than a server lies on a read-only file system.
   Status lock_source() {
     const std::string lock = join_path(dir_, kLockFileName);
     if (!fs_.exists(lock)) return Status::ok();

@@ -41,7 +41,7 @@ struct SkippedLog {
   [[nodiscard]] std::string to_text() const;
 };
 
-/// Fed by whoever reads the log, segment by segment. After an error it is of no use, but for lose().
+/// The reader of the log feeds it, segment by segment. After an error it is of no use, but for lose().
 class LogSequence {
  public:
   /// `dir`: for messages.

@@ -1,5 +1,5 @@
 // Clients that wait in a command that blocks (PURGE.WAIT), so that CLIENT UNBLOCK can end the wait and INFO can count them; and
-// clients that CLIENT PAUSE delays, which only its end, or CLIENT UNPAUSE, lets go on.
+// clients that CLIENT PAUSE delays until it ends, or until CLIENT UNPAUSE.
 #pragma once
 
 #include <atomic>

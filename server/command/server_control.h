@@ -137,7 +137,7 @@ class ServerControl {
   /// Reads the file of users again and closes the connections of those that have changed, one that asks after its reply. On error
   /// the message is the whole reply after '-', and nothing has changed. From offload threads only.
   virtual Status load_users(std::uint64_t self_id) = 0;
-  /// `bits` random bits that nobody can guess, as hexadecimal digits, for ACL GENPASS.
+  /// So many bits from the system's random generator, as hexadecimal digits, for ACL GENPASS.
   [[nodiscard]] virtual std::string random_secret(std::size_t bits) = 0;
   /// Counts and logs a failed AUTH or HELLO. `network` and `address` as Client has them.
   virtual void authentication_failed(Bytes network, Bytes address, Bytes user) = 0;

@@ -230,7 +230,7 @@ void Listener::admit(Arrival arrival, bool loopback) {
     return refuse(fd, kTooManyClients);
   }
   if (settings.password_required) {
-    // A loop that is late closes late; beyond twice the limit nobody gets in.
+    // A loop that is late closes late; beyond twice the limit new clients are refused.
     const std::uint64_t strangers = shared_->strangers.load();
     const bool full = settings.max_strangers != 0 && strangers >= settings.max_strangers;
     if (full && (strangers >= 2 * settings.max_strangers || !close_a_stranger())) {

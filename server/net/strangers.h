@@ -1,6 +1,6 @@
 // The connections that have not authenticated, and which of them makes room for a new one.
 //
-// There may be only so many, so that nobody fills the server's memory and file descriptors without a password. At the limit a new
+// There may be only so many, so that no client fills the server's memory and file descriptors without a password. At the limit a new
 // connection gets in and an old one is closed: of the network with the most of them, its oldest. So a peer that opens connections and
 // says nothing loses its own; clients elsewhere have time to authenticate.
 #pragma once

@@ -113,7 +113,7 @@ def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh)
             link.sendall(b"AUTH ev\\il wrong\r\n" * 100)
         began = time.monotonic()
         while time.monotonic() - began < 3:
-            assert known.ping()  # those who are in notice nothing
+            assert known.ping()  # connected clients notice nothing
         before = time.monotonic()
         with fresh.connect() as s:
             s.sendall(b"AUTH secret\r\n")
@@ -167,7 +167,7 @@ def test_a_rewritten_file_with_a_password_is_its_owners_alone(with_file):
     client.config_rewrite()
     assert "secret" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "holds a password and others could read it" in with_file.log_path.read_text()
-    file.chmod(0o640)  # somebody has chosen a group
+    file.chmod(0o640)  # an operator has chosen a group
     link = file.with_name("link.yaml")
     client.config_set("timeout", "100")
     client.config_rewrite()

@@ -380,7 +380,7 @@ def test_client_list_measures_buffers(fresh):
     with fresh.connect() as receiving, fresh.connect() as sending:
         unread, half_sent = client_id(receiving), client_id(sending)
         receiving.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        receiving.sendall(b"GET value\r\n" * 100)  # 6 MB, which nobody reads
+        receiving.sendall(b"GET value\r\n" * 100)  # 6 MB, which the client does not read
         sending.sendall(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n" + b"e" * 500_000)
 
         def fields(which):

@@ -203,7 +203,7 @@ TEST_CASE("a lost table: values that it may have deleted are apart, and keys wit
       CHECK(saved.apart.count("key00001") == 1);
       CHECK(saved.apart.count("key00003") == 0);  // deleted behind the loss
       CHECK(saved.apart.count("key00501") == 0);  // by a range
-      CHECK(saved.apart.count("key00002") == 1);  // nobody knows
+      CHECK(saved.apart.count("key00002") == 1);  // unknown whether it was deleted
     }
   }
 }

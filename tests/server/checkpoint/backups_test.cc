@@ -23,7 +23,7 @@ TEST_CASE("a backup is named by the time at which it was begun, and names sort b
 TEST_CASE("only what is a name of the database's backups gives a time") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
-  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // of an earlier version: nobody knows whose
+  CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // of an earlier version: its database is unknown
   for (const char* other :
        {"", "mine", "2026-11-21", "2026-11-21T21-21-07.312", "2026-11-21T21-21-07.312Zx-3f9a1c07",
         "2026-13-21T21-21-07.312Z-3f9a1c07", "2026-02-30T21-21-07.312Z-3f9a1c07", "2026-11-21T21-21-7.312Z-3f9a1c07",
