@@ -4,7 +4,7 @@
 // Invariants, beside those of commit.cc:
 //   * A staged memtable gets its place before any reader can reach it, and is published before visible_seq moves over it.
 //   * It comes between the active memtable and those that are frozen: all that was sequenced before the batch lies in older ones.
-//   * Range tombstones and records go in between the critical section and the publishing, as every batch's operations do; whoever
+//   * Range tombstones and records go in between the critical section and the publishing, as all operations do; the thread that
 //     flushes the memtable waits for its last seq to be visible.
 #include <algorithm>
 #include <utility>

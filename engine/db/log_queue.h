@@ -1,7 +1,7 @@
 // The write-ahead log as the commit pipeline uses it: batches are queued in seq order, written in groups, synced by policy.
 //
-// What is queued between two writes is one record and one system call. Under `everysec` and `no`, whoever ends a pass writes the
-// queue, unless somebody is writing already (who then takes it along); the log thread only syncs and switches segments, and writes
+// What is queued between two writes is one record and one system call. Under `everysec` and `no`, a loop that ends its pass writes the
+// queue, unless another thread is writing already and takes it along; the log thread only syncs and switches segments, and writes
 // large batches, so that no event loop blocks in a write of hundreds of megabytes. Under
 // `always` the log thread writes and syncs, group after group, and waits a little between them where that makes groups larger
 // (sync_gather.h). The record's payload is a sequence of (length u32, WriteBatch payload).
@@ -43,7 +43,7 @@ struct LogNote {
   Millis oldest_delete = 0;  ///< birth of its first delete
   Millis min_expiry = 0;     ///< smallest expiry of its values
 };
-/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, counted as missed never.
+/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, never counted as missed.
 inline constexpr Millis kUnknownBirth = 1;
 /// Few trees each: a vector is searched faster than a map.
 using LogNotes = std::vector<LogNote>;

@@ -133,9 +133,9 @@ void DbImpl::tell_quarantined(const std::vector<std::string>& lines) {
     quarantine_lines_ = 0;
   }
   for (const std::string& line : lines) {
-    const std::uint64_t told = quarantine_lines_++;
-    if (told < kLinesPerMinute) say(Severity::kError, line);
-    if (told == kLinesPerMinute) say(Severity::kError, "more tables are quarantined; TREE.INFO names each");
+    const std::uint64_t logged = quarantine_lines_++;
+    if (logged < kLinesPerMinute) say(Severity::kError, line);
+    if (logged == kLinesPerMinute) say(Severity::kError, "more tables are quarantined; TREE.INFO names each");
   }
 }
 

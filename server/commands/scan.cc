@@ -166,7 +166,7 @@ std::optional<std::string> random_place(Bytes first, Bytes last, std::uint64_t r
   return place;
 }
 
-/// Moves to the first key from `from` on, in moves of max_steps: `walk` is valid, or there is none, or nobody waits any more, or it
+/// Moves to the first key from `from` on, in moves of max_steps: `walk` is valid, or there is none, or its client has gone, or it
 /// is inside a transaction and has done its share.
 void walk_on(const Ctx& ctx, Iterator& walk, const std::string& from) {
   for (walk.seek(from); walk.paused() && !ctx.is_cancelled() && !is_spent(ctx, walk, 0);)
