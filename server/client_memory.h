@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 
+#include <engine/charged_value.h>
 #include <engine/memory_account.h>
 
 #include "net/settings.h"
@@ -62,6 +66,14 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     values_ -= bytes;
     if (account_ != nullptr) account_->release(MemoryAccount::Kind::kLargeValues, bytes);
+  }
+  std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) override {
+    std::lock_guard lock(mutex_);
+    values_ -= value->size();
+    if (account_ == nullptr) return value;  // while the database is being opened, no command keeps a value
+    MemoryCharge charge;
+    charge.took(*account_, MemoryAccount::Kind::kLargeValues, value->size());
+    return charged_value(std::move(value), &charge);
   }
   bool short_of_buffers() const override {
     std::lock_guard lock(mutex_);

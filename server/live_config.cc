@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <engine/durable_rename.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -136,8 +138,7 @@ Status LiveConfig::rewrite(std::string* warning) {
   // Its owner and group stay, as far as this process may set them.
   if (::chown(scratch.c_str(), before.st_uid, before.st_gid) != 0) (void)!::chown(scratch.c_str(), ~uid_t{0}, before.st_gid);
   if (out && !error && !is_open) fs::permissions(scratch, mode, error);
-  if (out && !error) fs::rename(scratch, file, error);
-  if (!out || error) {
+  if (!out || error || !rename_durably(nullptr, scratch, file).is_ok()) {
     fs::remove(scratch, error);
     return Status::invalid_argument("ERR Rewriting config file: " + config_.file + " cannot be written");
   }

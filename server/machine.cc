@@ -5,6 +5,8 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#include <cstring>
+#include <string_view>
 #ifdef EBBTIDE_WITH_MIMALLOC
 #include <mimalloc.h>
 #endif
@@ -76,6 +78,32 @@ std::string allocator_name() {
          std::to_string(version % 10);
 #else
   return "libc";
+#endif
+}
+
+#ifdef EBBTIDE_WITH_MIMALLOC
+namespace {
+
+// mimalloc ends the process without asking for a new handler; what it says before, it says here. It has the number of bytes in the
+// text alone. Nothing may be allocated.
+void hear_mimalloc(const char* text, void* refused) {
+  constexpr std::string_view kMark = "unable to allocate memory (";
+  const char* at = std::strstr(text, kMark.data());
+  if (at == nullptr) return;
+  std::uint64_t bytes = 0;
+  for (at += kMark.size(); *at >= '0' && *at <= '9'; ++at) bytes = bytes * 10 + static_cast<std::uint64_t>(*at - '0');
+  (*static_cast<void (**)(std::uint64_t)>(refused))(bytes);
+}
+
+}  // namespace
+#endif
+
+void report_refused_allocations([[maybe_unused]] void (*refused)(std::uint64_t bytes)) {
+#ifdef EBBTIDE_WITH_MIMALLOC
+  static void (*listener)(std::uint64_t) = nullptr;
+  listener = refused;
+  mi_register_output(hear_mimalloc, &listener);
+  mi_option_enable(mi_option_show_errors);
 #endif
 }
 

@@ -24,6 +24,10 @@ std::string system_name();
 /// Bytes of this process in memory, now and at most.
 std::uint64_t resident_bytes();
 std::uint64_t peak_resident_bytes();
+
+/// Has mimalloc call `refused` with the bytes of each allocation that fails, on its thread, before the caller sees it. Its own
+/// messages are not written. Does nothing with another allocator, which calls std::get_new_handler() instead. Once.
+void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 /// "mimalloc-2.0.9", "libc".
 std::string allocator_name();
 /// What is freed goes back to the system at once, where the allocator would keep it for threads that are idle by then.

@@ -16,6 +16,7 @@
 #include "command/dispatch.h"
 #include "command/session.h"
 #include "commands/families.h"
+#include "failure_log.h"
 #include "machine.h"
 #include "store/glob.h"
 
@@ -210,6 +211,9 @@ Server::~Server() { end(); }
 
 int Server::run() {
   const Config config = config_.get();
+  install_failure_log(config.log_file);
+  report_refused_allocations(note_refused_allocation);
+  set_failure_log_budget(engine_settings_.memory_budget);
   const std::uint64_t files = raise_file_limit(config.max_clients + kReservedFiles);
   client_cap_ = clients_of(files);
   if (client_cap_ < config.max_clients) {
@@ -218,7 +222,9 @@ int Server::run() {
   }
   const NetSettings net = net_settings(config);
   offload_ = std::make_unique<ThreadOffload>(kShortThreads, kLongThreads);
-  loading_memory_.set_limit(engine_settings_.memory_budget / kLoadingPart, 0);
+  disposer_ = std::make_unique<OffloadDisposer>(*offload_);
+  set_disposer(disposer_.get());
+  loading_memory_->set_limit(engine_settings_.memory_budget / kLoadingPart, 0);
   loading_env_ = command_env(nullptr);
   for (unsigned i = 0; i < loop_count(config); ++i) {
     loops_.push_back(std::make_unique<EventLoop>(static_cast<int>(i), net, &net_, &net_env_));
@@ -316,7 +322,7 @@ CommandEnv Server::command_env(Db* db) {
           &observers_,
           &blocked_,
           engine_settings_.databases,
-          db == nullptr ? &loading_memory_ : &db->memory(),
+          db == nullptr ? loading_memory_.get() : &db->memory(),
           &intents_};
 }
 
@@ -398,6 +404,7 @@ void Server::end() {
   if (opener_.joinable()) opener_.join();
   if (admin_ != nullptr) admin_->stop();
   for (const auto& loop : loops_) loop->stop();
+  set_disposer(nullptr);
   offload_.reset();
   backup_verifier_.reset();
   ready_ = nullptr;
@@ -424,6 +431,10 @@ Status Server::save() {
   log_->write(made.is_ok() ? ServerLog::Level::kInfo : ServerLog::Level::kError,
               made.is_ok() ? "backup: " + *made : "backup failed: " + made.status().to_string());
   if (made.is_ok()) {
+    if (const std::uint64_t damaged = backups_->state().last_damaged; damaged != 0) {
+      log_->write(ServerLog::Level::kError, "damaged tables in the backup: " + std::to_string(damaged) +
+                                                "; it has what is left of them. Keep an older backup");
+    }
     saved_seq_ = seq;
     backup_verifier_->check(*made);
   }
@@ -527,6 +538,7 @@ Status Server::apply_config(const Config& before, const Config& after) {
   }
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
+  set_failure_log_budget(settings.memory_budget);
   observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   stats_.set_shown_percentiles(after.percentiles());

@@ -178,7 +178,9 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<AdminServer> admin_;
   std::unique_ptr<Offload> offload_;
-  MemoryAccount loading_memory_;  ///< what clients keep that began a transaction while the database was being opened
+  std::unique_ptr<Disposer> disposer_;
+  /// What clients keep that began a transaction while the database was being opened.
+  const std::shared_ptr<MemoryAccount> loading_memory_ = std::make_shared<MemoryAccount>();
   CommandEnv loading_env_, env_;
   std::unique_ptr<Db> db_;
   std::unique_ptr<Backups> backups_;

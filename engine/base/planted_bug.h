@@ -15,6 +15,8 @@ enum class PlantedBug : std::uint8_t {
   kSkipTableSync,                ///< a table's pages are not synced before the manifest names it
   kSkipDirectorySync,            ///< nor are the names of the tables of a flush
   kAcknowledgeBeforeSync,        ///< the log calls a write durable before the sync has answered
+  kSyncBySeq,                    ///< a log segment that ends with pieces of a batch counts as synced once its last seq is
+  kForgetPieces,                 ///< a log segment goes though a batch that no table has lies in it, in pieces
   kIgnoreChecksum,               ///< a block of a table is believed whatever its checksum
   kAcceptGarbageTail,            ///< so is a record of the log
   kDropTombstoneEarly,           ///< a merge drops a tombstone though older versions may lie below

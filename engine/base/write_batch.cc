@@ -69,6 +69,12 @@ void WriteBatch::put_shared(DatabaseId database, Bytes key, SharedValue value, c
   shared_.push_back({rep_.size(), std::move(value)});
 }
 
+Status WriteBatch::check_length() const {
+  if (payload_bytes() <= kMaxPayloadBytes) return Status::ok();
+  return Status::invalid_argument("a batch of " + std::to_string(payload_bytes()) + " bytes; at most " +
+                                  std::to_string(kMaxPayloadBytes) + " can be written at once");
+}
+
 void WriteBatch::del(DatabaseId database, Bytes key) {
   begin_op(OpKind::kTombstone, 0, database);
   put_key(key);

@@ -1,5 +1,7 @@
 #include "compaction/output_writer.h"
 
+#include <algorithm>
+
 #include "base/invariant.h"
 #include "compaction/table_files.h"
 #include "io/file_names.h"
@@ -7,8 +9,12 @@
 namespace ebbtide {
 namespace {
 
-// How much may be written between two calls of the throttle: a few ms of a slow disk.
+// How much may be written between two calls of the throttle: a few ms of a slow disk, and a part of a small file, since so much room is
+// asked for at a time.
 constexpr std::uint64_t kThrottleBytes = std::uint64_t{256} << 10;
+constexpr std::uint64_t kThrottlesPerFile = 4;
+
+std::uint64_t throttle_bytes(std::uint64_t file_size) { return std::min(kThrottleBytes, file_size / kThrottlesPerFile); }
 
 /// When the key was deleted, or will be; 0 = it is not.
 Millis birth_of_delete(const Entry& newest) { return newest.is_tombstone() ? newest.birth() : newest.expiry; }
@@ -44,7 +50,7 @@ Status OutputWriter::add(std::span<const Entry> versions, SeqNum applied_seq) {
   }
   builder_->lower_applied_seq(applied_seq);
   last_key_.assign(key);
-  return throttle(kThrottleBytes);
+  return throttle(throttle_bytes(options_.settings->file_size));
 }
 
 Status OutputWriter::finish() {
@@ -78,7 +84,7 @@ Status OutputWriter::throttle(std::uint64_t at_least) {
   if (bytes < throttled_bytes_ + at_least) return Status::ok();
   if (env.throttle) env.throttle(bytes - throttled_bytes_);
   throttled_bytes_ = bytes;
-  return env.may_write ? env.may_write(kThrottleBytes) : Status::ok();
+  return env.may_write ? env.may_write(throttle_bytes(options_.settings->file_size)) : Status::ok();
 }
 
 void unlink_outputs(const CompactionEnv& env, const std::vector<FileMeta>& outputs) {

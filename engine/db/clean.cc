@@ -116,9 +116,10 @@ void DbImpl::revoke_log_pins(const PurgeSurvey& survey) {
 // The segment takes no more, and no memtable keeps it: those that do are flushed, though they be small.
 void DbImpl::retire_segment(FileNum file) {
   log_->end_segment(file);
+  log_->give_up_pieces(file);
   SeqNum last = 0;
   for (const LogQueue::Segment& segment : log_->segments()) {
-    if (segment.file == file) last = segment.last_seq;
+    if (segment.file <= file) last = std::max(last, segment.needed_seq());
   }
   MutexLock lock(commit_mutex_);
   for (const auto& [id, tree] : trees_) {
@@ -255,9 +256,9 @@ void DbImpl::leave_segments(FileNum oldest) {
   }
 }
 
-// Each birth whose deadline passed is counted once for each tree, and once more if damage keeps it. Only `load` is a fault of ours:
-// of the others one had the server stopped, or the clock moved, for so much of the time that less than half of it was left, or a
-// quarantined file holds them.
+// Each birth whose deadline passed is counted once for each tree, and once more if damage keeps it. Only `load` is a fault of ours.
+// `down`, `clock` and `disk`: the server was stopped, the clock moved, or the disk refused what had to be written, until less than
+// half of the time was left. `damage`: a quarantined file holds it.
 void DbImpl::count_late(const PurgeSurvey& survey) {
   const auto count = [&](TreeId tree, Millis floor, bool damage, std::map<TreeId, Millis>* known) {
     const Millis deadline = survey.trees.at(tree).deadlines.due(floor);
@@ -268,6 +269,7 @@ void DbImpl::count_late(const PurgeSurvey& survey) {
     if (const auto held = missed_by_damage_.find(tree); !damage && held != missed_by_damage_.end() && floor <= held->second)
       return;
     const Millis half = (deadline - floor) / 2, stepped = time_.last_step();
+    const Millis refused = disk_refused_at_.load(std::memory_order_relaxed);
     const char* reason = "load";
     if (damage) {
       misses_damage_ += 1;
@@ -278,6 +280,9 @@ void DbImpl::count_late(const PurgeSurvey& survey) {
     } else if (floor < stepped && deadline < stepped + half) {
       misses_clock_ += 1;
       reason = "clock";
+    } else if (floor < refused && deadline < refused + half) {
+      misses_disk_ += 1;
+      reason = "disk";
     } else {
       misses_load_ += 1;
     }

@@ -30,7 +30,7 @@ auto filter_settings(const TreeSettings& s) {
 Status DbImpl::commit(WriteBatch& batch) {
   if (batch.empty()) return Status::ok();
   TRY(admit(batch));
-  return commit_admitted(batch);
+  return commit_admitted(batch, true);
 }
 
 Status DbImpl::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
@@ -41,13 +41,15 @@ Status DbImpl::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms
     *wait_ms = wait_asked(batch, waited);
     if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
   }
-  return commit_admitted(batch);
+  return commit_admitted(batch, false);
 }
 
-Status DbImpl::commit_admitted(WriteBatch& batch) {
-  if (StagedBatch::pays_for(batch)) [[unlikely]] {
+Status DbImpl::commit_admitted(WriteBatch& batch, bool may_wait) {
+  const bool large_values =
+      batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0;  // which go to the log in pieces
+  if (large_values || StagedBatch::pays_for(batch)) [[unlikely]] {
     auto entries = stage_entries(batch, nullptr);
-    if (entries.is_ok()) return commit_at_once(batch, &*entries);
+    if (entries.is_ok()) return commit_at_once(batch, &*entries, may_wait);
     if (entries.status().code() != Code::kUnsupported) return entries.status();
   }
   Inserts inserts;
@@ -57,6 +59,8 @@ Status DbImpl::commit_admitted(WriteBatch& batch) {
   }
   insert_all(batch, inserts);
   publish(inserts, batch.last_seq());
+  if (batch.payload_bytes() > kLargeValueBytes) [[unlikely]]
+    memory_->lower_limit(batch.payload_bytes() - batch.shared_bytes());
   count_commit(batch);
   return Status::ok();
 }
@@ -277,7 +281,7 @@ TreePtr DbImpl::make_tree(TreeId id, DatabaseId database, StampMode stamp) {
 }
 
 // Settings belong to the number of a database: a tree that comes to another number by SWAPDB takes that number's, as it would at
-// the next start. Only the stamp mode stays with the tree. Why: engine/docs/decisions/0031-settings-go-by-number.md.
+// the next start. Only the stamp mode stays with the tree. Why: engine/docs/decisions/0026-settings-go-by-number.md.
 void DbImpl::adopt_settings(Tree& tree, DatabaseId database) {
   auto policy = make_policy(tree_settings_[database].policy);
   ASSERT_MSG(policy.is_ok(), "settings were validated when they came in");

@@ -37,8 +37,14 @@ bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<Tre
   return true;
 }
 
+void name_databases(WriteBatch& batch, StagedEntries* entries) {
+  std::vector<std::uint32_t> databases;
+  for (const StagedEntries::Part& part : entries->parts) databases.push_back(part.database);
+  name_trees(batch, entries, databases);
+}
+
 LogNote note_of(const StagedEntries::Part& part, Millis time) {
-  LogNote note{part.tree->id, part.deletes ? time : 0, part.memtable->min_expiry()};
+  LogNote note{part.tree->id, part.deletes ? time : 0, part.min_expiry};
   if (note.min_expiry != 0 && note.min_expiry <= time) note.oldest_delete = time;  // born dead
   return note;
 }
@@ -49,21 +55,55 @@ Result<std::unique_ptr<StagedBatch>> DbImpl::stage(WriteBatch&& batch, const std
   TRY(refuse(batch));
   auto impl = std::make_unique<StagedBatch::Impl>();
   const std::size_t expected = staged_bytes_expected(batch);
-  if (!memory_->try_charge(MemoryAccount::Kind::kLargeValues, expected)) {
+  if (!try_charge(MemoryAccount::Kind::kCommands, expected)) {
     return Status::out_of_memory("storage.memory_budget has no room for a batch of " + std::to_string(batch.payload_bytes()) +
                                  " bytes");
   }
   impl->account = memory_;
   impl->charged = expected;
-  large_value_charged();
   TRY_ASSIGN(entries, stage_entries(batch, stop));
-  prepare_log(batch, &entries);
+  TRY(write_ahead(batch, &entries, stop));
   impl->entries = std::move(entries);
   impl->batch = std::move(batch);
   return std::unique_ptr<StagedBatch>(new StagedBatch(std::move(impl)));
 }
 
-// Where each database has a tree, and keeps it until the commit, nothing is left to be named and copied then.
+// The payload goes to the log ahead of the commit, in pieces. Where the batch's databases keep their trees until then, nothing is
+// left to be named and copied.
+Status DbImpl::write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) {
+  std::vector<TreeId> trees;
+  TRY(make_trees(*entries, &trees));
+  name_trees(batch, entries, trees);
+  LogNotes notes;
+  for (const StagedEntries::Part& part : entries->parts) add_note(&notes, {part.named, 0, part.min_expiry});
+  auto log = log_->write_pieces(batch, notes, stop);
+  if (!log.is_ok()) {
+    name_databases(batch, entries);
+    return log.status();
+  }
+  entries->log = log->empty() ? LogQueue::prepare(batch) : std::move(log).value();
+  return Status::ok();
+}
+
+// Pieces say which trees they are for. A database that has none gets it now, as by a write of its own.
+Status DbImpl::make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) {
+  Inserts inserts;
+  SeqNum last = 0;
+  {
+    MutexLock lock(commit_mutex_);
+    Millis time = 0;
+    TRY(begin_sequence(WriteBatch(), &inserts, &time));
+    for (const StagedEntries::Part& part : entries.parts) {
+      ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
+      trees->push_back(tree_for_write(part.database, time, &inserts)->id);
+    }
+    last = next_seq_ - 1;
+  }
+  if (last != inserts.previous) publish(inserts, last);
+  return Status::ok();
+}
+
+// The same where nothing may wait: the payload is copied for the log.
 void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
   std::vector<TreeId> trees;
   {
@@ -80,13 +120,15 @@ void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
 }
 
 // A batch that was refused is as it was: its operations name databases.
-Status DbImpl::commit_at_once(WriteBatch& batch, StagedEntries* entries) {
-  prepare_log(batch, entries);
-  Status status = commit_staged(batch, entries);
-  if (status.is_ok()) return status;
-  std::vector<std::uint32_t> databases;
-  for (const StagedEntries::Part& part : entries->parts) databases.push_back(part.database);
-  name_trees(batch, entries, databases);
+Status DbImpl::commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) {
+  Status status = Status::ok();
+  if (may_wait) {
+    status = write_ahead(batch, entries, nullptr);
+  } else {
+    prepare_log(batch, entries);
+  }
+  if (status.is_ok()) status = commit_staged(batch, entries);
+  if (!status.is_ok()) name_databases(batch, entries);
   return status;
 }
 
@@ -127,9 +169,10 @@ Status DbImpl::commit_staged(WriteBatch& batch, StagedEntries* entries) {
     WriteBatch::Op op;
     batch.next_op(&cursor, &op);
     const StagedEntries::Part& part = entries->parts[later.part];
-    insert_operation(*part.memtable, op, batch.first_seq() + later.index, batch.time(), part.tree->stamp);
+    insert_operation(*part.inserted_into, op, batch.first_seq() + later.index, batch.time(), part.tree->stamp);
   }
   publish(inserts, batch.last_seq());
+  memory_->lower_limit(entries->memory_bytes());
   count_commit(batch);
   return Status::ok();
 }
@@ -142,6 +185,8 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
     ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
     part.tree = tree_for_write(part.database, time, inserts);
     trees.push_back(part.tree->id);
+    if (part.memtable == nullptr && is_full(*part.tree->active)) freeze(*part.tree);
+    part.inserted_into = part.memtable != nullptr ? part.memtable.get() : part.tree->active;
     if (part.records == 0) continue;
     part.tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
     ThreadCounters::add(part.tree->lookups->mine().range_deletes, part.records);
@@ -151,8 +196,12 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
   next_seq_ += batch.count();
   LogNotes notes;
   for (const StagedEntries::Part& part : entries->parts) {
-    part.memtable->set_place({.first_seq = batch.first_seq(), .time = time, .stamp = part.tree->stamp});
-    adopt(*part.tree, part.memtable, batch);
+    if (part.memtable == nullptr) {
+      mark_active(part.tree->id, batch);
+    } else {
+      part.memtable->set_place({.first_seq = batch.first_seq(), .time = time, .stamp = part.tree->stamp});
+      adopt(*part.tree, part.memtable, batch);
+    }
     add_note(&notes, note_of(part, time));
   }
   log_->enqueue(batch, std::move(entries->log), notes);

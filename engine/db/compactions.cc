@@ -19,9 +19,7 @@
 
 namespace ebbtide {
 namespace {
-constexpr std::uint64_t kFirstRetryNs = 500'000'000;
 constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
-constexpr std::uint64_t kLastRetryNs = 4'000'000'000;  // within the 5 s in which a disk that has room again must be noticed
 
 /// Of the runs that are there before the edit: how many files they have after it.
 std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit& edit) {
@@ -94,8 +92,7 @@ void DbImpl::schedule_compactions(const TreePtr& tree) {
 
 bool DbImpl::may_compact(const Tree& tree) const {
   if (closing_ || tree.dropped || tree.view_owner == nullptr) return false;
-  if (!background_error_.is_ok() || tree.jobs.running() >= pool_->width()) return false;
-  return tree.compaction_error.is_ok() || clock_.mono_ns() >= tree.compaction_retry_ns;
+  return background_error_.is_ok() && tree.jobs.running() < pool_->width();
 }
 
 PlanBase DbImpl::plan_base(Tree& tree) {
@@ -107,16 +104,20 @@ PlanBase DbImpl::plan_base(Tree& tree) {
 std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
   for (;;) {
     PlanBase base;
+    bool deadlines_rest = false, paused = compactions_paused_ > 0;  // what is urgent goes on
     {
       MutexLock lock(state_mutex_);
       if (!may_compact(*tree) || tree->view_owner->tables->runs.empty()) return std::nullopt;
+      const std::uint64_t mono_ns = clock_.mono_ns();
+      paused |= tree->merges.rests(mono_ns);
+      deadlines_rest = tree->deadline_merges.rests(mono_ns);
+      if (paused && deadlines_rest) return std::nullopt;
       base = plan_base(*tree);
     }
     const auto& tables = base.tables;
     const Millis now = time_.stamped();  // as the job will judge what has expired
     TreeShape shape = shape_for_deadlines(*tree, *tables->version, base.settings.file_size, base.deadlines, now);
     if (base.settings.file_choice == FileChoice::kMostTombstones) estimate_invalidated(*tables, &shape);
-    const bool paused = compactions_paused_ > 0;  // what is urgent goes on
     Plan dropping;
     if (!tables->quarantined.empty()) {
       TreeShape whole = shape;
@@ -126,10 +127,11 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
     }
     if (!paused) dropping = next_drop(*tree, *tables);
     if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
-    if (dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
+    if (!deadlines_rest && dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
     Plan urgent;
-    if (dropping.empty()) urgent = next_urgent(*tree, base, shape, now);
-    if (dropping.empty() && urgent.empty()) urgent = next_purge_rewrite(*tree, *tables, base.deadlines, true, now);
+    const bool look = !deadlines_rest && dropping.empty();
+    if (look) urgent = next_urgent(*tree, base, shape, now);
+    if (look && urgent.empty()) urgent = next_purge_rewrite(*tree, *tables, base.deadlines, true, now);
     std::string broken;
     for (const bool deadline : {true, false}) {
       if (paused && !deadline) break;
@@ -144,7 +146,10 @@ std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
       if (tree->view_owner->tables != tables) break;
       // Nothing if a running job is in its way; its end asks again.
       std::optional<RunningJob> job = tree->jobs.start(plan, *tables->version);
-      if (job && plan.reason == Reason::kDeadline) tree->budget.spend(job->bytes);
+      if (job && plan.reason == Reason::kDeadline) {
+        tree->budget.spend(job->bytes);
+        disk_.claim(job->bytes);
+      }
       if (job || !deadline || !dropping.empty()) return job;
     }
     MutexLock lock(state_mutex_);
@@ -177,9 +182,14 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
   const Status status = closing_ || tree->dropped ? Status::aborted("") : execute_job(tree, job);
   running_ -= 1;
   finish_job(tree, job.id);
+  const bool deadline = job.plan.reason == Reason::kDeadline;
+  if (deadline) {
+    disk_.release(job.bytes);
+    note_refusal(status);
+  }
   {
     MutexLock lock(state_mutex_);
-    note_compaction(*tree, status);
+    (deadline ? tree->deadline_merges : tree->merges).note(status, clock_.mono_ns());
     progress_.notify_all();
   }
   update_pressure();
@@ -207,15 +217,6 @@ void DbImpl::finish_job(const TreePtr& tree, JobId job) {
   if (waits) schedule_flush(tree);
 }
 
-void DbImpl::note_compaction(Tree& tree, const Status& status) {
-  if (status.code() == Code::kAborted) return;
-  tree.compaction_error = status;
-  tree.compaction_failures = status.is_ok() ? 0 : tree.compaction_failures + 1;
-  if (status.is_ok()) return;
-  const std::uint64_t wait = kFirstRetryNs << std::min(10u, tree.compaction_failures);
-  tree.compaction_retry_ns = clock_.mono_ns() + std::min(kLastRetryNs, wait);
-}
-
 Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   std::shared_ptr<const TablesView> tables;
   std::shared_ptr<const Policy> policy;
@@ -237,7 +238,14 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   context.visible_seq = visible_seq_.load(std::memory_order_acquire);
   std::map<FileNum, std::shared_ptr<TableReader>> opened;
   CompactionEnv env = compaction_env(tables, job.abort.get(), &opened);
-  env.may_write = [this](std::uint64_t bytes) { return disk_.may_compact(bytes); };
+  // Drops make room at hardly any cost.
+  const bool deadline = job.plan.reason == Reason::kDeadline;
+  const DiskUse use = deadline || job.plan.reason == Reason::kDropped ? DiskUse::kDeadline : DiskUse::kMerge;
+  env.may_write = [this, use](std::uint64_t bytes) { return disk_.may_compact(bytes, use); };
+  const std::uint64_t file_size = context.settings.file_size;
+  if (const std::uint64_t room = disk_.room(use); deadline && is_short(room, file_size)) {
+    context.settings.file_size = part_bytes(room, tables->version->runs.size(), file_size);
+  }
   const std::uint64_t begun = clock_.mono_ns();
   auto executed = execute(job.plan, *tables->version, context, env);
   if (!executed.is_ok()) {
@@ -266,14 +274,13 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   result.edit.tree = tree->id;
   // The number of levels that the policy keeps, as of the tree before this edit: it counts for the next plan, and the edits of
   // one tree come one after the other.
-  TreeShape shape =
-      current->shape(settings_.memtable_size, context.settings.file_size, 0, context.now, [](FileNum) { return false; });
+  TreeShape shape = current->shape(settings_.memtable_size, file_size, 0, context.now, [](FileNum) { return false; });
   leave_out_frozen(&shape);
   const int levels = policy->levels(shape);
   if (levels != current->levels) result.edit.levels = levels;
   const bool keeps_runs = std::holds_alternative<Slice>(job.plan.action) || std::holds_alternative<Rewrite>(job.plan.action);
   settle_runs(*current, !keeps_runs, &result.edit);
-  note_fruitless(*tree, job.plan, result.outputs, context.now);
+  note_fruitless(*tree, job.plan, *tables->version, result.outputs, context.now);
   VersionEdit edit;
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));

@@ -48,6 +48,8 @@ Status Db::write_status() const {
 
 Millis Db::now() const { return impl_->time_.now(); }
 
+Millis Db::stamped(Millis now) const { return impl_->time_.stamped(now); }
+
 ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const {
   ReadView view;
   view.now_ = now;
@@ -189,6 +191,7 @@ bool Db::writes_stopped() const {
          !impl_->read_only_.load(std::memory_order_relaxed) && !impl_->log_->failed();
 }
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
+bool Db::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) { return impl_->try_charge(kind, bytes); }
 Stats Db::stats() const { return impl_->stats(); }
 std::vector<std::string> Db::damage() const { return impl_->damage(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }
@@ -211,20 +214,6 @@ StampMode Db::stamp_mode(DatabaseId database) const {
 StampMode Db::configured_stamp_mode(DatabaseId database) const {
   MutexLock lock(impl_->commit_mutex_);
   return impl_->tree_settings_[database].stamp;
-}
-
-Status ReadView::get(const LookupKey& key, Found* found) const {
-  if (tree_ == nullptr) return Status::not_found();
-  if (lease_ == nullptr) return impl_->get(*this, key, found);
-  EpochGuard guard(impl_->epoch_);
-  TRY(impl_->get(*this, key, found));
-  if (found->pin == nullptr) {
-    // The guard is about to be left: what lies in a cached page has to come along.
-    auto copy = std::make_shared<const std::string>(found->value);
-    found->value = *copy;
-    found->pin = std::move(copy);
-  }
-  return Status::ok();
 }
 
 }  // namespace ebbtide

@@ -44,6 +44,7 @@
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
+#include "db/backoff.h"
 #include "db/counters.h"
 #include "db/damage_reports.h"
 #include "db/deadline_keeper.h"
@@ -105,12 +106,10 @@ struct Tree {
   bool frozen_rest =
       false;  ///< what is frozen came from staged batches, has room, and waits for the next memtable to be flushed with
   bool flush_queued = false;
-  bool flush_waits = false;          ///< for the merges of the flush before; the end of a job asks again
-  bool flush_hurries = false;        ///< its memtables are to go for another reason than being full, and wait for no merge
-  Status compaction_error;           ///< of the last compaction that ended; ok, or nothing is started before compaction_retry_ns
-  unsigned compaction_failures = 0;  ///< in a row
-  std::uint64_t compaction_retry_ns = 0;
-  std::string broken_bounds;  ///< of its policy, when it was last at rest; "" = none
+  bool flush_waits = false;         ///< for the merges of the flush before; the end of a job asks again
+  bool flush_hurries = false;       ///< its memtables are to go for another reason than being full, and wait for no merge
+  Backoff merges, deadline_merges;  ///< a merge for a deadline may go through where others fail, for lack of room
+  std::string broken_bounds;        ///< of its policy, when it was last at rest; "" = none
 
   // What is known of pages that may go (page_drops.cc); guarded by state_mutex_.
   std::weak_ptr<const TablesView> pages_of;  ///< the tables that were looked at last ...
@@ -173,8 +172,10 @@ struct TreeLoad {
   std::uint64_t delete_io_budget = 0;
   bool compactions_fail = false;
   int inherited_runs = 0;
+  bool has_deadlines = false;
   [[nodiscard]] std::uint64_t memtable_bytes() const;
-  [[nodiscard]] std::uint64_t frozen_bytes() const;  ///< of memtables that wait to be flushed
+  [[nodiscard]] std::uint64_t uncharged_bytes() const;  ///< without the values that the memory account has
+  [[nodiscard]] std::uint64_t frozen_bytes() const;     ///< of memtables that wait to be flushed
 };
 
 constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
@@ -265,15 +266,17 @@ struct DbImpl {
   // commit.cc
   Status commit(WriteBatch& batch);
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
-  Status commit_admitted(WriteBatch& batch);
+  /// `may_wait`: for the device, while a large batch is written to the log.
+  Status commit_admitted(WriteBatch& batch, bool may_wait);
   // commit_staged.cc
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop);
   Status commit(StagedBatch& staged);
   Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
 
   // read_path.cc
-  Status get(const ReadView& view, const LookupKey& key, Found* found);
-  /// As get(), counted nowhere but in `reads`. The view has a tree; whether its lease is revoked the caller asks.
+  /// As ReadView::locate; in a guard of the epoch.
+  Status locate(const ReadView& view, const LookupKey& key, Found* found);
+  /// As locate(), counted nowhere but in `reads`. The view has a tree; whether its lease is revoked the caller asks.
   static Status find(const ReadView& view, const LookupKey& key, Found* found, ReadCounters* reads);
 
   // flush.cc
@@ -348,8 +351,10 @@ struct DbImpl {
   static void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
   void count_commit(const WriteBatch& batch);
   // commit_staged.cc
+  Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(commit_mutex_);
+  Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(commit_mutex_);
   void prepare_log(WriteBatch& batch, StagedEntries* entries) EXCLUDES(commit_mutex_);
-  Status commit_at_once(WriteBatch& batch, StagedEntries* entries) EXCLUDES(commit_mutex_);
+  Status commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) EXCLUDES(commit_mutex_);
   Status commit_staged(StagedBatch::Impl& staged);
   Status commit_staged(WriteBatch& batch, StagedEntries* entries);
   Status sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) REQUIRES(commit_mutex_);
@@ -392,7 +397,6 @@ struct DbImpl {
   std::optional<RunningJob> start_around(Tree& tree, const std::shared_ptr<const TablesView>& tables, const Plan& plan);
   void run_job(const TreePtr& tree, const RunningJob& job);
   void finish_job(const TreePtr& tree, JobId job);
-  void note_compaction(Tree& tree, const Status& status) REQUIRES(state_mutex_);
   void note_bounds(Tree& tree, const Policy& policy, const std::string& broken);
   Status execute_job(const TreePtr& tree, const RunningJob& job);
   void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
@@ -485,10 +489,12 @@ struct DbImpl {
   const Tree::Debt& debt_of(const TreeLoad& load) REQUIRES(pressure_mutex_);
   void divide_memory(std::uint64_t memtables, std::uint64_t tables) REQUIRES(pressure_mutex_);
   void fit_cache();
-  void large_value_charged();
+  [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
+  void memory_charged();
   void background_failed(const Status& status, const char* what);
   void heal();
   void still_failed(const Status& status);
+  void note_refusal(const Status& status);
   Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
   void advance_time_mark() REQUIRES(tick_mutex_);
   void look_at_disk(const std::vector<TreeLoad>& loads);
@@ -510,7 +516,7 @@ struct DbImpl {
   [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size,
                                               const DeadlineRule& rule, Millis now) const;
   [[nodiscard]] Plan next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const;
-  void note_fruitless(Tree& tree, const Plan& plan, const std::vector<FileMeta>& outputs, Millis now);
+  void note_fruitless(Tree& tree, const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now);
   [[nodiscard]] std::vector<FileNum> fruitless_files(Tree& tree) REQUIRES(state_mutex_);
   // recovery.cc
   struct Replay;
@@ -580,6 +586,7 @@ struct DbImpl {
   std::atomic<std::uint64_t> memory_budget_{0};
   std::atomic<std::uint64_t> fixed_memory_{0}, table_memory_{0};  ///< memtables and open tables; the latter alone
   std::atomic<std::uint64_t> account_fitted_{0};                  ///< of memory_, when the cache was last fitted to it
+  std::atomic<std::uint64_t> memory_wanted_{0};  ///< the most that try_charge() has refused since relieve_memory() looked
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};
@@ -603,7 +610,9 @@ struct DbImpl {
   std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
   std::atomic<bool> clean_queued_{false}, purge_asked_{false};
-  std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_damage_{0}, misses_load_{0}, leases_revoked_{0};
+  std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_disk_{0}, misses_damage_{0}, misses_load_{0};
+  std::atomic<std::uint64_t> leases_revoked_{0};
+  std::atomic<Millis> disk_refused_at_{0};  ///< engine time at which the disk last refused a write that deadlines need; 0 = never
   std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);            ///< the newest birth whose deadline was counted as missed
   std::map<TreeId, Millis> missed_by_damage_ GUARDED_BY(tick_mutex_);  ///< the same, of what damage keeps
   std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0, clean_every_ns_ GUARDED_BY(tick_mutex_) = 0;

@@ -54,14 +54,24 @@ TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, 
 Plan DbImpl::next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const {
   FadeContext context{now, tree.margin.load(std::memory_order_relaxed), false, base.fruitless};
   context.over_budget = tree.budget.is_spent();
+  context.room = disk_.room(DiskUse::kDeadline);
+  // Two merges that each fit need not fit together.
+  if (is_short(context.room, shape.file_bytes) && disk_.claimed_bytes() != 0) return {};
   return tree.jobs.next_urgent(*base.policy, context, shape);
 }
 
 // A rewrite that leaves what it was for, such as the header of a collection whose elements are not gone yet, is not to be done
 // again and again.
-void DbImpl::note_fruitless(Tree& tree, const Plan& plan, const std::vector<FileMeta>& outputs, Millis now) {
+void DbImpl::note_fruitless(Tree& tree, const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs,
+                            Millis now) {
   constexpr std::uint64_t kRetryNs = 5'000'000'000;
-  if (!std::holds_alternative<Rewrite>(plan.action) || plan.reason != Reason::kDeadline) return;
+  const auto* rewrite = std::get_if<Rewrite>(&plan.action);
+  if (rewrite == nullptr || plan.reason != Reason::kDeadline) return;
+  const TreeShape shape = version.shape();
+  for (const FileMeta& output : outputs) {  // one that is not final was split, for lack of room
+    const KeyRange range = range_of(output.stats);
+    if (!shape.is_final(rewrite->run, range.start, range.end)) return;
+  }
   MutexLock lock(state_mutex_);
   for (const FileMeta& output : outputs) {
     if (output.shape(0, now).oldest_birth != 0) tree.fruitless[output.data_file] = clock_.mono_ns() + kRetryNs;
@@ -147,7 +157,9 @@ bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
       const double budget = DeadlineBudget::work_rate(load.delete_io_budget);
       rate = rate == 0 ? budget : std::min(rate, budget);
     }
-    tree.margin = deadline_margin(rule.shortest(), kept.work.bytes, rate);
+    tree.margin = is_short(disk_.room(DiskUse::kDeadline), load.file_size)
+                      ? rule.shortest() / 2  // many small merges take longer than the rate says, and make room
+                      : deadline_margin(rule.shortest(), kept.work.bytes, rate);
   }
   kept.oldest_birth = kept.work.oldest_birth;
   for (const auto& memtable : load.view->memtables) keep_oldest(&kept.oldest_birth, oldest_birth(*memtable, now));

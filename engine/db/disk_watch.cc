@@ -1,6 +1,7 @@
 #include "db/disk_watch.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace ebbtide {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 constexpr std::uint64_t kLowDivisor = 20;          // 5 % of the disk
 constexpr std::uint64_t kReserveDivisor = 16;      // of a small disk; on others the options say
 constexpr std::uint64_t kFloorDivisor = 8;         // of `low`
+constexpr std::uint64_t kDeadlineDivisor = 2;      // of `low` and the reserve
 constexpr std::uint64_t kShortestLook = 64 << 10;  // logged bytes; a look is one system call
 
 }  // namespace
@@ -50,6 +52,7 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   if (!space.is_ok()) return;
   const std::uint64_t unflushed = use_.unflushed_bytes + logged_bytes - std::min(logged_bytes, use_.logged_bytes);
   unflushed_bytes_.store(unflushed, std::memory_order_relaxed);
+  deadline_bytes_.store(use_.deadline_bytes, std::memory_order_relaxed);
   if (space->free_bytes < low(*space) / 2 + unflushed)
     (void)reserve_.release();  // what it gives back shows in the next measurement
   const std::uint64_t wanted = wanted_reserve(*space);
@@ -69,13 +72,35 @@ void DiskWatch::measure(std::uint64_t logged_bytes) {
   look_again_at_.store(logged_bytes + std::max(kShortestLook, room / 8), std::memory_order_relaxed);
 }
 
-Status DiskWatch::may_compact(std::uint64_t bytes) {
+// Of all that a full disk has left, `low` and the reserve, merges for deadlines have no more than half to themselves.
+std::uint64_t DiskWatch::room_of(const DiskSpace& space, DiskUse use) const {
+  std::uint64_t kept = low(space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed), free = space.free_bytes;
+  const std::uint64_t held = reserve_.bytes();
+  if (use == DiskUse::kDeadline) {
+    free += held;
+  } else {
+    const std::uint64_t most = (low(space) + wanted_reserve(space)) / kDeadlineDivisor;
+    const std::uint64_t deadlines = held != 0 ? 0 : std::min(deadline_bytes_.load(std::memory_order_relaxed), most);
+    kept += std::max(deadlines, claimed_bytes());
+  }
+  return free - std::min(free, kept);
+}
+
+std::uint64_t DiskWatch::room(DiskUse use) const {
+  const auto space = options_.fs->disk_space(options_.dir);
+  return space.is_ok() ? room_of(*space, use) : std::numeric_limits<std::uint64_t>::max();
+}
+
+Status DiskWatch::may_compact(std::uint64_t bytes, DiskUse use) {
   const auto space = options_.fs->disk_space(options_.dir);
   if (!space.is_ok()) return Status::ok();
-  const std::uint64_t kept = low(*space) / kFloorDivisor + unflushed_bytes_.load(std::memory_order_relaxed);
-  if (space->free_bytes >= kept + bytes) return Status::ok();
-  return Status::no_space("the last " + std::to_string(space->free_bytes) +
-                          " bytes of the disk are kept for the log and for flushes");
+  const std::uint64_t room = room_of(*space, use), held = reserve_.bytes();
+  if (room >= bytes) {
+    if (use == DiskUse::kDeadline && room - std::min(room, held) < bytes) give_up_reserve();
+    return Status::ok();
+  }
+  return Status::no_space("of the last " + std::to_string(space->free_bytes) + " bytes of the disk a compaction may take " +
+                          std::to_string(room) + ", the rest is kept for the log, for flushes and for delete deadlines");
 }
 
 bool DiskWatch::give_up_reserve() {

@@ -69,10 +69,9 @@ Result<Millis> Db::expiring_keys(DatabaseId database, Millis after, Millis until
   }
   ReadView unexpired = view;
   unexpired.now_ = 0;
-  unexpired.without_large_ = true;
   for (ExpiringKey& each : found.keys()) {
     Found current;
-    const Status status = unexpired.get({each.key, hash_key(each.key)}, &current);
+    const Status status = unexpired.locate({each.key, hash_key(each.key)}, &current);
     if (status.is_not_found()) continue;
     TRY(status);
     if (current.seq == each.seq) out->push_back(std::move(each));

@@ -189,7 +189,6 @@ Result<bool> has_key(const Db& db, DatabaseId database) {
 Result<std::uint64_t> Db::sample_keys(DatabaseId database, std::uint64_t seed) const {
   ReadView view = lease(database);
   if (!view.has_tree()) return std::uint64_t{0};
-  view.without_large_ = true;
   const std::vector<RunView>& runs = view.tree_->tables->runs;
   RunSize all;
   for (const RunView& run : runs) {

@@ -2,6 +2,8 @@
 
 #include <unordered_map>
 
+#include <engine/charged_value.h>
+
 #include "base/mutex.h"
 
 namespace ebbtide {
@@ -13,34 +15,49 @@ struct LargeValues::State {
   explicit State(std::shared_ptr<MemoryAccount> a) : account(std::move(a)) {}
   const std::shared_ptr<MemoryAccount> account;
   Mutex mutex;
-  std::unordered_map<const std::string*, std::weak_ptr<Charged>> held GUARDED_BY(mutex);
+  std::unordered_map<const std::string*, std::weak_ptr<const std::string>> held GUARDED_BY(mutex);
 };
 
-// A value and its charge. What readers are given shares the ownership of this, not of the value.
-struct LargeValues::Charged {
-  Charged(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
-  ~Charged() {
-    state->account->release(kKind, value->size());
+// A value that readers hold. What they are given owns this, and carries the charge.
+struct LargeValues::Held {
+  Held(std::shared_ptr<State> s, SharedValue v) : state(std::move(s)), value(std::move(v)) {}
+  ~Held() {
     MutexLock lock(state->mutex);
-    // Somebody may have met the value in its table meanwhile, and hold it anew.
+    // Another reader may have met the value in its table meanwhile, and hold it anew.
     if (auto it = state->held.find(value.get()); it != state->held.end() && it->second.expired()) state->held.erase(it);
   }
-  Charged(const Charged&) = delete;
-  Charged& operator=(const Charged&) = delete;
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
 
   const std::shared_ptr<State> state;
   const SharedValue value;  // the last to go: until then nothing else can have its address
 };
 
+// Some bytes of a value, for one reader, and their charge.
+struct LargeValues::ChargedPart {
+  ChargedPart(std::shared_ptr<MemoryAccount> a, std::uint64_t length) : account(std::move(a)), bytes(length, '\0') {}
+  ~ChargedPart() { account->release(kKind, bytes.size()); }
+  ChargedPart(const ChargedPart&) = delete;
+  ChargedPart& operator=(const ChargedPart&) = delete;
+
+  const std::shared_ptr<MemoryAccount> account;
+  std::string bytes;
+};
+
 LargeValues::LargeValues(std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge)
     : state_(std::make_shared<State>(std::move(account))), on_charge_(std::move(on_charge)) {}
 
-Result<SharedValue> LargeValues::read(const TableReader& table, const LargeValueRef& ref) {
-  if (auto resident = table.large_if_resident(ref); resident != nullptr) return hold(std::move(resident), false);
-  if (!state_->account->try_charge(kKind, ref.length)) {
-    return Status::out_of_memory("storage.memory_budget has no room for a value of " + std::to_string(ref.length) + " bytes");
+Status LargeValues::charge(std::uint64_t bytes) {
+  if (!state_->account->try_charge(kKind, bytes)) {
+    return Status::out_of_memory("storage.memory_budget has no room for " + std::to_string(bytes) + " bytes of a value");
   }
   on_charge_();
+  return Status::ok();
+}
+
+Result<SharedValue> LargeValues::read(const TableReader& table, const LargeValueRef& ref) {
+  if (auto resident = table.large_if_resident(ref); resident != nullptr) return hold(std::move(resident), false);
+  TRY(charge(ref.length));
   auto value = table.read_large(ref);
   if (!value.is_ok()) {
     state_->account->release(kKind, ref.length);
@@ -49,24 +66,34 @@ Result<SharedValue> LargeValues::read(const TableReader& table, const LargeValue
   return hold(std::move(value).value(), true);
 }
 
+Result<LargeValues::Part> LargeValues::read_part(const TableReader& table, const LargeValueRef& ref, std::uint64_t offset,
+                                                 std::uint64_t length) {
+  if (offset == 0 && length == ref.length) {
+    TRY_ASSIGN(whole, read(table, ref));
+    return Part{0, std::move(whole)};
+  }
+  if (auto resident = table.large_if_resident(ref); resident != nullptr) return Part{0, hold(std::move(resident), false)};
+  TRY(charge(length));
+  const auto part = std::make_shared<ChargedPart>(state_->account, length);
+  TRY(table.copy_large(ref, offset, part->bytes));
+  return Part{offset, {part, &part->bytes}};
+}
+
 // `charged`: for this call already. Two who read the same value at once end with one charge.
 SharedValue LargeValues::hold(SharedValue value, bool charged) {
   const std::string* const bytes = value.get();
-  std::shared_ptr<Charged> held;
-  bool fresh = false;
-  {
-    MutexLock lock(state_->mutex);
-    std::weak_ptr<Charged>& slot = state_->held[bytes];
-    held = slot.lock();
-    if (held == nullptr) {
-      fresh = true;
-      held = std::make_shared<Charged>(state_, std::move(value));
-      slot = held;
-    }
+  MemoryCharge charge;
+  if (charged) charge.took(*state_->account, kKind, bytes->size());
+  MutexLock lock(state_->mutex);
+  std::weak_ptr<const std::string>& slot = state_->held[bytes];
+  if (SharedValue held = slot.lock(); held != nullptr) return held;
+  if (!charged) {
+    state_->account->charge(kKind, bytes->size());
+    charge.took(*state_->account, kKind, bytes->size());
   }
-  if (fresh && !charged) state_->account->charge(kKind, bytes->size());
-  if (!fresh && charged) state_->account->release(kKind, bytes->size());
-  return {std::move(held), bytes};
+  SharedValue held = charged_value(SharedValue(std::make_shared<Held>(state_, std::move(value)), bytes), &charge);
+  slot = held;
+  return held;
 }
 
 }  // namespace ebbtide

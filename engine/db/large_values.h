@@ -21,9 +21,20 @@ class LargeValues {
   /// nothing was read. Else as TableReader::read_large.
   Result<SharedValue> read(const TableReader& table, const LargeValueRef& ref);
 
+  /// Bytes of a large value, or all of it.
+  struct Part {
+    std::uint64_t offset = 0;  ///< of the first of `value`'s bytes within the large value
+    SharedValue value;
+  };
+  /// At least the bytes [offset, offset + length) of a large value, within it: those, unless the whole value is in memory. Only what
+  /// is returned is charged. Errors as of read().
+  Result<Part> read_part(const TableReader& table, const LargeValueRef& ref, std::uint64_t offset, std::uint64_t length);
+
  private:
   struct State;
-  struct Charged;
+  struct Held;
+  struct ChargedPart;
+  Status charge(std::uint64_t bytes);
   SharedValue hold(SharedValue value, bool charged);
 
   const std::shared_ptr<State> state_;

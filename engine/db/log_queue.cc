@@ -64,7 +64,11 @@ void LogQueue::Group::append_pieces(std::vector<Bytes>* pieces) const {
 LogQueue::LogQueue(LogQueueOptions options)
     : options_(std::move(options)), fsync_(options_.fsync), gather_(options_.longest_gather_ns) {}
 
-LogQueue::~LogQueue() { (void)close(); }
+LogQueue::~LogQueue() {
+  (void)close();
+  MutexLock lock(mutex_);
+  give_up_all_pieces();
+}
 
 Status LogQueue::start(std::vector<Segment> recovered, SeqNum last_seq) {
   TRY_ASSIGN(writer, LogWriter::create(*options_.fs, options_.dir, options_.new_file(), last_seq + 1));
@@ -122,6 +126,10 @@ LogQueue::Prepared LogQueue::prepare(const WriteBatch& batch) {
 }
 
 void LogQueue::enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes) {
+  if (prepared.pieces_ != nullptr) {
+    if (enqueue_commit(batch, prepared.pieces_.get(), notes)) return;
+    prepared = prepare(batch);
+  }
   Group& group = prepared.group_;
   static thread_local std::vector<Bytes> pieces;
   pieces.clear();
@@ -258,8 +266,10 @@ void LogQueue::sync_as_writer() {
   moved_.notify_all();
 }
 
+// Of pieces no seq tells whether they are synced: their commit record may come in the next segment.
 void LogQueue::switch_segment() {
-  if (synced_seq() < logged_seq()) sync_as_writer();
+  const bool unsynced = writer_->synced_bytes() < writer_->size() && !planted(PlantedBug::kSyncBySeq);
+  if (synced_seq() < logged_seq() || unsynced) sync_as_writer();
   if (!bad_.is_ok()) return;
   const SeqNum first_seq = logged_seq() + 1;
   mutex_.unlock();
@@ -347,7 +357,7 @@ bool LogQueue::work() {
   } else if (large_queued_) {
     become_writer();
     done_writing();
-  } else if (segment_full() || wants_timed_sync()) {
+  } else if (segment_full() || wants_timed_sync() || (pacing_ != 0 && far_ahead())) {
     sync_beside_appends();
   } else {
     return false;
@@ -489,6 +499,7 @@ void LogQueue::restart_after_failure(SeqNum last_seq) {
     queued_seq_.store(last_seq, std::memory_order_relaxed);
     logged_seq_.store(last_seq, std::memory_order_release);
     synced_seq_.store(last_seq, std::memory_order_release);
+    give_up_all_pieces();  // the log begins behind them now
     bad_ = Status::ok();
     failed_.store(false, std::memory_order_release);
     done_writing();
@@ -538,7 +549,7 @@ std::vector<FileNum> LogQueue::take_segments_below(FileNum oldest) {
 FileNum LogQueue::oldest_needed(SeqNum seq) const {
   MutexLock lock(mutex_);
   for (const Segment& s : segments_) {
-    if (s.last_seq >= seq || &s == &segments_.back()) return s.file;
+    if (s.needed_seq() >= seq || is_pinned(s.file) || &s == &segments_.back()) return s.file;
   }
   return kNoFile;
 }

@@ -8,6 +8,10 @@
 //
 // Segments: before a new one gets its first record the old one is synced, so that what survives a power loss is a prefix.
 // Groups: what is queued becomes one record, but no record is longer than kMaxGroupBytes unless a single batch is.
+// Large batches: write_pieces() writes their payload ahead of the commit, on its caller's thread, in records of at most piece_bytes
+// between those of others (wal/log_pieces.h). It waits for the device before it is far ahead of it, so that no sync of
+// others takes long. What is enqueued is a small commit record. Until then the pieces pin their segments, unless they are given up:
+// then the batch is enqueued whole. Afterwards they are needed as long as the batch's operations are.
 // Failure: after a failed write or sync the log is bad. What was queued or unsynced has an unknown outcome; nothing more is
 // accepted until restart_after_failure(), which needs everything up to then to be safe in tables. Of what was written before a
 // write that failed, as on a full disk, salvage() still makes sure.
@@ -19,6 +23,7 @@
 // Without a thread (tests), write() does all of it inline, a sync once a second of the simulated clock included.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -30,9 +35,11 @@
 
 #include <engine/options.h>
 #include <engine/write_batch.h>
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "db/sync_gather.h"
+#include "wal/log_pieces.h"
 #include "wal/log_writer.h"
 
 namespace ebbtide {
@@ -60,6 +67,8 @@ struct LogQueueOptions {
   bool own_thread = true;
   std::function<void()> on_tick;  ///< called by the own thread several times a second, no locks held
   std::uint64_t longest_gather_ns = SyncGather::kLongestNs;
+  std::size_t piece_bytes = std::size_t{128} << 10;     ///< of a batch that is written in pieces; writing one takes 0.1 ms
+  std::size_t most_ahead_bytes = std::size_t{4} << 20;  ///< of pieces that wait for their sync: some 10 ms of a slow device
 };
 
 /// Thread-safe, but enqueue() calls must be serialised by the caller (the commit lock).
@@ -80,6 +89,20 @@ class LogQueue {
     void clear();
     void append_pieces(std::vector<Bytes>* pieces) const;
   };
+  // A batch that is written in pieces; all but the queue guarded by its mutex_.
+  struct Pieces {
+    explicit Pieces(LogQueue* owner) : queue(owner) {}
+    ~Pieces();
+    Pieces(const Pieces&) = delete;
+    Pieces& operator=(const Pieces&) = delete;
+    std::atomic<LogQueue*> queue;  // null: the queue does not know them any more
+    PieceId id;                    // no file: nothing is written yet
+    std::vector<PieceNote> notes;
+    std::vector<std::pair<FileNum, std::uint64_t>> ends;  // of each piece: segment, and where it ends there
+    std::uint64_t bytes = 0;
+    std::unique_ptr<BlockChecksummer> checksum;  // of their bytes
+    bool given_up = false;
+  };
 
  public:
   /// A segment that is no longer written to, or the one that is.
@@ -90,6 +113,8 @@ class LogQueue {
     LogNotes notes = {};                  ///< a note for every tree that has an operation in it
     std::weak_ptr<const void> open = {};  ///< its writer: a sync may last after it was removed
     Millis since = 0;                     ///< time of its first batch; 0 = it has none
+    SeqNum pieces_seq = 0;                ///< the last operation of committed batches that have pieces in it; 0 = none
+    [[nodiscard]] SeqNum needed_seq() const { return std::max(last_seq, pieces_seq); }
   };
 
   explicit LogQueue(LogQueueOptions options);
@@ -105,19 +130,31 @@ class LogQueue {
   /// Copies the payload in (shared values are referenced). `notes`: of each tree that the batch has an operation for. Caller's
   /// lock held.
   void enqueue(const WriteBatch& batch, std::span<const LogNote> notes);
-  /// The payload of a large batch, copied ahead of its enqueue(), which then takes no time in the batch's size.
+  /// The payload of a large batch, copied or written ahead of its enqueue(), which then takes no time in the batch's size.
   class Prepared {
    public:
-    [[nodiscard]] bool empty() const { return group_.empty(); }
+    [[nodiscard]] bool empty() const { return group_.empty() && pieces_ == nullptr; }
 
    private:
     friend class LogQueue;
     Group group_;
+    std::shared_ptr<Pieces> pieces_;
   };
   /// `batch` may change its header afterwards, nothing else.
   static Prepared prepare(const WriteBatch& batch);
-  /// As the other enqueue(). With an own thread, that thread writes what was prepared: no event loop waits for so many bytes.
+  /// Writes the payload in pieces, and syncs them as they go, beside the writes of others. `notes`: of each tree that the batch
+  /// has an operation for. May take long; not with a lock of the caller's held. Returns nothing prepared if the pieces were given
+  /// up or the log failed. kAborted: `stop`, if given, became true; there is no other error.
+  Result<Prepared> write_pieces(const WriteBatch& batch, std::span<const LogNote> notes, const std::atomic<bool>* stop);
+  /// As the other enqueue(). With an own thread, that thread writes what was copied: no event loop waits for so many bytes. Where
+  /// the pieces were given up, the payload is copied here.
   void enqueue(const WriteBatch& batch, Prepared prepared, std::span<const LogNote> notes);
+  /// Pieces in the segment `last` or older no longer pin segments, unless their batch was enqueued.
+  void give_up_pieces(FileNum last);
+  /// The same of pieces that alone keep segments: those before the oldest with an operation of `seq` or later.
+  void give_up_pieces_before(SeqNum seq);
+  /// Bytes of pieces whose batch has not been enqueued yet.
+  [[nodiscard]] std::uint64_t pending_piece_bytes() const;
   /// See Db::write_log.
   bool write();
 
@@ -154,7 +191,8 @@ class LogQueue {
   [[nodiscard]] std::vector<Segment> segments_below(FileNum oldest) const;
   /// Forgets and returns them.
   std::vector<FileNum> take_segments_below(FileNum oldest);
-  /// The file of the oldest segment that holds an operation of `seq` or later.
+  /// The file of the oldest segment that holds an operation of `seq` or later, a piece of such a batch, or a piece of one that is
+  /// not enqueued yet.
   [[nodiscard]] FileNum oldest_needed(SeqNum seq) const;
   [[nodiscard]] std::uint64_t live_bytes() const;
   /// Engine time of the oldest batch in the segments; 0 = they have none.
@@ -175,6 +213,14 @@ class LogQueue {
   void sync_beside_appends() REQUIRES(mutex_);
   bool wants_group_sync() const REQUIRES(mutex_);
   bool wants_timed_sync() const REQUIRES(mutex_);
+  bool far_ahead() const REQUIRES(mutex_);
+  bool write_piece(Pieces* pieces, const LogRecord& payload);
+  void append_piece(Pieces* pieces, const LogRecord& payload) REQUIRES(mutex_);  // as the writer
+  void pace(const Pieces& pieces) REQUIRES(mutex_);
+  bool enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::span<const LogNote> notes);
+  void end_pieces(Pieces* pieces) REQUIRES(mutex_);
+  void give_up_all_pieces() REQUIRES(mutex_);
+  bool is_pinned(FileNum file) const REQUIRES(mutex_);
   bool segment_full() const REQUIRES(mutex_) {
     return segments_.back().bytes >= options_.segment_bytes || segments_.back().file == to_end_;
   }
@@ -209,7 +255,10 @@ class LogQueue {
   Status bad_ GUARDED_BY(mutex_);
   std::shared_ptr<LogWriter> prepared_ GUARDED_BY(mutex_);
   std::deque<Segment> segments_ GUARDED_BY(mutex_);  // the last one is being written
-  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;      // a segment that is to take no more
+  std::vector<Pieces*> pieces_ GUARDED_BY(mutex_);   // whose batches are not enqueued and that are not given up
+  std::uint32_t pieces_begun_ GUARDED_BY(mutex_) = 0;
+  int pacing_ GUARDED_BY(mutex_) = 0;            // threads that wait until the device has caught up with their pieces
+  FileNum to_end_ GUARDED_BY(mutex_) = kNoFile;  // a segment that is to take no more
   std::uint64_t last_sync_ns_ GUARDED_BY(mutex_) = 0;
   std::atomic<bool> has_pending_{false};
   std::atomic<SeqNum> queued_seq_{0};       // of the last batch that was queued

@@ -45,7 +45,7 @@ struct PageFetch {
   std::function<void()> done;
   std::vector<PageMiss> wanted;
   std::vector<std::shared_ptr<const void>> pins;  // by index of `wanted`
-  std::vector<SharedValue> large;
+  std::vector<LargeValues::Part> large;
   std::atomic<std::size_t> next{0}, left{0};  // for threads, the next index; parts that have not ended
   std::atomic<bool> refused{false};
 
@@ -64,9 +64,10 @@ struct PageFetch {
     const PageMiss& miss = wanted[i];
     const auto* table = static_cast<const TableReader*>(miss.table);
     if (miss.large_offset != 0) {
-      auto value = large_values->read(*table, {table, miss.large_offset, miss.large_stored_bytes, miss.large_length});
-      if (value.status().code() == Code::kOutOfMemory) refused = true;
-      if (value.is_ok()) large[i] = std::move(value).value();
+      const LargeValueRef ref{table, miss.large_offset, miss.large_stored_bytes, miss.large_length};
+      auto part = large_values->read_part(*table, ref, miss.part_offset, miss.part_bytes);
+      if (part.status().code() == Code::kOutOfMemory) refused = true;
+      if (part.is_ok()) large[i] = std::move(part).value();
       return;
     }
     if (refused) return;
@@ -78,7 +79,8 @@ struct PageFetch {
   void hand_over() {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       if (pins[i]) misses->keep_alive.push_back(std::move(pins[i]));
-      if (large[i]) misses->large.push_back({wanted[i].table, wanted[i].large_offset, std::move(large[i])});
+      if (large[i].value == nullptr) continue;
+      misses->large.push_back({wanted[i].table, wanted[i].large_offset, large[i].offset, std::move(large[i].value)});
     }
     if (refused) misses->refused = true;
   }
@@ -94,7 +96,7 @@ namespace {
 
 // The same page or value may be wanted for many keys, now or later.
 void drop_duplicates(std::vector<PageMiss>* pages) {
-  const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page); };
+  const auto place = [](const PageMiss& m) { return std::tie(m.table, m.large_offset, m.page, m.part_offset, m.part_bytes); };
   std::sort(pages->begin(), pages->end(),
             [&](const PageMiss& a, const PageMiss& b) { return std::tuple(place(a), a.ahead) < std::tuple(place(b), b.ahead); });
   pages->erase(

@@ -1,7 +1,8 @@
 // One get: newest to oldest, memtables then runs; the first version found decides, unless something newer covers it.
 //
 // The version found is then asked for its records, which may be in any memtable or in the version, newer or older than where it
-// lay. If one covers it the key is absent: older versions are never looked at.
+// lay. If one covers it the key is absent: older versions are never looked at. A large value that lies in a table is only located
+// by that; its bytes are read by who needs them, all or a part.
 //
 // Sources are in age order: for any one key, everything in a newer source has a larger seq than anything in an older one. So once
 // a range tombstone that covers the key was met, no older source can have a version that survives it, and the search ends.
@@ -14,9 +15,11 @@
 // are asked again.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 
 #include "base/hash.h"
+#include "base/invariant.h"
 #include "db/db_impl.h"
 
 namespace ebbtide {
@@ -45,29 +48,18 @@ void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLo
 
 Status no_room() { return Status::out_of_memory("storage.memory_budget has no room for what the command has to read"); }
 
-// A large value lies beside the pages: from an earlier fetch, or read here, or to be fetched.
-Status read_large_value(const ReadView& view, const LargeValueRef& ref, LargeValues& values, Found* found) {
-  const auto* table = static_cast<const TableReader*>(ref.table);
-  MissSet* misses = view.misses();
-  if (misses != nullptr) {
-    for (const MissSet::LargeValue& have : misses->large) {
-      if (have.table == ref.table && have.offset == ref.offset) {
-        found->value = *have.value;
-        found->pin = have.value;
-        return Status::ok();
-      }
-    }
+LargeValueRef reference(const Found& found) {
+  return {found.large.table, found.large.offset, found.large.stored_bytes, found.length};
+}
+
+// What an earlier fetch has brought of a large value, if it has all of [offset, offset + length).
+const MissSet::LargeValue* find_fetched(const MissSet& misses, const LargePlace& place, std::uint64_t offset,
+                                        std::uint64_t length) {
+  for (const MissSet::LargeValue& have : misses.large) {
+    if (have.table != place.table || have.offset != place.offset || have.part_offset > offset) continue;
+    if (offset - have.part_offset + length <= have.value->size()) return &have;
   }
-  if (view.mode() == ReadMode::kResident && misses != nullptr) {
-    if (misses->refused) return no_room();
-    misses->pages.push_back({table, 0, ref.offset, ref.stored_bytes, ref.length});
-    misses->keep_alive.push_back(table->shared_from_this());
-    return Status::not_resident();
-  }
-  TRY_ASSIGN(value, values.read(*table, ref));
-  found->value = *value;
-  found->pin = std::move(value);
-  return Status::ok();
+  return nullptr;
 }
 
 }  // namespace
@@ -83,8 +75,14 @@ Status DbImpl::finish_lookup(const ReadView& view, const Entry& entry, const Cov
   found->kind = entry.kind;
   found->expiry = entry.expiry;
   found->stamp = entry.delete_key;
-  if (entry.is_large() && !view.without_large_) return read_large_value(view, entry.large, *view.impl_->large_values_, found);
+  found->length = entry.value_length();
+  if (entry.is_large()) {
+    found->value = {};
+    found->large = {entry.large.table, entry.large.offset, entry.large.stored_bytes};
+    return Status::ok();
+  }
   found->value = entry.value;
+  found->large = {};
   found->pin = entry.shared != nullptr ? std::shared_ptr<const void>(*entry.shared) : std::move(pin);
   return Status::ok();
 }
@@ -112,7 +110,7 @@ Status DbImpl::find(const ReadView& view, const LookupKey& key, Found* found, Re
   return get_from_memtables(view, key, found, &status) ? status : get_from_tables(view, key, found, reads, &asked);
 }
 
-Status DbImpl::get(const ReadView& view, const LookupKey& key, Found* found) {
+Status DbImpl::locate(const ReadView& view, const LookupKey& key, Found* found) {
   if (view.tree_ == nullptr) return Status::not_found();
   if (view.lease_ != nullptr && view.lease_->revoked()) return revoked_view();
   ThreadCounters& counters = counters_.mine();
@@ -180,6 +178,78 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
     if (covered != nullptr) break;
   }
   return Status::not_found();
+}
+
+// --- large values: they lie beside the pages
+
+Status ReadView::get(const LookupKey& key, Found* found) const {
+  TRY(locate(key, found));
+  return found->large.table == nullptr ? Status::ok() : read(found);
+}
+
+Status ReadView::locate(const LookupKey& key, Found* found) const {
+  if (tree_ == nullptr) return Status::not_found();
+  if (lease_ == nullptr) return impl_->locate(*this, key, found);
+  EpochGuard guard(impl_->epoch_);
+  TRY(impl_->locate(*this, key, found));
+  if (found->pin == nullptr && found->large.table == nullptr) {
+    // The guard is about to be left: what lies in a cached page has to come along.
+    auto copy = std::make_shared<const std::string>(found->value);
+    found->value = *copy;
+    found->pin = std::move(copy);
+  }
+  return Status::ok();
+}
+
+Status ReadView::read(Found* found) const {
+  if (found->large.table == nullptr) return Status::ok();
+  ValuePart whole;
+  TRY(read_part(*found, 0, found->length, &whole));
+  found->value = whole.bytes;
+  found->pin = std::move(whole.pin);
+  found->large = {};
+  return Status::ok();
+}
+
+Status ReadView::read_part(const Found& found, std::uint64_t offset, std::uint64_t length, ValuePart* part) const {
+  ASSERT_MSG(offset <= found.length && length <= found.length - offset, "the part of a value lies within it");
+  if (found.large.table == nullptr) {
+    *part = {found.value.substr(offset, length), found.pin};
+    return Status::ok();
+  }
+  if (lease_ != nullptr && lease_->revoked()) return revoked_view();
+  if (misses_ != nullptr) {
+    if (const auto* have = find_fetched(*misses_, found.large, offset, length); have != nullptr) {
+      *part = {Bytes(*have->value).substr(offset - have->part_offset, length), have->value};
+      return Status::ok();
+    }
+  }
+  const auto* table = static_cast<const TableReader*>(found.large.table);
+  if (mode_ == ReadMode::kResident && misses_ != nullptr) {
+    if (misses_->refused) return no_room();
+    PageMiss miss{table, 0, found.large.offset, found.large.stored_bytes, found.length};
+    miss.part_offset = offset;
+    miss.part_bytes = length;
+    misses_->pages.push_back(miss);
+    misses_->keep_alive.push_back(table->shared_from_this());
+    return Status::not_resident();
+  }
+  TRY_ASSIGN(read, impl_->large_values_->read_part(*table, reference(found), offset, length));
+  *part = {Bytes(*read.value).substr(offset - read.offset, length), read.value};
+  return Status::ok();
+}
+
+Status ReadView::copy_part(const Found& found, std::uint64_t offset, std::span<char> to) const {
+  if (to.empty()) return Status::ok();
+  if (found.large.table == nullptr || mode_ == ReadMode::kResident) {
+    ValuePart part;
+    TRY(read_part(found, offset, to.size(), &part));
+    std::memcpy(to.data(), part.bytes.data(), to.size());
+    return Status::ok();
+  }
+  ASSERT_MSG(offset <= found.length && to.size() <= found.length - offset, "the part of a value lies within it");
+  if (lease_ != nullptr && lease_->revoked()) return revoked_view();
+  return static_cast<const TableReader*>(found.large.table)->copy_large(reference(found), offset, to);
 }
 
 // --- prefetching

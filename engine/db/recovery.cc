@@ -21,6 +21,9 @@ namespace {
 /// a table may be twice as large as its memtable: of values of a little over half a page, tiles have one in each page.
 constexpr std::uint64_t kReservedMemtables = 4;
 
+/// Small segments, as tests have them, get small pieces of batches, and a writer of pieces is not far ahead of the device there.
+constexpr std::uint64_t kPiecesPerSegment = 512, kLeastPieceBytes = 128, kAheadPerSegment = 16;
+
 const char* mode_name(StampMode mode) {
   switch (mode) {
     case StampMode::kWriteTime:
@@ -115,7 +118,7 @@ Status DbImpl::open() {
     flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
     pool_ = own_pool_.get();
   }
-  large_values_ = std::make_shared<LargeValues>(memory_, [this] { large_value_charged(); });
+  large_values_ = std::make_shared<LargeValues>(memory_, [this] { memory_charged(); });
   fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *large_values_);
 
   SeqNum last_seq = versions_->last_seq();
@@ -269,6 +272,8 @@ Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_se
   log.clock = &clock_;
   log.fsync = settings_.fsync;
   log.segment_bytes = settings_.wal_segment_size;
+  log.piece_bytes = std::clamp<std::uint64_t>(settings_.wal_segment_size / kPiecesPerSegment, kLeastPieceBytes, log.piece_bytes);
+  log.most_ahead_bytes = std::min<std::uint64_t>(settings_.wal_segment_size / kAheadPerSegment, log.most_ahead_bytes);
   log.new_file = [this] { return versions_->new_file(); };
   log.own_thread = threads_;
   log.on_tick = [this] { tick(); };
@@ -278,7 +283,13 @@ Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_se
 
 // What a replay of the log goes through.
 struct DbImpl::Replay {
-  Replay(const std::string& dir, LogNeeds needs) : sequence(dir, std::move(needs)) {}
+  Replay(FileSystem& fs, const std::string& dir, LogNeeds needs)
+      : pieces(fs, dir, needs.oldest_log), sequence(dir, std::move(needs)) {
+    pieces.on_in_tables = [this](const PieceCommit& commit, std::uint64_t offset) {
+      return sequence.follow(commit.first_seq(), commit.count(), commit.time(), offset);
+    };
+  }
+  LogPieces pieces;
   LogSequence sequence;
   std::uint64_t total = 0, done = 0;
   std::vector<std::pair<FileNum, std::uint64_t>> torn;  // segments, and how much of them is whole
@@ -290,7 +301,7 @@ struct DbImpl::Replay {
 Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
   TRY_ASSIGN(names, fs_.list(settings_.dir));
   std::vector<FileNum> files;
-  Replay replay(settings_.dir, log_needs(versions_->state()));
+  Replay replay(fs_, settings_.dir, log_needs(versions_->state()));
   for (const std::string& name : names) {
     FileKind kind{};
     FileNum file = kNoFile;
@@ -309,6 +320,7 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
   TRY(replay.sequence.finish());
   *last_seq = std::max(*last_seq, replay.sequence.last());
   for (const auto& [file, valid_bytes] : replay.torn) TRY(cut_torn_end(file, valid_bytes));
+  for (LogQueue::Segment& segment : *segments) segment.pieces_seq = replay.pieces.last_seq(segment.file);
   for (const SkippedLog& part : replay.sequence.skipped()) note_skipped(part, segments);
   return Status::ok();
 }
@@ -322,8 +334,10 @@ Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue
   replay->notes.clear();
   replay->since = 0;
   replay->sequence.enter(file);
-  TRY_ASSIGN(end, read_log(fs_, settings_.dir, file, on_record,
-                           [replay](const LogDamage& damage) { return replay->sequence.damaged(damage); }));
+  TRY_ASSIGN(end, read_log(
+                      fs_, settings_.dir, file, on_record,
+                      [replay](const LogDamage& damage) { return replay->sequence.damaged(damage); }, &replay->pieces));
+  for (const PieceNote& note : replay->pieces.notes(file)) add_note(&replay->notes, {note.tree, 0, note.min_expiry});
   TRY_ASSIGN(torn, replay->sequence.leave(end));
   if (torn) replay->torn.emplace_back(file, end.valid_bytes);
   if (torn && end.valid_bytes == 0) return Status::ok();  // its creation was cut short

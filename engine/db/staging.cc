@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/invariant.h"
+#include "base/oldest.h"
 
 namespace ebbtide {
 namespace {
@@ -22,11 +23,16 @@ bool changes_mapping(OpKind kind) {
 
 bool comes_later(OpKind kind) { return kind == OpKind::kRangeTombstone || kind == OpKind::kSecondaryDelete; }
 
+// A few large values make no memtable of their own: they are inserted in no time, and a flush of them alone would make a small run.
+constexpr std::uint32_t kFewOperations = 64;
+bool few_large_values(const WriteBatch& batch) { return batch.count() <= kFewOperations && batch.shared_bytes() != 0; }
+
 Status stopped() { return Status::aborted("staging a batch was stopped"); }
 
 /// The parts, each with an empty memtable of the right size, and what comes later.
 Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<bool>* stop) {
   StagedEntries out;
+  const bool all_later = few_large_values(batch);
   std::map<DatabaseId, std::uint32_t> part_of;
   std::vector<std::size_t> entries;
   std::size_t cursor = 0, before = 0;
@@ -42,13 +48,14 @@ Result<StagedEntries> count_parts(const WriteBatch& batch, const std::atomic<boo
     StagedEntries::Part& part = out.parts[at->second];
     part.records += op.kind == OpKind::kSecondaryDelete ? 1 : 0;
     part.deletes |= op.kind == OpKind::kTombstone || comes_later(op.kind);
-    if (comes_later(op.kind)) {
+    keep_oldest(&part.min_expiry, op.expiry);
+    if (all_later || comes_later(op.kind)) {
       out.later.push_back({before, index, at->second});
     } else {
       entries[at->second] += 1;
     }
   }
-  for (std::size_t i = 0; i < entries.size(); ++i) {
+  for (std::size_t i = 0; i < entries.size() && !all_later; ++i) {
     out.parts[i].memtable = std::make_shared<MemTable>(std::max<std::size_t>(entries[i], 1) * kBytesPerKey);
   }
   return out;
@@ -79,17 +86,17 @@ bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry) {
 
 std::size_t StagedEntries::memory_bytes() const {
   std::size_t bytes = later.capacity() * sizeof(Later);
-  for (const Part& part : parts) bytes += part.memtable->memory_bytes();
+  for (const Part& part : parts) bytes += part.memtable == nullptr ? 0 : part.memtable->memory_bytes();
   return bytes;
 }
 
 std::size_t staged_bytes_expected(const WriteBatch& batch) {
-  // Copied into the memtables and for the log.
-  return 2 * (batch.payload_bytes() - batch.shared_bytes()) + batch.count() * kBytesPerEntry;
+  return batch.payload_bytes() - batch.shared_bytes() + batch.count() * kBytesPerEntry;
 }
 
 Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop) {
   TRY_ASSIGN(out, count_parts(batch, stop));
+  if (out.later.size() == batch.count()) return out;
   std::size_t cursor = 0;
   std::uint32_t index = 0;
   std::size_t last = 0;  // neighbours mostly have one database
@@ -115,7 +122,7 @@ std::size_t StagedBatch::memory_bytes() const { return impl_->charged; }
 StagedBatch::Impl::~Impl() { release(); }
 
 void StagedBatch::Impl::release() {
-  if (account != nullptr) account->release(MemoryAccount::Kind::kLargeValues, std::exchange(charged, 0));
+  if (account != nullptr) account->release(MemoryAccount::Kind::kCommands, std::exchange(charged, 0));
 }
 
 }  // namespace ebbtide

@@ -24,13 +24,15 @@ struct StagedEntries {
   /// What the batch has for one database.
   struct Part {
     DatabaseId database = 0;
-    std::shared_ptr<MemTable> memtable;
-    std::uint32_t records = 0;  ///< number of secondary range deletes
-    bool deletes = false;       ///< has tombstones, range tombstones or records
-    std::uint32_t named = 0;    ///< what its operations have as their tree now: the database's number at first
-    Tree* tree = nullptr;       ///< set by the commit
+    std::shared_ptr<MemTable> memtable;  ///< null: a few large values, which the commit inserts as it does those of other batches
+    std::uint32_t records = 0;           ///< number of secondary range deletes
+    bool deletes = false;                ///< has tombstones, range tombstones or records
+    std::uint32_t named = 0;             ///< what its operations have as their tree now: the database's number at first
+    Millis min_expiry = 0;               ///< smallest expiry of its values; 0 = none
+    Tree* tree = nullptr;                ///< set by the commit
+    MemTable* inserted_into = nullptr;   ///< the same: what later operations go into
   };
-  /// A range tombstone or a record.
+  /// A range tombstone or a record, or any operation of a part without a memtable.
   struct Later {
     std::size_t cursor = 0;   ///< for WriteBatch::next_op()
     std::uint32_t index = 0;  ///< of the operation in the batch
@@ -38,7 +40,7 @@ struct StagedEntries {
   };
   std::vector<Part> parts;
   std::vector<Later> later;
-  LogQueue::Prepared log;  ///< the payload, with the trees that the operations name now; empty if that is still open
+  LogQueue::Prepared log;  ///< the payload, copied or written, with the trees that operations name now; empty if that is open
 
   [[nodiscard]] std::size_t memory_bytes() const;
 };

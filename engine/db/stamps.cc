@@ -184,15 +184,13 @@ Result<StampedKeys> Db::scan_stamps(const ReadView& lease, DeleteKey lo, DeleteK
   TRY(lookup.collect(&candidates, &end));
   out.pages_read = lookup.reads().pages_read;
   impl_->counters_.mine().add(lookup.reads());
-  ReadView view = lease;
-  view.without_large_ = true;
   for (std::string& key : candidates) {
     if (out.keys.size() == max_keys) {
       end = std::move(key);
       break;
     }
     Found found;
-    const Status status = impl_->get(view, {key, hash_key(key)}, &found);
+    const Status status = impl_->locate(lease, {key, hash_key(key)}, &found);
     if (status.is_not_found()) continue;
     TRY(status);
     if (range.has(found.stamp)) out.keys.push_back({std::move(key), found.kind, found.stamp});

@@ -88,6 +88,8 @@ Stats DbImpl::stats() {
   s.connection_bytes = memory_->charged(MemoryAccount::Kind::kConnections);
   s.large_value_bytes = memory_->charged(MemoryAccount::Kind::kLargeValues);
   s.pinned_page_bytes = memory_->charged(MemoryAccount::Kind::kPages);
+  s.command_bytes = memory_->charged(MemoryAccount::Kind::kCommands);
+  s.memtable_bytes = memory_->charged(MemoryAccount::Kind::kMemTables);
   s.stall_micros_memtable = stall_nanos_[static_cast<std::size_t>(StallReason::kMemTable)] / 1000;
   s.stall_micros_runs = stall_nanos_[static_cast<std::size_t>(StallReason::kRuns)] / 1000;
   s.stall_micros_pending_bytes = stall_nanos_[static_cast<std::size_t>(StallReason::kPendingBytes)] / 1000;
@@ -108,6 +110,7 @@ Stats DbImpl::stats() {
   s.oldest_snapshot = oldest_lease();
   s.deadlines_missed_down = misses_down_;
   s.deadlines_missed_clock = misses_clock_;
+  s.deadlines_missed_disk = misses_disk_;
   s.deadlines_missed_load = misses_load_;
   s.deadlines_missed_damage = misses_damage_;
   s.dropped_trees = pending_drops_;
@@ -124,7 +127,7 @@ Stats DbImpl::stats() {
     for (const TreeLoad& load : loads) s.deadline_work_bytes += load.tree->kept.work.bytes;
   }
   for (const TreeLoad& load : loads) {
-    s.memtable_bytes += load.memtable_bytes();
+    s.memtable_bytes += load.uncharged_bytes();
     s.table_bytes += load.view->tables->memory_bytes;
     s.table_live_bytes += load.view->tables->file_bytes;
     s.quarantined_files += load.view->tables->quarantined.size();

@@ -75,14 +75,18 @@ class CheckpointVerifier {
     }
     std::sort(segments.begin(), segments.end());
     LogSequence sequence(dir_, log_needs(state));
+    LogPieces pieces(fs_, dir_, state.oldest_log);
+    pieces.on_in_tables = [&](const PieceCommit& commit, std::uint64_t offset) {
+      return sequence.follow(commit.first_seq(), commit.count(), commit.time(), offset);
+    };
     if (Status status = sequence.begin(segments); !status.is_ok()) return damage(status);
     for (const FileNum file : segments) {
-      if (Status status = verify_segment(file, &sequence); !status.is_ok()) return damage(status);
+      if (Status status = verify_segment(file, &sequence, &pieces); !status.is_ok()) return damage(status);
     }
     if (Status status = sequence.finish(); !status.is_ok()) return damage(status);
     return Status::ok();
   }
-  Status verify_segment(FileNum file, LogSequence* sequence) {
+  Status verify_segment(FileNum file, LogSequence* sequence, LogPieces* pieces) {
     const auto on_record = [&](const std::string& group, std::uint64_t offset) -> Status {
       if (!go_on_(group.size())) return Status::aborted("verifying " + dir_ + " was stopped");
       return each_batch(group, [&](Bytes payload) -> Status {
@@ -91,7 +95,8 @@ class CheckpointVerifier {
       });
     };
     sequence->enter(file);
-    TRY_ASSIGN(end, read_log(fs_, dir_, file, on_record, [&](const LogDamage& found) { return sequence->damaged(found); }));
+    TRY_ASSIGN(end, read_log(
+                        fs_, dir_, file, on_record, [&](const LogDamage& found) { return sequence->damaged(found); }, pieces));
     report_.files += 1;
     report_.bytes += end.valid_bytes;
     return sequence->leave(end).status();

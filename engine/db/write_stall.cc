@@ -31,13 +31,13 @@ constexpr std::uint32_t kSteep = 800;          // permille of pressure
 constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
 constexpr double kDebtMs = 10'000;
 constexpr std::uint64_t kSleepNs = 1'000'000;
-constexpr std::uint64_t kLongestSleepMs = 100;                // of one batch
-constexpr std::uint64_t kStopPollMs = 10;                     // when a batch that may not sleep is to ask again
-constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 30;  // a log record holds less than 2 GiB
+constexpr std::uint64_t kLongestSleepMs = 100;  // of one batch
+constexpr std::uint64_t kStopPollMs = 10;       // when a batch that may not sleep is to ask again
 // An emptied database leaves its tree behind, with a memtable, until the manifest was synced: no more than a few at a time.
 constexpr std::uint64_t kMaxPendingDrops = 64;
 constexpr std::uint32_t kMaxFlushes = 256;        // in one batch, if there are not more databases than that
 constexpr std::size_t kFewTrees = 64;             // up to so many, each may keep a memtable of 1/512 of the budget
+constexpr std::uint64_t kDeadlineFiles = 2;       // of the target size: room that is kept for a merge for a deadline
 constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
 
 // What the cache keeps, and what each kind of charge may have, however short memory is.
@@ -66,10 +66,7 @@ bool empties_database(const WriteBatch& batch) { return batch.flushes() != 0; }
 
 // What is refused whatever the pressure, and what a stop that cannot end refuses.
 Status DbImpl::refuse(const WriteBatch& batch) {
-  if (batch.payload_bytes() > kMaxBatchBytes) {
-    return Status::invalid_argument("a batch of " + std::to_string(batch.payload_bytes()) + " bytes; at most " +
-                                    std::to_string(kMaxBatchBytes) + " can be written at once");
-  }
+  TRY(batch.check_length());
   if (batch.longest_key() > kMaxKeyBytes) {  // the log could not be read back
     return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
                                     std::to_string(kMaxKeyBytes) + " are allowed");
@@ -181,6 +178,15 @@ std::uint64_t TreeLoad::memtable_bytes() const {
   return bytes;
 }
 
+std::uint64_t TreeLoad::uncharged_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& memtable : view->memtables) {
+    const std::uint64_t charged = memtable->charged_bytes();  // before the sum, which may have grown by then
+    bytes += memtable->memory_bytes() - charged;
+  }
+  return bytes;
+}
+
 std::uint64_t TreeLoad::frozen_bytes() const {
   std::uint64_t bytes = 0;
   for (std::size_t i = 1; i < view->memtables.size(); ++i) bytes += view->memtables[i]->memory_bytes();
@@ -196,7 +202,7 @@ std::vector<TreeLoad> DbImpl::tree_loads() {
     tree->inherited_runs =
         std::clamp(tree->view_owner->tables->newest_level_runs - tree->policy->slowdown_runs(), 0, tree->inherited_runs);
     loads.push_back({tree, tree->view_owner, tree->policy, tree->settings.file_size, tree->settings.delete_io_budget,
-                     !tree->compaction_error.is_ok(), tree->inherited_runs});
+                     tree->merges.failed(), tree->inherited_runs, !tree->deadlines.never()});
   }
   return loads;
 }
@@ -215,7 +221,7 @@ const Tree::Debt& DbImpl::debt_of(const TreeLoad& load) {
 void DbImpl::update_pressure() {
   MutexLock measuring(pressure_mutex_);
   bool stuck = false;
-  std::uint64_t memtable_bytes = 0, frozen_bytes = 0, table_memory = 0;
+  std::uint64_t memtable_bytes = 0, uncharged_bytes = 0, frozen_bytes = 0, table_memory = 0;
   double worst = 0;
   StallReason reason = StallReason::kNone;
   const auto raise = [&](double pressure, StallReason why) {
@@ -226,6 +232,7 @@ void DbImpl::update_pressure() {
   };
   for (const TreeLoad& load : tree_loads()) {
     memtable_bytes += load.memtable_bytes();
+    uncharged_bytes += load.uncharged_bytes();
     frozen_bytes += load.frozen_bytes();
     table_memory += load.view->tables->memory_bytes;
     if (compactions_paused_ != 0) continue;
@@ -252,7 +259,7 @@ void DbImpl::update_pressure() {
   if (frozen_bytes > share / 2) {
     raise(static_cast<double>(frozen_bytes - share / 2) / (static_cast<double>(share) / 2), StallReason::kMemTable);
   }
-  const std::uint64_t used = memtable_bytes + table_memory + memory_->charged();
+  const std::uint64_t used = uncharged_bytes + table_memory + memory_->charged();
   if (const std::uint64_t eighth = budget / 8; frozen_bytes != 0 && used > 7 * eighth) {
     raise(static_cast<double>(used - 7 * eighth) / static_cast<double>(eighth), StallReason::kMemTable);
   }
@@ -265,12 +272,12 @@ void DbImpl::update_pressure() {
   stuck_.store(stuck, std::memory_order_relaxed);
   stall_reason_.store(reason, std::memory_order_relaxed);
   slowdown_permille_.store(static_cast<std::uint32_t>(std::min(1.0, worst) * 1000), std::memory_order_relaxed);
-  divide_memory(memtable_bytes, table_memory);
+  divide_memory(uncharged_bytes, table_memory);
 }
 
-// One budget: memtables, open tables, what is charged to the account, and what is left for the cache. When it is short, memtables
-// are flushed early (relieve_memory), the cache shrinks to its floor, the account takes no more, writes wait for flushes, and last
-// they are refused.
+// One budget: memtables, without the charged values in them, open tables, what is charged to the account, and what is left for the
+// cache. When it is short, memtables are flushed early (relieve_memory), the cache shrinks to its floor, the account takes no more,
+// writes wait for flushes, and last they are refused.
 void DbImpl::divide_memory(std::uint64_t memtables, std::uint64_t tables) {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
   const std::uint64_t fixed = memtables + tables, floor = memory_floor(budget);
@@ -290,12 +297,30 @@ void DbImpl::fit_cache() {
 }
 
 // Large values come faster than ticks: the cache makes room as soon as a thirty-second of the budget went to them.
-void DbImpl::large_value_charged() {
+bool DbImpl::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) {
+  if (!memory_->try_charge(kind, bytes)) {
+    std::uint64_t wanted = memory_wanted_.load(std::memory_order_relaxed);
+    while (bytes > wanted && !memory_wanted_.compare_exchange_weak(wanted, bytes, std::memory_order_relaxed)) {
+    }
+    return false;
+  }
+  memory_charged();
+  return true;
+}
+
+void DbImpl::memory_charged() {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
   if (memory_->charged() > account_fitted_.load(std::memory_order_relaxed) + budget / 32) fit_cache();
 }
 
+// For the reason that a missed deadline is counted under.
+void DbImpl::note_refusal(const Status& status) {
+  const bool by_disk = status.code() == Code::kNoSpace || status.code() == Code::kIoError;
+  if (by_disk) disk_refused_at_.store(time_.now(), std::memory_order_relaxed);
+}
+
 void DbImpl::background_failed(const Status& status, const char* what) {
+  note_refusal(status);
   // With what the reserve gives back, or gave when the disk was found full, the next tick may heal it at once.
   const bool soon = status.code() == Code::kNoSpace && disk_.give_up_reserve();
   {
@@ -351,6 +376,7 @@ void DbImpl::heal() {
 
 // Said again only when it is an error of another kind: it is tried every two seconds, each time with other files.
 void DbImpl::still_failed(const Status& status) {
+  note_refusal(status);
   {
     MutexLock lock(state_mutex_);
     if (status.code() == heal_error_ || status.code() == Code::kAborted) return;
@@ -453,6 +479,7 @@ void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
   for (const TreeLoad& load : loads) {
     use.file_bytes += load.view->tables->file_bytes;
     use.unflushed_bytes += load.memtable_bytes();
+    if (load.has_deadlines) use.deadline_bytes = std::max(use.deadline_bytes, kDeadlineFiles * load.file_size);
   }
   disk_.look(use);
   const bool full = disk_.full(0);
@@ -470,7 +497,11 @@ void DbImpl::look_at_disk(const std::vector<TreeLoad>& loads) {
 
 // Trees that are rarely written to must not keep the whole log.
 void DbImpl::relieve_log() {
-  if (log_->live_bytes() <= std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size)) return;
+  const std::uint64_t live = log_->live_bytes(),
+                      most = std::max<std::uint64_t>(4 * settings_.wal_segment_size, 4 * settings_.memtable_size);
+  if (live <= most) return;
+  // A staged batch whose commit does not come must not keep the log of all others.
+  if (live - std::min(live, log_->pending_piece_bytes()) > most) log_->give_up_pieces_before(oldest_needed(nullptr, {}));
   MutexLock lock(commit_mutex_);
   Tree *oldest = nullptr, *waits = nullptr;
   SeqNum waiting = kMaxSeqNum;  // the oldest that is on its way to a table already: freezing more would free nothing before it
@@ -502,8 +533,13 @@ void DbImpl::relieve_log() {
 // together have an eighth of the budget at most.
 void DbImpl::relieve_memory() {
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
-  const std::uint64_t others = table_memory_.load(std::memory_order_relaxed) + memory_->charged();
-  const std::uint64_t left = budget > others ? budget - others : 0, ceiling = std::min(budget / 2, left);
+  const std::uint64_t charged = memory_->charged(), own = memory_->charged(MemoryAccount::Kind::kMemTables);
+  const std::uint64_t others = table_memory_.load(std::memory_order_relaxed) + charged - std::min(charged, own);
+  const std::uint64_t left = budget > others ? budget - others : 0;
+  // What was refused meanwhile is asked for again, if it can have room at all.
+  const std::uint64_t refused = memory_wanted_.exchange(0, std::memory_order_relaxed);
+  const std::uint64_t wanted = refused == 0 ? 0 : refused + 2 * memory_floor(budget);
+  const std::uint64_t ceiling = std::min(budget / 2, wanted <= left ? left - wanted : left);
   MutexLock lock(commit_mutex_);
   const std::uint64_t small = std::max(2 * empty_memtable_bytes_, budget / (8 * std::max(trees_.size(), kFewTrees)));
   std::uint64_t all = 0, active = 0;

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <engine/charged_value.h>
+
 #include "base/arena.h"
 #include "base/invariant.h"
 #include "deletes/tombstone_set.h"
@@ -68,6 +70,7 @@ struct MemTable::Impl {
   // Written by every insertion: off the lines that readers need.
   alignas(64) std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
+  std::atomic<std::size_t> charged_bytes{0};
   std::atomic<std::uint64_t> entries{0};
   std::atomic<std::uint64_t> tombstones{0};
   std::atomic<Millis> oldest_birth{0};
@@ -80,7 +83,8 @@ const std::shared_ptr<const std::string>* MemTable::Impl::keep(const Entry& entr
   const bool whole =
       entry.shared != nullptr && (*entry.shared)->data() == entry.value.data() && (*entry.shared)->size() == entry.value.size();
   kept->value = whole ? *entry.shared : std::make_shared<const std::string>(entry.value);
-  kept_bytes.fetch_add(kept->value->size(), std::memory_order_relaxed);
+  const bool charged = keep_charge(kept->value, MemoryAccount::Kind::kMemTables);
+  (charged ? charged_bytes : kept_bytes).fetch_add(kept->value->size(), std::memory_order_relaxed);
   kept->next = kept_values.load(std::memory_order_relaxed);
   while (!kept_values.compare_exchange_weak(kept->next, kept, std::memory_order_release, std::memory_order_relaxed)) {
   }
@@ -173,8 +177,9 @@ const RecordLog& MemTable::records() const { return impl_->records; }
 std::size_t MemTable::memory_bytes() const {
   const Impl& m = *impl_;
   return sizeof(Impl) + m.arena.memory_bytes() + m.hash.memory_bytes() + m.ranges.memory_bytes() + m.records.memory_bytes() +
-         m.kept_bytes.load(std::memory_order_relaxed);
+         m.kept_bytes.load(std::memory_order_relaxed) + charged_bytes();
 }
+std::size_t MemTable::charged_bytes() const { return impl_->charged_bytes.load(std::memory_order_relaxed); }
 std::uint64_t MemTable::entries() const { return impl_->entries.load(std::memory_order_relaxed); }
 std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::memory_order_relaxed); }
 Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }

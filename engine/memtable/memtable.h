@@ -64,6 +64,8 @@ class MemTable {
 
   /// Bytes of everything: arena, index, shared values.
   [[nodiscard]] std::size_t memory_bytes() const;
+  /// Of these, bytes of values that carry their charge to the memory budget (engine/charged_value.h).
+  [[nodiscard]] std::size_t charged_bytes() const;
   [[nodiscard]] std::uint64_t entries() const;
   [[nodiscard]] std::uint64_t tombstones() const;
   /// Oldest birth of a tombstone (point or range) or record; 0 = none.

@@ -15,6 +15,13 @@ namespace {
 /// Of its time a delete may spend so much above level 1, where deadlines are shorter than the tree takes to fill.
 constexpr double kLevel0Share = 0.5;
 
+/// While room is short: how many expired files are looked at, and how many targets of each. A look at one costs microseconds.
+constexpr std::size_t kMostTried = 64, kMostTargets = 16;
+
+/// A file of a slice's target in each run, with one that straddles each of its ends, is less than four.
+constexpr std::uint64_t kPartsOfSlice = 4;
+constexpr std::uint64_t kSmallestPart = 64;  // of the target size
+
 /// A file that owes something in time, and where it is.
 struct Expired {
   std::size_t run = 0;
@@ -54,6 +61,8 @@ struct Draft {
   PlanTarget target{};
   std::uint64_t bytes = 0;
   bool busy = false;
+  const FileShape* largest = nullptr;  // and the run that it is in
+  RunId largest_run = 0;
 
   void take(const RunShape& run, std::span<const FileShape> files) {
     if (files.empty()) return;
@@ -62,30 +71,55 @@ struct Draft {
       input.files.push_back(file.num);
       bytes += file.bytes;
       busy |= file.busy;
+      if (largest != nullptr && largest->bytes >= file.bytes) continue;
+      largest = &file;
+      largest_run = run.id;
     }
   }
+};
+
+/// A plan for a file, and how much it writes at most.
+struct Sized {
+  Plan plan{};
+  std::uint64_t bytes = 0;
+  const FileShape* largest = nullptr;  // of its inputs, null if that is all it takes
+  RunId largest_run = 0;
 };
 
 /// One question: the shape, and what is known of it.
 class Fade {
  public:
   Fade(const TreeShape& shape, const Policy& policy, const FadeContext& context)
-      : shape_(shape), context_(context), by_file_(policy.by_file()), shares_(shape, policy) {}
+      : shape_(shape),
+        context_(context),
+        by_file_(policy.by_file()),
+        short_(is_short(context.room, shape.file_bytes)),
+        shares_(shape, policy) {}
 
   Plan next() {
     std::vector<Expired> expired = find_expired();
     std::sort(expired.begin(), expired.end(), [this](const Expired& a, const Expired& b) { return goes_first(a, b); });
+    std::optional<Sized> best;
+    bool best_late = false;
+    std::size_t tried = 0;
     for (const Expired& e : expired) {
       if (std::binary_search(context_.skip.begin(), context_.skip.end(), e.file->num)) continue;
-      if (context_.late_only && !is_late(*e.file)) continue;
-      if (context_.over_budget && !is_late(*e.file) && !asked_for(*e.file)) continue;
-      Plan plan = plan_for(e);
-      if (plan.empty()) continue;
-      plan.reason = Reason::kDeadline;
-      plan.urgent = is_late(*e.file);
-      return plan;
+      const bool late = is_late(*e.file);
+      if (context_.late_only && !late) continue;
+      if (context_.over_budget && !late && !asked_for(*e.file)) continue;
+      Sized sized = plan_for(e);
+      if (sized.plan.empty()) continue;
+      sized.plan.reason = Reason::kDeadline;
+      sized.plan.urgent = late;
+      if (!short_) return std::move(sized.plan);
+      if (!best || is_better(sized, late, *best, best_late)) {
+        best = std::move(sized);
+        best_late = late;
+      }
+      if (++tried == kMostTried) break;
     }
-    return {};
+    if (!best) return {};
+    return fits(*best) ? std::move(best->plan) : split_for(std::move(*best));
   }
 
  private:
@@ -99,6 +133,25 @@ class Fade {
   }
   [[nodiscard]] bool is_late(const FileShape& file) const {
     return file.deadline != 0 && context_.now >= expires_at(file.oldest_birth, file.deadline, context_.margin / 2, 1);
+  }
+
+  [[nodiscard]] bool fits(const Sized& sized) const { return sized.bytes <= context_.room; }
+  /// Order while room is short: what fits, what is late, the smallest.
+  [[nodiscard]] bool is_better(const Sized& a, bool a_late, const Sized& b, bool b_late) const {
+    if (fits(a) != fits(b)) return fits(a);
+    if (a_late != b_late) return a_late;
+    return a.bytes < b.bytes;
+  }
+  /// The first step towards a plan that does not fit: its largest file becomes several, so that the next slice takes less. The plan
+  /// itself if there is nothing to split: as long as more of its inputs is dead than it lacks room, it goes through all the same.
+  [[nodiscard]] Plan split_for(Sized sized) const {
+    const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
+    const FileShape* file = sized.largest;
+    const bool can = file != nullptr && !file->busy && file->bytes <= context_.room && file->bytes >= 2 * part &&
+                     file->entries >= 2 * (file->bytes / part);  // else its entries are too large
+    if (!can) return std::move(sized.plan);
+    sized.plan.action = Rewrite{sized.largest_run, file->num};
+    return std::move(sized.plan);
   }
 
   [[nodiscard]] bool is_expired(const RunShape& run, const FileShape& file, bool final) const {
@@ -132,19 +185,23 @@ class Fade {
     return a.file->smallest < b.file->smallest;
   }
 
-  [[nodiscard]] Plan plan_for(const Expired& e) const {
-    Plan plan;
+  [[nodiscard]] Sized plan_for(const Expired& e) const {
     if (e.final) {
-      if (!e.file->busy) plan.action = Rewrite{shape_.runs[e.run].id, e.file->num};
-      return plan;
+      Sized sized{.bytes = e.file->bytes};
+      if (!e.file->busy) sized.plan.action = Rewrite{shape_.runs[e.run].id, e.file->num};
+      return sized;
     }
     if (by_file_ && !goes_in_one(e)) {
-      if (std::optional<Draft> down = step_down(e)) {
-        if (!down->busy) plan.action = Merge{std::move(down->inputs), down->target};
-        return plan;
+      if (std::optional<Draft> down = step_down(e); down && (!short_ || down->bytes <= context_.room)) {
+        Sized sized = sized_of(*down);
+        if (!down->busy) sized.plan.action = Merge{std::move(down->inputs), down->target};
+        return sized;
       }
     }
     return slice(e);
+  }
+  static Sized sized_of(const Draft& draft) {
+    return {.bytes = draft.bytes, .largest = draft.largest, .largest_run = draft.largest_run};
   }
 
   /// Whether what a file owes goes down to the final run at once. Level 0 is left by a step first: its files span all keys.
@@ -227,10 +284,26 @@ class Fade {
     return earliest;
   }
 
-  [[nodiscard]] Plan slice(const Expired& e) const {
+  /// A slice while it is put together.
+  struct SliceDraft {
+    Draft draft;
+    KeyRange range;
+  };
+  [[nodiscard]] Sized slice(const Expired& e) const {
     const std::size_t below = oldest_met(shape_, e.run + 1, e.file->range());
+    SliceDraft slice = short_ ? smallest_slice(e, below) : grown_slice(e, below);
+    Sized sized = sized_of(slice.draft);
+    if (!slice.draft.busy) {
+      sized.plan.action =
+          Slice{std::move(slice.draft.inputs), std::move(slice.range), {shape_.runs[below].id, shape_.runs[below].level}};
+    }
+    return sized;
+  }
+
+  /// The target under the oldest obligation, and as much beside it as makes its straddling files worth writing.
+  [[nodiscard]] SliceDraft grown_slice(const Expired& e, std::size_t below) const {
     KeyRange range = oldest_target(e, below).range();
-    const std::size_t from = goes_in_one(e) ? first_below_level0() : newest_expired(e, range);
+    const std::size_t from = newest_of(e, range);
     const std::uint64_t most = shape_.file_bytes * (goes_in_one(e) ? kOneGoFiles : kSliceFiles);
     Draft draft = cut(from, below, range);
     for (bool grows = true; grows;) {
@@ -246,9 +319,26 @@ class Fade {
         break;
       }
     }
-    Plan plan;
-    if (!draft.busy) plan.action = Slice{std::move(draft.inputs), range, {shape_.runs[below].id, shape_.runs[below].level}};
-    return plan;
+    return {std::move(draft), std::move(range)};
+  }
+
+  /// One target and nothing beside it: of those from the one under the oldest obligation on, and around, that with the smallest
+  /// slice. One that is busy only if all are.
+  [[nodiscard]] SliceDraft smallest_slice(const Expired& e, std::size_t below) const {
+    const std::span<const FileShape> targets = files_in(shape_.runs[below], e.file->range());
+    const auto first = static_cast<std::size_t>(&oldest_target(e, below) - targets.data());
+    std::optional<SliceDraft> best;
+    for (std::size_t i = 0; i < std::min(targets.size(), kMostTargets); ++i) {
+      KeyRange range = targets[(first + i) % targets.size()].range();
+      Draft draft = cut(newest_of(e, range), below, range);
+      const bool better = !best || (draft.busy != best->draft.busy ? best->draft.busy : draft.bytes < best->draft.bytes);
+      if (better) best = {std::move(draft), std::move(range)};
+    }
+    return std::move(*best);
+  }
+  /// The newest run of a slice.
+  [[nodiscard]] std::size_t newest_of(const Expired& e, const KeyRange& range) const {
+    return goes_in_one(e) ? first_below_level0() : newest_expired(e, range);
   }
 
   /// The newest run that goes along: expired files of newer runs do, since the target is to be written once.
@@ -295,10 +385,20 @@ class Fade {
   const TreeShape& shape_;
   const FadeContext& context_;
   const bool by_file_;
+  const bool short_;  // of room
   const TtlShares shares_;
 };
 
 }  // namespace
+
+bool is_short(std::uint64_t room, std::uint64_t file_bytes) {
+  return room / kLargestMerge < std::max<std::uint64_t>(file_bytes, 1);
+}
+
+std::uint64_t part_bytes(std::uint64_t room, std::size_t runs, std::uint64_t file_bytes) {
+  const std::uint64_t part = room / (kPartsOfSlice * std::max<std::size_t>(runs, 1));
+  return std::min(std::max(part, file_bytes / kSmallestPart), file_bytes);
+}
 
 std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities) {
   double all = 0;

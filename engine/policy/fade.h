@@ -25,8 +25,13 @@
 // Where less arrives within a deadline than the levels above the last hold, it is the deadline that moves data down, not growth,
 // and each step would write the next level as a whole once in its TTL. Then trees that go file by file do with what is below
 // level 0 as the others: it has the whole time, and goes down in one slice out of all levels from 1 on, so that the tree is
-// written once in a deadline (engine/docs/decisions/0029-down-in-one-go.md). Memtable and level 0 keep shares, by capacities
+// written once in a deadline (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep shares, by capacities
 // that count up to what arrives; level 0 has until half of the time at least.
+//
+// Where the disk has little room (FadeContext::room), what is asked for must fit in it, and frees what its inputs have before the
+// next begins: a slice takes one target, the smallest comes first, a step down that does not fit is done in slices, and if even
+// the smallest slice does not fit, the largest file that it takes is first split by a Rewrite, into files of part_bytes(). So the
+// room that is needed is that of one file (engine/docs/decisions/0034-deadlines-on-a-full-disk.md).
 //
 // What was born by TreeShape::purge_before is expired wherever it is, and comes first. Order (DD of section 4.1.4): the oldest
 // obligation first, that is, the earliest deadline; of equals the smallest level, then the file with the most tombstones, then
@@ -34,6 +39,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -50,6 +56,8 @@ struct FadeContext {
   std::span<const FileNum> skip{};  ///< ascending: files that are not tried on their own account
   /// What this may cost is spent for now: only what is late, or somebody asked for.
   bool over_budget = false;
+  /// Bytes that the disk has for what is written. If is_short(), plans are cut and ordered by it.
+  std::uint64_t room = std::numeric_limits<std::uint64_t>::max();
 };
 
 /// A slice grows over neighbouring targets up to so many files' sizes: the more of a straddling file it takes along, the less of
@@ -59,6 +67,12 @@ inline constexpr std::uint64_t kSliceFiles = 8;
 inline constexpr std::uint64_t kOneGoFiles = 16;
 /// A step down of more than so many files' sizes is done in slices.
 inline constexpr std::uint64_t kLargestMerge = 32;
+
+/// Whether a plan of usual size may not fit in the room; `file_bytes` is the target size of files.
+[[nodiscard]] bool is_short(std::uint64_t room, std::uint64_t file_bytes);
+/// How large files are made while room is_short(): with files of this size in all of the `runs` runs, a slice takes less than the
+/// room. At least a 64th of `file_bytes`, at most `file_bytes`.
+[[nodiscard]] std::uint64_t part_bytes(std::uint64_t room, std::size_t runs, std::uint64_t file_bytes);
 
 /// d_0 .. d_{n-1} for the capacities c_0 .. c_{n-1} of the levels above the final run, memtable first: ms, as fractions.
 /// d_i = (deadline - margin) c_i / sum(c). `margin` is at most `deadline`.

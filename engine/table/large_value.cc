@@ -1,5 +1,7 @@
 #include "table/large_value.h"
 
+#include <cstring>
+
 #include "base/coding.h"
 
 namespace ebbtide {
@@ -29,41 +31,72 @@ Status LargeValueFile::read_index(const LargeValueRef& ref, std::string* block, 
   return Status::ok();
 }
 
-Status LargeValueFile::visit(const LargeValueRef& ref,
-                             const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const {
+Status LargeValueFile::visit(const LargeValueRef& ref, std::uint64_t first, std::uint64_t end, const Chunk& chunk) const {
   std::string index, block;
   Bytes lengths;
   TRY(read_index(ref, &index, &lengths));
   std::uint64_t offset = ref.offset;
   std::uint32_t bytes = 0;
-  while (get_u32(&lengths, &bytes)) {
-    block.resize(padded_block_bytes(bytes, unit));
+  for (std::uint64_t i = 0; i < end && get_u32(&lengths, &bytes); ++i) {
+    const std::uint64_t block_bytes = padded_block_bytes(bytes, unit);
     const BlockPlace place{path, number, offset};
-    TRY(file->read(offset, block.size(), block.data()));
+    offset += block_bytes;
+    if (i < first) continue;
+    block.resize(block_bytes);
+    TRY(file->read(place.offset, block.size(), block.data()));
     TRY_ASSIGN(checked, check_block(block, BlockKind::kLargeChunk, place));
     if (checked.payload.size() != bytes) return place.corruption("chunk of a large value has another length than its index says");
-    TRY(chunk(checked, place));
-    offset += block.size();
+    TRY(chunk(i, checked, place));
   }
   return Status::ok();
+}
+
+Status LargeValueFile::visit(const LargeValueRef& ref,
+                             const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const {
+  return visit(ref, 0, large_chunks(ref.length),
+               [&](std::uint64_t, const CheckedBlock& block, const BlockPlace& place) { return chunk(block, place); });
+}
+
+Status LargeValueFile::decode(const LargeValueRef& ref, std::uint64_t i, const CheckedBlock& block, const BlockPlace& place,
+                              char* out) {
+  TRY_ASSIGN(bytes, decoded_bytes(block, place));
+  if (bytes != large_chunk_bytes(ref.length, i)) return place.corruption("chunk of a large value decodes to a wrong length");
+  return decode_block(block, out, bytes, place);
 }
 
 Result<std::string> LargeValueFile::read(const LargeValueRef& ref) const {
   std::string value;
   if (ref.length > kMaxValueBytes)
     return BlockPlace{path, number, ref.offset}.corruption("large value is longer than any may be");
-  std::uint64_t at = 0;
-  TRY(visit(ref, [&](const CheckedBlock& chunk, const BlockPlace& place) -> Status {
-    if (at == 0) value.resize(ref.length);
-    const std::size_t expected = std::min<std::uint64_t>(kLargeChunkBytes, ref.length - at);
-    TRY_ASSIGN(bytes, decoded_bytes(chunk, place));
-    if (bytes != expected) return place.corruption("chunk of a large value decodes to a wrong length");
-    TRY(decode_block(chunk, value.data() + at, bytes, place));
-    at += bytes;
-    return Status::ok();
+  TRY(visit(ref, 0, large_chunks(ref.length), [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) {
+    if (i == 0) value.resize(ref.length);  // now that the index has been checked
+    return decode(ref, i, block, place, value.data() + i * kLargeChunkBytes);
   }));
-  if (at != ref.length) return BlockPlace{path, number, ref.offset}.corruption("large value is incomplete");
   return value;
+}
+
+Status LargeValueFile::copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const {
+  if (to.empty()) return Status::ok();
+  std::string decoded;  // of a chunk at an edge
+  const std::uint64_t last = offset + to.size() - 1;
+  return visit(ref, offset / kLargeChunkBytes, last / kLargeChunkBytes + 1,
+               [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) -> Status {
+                 const std::uint64_t begin = i * kLargeChunkBytes, bytes = large_chunk_bytes(ref.length, i);
+                 if (begin >= offset && begin + bytes - 1 <= last)
+                   return decode(ref, i, block, place, to.data() + (begin - offset));
+                 decoded.resize(bytes);
+                 TRY(decode(ref, i, block, place, decoded.data()));
+                 const std::uint64_t from = std::max(begin, offset), until = std::min(begin + bytes - 1, last);
+                 std::memcpy(to.data() + (from - offset), decoded.data() + (from - begin), until - from + 1);
+                 return Status::ok();
+               });
+}
+
+Status LargeValueFile::verify(const LargeValueRef& ref) const {
+  std::string decoded(std::min<std::uint64_t>(kLargeChunkBytes, ref.length), '\0');
+  return visit(ref, 0, large_chunks(ref.length), [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) {
+    return decode(ref, i, block, place, decoded.data());
+  });
 }
 
 }  // namespace ebbtide

@@ -8,7 +8,9 @@
 // into another table checks and re-binds each chunk's checksum, and decompresses nothing.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "base/entry.h"
@@ -20,6 +22,10 @@ namespace ebbtide {
 /// The number of chunks of a value of `length` bytes.
 [[nodiscard]] inline std::uint64_t large_chunks(std::uint64_t length) {
   return (length + kLargeChunkBytes - 1) / kLargeChunkBytes;
+}
+/// Bytes of the value that a chunk has.
+[[nodiscard]] inline std::uint64_t large_chunk_bytes(std::uint64_t length, std::uint64_t i) {
+  return std::min<std::uint64_t>(kLargeChunkBytes, length - i * kLargeChunkBytes);
 }
 [[nodiscard]] inline std::uint64_t large_index_bytes(std::uint64_t length) { return 8 + 4 * large_chunks(length); }
 
@@ -35,8 +41,17 @@ struct LargeValueFile {
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
   /// The value.
   Result<std::string> read(const LargeValueRef& ref) const;
+  /// to.size() bytes of it from `offset` on; they must lie within it. Reads the index and the chunks that have them.
+  Status copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
+  /// Reads and decodes all of it, a chunk at a time.
+  Status verify(const LargeValueRef& ref) const;
 
  private:
+  using Chunk = std::function<Status(std::uint64_t i, const CheckedBlock& block, const BlockPlace& place)>;
+  /// The chunks first <= i < end in order, checked but not decoded.
+  Status visit(const LargeValueRef& ref, std::uint64_t first, std::uint64_t end, const Chunk& chunk) const;
+  /// The bytes of a chunk; that many are due.
+  static Status decode(const LargeValueRef& ref, std::uint64_t i, const CheckedBlock& block, const BlockPlace& place, char* out);
   Status read_index(const LargeValueRef& ref, std::string* block, Bytes* payload) const;
 };
 

@@ -267,6 +267,10 @@ Result<std::shared_ptr<const std::string>> TableReader::read_large(const LargeVa
   return value;
 }
 
+Status TableReader::copy_large(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const {
+  return impl_->report(impl_->large_file().copy(ref, offset, to));
+}
+
 Status TableReader::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
   bool read = true;  // what `chunk` says is no matter of this table
   const Status status = impl_->large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {

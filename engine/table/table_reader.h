@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -140,6 +141,9 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
   /// The value if somebody holds it, else null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
+  /// Copies to.size() bytes of a large value from `offset` on, which lie within it. Reads its index and the chunks that have
+  /// them, each of which is checked.
+  Status copy_large(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
   /// Each chunk of a large value as it is stored, its checksum verified, for copying it to another table.
   Status visit_large(const LargeValueRef& ref, const std::function<Status(Bytes payload, Compression compression)>& chunk) const;
 

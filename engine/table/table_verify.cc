@@ -111,7 +111,7 @@ class Verifier {
 
   void large(const PageInfo& page, const Entry& entry) {
     add_extent(entry.large.offset, entry.large.stored_bytes);
-    if (auto value = r_.large_file().read(entry.large); !value.is_ok()) error(value.status());
+    if (const Status status = r_.large_file().verify(entry.large); !status.is_ok()) error(status);
     if (entry.kind == EntryKind::kTombstone) error(page, "a tombstone has a value");
   }
 

@@ -118,17 +118,19 @@ class Report {
     trees_.add(json.str());
   }
 
-  void log(FileSystem& fs, const std::string& dir) {
+  /// `oldest_log`: where the log begins.
+  void log(FileSystem& fs, const std::string& dir, FileNum oldest_log) {
     const auto numbers = files_of_kind(fs, dir, static_cast<int>(FileKind::kLog));
     if (!numbers.is_ok()) return out_->error(numbers.status());
     Written written;
+    LogPieces pieces(fs, dir, oldest_log);
     for (const FileNum number : *numbers) {
       const auto on_record = [&](std::string group, std::uint64_t offset) {
         const Status status = each_batch(group, [&](Bytes payload) { return count_deletes(payload, &written); });
         if (!status.is_ok()) out_->error(status.with_context(log_file_name(number) + ": record at " + std::to_string(offset)));
         return Status::ok();
       };
-      const auto end = read_log(fs, dir, number, on_record);
+      const auto end = read_log(fs, dir, number, on_record, {}, &pieces);
       if (!end.is_ok()) {
         out_->error(end.status().with_context(log_file_name(number)));
         continue;
@@ -315,7 +317,7 @@ Inspection inspect_deletes(FileSystem& fs, const std::string& dir, const Deletes
   out.json.add("now_ms", now);
   Report report(query, now, &out);
   for (const auto& [id, version] : loaded->state.trees) report.tree(*version, loaded->state.databases);
-  report.log(fs, dir);
+  report.log(fs, dir, loaded->state.oldest_log);
   report.finish();
   return out;
 }

@@ -25,6 +25,7 @@ JsonObject describe_file(const FileMeta& file) {
   json.add("entries", s.entries).add("tombstones", s.tombstones).add("range_tombstones", s.range_tombstones);
   json.add("smallest", key_to_text(s.smallest)).add("largest", s.unbounded ? std::string("*") : key_to_text(s.largest));
   json.add("min_seq", s.min_seq).add("max_seq", s.max_seq).add("oldest_obligation", file.oldest_obligation());
+  if (file.quarantined()) json.add("damage", file.damage);
   return json;
 }
 
@@ -40,6 +41,9 @@ void describe_tree(const Version& version, const std::map<DatabaseId, TreeId>& d
   }
   JsonArray runs;
   for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) {
+      if (file->quarantined()) out->text += "# quarantined " + std::to_string(file->data_file) + ": " + file->damage + "\n";
+    }
     std::uint64_t bytes = 0, entries = 0, tombstones = 0;
     JsonArray tables;
     for (const FileMetaPtr& file : run.files) {

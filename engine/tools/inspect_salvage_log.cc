@@ -17,7 +17,11 @@ constexpr std::size_t kMemTableBytes = std::size_t{1} << 20;
 
 class LogSalvage {
  public:
-  LogSalvage(SalvageSource& source, std::string dir, Salvaged* out) : source_(source), dir_(std::move(dir)), out_(*out) {}
+  LogSalvage(SalvageSource& source, std::string dir, Salvaged* out)
+      : source_(source),
+        dir_(std::move(dir)),
+        out_(*out),
+        pieces_(source, dir_, out->manifest_whole ? out->state.oldest_log : kNoFile) {}
 
   Status run() {
     TRY_ASSIGN(numbers, files_of_kind(source_, dir_, static_cast<int>(FileKind::kLog)));
@@ -40,6 +44,12 @@ class LogSalvage {
  private:
   Status read_segment(FileNum file) {
     records_ = 0;
+    pieces_.on_in_tables = [&](const PieceCommit& commit, std::uint64_t offset) {
+      ++records_;
+      const Status status = follow(commit.first_seq(), commit.count(), file, offset);
+      if (!status.is_ok()) open_gap(file, offset, status.with_context(place(file, offset)).to_string());
+      return Status::ok();
+    };
     const auto on_record = [&](const std::string& group, std::uint64_t offset) {
       ++records_;
       const Status status = each_batch(group, [&](Bytes payload) { return take(payload, file, offset); });
@@ -53,7 +63,7 @@ class LogSalvage {
       open_gap(file, damage.offset, "corruption: " + damage.what);
       return true;
     };
-    const auto end = read_log(source_, dir_, file, on_record, on_damage);
+    const auto end = read_log(source_, dir_, file, on_record, on_damage, &pieces_);
     if (!end.is_ok()) {
       if (end.status().code() == Code::kUnsupported) return end.status();
       open_gap(file, {}, end.status().to_string());
@@ -117,14 +127,19 @@ class LogSalvage {
     return sum;
   }
 
-  Status take(Bytes payload, FileNum file, std::uint64_t offset) {
-    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
-    const SeqNum first = batch.first_seq();
+  Status follow(SeqNum first, std::uint32_t count, FileNum file, std::uint64_t offset) {
     if (expected_ != 0 && first < expected_) {
       return Status::corruption("begins with operation " + std::to_string(first) + ", expected was " + std::to_string(expected_));
     }
     continue_at(first, file, offset);
-    expected_ = first + batch.count();
+    expected_ = first + count;
+    return Status::ok();
+  }
+
+  Status take(Bytes payload, FileNum file, std::uint64_t offset) {
+    TRY_ASSIGN(batch, WriteBatch::parse(std::string(payload)));
+    const SeqNum first = batch.first_seq();
+    TRY(follow(first, batch.count(), file, offset));
     out_.time = std::max(out_.time, batch.time());
     std::size_t cursor = 0;
     SeqNum seq = first;
@@ -184,6 +199,7 @@ class LogSalvage {
   SalvageSource& source_;
   const std::string dir_;
   Salvaged& out_;
+  LogPieces pieces_;
   SeqNum expected_ = 0;  // 0: unknown
   std::uint64_t records_ = 0, end_ = 0;
   std::optional<SalvageLoss> gap_;

@@ -77,11 +77,38 @@ Status describe_batch(Bytes payload, bool values, Inspection* out, JsonArray* ba
   return Status::ok();
 }
 
+/// "piece 3 of batch 7-1, 1048576 bytes"
+Status describe_piece(Bytes payload, Inspection* out, JsonObject* json) {
+  LogPiece piece;
+  TRY(decode_piece(payload, &piece));
+  out->text += "piece " + std::to_string(piece.index) + " of batch " + piece.id.to_text() + ", " +
+               std::to_string(piece.bytes.size()) + " bytes\n";
+  json->add("batch", piece.id.to_text()).add("piece", piece.index).add("piece_bytes", piece.bytes.size());
+  return Status::ok();
+}
+
+/// "batch 7-1 of 200 pieces, 209715200 bytes: seq 501, 200000 operations, time 1732400000000"
+Status describe_commit(Bytes payload, Inspection* out, JsonObject* json) {
+  TRY_ASSIGN(commit, decode_commit(payload));
+  out->text += "batch " + commit.id.to_text() + " of " + std::to_string(commit.pieces) + " pieces, " +
+               std::to_string(commit.bytes) + " bytes: seq " + std::to_string(commit.first_seq()) + ", " +
+               std::to_string(commit.count()) + " operations, time " + std::to_string(commit.time()) + "\n";
+  json->add("batch", commit.id.to_text()).add("pieces", commit.pieces).add("batch_bytes", commit.bytes);
+  json->add("first_seq", commit.first_seq()).add("operations", commit.count()).add("time", commit.time());
+  return Status::ok();
+}
+
 Status describe_record(Bytes group, std::uint64_t offset, bool values, Inspection* out, JsonArray* records) {
   const std::string where = "record at " + std::to_string(offset);
   out->text += "# " + where + ", " + std::to_string(group.size()) + " bytes\n";
   JsonObject json;
   json.add("offset", offset).add("bytes", group.size());
+  if (const LogRecordKind kind = record_kind(group); kind != LogRecordKind::kGroup) {
+    const Status status = kind == LogRecordKind::kPiece ? describe_piece(group, out, &json) : describe_commit(group, out, &json);
+    if (!status.is_ok()) return status.with_context(where);
+    records->add(json.str());
+    return Status::ok();
+  }
   JsonArray batches;
   const Status status = each_batch(group, [&](Bytes payload) { return describe_batch(payload, values, out, &batches); });
   if (!status.is_ok()) return status.with_context(where);
@@ -89,7 +116,8 @@ Status describe_record(Bytes group, std::uint64_t offset, bool values, Inspectio
   return Status::ok();
 }
 
-void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, LogSequence* sequence, LogFindings* found) {
+void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, LogSequence* sequence, LogPieces* pieces,
+                     LogFindings* found) {
   const std::string name = log_file_name(file);
   const auto on_record = [&](const std::string& group, std::uint64_t offset) {
     const Status status = each_batch(group, [&](Bytes payload) -> Status {
@@ -105,7 +133,8 @@ void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, LogSe
   };
   sequence->enter(file);
   const std::size_t skipped = sequence->skipped().size();
-  const auto end = read_log(fs, dir, file, on_record, [&](const LogDamage& damage) { return sequence->damaged(damage); });
+  const auto end = read_log(
+      fs, dir, file, on_record, [&](const LogDamage& damage) { return sequence->damaged(damage); }, pieces);
   if (!end.is_ok()) return damaged(end.status());
   const Result<bool> torn = sequence->leave(*end);
   if (!torn.is_ok()) return damaged(torn.status());
@@ -150,7 +179,11 @@ LogFindings examine_log(FileSystem& fs, const std::string& dir, const VersionSta
   for (const FileNum file : *numbers) (file < state.oldest_log ? found.unneeded : needed).push_back(file);
   LogSequence sequence(dir, log_needs(state));
   if (const Status status = sequence.begin(needed); !status.is_ok()) return found.errors.push_back(status.to_string()), found;
-  for (const FileNum file : needed) examine_segment(fs, dir, file, &sequence, &found);
+  LogPieces pieces(fs, dir, state.oldest_log);
+  pieces.on_in_tables = [&](const PieceCommit& commit, std::uint64_t offset) {
+    return sequence.follow(commit.first_seq(), commit.count(), commit.time(), offset);
+  };
+  for (const FileNum file : needed) examine_segment(fs, dir, file, &sequence, &pieces, &found);
   found.last_seq = sequence.last();
   if (const Status status = sequence.finish(); found.errors.empty() && !status.is_ok())
     found.errors.push_back(status.to_string());

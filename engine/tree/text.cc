@@ -190,13 +190,17 @@ bool parse_attribute(Scanner* in, FileShape* file) {
     file->busy = true;
     return true;
   }
+  if (name == "quarantined") {
+    file->quarantined = true;
+    return true;
+  }
   if (!in->need("=")) return false;
   if (name == "born") return in->number(&file->oldest_birth);
   if (name == "deadline") return in->number(&file->deadline);
   if (name == "seq") return in->span(&file->min_seq, &file->max_seq);
   if (name == "D") return in->span(&file->min_delete_key, &file->max_delete_key);
   if (name == "expiry") return in->span(&file->min_expiry, &file->max_expiry);
-  return in->fail("busy, born, deadline, seq, D or expiry");
+  return in->fail("busy, quarantined, born, deadline, seq, D or expiry");
 }
 
 bool parse_file(Scanner* in, FileShape* file) {
@@ -399,6 +403,7 @@ std::string to_text(const FileShape& file) {
     out += span_text("D", file.min_delete_key, file.max_delete_key);
   if (file.min_expiry != 0 || file.max_expiry != 0) out += span_text("expiry", file.min_expiry, file.max_expiry);
   if (file.busy) out += " busy";
+  if (file.quarantined) out += " quarantined";
   return out + "]";
 }
 

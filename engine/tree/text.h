@@ -12,7 +12,8 @@
 //   largest = key (inclusive) | "<" key (exclusive) | "*" (unbounded)
 //   bytes   = a number, with K, M, G for 2^10, 2^20, 2^30 where it is a whole multiple
 //   attributes, each only if it says something: 100e entries, 3t point tombstones, 2rt range tombstones, 7b entries that these
-//     invalidate, 5d dead entries, born=ms oldest birth, deadline=ms, seq=lo..hi, D=lo..hi delete keys, expiry=lo..hi, busy
+//     invalidate, 5d dead entries, born=ms oldest birth, deadline=ms, seq=lo..hi, D=lo..hi delete keys, expiry=lo..hi, busy,
+//     quarantined
 //   key     = letters, digits and _ - : / as they are; anything else in double quotes with \" \\ and \xNN
 //
 // A plan is one line:

@@ -1,6 +1,7 @@
 // Write-ahead log segments: file `NNNNNN.wal` = segment header, then records. engine/docs/formats.md has the grammar.
 //
-// A record is a WriteBatch payload behind its length and a checksum bound to file number and offset. A reader stops at the first
+// A record is a group of batches (batch_group.h), or a part of a large one (log_pieces.h), behind its length and a checksum bound to
+// file number and offset. A reader stops at the first
 // record that is not whole. Is that the torn end of an unsynced write, which is expected after a power loss, or damage to what
 // was once durable? Whole records after it do not answer that: a device may keep the second of two unsynced writes and lose the
 // first. So the writer leaves marks: the first append after a sync begins with a record that names how many bytes were durable by
@@ -15,7 +16,7 @@
 namespace ebbtide {
 
 inline constexpr std::uint32_t kLogMagic = 0x4c425745;  // "EWBL"
-inline constexpr std::uint32_t kLogVersion = 1;
+inline constexpr std::uint32_t kLogVersion = 2;         // 1: no batch in pieces
 
 /// magic u32, version u32, file number u64, first operation that it may have u64 (0: not said), block_checksum u64 of the 24 bytes
 /// before it. The same in every version.

@@ -27,12 +27,13 @@ namespace {
 
 class SegmentReader {
  public:
-  SegmentReader(const RandomAccessFile& file, FileNum number, const OnLogDamage& on_damage)
+  SegmentReader(const RandomAccessFile& file, FileNum number, const OnLogDamage& on_damage, LogPieces* pieces)
       : reader_(file),
         number_(number),
         size_(file.size()),
         name_(log_file_name(number)),
         on_damage_(on_damage),
+        pieces_(pieces),
         search_budget_(kSearchBudget * size_) {}
 
   Result<LogEnd> walk(const std::function<Status(std::string, std::uint64_t)>& on_record) {
@@ -41,7 +42,7 @@ class SegmentReader {
     if (!header_fault.is_ok()) {
       if (!on_damage_ || header_fault.status().code() != Code::kCorruption) return header_fault.status();
       const std::string what(header_fault.status().message());
-      TRY_ASSIGN(resumed, resume(0, offset, what, true));
+      TRY_ASSIGN(resumed, resume({.fault = what, .next = offset, .durable = true}, 0));
       if (resumed == 0) return LogEnd{.clean = false, .valid_bytes = 0, .what = what, .valid_after = true};
       offset = resumed;
     } else if (!header_fault->empty()) {
@@ -50,19 +51,20 @@ class SegmentReader {
     std::string payload;
     for (;;) {
       TRY_ASSIGN(found, read_record(offset, &payload));
+      const std::uint64_t next = offset + kLogRecordHeaderBytes + payload.size();
+      if (found.whole && !found.mark && pieces_ != nullptr) TRY(take_piece(offset, next, &payload, &found));
       if (!found.whole && on_damage_ && !found.fault.empty()) {
-        TRY_ASSIGN(resumed, resume(offset, found.next, found.fault, false));
+        TRY_ASSIGN(resumed, resume(found, offset));
         if (resumed != 0) {
           offset = resumed;
           continue;
         }
       }
       if (!found.whole) {
-        TRY_ASSIGN(end, finish(offset, found.fault));
+        TRY_ASSIGN(end, finish(offset, found));
         end.first_seq = first_seq_;
         return end;
       }
-      const std::uint64_t next = offset + kLogRecordHeaderBytes + payload.size();
       if (!found.mark) TRY(on_record(std::move(payload), offset));
       offset = next;
     }
@@ -71,9 +73,10 @@ class SegmentReader {
  private:
   struct Found {
     bool whole = false;
-    bool mark = false;
+    bool mark = false;       // not handed out
     std::string fault{};     // if not whole; empty at the end of the file
     std::uint64_t next = 0;  // if not whole: where the next record begins if the length is right; 0 = it cannot be
+    bool durable = false;    // if not whole: it is known, without a mark, that the place was durable once
   };
   /// A segment is searched for records with checksums of so many bytes for each of its own.
   static constexpr std::uint64_t kSearchBudget = 16;
@@ -141,17 +144,38 @@ class SegmentReader {
     return Found{.whole = true, .mark = mark};
   }
 
-  Result<LogEnd> finish(std::uint64_t offset, std::string fault) {
+  /// A whole record is what it is in the log; what the caller wants is a group.
+  Status take_piece(std::uint64_t offset, std::uint64_t next, std::string* payload, Found* found) {
+    const auto at = [&](const Status& status) { return status.with_context(name_ + ": record at " + std::to_string(offset)); };
+    const LogRecordKind kind = record_kind(*payload);
+    if (kind == LogRecordKind::kGroup) return Status::ok();
+    found->mark = true;
+    if (kind == LogRecordKind::kPiece) return at(pieces_->add(number_, offset, *payload));
+    auto commit = decode_commit(*payload);
+    if (!commit.is_ok()) return at(commit.status());
+    TRY_ASSIGN(batch, pieces_->assemble(*commit));
+    if (batch.in_tables) return pieces_->on_in_tables ? pieces_->on_in_tables(*commit, offset) : Status::ok();
+    if (!batch.fault.empty()) {
+      *found = fault_at(offset, batch.fault, next);
+      found->durable = batch.durable;
+      return Status::ok();
+    }
+    found->mark = false;
+    *payload = std::move(batch.group);
+    return Status::ok();
+  }
+
+  Result<LogEnd> finish(std::uint64_t offset, Found found) {
     LogEnd end;
     end.valid_bytes = offset;
-    if (fault.empty()) return end;
+    if (found.fault.empty()) return end;
     TRY_ASSIGN(zeros, only_zeros_from(offset));
     if (zeros) return end;  // space taken in advance, or a size that became durable without its data
     TRY_ASSIGN(vouched, vouched_after(offset));
     end.clean = false;
-    end.valid_after = vouched > offset;
-    end.what = std::move(fault);
-    if (end.valid_after) end.what += durable_text(vouched);
+    end.valid_after = found.durable || vouched > offset;
+    end.what = std::move(found.fault);
+    if (vouched > offset) end.what += durable_text(vouched);
     return end;
   }
 
@@ -165,35 +189,34 @@ class SegmentReader {
   }
 
   /// Where the caller wants to go on behind the bad place at `offset`; 0 if it does not, or if no whole record follows.
-  /// `next`: where one may begin, 0 = unknown.
-  Result<std::uint64_t> resume(std::uint64_t offset, std::uint64_t next, const std::string& what, bool header) {
-    LogDamage damage{.file = number_, .offset = offset, .first_seq = first_seq_, .what = what};
+  Result<std::uint64_t> resume(const Found& found, std::uint64_t offset) {
+    LogDamage damage{.file = number_, .offset = offset, .first_seq = first_seq_, .what = found.fault};
     bool whole = false;
-    if (next != 0) {
-      TRY_ASSIGN(there, is_record(next, &damage.next_seq));
+    if (found.next != 0) {
+      TRY_ASSIGN(there, is_record(found.next, &damage.next_seq));
       whole = there;
     }
-    damage.resumes = next;
+    damage.resumes = found.next;
     if (!whole) {
-      TRY_ASSIGN(found, next_record(std::max<std::uint64_t>(offset + 1, kLogHeaderBytes), &damage.next_seq));
-      damage.resumes = found;
-      if (found == 0) return 0;
+      TRY_ASSIGN(next, next_record(std::max<std::uint64_t>(offset + 1, kLogHeaderBytes), &damage.next_seq));
+      damage.resumes = next;
+      if (next == 0) return 0;
     }
     TRY_ASSIGN(vouched, vouched_after(offset));
-    damage.durable = header || vouched > offset;  // a header is durable before anything follows it
-    if (damage.durable && !header) damage.what += durable_text(vouched);
+    damage.durable = found.durable || vouched > offset;
+    if (vouched > offset && offset != 0) damage.what += durable_text(vouched);
     TRY_ASSIGN(goes_on, on_damage_(damage));
     return goes_on ? damage.resumes : 0;
   }
 
-  /// Whether a whole record with a group of batches begins at `offset`, or a mark and such a record behind it.
+  /// Whether a whole record with operations begins at `offset`, or marks and pieces, and such a record behind them.
   Result<bool> is_record(std::uint64_t offset, SeqNum* first_seq) {
     std::string payload;
     for (;;) {
       TRY_ASSIGN(found, read_record(offset, &payload));
       if (!found.whole) return false;
-      if (!found.mark) return looks_like_group(payload, payload.size(), first_seq);
-      offset += kLogMarkBytes;
+      if (!found.mark && record_kind(payload) != LogRecordKind::kPiece) return first_operation(payload, first_seq);
+      offset += kLogRecordHeaderBytes + payload.size();
     }
   }
 
@@ -207,7 +230,7 @@ class SegmentReader {
         const std::uint64_t length = load_fixed<std::uint32_t>(chunk.data() + at);
         const std::uint64_t here = offset + at;
         if (length > size_ - here - kLogRecordHeaderBytes ||
-            !looks_like_group(Bytes(chunk).substr(at + kLogRecordHeaderBytes, kGroupPrefixBytes), length, first_seq)) {
+            !looks_like_record(Bytes(chunk).substr(at + kLogRecordHeaderBytes, kGroupPrefixBytes), length)) {
           continue;
         }
         if (length > search_budget_) return 0;
@@ -267,6 +290,7 @@ class SegmentReader {
   const std::uint64_t size_;
   const std::string name_;
   const OnLogDamage& on_damage_;
+  LogPieces* const pieces_;
   std::uint64_t search_budget_;  // bytes of candidates that may still be checked
   bool marks_known_ = false;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // where a whole mark is, how many bytes it vouches for
@@ -277,9 +301,9 @@ class SegmentReader {
 
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file,
                         const std::function<Status(std::string payload, std::uint64_t offset)>& on_record,
-                        const OnLogDamage& on_damage) {
+                        const OnLogDamage& on_damage, LogPieces* pieces) {
   TRY_ASSIGN(in, fs.open(join_path(dir, log_file_name(file))));
-  return SegmentReader(*in, file, on_damage).walk(on_record);
+  return SegmentReader(*in, file, on_damage, pieces).walk(on_record);
 }
 
 Status cut_log(FileSystem& fs, const std::string& dir, FileNum file, std::uint64_t valid_bytes) {

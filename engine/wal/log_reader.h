@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/file_system.h"
+#include "wal/log_pieces.h"
 
 namespace ebbtide {
 
@@ -37,12 +38,14 @@ using OnLogDamage = std::function<Result<bool>(const LogDamage&)>;
 /// with a bad header it is a segment whose creation was cut short, not clean and with no valid byte.
 /// kCorruption: the header is bad and the file is longer than one, or the header names another file. kUnsupported: written by a
 /// newer version; both are named. kNotFound: no such segment.
+/// With `pieces` a batch in pieces comes as one record, a group, at the place of its commit record, and what else there is of
+/// pieces is not handed out; a commit record whose pieces cannot be had is not whole. Without, all records come as they are.
 /// With `on_damage` the reader looks for the next whole record behind a bad place (records must be groups of batches,
-/// batch_group.h), and calls `on_damage` if there is one. Then a bad header is no error: it is such a place, and if no whole
+/// batch_group.h, or parts of one, log_pieces.h), and calls `on_damage` if there is one. Then a bad header is no error: it is such a place, and if no whole
 /// record follows, the segment ends there with `valid_after` set.
 Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file,
                         const std::function<Status(std::string payload, std::uint64_t offset)>& on_record,
-                        const OnLogDamage& on_damage = {});
+                        const OnLogDamage& on_damage = {}, LogPieces* pieces = nullptr);
 
 /// Cuts a segment at `valid_bytes` and makes that durable, so that the torn end of one crash does not look like damage after the
 /// next, when a later segment has records.

@@ -91,12 +91,13 @@ Result<bool> LogSequence::damaged(const LogDamage& damage) {
     if (!back) return lost(what, expected_, damage.next_seq, lacks);
     return Status::corruption(what + "; behind it the log goes back to operation " + std::to_string(damage.next_seq));
   }
-  open_gap(damage.offset, what);
+  open_gap(damage.offset, what, damage.durable);
   return true;
 }
 
-void LogSequence::open_gap(std::uint64_t offset, const std::string& what) {
-  if (!open_gap_) gap_ = {file_, offset, what};
+void LogSequence::open_gap(std::uint64_t offset, const std::string& what, bool durable) {
+  if (!open_gap_) gap_ = {file_, offset, what, durable};
+  gap_.durable |= durable;
   open_gap_ = true;
 }
 
@@ -112,6 +113,8 @@ Result<bool> LogSequence::leave(const LogEnd& end) {
   } else if (expected_ != 0 && expected_ <= needs_.last_seq) {
     open_gap(end.valid_bytes, what + ", and the manifest relies on operations up to " + std::to_string(needs_.last_seq));
   } else {
+    // Unsynced pieces of a batch, of which a power loss took one, and their commit record: all of it is the torn end.
+    if (open_gap_ && !gap_.durable && gap_.file == file_) open_gap_ = false;
     torn_ = what;
     return true;
   }

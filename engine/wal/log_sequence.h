@@ -76,10 +76,11 @@ class LogSequence {
     FileNum file = kNoFile;
     std::uint64_t offset = 0;
     std::string what;
+    bool durable = true;  // it was whole once
   };
   [[nodiscard]] std::string path(FileNum file) const;
   Status close_gap(SeqNum next, std::uint64_t offset);
-  void open_gap(std::uint64_t offset, const std::string& what);
+  void open_gap(std::uint64_t offset, const std::string& what, bool durable = true);
   Status take_header(SeqNum first_seq);
   [[nodiscard]] Status lost(const std::string& what, SeqNum first, SeqNum next, const std::string& lacks) const;
 

@@ -94,10 +94,13 @@ void write_engine(const Stats& e, std::uint64_t resident, Json& json) {
   json.field("runs_us", e.stall_micros_runs).field("pending_us", e.stall_micros_pending_bytes);
   json.field("deadline_us", e.stall_micros_deadline).close('}');
   json.key("missed").open('{').field("down", e.deadlines_missed_down).field("clock", e.deadlines_missed_clock);
-  json.field("damage", e.deadlines_missed_damage).field("load", e.deadlines_missed_load).close('}');
+  json.field("disk", e.deadlines_missed_disk).field("damage", e.deadlines_missed_damage);
+  json.field("load", e.deadlines_missed_load).close('}');
   json.key("memory").open('{').field("budget", e.memory_budget).field("resident", resident);
   json.field("memtables", e.memtable_bytes).field("cache", e.cache_bytes).field("tables", e.table_bytes);
-  json.field("clients", e.connection_bytes).field("other", e.large_value_bytes + e.pinned_page_bytes).close('}');
+  json.field("clients", e.connection_bytes)
+      .field("other", e.large_value_bytes + e.pinned_page_bytes + e.command_bytes)
+      .close('}');
   json.key("disk").open('{').field("tables", e.table_live_bytes).field("wal", e.wal_live_bytes).close('}');
 }
 

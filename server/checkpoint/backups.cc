@@ -1,5 +1,7 @@
 #include "checkpoint/backups.h"
 
+#include <engine/durable_rename.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -54,7 +56,12 @@ bool is_id(const std::string& text) {
   return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
+struct Made {
+  std::string path;
+  std::uint64_t damaged;
+};
+
+Result<Made> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
   std::error_code error;
   const fs::path dir = fs::weakly_canonical(settings.dir, error), data = fs::weakly_canonical(settings.data_dir, error);
   if (std::mismatch(data.begin(), data.end(), dir.begin(), dir.end()).first == data.end()) {
@@ -65,8 +72,8 @@ Result<std::string> make(Db& db, const BackupSettings& settings, std::uint64_t n
   TRY(provide(settings.dir));
   std::string path = (dir / backup_name(now, settings.id)).string();
   while (fs::exists(path, error)) path = (dir / backup_name(now += 1000, settings.id)).string();  // names have milliseconds
-  TRY(db.checkpoint(path).status());
-  return path;
+  TRY_ASSIGN(report, db.checkpoint(path));
+  return Made{std::move(path), report.damaged};
 }
 
 }  // namespace
@@ -82,9 +89,8 @@ Result<std::string> database_id(const std::string& data_dir, std::uint64_t rando
   std::ofstream out(scratch, std::ios::trunc);
   out << text << '\n';
   out.close();
-  std::error_code error;
-  if (out) fs::rename(scratch, path, error);
-  if (!out || error) return Status::io_error("cannot write " + path.string());
+  if (!out) return Status::io_error("cannot write " + path.string());
+  TRY(rename_durably(nullptr, scratch.string(), path.string()));
   return std::string(text);
 }
 
@@ -145,13 +151,15 @@ bool Backups::begin(std::uint64_t unix_micros) {
 
 Result<std::string> Backups::run(Db& db, const BackupSettings& settings, const ServerControl& clock) {
   const std::uint64_t began = clock.unix_micros();
-  Result<std::string> made = make(db, settings, began);
+  Result<Made> made = make(db, settings, began);
   std::lock_guard lock(mutex_);
   state_.last_ok = made.is_ok();
   state_.last_took_seconds = static_cast<std::int64_t>((clock.unix_micros() - began) / kMicros);
   state_.running_since_micros = 0;
-  if (made.is_ok()) state_.last_unix_seconds = began / kMicros;
-  return made;
+  if (!made.is_ok()) return made.status();
+  state_.last_unix_seconds = began / kMicros;
+  state_.last_damaged = made->damaged;
+  return std::move(made->path);
 }
 
 SaveState Backups::state() const {

@@ -1,12 +1,14 @@
 // What a handler gets: one run of one command.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
 
+#include <engine/charged_value.h>
 #include <engine/db.h>
 
 #include "command/observers.h"
@@ -94,6 +96,22 @@ struct Ctx {
   /// Bytes that the run may still process where it is. On a loop kLoopWorkBytes, of a whole transaction together.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has refused: the run leaves its loop
+  /// Of a kSliced command outside EXEC: how many arguments earlier runs have dealt with, and, set by the handler, that others are
+  /// left. What such a run has replied and done stands; the next one is in the loop's next round.
+  std::size_t args_done = 0;
+  bool unfinished = false;
+  /// What this run has reserved. Values that it has built carry their part themselves; the rest goes with the run's reply.
+  MemoryCharge charge = {};
+
+  /// Of a kOffload command without kLong: whether it runs on a thread for short work, and, set by go_on_for_long(), that it is to
+  /// run again on one for long work.
+  bool on_short_thread = false;
+  bool wants_long = false;
+  /// Asked before work that nothing bounds. kNotResident: dispatch runs the command again, where it may take its time.
+  [[nodiscard]] Status go_on_for_long() {
+    wants_long = on_short_thread;
+    return on_short_thread ? Status::not_resident() : Status::ok();
+  }
 
   [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }
 
@@ -107,6 +125,28 @@ struct Ctx {
     too_long = true;
     return Status::not_resident();
   }
+  /// Of a kSliced command: the first argument that this run deals with, and the end of them.
+  [[nodiscard]] std::size_t slice_begin() const { return std::max<std::size_t>(args_done, 1); }
+  [[nodiscard]] std::size_t slice_end() const {
+    return pending != nullptr ? argc() : std::min(argc(), slice_begin() + kSliceArguments);
+  }
+  /// The arguments before slice_end() are dealt with.
+  void end_slice() {
+    args_done = slice_end();
+    unfinished = args_done < argc();
+  }
+  static constexpr std::size_t kSliceArguments = 1024;  ///< about a millisecond of work
+
+  /// Asked before `bytes` are allocated for a value or a reply. kOutOfMemory: the budget has no room for them, and the handler
+  /// builds nothing. Free of charge up to kLargeValueBytes: a batch copies such a value into its own memory.
+  [[nodiscard]] Status reserve(std::uint64_t bytes) { return bytes <= kLargeValueBytes ? Status::ok() : reserve_slowly(bytes); }
+  /// Asked while a reply grows: charges what its buffer has taken since the last time, in steps.
+  [[nodiscard]] Status reserve_reply() {
+    return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
+  }
+  /// `value` for a batch, or to be replied, with its part of what is reserved.
+  [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
+
   [[nodiscard]] std::size_t argc() const { return args.size(); }
   [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
   [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
@@ -124,8 +164,16 @@ struct Ctx {
   [[nodiscard]] ReadView view_of(DatabaseId database) const {
     return database == view.database() ? view : env.db->view(database, now, view.mode(), view.misses());
   }
-  /// Of argument `i` if it was received as one, else null.
+  /// Of argument `i` if it was received as one, else null. It carries its charge (EventLoop::hand_over).
   [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
+
+  /// Bytes that a reply may grow by before they are charged.
+  static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;
+  std::uint64_t reply_charged = 0;  ///< of the reply's buffer, or in it before this run
+
+ private:
+  [[nodiscard]] Status reserve_slowly(std::uint64_t bytes);
+  [[nodiscard]] Status reserve_reply_slowly();
 };
 
 }  // namespace ebbtide

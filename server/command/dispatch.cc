@@ -11,6 +11,7 @@
 #include "command/dispatch_state.h"
 #include "command/intents.h"
 #include "command/key_locks.h"
+#include "command/long_write.h"
 #include "store/numbers.h"
 
 namespace ebbtide {
@@ -151,6 +152,7 @@ void Dispatcher::logged(std::uint64_t nanos) {
 
 void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   counters_->passes.add(1);
+  pass_charge_.release();
   refresh_time();
   const std::uint64_t start = begun_ = nanos_;
   ClientLoop* const here = commands.empty() ? nullptr : commands.front().client->loop;
@@ -162,10 +164,15 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   env_.observers->send_broadcasts(here);
   counters_->stage(Stage::kQueue, begun_ - start);
   if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
-  poll();  // what the pass has asked for is read while its replies are sent
+  look_around();  // what the pass has asked for is read while its replies are sent
 }
 
 void Dispatcher::poll() {
+  pass_charge_.release();
+  look_around();
+}
+
+void Dispatcher::look_around() {
   settle_unlogged();
   if (finished_ != nullptr) dispose_finished();
   if (fetches_ != nullptr) fetches_->poll();
@@ -191,8 +198,8 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
   }
 }
 
-Status Dispatcher::resolve(const Args& args, const Command** out) const {
-  const Command* command = env_.table->find(args[0]);
+Status Dispatcher::resolve(const Args& args, const Command** out) {
+  const Command* command = recent_.find(*env_.table, args[0]);
   if (command == nullptr) return unknown_command(args);
   if (!command->spec->subcommands.empty() && args.size() > 1) {
     const Command* container = command;
@@ -213,6 +220,8 @@ void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
     prepared->long_by_arguments = true;
     return;
   }
+  if (pending.args.size() > Ctx::kSliceArguments && prepared->command->spec->has(kSliced))
+    return;  // slice by slice, its handler does
   prepared->error = collect(pending.args, prepared);
 }
 
@@ -300,7 +309,15 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
   Status status;
-  if (run_resident(pending, prepared, reply, &status)) finish(pending, *command, status, reply, mark);
+  if (!run_resident(pending, prepared, reply, &status)) return;
+  std::exchange(unfinished_, false) ? continue_later(pending) : finish(pending, *command, status, reply, mark);
+}
+
+void Dispatcher::continue_later(PendingCommand& pending) {
+  Waiting& waiting = waiting_of(pending);
+  waiting.fetched = nullptr;  // the next slice lacks other pages
+  leave_waiting(pending);
+  pending.client->loop->resume(pending.client->id);
 }
 
 bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
@@ -334,7 +351,7 @@ bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared,
 
 bool Dispatcher::is_long(const Transaction* transaction) {
   return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
-         (transaction->arguments > kLoopArguments || transaction->charged > kLoopWorkBytes);
+         (transaction->arguments + transaction->watched.size() > kLoopArguments || transaction->bytes > kLoopWorkBytes);
 }
 
 bool Dispatcher::may_leave(const CommandSpec& spec) {
@@ -346,17 +363,21 @@ void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
 }
 
 Status Dispatcher::commit(Client& client, bool waited) {
-  std::optional<KeySet> written;
-  if (env_.intents->any()) [[unlikely]] {
-    written.emplace(batch_);
-    marked_ = env_.intents->must_wait(*written, nullptr, {client.loop, client.id});
-    if (marked_) return Status::busy("the keys are marked by a long write");
-  }
-  TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
-  if (written) [[unlikely]]
-    env_.intents->committed(*written, nullptr);
-  if (batch_.payload_bytes() > kLargeCommitBytes) [[unlikely]]
+  if (env_.intents->any()) [[unlikely]]
+    return commit_beside_marks(client, waited);
+  Status status = env_.db->try_commit(batch_, waited, &stall_ms_);
+  if (batch_.payload_bytes() > kLargeCommitBytes && status.is_ok()) [[unlikely]]
     large_commit_ = batch_.last_seq();
+  return status;
+}
+
+Status Dispatcher::commit_beside_marks(Client& client, bool waited) {
+  const KeySet written(batch_);
+  marked_ = env_.intents->must_wait(written, nullptr, {client.loop, client.id});
+  if (marked_) return Status::busy("the keys are marked by a long write");
+  TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
+  env_.intents->committed(written, nullptr);
+  if (batch_.payload_bytes() > kLargeCommitBytes) large_commit_ = batch_.last_seq();
   return Status::ok();
 }
 
@@ -401,8 +422,13 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     ctx.now = now_;
     ctx.random = random;
     ctx.work_left = work_left;
+    if (waiting != nullptr) ctx.args_done = waiting->args_done;
     if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
     Status status = spec.run(ctx);
+    if (leaves && status.is_ok() && LongWrite::stages(batch_)) [[unlikely]] {
+      too_long_ = true;  // the log takes it in pieces, on a thread
+      return Status::not_resident();
+    }
     if (status.is_ok() && !batch_.empty()) {
       stall_ms_ = 0;
       status = commit(client, waiting != nullptr && waiting->stalled);
@@ -410,7 +436,13 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     }
     if (status.is_ok()) [[likely]] {
       if (ctx.after_commit != nullptr) ctx.after_commit(ctx);
+      if (ctx.charge.bytes() != 0) [[unlikely]]
+        pass_charge_.join(std::move(ctx.charge));
       count_reads(ctx.counts);
+      if (ctx.unfinished) [[unlikely]] {
+        waiting_of(pending).args_done = ctx.args_done;
+        unfinished_ = true;
+      }
       return status;
     }
     too_long_ = ctx.too_long;
@@ -567,14 +599,14 @@ void Dispatcher::finish(PendingCommand& pending, const Command& command, const S
   const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
   noted_ = false;
   const bool moved = refresh_time();
-  const StageNanos waits = waiting == nullptr ? StageNanos{} : waiting->waits;
+  const auto waits = [waiting] { return waiting == nullptr ? StageNanos{} : waiting->waits; };
   if (large_commit_ != 0) [[unlikely]] {
     Unlogged& unlogged =
         unlogged_.emplace_back(Unlogged{std::exchange(large_commit_, 0), command.index, nanos_ - start, nanos_, {}});
-    note_slow(*pending.client, command, pending.args, nanos_ - start, waits, &unlogged);
+    note_slow(*pending.client, command, pending.args, nanos_ - start, waits(), &unlogged);
   } else {
     if (moved || waiting != nullptr) [[unlikely]]
-      note_slow(*pending.client, command, pending.args, nanos_ - start, waits);
+      note_slow(*pending.client, command, pending.args, nanos_ - start, waits());
     counters_->call(command.index, nanos_ - start);
   }
   end_of_command(pending, reply, mark);

@@ -19,6 +19,7 @@
 //     only while their client is there.
 //   * Long commands, by their arguments (kLoopArguments) or by the bytes that they are about to process (Ctx::work), do too, so
 //     that a pass stays short. Those that write are long writes (long_write.h).
+//   * Commands that keep state with their connection and have very many arguments deal with a slice of them a round (kSliced).
 //   * Writes of keys that a long write has marked firmly wait for it (intents.h).
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
 //   * Writes that the write stall holds back: nothing is written, and the command is handed in again after the time that the
@@ -101,7 +102,7 @@ class Dispatcher final : public CommandSink {
 
   void run_window(std::span<PendingCommand> commands);
   void prepare(const PendingCommand& pending, Prepared* prepared);
-  Status resolve(const Args& args, const Command** command) const;
+  Status resolve(const Args& args, const Command** command);
   Status collect(const Args& args, Prepared* prepared);
   void prefetch(std::span<PendingCommand> commands);
   void run(PendingCommand& pending, const Prepared& prepared);
@@ -120,6 +121,8 @@ class Dispatcher final : public CommandSink {
   void note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
                  Unlogged* unlogged = nullptr);
   /// Counts and notes the commands whose batches the log has by now.
+  /// Ends what has come to its end, and begins reads that were asked for.
+  void look_around();
   void settle_unlogged();
 
   /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
@@ -128,10 +131,14 @@ class Dispatcher final : public CommandSink {
   static bool may_leave(const CommandSpec& spec);
   /// Whether EXEC of it is to run off its loop from the start.
   static bool is_long(const Transaction* transaction);
+  /// It has dealt with a slice of its arguments: the loop goes on with others first.
+  void continue_later(PendingCommand& pending);
   /// It is long: it runs off its loop.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
   /// Commits batch_ of a command of this client, in its locks. kBusy: it waits, for stall_ms_ or (marked_) until marks go.
   Status commit(Client& client, bool waited);
+  /// As commit, while long writes have marked keys.
+  Status commit_beside_marks(Client& client, bool waited);
   /// As run_and_commit, of EXEC too: then the transaction is over unless it has to be run again.
   Status run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply);
   /// As run_once, again and again until all that it needs is at hand. False: it has not run, and waits; `reply` is as it was.
@@ -196,6 +203,7 @@ class Dispatcher final : public CommandSink {
 
   CommandEnv& env_;
   DispatchCounters* counters_;
+  RecentCommands recent_;
   std::uint64_t random_state_;
 
   // Of the window at hand.
@@ -209,11 +217,13 @@ class Dispatcher final : public CommandSink {
   WriteBatch batch_;
   bool failed_ = false;                  ///< the latest command that finished with an error, since it was last cleared
   std::shared_ptr<LongWrite> finished_;  ///< the command at hand was a long write, and is done
+  MemoryCharge pass_charge_;             ///< of replies, until their connections have charged their buffers, after the pass
   SeqNum large_commit_ = 0;              ///< last seq of the command at hand if its batch was large
   std::vector<Unlogged> unlogged_;
   std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: held back for so long, 0 = it was not
   bool marked_ = false;                        ///< of the latest commit: it waits until other commands' marks go
   bool too_long_ = false;                      ///< of the latest run: it is to run off the loop
+  bool unfinished_ = false;                    ///< of the latest run: it has dealt with some of its arguments
   std::shared_ptr<Fetched> misses_;            ///< of commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: threads fetch what is missing
 

@@ -45,6 +45,7 @@ struct Dispatcher::Waiting final : Continuation {
   std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
   std::optional<std::uint64_t> judged_at;  ///< monotonic ns; of an AUTH that waits since others have failed
   std::optional<BlockedClients::Wait> blocked;
+  std::size_t args_done = 0;  ///< of a kSliced command: with so many arguments earlier runs have dealt
 };
 
 inline Dispatcher::Waiting& Dispatcher::waiting_of(PendingCommand& pending) {

@@ -11,20 +11,6 @@
 #include "command/planted_bug.h"
 
 namespace ebbtide {
-namespace {
-
-/// The end of a long write's memory, which may take long, too.
-class Disposal final : public OffloadWork {
- public:
-  explicit Disposal(std::shared_ptr<LongWrite> work) : work_(std::move(work)) {}
-  void run() override { work_ = nullptr; }
-
- private:
-  std::shared_ptr<LongWrite> work_;
-};
-
-}  // namespace
-
 void LongWrite::run() {
   const std::uint64_t start = env->control->mono_nanos();
   if (step == Step::kMark) {
@@ -52,7 +38,7 @@ Status LongWrite::collect() {
   } else {
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
     for (const QueuedCommand& queued : transaction->queue) {
-      for (const LookupKey& key : queued.keys) add(session.database, key);
+      for (const LookupKey& key : queued.keys) add(queued.database, key);
     }
   }
   marks->keys.seal();
@@ -65,12 +51,14 @@ Status LongWrite::attempt() {
   out.clear();
   batch.clear();
   staged = nullptr;
+  charge.release();
   counts = {};
-  const ReadView view = env->db->lease(session.database);
+  session.database = database;  // a run before this one may have selected another
+  const ReadView view = env->db->lease(database);
   seen_seq = std::max(seen_seq, view.seq());
   TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
   written = KeySet(batch);
-  return StagedBatch::pays_for(batch) ? stage() : Status::ok();
+  return stages(batch) ? stage() : Status::ok();
 }
 
 Status LongWrite::stage() {
@@ -91,6 +79,7 @@ Status LongWrite::run_command(const ReadView& view) {
   ctx.random = random;
   ctx.cancelled = &client_gone;
   TRY(command->spec->run(ctx));
+  charge = std::move(ctx.charge);
   counts = ctx.counts;
   return Status::ok();
 }
@@ -106,6 +95,7 @@ Status LongWrite::run_transaction(const ReadView& view) {
   run.notes_reads = notes_reads;
   run.cancelled = &client_gone;
   TRY(run.run(view));
+  charge = std::move(run.charge);
   seen_seq = std::max(seen_seq, run.seen_seq);
   Reply reply(&out, protocol);
   if (run.changed) {
@@ -123,6 +113,7 @@ Status LongWrite::run_transaction(const ReadView& view) {
 void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepared) {
   auto work = std::make_shared<LongWrite>();
   send_off_loop(pending, prepared, *work);
+  work->database = work->session.database;
   if (prepared.command->spec->has(kRunsQueue)) {
     Client& client = *pending.client;
     work->transaction = std::move(state_of(client).transaction);
@@ -153,6 +144,7 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   end_wait(waiting);
   if (work.transaction != nullptr) {
     end_transaction(*pending.client);
+    if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
     if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
   }
   const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait
@@ -161,9 +153,8 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
 }
 
 void Dispatcher::dispose_finished() {
-  const bool large = finished_->marks->keys.size() > kLoopArguments;
-  auto disposal = std::make_shared<Disposal>(std::move(finished_));
-  if (large) env_.offload->submit(OffloadClass::kWrite, std::move(disposal));
+  const bool is_long = finished_->marks->keys.size() > kLoopArguments || finished_->writes().payload_bytes() >= kDisposedBytes;
+  let_go(std::move(finished_), is_long);
 }
 
 const WriteBatch& Dispatcher::written_batch() const { return finished_ != nullptr ? finished_->writes() : batch_; }
@@ -184,8 +175,9 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
 // True: it is over, and `status` says how. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
-  if (work.writes().empty()) return true;  // a read of the moment of its view
-  if (hold_back_commit(pending)) return false;
+  const bool one_view = work.transaction == nullptr || !work.transaction->selects;
+  if (work.writes().empty() && one_view) return true;  // a read of the moment of its view
+  if (!work.writes().empty() && hold_back_commit(pending)) return false;
   bool broken = false;
   stall_ms_ = 0;
   {
@@ -208,6 +200,7 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   if (!broken && work.status.code() != Code::kRetry) {
     if (work.status.is_ok()) {
       const WriteBatch& written = work.writes();
+      if (written.empty()) return true;
       work.seen_seq = std::max(work.seen_seq, written.last_seq());
       if (written.payload_bytes() > kLargeCommitBytes) large_commit_ = written.last_seq();
     }

@@ -37,8 +37,9 @@ struct LongWrite final : OffLoopWork {
     kRun,   ///< the thread runs it, then the loop commits
   };
   Step step = Step::kMark;
-  int runs = 0;       ///< begun
-  int conflicts = 0;  ///< runs whose marks were broken
+  DatabaseId database = 0;  ///< that its session has selected, and each run begins with
+  int runs = 0;             ///< begun
+  int conflicts = 0;        ///< runs whose marks were broken
 
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
@@ -47,6 +48,11 @@ struct LongWrite final : OffLoopWork {
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead, if that is large
   KeySet written;                       ///< by the batch
 
+  /// Whether the commit of `batch` has a long part, which a thread does ahead of it: sorting many operations, or writing large
+  /// values to the log.
+  [[nodiscard]] static bool stages(const WriteBatch& batch) {
+    return StagedBatch::pays_for(batch) || (batch.payload_bytes() >= StagedBatch::kLeastBytes && batch.flushes() == 0);
+  }
   [[nodiscard]] const WriteBatch& writes() const { return staged != nullptr ? staged->batch() : batch; }
 
   // --- of EXEC

@@ -26,11 +26,14 @@ Status OffLoopRun::attempt(Reply& reply) {
   ctx.cancelled = &client_gone;
   ctx.waited_ms = waited_ms;
   ctx.unblocked = unblocked;
+  ctx.on_short_thread = threads == OffloadClass::kShort;
   const Status ran = command->spec->run(ctx);
   // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
   // data, INFO above all, answer also while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
+  wants_long = ctx.wants_long;
   TRY(ran);
+  charge = std::move(ctx.charge);
   again_ms = ctx.again_ms;
   counts = ctx.counts;
   // Writes are locked and committed on loops only.
@@ -89,10 +92,12 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
     job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
     job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
   }
+  if (prepared.command->spec->has(kLong)) job->threads = OffloadClass::kLong;
   waiting.job = job;
   leave_waiting(pending);
   begin_wait(waiting, Stage::kThread);
-  env_.offload->submit(prepared.command->spec->has(kLong) ? OffloadClass::kLong : OffloadClass::kShort, std::move(job));
+  const OffloadClass threads = job->threads;
+  env_.offload->submit(threads, std::move(job));
 }
 
 void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
@@ -127,6 +132,13 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
   auto& waiting = static_cast<Waiting&>(*pending.continuation);
   const std::shared_ptr<OffLoopRun> job = waiting.job;
   if (!job->done.load(std::memory_order_acquire)) return leave_waiting(pending);
+  if (job->wants_long && job->threads == OffloadClass::kShort) {
+    job->threads = OffloadClass::kLong;
+    job->out.clear();
+    job->done.store(false, std::memory_order_relaxed);
+    leave_waiting(pending);
+    return env_.offload->submit(OffloadClass::kLong, job);
+  }
   end_wait(waiting);
   if (job->again_ms != 0 && job->status.is_ok()) {
     waiting.job = nullptr;
@@ -146,6 +158,7 @@ void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepar
   const Reply::Mark mark = reply.mark();
   client.seen_seq = std::max(client.seen_seq, work.seen_seq);
   if (work.status.is_ok() && (run == nullptr || begin_effects(client, *run))) client.out.take(work.out);
+  pass_charge_.join(std::move(work.charge));
   if (work.out.overflown()) client.out.overflow();
   if (run != nullptr && work.status.is_ok()) {
     for (const auto& effect : run->effects) effect(client);

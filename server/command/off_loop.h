@@ -33,6 +33,7 @@ struct OffLoopWork : OffloadWork {
   SeqNum seen_seq = 0;      ///< of all that the reply may depend on
   std::uint64_t nanos = 0;  ///< that it ran
   ReadCounts counts;
+  MemoryCharge charge;  ///< what the run has reserved, until its client's buffer has the reply
   std::atomic<bool> done{false};
 
   [[nodiscard]] bool wanted() const override { return !client_gone.load(std::memory_order_relaxed); }
@@ -41,6 +42,10 @@ struct OffLoopWork : OffloadWork {
   static constexpr int kMaxRevocations = 3;
 
   void complete() {
+    if (!status.is_ok()) {  // no reply comes of it, and what a thread has allocated it frees at once
+      out.clear();
+      charge.release();
+    }
     done.store(true, std::memory_order_release);
     loop->resume(client_id);
   }
@@ -49,9 +54,11 @@ struct OffLoopWork : OffloadWork {
 /// A command that writes nothing, or the wait for the log's sync.
 struct OffLoopRun final : OffLoopWork {
   std::uint64_t waited_ms = 0;
-  bool unblocked = false;      ///< by CLIENT UNBLOCK: it replies, whatever it waits for
-  bool wait_only = false;      ///< the command has run: `seen_seq` is to be synced
-  std::uint32_t again_ms = 0;  ///< result: it blocks, and is to be run again after so long
+  bool unblocked = false;                       ///< by CLIENT UNBLOCK: it replies, whatever it waits for
+  bool wait_only = false;                       ///< the command has run: `seen_seq` is to be synced
+  OffloadClass threads = OffloadClass::kShort;  ///< on which it runs
+  bool wants_long = false;                      ///< result: it is to be run again on kLong
+  std::uint32_t again_ms = 0;                   ///< result: it blocks, and is to be run again after so long
 
   void run() override;
 

@@ -5,6 +5,23 @@
 
 namespace ebbtide {
 
+namespace {
+
+class Disposal final : public OffloadWork {
+ public:
+  explicit Disposal(std::shared_ptr<const void> garbage) : garbage_(std::move(garbage)) {}
+  void run() override { garbage_ = nullptr; }
+
+ private:
+  std::shared_ptr<const void> garbage_;
+};
+
+}  // namespace
+
+void OffloadDisposer::dispose(std::shared_ptr<const void> garbage) {
+  offload_.submit(OffloadClass::kWrite, std::make_shared<Disposal>(std::move(garbage)));
+}
+
 ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads) {
   const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads};
   for (std::size_t kind = 0; kind < kClasses; ++kind) {

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "resp/disposal.h"
+
 namespace ebbtide {
 
 /// A piece of work. Its methods may be called on any thread.
@@ -70,6 +72,16 @@ class ThreadOffload final : public Offload {
   static void run(Queue& queue);
 
   std::array<Queue, kClasses> queues_;
+};
+
+/// Frees what event loops hand over on the threads of long writes.
+class OffloadDisposer final : public Disposer {
+ public:
+  explicit OffloadDisposer(Offload& offload) : offload_(offload) {}
+  void dispose(std::shared_ptr<const void> garbage) override;
+
+ private:
+  Offload& offload_;
 };
 
 /// Runs everything at once on the caller's thread. For tests and single-threaded tools.

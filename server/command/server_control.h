@@ -71,7 +71,8 @@ struct SaveState {
   std::int64_t last_took_seconds = -1;     ///< -1: none since the start
   std::uint64_t running_since_micros = 0;  ///< Unix time; 0: none is under way
   BackupCheckState check;
-  SeqNum last_seq = 0;  ///< what the last one that succeeded has, at least; of the start, if there is none
+  std::uint64_t last_damaged = 0;  ///< tables of the last one that succeeded that are quarantined in it
+  SeqNum last_seq = 0;             ///< what the last one that succeeded has, at least; of the start, if there is none
 };
 
 /// Which clients CLIENT LIST shows or CLIENT KILL ends. Empty or 0: any.

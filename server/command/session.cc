@@ -3,12 +3,16 @@
 #include <algorithm>
 
 #include "command/table.h"
+#include "resp/disposal.h"
 
 namespace ebbtide {
 
 SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
   if (monitored != nullptr) monitored->remove_monitor(client->id);
+  if (subscriptions != nullptr && subscriptions->memory() >= kDisposedBytes) {
+    let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed: no message reaches it
+  }
 }
 
 void make_session(Client& client) {

@@ -40,11 +40,13 @@ enum CommandFlags : std::uint32_t {
   kNoAsyncLoading = 1u << 15,
   kSentinel = 1u << 16,  ///< printed only: Redis's own table has it
   // Not printed:
+  kSliced = 1u << 17,       ///< of very many arguments it deals with some in each of its loop's rounds (Ctx::end_slice)
   kOnLoop = 1u << 18,       ///< keeps state with its connection: never runs on an offload thread
   kRunsQueue = 1u << 19,    ///< EXEC
   kImmediate = 1u << 20,    ///< runs at once inside MULTI, where others are queued
   kNeverInline = 1u << 21,  ///< with kOffload: may wait for other threads, and is refused inside MULTI
   kSubscriber = 1u << 22,   ///< allowed to a RESP2 connection that has subscribed
+  kAnyThread = 1u << 23,    ///< reads and writes no keys, and inside EXEC it may run on any thread
   kDangerous = 1u << 24,    ///< @dangerous without being @admin
   kOffload = 1u << 25,      ///< may read for long: runs on an offload thread with a leased view, its connection waits
   kLockAll = 1u << 26,      ///< no key command may be between its read and its write while this one runs

@@ -4,7 +4,10 @@
 // costs one multiplication a byte, one probe and one comparison, and allocates nothing. Built once; immutable and thread-safe.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -44,6 +47,45 @@ class CommandTable {
   std::vector<const Command*> top_level_;
   std::vector<const Command*> slots_;
   std::uint32_t mask_ = 0;
+};
+
+/// CommandTable::find() for a thread whose clients repeat a few commands: remembers how they spell the latest short names.
+/// Not thread-safe.
+class RecentCommands {
+ public:
+  [[nodiscard]] const Command* find(const CommandTable& table, Bytes name) {
+    if (name.size() - 1 >= kMaxName) return table.find(name);
+    const std::uint64_t word = word_of(name);
+    Recent& recent = recent_[(word * 0x9e3779b97f4a7c15u) >> (64 - kLog2)];
+    if (recent.word == word && recent.size == name.size()) [[likely]]
+      return recent.command;
+    const Command* command = table.find(name);
+    if (command != nullptr) recent = {word, name.size(), command};
+    return command;
+  }
+
+ private:
+  static constexpr std::size_t kMaxName = 8;
+  static constexpr unsigned kLog2 = 4;
+  struct Recent {
+    std::uint64_t word = 0;
+    std::size_t size = 0;
+    const Command* command = nullptr;
+  };
+  /// The bytes of a name of 1 to 8 bytes. Names of one length have one word only if they are equal.
+  static std::uint64_t word_of(Bytes name) {
+    const std::size_t n = name.size();
+    if (n >= 4) {
+      std::uint32_t first = 0, last = 0;
+      std::memcpy(&first, name.data(), 4);
+      std::memcpy(&last, name.data() + n - 4, 4);
+      return first | std::uint64_t{last} << 32;
+    }
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(name[i])); };
+    return byte(0) | byte(n / 2) << 8 | byte(n - 1) << 16;
+  }
+
+  std::array<Recent, std::size_t{1} << kLog2> recent_{};
 };
 
 /// The error for a name that is no command, with the beginning of the arguments, as Redis words it.

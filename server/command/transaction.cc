@@ -9,9 +9,9 @@
 // A transaction that is long, by its arguments or by the bytes that it processes, runs off the loop (long_write.h), unless one of
 // its commands cannot.
 //
-// What writes holds the locks of its keys, as a single command does. A transaction that walks, or looks at several databases,
-// holds all: a walk begins on a lease of its own, and another database's view is taken when it is come to, both later than the
-// transaction's view, and nothing may be committed in between.
+// What writes holds the locks of its keys, as a single command does; so does what looks at several databases, since another
+// database's view is taken when it is come to, later than the transaction's view, and nothing may be written to its keys in between.
+// A transaction that walks holds all: a walk begins on a lease of its own.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -20,6 +20,7 @@
 #include "command/dispatch.h"
 #include "command/key_locks.h"
 #include "command/transaction_run.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 namespace {
@@ -28,16 +29,17 @@ namespace {
 constexpr std::uint64_t kArgumentBytes = 64;
 
 /// Held from before the view is taken until the commit is visible, as of a single command.
-void lock(KeyLocks& locks, const Transaction& transaction, DatabaseId database, std::optional<KeyLocks::Guard>* guard) {
+void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLocks::Guard>* guard) {
   if (!locks.enabled()) return;
   if (transaction.locks_all) guard->emplace(locks);
-  if (transaction.locks_all || !transaction.writes) return;
+  // What only reads needs none, unless it reads several databases: their views are not of one moment.
+  if (transaction.locks_all || (!transaction.writes && !transaction.selects)) return;
   std::vector<std::uint16_t> stripes;
   for (const auto& [place, key] : transaction.watched) {
     stripes.push_back(KeyLocks::stripe_of({place.second, key.hash}, place.first));
   }
   for (const QueuedCommand& queued : transaction.queue) {
-    for (const LookupKey& key : queued.keys) stripes.push_back(KeyLocks::stripe_of(key, database));
+    for (const LookupKey& key : queued.keys) stripes.push_back(KeyLocks::stripe_of(key, queued.database));
   }
   guard->emplace(locks, std::move(stripes));
 }
@@ -138,7 +140,7 @@ void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId
   const ReadView view = view_of(database, ReadMode::kResident, &misses);
   for (const LookupKey& key : keys) {
     Found found;
-    if (view.has_tree() && view.get({key.key, key.hash}, &found).is_ok())
+    if (view.has_tree() && view.locate({key.key, key.hash}, &found).is_ok())
       env_.observers->expiries.seen(database, key.key, found.expiry);
   }
 }
@@ -149,7 +151,7 @@ PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, Databas
   const ReadView view = view_of(database, ReadMode::kBlocking, nullptr);
   for (const LookupKey& key : keys) {
     Found found;
-    if (view.has_tree() && view.get({key.key, key.hash}, &found).is_ok()) had.insert(key.key);
+    if (view.has_tree() && view.locate({key.key, key.hash}, &found).is_ok()) had.insert(key.key);
   }
   return had;
 }
@@ -168,16 +170,22 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
   if (!transaction.failed) {
     const Args& args = pending.args;
     const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
-    std::uint64_t bytes = sizeof(QueuedCommand) + kArgumentBytes * args.size();
+    std::uint64_t bytes = sizeof(QueuedCommand) + kArgumentBytes * args.size(), charged_already = 0;
     std::size_t text_bytes = 0;
-    for (std::size_t i = 0; i < args.size(); ++i) (args.shared(i) != nullptr ? bytes : text_bytes) += args[i].size();
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const auto shared = args.shared(i);
+      (shared != nullptr ? bytes : text_bytes) += args[i].size();
+      if (shared != nullptr && is_charged(shared)) charged_already += args[i].size();
+    }
     for (const LookupKey& key : keys) text_bytes += key.key.size();
-    if (!transaction.charge(bytes + text_bytes)) {
+    if (!transaction.charge(bytes + text_bytes - charged_already)) {
       transaction.forget_queue();
       return reject(pending, prepared.command, Status::out_of_memory("the transaction's commands did not fit into memory"));
     }
+    transaction.bytes += bytes + text_bytes;
     QueuedCommand& queued = transaction.queue.emplace_back();
     queued.command = prepared.command;
+    queued.database = transaction.database;
     queued.text.reserve(text_bytes);  // so that it stays where it is
     const auto keep = [&text = queued.text](Bytes part) {
       text += part;
@@ -191,11 +199,16 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
     for (const LookupKey& key : keys) queued.keys.push_back({keep(key.key), key.hash});
     transaction.writes |= spec.has(kWrite | kMayReplicate);
     transaction.synced |= spec.has(kReplySynced);
-    transaction.selects |= spec.name == "select";
-    transaction.may_leave = transaction.may_leave && may_leave(spec);
-    transaction.arguments += args.size();
+    if (spec.name == "select") {
+      transaction.selects = true;
+      const auto index = parse_integer(args[1]);
+      if (index && *index >= 0 && *index < env_.databases) transaction.database = static_cast<DatabaseId>(*index);
+    }
     const bool walks = spec.has(kOffload) && spec.has(kReadOnly) && spec.keys.first == 0;
-    transaction.locks_all |= spec.has(kLockAll) || transaction.selects || walks;
+    // A walk sees a moment of its own: on the loop, in all locks, it is that of the others.
+    transaction.may_leave = transaction.may_leave && (may_leave(spec) || spec.has(kAnyThread)) && !walks;
+    transaction.arguments += args.size();
+    transaction.locks_all |= spec.has(kLockAll) || walks;
   }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();
@@ -219,7 +232,7 @@ Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool wai
   for (int i = 0; i < kMaxRetries; ++i) {
     batch_.clear();
     std::optional<KeyLocks::Guard> guard;
-    lock(*env_.locks, *transaction, session.database, &guard);
+    lock(*env_.locks, *transaction, &guard);
     const ReadView view = view_of(session.database, block ? ReadMode::kBlocking : ReadMode::kResident, &misses);
     client.seen_seq = std::max(client.seen_seq, view.seq());
     const Status status = attempt_transaction(client, waited, view, reply);
@@ -257,6 +270,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   }
   if (begin_effects(client, run)) write_replies(client, run, view, reply);
   for (const auto& effect : run.effects) effect(client);
+  pass_charge_.join(std::move(run.charge));
   return Status::ok();
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include <engine/types.h>
 
 #include "resp/args.h"
+#include "resp/disposal.h"
 
 namespace ebbtide {
 
@@ -24,7 +26,8 @@ struct Command;
 /// A command that waits for EXEC: copies of its arguments, and its keys as engine keys.
 struct QueuedCommand {
   const Command* command = nullptr;
-  std::string text;  ///< what `list` and `keys` point into, but for shared arguments
+  DatabaseId database = 0;  ///< in which it will run
+  std::string text;         ///< what `list` and `keys` point into, but for shared arguments
   std::vector<Bytes> list;
   std::vector<SharedArg> shared;
   std::vector<LookupKey> keys;
@@ -42,7 +45,10 @@ using WatchedKeys = std::map<std::pair<DatabaseId, std::string>, WatchedKey>;
 /// Belongs to its client's loop thread.
 struct Transaction {
   explicit Transaction(MemoryAccount& account) : memory(account) {}
-  ~Transaction() { forget_queue(); }
+  ~Transaction() {
+    forget_queue();
+    forget_watched();
+  }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
@@ -52,26 +58,36 @@ struct Transaction {
   bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands ask for
   bool may_leave = true;                                                    ///< all of them may run off the loop
   std::uint64_t arguments = 0;                                              ///< of all of them
+  DatabaseId database = 0;          ///< after the commands that are queued: SELECT changes it
   std::deque<QueuedCommand> queue;  ///< stay put: their keys and arguments refer to themselves
-  std::uint64_t charged = 0;
+  std::uint64_t charged = 0;        ///< of what is queued, but for large arguments that carry their charge
+  std::uint64_t bytes = 0;          ///< of what is queued
   WatchedKeys watched;
 
-  /// False if the memory budget has no room for `bytes` more.
-  [[nodiscard]] bool charge(std::uint64_t bytes) {
-    if (!memory.try_charge(MemoryAccount::Kind::kConnections, bytes)) return false;
-    charged += bytes;
+  /// False if the memory budget has no room for `n` bytes more.
+  [[nodiscard]] bool charge(std::uint64_t n) {
+    if (!memory.try_charge(MemoryAccount::Kind::kConnections, n)) return false;
+    charged += n;
     return true;
   }
   void forget_queue() {
+    if (queue.size() > kDisposedPieces || charged > kDisposedBytes) {
+      let_go(std::make_shared<std::deque<QueuedCommand>>(std::move(queue)), true);
+      queue = {};
+    }
     queue.clear();
     queue.shrink_to_fit();
     if (charged != 0) memory.release(MemoryAccount::Kind::kConnections, charged);
-    charged = 0;
+    charged = bytes = 0;
+  }
+  void forget_watched() {
+    if (watched.size() > kDisposedPieces) let_go(std::make_shared<WatchedKeys>(std::move(watched)), true);
+    watched.clear();
   }
   /// After EXEC and DISCARD: nothing queued, nothing watched.
   void end() {
     forget_queue();
-    watched.clear();
+    forget_watched();
     open = failed = writes = locks_all = synced = selects = false;
     may_leave = true;
     arguments = 0;

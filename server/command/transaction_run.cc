@@ -11,6 +11,13 @@
 namespace ebbtide {
 namespace {
 
+/// What is charged at a time.
+constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
+/// An operation's bytes are in the batch, which may have grown to twice of what it needs, and in PendingWrites.
+constexpr std::uint64_t kCopies = 3;
+/// Of an operation in PendingWrites, and of a command's outcome, beside their bytes.
+constexpr std::uint64_t kOperationBytes = 256;
+
 /// Appends the operations of `from`.
 void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
   std::size_t cursor = 0;
@@ -75,7 +82,7 @@ Status TransactionRun::look_ahead(const ReadView& view) {
   bool resident = true;
   Status failure;
   const auto look = [&](const ReadView& at, const LookupKey& key, Found* found) {
-    const Status status = at.get(key, found);
+    const Status status = at.locate(key, found);
     resident &= !status.is_not_resident();
     if (!status.is_ok() && !status.is_not_found() && !status.is_not_resident()) failure = status;
     return status;
@@ -88,14 +95,17 @@ Status TransactionRun::look_ahead(const ReadView& view) {
   }
   if (!failure.is_ok()) return failure;
   if (changed) return Status::ok();
-  // In which database the keys behind a SELECT are is not known yet.
-  const bool looks = !transaction_.selects && view.mode() != ReadMode::kBlocking;
+  const bool looks = view.mode() != ReadMode::kBlocking;
   for (std::size_t i = 0; looks && i < transaction_.queue.size(); ++i) {
     const QueuedCommand& queued = transaction_.queue[i];
     if (queued.command->spec->keys.blind(queued.list.size())) continue;
+    const ReadView at = view_in(queued.database, view);
     for (const LookupKey& key : queued.keys) {
       Found found;
-      (void)look(view, key, &found);
+      const bool large = look(at, key, &found).is_ok() && found.large.table != nullptr;
+      const bool is_read = (queued.command->spec->keys.access & KeySpec::kAccess) != 0;
+      // A longer one may be wanted in part only, or be too long for the memory that is left: the command says.
+      if (large && is_read && found.length <= Dispatcher::kLoopWorkBytes) resident &= !at.read(&found).is_not_resident();
     }
   }
   return resident ? Status::ok() : Status::not_resident();
@@ -123,6 +133,19 @@ void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId datab
   });
 }
 
+Status TransactionRun::account() {
+  TRY(batch_.check_length());
+  const std::uint64_t held = kCopies * (batch_.payload_bytes() - batch_.shared_bytes()) +
+                             kOperationBytes * (batch_.count() + outcomes.size()) + replies_ + parts.back().out.memory();
+  if (held < charge.bytes() + kChargeStep || env_.db == nullptr) return Status::ok();
+  const std::uint64_t more = held - charge.bytes();
+  if (!env_.db->try_charge(MemoryAccount::Kind::kCommands, more)) {
+    return Status::out_of_memory("storage.memory_budget has no room for what the transaction writes and replies");
+  }
+  charge.took(env_.db->memory(), MemoryAccount::Kind::kCommands, more);
+  return Status::ok();
+}
+
 Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& view) {
   const std::uint64_t start = env_.control->mono_nanos();
   const CommandSpec& spec = *queued.command->spec;
@@ -140,12 +163,13 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.work_left = work_left;
   ctx.pending = writes_;
   ctx.effects = &effects;
+  ctx.reply_charged = part.out.memory();
   if (notes_reads && spec.has(kReadOnly)) env_.observers->note_reads(client_id, queued.keys);
   PresentKeys had;
   if ((env_.observers->notify_flags() & (kNotifyNew | kNotifyMiss)) != 0) {
     for (const LookupKey& key : queued.keys) {
       std::optional<Found> found;
-      TRY(ctx.strings().get_any(key, &found));
+      TRY(ctx.strings().locate_any(key, &found));
       if (found) had.insert(key.key);
     }
     ctx.counts = {};
@@ -154,6 +178,8 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   const Status status = spec.run(ctx);
   work_left = ctx.work_left;
   too_long |= ctx.too_long;
+  // It ends as a whole: what its commands have built before is what there is no room beside.
+  if (status.code() == Code::kOutOfMemory) return status;
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
   // What asks the engine itself may have seen more than the view has.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
@@ -178,7 +204,8 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
     }
   }
   outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts});
-  return Status::ok();
+  ctx.charge.release();  // its reply is charged with the others
+  return account();
 }
 
 void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database) {

@@ -57,6 +57,7 @@ class TransactionRun {
   Status run(const ReadView& view);
 
   // --- results
+  MemoryCharge charge;   ///< of what the run has built and kept: writes and replies, but for values that carry their charge
   bool changed = false;  ///< a watched key is not what it was: nothing was run
   bool too_long = false;
   SeqNum seen_seq = 0;  ///< of all views
@@ -70,10 +71,15 @@ class TransactionRun {
 
  private:
   [[nodiscard]] int current_protocol() const { return client_ == nullptr ? protocol : client_->protocol; }
-  void begin_part() { parts.emplace_back().out.set_limit(reply_limit); }
+  void begin_part() {
+    if (!parts.empty()) replies_ += parts.back().out.memory();
+    parts.emplace_back().out.set_limit(reply_limit);
+  }
   Status look_ahead(const ReadView& view);
   Status run_queued(const QueuedCommand& queued, const ReadView& view);
   void observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed);
+  /// Charges what the run holds by now. kOutOfMemory: the budget has no room for that. kInvalidArgument: no commit takes it.
+  Status account();
   /// The cursor behind the operations that are in the transaction's batch by now.
   std::size_t pass_ops();
 
@@ -84,6 +90,7 @@ class TransactionRun {
   WriteBatch& batch_;
   PendingWrites* writes_ = nullptr;  ///< while it runs
   WriteBatch own_;                   ///< of the command at hand
+  std::uint64_t replies_ = 0;        ///< bytes of memory of all parts but the last
   std::size_t cursor_ = 0;           ///< how far pass_ops has got
 };
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
+#include "command/value_pieces.h"
 #include "commands/bit_offset.h"
 #include "commands/bitmaps_docs.h"
 #include "commands/families.h"
@@ -84,10 +86,20 @@ bool apply(const FieldOp& op, std::string* value, Reply& reply) {
 
 Status get_fields(Ctx& ctx, const std::vector<FieldOp>& ops) {
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
+  TRY(ctx.strings().locate(ctx.key(), &found));
   ctx.reply.array(ops.size());
-  for (const FieldOp& op : ops) ctx.reply.integer(get_field(found ? found->value : Bytes(), op.type, op.position));
-  return Status::ok();
+  bool resident = true;
+  for (const FieldOp& op : ops) {
+    const std::uint64_t length = found ? found->length : 0, first = std::min(op.position / 8, length);
+    const std::uint64_t end = std::min((op.position + op.type.bits + 7) / 8, length);
+    ValuePart part;
+    const Status status = found ? ctx.view.read_part(*found, first, end - first, &part) : Status::ok();
+    resident &= !status.is_not_resident();
+    if (!resident) continue;  // so that what all fields miss is fetched together
+    TRY(status);
+    ctx.reply.integer(get_field(part.bytes, op.type, op.position % 8));
+  }
+  return resident ? Status::ok() : Status::not_resident();
 }
 
 Status bitfield(Ctx& ctx) {
@@ -102,12 +114,14 @@ Status bitfield(Ctx& ctx) {
   if (bytes > kMaxStringBytes) return string_too_long();
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
-  TRY(ctx.work(std::max<std::size_t>(old ? old->value.size() : 0, bytes)));
-  std::string value(old ? old->value : Bytes());
-  value.resize(std::max<std::size_t>(value.size(), bytes), '\0');
+  TRY(strings.locate_for_update(ctx.key(), &old));
+  const std::uint64_t size = std::max(old ? old->length : 0, bytes);
+  TRY(ctx.work(size));
+  TRY(ctx.reserve(size));
+  std::string value(size, '\0');
+  if (old) TRY(copy_value(ctx, *old, value.data()));
   // Also if what one operation changed another has changed back.
-  bool changed = !old || value.size() != old->value.size();
+  bool changed = !old || size != old->length;
   ctx.reply.array(ops.size());
   for (const FieldOp& op : ops) {
     if (op.kind == FieldOp::Kind::kGet) {
@@ -116,7 +130,7 @@ Status bitfield(Ctx& ctx) {
       changed |= apply(op, &value, ctx.reply);
     }
   }
-  if (changed) strings.modify(ctx.key(), old, value);
+  if (changed) strings.modify(ctx.key(), old, std::move(value), &ctx.charge);
   return Status::ok();
 }
 

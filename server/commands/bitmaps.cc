@@ -1,11 +1,15 @@
 // Strings as rows of bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. All errors, and their order, are Redis's.
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
+#include "command/value_pieces.h"
 #include "commands/bit_offset.h"
 #include "commands/bitmaps_docs.h"
 #include "commands/families.h"
@@ -16,21 +20,34 @@
 namespace ebbtide {
 namespace {
 
+/// A bit of a value; beyond its end, and where there is none, bits are 0.
+Status read_bit(Ctx& ctx, const std::optional<Found>& found, std::uint64_t position, bool* bit) {
+  *bit = false;
+  if (!found || position / 8 >= found->length) return Status::ok();
+  ValuePart byte;
+  TRY(ctx.view.read_part(*found, position / 8, 1, &byte));
+  *bit = get_bit(byte.bytes, position % 8);
+  return Status::ok();
+}
+
 Status setbit(Ctx& ctx) {
   TRY_ASSIGN(offset, bit_offset_argument(ctx.arg(2)));
   const auto bit = parse_integer(ctx.arg(3));
   if (!bit || (*bit != 0 && *bit != 1)) return reply_error("ERR bit is not an integer or out of range");
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
-  const Bytes before = old ? old->value : Bytes();
-  const bool was = get_bit(before, offset), grows = offset / 8 >= before.size();
-  if (grows || was != (*bit == 1)) {
-    TRY(ctx.work(std::max(before.size(), offset / 8 + 1)));
-    std::string value(before);
-    if (grows) value.resize(offset / 8 + 1, '\0');
+  TRY(strings.locate_for_update(ctx.key(), &old));
+  if (old && old->length <= kValuePieceBytes) TRY(strings.read(&*old));  // to be written in all likelihood: one fetch, not two
+  bool was = false;
+  TRY(read_bit(ctx, old, offset, &was));
+  const std::uint64_t before = old ? old->length : 0, size = std::max(before, offset / 8 + 1);
+  if (size != before || was != (*bit == 1)) {
+    TRY(ctx.work(size));
+    TRY(ctx.reserve(size));
+    std::string value(size, '\0');
+    if (old) TRY(copy_value(ctx, *old, value.data()));
     set_bit(&value, offset, *bit == 1);
-    strings.modify(ctx.key(), old, value);
+    strings.modify(ctx.key(), old, std::move(value), &ctx.charge);
   }
   ctx.reply.integer(was ? 1 : 0);
   return Status::ok();
@@ -39,8 +56,10 @@ Status setbit(Ctx& ctx) {
 Status getbit(Ctx& ctx) {
   TRY_ASSIGN(offset, bit_offset_argument(ctx.arg(2)));
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
-  ctx.reply.integer(found && get_bit(found->value, offset) ? 1 : 0);
+  TRY(ctx.strings().locate(ctx.key(), &found));
+  bool bit = false;
+  TRY(read_bit(ctx, found, offset, &bit));
+  ctx.reply.integer(bit ? 1 : 0);
   return Status::ok();
 }
 
@@ -68,15 +87,27 @@ struct BitRange {
   }
 };
 
+/// Calls `visit` with the bytes that have the bits [first, last] of a value, in order, and which of the value's bits in them those
+/// are: a piece's first and last one, counted from the piece's begin, and the number of the piece's first bit in the value.
+Status visit_bits(Ctx& ctx, const Found& found, std::uint64_t first, std::uint64_t last,
+                  const std::function<Status(Bytes piece, std::uint64_t first, std::uint64_t last, std::uint64_t base)>& visit) {
+  const std::uint64_t begin = first / 8, bytes = last / 8 - begin + 1;
+  TRY(ctx.work(bytes));
+  return visit_value(ctx, found, begin, bytes, [&](std::uint64_t at, Bytes piece) {
+    const std::uint64_t base = at * 8;
+    return visit(piece, std::max(first, base) - base, std::min(last, base + piece.size() * 8 - 1) - base, base);
+  });
+}
+
 Status bitcount(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
+  TRY(ctx.strings().locate(ctx.key(), &found));
   // As in Redis, nobody looks at the range of a key that is not there.
   if (!found) {
     ctx.reply.integer(0);
     return Status::ok();
   }
-  const auto size = static_cast<std::int64_t>(found->value.size());
+  const auto size = static_cast<std::int64_t>(found->length);
   BitRange range{0, size - 1};
   bool in_bits = false;
   if (ctx.argc() != 2) {
@@ -94,8 +125,14 @@ Status bitcount(Ctx& ctx) {
     range = {start, end};
     range.clamp(in_bits ? size * 8 : size);
   }
-  TRY(ctx.work(found->value.size()));
-  const std::uint64_t count = range.empty() ? 0 : count_bits(found->value, range.first(in_bits), range.last(in_bits));
+  std::uint64_t count = 0;
+  if (!range.empty()) {
+    TRY(visit_bits(ctx, *found, range.first(in_bits), range.last(in_bits),
+                   [&](Bytes piece, std::uint64_t first, std::uint64_t last, std::uint64_t) {
+                     count += count_bits(piece, first, last);
+                     return Status::ok();
+                   }));
+  }
   ctx.reply.integer(static_cast<std::int64_t>(count));
   return Status::ok();
 }
@@ -130,19 +167,26 @@ Status bitpos(Ctx& ctx) {
   TRY_ASSIGN(bit, integer_argument(ctx.arg(2)));
   if (bit != 0 && bit != 1) return reply_error("ERR The bit argument must be 1 or 0.");
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
+  TRY(ctx.strings().locate(ctx.key(), &found));
   if (!found) {
     ctx.reply.integer(bit == 1 ? -1 : 0);
     return Status::ok();
   }
-  TRY_ASSIGN(where, bitpos_range(ctx, static_cast<std::int64_t>(found->value.size())));
-  TRY(ctx.work(found->value.size()));
+  TRY_ASSIGN(where, bitpos_range(ctx, static_cast<std::int64_t>(found->length)));
   std::int64_t position = -1;
   if (!where.range.empty()) {
     const std::uint64_t first = where.range.first(where.in_bits), last = where.range.last(where.in_bits);
-    const auto at = find_bit(found->value, first, last, bit == 1);
-    if (at) {
-      position = static_cast<std::int64_t>(*at);
+    const Status end =
+        visit_bits(ctx, *found, first, last, [&](Bytes piece, std::uint64_t from, std::uint64_t until, std::uint64_t base) {
+          const auto at = find_bit(piece, from, until, bit == 1);
+          if (!at) return Status::ok();
+          position = static_cast<std::int64_t>(base + *at);
+          return Status::not_found();  // no further
+        });
+    if (end.is_not_found()) {
+      // it has a position
+    } else if (!end.is_ok()) {
+      return end;
     } else if (bit == 0 && !where.has_end) {
       position = static_cast<std::int64_t>(last) + 1;
     }
@@ -162,15 +206,42 @@ std::optional<BitOp> bit_op(Bytes name) {
   return std::nullopt;
 }
 
-/// The strings at all keys but the first, absent ones as empty.
-Status read_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Found>>* found) {
+/// The strings at all keys but the first.
+Status locate_sources(Ctx& ctx, Strings& strings, std::vector<std::optional<Found>>* found) {
   found->resize(ctx.keys.size() - 1);
   bool resident = true;
   for (std::size_t i = 0; i < found->size(); ++i) {
-    const Status status = strings.get_for_update(ctx.key(i + 1), &(*found)[i]);
+    const Status status = strings.locate_for_update(ctx.key(i + 1), &(*found)[i]);
     resident &= !status.is_not_resident();
     // Goes on, so that what all keys miss is fetched together.
     if (resident) TRY(status);
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+/// As long as the longest source; shorter ones, and absent ones, go on with 0.
+Status combine_sources(Ctx& ctx, BitOp op, const std::vector<std::optional<Found>>& sources, std::string* result) {
+  std::uint64_t longest = 0;
+  for (const auto& source : sources) {
+    if (!source) continue;
+    TRY(ctx.work(source->length));
+    longest = std::max(longest, source->length);
+  }
+  TRY(ctx.reserve(longest));
+  result->assign(longest, '\0');
+  bool resident = true;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const BitOp step = i == 0 && op != BitOp::kNot ? BitOp::kOr : op;  // the first one is as it is
+    const std::uint64_t length = sources[i] ? sources[i]->length : 0;
+    if (length != 0) {
+      const Status status = visit_value(ctx, *sources[i], 0, length, [&](std::uint64_t at, Bytes piece) {
+        combine_bits(step, piece, result->data() + at);
+        return Status::ok();
+      });
+      resident &= !status.is_not_resident();
+      if (resident) TRY(status);  // else it goes on, so that what all sources miss is fetched together
+    }
+    if (step == BitOp::kAnd) std::fill(result->begin() + static_cast<std::ptrdiff_t>(length), result->end(), '\0');
   }
   return resident ? Status::ok() : Status::not_resident();
 }
@@ -183,21 +254,16 @@ Status bitop(Ctx& ctx) {
   }
   Strings strings = ctx.strings();
   std::vector<std::optional<Found>> found;
-  TRY(read_sources(ctx, strings, &found));
-  std::vector<Bytes> values(found.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (!found[i]) continue;
-    values[i] = found[i]->value;
-    TRY(ctx.work(values[i].size()));
-  }
-  std::string result = combine_bits(*op, values);
+  TRY(locate_sources(ctx, strings, &found));
+  std::string result;
+  TRY(combine_sources(ctx, *op, found, &result));
   ctx.reply.integer(static_cast<std::int64_t>(result.size()));
   if (!result.empty()) {
-    strings.set(ctx.key(0), result);
+    strings.set(ctx.key(0), {}, 0, ctx.share(std::move(result)));
     return Status::ok();
   }
   std::optional<Found> old;
-  TRY(strings.get_any_for_update(ctx.key(0), &old));
+  TRY(strings.locate_any_for_update(ctx.key(0), &old));
   if (old) strings.remove(ctx.key(0));
   return Status::ok();
 }

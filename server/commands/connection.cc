@@ -8,6 +8,7 @@
 #include "command/table.h"
 #include "commands/connection_docs.h"
 #include "commands/families.h"
+#include "pubsub/pubsub.h"
 
 namespace ebbtide {
 namespace {
@@ -20,15 +21,15 @@ Status ping(Ctx& ctx) {
   if ((ctx.session.modes & Session::kSubscribed) != 0 && ctx.reply.protocol() == 2) {
     ctx.reply.array(2);
     ctx.reply.bulk("pong");
-    ctx.reply.bulk(ctx.argc() == 1 ? Bytes() : ctx.arg(1));
+    ctx.argc() == 1 ? ctx.reply.bulk("") : ctx.reply.bulk_shared(ctx.shared_arg(1), ctx.arg(1));
     return Status::ok();
   }
-  ctx.argc() == 1 ? ctx.reply.simple("PONG") : ctx.reply.bulk(ctx.arg(1));
+  ctx.argc() == 1 ? ctx.reply.simple("PONG") : ctx.reply.bulk_shared(ctx.shared_arg(1), ctx.arg(1));
   return Status::ok();
 }
 
 Status echo(Ctx& ctx) {
-  ctx.reply.bulk(ctx.arg(1));
+  ctx.reply.bulk_shared(ctx.shared_arg(1), ctx.arg(1));
   return Status::ok();
 }
 
@@ -47,6 +48,10 @@ Status quit(Ctx& ctx) {
 }
 
 Status reset(Ctx& ctx) {
+  // A slice of very many subscriptions a round; messages may come until the reply.
+  auto* const subscriptions = static_cast<Subscriptions*>(state_of(*ctx.client).subscriptions.get());
+  ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
+  if (ctx.unfinished) return Status::ok();
   reset_session(*ctx.client);
   ctx.client->authenticated = !ctx.env.control->password_required();
   ctx.reply.set_protocol(2);
@@ -150,7 +155,7 @@ constexpr auto kBeforeAuth = kNoScript | kLoading | kStale | kFast | kNoAuth | k
 constexpr CommandSpec kConnection[] = {
     {.name = "ping",
      .arity = at_least(1),
-     .flags = kFast | kSubscriber,
+     .flags = kFast | kSubscriber | kAnyThread,
      .run = ping,
      .since = "1.0.0",
      .complexity = "O(1)",
@@ -159,7 +164,7 @@ constexpr CommandSpec kConnection[] = {
      .arguments = kPingArguments},
     {.name = "echo",
      .arity = exactly(2),
-     .flags = kAlways,
+     .flags = kAlways | kAnyThread,
      .run = echo,
      .since = "1.0.0",
      .complexity = "O(1)",
@@ -186,7 +191,7 @@ constexpr CommandSpec kConnection[] = {
      .arguments = kAuthArguments},
     {.name = "select",
      .arity = exactly(2),
-     .flags = kAlways,
+     .flags = kAlways | kAnyThread,
      .run = select,
      .since = "1.0.0",
      .complexity = "O(1)",

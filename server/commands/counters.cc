@@ -1,4 +1,5 @@
-// Strings as numbers: INCR and its kin. A changed number keeps its expiry and its stamp.
+// Strings as numbers: INCR and its kin. A changed number keeps its expiry and its stamp. No number is a large value: of one that is
+// located nothing is read, and its text is empty, which is the same error.
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -17,14 +18,14 @@ namespace {
 Status add(Ctx& ctx, std::int64_t delta) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
+  TRY(strings.locate_for_update(ctx.key(), &old));
   std::int64_t value = 0;
   if (old) {
     TRY_ASSIGN(parsed, integer_argument(old->value));
     value = parsed;
   }
   if (__builtin_add_overflow(value, delta, &value)) return reply_error("ERR increment or decrement would overflow");
-  strings.modify(ctx.key(), old, to_text(value));
+  strings.modify(ctx.key(), old, to_text(value), &ctx.charge);
   ctx.reply.integer(value);
   return Status::ok();
 }
@@ -46,7 +47,7 @@ Status decrby(Ctx& ctx) {
 Status incrbyfloat(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
+  TRY(strings.locate_for_update(ctx.key(), &old));
   long double value = 0;
   if (old) {
     TRY_ASSIGN(parsed, float_argument(old->value));
@@ -56,7 +57,7 @@ Status incrbyfloat(Ctx& ctx) {
   value += delta;
   if (std::isnan(value) || std::isinf(value)) return reply_error("ERR increment would produce NaN or Infinity");
   const std::string text = to_text(value);
-  strings.modify(ctx.key(), old, text);
+  strings.modify(ctx.key(), old, text, &ctx.charge);
   ctx.reply.bulk(text);
   return Status::ok();
 }

@@ -75,11 +75,11 @@ Status object(Ctx& ctx) {
   std::string buffer;
   const Bytes key = escape_key(ctx.arg(2), &buffer);
   std::optional<Found> found;
-  TRY(ctx.strings().get_any({key, hash_key(key)}, &found));
+  TRY(ctx.strings().locate_any({key, hash_key(key)}, &found));
   ctx.client->seen_seq = std::max(ctx.client->seen_seq, ctx.view.seq());  // dispatch takes DEBUG for one that looks at no data
   if (!found) return reply_error("ERR no such key");
-  ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(string_encoding(found->value)) +
-                   " serializedlength:" + std::to_string(found->value.size() + 1) + " lru:0 lru_seconds_idle:0");
+  ctx.reply.simple("Value at:0x0 refcount:1 encoding:" + std::string(string_encoding(*found)) +
+                   " serializedlength:" + std::to_string(found->length + 1) + " lru:0 lru_seconds_idle:0");
   return Status::ok();
 }
 

@@ -167,11 +167,11 @@ Status memory_usage(Ctx& ctx) {
     if (samples < 0) return syntax_error();
   }
   std::optional<Found> found;
-  TRY(ctx.strings().get_any(ctx.key(), &found));
+  TRY(ctx.strings().locate_any(ctx.key(), &found));
   if (!found) {
     ctx.reply.null();
   } else {
-    ctx.reply.integer(static_cast<std::int64_t>(ctx.key().key.size() + found->value.size() + kEntryBytes));
+    ctx.reply.integer(static_cast<std::int64_t>(ctx.key().key.size() + found->length + kEntryBytes));
   }
   return Status::ok();
 }
@@ -188,6 +188,7 @@ Status memory_stats(Ctx& ctx) {
       {"clients.normal", info.clients_bytes},
       {"large.values", account.charged(MemoryAccount::Kind::kLargeValues)},
       {"fetched.pages", account.charged(MemoryAccount::Kind::kPages)},
+      {"commands", account.charged(MemoryAccount::Kind::kCommands)},
       {"budget", ctx.env.db->settings().memory_budget},
       {"keys.count", ctx.env.db->estimate_keys(ctx.session.database, KeyRange{})},
   };

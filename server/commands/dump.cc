@@ -2,12 +2,14 @@
 //
 // Strings only. IDLETIME and FREQ are checked and have no effect: nobody notes when a key was read.
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
+#include "command/value_pieces.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "store/dump.h"
@@ -19,9 +21,24 @@ namespace {
 
 Status dump(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
-  if (found) TRY(ctx.work(found->value.size()));
-  found ? ctx.reply.bulk(dump_string(found->value)) : ctx.reply.null();
+  TRY(ctx.strings().locate(ctx.key(), &found));
+  if (!found) {
+    ctx.reply.null();
+    return Status::ok();
+  }
+  if (found->length <= kMaxIntegerText) {
+    ctx.reply.bulk(dump_string(found->value));
+    return Status::ok();
+  }
+  TRY(ctx.work(found->length));
+  TRY(ctx.reserve(found->length + kDumpOverheadBytes));
+  std::string built = begin_dump(found->length);
+  const std::size_t at = built.size();
+  built.resize(at + found->length);
+  TRY(copy_value(ctx, *found, built.data() + at));
+  end_dump(&built);
+  const SharedValue payload = ctx.share(std::move(built));
+  ctx.reply.bulk_shared(payload, *payload);
   return Status::ok();
 }
 
@@ -66,15 +83,18 @@ Status restore(Ctx& ctx) {
   TRY_ASSIGN(options, parse_options(ctx));
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_any_for_update(ctx.key(), &old));
+  TRY(strings.locate_any_for_update(ctx.key(), &old));
   if (old && !options.replace) return reply_error("BUSYKEY Target key name already exists.");
   TRY_ASSIGN(expiry, expiry_argument(ctx, options.absolute));
   TRY(ctx.work(ctx.arg(3).size()));
   if (!dump_is_sound(ctx.arg(3))) return reply_error("ERR DUMP payload version or checksum are wrong");
+  const std::uint64_t bytes = loaded_bytes(ctx.arg(3));
+  TRY(ctx.work(bytes));
+  TRY(ctx.reserve(bytes));
   auto value = load_string(ctx.arg(3));
   if (!value) return reply_error("ERR Bad data format");
   if (expiry == 0 || !has_passed(expiry, ctx.now)) {
-    strings.set(ctx.key(), *value, static_cast<Millis>(expiry));
+    strings.set(ctx.key(), {}, static_cast<Millis>(expiry), ctx.share(std::move(*value)));
   } else if (old) {
     strings.remove(ctx.key());
   }

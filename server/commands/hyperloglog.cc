@@ -34,6 +34,7 @@ Status pfadd(Ctx& ctx) {
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(), &old));
   TRY(check_sketch(old));
+  if (old) TRY(ctx.reserve(old->value.size()));
   std::string value = old ? std::string(old->value) : hll::make_empty();
   bool changed = !old;
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
@@ -43,7 +44,7 @@ Status pfadd(Ctx& ctx) {
   }
   if (changed) {
     hll::forget_cached_count(&value);
-    strings.modify(ctx.key(), old, value);
+    strings.modify(ctx.key(), old, std::move(value), &ctx.charge);
   }
   ctx.reply.integer(changed ? 1 : 0);
   return Status::ok();
@@ -64,11 +65,11 @@ Status count_one(Ctx& ctx) {
     if (!count) return corrupt_sketch();
     // Only loops hold the key's lock; and a read does not fail, nor wait, because a write would.
     const Db& db = *ctx.env.db;
-    if (ctx.client != nullptr && db.write_status().is_ok() && !db.writes_stopped()) {
+    if (ctx.client != nullptr && db.write_status().is_ok() && !db.writes_stopped() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
       ctx.batch.rely_on_expiry(found->expiry);
-      strings.modify(ctx.key(), found, value);
+      strings.modify(ctx.key(), found, std::move(value), &ctx.charge);
     }
   }
   ctx.reply.integer(static_cast<std::int64_t>(*count));
@@ -114,10 +115,11 @@ Status pfmerge(Ctx& ctx) {
   TRY(merge_all(ctx, strings, merged.get()));
   std::optional<Found> old;
   TRY(strings.get_for_update(ctx.key(0), &old));
+  if (old) TRY(ctx.reserve(old->value.size()));
   std::string value = old ? std::string(old->value) : hll::make_empty();
   if (!hll::raise(&value, merged->registers, merged->any_dense)) return corrupt_sketch();
   hll::forget_cached_count(&value);
-  strings.modify(ctx.key(0), old, value);
+  strings.modify(ctx.key(0), old, std::move(value), &ctx.charge);
   ctx.reply.ok();
   return Status::ok();
 }

@@ -134,7 +134,7 @@ void info_memory(const Facts& facts, InfoText& out) {
   const Stats& engine = facts.engine;
   const ServerInfo& server = facts.server;
   const std::uint64_t used = engine.memtable_bytes + engine.cache_bytes + engine.table_bytes + engine.connection_bytes +
-                             engine.large_value_bytes + engine.pinned_page_bytes;
+                             engine.large_value_bytes + engine.pinned_page_bytes + engine.command_bytes;
   const auto both = [&out](const char* name, std::uint64_t bytes) {
     out.field(name, bytes);
     out.field(std::string(name) + "_human", human_bytes(bytes));
@@ -157,6 +157,7 @@ void info_memory(const Facts& facts, InfoText& out) {
   out.field("used_memory_connections", engine.connection_bytes);
   out.field("used_memory_large_values", engine.large_value_bytes);
   out.field("used_memory_pinned_pages", engine.pinned_page_bytes);
+  out.field("used_memory_commands", engine.command_bytes);
   both("total_system_memory", server.system_memory);
   for (const char* name : {"used_memory_lua", "used_memory_vm_eval", "used_memory_scripts_eval", "number_of_cached_scripts",
                            "number_of_functions", "number_of_libraries", "used_memory_vm_functions", "used_memory_vm_total",
@@ -209,6 +210,7 @@ void info_persistence(const Facts& facts, InfoText& out) {
   out.field("rdb_current_bgsave_time_sec", saving ? std::to_string((now - save.running_since_micros) / 1'000'000) : "-1");
   constexpr const char* kChecks[] = {"none", "running", "ok", "damaged"};
   out.field("backup_verify_status", kChecks[static_cast<std::size_t>(save.check.result)]);
+  out.field("backup_damaged_tables", save.last_damaged);
   out.field("backup_last_verified_time", save.check.last_ok_unix_seconds);
   out.field("backup_pruning_stopped", save.check.pruning_held.empty() ? "0" : "1");
   out.field("aof_enabled", "1");
@@ -430,6 +432,7 @@ void info_ebbtide(const Facts& facts, InfoText& out) {
   out.field("write_stall_usec_deadline", engine.stall_micros_deadline);
   out.field("delete_deadline_missed_down", engine.deadlines_missed_down);
   out.field("delete_deadline_missed_clock", engine.deadlines_missed_clock);
+  out.field("delete_deadline_missed_disk", engine.deadlines_missed_disk);
   out.field("delete_deadline_missed_damage", engine.deadlines_missed_damage);
   out.field("delete_deadline_missed_load", engine.deadlines_missed_load);
   out.field("delete_deadline_work_bytes", engine.deadline_work_bytes);

@@ -1,6 +1,7 @@
 // Commands on keys of any type: DEL, EXISTS, EXPIRE, TTL and their kin.
 //
-// What a command misses of all its keys is found in one run, so that the disk is asked once.
+// What a command misses of all its keys is found in one run, so that the disk is asked once. Of a large value in a table no byte is
+// read, unless the entry has to be written anew with another expiry.
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -44,7 +45,7 @@ Status del(Ctx& ctx) {
   std::int64_t count = 0;
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> found;
-    const Status status = strings.get_any_for_update(key, &found);
+    const Status status = strings.locate_any_for_update(key, &found);
     resident &= !status.is_not_resident();
     if (!resident) continue;
     TRY(status);
@@ -65,7 +66,7 @@ Status exists(Ctx& ctx) {
   std::int64_t count = 0;
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> found;
-    const Status status = strings.get_any(key, &found);
+    const Status status = strings.locate_any(key, &found);
     resident &= !status.is_not_resident();
     if (status.is_not_resident()) continue;
     TRY(status);
@@ -79,7 +80,7 @@ Status exists(Ctx& ctx) {
 
 Status type(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(ctx.strings().get_any(ctx.key(), &found));
+  TRY(ctx.strings().locate_any(ctx.key(), &found));
   ctx.reply.simple(found ? "string" : "none");
   return Status::ok();
 }
@@ -125,7 +126,7 @@ Status expire_generic(Ctx& ctx, ExpiryForm form) {
   if (!expiry) return reply_error("ERR invalid expire time in '" + std::string(ctx.command.spec->name) + "' command");
   Strings strings = ctx.strings();
   std::optional<Found> found;
-  TRY(strings.get_any_for_update(ctx.key(), &found));
+  TRY(strings.locate_any_for_update(ctx.key(), &found));
   if (!found || !conditions.allow(found->expiry, *expiry)) {
     ctx.reply.integer(0);
     return Status::ok();
@@ -133,7 +134,8 @@ Status expire_generic(Ctx& ctx, ExpiryForm form) {
   if (has_passed(*expiry, ctx.now)) {
     strings.remove(ctx.key());
   } else {
-    TRY(ctx.work(found->value.size()));
+    TRY(ctx.work(found->length));
+    TRY(strings.read(&*found));
     strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
   }
   ctx.reply.integer(1);
@@ -152,7 +154,7 @@ Status pexpireat(Ctx& ctx) { return expire_generic(ctx, kAtMilli); }
 
 Status ttl_generic(Ctx& ctx, ExpiryForm form) {
   std::optional<Found> found;
-  TRY(ctx.strings().get_any(ctx.key(), &found));
+  TRY(ctx.strings().locate_any(ctx.key(), &found));
   ctx.reply.integer(found ? describe_expiry(found->expiry, form, ctx.now) : -2);
   return Status::ok();
 }
@@ -165,10 +167,11 @@ Status pexpiretime(Ctx& ctx) { return ttl_generic(ctx, kAtMilli); }
 Status persist(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> found;
-  TRY(strings.get_any_for_update(ctx.key(), &found));
+  TRY(strings.locate_any_for_update(ctx.key(), &found));
   const bool had_expiry = found && found->expiry != 0;
   if (had_expiry) {
-    TRY(ctx.work(found->value.size()));
+    TRY(ctx.work(found->length));
+    TRY(strings.read(&*found));
     strings.set_expiry(ctx.key(), *found, 0);
   }
   ctx.reply.integer(had_expiry ? 1 : 0);

@@ -1,6 +1,8 @@
 // LCS. It may take seconds, so it runs on an offload thread.
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
@@ -46,7 +48,8 @@ void reply_range(Reply& reply, std::uint32_t start, std::uint32_t end) {
   reply.integer(end);
 }
 
-void reply_matches(Reply& reply, const Lcs& found, const LcsOptions& options) {
+Status reply_matches(Ctx& ctx, const Lcs& found, const LcsOptions& options) {
+  Reply& reply = ctx.reply;
   reply.map(2);
   reply.bulk("matches");
   const std::uint64_t hole = reply.begin_array();
@@ -57,40 +60,57 @@ void reply_matches(Reply& reply, const Lcs& found, const LcsOptions& options) {
     reply_range(reply, match.a_start, match.a_end);
     reply_range(reply, match.b_start, match.b_end);
     if (options.with_lengths) reply.integer(match.length());
+    TRY(ctx.reserve_reply());
     ++shown_matches;
   }
   reply.end_array(hole, shown_matches);
   reply.bulk("len");
   reply.integer(found.length);
+  return Status::ok();
 }
+
+/// Of the two rows of lengths, for a byte of the second text.
+constexpr std::uint64_t kLcsRowBytes = 2 * sizeof(std::uint32_t);
 
 /// Inside EXEC, where the whole event loop waits: some tens of milliseconds.
 constexpr std::uint64_t kMaxInlineCells = std::uint64_t{16} << 20;
 
+/// What lcs_length() or lcs() take at most.
+std::uint64_t lcs_bytes(std::uint64_t a, std::uint64_t b, bool only_length) {
+  const std::uint64_t rows = kLcsRowBytes * (b + 1);
+  if (only_length) return rows;
+  return rows + lcs_cells(a, b) / 8 + std::min(a, b) * (1 + 2 * sizeof(LcsMatch));
+}
+
 Status lcs_command(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> a, b;
-  const Status first = strings.get_any(ctx.key(0), &a);
-  const Status second = strings.get_any(ctx.key(1), &b);
+  const Status first = strings.locate_any(ctx.key(0), &a);
+  const Status second = strings.locate_any(ctx.key(1), &b);
   TRY(first);
   TRY(second);
   if ((a && a->kind != EntryKind::kValue) || (b && b->kind != EntryKind::kValue)) {
     return reply_error("ERR The specified keys must contain string values");
   }
   TRY_ASSIGN(options, parse_options(ctx));
-  const Bytes a_text = a ? a->value : Bytes(), b_text = b ? b->value : Bytes();
-  if (ctx.pending != nullptr && lcs_cells(a_text.size(), b_text.size()) > kMaxInlineCells) {
+  const std::size_t a_size = a ? a->length : 0, b_size = b ? b->length : 0;
+  if (ctx.pending != nullptr && lcs_cells(a_size, b_size) > kMaxInlineCells) {
     return reply_error("ERR LCS inside a transaction compares at most " + std::to_string(kMaxInlineCells) + " pairs of bytes");
   }
-  if (lcs_cells(a_text.size(), b_text.size()) > kMaxLcsCells) {
+  if (lcs_cells(a_size, b_size) > kMaxLcsCells) {
     return reply_error("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
   }
+  if (a) TRY(strings.read(&*a));
+  if (b) TRY(strings.read(&*b));
+  const Bytes a_text = a ? a->value : Bytes(), b_text = b ? b->value : Bytes();
+  TRY(ctx.reserve(lcs_bytes(a_size, b_size, options.length)));
   if (options.length) {
     ctx.reply.integer(lcs_length(a_text, b_text));
   } else if (options.indexes) {
-    reply_matches(ctx.reply, lcs(a_text, b_text), options);
+    TRY(reply_matches(ctx, lcs(a_text, b_text), options));
   } else {
-    ctx.reply.bulk(lcs(a_text, b_text).text);
+    const SharedValue text = ctx.share(std::move(lcs(a_text, b_text).text));
+    ctx.reply.bulk_shared(text, *text);
   }
   return Status::ok();
 }

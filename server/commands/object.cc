@@ -13,9 +13,9 @@
 namespace ebbtide {
 namespace {
 
-/// The value of the key; if there is none, the null is written.
+/// The entry of the key; if there is none, the null is written.
 Status look_up(Ctx& ctx, std::optional<Found>* found) {
-  TRY(ctx.strings().get_any(ctx.key(), found));
+  TRY(ctx.strings().locate_any(ctx.key(), found));
   if (!found->has_value()) ctx.reply.null();
   return Status::ok();
 }
@@ -23,7 +23,7 @@ Status look_up(Ctx& ctx, std::optional<Found>* found) {
 Status encoding(Ctx& ctx) {
   std::optional<Found> found;
   TRY(look_up(ctx, &found));
-  if (found) ctx.reply.bulk(string_encoding(found->value));
+  if (found) ctx.reply.bulk(string_encoding(*found));
   return Status::ok();
 }
 

@@ -44,11 +44,12 @@ void confirm(Ctx& ctx, Bytes word, const Bytes* name, std::size_t count) {
 
 Status subscribe_to(Ctx& ctx, Kind kind, Bytes word) {
   Subscriptions& subscriptions = subscriptions_of(ctx);
-  for (std::size_t i = 1; i < ctx.argc(); ++i) {
+  for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
     const Bytes name = ctx.arg(i);
     subscriptions.add(kind, name);
     confirm(ctx, word, &name, subscriptions.count(kind));
   }
+  ctx.end_slice();
   note_counts(ctx, subscriptions);
   return Status::ok();
 }
@@ -56,19 +57,21 @@ Status subscribe_to(Ctx& ctx, Kind kind, Bytes word) {
 Status unsubscribe_from(Ctx& ctx, Kind kind, Bytes word) {
   Subscriptions& subscriptions = subscriptions_of(ctx);
   if (ctx.argc() > 1) {
-    for (std::size_t i = 1; i < ctx.argc(); ++i) {
+    for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
       const Bytes name = ctx.arg(i);
       subscriptions.remove(kind, name);
       confirm(ctx, word, &name, subscriptions.count(kind));
     }
+    ctx.end_slice();
   } else if (subscriptions.names(kind).empty()) {
     confirm(ctx, word, nullptr, subscriptions.count(kind));
   } else {
-    while (!subscriptions.names(kind).empty()) {
+    for (std::size_t n = 0; !subscriptions.names(kind).empty() && !ctx.unfinished; ++n) {
       const std::string name = *subscriptions.names(kind).begin();
       subscriptions.remove(kind, name);
       const Bytes view = name;
       confirm(ctx, word, &view, subscriptions.count(kind));
+      ctx.unfinished = ctx.pending == nullptr && n >= Ctx::kSliceArguments && !subscriptions.names(kind).empty();
     }
   }
   note_counts(ctx, subscriptions);
@@ -147,7 +150,7 @@ constexpr ArgDoc kMaybePattern[] = {{.name = "pattern", .type = ArgDoc::Type::kP
 constexpr ArgDoc kPublish[] = {{.name = "channel"}, {.name = "message"}};
 constexpr ArgDoc kSpublish[] = {{.name = "shardchannel"}, {.name = "message"}};
 
-constexpr auto kListen = kPubSub | kNoScript | kLoading | kStale | kSubscriber;
+constexpr auto kListen = kPubSub | kNoScript | kLoading | kStale | kSubscriber | kSliced;
 constexpr auto kAsk = kPubSub | kLoading | kStale;
 constexpr auto kGroup = Group::kPubSub;
 constexpr Bytes kContainer = "pubsub";
@@ -270,7 +273,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .arguments = kMaybeShardChannels},
     {.name = "publish",
      .arity = exactly(3),
-     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop,
+     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop | kAnyThread,
      .run = publish,
      .since = "2.0.0",
      .complexity = "O(N+M) where N is the number of subscribers to the channel and M the number of patterns.",
@@ -279,7 +282,7 @@ constexpr CommandSpec kPubSubCommands[] = {
      .arguments = kPublish},
     {.name = "spublish",
      .arity = exactly(3),
-     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop,
+     .flags = kPubSub | kLoading | kStale | kFast | kOnLoop | kAnyThread,
      .run = spublish,
      .since = "7.0.0",
      .complexity = "O(N) where N is the number of subscribers to the shard channel.",

@@ -142,6 +142,7 @@ Status keys(Ctx& ctx) {
       if (!glob_match(pattern, key)) continue;
       if (ctx.reply.out().overflown()) break;  // nobody will read it
       ctx.reply.bulk(key);
+      TRY(ctx.reserve_reply());
       ++count;
     }
     if (walk->paused()) return too_many();
@@ -195,6 +196,7 @@ Result<bool> walk_to_random(Ctx& ctx, Iterator& walk) {
       return walk.valid();
     }
   }
+  TRY(ctx.go_on_for_long());
   walk_on(ctx, walk, first);
   if (walk.paused() && !ctx.is_cancelled()) {
     return reply_error("ERR RANDOMKEY inside a transaction passes over no more than " + std::to_string(kMaxInlineKeys) +

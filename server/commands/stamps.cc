@@ -62,7 +62,7 @@ Result<StampRange> range_argument(const Ctx& ctx) {
 
 Status get(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(ctx.strings().get_any(ctx.key(), &found));
+  TRY(ctx.strings().locate_any(ctx.key(), &found));
   if (found && found->stamp != kNoStamp) {
     ctx.reply.integer(static_cast<std::int64_t>(found->stamp));
   } else {

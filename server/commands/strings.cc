@@ -2,13 +2,14 @@
 //
 // A SET without a condition, GET or KEEPTTL is blind: it reads nothing. All errors, and their order, are Redis's.
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "command/arg_cursor.h"
 #include "command/context.h"
+#include "command/value_pieces.h"
 #include "commands/families.h"
 #include "commands/stamp_argument.h"
 #include "commands/strings_docs.h"
@@ -18,9 +19,14 @@
 namespace ebbtide {
 namespace {
 
+// Bytes of a value of `length`. Only a large value is charged where it lies: a smaller one that a leased view has copied is copied
+// into the reply, which is.
+void reply_bytes(Reply& reply, std::uint64_t length, const std::shared_ptr<const void>& pin, Bytes bytes) {
+  length > kLargeValueBytes ? reply.bulk_shared(pin, bytes) : reply.bulk(bytes);
+}
+
 void reply_value(Reply& reply, const std::optional<Found>& found) {
-  if (!found) return reply.null();
-  reply.bulk_shared(found->pin, found->value);
+  found ? reply_bytes(reply, found->value.size(), found->pin, found->value) : reply.null();
 }
 
 Status get(Ctx& ctx) {
@@ -45,6 +51,7 @@ Status mget(Ctx& ctx) {
     TRY(ctx.work(found && found->pin == nullptr ? found->value.size() : 0));
     if (found && found->kind != EntryKind::kValue) found.reset();
     reply_value(ctx.reply, found);
+    TRY(ctx.reserve_reply());
   }
   return resident ? Status::ok() : Status::not_resident();
 }
@@ -115,7 +122,7 @@ Result<SetOptions> parse_set_options(const Ctx& ctx, std::size_t first) {
 Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64_t expiry, DeleteKey stamp = kNoStamp) {
   if (expiry != 0 && has_passed(expiry, ctx.now)) {
     std::optional<Found> old;
-    TRY(strings.get_any_for_update(ctx.key(), &old));
+    TRY(strings.locate_any_for_update(ctx.key(), &old));
     if (old) strings.remove(ctx.key());
     return Status::ok();
   }
@@ -134,10 +141,11 @@ Status set_value(Ctx& ctx, std::size_t value_arg, DeleteKey stamp) {
   }
   std::optional<Found> old;
   if (options.get || options.nx || options.xx || options.expiry == ExpiryOption::kKeepTtl) {
-    TRY(strings.get_any_for_update(ctx.key(), &old));
+    TRY(strings.locate_any_for_update(ctx.key(), &old));
   }
   if (options.get) {
     if (old && old->kind != EntryKind::kValue) return wrong_type();
+    if (old) TRY(strings.read(&*old));
     reply_value(ctx.reply, old);
   }
   if ((options.nx && old) || (options.xx && !old)) {
@@ -169,7 +177,7 @@ Status stamp_set(Ctx& ctx) {
 Status setnx(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_any_for_update(ctx.key(), &old));
+  TRY(strings.locate_any_for_update(ctx.key(), &old));
   if (!old) strings.set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
   ctx.reply.integer(old ? 0 : 1);
   return Status::ok();
@@ -262,7 +270,7 @@ Status msetnx(Ctx& ctx) {
   bool resident = true, any = false;
   for (const LookupKey& key : ctx.keys) {
     std::optional<Found> old;
-    const Status status = strings.get_any_for_update(key, &old);
+    const Status status = strings.locate_any_for_update(key, &old);
     resident &= !status.is_not_resident();
     if (status.is_not_resident()) continue;
     TRY(status);
@@ -277,31 +285,33 @@ Status msetnx(Ctx& ctx) {
 Status append(Ctx& ctx) {
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
-  const std::size_t size = (old ? old->value.size() : 0) + ctx.arg(2).size();
+  TRY(strings.locate_for_update(ctx.key(), &old));
+  const std::size_t before = old ? old->length : 0, size = before + ctx.arg(2).size();
   if (size > kMaxStringBytes) return string_too_long();
   TRY(ctx.work(size));
-  std::string value(old ? old->value : Bytes());
-  value += ctx.arg(2);
-  strings.modify(ctx.key(), old, value);
-  ctx.reply.integer(static_cast<std::int64_t>(value.size()));
+  TRY(ctx.reserve(size));
+  std::string value(size, '\0');
+  if (old) TRY(copy_value(ctx, *old, value.data()));
+  ctx.arg(2).copy(value.data() + before, ctx.arg(2).size());
+  strings.modify(ctx.key(), old, std::move(value), &ctx.charge);
+  ctx.reply.integer(static_cast<std::int64_t>(size));
   return Status::ok();
 }
 
 Status strlen_(Ctx& ctx) {
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
-  ctx.reply.integer(found ? static_cast<std::int64_t>(found->value.size()) : 0);
+  TRY(ctx.strings().locate(ctx.key(), &found));
+  ctx.reply.integer(found ? static_cast<std::int64_t>(found->length) : 0);
   return Status::ok();
 }
 
 Status getrange(Ctx& ctx) {
   TRY_ASSIGN(start, integer_argument(ctx.arg(2)));
   TRY_ASSIGN(end, integer_argument(ctx.arg(3)));
+  Strings strings = ctx.strings();
   std::optional<Found> found;
-  TRY(ctx.strings().get(ctx.key(), &found));
-  const Bytes value = found ? found->value : Bytes();
-  const auto size = static_cast<std::int64_t>(value.size());
+  TRY(strings.locate(ctx.key(), &found));
+  const auto size = static_cast<std::int64_t>(found ? found->length : 0);
   if (size == 0 || (start < 0 && end < 0 && start > end)) {
     ctx.reply.bulk("");
     return Status::ok();
@@ -313,7 +323,9 @@ Status getrange(Ctx& ctx) {
     ctx.reply.bulk("");
     return Status::ok();
   }
-  ctx.reply.bulk_shared(found->pin, value.substr(static_cast<std::size_t>(start), static_cast<std::size_t>(end - start + 1)));
+  ValuePart part;
+  TRY(strings.read_part(*found, static_cast<std::uint64_t>(start), static_cast<std::uint64_t>(end - start + 1), &part));
+  reply_bytes(ctx.reply, found->length, part.pin, part.bytes);
   return Status::ok();
 }
 
@@ -322,20 +334,21 @@ Status setrange(Ctx& ctx) {
   if (offset < 0) return reply_error("ERR offset is out of range");
   Strings strings = ctx.strings();
   std::optional<Found> old;
-  TRY(strings.get_for_update(ctx.key(), &old));
+  TRY(strings.locate_for_update(ctx.key(), &old));
   const Bytes patch = ctx.arg(3);
-  if (static_cast<std::uint64_t>(offset) + patch.size() <= kMaxStringBytes) {
-    TRY(ctx.work(std::max(old ? old->value.size() : 0, patch.empty() ? 0 : static_cast<std::size_t>(offset) + patch.size())));
-  }
-  std::string value(old ? old->value : Bytes());
+  std::uint64_t size = old ? old->length : 0;
   if (!patch.empty()) {
-    if (static_cast<std::uint64_t>(offset) + patch.size() > kMaxStringBytes) return string_too_long();
-    const auto at = static_cast<std::size_t>(offset);
-    if (value.size() < at + patch.size()) value.resize(at + patch.size(), '\0');
-    std::memcpy(value.data() + at, patch.data(), patch.size());
-    strings.modify(ctx.key(), old, value);
+    const auto at = static_cast<std::uint64_t>(offset);
+    if (at + patch.size() > kMaxStringBytes) return string_too_long();
+    size = std::max<std::uint64_t>(size, at + patch.size());
+    TRY(ctx.work(size));
+    TRY(ctx.reserve(size));
+    std::string value(size, '\0');
+    if (old) TRY(copy_value(ctx, *old, value.data()));
+    patch.copy(value.data() + at, patch.size());
+    strings.modify(ctx.key(), old, std::move(value), &ctx.charge);
   }
-  ctx.reply.integer(static_cast<std::int64_t>(value.size()));
+  ctx.reply.integer(static_cast<std::int64_t>(size));
   return Status::ok();
 }
 

@@ -5,13 +5,16 @@
 #include "command/arg_cursor.h"
 #include "command/context.h"
 #include "commands/families.h"
+#include "store/key_codec.h"
 
 namespace ebbtide {
 namespace {
 
 Status multi(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR MULTI calls can not be nested");
-  make_transaction(*ctx.client, *ctx.env.memory).open = true;
+  Transaction& transaction = make_transaction(*ctx.client, *ctx.env.memory);
+  transaction.open = true;
+  transaction.database = ctx.session.database;
   ctx.session.modes |= Session::kInTransaction;
   ctx.reply.ok();
   return Status::ok();
@@ -33,11 +36,19 @@ Status watch(Ctx& ctx) {
   std::uint64_t bytes = 0;
   WatchedKeys added;
   bool resident = true;
-  for (const LookupKey& key : ctx.keys) {
+  std::string buffer;
+  for (std::size_t i = ctx.slice_begin(); i < ctx.slice_end(); ++i) {
+    LookupKey key;
+    if (ctx.keys.empty()) {  // a slice: its keys are not collected
+      const Bytes name = escape_key(ctx.arg(i), &buffer);
+      key = {name, hash_key(name)};
+    } else {
+      key = ctx.key(i - 1);
+    }
     std::pair place(ctx.session.database, std::string(key.key));
     if (transaction.watched.contains(place) || added.contains(place)) continue;
     Found found;
-    const Status status = ctx.view.get(key, &found);
+    const Status status = ctx.view.locate(key, &found);
     resident &= !status.is_not_resident();
     if (!resident) continue;
     if (!status.is_ok() && !status.is_not_found()) return status;
@@ -48,7 +59,8 @@ Status watch(Ctx& ctx) {
   if (!resident) return Status::not_resident();
   if (!transaction.charge(bytes)) return Status::out_of_memory("the watched keys did not fit into memory");
   transaction.watched.merge(added);
-  ctx.reply.ok();
+  ctx.end_slice();
+  if (!ctx.unfinished) ctx.reply.ok();
   return Status::ok();
 }
 
@@ -95,7 +107,7 @@ constexpr CommandSpec kTransactions[] = {
     {.name = "watch",
      .arity = at_least(2),
      .keys = {.first = 1, .last = -1, .access = KeySpec::kRo},
-     .flags = kFlags | kFast | kAllowBusy | kImmediate | kOnLoop,
+     .flags = kFlags | kFast | kAllowBusy | kImmediate | kOnLoop | kSliced,
      .run = watch,
      .since = "2.2.0",
      .complexity = "O(1) for every key.",

@@ -18,11 +18,11 @@ namespace {
 Status no_such_key() { return reply_error("ERR no such key"); }
 Status same_object() { return reply_error("ERR source and destination objects are the same"); }
 
-/// Two keys read together, so that what both miss is fetched at once.
-Status read_both(Strings& source, const LookupKey& from, std::optional<Found>* value, Strings& target, const LookupKey& to,
-                 std::optional<Found>* old) {
-  const Status first = source.get_any_for_update(from, value);
-  const Status second = target.get_any_for_update(to, old);
+/// Two keys looked up together, so that what both miss is fetched at once.
+Status locate_both(Strings& source, const LookupKey& from, std::optional<Found>* value, Strings& target, const LookupKey& to,
+                   std::optional<Found>* old) {
+  const Status first = source.locate_any_for_update(from, value);
+  const Status second = target.locate_any_for_update(to, old);
   TRY(first);
   return second;
 }
@@ -31,9 +31,9 @@ Status rename_generic(Ctx& ctx, bool only_if_absent) {
   Strings strings = ctx.strings();
   std::optional<Found> value, old;
   if (only_if_absent) {
-    TRY(read_both(strings, ctx.key(0), &value, strings, ctx.key(1), &old));
+    TRY(locate_both(strings, ctx.key(0), &value, strings, ctx.key(1), &old));
   } else {
-    TRY(strings.get_any_for_update(ctx.key(0), &value));
+    TRY(strings.locate_any_for_update(ctx.key(0), &value));
   }
   if (!value) return no_such_key();
   if (only_if_absent && old) {
@@ -41,7 +41,8 @@ Status rename_generic(Ctx& ctx, bool only_if_absent) {
     return Status::ok();
   }
   if (ctx.key(0).key != ctx.key(1).key) {
-    TRY(ctx.work(value->value.size()));
+    TRY(ctx.work(value->length));
+    TRY(strings.read(&*value));
     strings.put_copy(ctx.key(1), *value, strings.stamp_mode());
     strings.remove(ctx.key(0));
   }
@@ -66,9 +67,10 @@ Status move(Ctx& ctx) {
   Strings strings = ctx.strings();
   Strings target = ctx.strings_in(other);
   std::optional<Found> value, old;
-  TRY(read_both(strings, ctx.key(), &value, target, ctx.key(), &old));
+  TRY(locate_both(strings, ctx.key(), &value, target, ctx.key(), &old));
   const bool moves = value && !old;
   if (moves) {
+    TRY(strings.read(&*value));
     target.put_copy(ctx.key(), *value, strings.stamp_mode());
     strings.remove(ctx.key());
   }
@@ -95,9 +97,12 @@ Status copy(Ctx& ctx) {
   Strings strings = ctx.strings();
   Strings target = ctx.strings_in(other);
   std::optional<Found> value, old;
-  TRY(read_both(strings, ctx.key(0), &value, target, ctx.key(1), &old));
+  TRY(locate_both(strings, ctx.key(0), &value, target, ctx.key(1), &old));
   const bool copies = value && (!old || replace);
-  if (copies) target.put_copy(ctx.key(1), *value, strings.stamp_mode());
+  if (copies) {
+    TRY(strings.read(&*value));
+    target.put_copy(ctx.key(1), *value, strings.stamp_mode());
+  }
   ctx.reply.integer(copies ? 1 : 0);
   return Status::ok();
 }

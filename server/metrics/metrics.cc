@@ -188,6 +188,7 @@ class Collector final : public prometheus::Collectable {
     many("delete_deadline_missed_total", "Deletes that were in a file past their deadline.", kCounter,
          {{{{"reason", "down"}}, e.deadlines_missed_down},
           {{{"reason", "clock"}}, e.deadlines_missed_clock},
+          {{{"reason", "disk"}}, e.deadlines_missed_disk},
           {{{"reason", "damage"}}, e.deadlines_missed_damage},
           {{{"reason", "load"}}, e.deadlines_missed_load}});
     gauge("delete_deadline_least_feasible_seconds",
@@ -219,7 +220,8 @@ class Collector final : public prometheus::Collectable {
           {{{"owner", "tables"}}, e.table_bytes},
           {{{"owner", "clients"}}, e.connection_bytes},
           {{{"owner", "values"}}, e.large_value_bytes},
-          {{{"owner", "fetched_pages"}}, e.pinned_page_bytes}});
+          {{{"owner", "fetched_pages"}}, e.pinned_page_bytes},
+          {{{"owner", "commands"}}, e.command_bytes}});
     gauge("cache_capacity_bytes", "Memory that the page cache may use.", e.cache_capacity);
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});

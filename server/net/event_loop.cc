@@ -20,11 +20,18 @@ constexpr std::size_t kScratchBytes = 256 << 10;
 constexpr std::int64_t kSweepMs = 100;  // a tenth of the connections each time
 // Each costs some 10 us here, its close included: a round grows by less than a millisecond.
 constexpr std::size_t kArrivalsPerRound = 64;
+// Replies that wait in one connection before no further command of it is run: a thousandth of the memory budget, so that a hundred
+// slow readers of pipelines fit into it.
+constexpr std::uint64_t kHighWaterParts = 1024;
+constexpr std::uint64_t kLeastHighWater = 64 << 10, kMostHighWater = 1 << 20;
 constexpr std::int64_t kLingerMs = 500;
 constexpr std::size_t kLingerBytes = 1 << 20;
-constexpr std::int64_t kGiveUpMs = 1'000;       // a log that has failed may have synced what it had a moment later
-constexpr std::int64_t kHalfClosedMs = 1'000;   // how long a command may wait for the disk after its client has gone
-constexpr std::size_t kChargeStep = 1 << 20;    // buffers are charged to the budget in such steps, a loop at a time
+constexpr std::int64_t kGiveUpMs = 1'000;      // a log that has failed may have synced what it had a moment later
+constexpr std::int64_t kHalfClosedMs = 1'000;  // how long a command may wait for the disk after its client has closed
+constexpr std::size_t kChargeStep = 1 << 20;   // buffers are charged to the budget in such steps, a loop at a time
+// Connections that have nothing to run, only to be sent something or to be closed: some 10 us each. The others of a round wait for
+// them, so a message to thousands of subscribers, or their end, takes several rounds.
+constexpr std::size_t kQuietPerRound = 256;
 constexpr std::size_t kSparedBytes = 64 << 10;  // who holds no more is never closed for want of memory
 
 thread_local const EventLoop* loop_of_thread = nullptr;
@@ -302,6 +309,9 @@ void EventLoop::set_output_limit(Connection& c) const {
   c.limited_as_subscriber = c.subscriber;
   c.push_limit = settings_.subscriber_output.hard;
   std::uint64_t limit = (c.subscriber ? settings_.subscriber_output : settings_.output).hard;
+  if (settings_.memory_budget != 0) {
+    c.output_high_water = std::clamp(settings_.memory_budget / kHighWaterParts, kLeastHighWater, kMostHighWater);
+  }
   const std::uint64_t half = settings_.memory_budget / 2;
   if (half != 0 && (limit == 0 || limit > half)) limit = half;
   c.out.set_limit(limit == 0 ? 0 : limit + c.output_high_water);
@@ -403,6 +413,19 @@ void EventLoop::charge_values(Connection& c) {
   c.charged_values = bytes;
 }
 
+// What commands may keep carries its charge from here on: it is charged once, from its first byte until its last owner releases it.
+void EventLoop::hand_over(Connection& c) {
+  c.parser.hand_over([&](std::shared_ptr<const std::string> value) {
+    const std::size_t bytes = value->size();
+    if (bytes > c.charged_values) {  // the end of it came with the commands behind it, and is not charged yet
+      env_->memory->charge_values(bytes - c.charged_values);
+      c.charged_values = bytes;
+    }
+    c.charged_values -= bytes;
+    return env_->memory->own_value(std::move(value));
+  });
+}
+
 // The memory is spent: of those who hold much, the ones that hold most go.
 void EventLoop::relieve(Connection& c) {
   largest_held_ = std::max(largest_held_, c.held_bytes);
@@ -422,13 +445,19 @@ void EventLoop::run_pass() {
   if (gated_.empty()) logging_seq_ = 0;  // whoever waited has gone
   pass_.clear();
   parts_.clear();
+  std::size_t quiet = 0;
   for (Connection* c : working_) {
+    if (!c->dead && !c->wants_turn() && ++quiet > kQuietPerRound) {
+      queue_.push_back(c);
+      continue;
+    }
     c->queued = false;
     if (c->dead) continue;
     const std::size_t first = pass_.size();
     if (c->wants_turn()) {
       c->resumed = false;
       c->hand_in(limits_for(*c), &pass_);
+      if (c->parser.can_hand_over() && env_->memory != nullptr) hand_over(*c);
     }
     parts_.push_back({c, first, pass_.size() - first});
   }

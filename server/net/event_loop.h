@@ -104,6 +104,7 @@ class EventLoop final : public ClientLoop {
   void account(Connection& c);
   void charge_buffers(std::size_t bytes);
   void charge_values(Connection& c);
+  void hand_over(Connection& c);
   void relieve(Connection& c);
   void count_stranger(Connection& c);
   void finish_closing(Connection& c);

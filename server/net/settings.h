@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_set>
@@ -101,6 +102,9 @@ class ClientMemory {
   [[nodiscard]] virtual bool try_charge_values(std::uint64_t bytes) = 0;
   virtual void charge_values(std::uint64_t bytes) = 0;
   virtual void release_values(std::uint64_t bytes) = 0;
+  /// A value whose bytes are charged: the same bytes with another owner, which releases them with its last copy, instead of the
+  /// caller.
+  [[nodiscard]] virtual std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) = 0;
   /// The budget is spent, and buffers have a good part in it: who holds the largest ones has to go.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
 };

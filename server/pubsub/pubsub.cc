@@ -124,6 +124,13 @@ bool Subscriptions::remove(PubSub::Kind kind, Bytes name) {
   return true;
 }
 
+bool Subscriptions::remove_some(std::size_t most) {
+  for (std::size_t kind = 0; kind < PubSub::kKinds; ++kind) {
+    for (; most > 0 && !names_[kind].empty(); --most) remove(static_cast<PubSub::Kind>(kind), std::string(*names_[kind].begin()));
+  }
+  return empty();
+}
+
 std::size_t Subscriptions::count(PubSub::Kind kind) const {
   if (kind == PubSub::Kind::kShard) return names(kind).size();
   return names(PubSub::Kind::kChannel).size() + names(PubSub::Kind::kPattern).size();

@@ -113,6 +113,8 @@ class Subscriptions final : public ClientState {
   bool add(PubSub::Kind kind, Bytes name);
   /// False if it was not.
   bool remove(PubSub::Kind kind, Bytes name);
+  /// Ends at most so many of them, of any kind. True if none is left.
+  bool remove_some(std::size_t most);
   [[nodiscard]] const std::set<std::string, std::less<>>& names(PubSub::Kind kind) const {
     return names_[static_cast<std::size_t>(kind)];
   }

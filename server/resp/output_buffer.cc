@@ -1,12 +1,27 @@
 #include "resp/output_buffer.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
 
 #include "resp/block_pool.h"
+#include "resp/disposal.h"
 
 namespace ebbtide {
+namespace {
+
+/// Of a chunk with so much room: what an allocator takes for it anyway, in steps of a quarter of a power of two. So memory() has no
+/// less than what is taken, and replies fill it.
+std::size_t chunk_capacity(std::size_t room) {
+  if (room <= OutputBuffer::kChunkBytes) return OutputBuffer::kChunkBytes;
+  constexpr std::size_t kMostStep = 64 << 10;
+  const std::size_t step = std::min(std::bit_floor(room) / 4, kMostStep);
+  return (room + step - 1) / step * step;
+}
+
+}  // namespace
+
 // The last chunk's size is kept by cursor_ while it is open; seal() writes it down.
 void OutputBuffer::seal() {
   if (cursor_ != nullptr) {
@@ -47,7 +62,7 @@ void OutputBuffer::release(Chunk& chunk) {
     }
     chunk.block = nullptr;
   }
-  chunk.owner.reset();
+  if (chunk.owner != nullptr) let_go(std::move(chunk.owner), chunk.shared_bytes >= kDisposedBytes);
 }
 
 void OutputBuffer::overflow() {
@@ -56,11 +71,12 @@ void OutputBuffer::overflow() {
 }
 
 void OutputBuffer::add_chunk(std::size_t room) {
-  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + std::max(kChunkBytes, room) > limit_bytes_) [[unlikely]]
+  const std::size_t capacity = chunk_capacity(room);
+  if (limit_bytes_ != 0 && memory_ + chunks_.size() * sizeof(Chunk) + capacity > limit_bytes_) [[unlikely]]
     overflow();
   seal();
   Chunk chunk;
-  chunk.capacity = std::max(kChunkBytes, room);
+  chunk.capacity = capacity;
   chunk.block = chunk.capacity == kChunkBytes ? take_block() : static_cast<char*>(::operator new(chunk.capacity));
   chunk.data = chunk.block;
   chunk.number = next_number_++;
@@ -90,7 +106,7 @@ void OutputBuffer::append_shared(std::shared_ptr<const void> owner, Bytes data) 
   seal();
   Chunk chunk;
   chunk.data = const_cast<char*>(data.data());  // only ever read
-  chunk.size = data.size();
+  chunk.size = chunk.shared_bytes = data.size();
   chunk.owner = std::move(owner);
   chunk.number = next_number_++;
   chunks_.push_back(std::move(chunk));
@@ -118,6 +134,7 @@ void OutputBuffer::take(OutputBuffer& from) {
     moved.block = std::exchange(chunk.block, nullptr);
     moved.capacity = chunk.capacity;
     moved.owner = std::move(chunk.owner);
+    moved.shared_bytes = chunk.shared_bytes;
     moved.number = next_number_++;
     if (moved.block != nullptr) {
       memory_ += moved.capacity;

@@ -123,6 +123,7 @@ class OutputBuffer {
     char* block = nullptr;              ///< own memory, or null for a shared value
     std::size_t capacity = 0;           ///< of `block`
     std::shared_ptr<const void> owner;  ///< of a shared value
+    std::size_t shared_bytes = 0;       ///< of which this chunk had so many at first
     std::uint64_t number = 0;           ///< counts up; how a hole names its chunk
   };
 

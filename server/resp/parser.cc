@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "resp/block_pool.h"
+#include "resp/disposal.h"
 
 namespace ebbtide {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 constexpr std::size_t kNoLine = ~std::size_t{0};
 constexpr std::size_t kLongLine = kNoLine - 1;
 constexpr std::size_t kBigStart = 1 << 20;  // first allocation of a big bulk
+// A client that has sent so much gets room for the rest: to move more would keep a loop busy.
+constexpr std::size_t kBigWhole = 8 << 20;
 
 // A decimal integer as Redis's string2ll takes it: no sign but '-', no leading zeros, no blanks.
 bool parse_integer(const char* p, std::size_t n, std::int64_t* value) {
@@ -65,6 +68,11 @@ bool equals_ignoring_case(Bytes a, Bytes lower) {
   return true;
 }
 
+void drop(std::shared_ptr<const std::string> value) {
+  const bool is_long = value->size() >= kDisposedBytes;
+  let_go(std::move(value), is_long);
+}
+
 void free_buffer(char* buffer, std::size_t capacity) {
   if (buffer == nullptr) return;
   capacity == kBlockBytes ? give_block(buffer) : ::operator delete(buffer);
@@ -72,7 +80,11 @@ void free_buffer(char* buffer, std::size_t capacity) {
 
 }  // namespace
 
-RequestParser::~RequestParser() { give_back(); }
+RequestParser::~RequestParser() {
+  if (big_ != nullptr) drop(std::exchange(big_, nullptr));
+  for (SharedArg& arg : shared_) drop(std::move(arg.value));
+  give_back();
+}
 
 std::shared_ptr<const void> RequestParser::take_input() {
   struct Input {
@@ -163,9 +175,12 @@ void RequestParser::release() {
     first_arg_ = 0;
   }
   if (first_shared_ > 0) {
-    for (std::size_t i = 0; i < first_shared_; ++i) big_held_ -= shared_[i].value->size();
+    for (std::size_t i = 0; i < first_shared_; ++i) {
+      if (i >= handed_) big_held_ -= shared_[i].value->size();
+      drop(std::move(shared_[i].value));
+    }
     shared_.erase(shared_.begin(), shared_.begin() + first_shared_);
-    first_shared_ = 0;
+    first_shared_ = handed_ = 0;
   }
   if (position_ == end_ && !in_array_) {
     give_back();
@@ -175,23 +190,34 @@ void RequestParser::release() {
   }
 }
 
+void RequestParser::hand_over(const std::function<std::shared_ptr<const std::string>(std::shared_ptr<const std::string>)>& take) {
+  for (; handed_ < first_shared_; ++handed_) {
+    std::shared_ptr<const std::string>& value = shared_[handed_].value;
+    big_held_ -= value->size();
+    value = take(std::move(value));
+  }
+}
+
 void RequestParser::refuse_big() {
   refused_ = true;
   const auto empty = std::make_shared<const std::string>();
   for (std::size_t i = first_shared_; i < shared_.size(); ++i) {
     big_held_ -= shared_[i].value->size();
     args_[first_arg_ + shared_[i].index] = Bytes();
-    shared_[i].value = empty;
+    drop(std::exchange(shared_[i].value, empty));
   }
   big_done_ = big_largest_ = 0;
-  if (big_ != nullptr) big_ = std::make_shared<std::string>();
+  if (big_ != nullptr) drop(std::exchange(big_, std::make_shared<std::string>()));
 }
 
 void RequestParser::append_big(Bytes data) {
   big_received_ += data.size();
   if (refused_) return;
   const std::size_t size = big_->size() + data.size();
-  if (size > big_->capacity()) big_->reserve(std::min(big_length_, std::max({size, big_->capacity() * 8, kBigStart})));
+  if (size > big_->capacity()) {
+    const std::size_t more = big_->capacity() < kBigWhole ? std::max({size, big_->capacity() * 8, kBigStart}) : big_length_;
+    big_->reserve(std::min(big_length_, more));
+  }
   big_->append(data);
 }
 

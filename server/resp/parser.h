@@ -7,13 +7,15 @@
 //   * a bulk of more than kBigBulk bytes is received into a string of its own, which the engine can share instead of copying.
 //     The largest one of a command is free; its others count towards the limit of the query buffer. Who owns the memory may
 //     refuse a command's big bulks: they are then read over, and the command is handed out marked, without them.
-// Memory follows what was received, never what was announced: a string grows eightfold at a time up to the announced length.
+// Memory follows what was received, never what was announced: a string grows eightfold at a time, and from 8 MiB on to the announced
+// length, of which only what was received takes memory of the system.
 //
 // Whether input comes whole or byte by byte makes no difference to the commands or to the error.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -73,6 +75,12 @@ class RequestParser {
   /// There is no memory for the big bulks of the command in the making: those it has are dropped, the rest of them is read over.
   void refuse_big();
 
+  /// True if commands that are ready have big bulks that hand_over() was not called for.
+  [[nodiscard]] bool can_hand_over() const { return handed_ < first_shared_; }
+  /// Calls `take` with each such big bulk and keeps what it returns in its place: the same bytes, with another owner. They do not
+  /// count in big_memory() any more.
+  void hand_over(const std::function<std::shared_ptr<const std::string>(std::shared_ptr<const std::string>)>& take);
+
   /// Met after the commands that are ready; final.
   [[nodiscard]] Failure failure() const { return failure_; }
   /// "Protocol error: ..." without "-ERR ".
@@ -82,7 +90,7 @@ class RequestParser {
   [[nodiscard]] std::size_t memory() const { return buffer_memory() + big_memory(); }
   /// Without the big bulks.
   [[nodiscard]] std::size_t buffer_memory() const { return capacity_ + args_.capacity() * sizeof(Bytes); }
-  /// Big bulks of the commands that are handed out and of the one in the making.
+  /// Big bulks of the commands that are handed out and of the one in the making, but for those that hand_over() gave another owner.
   [[nodiscard]] std::size_t big_memory() const { return big_held_ + (big_ ? big_->size() : 0); }
   /// Bytes of big bulks of the command in the making.
   [[nodiscard]] std::size_t big_bytes() const { return big_done_ + (big_ ? big_->size() : 0); }
@@ -126,7 +134,8 @@ class RequestParser {
   std::uint32_t first_arg_ = 0, first_shared_ = 0;
   std::shared_ptr<std::string> big_;
   std::size_t big_length_ = 0, big_received_ = 0;  ///< announced, and received of it whether kept or not
-  std::size_t big_held_ = 0;                       ///< of all complete ones in shared_
+  std::size_t big_held_ = 0;                       ///< of all complete ones in shared_ from handed_ on
+  std::uint32_t handed_ = 0;                       ///< of shared_, how many have another owner
   bool refused_ = false;                           ///< the command's big bulks are not kept
   std::size_t big_done_ = 0, big_largest_ = 0;     ///< of its big bulks that are complete: their sum, the largest
 

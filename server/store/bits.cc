@@ -91,29 +91,25 @@ std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uin
   return std::nullopt;
 }
 
-std::string combine_bits(BitOp op, std::span<const Bytes> values) {
-  std::size_t longest = 0;
-  for (const Bytes value : values) longest = std::max(longest, value.size());
-  std::string out(values.front());
-  out.resize(longest, '\0');
-  if (op == BitOp::kNot) {
-    for (char& c : out) c = static_cast<char>(~c);
-    return out;
-  }
-  for (const Bytes value : values.subspan(1)) {
-    const auto each = [&](auto combine) {
-      for (std::size_t i = 0; i < value.size(); ++i) out[i] = static_cast<char>(combine(out[i], value[i]));
-    };
-    if (op == BitOp::kAnd) {
-      each([](char a, char b) { return a & b; });
-      std::fill(out.begin() + static_cast<std::ptrdiff_t>(value.size()), out.end(), '\0');
-    } else if (op == BitOp::kOr) {
-      each([](char a, char b) { return a | b; });
-    } else {
-      each([](char a, char b) { return a ^ b; });
+void combine_bits(BitOp op, Bytes value, char* into) {
+  const auto each = [&](auto combine) {
+    std::size_t i = 0;
+    for (; i + kWord <= value.size(); i += kWord) {
+      const std::uint64_t word = combine(load_word(into + i), load_word(value.data() + i));
+      std::memcpy(into + i, &word, kWord);
     }
+    for (; i < value.size(); ++i) into[i] = static_cast<char>(combine(static_cast<unsigned char>(into[i]), byte_at(value, i)));
+  };
+  switch (op) {
+    case BitOp::kAnd:
+      return each([](std::uint64_t a, std::uint64_t b) { return a & b; });
+    case BitOp::kOr:
+      return each([](std::uint64_t a, std::uint64_t b) { return a | b; });
+    case BitOp::kXor:
+      return each([](std::uint64_t a, std::uint64_t b) { return a ^ b; });
+    case BitOp::kNot:
+      return each([](std::uint64_t, std::uint64_t b) { return ~b; });
   }
-  return out;
 }
 
 std::optional<BitfieldType> parse_bitfield_type(Bytes text) {

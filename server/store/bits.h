@@ -23,8 +23,9 @@ std::uint64_t count_bits(Bytes value, std::uint64_t first, std::uint64_t last);
 std::optional<std::uint64_t> find_bit(Bytes value, std::uint64_t first, std::uint64_t last, bool bit);
 
 enum class BitOp : std::uint8_t { kAnd, kOr, kXor, kNot };
-/// As long as the longest value; shorter ones go on with 0. kNot takes one value.
-std::string combine_bits(BitOp op, std::span<const Bytes> values);
+/// The first value.size() bytes of `into`, which are there, become their combination with `value`; of kNot, the opposite of
+/// `value`.
+void combine_bits(BitOp op, Bytes value, char* into);
 
 /// An integer of 1 to 64 bits (unsigned: to 63) in a row of bits, the highest bit first; signed ones are two's complement.
 struct BitfieldType {

@@ -12,6 +12,7 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kFooterBytes = 10, kCrcBytes = 8;
+static_assert(1 + 9 + kFooterBytes <= kDumpOverheadBytes);
 constexpr char kStringType = 0;
 
 /// Ways to write a string, beside plain: the byte that stands where a length would.
@@ -78,6 +79,12 @@ bool append_as_integer(std::string* out, Bytes value) {
   return true;
 }
 
+/// Three bytes can stand for at most 264: a claim beyond that is refused before any memory is taken for it.
+bool may_decompress(Bytes compressed, std::uint64_t length) {
+  constexpr std::size_t kMaxRatio = 264 / 3;
+  return length / kMaxRatio <= compressed.size();
+}
+
 /// Takes from the front of a payload; every taking fails at its end.
 class Source {
  public:
@@ -129,14 +136,19 @@ std::optional<std::string> load_integer(Source& source, std::size_t bytes) {
   return to_text(static_cast<std::int64_t>(load_little(*taken) << unused) >> unused);
 }
 
-std::optional<std::string> load_lzf(Source& source) {
+struct Lzf {
+  Bytes compressed;
+  std::uint64_t length = 0;
+};
+
+std::optional<Lzf> take_lzf(Source& source) {
   const auto compressed_bytes = source.take_length();
   if (!compressed_bytes) return std::nullopt;
   const auto length = source.take_length();
   if (!length || *length > kMaxValueBytes) return std::nullopt;
   const auto compressed = source.take(*compressed_bytes);
-  if (!compressed) return std::nullopt;
-  return lzf_decompress(*compressed, *length);
+  if (!compressed || !may_decompress(*compressed, *length)) return std::nullopt;
+  return Lzf{*compressed, *length};
 }
 
 }  // namespace
@@ -154,16 +166,26 @@ std::uint64_t crc64(Bytes data) {
   return crc;
 }
 
-std::string dump_string(Bytes value) {
+std::string begin_dump(std::uint64_t length) {
   std::string out;
-  out.reserve(1 + 9 + value.size() + kFooterBytes);
+  out.reserve(length + kDumpOverheadBytes);
   out.push_back(kStringType);
+  append_length(&out, length);
+  return out;
+}
+
+void end_dump(std::string* payload) {
+  append_little(payload, kRdbVersion, 2);
+  append_little(payload, crc64(*payload), kCrcBytes);
+}
+
+std::string dump_string(Bytes value) {
+  std::string out(1, kStringType);
   if (!append_as_integer(&out, value)) {
-    append_length(&out, value.size());
+    out = begin_dump(value.size());
     out += value;
   }
-  append_little(&out, kRdbVersion, 2);
-  append_little(&out, crc64(out), kCrcBytes);
+  end_dump(&out);
   return out;
 }
 
@@ -172,6 +194,19 @@ bool dump_is_sound(Bytes payload) {
   const std::size_t body = payload.size() - kFooterBytes;
   if (load_little(payload.substr(body, 2)) > kRdbVersion) return false;
   return load_little(payload.substr(body + 2)) == crc64(payload.substr(0, body + 2));
+}
+
+std::uint64_t loaded_bytes(Bytes payload) {
+  Source source(payload.substr(0, payload.size() - kFooterBytes));
+  const auto type = source.take_byte();
+  const auto first = source.take_byte();
+  if (!type || !first || *type != kStringType || *first == kInt8 || *first == kInt16 || *first == kInt32) return 0;
+  if (*first == kLzf) {
+    const auto lzf = take_lzf(source);
+    return lzf ? lzf->length : 0;
+  }
+  const auto length = source.take_length(*first);
+  return length && *length <= kMaxValueBytes && source.take(*length) ? *length : 0;
 }
 
 std::optional<std::string> load_string(Bytes payload) {
@@ -183,7 +218,10 @@ std::optional<std::string> load_string(Bytes payload) {
   if (*first == kInt8) return load_integer(source, 1);
   if (*first == kInt16) return load_integer(source, 2);
   if (*first == kInt32) return load_integer(source, 4);
-  if (*first == kLzf) return load_lzf(source);
+  if (*first == kLzf) {
+    const auto lzf = take_lzf(source);
+    return lzf ? lzf_decompress(lzf->compressed, lzf->length) : std::nullopt;
+  }
   const auto length = source.take_length(*first);
   if (!length || *length > kMaxValueBytes) return std::nullopt;
   const auto bytes = source.take(*length);
@@ -192,9 +230,7 @@ std::optional<std::string> load_string(Bytes payload) {
 }
 
 std::optional<std::string> lzf_decompress(Bytes compressed, std::size_t length) {
-  // Three bytes can stand for at most 264: a claim beyond that is refused before any memory is taken for it.
-  constexpr std::size_t kMaxRatio = 264 / 3;
-  if (length / kMaxRatio > compressed.size()) return std::nullopt;
+  if (!may_decompress(compressed, length)) return std::nullopt;
   std::string out;
   out.reserve(length);
   for (std::size_t i = 0; i < compressed.size();) {

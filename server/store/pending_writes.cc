@@ -27,7 +27,7 @@ StampMode PendingWrites::stamp_mode(const ReadView& view) const {
 DeleteKey PendingWrites::stamp_of(const Database& database, const WriteBatch::Op& op) const {
   switch (database.mode) {
     case StampMode::kWriteTime:
-      return now_;  // the commit may give it a little more; see kSecondaryDelete below
+      return db_->stamped(now_);  // the commit may give it a little more; see kSecondaryDelete below
     case StampMode::kExpireTime:
       return op.expiry == 0 ? kNoStamp : op.expiry;
     case StampMode::kExplicit:
@@ -108,14 +108,15 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
   }
 }
 
-Status PendingWrites::get(const ReadView& view, const LookupKey& key, Found* found) const {
+Status PendingWrites::locate(const ReadView& view, const LookupKey& key, Found* found) const {
   const Database* database = find(view.database());
-  if (database == nullptr) return view.get(key, found);
+  if (database == nullptr) return view.locate(key, found);
   if (const auto it = database->entries.find(key.key); it != database->entries.end()) {
     const Entry& entry = it->second;
     if (entry.deleted || (entry.expiry != 0 && entry.expiry <= now_)) return Status::not_found();
     found->value = entry.shared != nullptr ? Bytes(*entry.shared) : Bytes(entry.value);
     found->pin = entry.shared;
+    found->length = found->value.size();
     found->kind = entry.kind;
     found->seq = view.seq();
     found->expiry = entry.expiry;
@@ -124,9 +125,9 @@ Status PendingWrites::get(const ReadView& view, const LookupKey& key, Found* fou
   }
   if (!database->base || database->hides(key.key)) return Status::not_found();
   if (*database->base == view.database()) {
-    TRY(view.get(key, found));
+    TRY(view.locate(key, found));
   } else {
-    TRY(db_->view(*database->base, now_, mode_, misses_).get(key, found));
+    TRY(db_->view(*database->base, now_, mode_, misses_).locate(key, found));
   }
   return database->hides_stamp(found->stamp) ? Status::not_found() : Status::ok();
 }

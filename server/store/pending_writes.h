@@ -30,8 +30,9 @@ class PendingWrites {
   /// One operation of a batch that is not committed, in order. Copies what it keeps.
   void apply(const WriteBatch::Op& op);
 
-  /// As ReadView::get, with the pending operations applied. `found` is valid until the next apply, and as long as `view`.
-  [[nodiscard]] Status get(const ReadView& view, const LookupKey& key, Found* found) const;
+  /// As ReadView::locate, with the pending operations applied. `found` is valid until the next apply, and as long as `view`,
+  /// which reads its bytes.
+  [[nodiscard]] Status locate(const ReadView& view, const LookupKey& key, Found* found) const;
   /// Where the stamps of the view's database come from, once the pending operations are there.
   [[nodiscard]] StampMode stamp_mode(const ReadView& view) const;
   /// Whether anything was ever written to the database, pending operations included.

@@ -14,45 +14,74 @@ Status string_too_long() { return Status::invalid_argument("ERR string exceeds m
 
 Bytes type_name(EntryKind kind) { return kind == EntryKind::kValue ? "string" : "none"; }
 
-Bytes string_encoding(Bytes value) {
+Bytes string_encoding(const Found& found) {
   constexpr std::size_t kMaxIntegerBytes = 20, kMaxEmbeddedBytes = 44;
-  if (value.size() <= kMaxIntegerBytes && parse_integer(value)) return "int";
-  return value.size() <= kMaxEmbeddedBytes ? "embstr" : "raw";
+  if (found.length <= kMaxIntegerBytes && parse_integer(found.value)) return "int";
+  return found.length <= kMaxEmbeddedBytes ? "embstr" : "raw";
 }
 
-Status Strings::find(const LookupKey& key, std::optional<Found>* found) const {
-  found->emplace();
-  Status status = pending_ == nullptr ? view_.get(key, &**found) : pending_->get(view_, key, &**found);
+Status Strings::find(const LookupKey& key, Want want, std::optional<Found>* found) const {
+  Found& entry = found->emplace();
+  Status status = pending_ == nullptr ? view_.locate(key, &entry) : pending_->locate(view_, key, &entry);
+  if (status.is_ok() && entry.large.table != nullptr && want == Want::kValue) [[unlikely]]
+    status = view_.read(&entry);
   if (status.is_ok()) [[likely]]
     return status;
   found->reset();
   return status.is_not_found() ? Status::ok() : status;
 }
 
-Status Strings::get_any(const LookupKey& key, std::optional<Found>* found) {
-  TRY(find(key, found));
+Status Strings::find_to_read(const LookupKey& key, Want want, std::optional<Found>* found) {
+  TRY(find(key, want, found));
   ++(found->has_value() ? counts_.hits : counts_.misses);
   return Status::ok();
 }
 
-Status Strings::get(const LookupKey& key, std::optional<Found>* found) {
-  TRY(get_any(key, found));
-  if (found->has_value() && (*found)->kind != EntryKind::kValue) [[unlikely]]
-    return wrong_type();
-  return Status::ok();
-}
-
-Status Strings::get_any_for_update(const LookupKey& key, std::optional<Found>* found) {
-  TRY(find(key, found));
+Status Strings::find_for_update(const LookupKey& key, Want want, std::optional<Found>* found) {
+  TRY(find(key, want, found));
   if (found->has_value()) batch_.rely_on_expiry((*found)->expiry);
   return Status::ok();
 }
 
-Status Strings::get_for_update(const LookupKey& key, std::optional<Found>* found) {
-  TRY(get_any_for_update(key, found));
-  if (found->has_value() && (*found)->kind != EntryKind::kValue) [[unlikely]]
+namespace {
+
+Status check_string(const std::optional<Found>& found) {
+  if (found.has_value() && found->kind != EntryKind::kValue) [[unlikely]]
     return wrong_type();
   return Status::ok();
+}
+
+}  // namespace
+
+Status Strings::get_any(const LookupKey& key, std::optional<Found>* found) { return find_to_read(key, Want::kValue, found); }
+Status Strings::locate_any(const LookupKey& key, std::optional<Found>* found) { return find_to_read(key, Want::kPlace, found); }
+
+Status Strings::get(const LookupKey& key, std::optional<Found>* found) {
+  TRY(get_any(key, found));
+  return check_string(*found);
+}
+
+Status Strings::locate(const LookupKey& key, std::optional<Found>* found) {
+  TRY(locate_any(key, found));
+  return check_string(*found);
+}
+
+Status Strings::get_any_for_update(const LookupKey& key, std::optional<Found>* found) {
+  return find_for_update(key, Want::kValue, found);
+}
+
+Status Strings::locate_any_for_update(const LookupKey& key, std::optional<Found>* found) {
+  return find_for_update(key, Want::kPlace, found);
+}
+
+Status Strings::get_for_update(const LookupKey& key, std::optional<Found>* found) {
+  TRY(get_any_for_update(key, found));
+  return check_string(*found);
+}
+
+Status Strings::locate_for_update(const LookupKey& key, std::optional<Found>* found) {
+  TRY(locate_any_for_update(key, found));
+  return check_string(*found);
 }
 
 StampMode Strings::stamp_mode() const { return pending_ == nullptr ? view_.stamp_mode() : pending_->stamp_mode(view_); }
@@ -68,27 +97,40 @@ void Strings::set(const LookupKey& key, Bytes value, Millis expiry, SharedValue 
   }
 }
 
-void Strings::modify(const LookupKey& key, const std::optional<Found>& old, Bytes value) {
+void Strings::modify(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge) {
   WriteBatch::PutOptions options;
   if (old) {
     options.stamp = kept_stamp(*old);
     options.expiry = old->expiry;
   }
-  batch_.put(view_.database(), key.key, value, options);
+  if (value.size() > kLargeValueBytes) {
+    batch_.put_shared(view_.database(), key.key, charged_value(std::move(value), charge), options);
+  } else {
+    batch_.put(view_.database(), key.key, value, options);
+  }
+}
+
+// What lies in a buffer of its own is shared with the batch.
+void Strings::put(const LookupKey& key, const Found& value, const WriteBatch::PutOptions& options) {
+  if (SharedValue shared = value.shared(); shared != nullptr) {
+    batch_.put_shared(view_.database(), key.key, std::move(shared), options);
+  } else {
+    batch_.put(view_.database(), key.key, value.value, options);
+  }
 }
 
 void Strings::put_copy(const LookupKey& key, const Found& source, StampMode source_mode) {
   WriteBatch::PutOptions options;
   if (source_mode == StampMode::kExplicit) options.stamp = kept_stamp(source);
   options.expiry = source.expiry;
-  batch_.put(view_.database(), key.key, source.value, options);
+  put(key, source, options);
 }
 
 void Strings::set_expiry(const LookupKey& key, const Found& old, Millis expiry) {
   WriteBatch::PutOptions options;
   options.stamp = kept_stamp(old);
   options.expiry = expiry;
-  batch_.put(view_.database(), key.key, old.value, options);
+  put(key, old, options);
 }
 
 void Strings::remove(const LookupKey& key) { batch_.del(view_.database(), key.key); }

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include <engine/charged_value.h>
 #include <engine/read_view.h>
 #include <engine/result.h>
 #include <engine/write_batch.h>
@@ -25,7 +27,7 @@ Status string_too_long();
 Bytes type_name(EntryKind kind);
 
 /// How Redis would keep a value that was just set: "int", "embstr" or "raw".
-Bytes string_encoding(Bytes value);
+Bytes string_encoding(const Found& found);
 
 /// What a run of a command has read.
 struct ReadCounts {
@@ -50,24 +52,42 @@ class Strings {
   Status get_for_update(const LookupKey& key, std::optional<Found>* found);
   Status get_any_for_update(const LookupKey& key, std::optional<Found>* found);
 
+  /// As get, get_any, get_for_update, get_any_for_update, but no byte of a large value is read (ReadView::locate): for commands
+  /// that need to know of the key alone, or a part of the value.
+  Status locate(const LookupKey& key, std::optional<Found>* found);
+  Status locate_any(const LookupKey& key, std::optional<Found>* found);
+  Status locate_for_update(const LookupKey& key, std::optional<Found>* found);
+  Status locate_any_for_update(const LookupKey& key, std::optional<Found>* found);
+  /// Reads the value of a located entry, unless it is at hand.
+  Status read(Found* found) const { return view_.read(found); }
+  /// Bytes of a located entry's value, which lie within it.
+  Status read_part(const Found& found, std::uint64_t offset, std::uint64_t length, ValuePart* part) const {
+    return view_.read_part(found, offset, length, part);
+  }
+
   /// Where the stamps of this database come from.
   [[nodiscard]] StampMode stamp_mode() const;
 
   /// Replaces whatever is there. `expiry` is absolute, 0 = never. `shared`, if set, holds the value already. `stamp` counts where
   /// the mode is explicit: what replaces a value clears its stamp.
   void set(const LookupKey& key, Bytes value, Millis expiry = 0, SharedValue shared = nullptr, DeleteKey stamp = kNoStamp);
-  /// A new value for an entry that was read, or for none; keeps expiry and stamp of the old one.
-  void modify(const LookupKey& key, const std::optional<Found>& old, Bytes value);
+  /// A new value for an entry that was located, or for none; keeps expiry and stamp of the old one. A large value is not copied:
+  /// it takes its part of `charge`, under which it was built.
+  void modify(const LookupKey& key, const std::optional<Found>& old, std::string value, MemoryCharge* charge);
   /// What was read at another key, or in another database, with its expiry, in place of whatever is there. It keeps its stamp
   /// where both databases, that of the source in `source_mode`, let clients say it; else the mode of this one gives it another.
   void put_copy(const LookupKey& key, const Found& source, StampMode source_mode);
-  /// A new expiry (0 = never) for an entry that was read; value and stamp stay.
+  /// A new expiry (0 = never) for an entry whose value was read; value and stamp stay.
   void set_expiry(const LookupKey& key, const Found& old, Millis expiry);
   /// Deletes an entry that was read.
   void remove(const LookupKey& key);
 
  private:
-  Status find(const LookupKey& key, std::optional<Found>* found) const;
+  enum class Want : std::uint8_t { kPlace, kValue };
+  Status find(const LookupKey& key, Want want, std::optional<Found>* found) const;
+  Status find_to_read(const LookupKey& key, Want want, std::optional<Found>* found);
+  Status find_for_update(const LookupKey& key, Want want, std::optional<Found>* found);
+  void put(const LookupKey& key, const Found& value, const WriteBatch::PutOptions& options);
   [[nodiscard]] DeleteKey kept_stamp(const Found& old) const {
     return stamp_mode() == StampMode::kExplicit ? old.stamp : kNoStamp;
   }

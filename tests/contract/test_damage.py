@@ -2,12 +2,16 @@
 served. EBBTIDE_SEED repeats the tree's layout.
 """
 
+import json
 import re
+import subprocess
+from pathlib import Path
 
 import redis
 
+from conftest import SETTINGS
 from support.layouts import change, chosen
-from support.server import wait_until
+from support.server import Server, binary, wait_until
 from support.sockets import pairs
 
 KEYS = 3000
@@ -160,3 +164,48 @@ def test_flushdb_ends_a_quarantine(fresh):
     assert client.flushdb()
     assert client.get("k2") is None
     wait_until(lambda: quarantined(client) == [])
+
+
+def inspect(*arguments):
+    """What ebbtide-inspect says of it, and its exit status."""
+    done = subprocess.run([binary("ebbtide-inspect"), *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False)
+    return json.loads(done.stdout), done.returncode
+
+
+def test_a_backup_with_a_damaged_table_is_reported_and_not_restored(fresh, tmp_path):
+    """The mark of the quarantine comes along: once the table is whole again, the backup is restored, opens with the mark, and loses it."""
+    fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
+    client = fresh.client()
+    client.mset({f"k{i}": value_of(i) for i in range(KEYS)})
+    client.execute_command("TREE.FLUSH")
+    client.execute_command("TREE.COMPACT")
+    marker = value_of(KEYS // 2)
+    (table,) = [path for path in fresh.data.glob("*.data") if marker in path.read_bytes()]
+    offset = table.read_bytes().index(marker) + 100
+    flip(table, offset)
+    client.execute_command("TREE.VERIFY")
+    wait_until(lambda: quarantined(client))
+    assert client.save() is True
+    assert client.info("persistence")["backup_damaged_tables"] == 1
+    assert "damaged tables in the backup: 1" in fresh.log()
+
+    (backup,) = Path(f"{fresh.data}-backups").iterdir()
+    shown = json.dumps(inspect("tree", backup)[0])
+    assert " quarantined]" in shown and '"damage": ' in shown
+    home = tmp_path / "restored"
+    home.mkdir()
+    said, status = inspect("restore", backup, home / "data")
+    assert status == 1 and table.name in said["errors"][0]
+    assert not (home / "data").exists()
+
+    flip(table, offset)  # the backup's file, too: it is a link
+    said, status = inspect("restore", backup, home / "data")
+    assert status == 0 and said["errors"] == []
+    assert " quarantined]" in json.dumps(inspect("tree", home / "data")[0])
+    with Server(SETTINGS, home, config=None) as restored:
+        client = restored.client()
+        assert pairs(client.execute_command("TREE.VERIFY"))[b"errors"] == []
+        assert quarantined(client) == []
+        assert [client.get(f"k{i}") for i in range(KEYS)] == [value_of(i) for i in range(KEYS)]
+        assert client.save() is True
+        assert client.info("persistence")["backup_damaged_tables"] == 0

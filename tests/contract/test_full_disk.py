@@ -7,9 +7,11 @@ has another layout of its tree; EBBTIDE_SEED repeats it.
 EBBTIDE_FULL_DISK_CYCLES   how often one server sees its disk fill up and get room again (3)
 """
 
+import contextlib
 import itertools
 import os
 import subprocess
+import time
 
 import pytest
 import redis
@@ -238,3 +240,30 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
     server.start()
     client = server.client()
     check()
+
+
+def missed(client):
+    """Deadlines that were missed, by reason."""
+    return {key: value for key, value in client.info("ebbtide").items() if key.startswith("delete_deadline_missed_") and value != 0}
+
+
+def test_deletes_are_on_time_on_a_full_disk(server, small_disk):
+    """Others take what merges give back, again and again, but for room for the log and for two files."""
+    seconds, room = 20, 4 << 20
+    server.stop()
+    server.set("tree.file_size=1MiB", f"tree.deletes.deadline={seconds}s").start()
+    client = server.client()
+    deleted = range(0, fill_by_writing(client), 10)
+    wait_until(lambda: works(client.delete, *(f"k{i}" for i in deleted)), HEALS_SECONDS, "deletes")
+    end = time.monotonic() + seconds + 1
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), open(small_disk / "ballast", "ab", buffering=0) as ballast:
+            ballast.write(b"b" * max(0, free_bytes(small_disk) - room))
+        assert missed(client) == {}, room_left(server, small_disk)
+        time.sleep(0.1)
+    assert missed(client) == {}, room_left(server, small_disk)
+    assert client.get("k1") == value_of(1)
+    server.kill()
+    files = b"".join(path.read_bytes() for path in sorted(server.data.iterdir()))
+    assert value_of(1) in files
+    assert not [i for i in deleted[::100] if b":%d:%d:" % (i, i) in files]

@@ -75,7 +75,7 @@ def test_memory_by_owner(fresh):
         memory = wait_until(
             lambda: (m := client.info("memory"))["used_memory_large_values"] >= 10_000_000 and m, 20, "the value is charged"
         )
-        parts = ("memtables", "block_cache", "tables", "connections", "large_values", "pinned_pages")
+        parts = ("memtables", "block_cache", "tables", "connections", "large_values", "pinned_pages", "commands")
         assert memory["used_memory"] == sum(memory[f"used_memory_{part}"] for part in parts)
     wait_until(lambda: client.info("memory")["used_memory_large_values"] == 0, 20, "the value is released")
 

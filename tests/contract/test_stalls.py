@@ -22,29 +22,41 @@ def big(fresh):
     return fresh
 
 
+def longest_beside(server, work, commands):
+    """How long each of the commands took at most while `work` ran."""
+    longest, stop = [0.0] * len(commands), threading.Event()
+
+    def repeat(i, client):
+        while not stop.is_set():
+            start = time.monotonic()
+            client.execute_command(*commands[i])
+            longest[i] = max(longest[i], time.monotonic() - start)
+            time.sleep(0.002)
+
+    clients = [server.client() for _ in commands]
+    for client in clients:
+        client.ping()
+    threads = [threading.Thread(target=repeat, args=(i, client)) for i, client in enumerate(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        work()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    return longest
+
+
 def worst_ping(server, work):
     """The median, over rounds, of the longest that a PING took while `work` ran."""
-    worst = []
-    for _ in range(ROUNDS):
-        client, longest, stop = server.client(), [0.0], threading.Event()
-        client.ping()
+    return statistics.median(longest_beside(server, work, [("PING",)])[0] for _ in range(ROUNDS))
 
-        def ping(client=client, longest=longest, stop=stop):
-            while not stop.is_set():
-                start = time.monotonic()
-                client.ping()
-                longest[0] = max(longest[0], time.monotonic() - start)
-                time.sleep(0.002)
 
-        pinger = threading.Thread(target=ping)
-        pinger.start()
-        try:
-            work()
-        finally:
-            stop.set()
-            pinger.join()
-        worst.append(longest[0])
-    return statistics.median(worst)
+def worst_wait_for_the_log(server, work):
+    """The median, over rounds, of how much longer a small SET or a GET of its key took at most than a PING."""
+    rounds = [longest_beside(server, work, [("PING",), ("SET", "small", "1"), ("GET", "small")]) for _ in range(ROUNDS)]
+    return statistics.median(max(small) - ping for ping, *small in rounds)
 
 
 def send(server, data):
@@ -83,6 +95,14 @@ def test_bitop_of_many_large_values_alone_and_in_a_transaction(big):
     assert worst_ping(big, transaction) < BOUND
     assert client.getrange("other", 0, 0) == b"\x0f"
 
+    def transaction_in_two_databases():
+        queue = ["MULTI", "SELECT 1", "SET k v", "SELECT 0", "PUBLISH channel message", "EXEC"]
+        queue.insert(4, "BITOP XOR target " + " ".join(sources))
+        send(big, b"".join(encode(*command.split()) for command in queue))
+
+    assert worst_ping(big, transaction_in_two_databases) < BOUND
+    assert big.client(db=1).get("k") == b"v"
+
 
 def test_a_transaction_of_many_commands(big):
     queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
@@ -91,6 +111,22 @@ def test_a_transaction_of_many_commands(big):
     for reply in received:
         assert reply.count(b"+QUEUED\r\n") == 200_000 and reply.count(b"+OK\r\n") == 200_002
     assert big.client().dbsize() == 200_000
+
+
+@pytest.mark.parametrize("fsync", ["always", "everysec"])
+def test_small_write_beside_large_ones_does_not_wait_for_them_in_the_log(big, fsync):
+    big.stop()
+    big.set(f"storage.fsync={fsync}").start()
+    queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
+    value = encode("SET", "large", bytes(range(256)) * (200 << 12))
+    for data in (queue, value):
+        assert worst_wait_for_the_log(big, lambda data=data: send(big, data)) < BOUND / 2
+    big.kill()
+    big.start()
+    client = big.client()
+    assert client.dbsize() == 200_002
+    assert client.strlen("large") == 200 << 20
+    assert client.getrange("large", 1000, 1003) == bytes(range(232, 236))
 
 
 def test_many_keys(big):
@@ -106,6 +142,28 @@ def test_many_keys(big):
     assert send(big, commands["MSET"]) == b"+OK\r\n" * 2
     assert send(big, commands["UNLINK"]) == b":524287\r\n+OK\r\n"
     assert big.client().dbsize() == 0
+
+
+def test_values_of_hundreds_of_megabytes(big):
+    value = bytes(400 << 20)
+    commands = {
+        "SET": encode("SET", "large", value),
+        "APPEND": encode("APPEND", "large", "x"),
+        "EXPIRE": encode("EXPIRE", "large", "1000"),
+        "COPY": encode("COPY", "large", "other", "REPLACE"),
+        "GET": encode("GET", "other"),
+        "DEL": encode("DEL", "other"),
+    }
+    for name, command in commands.items():
+        assert worst_ping(big, lambda command=command: send(big, command)) < BOUND, name
+    assert big.client().strlen("large") == len(value) + ROUNDS
+
+
+def test_many_names_of_one_connection(big):
+    names = [f"name:{i}" for i in range(1_000_000)]
+    for name in ("WATCH", "SUBSCRIBE"):
+        command = encode(name, *names)
+        assert worst_ping(big, lambda command=command: send(big, command)) < BOUND, name
 
 
 def test_many_sketches(big):

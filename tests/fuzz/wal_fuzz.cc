@@ -67,12 +67,13 @@ void make_manifest(FileSystem& fs, FileNum file) {
   FUZZ_CHECK(ManifestWriter::create(fs, "d", 1, record).is_ok() && write_current(fs, "d", 1).is_ok());
 }
 
-std::vector<std::string> records(FileSystem& fs, FileNum number, Result<LogEnd>* end) {
+std::vector<std::string> records(FileSystem& fs, FileNum number, Result<LogEnd>* end, LogPieces* pieces = nullptr) {
   std::vector<std::string> found;
-  *end = read_log(fs, "d", number, [&](std::string payload, std::uint64_t) {
+  const auto on_record = [&](std::string payload, std::uint64_t) {
     found.push_back(std::move(payload));
     return Status::ok();
-  });
+  };
+  *end = read_log(fs, "d", number, on_record, {}, pieces);
   return found;
 }
 
@@ -108,6 +109,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   make_manifest(fs, number);
   fuzz::inspect_directory(fs, "d");
   Result<LogEnd> end = Status::ok();
+  LogPieces pieces(fs, "d", number);  // batches in pieces come as groups
+  for (const std::string& record : records(fs, number, &end, &pieces)) (void)each_batch(record, visit_batch);
   const std::vector<std::string> found = records(fs, number, &end);
   for (const std::string& record : found) (void)each_batch(record, visit_batch);
   if (!end.is_ok()) return 0;

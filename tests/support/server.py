@@ -229,10 +229,17 @@ class Server:
         return "\n".join(self.log().splitlines()[-lines:])
 
     def resident_bytes(self):
+        return self._status_bytes("VmRSS")
+
+    def peak_resident_bytes(self):
+        """The most that was resident since the process began."""
+        return self._status_bytes("VmHWM")
+
+    def _status_bytes(self, field):
         if "EBBTIDE_SANITIZED" in os.environ:
             return 0  # what a sanitizer keeps is no concern of the tests
         status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) << 10
+        return int(re.search(rf"{field}:\s+(\d+)", status).group(1)) << 10
 
     # --- cleaning up
     def close(self):

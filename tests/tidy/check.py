@@ -3,6 +3,7 @@
     layers      every #include in engine/ and server/ is one that the tables in ARCHITECTURE.md allow
     raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
     planted     every bug of engine/base/planted_bug.h is where the table in tests/README.md says, and the test named there finds it
+    decisions   pages in engine/docs/decisions/ are numbered without gaps, begin alike, and stand in the index
     hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
 
     check.py [RULE...] [--root DIR]     all rules by default; prints one line per breach and ends with status 1 if there is one
@@ -160,6 +161,9 @@ EXCEPTIONS = {
     ("server/config.", "files"): "reads the YAML, which lies apart from any data directory",
     ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
+    ("server/failure_log.", "files"): "writes the log's last line when nothing may be allocated",
+    ("server/failure_log.", "file descriptors"): "the same",
+    ("server/failure_log.", "clocks and sleeping"): "the same: the time of that line",
     ("server/cgroup.", "files"): "reads the limits that control groups set",
     ("server/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
@@ -247,6 +251,9 @@ LEFT_OVERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home/\w+|root|work|Users/\w+)/[\w.]")
 TEXT = {".h", ".cc", ".py", ".md", ".txt", ".cmake", ".yaml", ".yml", ".json", ".sh", ".service", ".go", ".java", ".js", ".html", ".css", ".xml", ""}
 BIG = 1_000_000
+# Catch2 indents what follows the first ": " of a name to behind it, in 79 columns; beyond that it aborts instead of reporting a failure.
+TEST_NAME = re.compile(r'TEST_CASE\(\s*"((?:[^"\\]|\\.)*)"')
+LAST_COLON = 75
 DOCUMENT = re.compile(r"(?<![\w/.:*<>{}-])((?:[\w.-]+/)*[\w-]+\.md)\b")
 
 
@@ -277,6 +284,10 @@ def check_hygiene(root):
         for number, name in missing_documents(root, path, text):
             yield f"{relative}:{number}: names {name}, which is not there"
         is_code = path.suffix in SOURCES
+        for match in TEST_NAME.finditer(text) if is_code else ():
+            if match[1].find(": ") > LAST_COLON:
+                line = text.count("\n", 0, match.start()) + 1
+                yield f"{relative}:{line}: Catch2 aborts where it prints a test name with its first ': ' behind column {LAST_COLON}"
         for number, line in enumerate(text.split("\n"), 1):
             if LEFT_OVERS.search(line):
                 yield f"{relative}:{number}: left-over: {line.strip()[:80]}"
@@ -288,7 +299,37 @@ def check_hygiene(root):
             yield f"{relative}: no newline at its end"
 
 
-CHECKS = {"layers": check_layers, "raw_calls": check_raw_calls, "planted": check_planted, "hygiene": check_hygiene}
+DECISIONS = Path("engine/docs/decisions")
+STATUS = re.compile(r"\*\d{4}-\d\d-\d\d, (accepted|replaced by \d{4})\*$")
+
+
+def check_decisions(root):
+    pages = sorted(path for path in project_files(root) if path.parent == root / DECISIONS and path.name != "README.md")
+    index = root / DECISIONS / "README.md"
+    rows = dict(re.findall(r"^\| (\d{4}) \| (.*) \|$", index.read_text(), re.M)) if index.exists() else {}
+    for position, path in enumerate(pages, 1):
+        name, number = path.relative_to(root), f"{position:04}"
+        if not path.name.startswith(number + "-"):
+            yield f"{name}: the next number is {number}"
+            return
+        title, blank, status, *_ = [*path.read_text().split("\n"), "", "", ""]
+        if not title.startswith(f"# {number}: ") or blank or not STATUS.match(status):
+            yield f"{name}: does not begin with '# {number}: title', an empty line, and '*date, accepted*'"
+        date, _, state = status.strip("*").partition(", ")
+        row = f"[{title.partition(': ')[2]}]({path.name}) | {date} | {state}"
+        if rows.pop(number, None) != row:
+            yield f"{DECISIONS}/README.md: the row of {number} should be | {number} | {row} |"
+    for number in rows:
+        yield f"{DECISIONS}/README.md: {number} has no page"
+
+
+CHECKS = {
+    "layers": check_layers,
+    "raw_calls": check_raw_calls,
+    "planted": check_planted,
+    "decisions": check_decisions,
+    "hygiene": check_hygiene,
+}
 
 
 def main():

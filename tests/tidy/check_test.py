@@ -129,6 +129,21 @@ class Rules(unittest.TestCase):
         self.assert_clean("planted", SERVER_BUGS, header.replace("PlantedBug", "PlantedServerBug").replace("kOne", "kTwo"))
         self.assert_one("planted", "tests/b_test.cc", "", "tests/b_test.cc has no must_catch(PlantedServerBug::kTwo)")
 
+    # decisions
+    def test_decisions_are_numbered_dated_and_in_the_index(self):
+        folder, name = "engine/docs/decisions", "0001-one" + ".md"
+        page, row = "# 0001: One\n\n*2026-01-02, accepted*\n\nWhy.\n", f"| 0001 | [One]({name}) | 2026-01-02 | accepted |\n"
+        self.write(f"{folder}/README.md", row)
+        self.assert_clean("decisions", f"{folder}/{name}", page)
+        for bad in (page.replace("0001: ", ""), page.replace("2026-01-02", "lately"), page.replace("\n\n*", "\n*"), page.replace(", accepted", "")):
+            with self.subTest(bad):
+                self.assertIn("does not begin", self.breaches("decisions", f"{folder}/{name}", bad)[0])
+        self.write(f"{folder}/{name}", page)
+        self.assert_one("decisions", f"{folder}/README.md", "", "should be " + row.strip())
+        self.assert_one("decisions", f"{folder}/README.md", row + row.replace("0001", "0002"), "0002 has no page")
+        self.write(f"{folder}/README.md", row)
+        self.assert_one("decisions", f"{folder}/0003-three" + ".md", page.replace("0001", "0003"), "the next number is 0002")
+
     # hygiene
     def test_hygiene(self):
         left_over = "TO" + "DO"
@@ -141,6 +156,7 @@ class Rules(unittest.TestCase):
             ("server/net/c.cc", "\tint x;\n", "tab"),
             ("server/net/d.cc", "int x; \n", "blank"),
             ("server/net/e.cc", "int x;", "newline"),
+            ("tests/engine/a_test.cc", 'TEST_CASE(\n    "' + "x" * 76 + ': y") {}\n', "Catch2 aborts"),
             ("engine/base/f.h", "#pragma once\n// see GONE" + ".md, section 5\n", "not there"),
             ("tests/big.bin", "x" * (check.BIG + 1), "bytes"),
         ):

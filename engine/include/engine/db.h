@@ -121,6 +121,9 @@ class Db {
   // --- reading
   /// Engine time now, in ms. Monotone. One clock call.
   [[nodiscard]] Millis now() const;
+  /// The time that a batch committed at `now` is stamped with: `now`, or the mark of engine time if that is earlier, since it cannot be
+  /// written. A stamp by write time may be a little later, as stamps of a tree grow.
+  [[nodiscard]] Millis stamped(Millis now) const;
   /// A pass view of a database at the newest visible seq. The caller holds a PassGuard for as long as it uses the view.
   [[nodiscard]] ReadView view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const;
   /// A leased view: consistent, owned, revocable. Always ReadMode::kBlocking.
@@ -214,6 +217,8 @@ class Db {
   /// The part of the memory budget that others than the engine charge too. What is charged may be released after the Db is gone
   /// only through pins that the engine gave out; everybody else releases before.
   [[nodiscard]] MemoryAccount& memory() const;
+  /// As memory().try_charge, and the cache makes room at once: for memory that is about to be allocated.
+  [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
   /// The tree as a picture, without a key: at most about `max_cells` cells, however many files there are. Holds no lock while it

@@ -1,5 +1,5 @@
-// What is charged to the memory budget beside memtables, cache and open tables: the buffers of connections, large values that
-// somebody reads or sends, and pages that a command holds until it is done.
+// What is charged to the memory budget beside memtables, cache and open tables: the buffers of connections, large values, pages that
+// a command holds until it is done, and what commands build.
 //
 // The budget is one: memtables + cache + filters and indexes + this account <= Settings::memory_budget. The engine sets the
 // account's limit from what the others leave, several times a second; when it is short, memtables are flushed early, the cache
@@ -11,20 +11,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 namespace ebbtide {
 
 /// Thread-safe; a charge is two atomic additions. Whoever charges releases the same number of bytes under the same kind: once,
 /// and also when it fails later.
-class MemoryAccount {
+class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
  public:
   enum class Kind : std::uint8_t {
     kConnections,  ///< query and output buffers; charged by whoever owns the connections
     kLargeValues,  ///< values above kLargeValueBytes on their way in or out. What a read found is charged by the engine itself,
                    ///< for as long as its pin lives; a value that is being received, by whoever receives it
     kPages,        ///< pages that a MissSet keeps for its command; charged by the engine
+    kCommands,     ///< values and replies that commands build; charged by the server before they are allocated
+    kMemTables,    ///< charged values that a memtable has taken in (charged_value.h), also while only readers still hold them
   };
-  static constexpr std::size_t kKinds = 3;
+  static constexpr std::size_t kKinds = 5;
 
   /// Takes `bytes` if the limit, or the kind's floor, has room for all of them; else takes nothing and says false: answer OOM.
   [[nodiscard]] bool try_charge(Kind kind, std::uint64_t bytes) {
@@ -43,6 +46,11 @@ class MemoryAccount {
     of(kind).fetch_sub(bytes, std::memory_order_relaxed);
     total_.fetch_sub(bytes, std::memory_order_relaxed);
   }
+  /// Bytes charged as `from` are charged as `to`. The sum stays.
+  void move(Kind from, Kind to, std::uint64_t bytes) {
+    of(to).fetch_add(bytes, std::memory_order_relaxed);
+    of(from).fetch_sub(bytes, std::memory_order_relaxed);
+  }
 
   /// Bytes charged now.
   [[nodiscard]] std::uint64_t charged(Kind kind) const { return kinds_[index(kind)].load(std::memory_order_relaxed); }
@@ -58,6 +66,12 @@ class MemoryAccount {
   void set_limit(std::uint64_t limit, std::uint64_t floor) {
     limit_.store(limit, std::memory_order_relaxed);
     floor_.store(floor, std::memory_order_relaxed);
+  }
+  /// Engine only: the others have taken `bytes` more since set_limit(), which sees them the next time.
+  void lower_limit(std::uint64_t bytes) {
+    std::uint64_t limit = limit_.load(std::memory_order_relaxed);
+    while (!limit_.compare_exchange_weak(limit, limit - (bytes < limit ? bytes : limit), std::memory_order_relaxed)) {
+    }
   }
 
  private:

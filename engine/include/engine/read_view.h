@@ -14,6 +14,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/iterator.h>
@@ -37,6 +39,8 @@ struct PageMiss {
   std::uint64_t large_offset = 0;  ///< large values: where it lies (LargeValueRef); 0 = a page
   std::uint64_t large_stored_bytes = 0;
   std::uint64_t large_length = 0;
+  std::uint64_t part_offset = 0;  ///< large values: the bytes that are wanted, within the value
+  std::uint64_t part_bytes = 0;
   bool ahead = false;  ///< for a later read: brought into the cache, not pinned, so that it takes no room from what is read now
 };
 
@@ -46,6 +50,7 @@ struct MissSet {
   struct LargeValue {
     const void* table;
     std::uint64_t offset;
+    std::uint64_t part_offset;  ///< where `value` begins within the large value: it may be a part of it
     std::shared_ptr<const std::string> value;
   };
   std::vector<PageMiss> pages;                          ///< still to be fetched; Db::fetch empties it
@@ -78,15 +83,38 @@ enum class ReadMode : std::uint8_t {
   kBlocking,  ///< read what is missing on this thread
 };
 
+/// Where a large value lies whose bytes were not read. The fields are the engine's own.
+struct LargePlace {
+  const void* table = nullptr;  ///< the open table that has it; null: the value is at hand
+  std::uint64_t offset = 0;
+  std::uint64_t stored_bytes = 0;
+};
+
 /// The current entry of a key. `value` points into memory that is valid while the view is (pass view: until its PassGuard is
 /// left).
 struct Found {
-  Bytes value;
+  Bytes value;                      ///< empty if `large` is set
   std::shared_ptr<const void> pin;  ///< set if the value lies in a buffer of its own (large values); keep it to keep `value`
+                                    ///< and, of a value above kLargeValueBytes, a std::string
+  std::uint64_t length = 0;         ///< bytes of the value, also of one that was not read
+  LargePlace large;                 ///< set by ReadView::locate alone; valid as long as `value` would be
   EntryKind kind = EntryKind::kValue;
   SeqNum seq = 0;
   Millis expiry = 0;
   DeleteKey stamp = kNoStamp;
+
+  /// The value as one that can be written again without a copy, or null if it has to be copied.
+  [[nodiscard]] std::shared_ptr<const std::string> shared() const {
+    if (value.size() <= kLargeValueBytes || pin == nullptr) return nullptr;
+    auto whole = std::static_pointer_cast<const std::string>(pin);
+    return whole->data() == value.data() && whole->size() == value.size() ? std::move(whole) : nullptr;
+  }
+};
+
+/// Some bytes of a value. Valid as long as the view that read them, and their Found, and, if set, as long as the pin.
+struct ValuePart {
+  Bytes bytes;
+  std::shared_ptr<const void> pin;
 };
 
 /// What the stages of ReadView::prefetch found out about a key, for the next stage and for get(), so that neither repeats a
@@ -123,6 +151,19 @@ class ReadView {
   /// if none was met. Safe from the view's thread only.
   [[nodiscard]] Status get(const LookupKey& key, Found* found) const;
 
+  /// As get(), but reads no byte of a large value from disk: then found->large says where it lies, and found->value is empty.
+  /// found->length is the value's length in any case. A value of any size can be located, whatever memory is left.
+  [[nodiscard]] Status locate(const LookupKey& key, Found* found) const;
+  /// Reads the value of an entry that this view has located, unless it is at hand: `found` is as get() leaves it. Errors as
+  /// of get().
+  [[nodiscard]] Status read(Found* found) const;
+  /// The bytes [offset, offset + length) of a located entry's value; they must lie within it. Reads the blocks of the table that
+  /// have them, of up to 256 KiB of the value each, and no others. Errors as of get().
+  [[nodiscard]] Status read_part(const Found& found, std::uint64_t offset, std::uint64_t length, ValuePart* part) const;
+  /// As read_part(), into memory that the caller has and has charged: to.size() bytes from `offset` on. With
+  /// ReadMode::kBlocking nothing else is charged.
+  [[nodiscard]] Status copy_part(const Found& found, std::uint64_t offset, std::span<char> to) const;
+
   /// Starts the loads that get() will need: stages 0 to kPrefetchStages - 1 in turn, each over a whole span of keys, so that
   /// their cache misses overlap. Changes no result. With key.state set each stage goes on from what the one before found, and so
   /// does get(); without, there is nothing to do after stage 1. Stage 0 is all that a blind write needs.
@@ -152,7 +193,6 @@ class ReadView {
   MissSet* misses_ = nullptr;
   ReadMode mode_ = ReadMode::kBlocking;
   DatabaseId database_ = 0;
-  bool without_large_ = false;    ///< large values are left where they are
   std::shared_ptr<Lease> lease_;  ///< null for a pass view
 };
 

@@ -104,7 +104,8 @@ struct Stats {
   std::vector<ReasonInfo> merges_by_reason;
   // memory, bytes now
   std::uint64_t memory_budget = 0, memtable_bytes = 0, cache_bytes = 0, cache_capacity = 0, table_bytes = 0;
-  std::uint64_t connection_bytes = 0, large_value_bytes = 0, pinned_page_bytes = 0;  ///< MemoryAccount, by kind
+  /// MemoryAccount, by kind; what it has as kMemTables is part of memtable_bytes.
+  std::uint64_t connection_bytes = 0, large_value_bytes = 0, pinned_page_bytes = 0, command_bytes = 0;
   // disk, bytes now
   std::uint64_t wal_live_bytes = 0, table_live_bytes = 0;
   Millis wal_oldest_record = 0;  ///< engine time of the oldest batch that the log's files hold; 0 = they hold none
@@ -120,8 +121,9 @@ struct Stats {
   std::uint64_t bounds_broken = 0;
   std::uint64_t quarantined_files = 0;  ///< tables that are damaged or missing: TreeInfo::quarantined has them by database
   // deletes that were not gone from the files by their deadline, since open, by reason: the server had been down, the clock had
-  // stepped, a quarantined file holds them, or none of these, which is a fault
-  std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_damage = 0, deadlines_missed_load = 0;
+  // stepped, the disk had no room or failed, a quarantined file holds them, or none of these, which is a fault
+  std::uint64_t deadlines_missed_down = 0, deadlines_missed_clock = 0, deadlines_missed_disk = 0;
+  std::uint64_t deadlines_missed_damage = 0, deadlines_missed_load = 0;
   std::uint64_t dropped_trees = 0;  ///< of emptied databases, in the manifest still
   SeqNum visible_seq = 0, logged_seq = 0, synced_seq = 0;
   Millis engine_time = 0;

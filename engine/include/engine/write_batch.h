@@ -105,6 +105,9 @@ class WriteBatch {
   [[nodiscard]] std::uint32_t count() const { return count_; }
   /// Bytes of the WAL payload, shared values included.
   [[nodiscard]] std::size_t payload_bytes() const { return rep_.size() + shared_bytes_; }
+  /// kInvalidArgument if that is more than kMaxPayloadBytes: no commit takes it.
+  [[nodiscard]] Status check_length() const;
+  static constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 30;  ///< a log record holds less than 2 GiB
   /// Of these, bytes of values that the batch only refers to.
   [[nodiscard]] std::size_t shared_bytes() const { return shared_bytes_; }
   /// Of the longest key, or start of a range, among the operations.

@@ -69,8 +69,9 @@
     text("fact-tombstones", count(tombstones));
     text("fact-deadline", deadline ? span(deadline) : "none");
     text("fact-due", f === null ? DASH : f >= 1 ? "now" : span(left));
-    text("fact-missed", count(missed.down + missed.clock + missed.load));
-    $("fact-missed").title = missed.down + " while the server was down, " + missed.clock + " by a step of the clock, " + missed.load + " under load";
+    text("fact-missed", count(missed.down + missed.clock + missed.disk + missed.damage + missed.load));
+    $("fact-missed").title = missed.down + " while the server was down, " + missed.clock + " by a step of the clock, " +
+      missed.disk + " on a full or failing disk, " + missed.damage + " in damaged files, " + missed.load + " under load";
     $("fact-missed").classList.toggle("bad", missed.load > 0);
     if (!deadline && !oldest) say("idle", "No deadline is set", "Deletes in " + name + " are gone for readers at once, and from its files when merges meet them.", 0);
     else if (!oldest) say("calm", "Nothing is owed", "No delete of " + name + " has left a trace in its tables or in memory.", 0, "", span(deadline) + " allowed");

@@ -204,6 +204,26 @@ TEST_CASE("a capacity takes effect at once, both ways") {
   CHECK(cache.pin({1, 1})->bytes() == "kept");
 }
 
+TEST_CASE("a smaller capacity of a cache of many small blocks: usage is within it, hash tables included") {
+  Epoch epoch;
+  BlockCache cache(16 << 20, epoch);
+  for (std::uint64_t i = 0; i < 50'000; i++) cache.insert({1, i}, "small");
+  REQUIRE(cache.usage() > 8 << 20);
+  cache.set_capacity(4 << 20);
+  CHECK(cache.usage() <= 4 << 20);
+  CHECK(cache.usage() > 2 << 20);
+}
+
+TEST_CASE("usage of a block: its bytes, its header, and a sixteenth for what the allocator keeps") {
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  const std::uint64_t before = cache.usage(), bytes = 64 << 10;
+  const auto block = cache.insert({1, 0}, std::string(bytes, 'x'));
+  const std::uint64_t used = cache.usage() - before;
+  CHECK(used >= bytes + bytes / 16);
+  CHECK(used <= bytes + bytes / 16 + 1024);
+}
+
 TEST_CASE("a block above an eighth of a shard is pinned, not kept") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);

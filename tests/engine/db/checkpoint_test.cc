@@ -1,4 +1,6 @@
 // A checkpoint opens as the database was, whatever happens to the one it was made of; one that was not finished does not open.
+#include <engine/verify_checkpoint.h>
+
 #include <algorithm>
 
 #include "engine/db/layouts.h"
@@ -475,4 +477,80 @@ TEST_CASE("a log fails while a checkpoint copies it: the copy is good") {
   REQUIRE(report.is_ok());
   h.db.reset();
   check_round(*open_at(h, "copy"), 1);
+}
+
+TEST_CASE("an operation that was committed and not written to the log yet: the checkpoint has it") {
+  Harness h;
+  h.open();
+  h.put(0, "logged", "1");
+  WriteBatch batch;
+  batch.put(0, "committed", "2");
+  REQUIRE(h.db->commit(batch).is_ok());
+  const auto report = h.db->checkpoint("copy");
+  REQUIRE(report.is_ok());
+  CHECK(report->seq == batch.last_seq());
+  const auto copy = open_at(h, "copy");
+  CHECK(value_of(*copy, 0, "logged") == "1");
+  CHECK(value_of(*copy, 0, "committed") == "2");
+}
+
+TEST_CASE("a database was emptied, and its tables go while a checkpoint copies the log: the checkpoint has them all") {
+  Harness h(small_segments());
+  h.open();
+  fill(h, 1, 1200);
+  for (const DatabaseId d : {0u, 1u}) REQUIRE(h.db->flush(d).is_ok());
+  h.settle();
+  h.put(1, "more", "1");
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  const std::size_t before = h.paths(".data").size();
+  bool copied = false;
+  while_log_is_copied(h, [&] {
+    copied = true;
+    h.settle();  // the manifest hears of it
+    h.advance(2000);
+    h.settle();
+  });
+  const auto report = h.db->checkpoint("copy");
+  h.watch->on_call = nullptr;
+  INFO(report.status().to_string());
+  REQUIRE(report.is_ok());
+  REQUIRE(copied);
+  h.advance(2000);
+  h.settle();
+  const std::vector<std::string> tables = h.paths(".data");
+  CHECK(std::count_if(tables.begin(), tables.end(), [](const auto& path) { return path.starts_with("data/"); }) <
+        static_cast<std::ptrdiff_t>(before));
+  const auto verified = verify_checkpoint(h.files.get(), "copy", [](std::uint64_t) { return true; });
+  REQUIRE(verified.is_ok());
+  for (const std::string& error : verified->errors) FAIL_CHECK(error);
+  const auto copy = open_at(h, "copy");
+  CHECK(*copy->count(0, {}) == 0);
+  CHECK(*copy->count(1, {}) == 601);
+}
+
+TEST_CASE("a checkpoint copies log segments with deletes that are not due: it is not revoked") {
+  Settings settings = small_segments();
+  settings.tree.delete_deadline = 3'600'000;
+  Harness h(settings);
+  h.open();
+  h.put(0, "deleted", "1");
+  for (int i = 0; i < 3000; ++i) h.put(0, key_of(i), value_for(i, 1));
+  h.del(0, "deleted");
+  const std::vector<std::string> segments = h.paths(".wal");
+  while_log_is_copied(h, [&] {
+    REQUIRE(h.db->flush(0).is_ok());
+    for (int i = 0; i < 60; ++i) {
+      h.put(1, "other", "1");
+      h.advance(1000);
+      h.settle();
+    }
+    CHECK(h.files->exists(segments.front()));
+  });
+  const auto report = h.db->checkpoint("copy");
+  h.watch->on_call = nullptr;
+  INFO(report.status().to_string());
+  CHECK(report.is_ok());
+  CHECK_FALSE(h.files->exists(segments.front()));
 }

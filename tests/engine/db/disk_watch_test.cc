@@ -88,12 +88,12 @@ TEST_CASE("between two ticks the disk is looked at again as it is filled") {
 TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full gives the reserve up") {
   Disk disk;
   disk.settle();
-  CHECK(disk.watch.may_compact(kMiB).is_ok());
+  CHECK(disk.watch.may_compact(kMiB, DiskUse::kMerge).is_ok());
   disk.leave(500 << 10);
   CHECK(disk.watch.reserve_bytes() == 0);  // gone by now: it is as if it had never been
   disk.leave(500 << 10);
-  CHECK(disk.watch.may_compact(64 << 10).is_ok());
-  CHECK(disk.watch.may_compact(256 << 10).code() == Code::kNoSpace);
+  CHECK(disk.watch.may_compact(64 << 10, DiskUse::kMerge).is_ok());
+  CHECK(disk.watch.may_compact(256 << 10, DiskUse::kMerge).code() == Code::kNoSpace);
   CHECK_FALSE(disk.watch.give_up_reserve());
   disk.leave(20 * kMiB);
   disk.settle();
@@ -124,11 +124,11 @@ TEST_CASE("what memtables hold has its room on the disk, whatever data and merge
   const auto with = [&](std::uint64_t unflushed) { disk.watch.look({.logged_bytes = kMiB, .unflushed_bytes = unflushed}); };
   with(2 * kMiB);
   CHECK_FALSE(disk.watch.full(kMiB));
-  CHECK(disk.watch.may_compact(3 * kMiB).is_ok());
+  CHECK(disk.watch.may_compact(3 * kMiB, DiskUse::kMerge).is_ok());
   with(4 * kMiB);
   CHECK(disk.watch.full(kMiB));
-  CHECK(disk.watch.may_compact(kMiB).is_ok());
-  CHECK(disk.watch.may_compact(2 * kMiB).code() == Code::kNoSpace);
+  CHECK(disk.watch.may_compact(kMiB, DiskUse::kMerge).is_ok());
+  CHECK(disk.watch.may_compact(2 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
   CHECK(disk.watch.reserve_bytes() == kReserve);
   with(5 * kMiB);
   CHECK(disk.watch.reserve_bytes() == 0);
@@ -139,7 +139,56 @@ TEST_CASE("what memtables hold has its room on the disk, whatever data and merge
   with(0);
   CHECK_FALSE(disk.watch.full(kMiB));
   CHECK(disk.watch.full(4 * kMiB));
-  CHECK(disk.watch.may_compact(3 * kMiB).code() == Code::kNoSpace);
+  CHECK(disk.watch.may_compact(3 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
+}
+
+TEST_CASE("without the reserve, merges leave room to those for deadlines") {
+  Disk disk;
+  disk.leave(2 * kMiB);  // no reserve was set aside
+  REQUIRE(disk.watch.reserve_bytes() == 0);
+  const std::uint64_t floor = kDisk / 160;
+  CHECK(disk.watch.room(DiskUse::kMerge) == 2 * kMiB - floor);
+  CHECK(disk.watch.room(DiskUse::kDeadline) == 2 * kMiB - floor);
+
+  disk.watch.look({.unflushed_bytes = 100 << 10, .deadline_bytes = kMiB});
+  const std::uint64_t deadlines = 2 * kMiB - floor - (100 << 10);
+  CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB);
+  CHECK(disk.watch.room(DiskUse::kDeadline) == deadlines);
+  CHECK(disk.watch.may_compact(deadlines - kMiB, DiskUse::kMerge).is_ok());
+  CHECK(disk.watch.may_compact(deadlines - kMiB + 1, DiskUse::kMerge).code() == Code::kNoSpace);
+  CHECK(disk.watch.may_compact(deadlines, DiskUse::kDeadline).is_ok());
+  CHECK(disk.watch.may_compact(deadlines + 1, DiskUse::kDeadline).code() == Code::kNoSpace);
+
+  // One that runs has what it may write to itself.
+  disk.watch.claim(kMiB + (200 << 10));
+  CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB - (200 << 10));
+  CHECK(disk.watch.room(DiskUse::kDeadline) == deadlines);
+  disk.watch.release(kMiB + (200 << 10));
+  CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB);
+
+  // Half of what a full disk has left is for other merges: 3.2 MiB and what was in the reserve.
+  disk.leave(7 * kMiB);
+  disk.watch.look({.deadline_bytes = 64 * kMiB});
+  CHECK(disk.watch.room(DiskUse::kMerge) == 7 * kMiB - floor - (kDisk / 20 + kReserve) / 2);
+  CHECK(disk.watch.room(DiskUse::kDeadline) == 7 * kMiB - floor);
+}
+
+TEST_CASE("merge for a deadline that needs the reserve has it given up") {
+  Disk disk;
+  disk.settle();
+  disk.leave(6 * kMiB);
+  disk.watch.look({.deadline_bytes = kMiB});
+  const std::uint64_t floor = kDisk / 160;
+  CHECK(disk.watch.room(DiskUse::kMerge) == 6 * kMiB - floor);
+  CHECK(disk.watch.room(DiskUse::kDeadline) == 6 * kMiB - floor + kReserve);
+  CHECK(disk.watch.may_compact(6 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
+  CHECK(disk.watch.may_compact(6 * kMiB - floor, DiskUse::kDeadline).is_ok());
+  CHECK(disk.watch.may_compact(11 * kMiB, DiskUse::kDeadline).code() == Code::kNoSpace);
+  CHECK(disk.watch.reserve_bytes() == kReserve);
+  CHECK_FALSE(disk.watch.full(0));
+  CHECK(disk.watch.may_compact(8 * kMiB, DiskUse::kDeadline).is_ok());
+  CHECK(disk.watch.reserve_bytes() == 0);
+  CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
 TEST_CASE("how full it is goes by the disk, or by the limit, whichever is nearer") {

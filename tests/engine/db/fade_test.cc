@@ -486,7 +486,7 @@ std::vector<Case> cases() {
 
 std::uint64_t misses(const Witness& w) {
   const Stats s = w.h.db->stats();
-  return s.deadlines_missed_down + s.deadlines_missed_clock + s.deadlines_missed_load;
+  return s.deadlines_missed_down + s.deadlines_missed_clock + s.deadlines_missed_disk + s.deadlines_missed_load;
 }
 
 /// What a proof has seen in all its trees. Its end is a line for ./dev torture, which adds up the first two and keeps the worst.

@@ -180,3 +180,33 @@ TEST_CASE("the manifest forgets trees that were dropped by the thousand, long be
   CHECK_FALSE(h.db->purge_status(ticket(h))->done);
   CHECK(h.db->purge_status(before)->done);
 }
+
+TEST_CASE("a database is emptied during a flush of another one: until the manifest has that, its log segment stays") {
+  Settings settings = Harness::small();
+  settings.memtable_size = 1 << 20;
+  settings.wal_segment_size = 64 << 10;
+  Harness h(settings);
+  h.open();
+  for (const DatabaseId d : {0u, 1u}) h.put(d, "k", "v");
+  REQUIRE(h.db->flush(1).is_ok());
+  h.settle();
+  h.put(0, "more", "v");
+  bool emptied = false;
+  h.watch->on_call = [&](const FileCall& call) {
+    if (emptied || call.op != FileOp::kCreate || !call.path.ends_with(".data")) return;
+    emptied = true;
+    WriteBatch batch;
+    batch.put(1, "large", std::string(100 << 10, 'l'));  // the segment ends with this batch
+    batch.flush_database(1);
+    h.write(batch);
+  };
+  REQUIRE(h.db->flush(0).is_ok());
+  h.watch->on_call = nullptr;
+  REQUIRE(emptied);
+  h.put(0, "behind", "v");
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(*h.db->count(1, {}) == 0);
+  CHECK(*h.db->count(0, {}) == 3);
+}

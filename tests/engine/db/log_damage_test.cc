@@ -1,4 +1,5 @@
 // Log that is damaged, torn or missing where tables have everything: it is skipped. Elsewhere opening refuses, and names the place.
+#include <cstring>
 #include <map>
 
 #include "engine/db/harness.h"
@@ -140,6 +141,28 @@ TEST_CASE("each damaged byte of a log: opens with every acknowledged write, or r
   CHECK(tries.opened - tries.skipped < 120);                  // the last record
 }
 
+TEST_CASE("damaged record that only the log has, with later ones flushed: opening refuses") {
+  Harness h;
+  h.open();
+  put_synced(h, 0, "flushed");
+  put_synced(h, 1, "only in the log");
+  put_synced(h, 0, "flushed, too");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  put_synced(h, 0, "behind");
+  put_synced(h, 0, "last");
+  const std::string path = h.paths(".wal").front();
+  auto damaged = clone_of(*h.files);
+  const std::size_t at = read_file(*damaged, path)->find("only in the log");
+  REQUIRE(at != std::string::npos);
+  flip(*damaged, path, at);
+  h.abandon(std::move(damaged));
+  const Status status = h.try_open();
+  INFO(status.to_string());
+  CHECK(status.code() == Code::kCorruption);
+  CHECK(status.to_string().find(path) != std::string::npos);
+}
+
 TEST_CASE("several damaged places, and zeros, in the flushed part of a log: all are skipped") {
   Harness h;
   h.open();
@@ -200,8 +223,7 @@ TEST_CASE("a segment is missing: opening skips it if tables have all of it, and 
   CHECK(there == (all ? 0 : 3));
 }
 
-TEST_CASE(
-    "a flushed segment is missing or damaged that another tree's older write keeps from going: skipped once that is flushed") {
+TEST_CASE("flushed segment that another tree's write keeps, damaged or missing: skipped once that is flushed") {
   for (const bool missing : {true, false}) {
     Harness h(tiny_segments());
     h.open();

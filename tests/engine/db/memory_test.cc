@@ -1,5 +1,15 @@
 // The memory budget: what large values, pinned pages and connections take of it, and who has to give way.
+#include <engine/charged_value.h>
+
+#include <optional>
+#include <utility>
+
+#include "cache/block_cache.h"
+#include "compaction/table_files.h"
+#include "db/large_values.h"
 #include "engine/db/harness.h"
+#include "table/table_reader.h"
+#include "version/version_set.h"
 
 using namespace ebbtide;
 
@@ -83,6 +93,25 @@ TEST_CASE("a page that was fetched for a command counts as read") {
   CHECK(h.db->stats().pages_read == before + 1);
 }
 
+TEST_CASE("tables go: the cache forgets their pages at once") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 2000; ++i) h.put(0, key_of(i), std::string(500, 'v'));
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  for (int i = 0; i < 2000; i += 2) REQUIRE(h.get(0, key_of(i)) == std::string(500, 'v'));
+  const std::uint64_t before = h.db->stats().cache_bytes;
+  REQUIRE(before > 500'000);
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  h.settle();
+  h.advance(100);
+  h.settle();
+  h.advance(100);
+  CHECK(h.db->stats().cache_bytes < before / 4);
+}
+
 TEST_CASE("a large value counts once, however many hold it, and what was given out may outlive the database") {
   Harness h;
   h.open();
@@ -100,6 +129,48 @@ TEST_CASE("a large value counts once, however many hold it, and what was given o
   CHECK(h.db->stats().large_value_bytes == kBig);
   h.drop();
   CHECK(found[7][0].value == std::string(kBig, 'a'));
+}
+
+TEST_CASE("large value that another reader reads between charge and read: it counts once") {
+  Harness h;
+  h.open();
+  put_big(h, 1);
+  demand_ok(h.db->close(), "close");
+  h.drop();
+  const auto versions = VersionSet::open(*h.files, "data");
+  REQUIRE(versions.is_ok());
+  const FileMeta& meta = *(*versions)->trees().begin()->second->runs.front().files.front();
+  Epoch epoch;
+  BlockCache cache(1 << 20, epoch);
+  TableReaderOptions options;
+  options.fs = h.files.get();
+  options.cache = &cache;
+  options.dir = "data";
+  const auto table = TableReader::open(options, files_of(meta));
+  REQUIRE(table.is_ok());
+  const auto walk = (*table)->new_iterator({});
+  walk->seek_to_first();
+  REQUIRE(walk->valid());
+  const LargeValueRef ref = walk->entry().large;
+
+  const auto account = std::make_shared<MemoryAccount>();
+  account->set_limit(4 * kBig, 0);
+  LargeValues* all = nullptr;
+  SharedValue first, second;
+  bool met = false;
+  LargeValues values(account, [&] {
+    if (std::exchange(met, true)) return;
+    second = all->read(**table, ref).value();
+  });
+  all = &values;
+  first = values.read(**table, ref).value();
+  REQUIRE(met);
+  REQUIRE(first->data() == second->data());
+  CHECK(account->charged() == kBig);
+  first.reset();
+  CHECK(account->charged() == kBig);
+  second.reset();
+  CHECK(account->charged() == 0);
 }
 
 TEST_CASE("iterators and leased views are refused a large value for which there is no room") {
@@ -234,4 +305,71 @@ TEST_CASE("the cache makes room for large values at once, not at the next tick")
   std::vector<Found> found;
   REQUIRE(get_all(h, 8, &misses, &found).is_ok());
   CHECK(h.db->stats().cache_capacity <= before - 7 * kBig);
+}
+
+namespace {
+
+// As a command that builds a value of 4 MiB.
+SharedValue build(Db& db, char fill) {
+  REQUIRE(db.try_charge(MemoryAccount::Kind::kCommands, kBig));
+  MemoryCharge charge;
+  charge.took(db.memory(), MemoryAccount::Kind::kCommands, kBig);
+  return charged_value(std::string(kBig, fill), &charge);
+}
+
+}  // namespace
+
+TEST_CASE("a value that a command builds counts once: in the batch, in the memtable, and while only a reader holds it") {
+  Harness h;
+  h.open();
+  const auto counted = [&] {
+    const Stats s = h.db->stats();
+    return s.command_bytes + s.large_value_bytes + s.memtable_bytes;
+  };
+  const std::uint64_t empty = counted();
+  {
+    WriteBatch batch;
+    batch.put_shared(0, key_of(1), build(*h.db, 'x'), {});
+    CHECK(h.db->stats().command_bytes == kBig);
+    h.write(batch);
+  }
+  CHECK(h.db->stats().command_bytes == 0);
+  CHECK(counted() >= empty + kBig);
+  CHECK(counted() < empty + kBig + kBig / 2);
+  MissSet misses;
+  std::vector<Found> found;
+  const std::string key = key_of(1);
+  std::optional<Found> held(std::in_place);
+  {
+    PassGuard guard(*h.db);
+    REQUIRE(h.db->view(0, h.db->now(), ReadMode::kBlocking, &misses).get({key, hash_key(key)}, &*held).is_ok());
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  h.advance(100);
+  CHECK(counted() >= empty + kBig);
+  CHECK(held->value == std::string(kBig, 'x'));
+  held.reset();
+  CHECK(counted() < empty + kBig / 2);
+}
+
+TEST_CASE("a charge is refused for want of room that memtables have, and they are flushed at the next tick") {
+  Settings settings = Harness::small();
+  settings.memory_budget = 32 << 20;
+  settings.memtable_size = 16 << 20;
+  Harness h(settings);
+  h.open();
+  for (int i = 0; i < 3; ++i) {
+    WriteBatch batch;
+    batch.put_shared(0, key_of(i), build(*h.db, 'x'), {});
+    h.write(batch);
+  }
+  h.advance(200);
+  CHECK(h.db->stats().memtable_bytes >= 3 * kBig);
+  CHECK_FALSE(h.db->try_charge(MemoryAccount::Kind::kCommands, 5 * kBig));
+  h.advance(200);
+  h.settle();
+  h.advance(200);
+  CHECK(h.db->try_charge(MemoryAccount::Kind::kCommands, 5 * kBig));
+  h.db->memory().release(MemoryAccount::Kind::kCommands, 5 * kBig);
 }

@@ -148,6 +148,29 @@ TEST_CASE("punching waits for the last reader with an older description", "[drop
   check_contents(h, 400);
 }
 
+TEST_CASE("power loss between a drop and its punch, and nothing else to drop: the next start punches", "[drops]") {
+  Harness h(drop_settings(8));
+  h.open();
+  fill(h, 400);
+  auto view = std::make_unique<ReadView>(h.db->lease(0));
+  let_expire(h);
+  REQUIRE(h.db->stats().pages_dropped_full > 0);
+  REQUIRE(h.db->stats().reclaimed_bytes_punched == 0);
+  auto left = h.files->crash_clone(1, CrashMode::kNothing);
+  view.reset();
+  h.abandon(std::move(left));
+  h.open();
+  const std::uint64_t before = allocated(h);
+  for (int i = 0; i < 3; ++i) {
+    h.settle();
+    h.advance(2000);
+  }
+  CHECK(h.db->stats().pages_dropped_full == 0);
+  CHECK(h.db->stats().reclaimed_bytes_punched > 0);
+  CHECK(allocated(h) < before);
+  check_contents(h, 400);
+}
+
 TEST_CASE("pages that a command waits for are not punched under it", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
@@ -235,6 +258,45 @@ TEST_CASE("a delete by stamp that is purged at once reads edges and names, and m
       REQUIRE(bytes.find(key_of(i)) == std::string::npos);
     }
   }
+}
+
+TEST_CASE("dropped pages cannot be punched for a while: the ticket of their delete is not done before they are", "[drops]") {
+  Settings s = drop_settings(8);
+  s.tree.stamp = StampMode::kExplicit;
+  s.tree.delete_deadline = Millis{24} * 3600 * 1000;
+  Harness h(s);
+  h.open();
+  for (int i = 0; i < 400; ++i) {
+    WriteBatch batch;
+    batch.put(0, key_of(i), marker_of(i) + std::string(140, '.'), {static_cast<DeleteKey>(i % 2), 0});
+    h.write(batch);
+  }
+  REQUIRE(h.db->flush(0).is_ok());
+  h.settle();
+  h.faults->inject({.ops = ops_of(FileOp::kPunchHole), .sticky = true});
+  WriteBatch batch;
+  batch.delete_stamps(0, 0, 1);
+  h.write(batch);
+  SeqNum up_to = 0;
+  const PurgeTicket ticket{h.db->purge_ticket(&up_to).born_by, h.db->tree_info(0)->tree};
+  h.clock.advance(2);
+  REQUIRE(h.db->purge_now(ticket).is_ok());
+  const auto pass = [&](int steps) {
+    for (int i = 0; i < steps && !h.db->purge_status(ticket)->done; ++i) {
+      h.advance(500);
+      h.settle();
+      h.db->write_log();
+    }
+  };
+  pass(40);
+  CHECK(h.db->stats().pages_dropped_full > 0);
+  CHECK(h.db->stats().reclaimed_bytes_punched == 0);
+  CHECK(markers_left(h, 400) > 0);
+  CHECK_FALSE(h.db->purge_status(ticket)->done);
+  h.faults->clear_faults();
+  pass(40);
+  CHECK(h.db->purge_status(ticket)->done);
+  CHECK(markers_left(h, 400) == 0);
 }
 
 TEST_CASE("a file with a second name is not punched but written anew", "[drops]") {

@@ -155,6 +155,26 @@ TEST_CASE("a compaction that fails is tried again ever more rarely, and at last 
   CHECK(h.get(0, key_of(5)) == "run5");
 }
 
+TEST_CASE("a compaction has failed for minutes: five seconds after the disk has room again it succeeds") {
+  Harness h;
+  h.open();
+  h.db->pause_compactions();
+  for (int run = 0; run < 6; ++run) add_run(h);
+  h.faults->inject({.ops = ops_of(FileOp::kCreate), .sticky = true, .code = Code::kNoSpace, .path_has = ".data"});
+  h.db->resume_compactions();
+  for (int i = 0; i < 3000; ++i) {
+    h.advance(100);
+    h.settle();
+  }
+  REQUIRE(h.db->stats().compactions == 0);
+  h.faults->clear_faults();
+  for (int i = 0; i < 50; ++i) {
+    h.advance(100);
+    h.settle();
+  }
+  CHECK(h.db->stats().compactions > 0);
+}
+
 TEST_CASE("at the hard limit of runs with compactions that fail, data is refused, not awaited; deletes and FLUSHDB go on") {
   Harness h;
   h.open();
@@ -213,6 +233,20 @@ TEST_CASE("who must not wait is told to come again while writes are stopped, and
   h.advance(1000);
   CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
   CHECK(wait_ms == 0);
+}
+
+TEST_CASE("who waits in commit() while writes are stopped does background work until they are not, more than one task") {
+  Harness h;
+  h.open();
+  h.put(3, "k", "v");
+  h.settle();
+  stop_writes(h);
+  WriteBatch flush, batch;
+  flush.flush_database(3);
+  h.write(flush);  // its task comes before merges
+  batch.put(0, "more", "data");
+  REQUIRE(h.db->commit(batch).is_ok());
+  CHECK_FALSE(h.db->writes_stopped());
 }
 
 TEST_CASE("a stop that nothing can end, since the database is read-only, is none: writes are refused, not awaited") {
@@ -374,7 +408,7 @@ TEST_CASE("a disk that is filled from one moment to the next: tables twice as la
   for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value);
 }
 
-TEST_CASE("a disk that is filled from one moment to the next, with more to flush than was set aside: reads and deletes go on") {
+TEST_CASE("a disk that is full at once, with more to flush than was set aside: reads and deletes go on") {
   const bool log_fails = GENERATE(true, false);
   Harness h;
   h.settings.wal_segment_size = 64 << 10;
@@ -416,4 +450,29 @@ TEST_CASE("a disk that is filled from one moment to the next, with more to flush
     if (log_fails) CHECK(h.get(0, "unknown") == std::string(5000, 'u'));
     h.verify(0);
   }
+}
+
+TEST_CASE("the disk has room for little more than the active memtable: data is refused, since that has to be flushed") {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  Harness h;
+  h.settings.memtable_size = 16 * kMiB;
+  h.settings.wal_segment_size = 16 * kMiB;
+  h.files->set_capacity(64 * kMiB);  // of which 3.2 MiB are to stay free
+  h.open();
+  h.advance(1000);
+  h.settle();
+  for (int i = 0; i < 4000; ++i) h.put(0, key_of(i), std::string(1000, 'v'));
+  REQUIRE(h.db->tree_info(0)->frozen_memtables == 0);
+  h.advance(100);
+  h.put(0, "room", "enough");
+  auto ballast = std::move(h.files->create("ballast")).value();
+  const std::string others(h.files->disk_space("data")->free_bytes - 5 * kMiB, 'x');
+  REQUIRE(ballast->append(others).is_ok());
+  for (int i = 0; i < 3; ++i) h.advance(100);
+  WriteBatch batch;
+  batch.put(0, "more", "data");
+  CHECK(h.db->commit(batch).code() == Code::kNoSpace);
+  h.del(0, key_of(0));
+  REQUIRE(h.db->flush(0).is_ok());
+  CHECK(h.get(0, key_of(1)) == std::string(1000, 'v'));
 }

@@ -485,6 +485,69 @@ TEST_CASE("a device that fails once is tried again, one that fails each time cos
   }
 }
 
+TEST_CASE("a device that fails for ten seconds, or once at open, costs no table") {
+  Harness h(plain());
+  h.open();
+  one_table(h);
+  h.reopen();
+  const FileFault fails{.ops = ops_of(FileOp::kRead), .sticky = true, .path_has = h.paths(".data").front()};
+  h.faults->inject(fails);
+  CHECK(h.get(0, key_of(5)).starts_with("I/O error: "));
+  for (int i = 0; i < 10; ++i) {
+    h.advance(1000);
+    h.settle();
+    CHECK(quarantined(h) == 0);
+  }
+  h.faults->clear_faults();
+  pass(h, 60'000);
+  CHECK(quarantined(h) == 0);
+  CHECK(h.get(0, key_of(5)).starts_with("old"));
+  demand_ok(h.db->close(), "close");
+  h.drop();
+  FileFault once = fails;
+  once.sticky = false;
+  h.faults->inject(once);
+  h.open();
+  CHECK(h.faults->failures() > 0);
+  CHECK(quarantined(h) == 0);
+  CHECK(h.get(0, key_of(5)).starts_with("old"));
+}
+
+TEST_CASE("a table is found damaged while its expired pages are dropped: it stays quarantined") {
+  Settings s = plain();
+  s.tree.stamp = StampMode::kExpireTime;
+  s.tree.pages_per_tile = 8;
+  Harness h(s);
+  h.open();
+  const Millis expiry = h.db->now() + kMinute;
+  for (int i = 0; i < 600; ++i) h.put(0, key_of(i), std::string(200, 'v'), i % 2 == 0 ? expiry : 0);
+  flush(h, 0);
+  demand_ok(h.db->compact(0, {}), "compact");
+  h.settle();
+  h.reopen();
+  const std::string victim = h.paths(".data").front();
+  bool met = false;
+  h.watch->on_call = [&](const FileCall& call) {  // the drop describes its table anew
+    if (met || call.op != FileOp::kCreate || !call.path.ends_with(".meta")) return;
+    met = true;
+    h.faults->inject({.ops = ops_of(FileOp::kRead), .sticky = true, .code = Code::kCorruption, .path_has = victim});
+    CHECK(refused(h.get(0, key_of(1))));
+    take_notice(h);
+    h.faults->clear_faults();
+    CHECK(quarantined(h) == 1);
+  };
+  h.advance(kMinute + 1000);
+  h.settle();
+  h.watch->on_call = nullptr;
+  REQUIRE(met);
+  CHECK(quarantined(h) == 1);
+  h.advance(2 * kMinute);
+  h.settle();
+  CHECK(quarantined(h) == 0);  // read again, and whole
+  h.verify(0);
+  CHECK(h.get(0, key_of(1)) == std::string(200, 'v'));
+}
+
 TEST_CASE("a crash at every k-th operation of quarantining and of its end: the next start knows what is true") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool crashed = true;

@@ -401,6 +401,48 @@ TEST_CASE("a lookup by stamp reads only pages that can match") {
   CHECK(none.keys.empty());
 }
 
+TEST_CASE("a lookup by stamp goes on from where it stopped: each key of the range once, in order, whatever a step may take") {
+  Harness h;
+  h.settings.tree.stamp = StampMode::kExplicit;
+  h.settings.tree.pages_per_tile = 4;
+  h.settings.tree.file_size = 64 << 10;
+  h.open();
+  h.db->pause_compactions();
+  Random random(11);
+  std::map<std::string, DeleteKey> stamps;
+  // Runs of different density, each with newer stamps of some keys; the newest versions are in memory.
+  for (const int step : {1, 7, 3, 40}) {
+    for (int i = 0; i < 2000; i += step) {
+      const DeleteKey stamp = random.uniform(20);
+      put(h, i, padded("v", i), stamp);
+      stamps[key_of(i)] = stamp;
+    }
+    if (step != 40) REQUIRE(h.db->flush(0).is_ok());
+  }
+  const ReadView view = h.db->lease(0);
+  for (const auto& [lo, hi] : {std::pair<DeleteKey, DeleteKey>{3, 6}, {19, 20}, {0, 1}, {0, kDeleteKeyEnd}}) {
+    std::vector<std::string> expected;
+    for (const auto& [key, stamp] : stamps) {
+      if (lo <= stamp && stamp < hi) expected.push_back(key);
+    }
+    for (const std::size_t keys_at_once : {1, 3, 1000}) {
+      for (const std::uint64_t pages_at_once : {1, 5, 10'000}) {
+        INFO(lo << " to " << hi << ", " << keys_at_once << " keys and " << pages_at_once << " pages at once");
+        std::vector<std::string> seen;
+        std::string from;
+        for (bool more = true; more;) {
+          const auto found = *h.db->scan_stamps(view, lo, hi, from, keys_at_once, pages_at_once);
+          CHECK(found.keys.size() <= keys_at_once);
+          for (const auto& key : found.keys) seen.push_back(key.key);
+          more = found.more;
+          from = found.resume;
+        }
+        REQUIRE(seen == expected);
+      }
+    }
+  }
+}
+
 TEST_CASE("a failed edit of a flush loses no record, and a restart finds it in the log") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();

@@ -282,6 +282,47 @@ TEST_CASE("a step of the wall clock that was not followed is not followed after 
   CHECK(h.db->now() <= before + 40'000);
 }
 
+TEST_CASE("after a clean stop with everything flushed nothing is replayed, and temporary files of a crash are removed") {
+  Harness h;
+  h.open();
+  for (int i = 0; i < 10; ++i) h.put(0, "key" + std::to_string(i), "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  const std::string temporary = "data/left" + std::string(kTemporarySuffix);
+  REQUIRE(h.files->create(temporary).is_ok());
+  h.reopen();
+  CHECK(h.db->tree_info(0)->memtable_entries == 0);
+  CHECK_FALSE(h.files->exists(temporary));
+  CHECK(h.get(0, "key9") == "v");
+}
+
+TEST_CASE("a process was killed before its log was synced: what the next start replays survives a power loss") {
+  Harness h;
+  h.open();
+  h.put(0, "key", "v");
+  h.faults->inject({.ops = ops_of(FileOp::kSync), .sticky = true});
+  h.drop();
+  auto written = std::move(h.files);  // not durable, and there as long as power is
+  h.use(std::move(written));
+  h.open();
+  REQUIRE(h.get(0, "key") == "v");
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  h.crash(CrashMode::kNothing, 1);
+  h.open();
+  CHECK(h.get(0, "key") == "v");
+}
+
+TEST_CASE("a power loss after open does not bring the manifest of the run before back") {
+  Harness h;
+  h.open();
+  h.put(0, "key", "v");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.reopen();
+  const auto left = h.files->crash_clone(1, CrashMode::kNothing);
+  std::size_t manifests = 0;
+  for (const std::string& path : left->tree()) manifests += path.starts_with("data/MANIFEST-") ? 1 : 0;
+  CHECK(manifests == 1);
+}
+
 TEST_CASE("a file that cannot be removed is removed later, without a restart") {
   Harness h;
   h.open();

@@ -209,6 +209,20 @@ TEST_CASE("the scrub names what a drive has lost, and nothing else stops") {
   CHECK(h.get(0, "new") == "1");
 }
 
+TEST_CASE("a table is quarantined: the scrub leaves it out, and its damage is counted once") {
+  Harness h(scrubbed_daily());
+  h.open();
+  fill(h);
+  REQUIRE(h.files->punch_hole(h.paths(".data")[1], 4096, 1024).is_ok());  // reads as zeros
+  live(h, kDay + kHour);
+  REQUIRE(h.db->stats().quarantined_files == 1);
+  const std::uint64_t errors = h.db->stats().scrub_errors;
+  REQUIRE(errors > 0);
+  live(h, 3 * kDay);
+  CHECK(h.db->stats().scrub_errors == errors);
+  CHECK(h.db->stats().quarantined_files == 1);
+}
+
 TEST_CASE("what verify finds is told and counted as what the scrub finds") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;

@@ -99,7 +99,7 @@ TEST_CASE("settings belong to the number of a database: SWAPDB gives them to the
   CHECK(h.stamp(0, "more") == 78);
 }
 
-// Why they go by number: engine/docs/decisions/0031-settings-go-by-number.md.
+// Why they go by number: engine/docs/decisions/0026-settings-go-by-number.md.
 TEST_CASE("a tree that is swapped takes the other number's tile size and deadline, and the promises it was under along") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
   const std::string marker = "<what is deleted>";
@@ -267,4 +267,21 @@ TEST_CASE("partitioning changes while a tree is in use, and a restart goes on wi
     write(written + 1000);
     CHECK(h.db->stats().sub_merges > 0);
   }
+}
+
+TEST_CASE("FLUSHDB of an empty database whose configured stamp mode has changed: the next values have the new mode") {
+  Harness h(with_stamp(StampMode::kWriteTime));
+  h.open();
+  h.put(0, "a", "1");
+  flush_database(h, 0);
+  h.settle();
+  REQUIRE(h.db->stamp_mode(0) == StampMode::kWriteTime);
+  TreeSettings tree = h.settings.tree;
+  tree.stamp = StampMode::kExplicit;
+  REQUIRE(h.db->set_tree_settings(0, tree).is_ok());
+  CHECK(h.db->stamp_mode(0) == StampMode::kWriteTime);
+  flush_database(h, 0);
+  CHECK(h.db->stamp_mode(0) == StampMode::kExplicit);
+  put_stamped(h, 0, "b", 7);
+  CHECK(h.stamp(0, "b") == 7);
 }

@@ -112,7 +112,7 @@ TEST_CASE("staged batch that is not committed: no reader, no log and no later op
   auto staged = stage(h, everything(h.db->now()));
   ReadView before = h.db->lease(0);
   CHECK(h.get(0, key_of(1)) == "(absent)");
-  CHECK(h.db->visible_seq() == 2);  // of the tree and of "a"
+  CHECK(h.db->visible_seq() == 3);  // of both trees and of "a"
   SECTION("it ends") {
     staged.reset();
     before = {};
@@ -335,15 +335,21 @@ TEST_CASE("large batch that is refused: stays as it was and commits later", "[st
   CHECK(h.get(0, key_of(2)) == "(absent)");
 }
 
-TEST_CASE("values that a batch only refers to: are not staged by commit, a SET of a large value is no memtable", "[staged]") {
+TEST_CASE("few large values: go into the log in pieces, and make no memtable of their own", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
   WriteBatch batch;
   batch.put_shared(0, "large", std::make_shared<const std::string>(std::string(8 << 20, 'x')), {});
-  CHECK_FALSE(StagedBatch::pays_for(batch));
-  demand_ok(h.db->commit(batch), "commit");
+  SECTION("staged") { commit(h, *stage(h, std::move(batch))); }
+  SECTION("as it is") { h.write(batch); }
   CHECK(h.db->tree_info(0)->frozen_memtables == 0);
+  CHECK(h.get(0, "large").size() == 8 << 20);
+  CHECK(h.db->memory().charged() == 0);
+  h.crash(CrashMode::kEverything, 1);
+  h.open();
+  CHECK(h.get(0, "large").size() == 8 << 20);
+  CHECK(h.get(0, "k") == "old");
 }
 
 TEST_CASE("small staged batches: rest in memory until a memtable is full, a flush is asked for or deletes are due", "[staged]") {
@@ -421,4 +427,56 @@ TEST_CASE("keys deleted by a staged batch: no file holds them after their deadli
     if (bytes.is_ok()) CHECK(bytes->find("secret-") == std::string::npos);
   }
   CHECK(h.get(0, "other") == "1");
+}
+
+TEST_CASE("small staged batch rests, and the log grows: it is flushed, and the segments that it kept go", "[staged]") {
+  Harness h(staged_settings());
+  h.open();
+  WriteBatch batch;
+  batch.put(1, "rests", "1", {});
+  const auto staged = stage(h, std::move(batch));
+  commit(h, *staged);
+  h.settle();
+  REQUIRE(h.db->tree_info(1)->frozen_memtables == 1);
+  const std::string first = h.paths(".wal").front();
+  for (int i = 0; i < 4000; ++i) {
+    h.put(0, key_of(i), std::string(1000, 'v'));
+    if (i % 50 != 0) continue;
+    h.advance(100);
+    h.settle();
+  }
+  CHECK(h.db->tree_info(1)->frozen_memtables == 0);
+  CHECK_FALSE(h.files->exists(first));
+  CHECK(h.get(1, "rests") == "1");
+}
+
+TEST_CASE("resting memtable of one operation, the last of a segment with a deleted key: the segment goes by the deadline",
+          "[staged]") {
+  Settings settings = staged_settings();
+  settings.fsync = FsyncMode::kAlways;
+  settings.tree.delete_deadline = 3'600'000;
+  Harness h(settings);
+  h.open();
+  h.put(0, "deleted key", "value");
+  h.del(0, "deleted key");
+  demand_ok(h.db->flush(0), "flush");
+  WriteBatch batch;
+  batch.put(0, "other", "value", {});  // without a birth: only the segment asks for its flush
+  const auto staged = stage(h, std::move(batch));
+  commit(h, *staged);
+  REQUIRE(h.db->tree_info(0)->frozen_memtables == 1);
+  const auto logged = [&] {
+    for (const std::string& path : h.paths(".wal")) {
+      if (read_file(*h.files, path)->find("deleted key") != std::string::npos) return true;
+    }
+    return false;
+  };
+  CHECK(logged());
+  for (int tick = 0; tick < 200; ++tick) {
+    h.advance(20'000);
+    h.settle();
+    h.db->write_log();
+  }
+  CHECK_FALSE(logged());
+  CHECK(h.get(0, "other") == "value");
 }

@@ -1,6 +1,7 @@
 // What power loss may leave, and what it may not: fixed examples, then seeds against the rules at the head of memory_fs.h.
 #include "io/memory_fs.h"
 
+#include <engine/durable_rename.h>
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -26,6 +27,19 @@ std::set<std::optional<std::string>> outcomes(const MemoryFileSystem& fs, const 
   std::set<std::optional<std::string>> seen;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) seen.insert(content_of(*fs.crash_clone(seed), path));
   return seen;
+}
+
+TEST_CASE("file replaced by a durable rename is the new one after any crash") {
+  MemoryRoom room;
+  write_file(room.fs(), room.path("file"), "old");
+  require_ok(room.fs().sync_dir(room.dir()));
+  write_file(room.fs(), room.path("file.new"), "new, and longer", false);
+  require_ok(rename_durably(&room.fs(), room.path("file.new"), room.path("file")));
+  REQUIRE(outcomes(room.fs(), room.path("file")) == std::set<std::optional<std::string>>{"new, and longer"});
+  REQUIRE(outcomes(room.fs(), room.path("file.new")) == std::set<std::optional<std::string>>{std::nullopt});
+
+  REQUIRE(rename_durably(&room.fs(), room.path("missing"), room.path("file")).is_not_found());
+  REQUIRE(outcomes(room.fs(), room.path("file")) == std::set<std::optional<std::string>>{"new, and longer"});
 }
 
 TEST_CASE("synced data without a synced name is lost, or not; a synced name without synced data is empty, or not") {

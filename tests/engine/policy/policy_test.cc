@@ -151,7 +151,9 @@ class Drive {
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
 /// debt, check, levels, flushes      as the methods; `bounds`: as `check`, though the policy would ask for something
-/// urgent now= [margin=] [late] [arriving=]  what the deadlines ask for; `all`: plan after plan, each marked busy before the next
+/// urgent now= [margin=] [late] [arriving=] [room=]  what the deadlines ask for; `all`: plan after plan, each marked busy before the
+///                                   next
+/// part room= runs= file=            how large files are made, and whether room is short
 /// ttl [deadline=] [margin=]         of the memtable and each level above the final one, and what a file may have had by then
 /// shares arriving=                  the part of its time by which something leaves the memtable, and each level above the final one
 /// work now=                         what is still to be done
@@ -163,6 +165,7 @@ class Runner {
  public:
   std::string run(const test::DataCase& data) {
     if (data.command == "policy") return make(make_policy(settings_of(data)));
+    if (data.command == "part") return part(data);
     REQUIRE(policy_ != nullptr);
     if (data.command == "drive") return Drive(*policy_, data).run();
     Result<TreeShape> parsed = parse_shape(data.input);
@@ -199,6 +202,10 @@ class Runner {
   }
 
  private:
+  static std::string part(const test::DataCase& data) {
+    const std::uint64_t room = std::stoull(data.arg("room")), file = std::stoull(data.arg("file"));
+    return std::to_string(part_bytes(room, std::stoull(data.arg("runs")), file)) + (is_short(room, file) ? ", short" : "");
+  }
   std::string make(const Result<std::shared_ptr<const Policy>>& made) {
     if (!made.is_ok()) return made.status().to_string();
     policy_ = *made;
@@ -217,8 +224,8 @@ class Runner {
   [[nodiscard]] std::string urgent_plans(TreeShape shape, const test::DataCase& data) const {
     std::vector<FileNum> skip;
     if (data.args.count("skip") != 0) skip.push_back(std::stoull(data.arg("skip")));
-    const FadeContext context{std::stoull(data.arg("now")), std::stoull(data.arg("margin", "0")), data.args.count("late") != 0,
-                              skip};
+    FadeContext context{std::stoull(data.arg("now")), std::stoull(data.arg("margin", "0")), data.args.count("late") != 0, skip};
+    if (data.args.count("room") != 0) context.room = std::stoull(data.arg("room"));
     std::string out;
     for (;;) {
       const Plan plan = urgent(shape, *policy_, context);

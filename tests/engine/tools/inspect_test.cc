@@ -145,6 +145,36 @@ TEST_CASE("a whole data directory", "[tools]") {
   }
 }
 
+TEST_CASE("large batch in pieces: the log is printed, verified, counted and copied with it", "[tools]") {
+  MemoryFileSystem fs;
+  {
+    Opened db(fs);
+    db.put(0, "before", "1");
+    WriteBatch batch;
+    for (int i = 0; i < 500; ++i) batch.put(0, "key" + std::to_string(1000 + i), std::string(1000, 'v'));
+    batch.del(0, "key1200");
+    auto staged = db.db->stage(std::move(batch));
+    REQUIRE(staged.is_ok());
+    REQUIRE(db.db->commit(**staged).is_ok());
+    db.put(0, "after", "1");
+  }
+  const Inspection wal = inspect_wal(fs, kDir, false);
+  CHECK(wal.errors.empty());
+  CHECK(wal.text.find("\npiece 3 of batch 2-1, ") != std::string::npos);
+  CHECK(wal.text.find(" of 4 pieces, ") != std::string::npos);
+  CHECK(wal.text.find(" bytes: seq 3, 501 operations, time ") != std::string::npos);
+  CHECK(wal.json.str().find("\"batch\":\"2-1\",\"pieces\":4,") != std::string::npos);
+  CHECK(inspect_verify(fs, kDir).errors.empty());
+  CHECK(inspect_deletes(fs, kDir, {}).text.find(" 1 deletes") != std::string::npos);
+  const std::string log = files_of(fs, FileKind::kLog).front();
+  std::string bytes = *read_file(fs, log);
+  bytes[200'000] ^= 1;  // in piece 1
+  write_file(fs, log, bytes);
+  const Inspection damaged = inspect_verify(fs, kDir);
+  REQUIRE_FALSE(damaged.errors.empty());
+  CHECK(damaged.errors.front().find("is missing") != std::string::npos);
+}
+
 TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;

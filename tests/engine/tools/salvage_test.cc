@@ -158,6 +158,28 @@ TEST_CASE("a whole database is salvaged as it was, deletes of all kinds and expi
   CHECK(contents(h, kOut, 2).empty());
 }
 
+TEST_CASE("a batch in pieces: salvaged as it was; with a damaged piece none of it, and older values go apart") {
+  const bool damaged = GENERATE(false, true);
+  Harness h(no_merges());
+  h.open();
+  h.put(0, "old", "1");
+  WriteBatch batch;
+  for (int i = 0; i < 300; ++i) batch.put(0, key_of(i), "value");
+  auto staged = h.db->stage(std::move(batch));
+  REQUIRE(staged.is_ok());
+  demand_ok(h.db->commit(**staged), "commit");
+  demand_ok(h.db->wait_synced((*staged)->batch().last_seq()), "sync");
+  h.put(0, "new", "2");
+  h.crash(CrashMode::kEverything, 1);
+  if (damaged) flip(*h.files, h.paths(".wal").front(), 2000);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == (damaged ? 1 : 0));
+  CHECK(saved.certain.size() == (damaged ? 1 : 302));
+  CHECK(saved.certain.count("new") == 1);
+  CHECK(saved.apart.count("old") == (damaged ? 1 : 0));
+  CHECK(lists(saved, "of batch 2-1 is missing") == damaged);
+}
+
 TEST_CASE("a damaged page: what is older and lies under it goes apart, the rest is saved") {
   Harness h(no_merges());
   h.open();
@@ -299,6 +321,65 @@ TEST_CASE("a lost part of the log: of trees that lack it only what was written b
   CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}, {"before", "1"}});
 }
 
+TEST_CASE("the manifest and CURRENT are gone, and tables have what the log has not: all of it is saved apart") {
+  Harness h(no_merges());
+  h.open();
+  auto expected = fill(h);
+  REQUIRE(h.db->flush(0).is_ok());
+  h.reopen();  // a new segment
+  h.put(0, "later", "1");
+  expected["later"] = "1";
+  REQUIRE(h.db->flush(0).is_ok());
+  for (const std::string& path : h.paths(".wal")) REQUIRE(read_file(*h.files, path)->find("key0") == std::string::npos);
+  h.crash(CrashMode::kEverything, 1);
+  for (const std::string& path : h.files->tree()) {
+    if (path.find("MANIFEST") != std::string::npos || path.ends_with("/CURRENT")) REQUIRE(h.files->unlink(path).is_ok());
+  }
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 1);
+  CHECK(saved.certain.empty());
+  CHECK(saved.apart == expected);
+  CHECK(lists(saved, "tables are in no manifest"));
+}
+
+TEST_CASE("the end of the log is lost, and tables of another tree rely on it: nothing of the tree that lacks it is certain") {
+  Harness h(no_merges());
+  h.open();
+  h.put(0, "flushed", "1");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.put(1, "first", "1");
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  const std::string path = h.paths(".wal").back();
+  const std::size_t end = read_file(*h.files, path)->size();
+  h.del(0, "flushed");
+  h.put(1, "second", "1");
+  REQUIRE(h.db->flush(1).is_ok());
+  h.crash(CrashMode::kEverything, 1);
+  rewrite(*h.files, path, read_file(*h.files, path)->substr(0, end));
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 1);
+  CHECK(lists(saved, "lost: " + path.substr(5)));
+  CHECK(saved.certain.empty());
+  CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}});
+}
+
+TEST_CASE("only the log knows that a database was emptied: its former keys are not saved") {
+  Harness h(no_merges());
+  h.open();
+  h.put(0, "former", "1");
+  REQUIRE(h.db->flush(0).is_ok());
+  h.put(0, "in the log", "1");
+  WriteBatch batch;
+  batch.flush_database(0);
+  h.write(batch);
+  h.put(0, "after", "1");
+  h.crash(CrashMode::kEverything, 1);
+  const Saved saved = salvage(h);
+  CHECK(saved.outcome.exit_status == 0);
+  CHECK(saved.certain == std::map<std::string, std::string>{{"after", "1"}});
+  CHECK(saved.apart.empty());
+}
+
 TEST_CASE("a damaged part of the log that tables have: nothing is lost") {
   Harness h(no_merges());
   h.open();
@@ -345,19 +426,45 @@ TEST_CASE("secondary range deletes in the manifest and in the log are honoured")
   CHECK(saved.certain.count("key60") == 1);
 }
 
-TEST_CASE("the drive cannot read some sectors: the rest of the file is saved") {
+namespace {
+
+/// A drive that cannot read one sector of one file.
+class BadSector final : public InterposedFileSystem {
+ public:
+  BadSector(FileSystem& base, std::string path, std::uint64_t begin)
+      : InterposedFileSystem(base), path_(std::move(path)), begin_(begin) {}
+
+ private:
+  Status around(const FileCall& call, const Run& run) override {
+    const bool bad =
+        call.op == FileOp::kRead && call.path == path_ && call.offset < begin_ + 4096 && begin_ < call.offset + call.length;
+    return bad ? Status::io_error(path_ + ": bad sector") : run(call.length);
+  }
+  const std::string path_;
+  const std::uint64_t begin_;
+};
+
+}  // namespace
+
+TEST_CASE("the drive cannot read a sector: it is named, and the rest of the file is saved") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
   h.crash(CrashMode::kEverything, 1);
-  const std::string path = h.paths(".data").front();
-  h.faults->inject({.ops = ops_of(FileOp::kRead), .nth = 40, .path_has = path});
-  const SalvageOutcome outcome = inspect_salvage(*h.faults, "data", kOut, {});
-  INFO(outcome.report.text);
-  CHECK(outcome.exit_status <= 1);
-  Saved saved{outcome, contents(h, kOut, 0), contents(h, kApart, 0)};
-  check_certain(saved, expected);
-  CHECK(saved.certain.size() + saved.apart.size() > expected.size() - 120);
+  const auto whole = h.files->crash_clone(1, CrashMode::kEverything);
+  for (const char* suffix : {".data", ".wal"}) {
+    INFO(suffix);
+    h.abandon(whole->crash_clone(1, CrashMode::kEverything));
+    const std::string path = h.paths(suffix).front();
+    BadSector drive(*h.files, path, 8192);
+    const SalvageOutcome outcome = inspect_salvage(drive, "data", kOut, {});
+    INFO(outcome.report.text);
+    CHECK(outcome.exit_status <= 1);
+    CHECK(outcome.report.text.find("4096 bytes at 8192 cannot be read") != std::string::npos);
+    Saved saved{outcome, contents(h, kOut, 0), contents(h, kApart, 0)};
+    check_certain(saved, expected);
+    CHECK(saved.certain.size() + saved.apart.size() > expected.size() - 120);
+  }
 }
 
 TEST_CASE("salvage refuses: a directory that is open, none, an empty one, an OUT with something in it or inside of it") {

@@ -45,6 +45,7 @@ FileShape random_file(Random& random) {
   }
   file.max_expiry = maybe(100);
   file.busy = random.one_in(4);
+  file.quarantined = random.one_in(8);
   return file;
 }
 

@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("records come back as they went in", "", PosixRoom, MemoryRoo
 
 TEST_CASE("the bytes of a segment, to the last") {
   const std::string bytes = segment({"abc", "", "de"}, {0});
-  std::string expected = header_of(1, kFile);
+  std::string expected = header_of(2, kFile);
   const auto add = [&](std::uint32_t length, Bytes payload) {
     std::string record;
     put_u32(&record, length);
@@ -338,9 +338,10 @@ TEST_CASE("a record copied to another place or another segment is none") {
 
 TEST_CASE("a newer version is refused, naming both; a bad header is damage only if something follows it") {
   const std::string records = segment({"one"}, {}).substr(kHeader);
-  const Status newer = read_bytes(header_of(2, kFile) + records, kFile).status;
+  const Status newer = read_bytes(header_of(3, kFile) + records, kFile).status;
   REQUIRE(newer.code() == Code::kUnsupported);
-  REQUIRE_THAT(std::string(newer.message()), Contains("version 2") && Contains("up to 1"));
+  REQUIRE_THAT(std::string(newer.message()), Contains("version 3") && Contains("up to 2"));
+  REQUIRE(read_bytes(header_of(1, kFile) + records, kFile).payloads.size() == 1);
   REQUIRE(read_bytes(header_of(0, kFile) + records, kFile).status.code() == Code::kCorruption);
   REQUIRE(read_bytes(std::string(kHeader + 1, '\0'), kFile).status.code() == Code::kCorruption);
   REQUIRE(read_bytes("not a segment at all, but a longer text", kFile).status.code() == Code::kCorruption);
@@ -350,7 +351,7 @@ TEST_CASE("a newer version is refused, naming both; a bad header is damage only 
     REQUIRE_FALSE(back.end.clean);
     REQUIRE(back.end.valid_bytes == 0);
   }
-  const ReadBack empty = read_bytes(header_of(1, kFile), kFile);
+  const ReadBack empty = read_bytes(header_of(2, kFile), kFile);
   REQUIRE(empty.end.clean);
   REQUIRE(empty.end.valid_bytes == kHeader);
 }

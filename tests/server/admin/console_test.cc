@@ -28,6 +28,7 @@ TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is
   Stats stats;
   stats.engine_time = 1'000'000;
   stats.deadlines_missed_down = 5;
+  stats.deadlines_missed_disk = 4;
   stats.deadlines_missed_load = 1;
   stats.stall_micros_deadline = 70;
   s.engine = stats;
@@ -62,7 +63,7 @@ TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is
   CHECK(has(json,
             "{\"db\":3,\"files\":2,\"bytes\":300,\"runs\":1,\"keys\":0,\"tombstones\":4,\"oldest_birth\":998000,"
             "\"oldest_deadline\":1028000,\"deadline_ms\":30000,"));
-  CHECK(has(json, "\"missed\":{\"down\":5,\"clock\":0,\"damage\":0,\"load\":1}"));
+  CHECK(has(json, "\"missed\":{\"down\":5,\"clock\":0,\"disk\":4,\"damage\":0,\"load\":1}"));
   CHECK(has(json, "\"deadline_us\":70}"));
   CHECK(has(json, "{\"f\":11,\"n\":1,\"x0\":0,\"x1\":0.25,\"b\":100,\"e\":10,\"t\":4,\"r\":1,\"o\":999000,\"busy\":true}"));
   CHECK(has(json, "{\"f\":12,\"n\":1,\"x0\":0.25,\"x1\":1,\"b\":200,\"e\":20}"));

@@ -14,7 +14,12 @@ namespace ebbtide::test {
 /// Keeps work until run_one().
 class ManualOffload final : public Offload {
  public:
-  void submit(OffloadClass, std::shared_ptr<OffloadWork> work) override { work_.push_back(std::move(work)); }
+  void submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) override {
+    last_ = kind;
+    work_.push_back(std::move(work));
+  }
+  /// Of the newest piece.
+  [[nodiscard]] OffloadClass last() const { return last_; }
   /// The oldest piece; dropped without running if it is not wanted. False if there is none.
   bool run_one() {
     if (work_.empty()) return false;
@@ -27,6 +32,7 @@ class ManualOffload final : public Offload {
 
  private:
   std::deque<std::shared_ptr<OffloadWork>> work_;
+  OffloadClass last_{};
 };
 
 /// One command of one client, handed in when the test says so.

@@ -46,7 +46,7 @@ struct TwoLoops : CommandHarness {
         std::optional<Found> found;
         Strings strings = ctx.strings();
         TRY(strings.get_for_update(key, &found));
-        strings.modify(key, found, std::string(found ? found->value : Bytes()) + "L");
+        strings.modify(key, found, std::string(found ? found->value : Bytes()) + "L", &ctx.charge);
       }
       ctx.reply.ok();
       return Status::ok();
@@ -395,7 +395,7 @@ TEST_CASE("CLIENT PAUSE delays the commit of a long write") {
 
 TEST_CASE("a write stall delays the commit of a long write, whose run counts") {
   TwoLoops server;
-  server.env.offload = &server.offload;
+  server.env.offload = &*server.offload;
   server.stop_writes();
   server.env.offload = &server.manual;
   int runs = 0;
@@ -563,9 +563,63 @@ TEST_CASE("a client that goes during a long EXEC leaves no marks, no write and n
 TEST_CASE("EXEC with a command that cannot leave its loop stays there") {
   TwoLoops server;
   queue_many(server, 1);
-  queue_one(server, 1, GENERATE("SELECT 0", "COPY k0 k1", "PUBLISH c m"));
+  queue_one(server, 1, GENERATE("COPY k0 k1", "SCAN 0"));
   Asked exec = server.ask(1, {"EXEC"});
   CHECK(exec.step());
+}
+
+TEST_CASE("EXEC with SELECT runs off the loop, each command in its database, and leaves the last one selected") {
+  TwoLoops server(GENERATE(false, true));
+  const bool conflict = GENERATE(false, true);
+  server.beside("SELECT 1", 51);
+  queue_many(server, 1);
+  for (const char* line : {"PING", "PUBLISH c m", "SELECT 1", "INCR there", "SELECT 99", "SET here 1", "ECHO x"}) {
+    queue_one(server, 1, line);
+  }
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  if (conflict) {
+    CHECK(server.beside("INCR there", 51) == "(integer) 1");
+    CHECK_FALSE(exec.step());
+    server.manual.run_one();
+  }
+  CHECK(exec.step());
+  const std::string end = "OK, PONG, (integer) 0, OK, (integer) " + std::string(conflict ? "2" : "1") +
+                          ", (error) ERR DB index is out of range, OK, \"x\"]";
+  CHECK(exec.reply().ends_with(end));
+  CHECK(session_of(server.client(1)).database == 1);
+  CHECK(server.beside("MGET k0 here", 51) == "[(nil), \"1\"]");
+  CHECK(server.beside("MGET k0 here") == "[\"v\", (nil)]");
+}
+
+TEST_CASE("EXEC that reads two databases off the loop answers as of one moment") {
+  TwoLoops server;
+  server.beside("SET k0 old");
+  server.beside("SELECT 1", 51);
+  server.beside("SET there old", 51);
+  g_long = [&](Ctx& ctx) -> Status {  // both change between their reads, once
+    if (server.beside("GET k0") == "\"old\"") {
+      server.beside("SET k0 new");
+      server.beside("SET there new", 51);
+    }
+    ctx.reply.ok();
+    return Status::ok();
+  };
+  server.beside("MULTI", 1);
+  for (int i = 0; i < 600; ++i) queue_one(server, 1, "EXISTS k0");
+  for (const char* line : {"GET k0", "LONGW k0", "SELECT 1", "GET there"}) queue_one(server, 1, line);
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(exec.step());
+  CHECK(exec.reply().ends_with("\"new\", OK, OK, \"new\"]"));
 }
 
 TEST_CASE("long writes notify of each key once, when they are committed") {
@@ -605,14 +659,14 @@ TEST_CASE("the watched key of a long write's client, and of others, is seen to c
 
 TEST_CASE("two loops and long writes change the same keys and lose nothing", "[threads]") {
   TwoLoops server;
-  server.env.offload = &server.offload;
+  server.env.offload = &*server.offload;
   constexpr int kRounds = 300;
   g_long = [](Ctx& ctx) -> Status {
     for (const LookupKey& key : ctx.keys) {
       std::optional<Found> found;
       Strings strings = ctx.strings();
       TRY(strings.get_for_update(key, &found));
-      strings.modify(key, found, std::to_string(found ? std::stoi(std::string(found->value)) + 1 : 1));
+      strings.modify(key, found, std::to_string(found ? std::stoi(std::string(found->value)) + 1 : 1), &ctx.charge);
     }
     ctx.reply.ok();
     return Status::ok();

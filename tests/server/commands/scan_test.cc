@@ -4,7 +4,7 @@
 #include <string>
 
 #include "commands/families.h"
-#include "server/command/harness.h"
+#include "server/command/manual_offload.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;
@@ -182,6 +182,37 @@ TEST_CASE("RANDOMKEY finds the one key among many deleted ones, and nil only whe
   CHECK(server("RANDOMKEY") == "(nil)");
   server("SET k099999 v");
   CHECK(server("RANDOMKEY") == "\"k099999\"");
+}
+
+TEST_CASE("RANDOMKEY walks over all deleted entries on a thread for long work only") {
+  CommandHarness server(command_families());
+  std::string all = "MSET", deletes = "DEL";
+  for (int i = 100'000; i < 220'000; ++i) {
+    all += " k" + std::to_string(i) + " v";
+    if (i != 104'000) deletes += " k" + std::to_string(i);
+  }
+  server(all);
+  server(deletes);
+  server("SET a v");
+  server("DEL a");
+  ManualOffload manual;
+  server.env.offload = &manual;
+  int long_walks = 0;
+  for (int i = 0; i < 40; ++i) {
+    Asked asked(*server.dispatcher, server.client(), {"RANDOMKEY"});
+    CHECK_FALSE(asked.step());
+    CHECK(manual.last() == OffloadClass::kShort);
+    REQUIRE(manual.run_one());
+    if (!asked.step()) {
+      ++long_walks;
+      CHECK(manual.last() == OffloadClass::kLong);
+      REQUIRE(manual.run_one());
+      CHECK(asked.step());
+    }
+    CHECK(asked.reply() == "\"k104000\"");
+  }
+  CHECK(long_walks > 0);
+  server.env.offload = &*server.offload;
 }
 
 TEST_CASE("inside a transaction no command passes over more than a bounded number of deleted entries") {

@@ -392,3 +392,83 @@ TEST_CASE("what a connection subscribes to and has tracked counts as its memory,
   server("RESET");
   CHECK(server.client().state_bytes == 0);
 }
+
+TEST_CASE("WATCH of more keys than a slice: others run in between, and each of the keys is watched") {
+  CommandHarness server(command_families());
+  constexpr int kKeys = 5000;
+  std::vector<std::string> watch{"WATCH"}, set{"MSET"};
+  for (int i = 0; i < kKeys; ++i) {
+    watch.push_back("key:" + std::to_string(i));
+    set.insert(set.end(), {watch.back(), "v"});
+  }
+  REQUIRE(show(server.raw(set)) == "OK");
+  REQUIRE(server.db->flush(0).is_ok());
+  server.settle();
+  server.reopen();  // the keys' pages are fetched, slice by slice
+  int others = 0;
+  const auto watch_all = [&] {
+    server.on_wait = [&] {
+      others += server.client().waiting ? 1 : 0;
+      CHECK(server("PING", 2) == "PONG");
+    };
+    CHECK(show(server.raw(watch)) == "OK");
+    server.on_wait = nullptr;
+  };
+  for (const int changed : {0, 1023, 1024, 2500, kKeys - 1}) {
+    watch_all();
+    CHECK(server("SET key:" + std::to_string(changed) + " other", 2) == "OK");
+    CHECK(server("MULTI") == "OK");
+    CHECK(server("SET done yes") == "QUEUED");
+    CHECK(server("EXEC") == "(nil)");
+  }
+  CHECK(others >= 5 * (kKeys / 1024));
+  watch_all();
+  CHECK(server("MULTI") == "OK");
+  CHECK(server("SET done yes") == "QUEUED");
+  CHECK(server("EXEC") == "[OK]");
+}
+
+TEST_CASE("SUBSCRIBE and UNSUBSCRIBE of more names than a slice: others run in between, and each is confirmed in order") {
+  CommandHarness server(command_families());
+  constexpr int kNames = 5000;
+  std::vector<std::string> names;
+  for (int i = 0; i < kNames; ++i) names.push_back("channel:" + std::to_string(10'000 + i));
+  const auto confirmed = [&](const std::string& word, bool grows) {
+    std::string out;
+    for (int i = 0; i < kNames; ++i) {
+      const std::string& name = names[static_cast<std::size_t>(i)];
+      const int count = grows ? i + 1 : kNames - 1 - i;
+      out += "*3\r\n$" + std::to_string(word.size()) + "\r\n" + word + "\r\n$13\r\n" + name + "\r\n:" + std::to_string(count) +
+             "\r\n";
+    }
+    return out;
+  };
+  int others = 0;
+  server.on_wait = [&] {
+    ++others;
+    CHECK(server("PING", 2) == "PONG");
+  };
+  std::vector<std::string> command{"SUBSCRIBE"};
+  command.insert(command.end(), names.begin(), names.end());
+  CHECK(server.raw(command) == confirmed("subscribe", true));
+  CHECK(others == kNames / 1024);
+  CHECK(server("PUBLISH channel:14999 m", 2) == "(integer) 1");
+  SECTION("by their names") {
+    command.front() = "UNSUBSCRIBE";
+    CHECK(server.raw(command) == confirmed("unsubscribe", false));
+  }
+  SECTION("all") { CHECK(server.raw({"UNSUBSCRIBE"}) == confirmed("unsubscribe", false)); }
+  SECTION("with all else of the connection") { CHECK(server("RESET") == "RESET"); }
+  CHECK(others == 2 * (kNames / 1024));
+  CHECK(server("PUBLISH channel:14999 m", 2) == "(integer) 0");
+  CHECK(server("GET k") == "(nil)");  // no subscriber any more
+}
+
+TEST_CASE("while the mark of engine time cannot move, a transaction sees the stamps that its commit gives") {
+  CommandHarness server(command_families());
+  server("SET before 1");
+  server.clock.advance(60'000);  // and no tick: the mark stays
+  for (const char* line : {"MULTI", "SET k 1", "STAMP.GET k"}) server(line);
+  const std::string replies = server("EXEC");
+  CHECK(replies == "[OK, " + server("STAMP.GET k") + "]");
+}

@@ -149,6 +149,10 @@ struct TestMemory final : ClientMemory {
   }
   void charge_values(std::uint64_t bytes) override { values += bytes; }
   void release_values(std::uint64_t bytes) override { values -= bytes; }
+  std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) override {
+    const std::string* const bytes = value.get();
+    return {bytes, [this, value = std::move(value)](const std::string* b) { values -= b->size(); }};
+  }
   bool short_of_buffers() const override { return spent; }
   std::atomic<std::uint64_t> buffers{0}, values{0}, most_values{~std::uint64_t{0}};
   std::atomic<bool> spent{false};
@@ -793,6 +797,27 @@ TEST_CASE("hundreds of connections arrive at once, a round takes a part of them 
   for (const int link : links) h.send(link, echo("x"));
   for (const int link : links) h.expect(link, bulk("x"));
   CHECK(h.shared.clients == 300);
+}
+
+TEST_CASE("message to hundreds of clients goes out over several rounds, and all of them get it") {
+  Harness h;
+  std::vector<int> links;
+  for (int i = 0; i < 600; ++i) links.push_back(h.connect());
+  h.settle();
+  std::promise<std::size_t> left;
+  h.loop->post([&] {
+    h.loop->for_each([&](Client& c) {
+      Reply(&c.out).simple("news");
+      h.loop->touch(&c);
+    });
+    h.loop->post([&] {  // after a round
+      std::size_t count = 0;
+      h.loop->for_each([&](Client& c) { count += c.out.empty() ? 0 : 1; });
+      left.set_value(count);
+    });
+  });
+  CHECK(left.get_future().get() == 600 - 256);
+  for (const int link : links) h.expect(link, "+news\r\n");
 }
 
 TEST_CASE("without a password there are no strangers any more") {

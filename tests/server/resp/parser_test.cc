@@ -331,3 +331,27 @@ TEST_CASE("big arguments count as held until their command is done") {
   parser.release();
   CHECK(parser.big_memory() == 0);
 }
+
+TEST_CASE("big arguments that are handed over stay valid, and count as their new owner's") {
+  RequestParser parser;
+  parser.feed(resp({"SET", "a", std::string(100'000, 'x')}) + resp({"SET", "b", std::string(200'000, 'y')}) +
+                  "*2\r\n$150000\r\n" + std::string(10, 'z'),
+              {});
+  REQUIRE(parser.parse({}, 10) == 2);
+  CHECK(parser.big_memory() == 300'010);
+  REQUIRE(parser.can_hand_over());
+  std::size_t taken = 0;
+  parser.hand_over([&](std::shared_ptr<const std::string> value) {
+    taken += value->size();
+    return value;
+  });
+  CHECK(taken == 300'000);
+  CHECK_FALSE(parser.can_hand_over());
+  CHECK(parser.big_memory() == 10);
+  CHECK(parser.command(0)[2] == std::string(100'000, 'x'));
+  CHECK(parser.command(1)[2] == *parser.command(1).shared(2));
+  parser.release();
+  CHECK(parser.big_memory() == 10);
+  parser.refuse_big();
+  CHECK(parser.big_memory() == 0);
+}

@@ -161,3 +161,15 @@ TEST_CASE("lzf: every token, and none that leaves its bounds") {
                                    2),
                        std::size_t{1} << 40) == std::nullopt);  // and asks for no memory
 }
+
+TEST_CASE("dump: a payload tells the length of its string before any memory is taken for it") {
+  const auto announced = [](const std::string& body) { return loaded_bytes(with_footer(std::string(1, '\0') + body)); };
+  CHECK(loaded_bytes(dump_string(std::string(100'000, 'x'))) == 100'000);
+  CHECK(loaded_bytes(dump_string("12345")) == 0);
+  // 300 bytes of LZF may stand for 26,400; a claim beyond that has none.
+  const std::string compressed(300, '\xff');
+  CHECK(announced("\xc3\x41\x2c" + std::string("\x80\x00\x00\x61\xa8", 5) + compressed) == 25'000);
+  CHECK(announced("\xc3\x41\x2c" + std::string("\x80\x00\x10\x00\x00", 5) + compressed) == 0);
+  CHECK(announced(std::string("\x80\x00\x10\x00\x00", 5) + "short") == 0);
+  CHECK(loaded_bytes(with_footer("\x05x")) == 0);
+}

@@ -1,0 +1,32 @@
+// When work that failed is tried again: ever later, until it succeeds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <engine/status.h>
+
+namespace ebbtide {
+
+/// Not thread-safe. Times are of Clock::mono_ns().
+class Backoff {
+ public:
+  /// The work ended. After the n-th failure in a row it rests for 2^n half seconds, at most 4 s. kAborted says nothing.
+  void note(const Status& status, std::uint64_t now_ns) {
+    if (status.code() == Code::kAborted) return;
+    failures_ = status.is_ok() ? 0 : failures_ + 1;
+    retry_ns_ = now_ns + std::min(kLongestNs, kFirstNs << std::min(10u, failures_));
+  }
+  /// Whether it failed when it was last tried.
+  [[nodiscard]] bool failed() const { return failures_ != 0; }
+  [[nodiscard]] bool rests(std::uint64_t now_ns) const { return failed() && now_ns < retry_ns_; }
+
+ private:
+  static constexpr std::uint64_t kFirstNs = 500'000'000;
+  static constexpr std::uint64_t kLongestNs =
+      4'000'000'000;       // within the 5 s in which a disk that has room again must be noticed
+  unsigned failures_ = 0;  // in a row
+  std::uint64_t retry_ns_ = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,11 @@
+# What find_package(ebbtide) reads: the target ebbtide::engine, and the libraries that it needs.
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(PkgConfig)
+set(ebbtide_libraries Threads::Threads)
+foreach(library libxxhash liblz4 libzstd liburing)
+  pkg_check_modules(ebbtide_${library} REQUIRED IMPORTED_TARGET ${library})
+  list(APPEND ebbtide_libraries PkgConfig::ebbtide_${library})
+endforeach()
+include(${CMAKE_CURRENT_LIST_DIR}/ebbtideTargets.cmake)
+set_property(TARGET ebbtide::engine APPEND PROPERTY INTERFACE_LINK_LIBRARIES ${ebbtide_libraries})

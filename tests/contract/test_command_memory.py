@@ -1,0 +1,226 @@
+"""The memory budget holds what commands build: a command that has no room is answered -OOM before it allocates.
+
+Each test looks at the peak of the process, so that memory which was taken and given back counts, too.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+
+import pytest
+import redis
+
+from support.server import wait_until
+from support.sockets import encode, receive_until
+
+MIB = 1 << 20
+BUDGET = 256 * MIB
+BOUND = BUDGET * 5 // 4
+LARGE = 60_000_000
+
+
+@pytest.fixture
+def client(fresh):
+    fresh.set("storage.memory_budget=256MiB", "storage.memtable_size=16MiB")
+    yield fresh.start().client()
+    assert fresh.peak_resident_bytes() < BOUND
+
+
+def refused(call, *arguments):
+    """Whether the call was answered -OOM; any other error is raised."""
+    try:
+        call(*arguments)
+    except redis.ResponseError as error:
+        assert "OOM" in str(error) or "used memory" in str(error), error  # the library may take the code off
+        return True
+    return False
+
+
+def answers(fresh, connections, request, prepare=lambda link, i: None):
+    """The first line of the answer of each of many connections that send a request at the same time. Request: of a number."""
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(connections)]
+        for i, link in enumerate(links):
+            prepare(link, i)
+            link.sendall(request(i))
+        return [receive_until(link, b"\r\n").split(b"\r\n")[0] for link in links]
+
+
+def test_setrange_beyond_the_budget_is_refused_and_one_within_it_is_not(client):
+    assert refused(client.setrange, "k", 500_000_000, "x")
+    assert client.exists("k") == 0
+    assert client.setrange("k", LARGE - 1, "x") == LARGE
+    assert client.strlen("k") == LARGE
+
+
+def test_setrange_again_and_again_never_takes_more_than_the_budget(client):
+    done = sum(not refused(client.setrange, "k", LARGE - 1, "x") for _ in range(20))
+    assert done >= 2
+
+
+def test_append_beyond_the_budget_is_refused(client):
+    client.setrange("k", 2 * LARGE - 1, "x")
+    assert refused(client.append, "k", b"x" * LARGE)
+    assert client.strlen("k") == 2 * LARGE
+
+
+def test_16_clients_set_a_bit_far_away_and_the_server_stays_within_the_budget(fresh, client):
+    got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 4294967295, 1))
+    assert {line[:4] for line in got} == {b"-OOM"}
+    got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 32 * MIB * 8, 1))
+    assert {line[:4] for line in got} == {b"-OOM", b":0"}
+    assert client.ping()
+
+
+def test_bitfield_beyond_the_budget_is_refused(client):
+    assert refused(client.execute_command, "BITFIELD", "k", "SET", "u8", 4294967280, 1)
+    assert client.exists("k") == 0
+
+
+def test_bitop_results_that_do_not_fit_are_refused(fresh, client):
+    client.setrange("k", LARGE - 1, "x")
+    got = answers(fresh, 8, lambda i: encode("BITOP", "NOT", f"to{i}", "k"))
+    assert {line[:4] for line in got} <= {b"-OOM", b":%d" % LARGE} | {b":600"}
+    assert b"-OOM" in {line[:4] for line in got}
+
+
+def test_pfmerge_of_a_huge_sketch_is_refused(client):
+    # Sparse, and of any length: the header says nothing of it.
+    client.setrange("k", 2 * LARGE - 1, "\0")
+    client.setrange("k", 0, b"HYLL\x01")
+    assert refused(client.execute_command, "PFADD", "k", "a") or client.strlen("k") == 2 * LARGE
+
+
+def test_restore_of_little_that_unpacks_to_much_is_refused(client):
+    payload = lzf_zeros(400_000_000)
+    assert len(payload) < 8 * MIB
+    assert refused(client.execute_command, "RESTORE", "k", 0, payload)
+    assert client.exists("k") == 0
+    assert not refused(client.execute_command, "RESTORE", "k", 0, lzf_zeros(LARGE))
+    assert client.strlen("k") == LARGE
+
+
+def lzf_zeros(length):
+    """What DUMP gives for so many zero bytes, compressed as Redis would."""
+    out = bytearray(b"\x00\x00")  # one byte as it is
+    left = length - 1
+    while left:
+        n = min(left, 264)
+        if n < 3:
+            out += bytes([n - 1]) + b"\0" * n
+        elif n < 9:
+            out += bytes([(n - 2) << 5, 0])
+        else:
+            out += bytes([7 << 5, n - 9, 0])
+        left -= n
+    head = b"\x00\xc3" + b"\x80" + len(out).to_bytes(4, "big") + b"\x80" + length.to_bytes(4, "big")
+    body = head + bytes(out) + (11).to_bytes(2, "little")
+    return body + crc64(body).to_bytes(8, "little")
+
+
+def crc64(data):
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ 0x95AC9329AC4BC9B5 if byte & 1 else byte >> 1
+        table.append(byte)
+    crc = 0
+    for byte in data:
+        crc = table[(crc ^ byte) & 255] ^ crc >> 8
+    return crc
+
+
+def test_dump_to_clients_that_do_not_read_is_refused_when_replies_fill_the_budget(fresh, client):
+    client.setrange("k", LARGE - 1, "x")
+    got = answers(fresh, 10, lambda i: encode("DUMP", "k"))
+    assert b"-OOM" in {line[:4] for line in got}
+    assert any(line.startswith(b"$") for line in got)
+
+
+def test_mget_of_many_small_values_is_refused_when_replies_fill_the_budget(fresh, client):
+    client.set("k", b"x" * 50_000)
+    got = answers(fresh, 10, lambda i: encode("MGET", *["k"] * 1500))  # 75 MB each
+    assert {line[:4] for line in got} <= {b"-OOM", b"*150"}
+    assert b"-OOM" in {line[:4] for line in got}
+
+
+def test_keys_is_refused_when_replies_fill_the_budget(fresh, client):
+    with client.pipeline(transaction=False) as pipe:
+        for i in range(800):
+            pipe.set(b"%05d" % i + b"x" * 60_000, "")
+        pipe.execute()
+    got = answers(fresh, 16, lambda i: encode("KEYS", "*"))  # 48 MB each
+    assert {line[:4] for line in got} <= {b"-OOM", b"*800"}
+    assert b"-OOM" in {line[:4] for line in got}
+
+
+def test_copies_of_a_large_value_share_its_memory(client):
+    client.setrange("k", LARGE - 1, "x")
+    for i in range(8):
+        assert client.copy("k", f"copy{i}")
+        assert client.expire("k", 1000 + i)
+        assert client.getex("k", ex=1000)[-1:] == b"x"
+    assert client.rename("copy0", "renamed")
+    assert client.strlen("renamed") == LARGE
+
+
+@pytest.mark.parametrize("offset", [500_000_000, LARGE])
+def test_transaction_that_builds_too_much_is_aborted_and_writes_nothing(client, offset):
+    with client.pipeline() as pipe:
+        for i in range(8):
+            pipe.setrange(f"k{i}", offset, "x")
+        with pytest.raises(redis.ResponseError, match="(?i)oom|used memory|Transaction discarded"):
+            pipe.execute()
+    assert client.exists(*[f"k{i}" for i in range(8)]) == 0
+
+
+def test_transactions_whose_replies_fill_the_budget_are_aborted(fresh, client):
+    client.set("k", b"x" * 50_000)
+    commands = [encode("MGET", *["k"] * 60)] * 33  # 99 MB
+    aborted = 0
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(6)]
+        for i, link in enumerate(links):
+            link.sendall(b"".join([encode("MULTI"), encode("INCR", f"n{i}"), *commands, encode("EXEC")]))
+        for i, link in enumerate(links):
+            queued = b"+QUEUED\r\n" * 34
+            first = receive_until(link, queued).split(queued)[1] or link.recv(100)
+            assert first.startswith((b"-EXECABORT", b"*34"))
+            aborted += first[:1] == b"-"
+            assert client.exists(f"n{i}") == (first[:1] == b"*")
+    assert 1 <= aborted < 6
+
+
+def test_values_that_commands_hold_are_charged_to_commands_and_given_back(fresh, client):
+    client.setrange("k", LARGE - 1, "x")
+    with fresh.connect() as link:
+        link.sendall(encode("DUMP", "k"))
+        wait_until(lambda: client.info("memory")["used_memory_commands"] >= LARGE, 20, "the reply is charged")
+        assert f'owner="commands"}} {LARGE}'[:-4] in fresh.http("/metrics")[1]
+    wait_until(lambda: client.info("memory")["used_memory_commands"] == 0, 20, "the reply is given back")
+
+
+@pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
+def test_allocation_that_the_system_refuses_is_logged_before_the_process_ends(fresh):
+    client = fresh.set("storage.memory_budget=1GiB").start().client()
+    mapped = fresh._status_bytes("VmSize")
+    resource.prlimit(fresh.pid, resource.RLIMIT_AS, (mapped + 100 * MIB, mapped + 100 * MIB))
+    with pytest.raises(redis.ConnectionError):
+        client.setbit("k", 4294967295, 1)
+    assert fresh.wait() == -signal.SIGABRT
+    last = fresh.log().splitlines()[-1]
+    assert " E out of memory: the system refused an allocation" in last
+    assert "storage.memory_budget is 1073741824 bytes" in last
+
+
+def test_two_hundred_pipelines_whose_replies_are_not_read_wait_for_their_readers(fresh):
+    fresh.set("storage.memory_budget=64MiB", "storage.memtable_size=4MiB").start()
+    fresh.client().set("k", b"v" * 60_000)
+    with contextlib.ExitStack() as stack:
+        links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(200)]
+        for link in links:
+            link.sendall(encode("GET", "k") * 200)
+        for _ in range(50):  # rounds of the loops, in which all of them have had their turn
+            fresh.client().ping()
+        assert fresh.peak_resident_bytes() < 64 * MIB * 5 // 4

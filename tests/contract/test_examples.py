@@ -1,0 +1,55 @@
+"""The examples do what examples/README.md says."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support.server import ROOT, Server
+
+EXAMPLES = ROOT / "examples"
+
+
+def output_of(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=300, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as running:
+        yield running
+
+
+def python_example(server, name, *options):
+    return output_of(sys.executable, EXAMPLES / "python" / f"{name}.py", "--port", server.port, *options)
+
+
+def test_rate_limiter_refuses_what_exceeds_the_limit(server):
+    lines = python_example(server, "rate_limiter", "--limit", "3", "--window", "1000").splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["allowed"] * 3 + ["refused"] * 2
+
+
+def test_cache_computes_once_and_invalidates(server):
+    assert python_example(server, "cache").splitlines()[2] == "after the invalidation: deleted"
+
+
+def test_erasure_removes_the_user_and_prints_a_certificate(server):
+    server.client().set("user:7:name", "other")
+    printed = python_example(server, "erasure")
+    assert "removed from all files" in printed
+    assert not server.client().exists("user:42:name")
+    assert server.client().get("user:7:name") == b"other"
+
+
+def test_installed_engine_runs_in_a_program_of_its_own(tmp_path):
+    prefix, build = tmp_path / "prefix", tmp_path / "build"
+    output_of("cmake", "--install", ROOT / "build" / "release", "--component", "engine", "--prefix", prefix)
+    output_of("cmake", "-S", EXAMPLES / "embedded", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    output_of("cmake", "--build", build)
+    for _ in range(2):  # the second opens what the first has left
+        printed = output_of(build / "embedded", tmp_path / "data", env={**os.environ, "PATH": "/usr/bin:/bin"}).splitlines()
+        assert printed[:3] == ["user:1:name is Ada", "user:1:name", "user:2:name"]
+        assert printed[3].startswith("deleted; purge-")

@@ -1,0 +1,106 @@
+// Charges to the memory budget, and values that carry theirs.
+#include <engine/charged_value.h>
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+
+using namespace ebbtide;
+using Kind = MemoryAccount::Kind;
+
+namespace {
+
+MemoryCharge take(MemoryAccount& account, std::uint64_t bytes) {
+  MemoryCharge charge;
+  REQUIRE(account.try_charge(Kind::kCommands, bytes));
+  charge.took(account, Kind::kCommands, bytes);
+  return charge;
+}
+
+}  // namespace
+
+TEST_CASE("charge: it ends, is split or moved, and the account has what is left") {
+  MemoryAccount account;
+  {
+    MemoryCharge charge = take(account, 100);
+    {
+      const MemoryCharge part = charge.split(30);
+      CHECK(part.bytes() == 30);
+      CHECK(charge.bytes() == 70);
+      CHECK(account.charged() == 100);
+    }
+    CHECK(account.charged() == 70);
+    charge.join(take(account, 5));
+    CHECK(account.charged() == 75);
+    const MemoryCharge all = charge.split(1000);
+    CHECK(all.bytes() == 75);
+    charge = take(account, 1);
+    CHECK(account.charged() == 76);
+    charge.release();
+    CHECK(account.charged() == 75);
+  }
+  CHECK(account.charged() == 0);
+}
+
+TEST_CASE("charged value: last owner releases it after the account's owner ended, its charge is released") {
+  auto account = std::make_shared<MemoryAccount>();
+  const std::weak_ptr<MemoryAccount> watched = account;
+  MemoryCharge charge = take(*account, 150);
+  SharedValue value = charged_value(std::string(100, 'x'), &charge);
+  CHECK(is_charged(value));
+  CHECK(charge.bytes() == 50);
+  CHECK(account->charged() == 150);
+  charge.release();
+  SharedValue other = value;
+  value.reset();
+  CHECK(account->charged(Kind::kCommands) == 100);
+  account.reset();
+  CHECK(watched.lock()->charged() == 100);
+  CHECK(*other == std::string(100, 'x'));
+  other.reset();
+  CHECK(watched.expired());
+}
+
+TEST_CASE("charged value: bytes that are there keep their place and their owner") {
+  const auto account = std::make_shared<MemoryAccount>();
+  MemoryCharge charge = take(*account, 3);
+  auto plain = std::make_shared<const std::string>("abc");
+  const std::weak_ptr<const std::string> watched = plain;
+  const char* const place = plain->data();
+  SharedValue value = charged_value(std::move(plain), &charge);
+  CHECK(value->data() == place);
+  CHECK(charge.bytes() == 0);
+  CHECK(account->charged() == 3);
+  const std::weak_ptr<const std::string> weak = value;
+  value.reset();
+  CHECK(account->charged() == 0);
+  CHECK(watched.expired());
+}
+
+TEST_CASE("charged value: a memtable keeps it, and the charge is the memtables' once") {
+  const auto account = std::make_shared<MemoryAccount>();
+  MemoryCharge charge = take(*account, 10);
+  SharedValue value = charged_value(std::string(10, 'x'), &charge);
+  CHECK(keep_charge(value, Kind::kMemTables));
+  CHECK(keep_charge(value, Kind::kMemTables));
+  CHECK(account->charged(Kind::kCommands) == 0);
+  CHECK(account->charged(Kind::kMemTables) == 10);
+  value.reset();
+  CHECK(account->charged() == 0);
+  CHECK_FALSE(keep_charge(std::make_shared<const std::string>("plain"), Kind::kMemTables));
+  MemoryCharge none;
+  CHECK_FALSE(is_charged(charged_value(std::string("plain"), &none)));
+}
+
+TEST_CASE("account: the limit is lowered, and what was room is none until it is set again") {
+  MemoryAccount account;
+  account.set_limit(100, 0);
+  account.lower_limit(60);
+  CHECK_FALSE(account.try_charge(Kind::kCommands, 41));
+  CHECK(account.try_charge(Kind::kCommands, 40));
+  account.lower_limit(1000);
+  CHECK(account.room() == 0);
+  account.set_limit(100, 0);
+  CHECK(account.room() == 60);
+}

@@ -1,0 +1,179 @@
+// Growing while writers are stopped after each of their instructions: rules 1 to 3 of memtable/hash_index.h.
+#include "memtable/hash_index.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+
+#ifdef __x86_64__
+#include "support/stepped_thread.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kFirst = 8, kGrown = 64, kSlots = 7;  // buckets before and after the growth, and what a bucket holds
+
+/// A key of its own, with its node. Lives as long as the index.
+struct Key {
+  std::string name;
+  KeyNode* node = nullptr;
+  LookupKey lookup;
+};
+
+/// An index of eight buckets. The eighth key of a bucket makes it grow to 64; each key that is added from then on moves two of the eight.
+class Growing {
+ public:
+  Growing() : index_(4 * kGrown, arena_) {
+    // No operation needs a new block of the arena, which takes a lock.
+    while (arena_.memory_bytes() < (256 << 10)) (void)arena_.allocate(512);
+    REQUIRE(index_.buckets() == kFirst);
+    for (std::size_t i = 0; i < kSlots; ++i) add(key_in(kFirst - 1));
+    add(key_in(0));
+    add(key_in(1));
+  }
+  HashIndex& index() { return index_; }
+  /// A new key whose bucket of the first table is `bucket`.
+  const Key& key_in(std::size_t bucket) {
+    for (;;) {
+      std::string name = std::to_string(next_++);
+      const std::uint64_t hash = hash_key(name);
+      if (hash % kFirst != bucket) continue;
+      keys_.push_back(std::make_unique<Key>());
+      Key& key = *keys_.back();
+      key.name = std::move(name);
+      key.node = KeyNode::create(arena_.allocate(KeyNode::bytes_for(key.name.size())), key.name);
+      key.lookup = {key.name, hash};
+      return key;
+    }
+  }
+  void add(const Key& key) {
+    index_.add(key.lookup, key.node);
+    added_.push_back(&key);
+  }
+  /// The table is full: buckets 0 and 1 move.
+  void begin() {
+    add(key_in(kFirst - 1));
+    REQUIRE(index_.buckets() == kGrown);
+  }
+  /// The other six move.
+  void end() {
+    for (std::size_t i = 0; i < kFirst; ++i) add(key_in(2 + i % 5));
+  }
+  [[nodiscard]] bool has(const Key& key) const { return index_.find(key.lookup) == key.node; }
+  [[nodiscard]] bool has_all() const {
+    for (const Key* key : added_) {
+      if (!has(*key)) return false;
+    }
+    return true;
+  }
+
+ private:
+  Arena arena_;
+  HashIndex index_;
+  std::uint64_t next_ = 0;
+  std::vector<std::unique_ptr<Key>> keys_;
+  std::vector<const Key*> added_;
+};
+
+/// Each instruction of the first 400 is a stop; so many has no operation but in builds that check every access.
+std::uint64_t next_stop(std::uint64_t steps) { return steps + 1 + steps / 400; }
+
+/// Instructions of add() until others find the key.
+std::uint64_t steps_until_found() {
+  std::uint64_t steps = 0;
+  for (int i = 0; i < 2; ++i) {  // the first call of a function may take more: it is looked for
+    Growing g;
+    const Key& key = g.key_in(0);
+    SteppedThread writer([&] { g.index().add(key.lookup, key.node); });
+    for (steps = 0; !g.has(key); ++steps) REQUIRE(writer.run(1));
+  }
+  REQUIRE(steps > 10);
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("hash index grows while a writer is stopped anywhere in add(): its key is found once it has returned") {
+  bool stopped = true;
+  std::uint64_t steps = 0;
+  for (; stopped; steps = next_stop(steps)) {
+    INFO("stopped after " << steps << " instructions");
+    Growing g;
+    const Key& key = g.key_in(0);
+    SteppedThread writer([&] { g.index().add(key.lookup, key.node); });
+    stopped = writer.run(steps);
+    g.begin();
+    g.end();
+    REQUIRE(g.has_all());
+    writer.finish();
+    REQUIRE(g.has(key));
+  }
+  CHECK(steps > 20);
+}
+
+TEST_CASE("writer that moves buckets is stopped anywhere, others move the rest: every key is found all the time") {
+  bool stopped = true;
+  std::uint64_t steps = 0;
+  for (; stopped; steps = next_stop(steps)) {
+    INFO("stopped after " << steps << " instructions");
+    Growing g;
+    for (std::size_t bucket = 2; bucket < 6; ++bucket) g.add(g.key_in(bucket));
+    g.begin();
+    const Key& key = g.key_in(0);
+    SteppedThread writer([&] { g.index().add(key.lookup, key.node); });
+    stopped = writer.run(steps);
+    REQUIRE(g.has_all());
+    g.end();
+    REQUIRE(g.has_all());
+    writer.finish();
+    REQUIRE(g.has(key));
+    REQUIRE(g.has_all());
+  }
+  CHECK(steps > 20);
+}
+
+TEST_CASE("writer finds a node that another, stopped, has added behind the move: every later lookup finds it, too") {
+  const std::uint64_t until_found = steps_until_found();
+  Growing g;
+  const Key& key = g.key_in(0);
+  SteppedThread other([&] { g.index().add(key.lookup, key.node); });
+  REQUIRE(other.run(until_found - 1));  // it is about to fill a slot of the old table
+  g.begin();
+  REQUIRE_FALSE(g.has(key));
+  REQUIRE(other.run(1));
+  REQUIRE(g.index().find_to_write(key.lookup) == key.node);
+  g.end();
+  CHECK(g.has(key));
+}
+
+TEST_CASE("writer that is stopped anywhere before it finds such a node: every later lookup finds it, too") {
+  const std::uint64_t until_found = steps_until_found();
+  bool stopped = true;
+  std::uint64_t steps = 0, found = 0;
+  for (; stopped; steps = next_stop(steps)) {
+    INFO("stopped after " << steps << " instructions");
+    Growing g;
+    const Key& key = g.key_in(0);
+    KeyNode* node = nullptr;
+    SteppedThread writer([&] { node = g.index().find_to_write(key.lookup); });
+    SteppedThread other([&] { g.index().add(key.lookup, key.node); });
+    REQUIRE(other.run(until_found - 1));
+    stopped = writer.run(steps);
+    g.begin();
+    g.end();
+    REQUIRE(other.run(1));
+    writer.finish();
+    if (node == nullptr) continue;
+    ++found;
+    REQUIRE(node == key.node);
+    REQUIRE(g.has(key));
+  }
+  CHECK(steps > 20);
+  CHECK(found > 5);
+}
+
+}  // namespace ebbtide
+#endif

@@ -1,0 +1,34 @@
+// The last line of the log: the form of every other, put together without an allocation.
+#include "failure_log.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <string>
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000;
+
+std::string line(std::int64_t unix_micros, std::int64_t offset, std::size_t room = 1024) {
+  std::string out(room, '?');
+  const std::string_view text[] = {"out of ", "memory"};
+  out.resize(format_failure(out, unix_micros, offset, text));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("failure log: line has the time, the level and the text, as every line of the log has") {
+  CHECK(line(0, 0) == "1970-01-01T00:00:00.000+00:00 E out of memory\n");
+  CHECK(line(1'796'169'599 * kSecond + 987'654, 5 * 3600 + 1800) == "2026-12-02T05:29:59.987+05:30 E out of memory\n");
+  CHECK(line(1'709'164'800 * kSecond, -9 * 3600 - 1800) == "2024-02-28T14:30:00.000-09:30 E out of memory\n");
+  CHECK(line(1'709'164'800 * kSecond, 0) == "2024-02-29T00:00:00.000+00:00 E out of memory\n");
+  CHECK(line(951'868'800 * kSecond, 0) == "2000-03-01T00:00:00.000+00:00 E out of memory\n");
+}
+
+TEST_CASE("failure log: text is longer than the room, it is cut and the line still ends") {
+  CHECK(line(0, 0, 36) == "1970-01-01T00:00:00.000+00:00 E out\n");
+  CHECK(line(0, 0, 1) == "\n");
+}
