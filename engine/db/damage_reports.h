@@ -22,6 +22,11 @@ class DamageReports final : public DamageSink {
     if (!fresh && status.code() == Code::kCorruption && at->second.code() != Code::kCorruption) at->second = status;
     pending_.store(true, std::memory_order_relaxed);
   }
+  /// A file was found whole: what was reported of it is of the past.
+  void forget(FileNum data_file) {
+    MutexLock lock(mutex_);
+    reports_.erase(data_file);
+  }
   [[nodiscard]] bool pending() const { return pending_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::map<FileNum, Status> take() {
     MutexLock lock(mutex_);

@@ -257,6 +257,8 @@ Status DbImpl::end_quarantine(const FilePlace& place) {
     change.quarantined.emplace_back(meta.data_file, "");
     TRY(commit_edit(std::move(edit)));
     TRY(install(*place.tree, {{meta.metadata_file, reader}}, 0));
+    // Reads went on meeting the damage that was in it, and nobody has taken their reports yet.
+    damage_reports_.forget(meta.data_file);
   }
   file_checks_.remove(meta.data_file);
   say(Severity::kInfo, "tree " + std::to_string(place.tree->id) + ": " + data_file_name(meta.data_file) +

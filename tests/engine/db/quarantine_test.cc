@@ -457,6 +457,30 @@ TEST_CASE("a copy that is not the file that the manifest knows ends nothing") {
   CHECK(h.get(0, key_of(3)).starts_with("old"));
 }
 
+TEST_CASE("reads met the damage before a good copy came: what they reported does not bring the quarantine back") {
+  Harness h(plain());
+  h.open();
+  fill(h, 0, 0, 300, "old");
+  const std::string victim = h.paths(".data").front(), good = *read_file(*h.files, victim);
+  write(*h.files, victim, flipped(good, 3000));
+  h.reopen();
+  const auto read_all = [&] {
+    int wrong = 0;
+    for (int i = 0; i < 300; ++i) wrong += refused(h.get(0, key_of(i))) ? 1 : 0;
+    return wrong;
+  };
+  REQUIRE(read_all() > 0);
+  take_notice(h);
+  REQUIRE(quarantined(h) == 1);
+  REQUIRE(read_all() > 0);  // reported again, and no tick comes in between
+  write(*h.files, victim, good);
+  CHECK(h.db->verify(0)->errors.empty());
+  CHECK(quarantined(h) == 0);
+  take_notice(h);
+  CHECK(quarantined(h) == 0);
+  CHECK(read_all() == 0);
+}
+
 TEST_CASE("a device that fails once is tried again, one that fails each time costs the table") {
   for (const bool for_good : {false, true}) {
     INFO("for good: " << for_good);
