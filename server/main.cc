@@ -7,8 +7,8 @@
 #include <exception>
 #include <filesystem>
 
-#include "config.h"
-#include "machine.h"
+#include "config/config.h"
+#include "machine/machine.h"
 #include "server.h"
 
 extern char** environ;

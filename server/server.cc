@@ -16,8 +16,8 @@
 #include "command/dispatch.h"
 #include "command/session.h"
 #include "commands/families.h"
-#include "failure_log.h"
-#include "machine.h"
+#include "log/failure_log.h"
+#include "machine/machine.h"
 #include "store/glob.h"
 
 namespace ebbtide {

@@ -36,14 +36,14 @@
 #include "command/server_control.h"
 #include "command/server_stats.h"
 #include "command/table.h"
-#include "config.h"
-#include "live_config.h"
-#include "machine.h"
+#include "config/config.h"
+#include "config/live_config.h"
+#include "log/server_log.h"
+#include "machine/machine.h"
 #include "metrics/metrics.h"
 #include "net/event_loop.h"
 #include "net/listener.h"
 #include "pubsub/pubsub.h"
-#include "server_log.h"
 
 namespace ebbtide {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "admin/console.h"
-#include "machine.h"
+#include "machine/machine.h"
 #include "server.h"
 
 namespace ebbtide {

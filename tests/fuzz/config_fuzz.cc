@@ -1,5 +1,5 @@
 // The configuration file: whatever it holds, it is taken or refused with a reason; what is taken is written back and taken again.
-#include "config.h"
+#include "config/config.h"
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -157,15 +157,15 @@ EXCEPTIONS = {
     ("server/server.", "sockets"): "asio's timers and signals",
     ("server/server.", "clocks and sleeping"): "the real form of ServerControl: where commands get the time from",
     ("server/server.", "randomness"): "the real form of ServerControl: where commands get their seeds from",
-    ("server/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
-    ("server/config.", "files"): "reads the YAML, which lies apart from any data directory",
+    ("server/config/live_config.", "files"): "rewrites the YAML, which lies apart from any data directory",
+    ("server/config/config.", "files"): "reads the YAML, which lies apart from any data directory",
     ("server/checkpoint/", "threads"): "reads new backups for as long as that takes, beside all else",
     ("server/checkpoint/", "files"): "names and removes whole backups, which lie apart from any data directory",
-    ("server/failure_log.", "files"): "writes the log's last line when nothing may be allocated",
-    ("server/failure_log.", "file descriptors"): "the same",
-    ("server/failure_log.", "clocks and sleeping"): "the same: the time of that line",
-    ("server/cgroup.", "files"): "reads the limits that control groups set",
-    ("server/machine.", "files"): "reads what the kernel says of memory and CPU quota",
+    ("server/log/failure_log.", "files"): "writes the log's last line when nothing may be allocated",
+    ("server/log/failure_log.", "file descriptors"): "the same",
+    ("server/log/failure_log.", "clocks and sleeping"): "the same: the time of that line",
+    ("server/machine/cgroup.", "files"): "reads the limits that control groups set",
+    ("server/machine/machine.", "files"): "reads what the kernel says of memory and CPU quota",
 }
 
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "config.h"
+#include "config/config.h"
 
 using namespace ebbtide;
 

@@ -1,5 +1,5 @@
 // The last line of the log: the form of every other, put together without an allocation.
-#include "failure_log.h"
+#include "log/failure_log.h"
 
 #include <array>
 #include <catch2/catch.hpp>

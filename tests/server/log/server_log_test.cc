@@ -1,5 +1,5 @@
 // The text log: nothing that a client chose can forge a line.
-#include "server_log.h"
+#include "log/server_log.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Limits of control groups, from directory trees as systemd, Docker and Kubernetes make them.
-#include "cgroup.h"
+#include "machine/cgroup.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "machine.h"
+#include "machine/machine.h"
 
 namespace ebbtide {
 namespace {

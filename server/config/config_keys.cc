@@ -4,8 +4,8 @@
 #include <limits>
 #include <sstream>
 
-#include "config.h"
-#include "config_key_makers.h"
+#include "config/config.h"
+#include "config/config_key_makers.h"
 
 namespace ebbtide {
 namespace {

@@ -1,4 +1,4 @@
-#include "failure_log.h"
+#include "log/failure_log.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "cgroup.h"
+#include "machine/cgroup.h"
 
 #include <algorithm>
 #include <fstream>

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "config.h"
+#include "config/config.h"
 
 namespace ebbtide {
 namespace {

@@ -1,4 +1,4 @@
-#include "machine.h"
+#include "machine/machine.h"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -17,7 +17,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cgroup.h"
+#include "machine/cgroup.h"
 
 namespace ebbtide {
 namespace {

@@ -2,7 +2,7 @@
 #include <charconv>
 #include <span>
 
-#include "config.h"
+#include "config/config.h"
 
 namespace ebbtide {
 namespace {

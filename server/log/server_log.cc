@@ -1,4 +1,4 @@
-#include "server_log.h"
+#include "log/server_log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/dist_sink.h>

@@ -1,4 +1,4 @@
-#include "live_config.h"
+#include "config/live_config.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "config.h"
+#include "config/config.h"
 
 #include <yaml-cpp/anchor.h>
 #include <yaml-cpp/eventhandler.h>
