@@ -30,6 +30,9 @@ class WritableFile {
   Status append(Bytes data) { return append(std::span<const Bytes>(&data, 1)); }
   /// Data and size are durable afterwards. After an error the file is lost: never retry on it.
   virtual Status sync() = 0;
+  /// Starts to write to the device what was appended, and waits for what the call before this one started. So a later sync, of this
+  /// file or of another, waits for what two calls cover at most. Promises nothing about durability. Errors: as of sync().
+  virtual Status write_back() { return Status::ok(); }
   virtual Status close() = 0;
   /// Bytes appended so far.
   [[nodiscard]] virtual std::uint64_t size() const = 0;

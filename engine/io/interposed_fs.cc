@@ -40,6 +40,8 @@ const char* file_op_name(FileOp op) {
       return "list";
     case FileOp::kStat:
       return "stat";
+    case FileOp::kWriteBack:
+      return "write_back";
   }
   return "?";
 }
@@ -64,6 +66,10 @@ class InterposedFileSystem::Writer final : public WritableFile {
   }
   Status sync() override {
     return owner_.around({.op = FileOp::kSync, .path = path_, .handle = handle_}, [&](std::uint64_t) { return below_->sync(); });
+  }
+  Status write_back() override {
+    return owner_.around({.op = FileOp::kWriteBack, .path = path_, .handle = handle_},
+                         [&](std::uint64_t) { return below_->write_back(); });
   }
   Status close() override {
     return owner_.around({.op = FileOp::kClose, .path = path_, .handle = handle_},

@@ -32,6 +32,7 @@ enum class FileOp : std::uint8_t {
   kRead,
   kList,
   kStat,
+  kWriteBack,
 };
 
 /// "create", "write", "sync_dir", ...
@@ -49,7 +50,7 @@ inline constexpr FileOps kReadOps = ops_of(FileOp::kOpen, FileOp::kRead, FileOp:
 inline constexpr FileOps kMutatingOps =
     ops_of(FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename, FileOp::kUnlink, FileOp::kLink, FileOp::kTruncate,
            FileOp::kPunchHole, FileOp::kSyncDir, FileOp::kCreateDir, FileOp::kRemoveDir);
-inline constexpr FileOps kAllOps = kReadOps | kMutatingOps | ops_of(FileOp::kClose, FileOp::kLock);
+inline constexpr FileOps kAllOps = kReadOps | kMutatingOps | ops_of(FileOp::kClose, FileOp::kLock, FileOp::kWriteBack);
 
 struct FileCall {
   FileOp op = FileOp::kRead;

@@ -80,6 +80,23 @@ class PosixWritableFile final : public WritableFile {
     return Status::ok();
   }
 
+  // Of whole pages: the rest of the last one is about to be appended to. Only the errors of writing count; where the file system or
+  // a filter of system calls does not know this one, sync() does all of it.
+  Status write_back() override {
+    const auto range = [this](std::uint64_t from, std::uint64_t to, unsigned flags) {
+      if (from == to) return Status::ok();
+      const int result = ::sync_file_range(fd_.get(), static_cast<off_t>(from), static_cast<off_t>(to - from), flags);
+      if (result == 0 || (errno != EIO && errno != ENOSPC && errno != EDQUOT)) return Status::ok();
+      return errno_status("write back", path_, errno);
+    };
+    const std::uint64_t end = size() / kPageBytes * kPageBytes;
+    TRY(range(settled_, started_, SYNC_FILE_RANGE_WAIT_BEFORE));
+    settled_ = started_;
+    TRY(range(started_, end, SYNC_FILE_RANGE_WRITE));
+    started_ = end;
+    return Status::ok();
+  }
+
   Status close() override {
     const int fd = fd_.release();
     // On Linux the descriptor is gone even if close fails; EINTR is no failure.
@@ -91,6 +108,7 @@ class PosixWritableFile final : public WritableFile {
 
  private:
   static constexpr std::size_t kVectors = std::min(IOV_MAX, 256);
+  static constexpr std::uint64_t kPageBytes = 4096;
 
   /// The kernel may take less than it is offered: at 2 GiB, when a disk fills up, on a signal.
   Status write_all(std::span<iovec> vectors) {
@@ -108,6 +126,8 @@ class PosixWritableFile final : public WritableFile {
   Fd fd_;
   const std::string path_;
   std::atomic<std::uint64_t> size_{0};
+  // Of write_back(): up to where it has waited, and has started to write.
+  std::uint64_t settled_ = 0, started_ = 0;
 };
 
 /// pread until `length` bytes are there; fewer only at the end of the file.

@@ -112,6 +112,22 @@ TEST_CASE("a write that the system cut short goes on and then says why") {
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == std::string(6000, 'a') + std::string(4000, 'b'));
 }
 
+TEST_CASE("a file written back between appends has all of them") {
+  PosixRoom room;
+  const auto file = value_of(room.fs().create(room.path("f")));
+  std::string expected;
+  for (int i = 0; i < 40; ++i) {
+    const std::string piece(1 + static_cast<std::size_t>(i) * 1000, static_cast<char>('a' + i % 26));
+    require_ok(file->append(piece));
+    require_ok(file->write_back());
+    expected += piece;
+  }
+  require_ok(file->write_back());
+  require_ok(file->sync());
+  require_ok(file->close());
+  REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == expected);
+}
+
 TEST_CASE("a page that was just written is read without waiting, where the file system can tell") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), std::string(8192, 'x'));

@@ -1,5 +1,7 @@
 // Round trips: what goes into a builder comes out of a reader, for every h and compression, by lookup and by walk.
 #include "engine/table/table_fixture.h"
+#include "io/fault_fs.h"
+#include "io/trace_fs.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;
@@ -405,6 +407,47 @@ TEST_CASE("large values are copied from table to table as they are stored", "[ta
       check_walks(*target, entries, true);
     }
   }
+}
+
+TEST_CASE("a table is written back a part at a time while it is built, and an error of that fails it", "[table]") {
+  Bench bench;
+  TraceFileSystem trace(bench.fs, {.ops = ops_of(FileOp::kWrite, FileOp::kWriteBack, FileOp::kSync), .lengths = true});
+  TableBuilderOptions options = bench.builder_options();
+  options.fs = &trace;
+  Random random(5);
+  std::vector<Owned> entries(9);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i].key = "k" + std::to_string(i);
+    entries[i].fields.seq = 1 + i;
+    entries[i].value = random_bytes(random, std::size_t{1} << 20);
+  }
+  const BuiltTable built = bench.build(options, entries);
+  REQUIRE(built.data_bytes > std::uint64_t{9} << 20);
+
+  std::uint64_t unstarted = 0, most = 0;
+  int parts = 0;
+  for (const std::string& line : trace.lines()) {
+    if (line.find(data_file_name(built.data_file)) == std::string::npos) continue;
+    if (line.starts_with("write ")) {
+      unstarted += std::stoull(line.substr(line.rfind(' ')));
+      most = std::max(most, unstarted);
+    } else {
+      parts += line.starts_with("write_back ") ? 1 : 0;
+      unstarted = 0;
+    }
+  }
+  CHECK(parts >= 6);
+  CHECK(most <= std::uint64_t{2} << 20);
+
+  FaultFileSystem faults(bench.fs);
+  faults.inject({.ops = ops_of(FileOp::kWriteBack), .nth = 3});
+  options = bench.builder_options();
+  options.fs = &faults;
+  TableBuilder builder(options);
+  Status status;
+  for (const Owned& o : entries) status = builder.add(o.view());
+  CHECK(status.code() == Code::kIoError);
+  CHECK(builder.finish().status().code() == Code::kIoError);
 }
 
 TEST_CASE("a builder that is not finished leaves no file", "[table]") {
