@@ -147,7 +147,7 @@ void DbImpl::keep_clean() {
   // Taken back before looking: who asks while this looks is not lost.
   if (!purge_asked_.exchange(false) && last_clean_ns_ != 0 && now_ns - last_clean_ns_ < clean_every_ns_) return;
   last_clean_ns_ = now_ns;
-  const std::shared_ptr<const PurgeSurvey> survey = survey_purges(0);
+  const std::shared_ptr<const PurgeSurvey> survey = purges_.look();
   // A sixteenth of the shortest deadline is often enough for what is due an eighth before it.
   std::uint64_t often_enough = std::numeric_limits<std::uint64_t>::max();
   for (const auto& [tree, terms] : survey->trees) {

@@ -175,10 +175,10 @@ void Db::resume_compactions() {
   for (const TreePtr& tree : impl_->live_trees()) impl_->schedule_compactions(tree);
 }
 
-PurgeTicket Db::purge_ticket(SeqNum* up_to) { return impl_->purge_ticket(up_to); }
-Result<PurgeStatus> Db::purge_status(const PurgeTicket& ticket) { return impl_->purge_status(ticket); }
-void Db::note_ticket(const PurgeTicket& ticket) { impl_->note_ticket(ticket); }
-std::vector<PurgeTicket> Db::open_tickets() { return impl_->open_tickets(); }
+PurgeTicket Db::purge_ticket(SeqNum* up_to) { return {impl_->fence(up_to), {}}; }
+Result<PurgeStatus> Db::purge_status(const PurgeTicket& ticket) { return impl_->purges_.status(ticket); }
+void Db::note_ticket(const PurgeTicket& ticket) { impl_->purges_.note_ticket(ticket); }
+std::vector<PurgeTicket> Db::open_tickets() { return impl_->purges_.open_tickets(); }
 Status Db::purge_now(const PurgeTicket& ticket) { return impl_->purge_now(ticket); }
 
 void Db::tick() { impl_->tick(); }

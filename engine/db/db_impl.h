@@ -7,14 +7,14 @@
 //   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
 //   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify, scrub
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
-//   purge.cc       what deletes still owe, and tickets               clean.cc       log, manifest and views keep deadlines
+//   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       log, manifest and views keep deadlines
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
 //   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
 //   quarantine.cc  files that are damaged: out of all plans, and back
 //   deadline_keeper.cc when the tables' work for deadlines starts    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
-//   purge_mutex_     one look at what deletes owe at a time; never held across I/O, but for looking whether names exist
+//   PurgeTracker's   one survey at a time; never held across I/O, but for looking whether names exist
 //   deadline_mutex_  what is known of the trees' deadlines; never held across I/O
 //   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
@@ -54,8 +54,8 @@
 #include "db/large_values.h"
 #include "db/log_queue.h"
 #include "db/page_fetcher.h"
-#include "db/purge.h"
-#include "db/purge_ledger.h"
+#include "db/purge/purge_ledger.h"
+#include "db/purge/purge_tracker.h"
 #include "db/scrub.h"
 #include "db/staging.h"
 #include "db/tree_view.h"
@@ -440,26 +440,14 @@ struct DbImpl {
   void remove_file(const std::string& name);
   void remove_unremoved();
   // purge.cc
-  PurgeTicket purge_ticket(SeqNum* up_to);
-  Result<PurgeStatus> purge_status(const PurgeTicket& ticket);
   Status purge_now(const PurgeTicket& ticket);
-  void note_ticket(const PurgeTicket& ticket);
-  std::vector<PurgeTicket> open_tickets();
   Millis fence(SeqNum* up_to);
   Millis floor_of(const TreeView& view, Millis dropped_at, Millis now) const;
   Millis floor_of(const TreePtr& tree);
   void survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* survey);
   void survey_log(PurgeSurvey* survey);
-  std::shared_ptr<const PurgeSurvey> survey_purges(std::uint64_t max_age_ns) EXCLUDES(purge_mutex_);
-  std::shared_ptr<const PurgeSurvey> look_at_purges() REQUIRES(purge_mutex_);
+  std::shared_ptr<const PurgeSurvey> draw_survey();
   void forget_changes(const std::vector<TreePtr>& trees, const PurgeSurvey& survey);
-  void note_survey(const PurgeSurvey& survey) REQUIRES(purge_mutex_);
-  struct Purged {
-    bool done = false;
-    Millis known_at = 0;  ///< done: when that was known, at the latest
-    Millis left_at = 0;   ///< as PurgeHistory::left_at
-  };
-  [[nodiscard]] Purged purged(const PurgeTicket& ticket, const PurgeSurvey& survey) REQUIRES(purge_mutex_);
   void leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data);
   void leave_failed_outputs(const TreePtr& tree);
   // clean.cc
@@ -559,6 +547,7 @@ struct DbImpl {
   std::vector<ObsoleteFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
   std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
   PurgeLedger ledger_;
+  PurgeTracker purges_;
   ObsoleteSink obsolete_sink_;
   DamageReports damage_reports_;
   FileChecks file_checks_;
@@ -616,19 +605,6 @@ struct DbImpl {
   std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);            ///< the newest birth whose deadline was counted as missed
   std::map<TreeId, Millis> missed_by_damage_ GUARDED_BY(tick_mutex_);  ///< the same, of what damage keeps
   std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0, clean_every_ns_ GUARDED_BY(tick_mutex_) = 0;
-
-  Mutex ticket_mutex_;
-  std::deque<PurgeTicket> tickets_ GUARDED_BY(ticket_mutex_);  ///< noted, and not known to be done; in the order of their births
-
-  Mutex purge_mutex_;
-  std::shared_ptr<const PurgeSurvey> survey_ GUARDED_BY(purge_mutex_);
-  std::uint64_t surveyed_ns_ GUARDED_BY(purge_mutex_) = 0;
-  std::map<TreeId, PurgeHistory> purged_ GUARDED_BY(purge_mutex_);     ///< of trees that live or left something
-  std::map<TreeId, PurgedTree> purged_gone_ GUARDED_BY(purge_mutex_);  ///< of trees that left nothing: as many as are remembered
-  PurgeHistory purged_others_ GUARDED_BY(purge_mutex_);                ///< of all others: those that no survey ever met
-  Millis others_gone_at_ GUARDED_BY(purge_mutex_) = 0;  ///< the last of those that were met, and are not remembered
-  Millis surveyed_until_ GUARDED_BY(purge_mutex_) = 0;
-  PersistTimes persist_times_;
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so

@@ -38,6 +38,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "base/oldest.h"
 #include "db/sync_gather.h"
 #include "wal/log_pieces.h"
 #include "wal/log_writer.h"
@@ -50,8 +51,6 @@ struct LogNote {
   Millis oldest_delete = 0;  ///< birth of its first delete
   Millis min_expiry = 0;     ///< smallest expiry of its values
 };
-/// Birth of deletes in a part of the log that cannot be read, where nothing says how old they are: due at once, never counted as missed.
-inline constexpr Millis kUnknownBirth = 1;
 /// Few trees each: a vector is searched faster than a map.
 using LogNotes = std::vector<LogNote>;
 /// Takes `note` into `notes`.

@@ -121,7 +121,7 @@ Stats DbImpl::stats() {
   s.clock_step_refused = time_.step_refused();
   const std::vector<TreeLoad> loads = tree_loads();
   add_garbage(loads, &s);
-  s.delete_persist_seconds = persist_times_.info();
+  s.delete_persist_seconds = purges_.persist_times();
   {
     MutexLock lock(deadline_mutex_);
     for (const TreeLoad& load : loads) s.deadline_work_bytes += load.tree->kept.work.bytes;

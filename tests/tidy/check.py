@@ -65,11 +65,14 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 LIBRARIES = {"xxhash", "lz4", "zstd", "asio", "spdlog", "fmt", "yaml-cpp", "prometheus", "boost", "CLI", "openssl", "rocksdb", "mimalloc", "jemalloc", "liburing"}
 
 
-def layer_of(parts):
-    """('engine', 'table') for engine/table/x.h, ('engine', 'include/engine') for the contract, ('server', 'server') for server/x.cc."""
+def layer_of(parts, tables):
+    """('engine', 'table') for engine/table/x.h, ('engine', 'include/engine') for the contract, ('server', 'server') for server/x.cc.
+    A layer with a row for one of its subdirectories needs a row for each: ('engine', 'db/purge') for engine/db/purge/x.h."""
     side = parts[0]
     if side == "engine" and parts[1] == "include":
         return side, "include/engine"
+    if len(parts) > 3 and any(row.startswith(parts[1] + "/") for row in tables[side]):
+        return side, f"{parts[1]}/{parts[2]}"
     return side, parts[1] if len(parts) > 2 else side
 
 
@@ -85,7 +88,7 @@ def check_layers(root):
                     yield f"ARCHITECTURE.md: layer {side}/{layer} may include '{word}', which is neither a layer nor a library"
     for path in code_files(root):
         relative = path.relative_to(root)
-        side, layer = layer_of(relative.parts)
+        side, layer = layer_of(relative.parts, tables)
         if layer not in tables[side]:
             yield f"{relative}: ARCHITECTURE.md has no layer '{layer}' in {side}/"
             continue
@@ -103,6 +106,9 @@ def included_layer(bracket, name, side, table):
     first = name.split("/")[0]
     if first == "engine" and "/" in name:
         return "include/engine"
+    room = "/".join(name.split("/")[:2])
+    if name.count("/") > 1 and room in table:
+        return room
     if "/" in name and first in table:
         return first
     stem = first.removesuffix(".hpp").removesuffix(".h")

@@ -22,6 +22,8 @@ TABLES = """# A
 | base | | base |
 | tree | base | shape |
 | table | base tree | tables |
+| db/purge | base | a room of db |
+| db | base table db/purge | wiring |
 
 <!-- layers of server -->
 | server layer | may include | what |
@@ -87,6 +89,19 @@ class Rules(unittest.TestCase):
 
     def test_unknown_layer(self):
         self.assert_one("layers", "engine/misc/a.cc", "\n", "no layer 'misc'")
+
+    def test_room_includes_itself_and_what_its_row_has(self):
+        self.assert_clean("layers", "engine/db/purge/a.cc", '#include "db/purge/a.h"\n#include "base/b.h"\n')
+        self.assert_clean("layers", "engine/db/a.cc", '#include "db/purge/a.h"\n#include "db/db_impl.h"\n')
+
+    def test_room_includes_no_header_of_its_layer(self):
+        self.assert_one("layers", "engine/db/purge/a.cc", '#include "db/db_impl.h"\n', "engine/db/purge may not include db/db_impl.h (db)")
+
+    def test_layer_above_includes_no_room_that_its_row_lacks(self):
+        self.assert_one("layers", "engine/table/a.cc", '#include "db/purge/a.h"\n', "(db/purge)")
+
+    def test_subdirectory_without_a_row_in_a_layer_with_rooms(self):
+        self.assert_one("layers", "engine/db/misc/a.cc", "\n", "no layer 'db/misc'")
 
     # raw calls
     def test_raw_calls_are_refused(self):

@@ -96,7 +96,7 @@ struct Stats {
   double deadline_rate_needed = 0;        ///< part of the measured rate of merges that the deadlines need, 0 to 1
   Millis least_feasible_deadline = 0;     ///< what merging all final data takes at the measured rate; 0 = unknown yet
   /// Seconds from a delete until nothing of it was in any file. Samples: of each tree at most one delete a second, always the
-  /// oldest that is left (PersistTimes in db/purge.h).
+  /// oldest that is left (PersistTimes in db/purge/purge_history.h).
   HistogramInfo delete_persist_seconds;
   /// Bytes of files that are no use to anybody. What tombstones hide, estimated; pages that are dropped and not given back yet;
   /// files that are replaced or removed, but somebody has them open or they are about to be unlinked.

@@ -1,5 +1,4 @@
 // Deletes leave the files: log, manifest, views, removals; and tickets say when, and never say it too early.
-#include "db/purge.h"
 #include "engine/db/harness.h"
 #include "support/long_run.h"
 #include "version/version_set.h"
@@ -457,26 +456,6 @@ TEST_CASE("whether deletes were gone in time is said only if it is known, over r
   CHECK_FALSE(in_time().has_value());
 }
 
-TEST_CASE("a history that is too long gets coarser: known later, and seen earlier, than it was") {
-  PurgeHistory history;
-  CHECK(history.left_at(0) == 0);
-  const Millis steps = 5 * PurgeHistory::kMaxSteps;
-  for (Millis i = 1; i <= steps; ++i) {
-    history.note(10 * i, 10 * i + 105);
-    history.note(10 * i, 10 * i + 108);
-  }
-  for (Millis n = 0; n < 10 * steps; ++n) {
-    const Millis floor = (n / 10 + 1) * 10;  // of the step that told it gone
-    REQUIRE(history.covers(n));
-    REQUIRE(history.known_at(n) >= floor + 105);
-    REQUIRE(history.left_at(n) <= floor + 98);
-  }
-  CHECK(history.known_at(10 * steps - 1) == 10 * steps + 105);
-  CHECK(history.left_at(10 * steps - 1) == 10 * steps + 98);
-  CHECK_FALSE(history.covers(10 * steps));
-  CHECK(history.left_at(10 * steps) == 10 * steps + 108);
-}
-
 TEST_CASE("a file that cannot be unlinked, or may come back, is not gone") {
   Harness h(with_deadline());
   h.open();
@@ -710,27 +689,6 @@ TEST_CASE("how long deletes took is known when they have gone, and what is in th
   h.crash(CrashMode::kEverything, 1);
   h.open();
   CHECK(h.db->stats().wal_oldest_record == written);
-}
-
-TEST_CASE("times of deletes: the oldest of those that go together, of each tree, into the right bucket") {
-  PersistTimes times;
-  times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 owes nothing
-  times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);
-  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // of tree 2 only a floor is left
-  HistogramInfo info = times.info();
-  REQUIRE(info.buckets.size() == info.bounds.size() + 1);
-  CHECK(info.bounds[1] == 2);
-  CHECK(info.buckets[2] == 1);  // 2.1 s
-  CHECK(info.sum == Approx(2.1));
-  times.note({{2, 3000}}, {{1, 3500}, {2, 3000}}, 3500);
-  info = times.info();
-  CHECK(info.buckets[1] == 1);  // 2 s is no more than 2 s
-  CHECK(info.sum == Approx(2.1 + 2.0));
-  times.note({}, {{1, 4000}}, 4000);  // tree 2 is gone as a whole
-  CHECK(times.info().buckets[0] == 1);
-  times.note({{1, 5000}}, {{1, 5000}}, 6000);
-  times.note({}, {{1, 4'000'000'000}}, 4'000'000'000);
-  CHECK(times.info().buckets.back() == 1);
 }
 
 TEST_CASE("what was promised before a deadline was changed holds over restarts and crashes, wherever the change was written") {

@@ -1,4 +1,4 @@
-#include "db/purge_ledger.h"
+#include "db/purge/purge_ledger.h"
 
 #include <algorithm>
 #include <set>

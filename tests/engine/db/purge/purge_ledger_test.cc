@@ -1,8 +1,7 @@
 // Files on their way out, and what the manifest names.
 #include <catch2/catch.hpp>
 
-#include "db/purge.h"
-#include "db/purge_ledger.h"
+#include "db/purge/purge_ledger.h"
 #include "io/memory_fs.h"
 
 using namespace ebbtide;
@@ -60,35 +59,4 @@ TEST_CASE("the first edit that takes files out of a tree sets the floor, until t
   REQUIRE(fs.sync_dir("data").is_ok());
   ledger.look();
   CHECK(ledger.leaving().empty());
-}
-
-TEST_CASE("a history answers late rather than early, however long it gets", "[purge]") {
-  PurgeHistory history;
-  CHECK_FALSE(history.covers(0));
-  history.note(100, 110);
-  history.note(90, 120);  // floors do not go back
-  CHECK(history.covers(99));
-  CHECK_FALSE(history.covers(100));
-  CHECK(history.known_at(50) == 110);
-  for (Millis t = 0; t < 100'000; t += 10) history.note(1000 + t, 1005 + t);
-  for (Millis n = 0; n < 100'900; n += 37) {
-    REQUIRE(history.covers(n));
-    const Millis at = history.known_at(n);
-    CHECK(at > n);
-    if (n > 100'500) CHECK(at <= n + 15);  // the latest are exact
-  }
-}
-
-TEST_CASE("tickets have one spelling", "[purge]") {
-  for (const char* text : {"purge-1", "purge-1700000000000", "purge-5-0", "purge-5-4294967295"}) {
-    const auto ticket = parse_ticket(text);
-    REQUIRE(ticket);
-    CHECK(format_ticket(*ticket) == text);
-  }
-  for (const char* text :
-       {"", "purge", "purge-", "purge-x", "purge-01", "purge-+1", "purge--1", "purge-1-", "purge-1--1", "purge-1-01",
-        "purge-1-4294967296", "purge-99999999999999999999", "purge-1-2-3", "Purge-1", "purge-1 ", " purge-1"}) {
-    INFO(text);
-    CHECK_FALSE(parse_ticket(text));
-  }
 }

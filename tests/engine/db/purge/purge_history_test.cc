@@ -1,0 +1,64 @@
+// Since when deletes are known to be gone, and how long they took.
+#include <catch2/catch.hpp>
+
+#include "db/purge/purge_history.h"
+
+using namespace ebbtide;
+
+TEST_CASE("a history answers late rather than early, however long it gets", "[purge]") {
+  PurgeHistory history;
+  CHECK_FALSE(history.covers(0));
+  history.note(100, 110);
+  history.note(90, 120);  // floors do not go back
+  CHECK(history.covers(99));
+  CHECK_FALSE(history.covers(100));
+  CHECK(history.known_at(50) == 110);
+  for (Millis t = 0; t < 100'000; t += 10) history.note(1000 + t, 1005 + t);
+  for (Millis n = 0; n < 100'900; n += 37) {
+    REQUIRE(history.covers(n));
+    const Millis at = history.known_at(n);
+    CHECK(at > n);
+    if (n > 100'500) CHECK(at <= n + 15);  // the latest are exact
+  }
+}
+
+TEST_CASE("a history that is too long gets coarser: known later, and seen earlier, than it was") {
+  PurgeHistory history;
+  CHECK(history.left_at(0) == 0);
+  const Millis steps = 5 * PurgeHistory::kMaxSteps;
+  for (Millis i = 1; i <= steps; ++i) {
+    history.note(10 * i, 10 * i + 105);
+    history.note(10 * i, 10 * i + 108);
+  }
+  for (Millis n = 0; n < 10 * steps; ++n) {
+    const Millis floor = (n / 10 + 1) * 10;  // of the step that told it gone
+    REQUIRE(history.covers(n));
+    REQUIRE(history.known_at(n) >= floor + 105);
+    REQUIRE(history.left_at(n) <= floor + 98);
+  }
+  CHECK(history.known_at(10 * steps - 1) == 10 * steps + 105);
+  CHECK(history.left_at(10 * steps - 1) == 10 * steps + 98);
+  CHECK_FALSE(history.covers(10 * steps));
+  CHECK(history.left_at(10 * steps) == 10 * steps + 108);
+}
+
+TEST_CASE("times of deletes: the oldest of those that go together, of each tree, into the right bucket") {
+  PersistTimes times;
+  times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 owes nothing
+  times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);
+  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // of tree 2 only a floor is left
+  HistogramInfo info = times.info();
+  REQUIRE(info.buckets.size() == info.bounds.size() + 1);
+  CHECK(info.bounds[1] == 2);
+  CHECK(info.buckets[2] == 1);  // 2.1 s
+  CHECK(info.sum == Approx(2.1));
+  times.note({{2, 3000}}, {{1, 3500}, {2, 3000}}, 3500);
+  info = times.info();
+  CHECK(info.buckets[1] == 1);  // 2 s is no more than 2 s
+  CHECK(info.sum == Approx(2.1 + 2.0));
+  times.note({}, {{1, 4000}}, 4000);  // tree 2 is gone as a whole
+  CHECK(times.info().buckets[0] == 1);
+  times.note({{1, 5000}}, {{1, 5000}}, 6000);
+  times.note({}, {{1, 4'000'000'000}}, 4'000'000'000);
+  CHECK(times.info().buckets.back() == 1);
+}
