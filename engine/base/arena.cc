@@ -51,7 +51,7 @@ char* Arena::allocate_slow(std::size_t bytes) {
   const std::size_t usable = block_bytes - sizeof(Block);
   const bool own_block = bytes > usable / 4;  // a large piece must not waste the rest of the current block
   if (!own_block) {
-    // Someone else may have begun a block meanwhile.
+    // Another thread may have begun a block meanwhile.
     Block* block = current_.load(std::memory_order_acquire);
     if (block != nullptr) {
       const std::size_t at = block->used.fetch_add(bytes, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// Background work, through an interface: real threads in the server, a queue that a test turns by hand.
+// Background work through an interface: real threads in the server, a queue that tests run step by step.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ class BackgroundPool {
   virtual void submit(Priority priority, Task task) = 0;
   /// How many tasks can run at once; at least 1.
   [[nodiscard]] virtual unsigned width() const = 0;
-  /// Runs one queued task on the calling thread, if there is one: a task that waits for its parts helps instead of blocking.
+  /// Runs one queued task on the calling thread, if any. A task that waits for its parts calls this instead of blocking.
   virtual bool run_one() = 0;
 };
 
-/// Threads of their own, at a lower scheduling priority if asked for. The destructor drops what has not started and joins.
+/// Owns its threads, at a lower scheduling priority if asked for. The destructor drops tasks that have not started, and joins.
 class ThreadPool final : public BackgroundPool {
  public:
   ThreadPool(unsigned threads, std::string name, int nice);
@@ -47,13 +47,13 @@ class ThreadPool final : public BackgroundPool {
   std::vector<std::thread> threads_;
 };
 
-/// Runs tasks when the test says so, high priority first.
+/// Runs tasks only when the test calls a run function, high priority first.
 class ManualPool final : public BackgroundPool {
  public:
   void submit(Priority priority, Task task) override;
   [[nodiscard]] unsigned width() const override { return 1; }
   bool run_one() override;
-  /// Until nothing is queued.
+  /// Runs tasks until none is queued.
   void run_all() {
     while (run_one()) {
     }

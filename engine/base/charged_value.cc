@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-/// The deleter of a charged value: what is charged, and who owns the bytes if the value itself does not.
+/// The deleter of a charged value. Holds the charge, and the owner of the bytes if the value itself does not own them.
 struct ReleaseCharge {
   ReleaseCharge(MemoryCharge* charge, SharedValue o)
       : account(charge->account()->shared_from_this()),
@@ -19,7 +19,7 @@ struct ReleaseCharge {
   std::uint64_t bytes = 0;
   SharedValue owner;
 
-  // The deleter itself lives as long as a weak_ptr does: what it owns is released here.
+  // A weak_ptr keeps the deleter alive, so its resources are released here.
   void operator()(const std::string* value) {
     if (owner == nullptr) delete value;
     owner.reset();

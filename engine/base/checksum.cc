@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-// The seed carries where the block belongs; the multiplier keeps (file, offset) pairs apart.
+// The seed contains the block's file and offset; the multiplier makes different (file, offset) pairs differ.
 std::uint64_t seed_of(FileNum file, std::uint64_t offset) { return file * 0x9e3779b97f4a7c15u ^ offset; }
 
 }  // namespace

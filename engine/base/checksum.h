@@ -1,6 +1,6 @@
-// The one checksum of every file: xxh3-64 of the bytes, bound to where they belong.
+// The checksum of all file contents: xxh3-64 of the bytes, seeded with their file and offset.
 //
-// A block that is copied to another file or another offset of its own file fails, as a flipped bit does.
+// A block that was copied to another file or offset fails the check, as one with a flipped bit does.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Time, through an interface: the engine and its tests never ask the system.
+// Time through an interface. The engine and its tests never read the system's clocks directly.
 #pragma once
 
 #include <atomic>
@@ -20,24 +20,24 @@ class Clock {
   [[nodiscard]] virtual std::uint64_t mono_ns() const = 0;
 };
 
-/// The system's clocks. Lives for ever.
+/// The system's clocks. Never destroyed.
 Clock* system_clock();
 
-/// Time that moves only when told to.
+/// A clock that moves only when a test moves it.
 class SimulatedClock final : public Clock {
  public:
   explicit SimulatedClock(Millis wall_ms = 1'700'000'000'000) : wall_ms_(wall_ms), boot_ms_(1'000) {}
   [[nodiscard]] Millis wall_ms() const override { return wall_ms_.load(); }
   [[nodiscard]] Millis boot_ms() const override { return boot_ms_.load(); }
   [[nodiscard]] std::uint64_t mono_ns() const override { return boot_ms_.load() * 1'000'000; }
-  /// Time passes: all clocks move.
+  /// Moves all clocks.
   void advance(Millis ms) {
     wall_ms_ += ms;
     boot_ms_ += ms;
   }
-  /// Somebody sets the wall clock.
+  /// Sets the wall clock only.
   void set_wall(Millis ms) { wall_ms_ = ms; }
-  /// The machine restarts: the boot clock begins again.
+  /// Simulates a restart of the machine: the boot clock begins again at 0.
   void reboot() { boot_ms_ = 0; }
 
  private:

@@ -1,7 +1,7 @@
 // Integers and strings as bytes: little endian, LEB128 varints, length-prefixed strings. The one place that encodes numbers.
 //
-// Writers append to a std::string. Readers take a Bytes& that they advance, and answer false, without reading past the end,
-// when it is too short or malformed (a varint longer than its type).
+// Writers append to a std::string. Readers advance a Bytes&. They return false, without reading past the end, if it is too short
+// or malformed (a varint longer than its type).
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ inline bool same_bytes(const char* a, const char* b, std::size_t n) {
   return n == 0 || (a[0] == b[0] && a[n / 2] == b[n / 2] && a[n - 1] == b[n - 1]);
 }
 
-/// How many bytes two strings begin with in common.
+/// Length of the common prefix of two strings.
 inline std::size_t common_bytes(Bytes a, Bytes b) {
   const std::size_t limit = std::min(a.size(), b.size());
   std::size_t n = 0;
@@ -53,13 +53,13 @@ inline std::size_t common_bytes(Bytes a, Bytes b) {
   return n;
 }
 
-/// Eight bytes of `key` behind its first `skip`, zeros after its end, as a number that orders as they do. Equal words decide
-/// nothing.
+/// The eight bytes of `key` after its first `skip`, padded with zeros, as a number with the same order. If two words are equal,
+/// the keys may still differ.
 inline std::uint64_t key_word(Bytes key, std::size_t skip = 0) {
   const std::size_t left = key.size() > skip ? key.size() - skip : 0;
   if (left >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + skip));
   if (left == 0) return 0;
-  // What is left are the last of the key's last eight bytes.
+  // The remaining bytes are the last of the key's last eight.
   if (key.size() >= 8) return __builtin_bswap64(load_fixed<std::uint64_t>(key.data() + key.size() - 8)) << (64 - 8 * left);
   std::uint64_t word = 0;
   std::memcpy(&word, key.data() + skip, left);

@@ -1,4 +1,4 @@
-// One version of a key, decoded: what memtables, tables, iterators, survivors and builders pass to each other.
+// One decoded version of a key. Memtables, tables, iterators, survivors and builders exchange this type.
 //
 // Order of versions: key ascending, then seq descending (the newest version of a key comes first).
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace ebbtide {
 
-/// Where a value of more than kLargeValueBytes lies on disk: `blocks` blocks of its table's data file, from `offset` on.
-/// The reader that produced it can read it; a builder can copy its blocks without decoding them.
+/// The place on disk of a value of more than kLargeValueBytes: `blocks` blocks of its table's data file, from `offset` on.
+/// The reader that returned it can read it; a builder can copy its blocks without decoding them.
 struct LargeValueRef {
   const void* table = nullptr;  ///< the TableReader that has it
   std::uint64_t offset = 0;     ///< in the data file
@@ -20,7 +20,7 @@ struct LargeValueRef {
   std::uint64_t length = 0;  ///< of the value
 };
 
-/// Key, value and large are views; the iterator or page that filled them in says how long they last.
+/// Key, value and large are views. The iterator or page that filled them in documents how long they are valid.
 struct Entry {
   Bytes key;
   SeqNum seq = 0;
@@ -34,7 +34,7 @@ struct Entry {
   LargeValueRef large;                                         ///< large.table is null unless the value lies in blocks of its own
 
   [[nodiscard]] bool is_tombstone() const { return kind == EntryKind::kTombstone; }
-  /// Stands for all that a table which cannot be read may have from this key on (iter/barrier_iterator.h).
+  /// Marks the start of a table that cannot be read, from this key on (iter/barrier_iterator.h).
   [[nodiscard]] bool is_barrier() const { return is_tombstone() && !value.empty(); }
   [[nodiscard]] bool is_large() const { return large.table != nullptr; }
   [[nodiscard]] std::uint64_t value_length() const { return is_large() ? large.length : value.size(); }

@@ -21,7 +21,7 @@ namespace {
 std::atomic<std::uint64_t> next_id{1};
 constexpr std::size_t kCollectEvery = 64;
 
-// The thread's slots, by instance. Given back when the thread ends, unless the instance is gone by then.
+// The thread's slots, by instance. Returned when the thread ends, unless the instance was destroyed before.
 struct LiveEpochs {
   Mutex mutex;
   std::vector<std::uint64_t> ids GUARDED_BY(mutex);
@@ -62,7 +62,7 @@ Epoch::~Epoch() {
     MutexLock lock(live_epochs().mutex);
     std::erase(live_epochs().ids, id_);
   }
-  // What is freed may retire more.
+  // Freeing an object may retire others.
   for (;;) {
     std::vector<Retired> rest;
     {
@@ -99,7 +99,7 @@ Epoch::Slot* Epoch::slot() {
       }
     }
     {
-      // Instances that are gone leave stale slots behind.
+      // Destroyed instances leave stale slots behind.
       MutexLock lock(live_epochs().mutex);
       const auto& ids = live_epochs().ids;
       std::erase_if(mine.held, [&](const auto& h) { return std::find(ids.begin(), ids.end(), h.id) == ids.end(); });

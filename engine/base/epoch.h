@@ -1,10 +1,10 @@
-// Epoch-based reclamation: readers announce that they are reading, writers free what they unlinked only after every reader that
-// could have seen it is done. A reader's cost is two stores to its own cache line; nothing is shared.
+// Epoch-based reclamation. Readers announce that they are reading. Writers free an unlinked object only after every reader that
+// could have seen it has finished. A reader makes two stores to its own cache line and writes nothing shared.
 //
 //   reader:  EpochGuard guard(epoch);  use(ptr.load());
 //   writer:  old = ptr.exchange(fresh);  epoch.retire([old] { delete old; });
 //
-// Guards nest. A guard must not be held for long: what is retired meanwhile waits.
+// Guards nest. Do not hold a guard for long: objects that are retired meanwhile stay in memory.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@ class Epoch {
 
   void enter();
   void leave();
-  /// Runs `free` once no guard that is alive now is left; from some later retire() or collect(). Thread-safe.
+  /// Runs `free` in a later retire() or collect(), once all guards that are alive now have ended. Thread-safe.
   void retire(std::function<void()> free);
-  /// Runs what may run. Call now and then.
+  /// Runs all frees that are due. Call it now and then.
   void collect();
   [[nodiscard]] std::size_t pending() const;
 

@@ -1,4 +1,4 @@
-// Assertions on our own mistakes. They stay on in release builds: a wrong byte on disk costs more than a branch.
+// Assertions against bugs in this code. They stay on in release builds: a wrong byte on disk costs more than a branch.
 #pragma once
 
 namespace ebbtide {
@@ -8,7 +8,7 @@ namespace ebbtide {
 
 }  // namespace ebbtide
 
-/// Guards data: what must hold or the engine stops before it does harm. Not for input from disk, network or user.
+/// Aborts if the condition is false, before wrong data is written. Not for input from disk, network or user.
 #define ASSERT(condition)                                              \
   do {                                                                 \
     if (!(condition)) [[unlikely]]                                     \

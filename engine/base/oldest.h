@@ -1,4 +1,4 @@
-// The oldest of times of which each may be missing.
+// The older of two times, where 0 means "no time".
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Mistakes that are put in on purpose, to see whether the tests find them.
+// Bugs that are built in on purpose, to check that the tests find them.
 //
-// Each is a kind of mistake that storage engines have had, at the place where it would be made. The switch is there in builds
-// under sanitizers only (EBBTIDE_PLANTED_BUGS, CMakeLists.txt); in all others planted() is false at compile time, and nothing of
-// what hangs on it is in the program. tests/README.md says which test finds which; tests/tidy sees to it that one does.
+// Each is a kind of bug that storage engines have had, in the place where it would occur. The switch exists in builds with
+// sanitizers only (EBBTIDE_PLANTED_BUGS, CMakeLists.txt). In all others planted() is false at compile time, and the program has
+// no trace of the bugs. tests/README.md says which test finds which bug; tests/tidy checks that each has one.
 #pragma once
 
 #include <atomic>
@@ -13,20 +13,20 @@ namespace ebbtide {
 enum class PlantedBug : std::uint8_t {
   kNone,
   kSkipTableSync,                ///< a table's pages are not synced before the manifest names it
-  kSkipDirectorySync,            ///< nor are the names of the tables of a flush
-  kAcknowledgeBeforeSync,        ///< the log calls a write durable before the sync has answered
+  kSkipDirectorySync,            ///< the directory is not synced before the manifest names the tables of a flush
+  kAcknowledgeBeforeSync,        ///< the log reports a write as durable before its sync has ended
   kSyncBySeq,                    ///< a log segment that ends with pieces of a batch counts as synced once its last seq is
-  kForgetPieces,                 ///< a log segment goes though a batch that no table has lies in it, in pieces
-  kIgnoreChecksum,               ///< a block of a table is believed whatever its checksum
-  kAcceptGarbageTail,            ///< so is a record of the log
+  kForgetPieces,                 ///< a log segment is removed while it holds pieces of a batch that is in no table
+  kIgnoreChecksum,               ///< a table block with a wrong checksum is accepted
+  kAcceptGarbageTail,            ///< a log record with a wrong checksum is accepted
   kDropTombstoneEarly,           ///< a merge drops a tombstone though older versions may lie below
-  kForgetBirths,                 ///< after a restart nobody knows by when what is in the tables has to go
-  kReplaceInPlace,               ///< CURRENT is written where it lies: in between it names neither the old manifest nor the new
-  kUnlinkBeforeRenameIsDurable,  ///< the old manifest is unlinked while a power loss can still take CURRENT's rename back
+  kForgetBirths,                 ///< a restart forgets the births of the deletes in tables
+  kReplaceInPlace,               ///< CURRENT is written in place: in between it names neither the old manifest nor the new
+  kUnlinkBeforeRenameIsDurable,  ///< the old manifest is unlinked while a power loss can still undo CURRENT's rename
   kRangeLeavesItsStart,          ///< a range delete does not delete the key at its start
-  kReadStalePage,                ///< the cache answers with a page of another file, which lay at the same place
+  kReadStalePage,                ///< the cache returns a page of another file that was at the same place
   kDropWhatHides,                ///< a page is dropped though older versions of its keys lie below
-  kFinalOverQuarantined,         ///< a merge takes a damaged table for one that holds nothing
+  kFinalOverQuarantined,         ///< a merge treats a damaged table as empty
   kStackTooDeep,                 ///< a stack policy with more runs than its bound asks for no merge
 };
 

@@ -31,10 +31,10 @@ class Random {
   }
   /// Uniform in [0, n); n > 0.
   std::uint64_t uniform(std::uint64_t n) {
-    __extension__ using Wide = unsigned __int128;  // the high half of the product: no modulo bias worth speaking of, no division
+    __extension__ using Wide = unsigned __int128;  // the high half of the product: negligible modulo bias, no division
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * n) >> 64);
   }
-  /// True once in n calls on average.
+  /// Returns true once in n calls on average.
   bool one_in(std::uint64_t n) { return uniform(n) == 0; }
   /// Uniform in [0, 1).
   double fraction() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }

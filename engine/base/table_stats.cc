@@ -6,8 +6,8 @@
 namespace ebbtide {
 namespace {
 
-// Format of encode(): all integers as varints in the order of the struct, then flags. A new field goes to the end behind a longer
-// length prefix; readers skip what they do not know.
+// Format of encode(): all integers as varints in the order of the struct, then flags. A new field goes to the end and makes the
+// length prefix larger; readers skip fields that they do not know.
 constexpr std::uint64_t kExclusive = 1;
 constexpr std::uint64_t kUnbounded = 2;
 

@@ -1,5 +1,5 @@
-// What is known of a table's contents without reading them. The builder counts it; the table's properties block and the manifest
-// both store it; tree shapes are derived from it.
+// Statistics of a table's contents. The builder counts them; the table's properties block and the manifest both store them; tree
+// shapes are derived from them.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct TableStats {
 
   void add_entry(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// The smallest birth that the table owes something to, or 0.
+  /// The smallest birth of the table's pending deletes, or 0.
   [[nodiscard]] Millis oldest_obligation() const;
   /// Whether [smallest, largest] meets the range.
   [[nodiscard]] bool overlaps(const KeyRange& range) const;

@@ -1,8 +1,9 @@
-// Sleeping until another thread has published something, where threads hardly ever sleep.
+// Sleeping until another thread has published a value, for places where threads rarely have to sleep.
 //
-// The publisher stores, then looks whether a thread sleeps: one load. A thread that is about to sleep counts itself, then looks
-// at the condition once more. Both stores and both loads are sequentially consistent, so at least one of the two threads sees the
-// other: a wake-up is never lost (Dekker's argument). A mutex and a condition variable would cost the publisher a lock each time.
+// The publisher stores its value, then checks with one load whether a thread sleeps. A thread that is about to sleep counts
+// itself, then checks the condition again. Both stores and both loads are sequentially consistent, so at least one of the threads
+// sees the other: no wake-up is lost (Dekker's argument). A mutex and a condition variable would cost the publisher a lock each
+// time.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Lets the core's other thread work, and the loop see a store sooner.
+/// Gives the core's other hardware thread time, and makes a store visible to the loop sooner.
 inline void spin_pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -39,8 +40,8 @@ class WaitPoint {
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
   }
 
-  /// Wakes the threads that sleep here; they look at their conditions again. Call it after each store that a condition depends on;
-  /// that store must be sequentially consistent. One load if no thread sleeps.
+  /// Wakes the threads that sleep here; they check their conditions again. Call it after each store that a condition depends on.
+  /// That store must be sequentially consistent. Costs one load if no thread sleeps.
   void notify() {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
       wake();

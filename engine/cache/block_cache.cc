@@ -1,14 +1,14 @@
 // A block is one allocation: reference counts, header, bytes. Three parties hold it:
 //   * the table of its shard, through the shared_ptr `self` in its own header;
 //   * pins, which copy that shared_ptr;
-//   * readers under an EpochGuard, who hold nothing and are waited for.
-// Leaving the table (eviction, erase_file) hands the block to the epoch, which lets go of `self` when no guard that could have
-// seen it is left. Until then `self` is not written, so that a reader may copy it at any time.
+//   * readers under an EpochGuard, which count nothing; the epoch waits for them.
+// A block that leaves the table (eviction, erase_file) goes to the epoch. The epoch releases `self` when no guard that could have
+// seen the block is left. Until then `self` is not written, so a reader may copy it at any time.
 //
 // The table is an array of buckets of one cache line: seven slots (16 bits of hash, 48 of address) and a link to an overflow
-// bucket. Writers hold the shard's mutex and store single words; readers load them. A larger table replaces a full one as a
-// whole; the old one goes to the epoch too. A reader still in the old one may miss a block that came in since: a miss, never a
-// wrong block.
+// bucket. Writers hold the shard's mutex and store single words; readers load them. A full table is replaced by a larger one; the
+// old one goes to the epoch too. A reader that is still in the old one may miss a block that was added since. It gets a miss,
+// never a wrong block.
 #include "cache/block_cache.h"
 
 #include <malloc.h>
@@ -36,8 +36,8 @@ constexpr std::size_t kSlots = 7;
 constexpr std::size_t kBlocksPerBucket = 4;  // on average, before the table grows: Poisson(4) overflows 5 % of the buckets
 constexpr std::size_t kMinBuckets = 16;
 constexpr std::size_t kFirstBytes = 192;  // of a block, loaded ahead: a page's header, tags and offsets
-// What the allocator keeps beside what it gives, as a part of that: its own pages are partly empty, as blocks come and go on different
-// threads. Measured with the bench `memory`: mostly 2 to 6 % of all that is counted.
+// The allocator's overhead as a part of the memory it hands out: its own pages are partly empty, as blocks come and go on
+// different threads. Measured with the bench `memory`: mostly 2 to 6 % of all counted memory.
 constexpr std::size_t kAllocatorPart = 16;
 constexpr std::uint64_t kAddressMask = (std::uint64_t{1} << 48) - 1;
 
@@ -80,7 +80,7 @@ void prefetch_first_bytes(const Block* block) {
   for (std::size_t at = 0; at < kFirstBytes; at += 64) __builtin_prefetch(reinterpret_cast<const char*>(block + 1) + at);
 }
 
-/// Gives std::allocate_shared room for the block's bytes after its own object, and tells where it is and how large the whole.
+/// Gives std::allocate_shared room for the block's bytes after its own object; reports the place and the total size.
 template <typename T>
 struct TailAllocator {
   using value_type = T;
@@ -156,7 +156,7 @@ struct Table {
         const std::uint64_t slot = place.load(std::memory_order_acquire);
         if (slot == 0 || (slot & ~kAddressMask) != tag) continue;
         auto* block = reinterpret_cast<Block*>(slot & kAddressMask);
-        prefetch_first_bytes(block);  // they come in while the key in the header does
+        prefetch_first_bytes(block);  // loaded together with the key in the header
         if (block->is(key)) return block;
       }
     }
@@ -203,7 +203,7 @@ struct Evicted {
 };
 
 struct alignas(64) Shard {
-  // Read by everyone, written when the table grows.
+  // Read by all threads, written when the table grows.
   std::atomic<Table*> table{nullptr};
 
   alignas(64) Mutex mutex;
@@ -231,7 +231,7 @@ Table* Shard::grow_if_full() {
   return old;
 }
 
-/// Just behind the hand: the last to be looked at.
+/// Just behind the hand: the last candidate for eviction.
 void Shard::link(Block* block) {
   if (hand == nullptr) {
     block->clock_next = block->clock_prev = hand = block;
@@ -322,7 +322,7 @@ struct BlockCache::Impl {
   }
   [[nodiscard]] Shard& shard(std::uint64_t hash) { return shards[(hash >> 32) & (shard_count - 1)]; }
   [[nodiscard]] std::uint64_t shard_limit() const { return capacity.load(std::memory_order_relaxed) / shard_count; }
-  /// What `shard` may hold in blocks.
+  /// Bytes of blocks that `shard` may hold.
   [[nodiscard]] std::uint64_t block_limit(const Shard& shard) const {
     const std::uint64_t limit = shard_limit(), table = shard.table_bytes.load(std::memory_order_relaxed);
     return limit > table ? limit - table : 0;

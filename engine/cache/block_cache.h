@@ -1,8 +1,8 @@
-// Pages in memory, found without a lock and without a shared write.
+// The block cache: pages in memory. A lookup takes no lock and writes nothing shared.
 //
 // A lookup under an EpochGuard costs one probe of a lock-free table; the page it returns lives at least until the guard is left,
-// even if it is evicted meanwhile (the epoch frees it later). Whoever needs a page longer takes a pin. Eviction is CLOCK: a
-// lookup sets the page's mark only if it is not set already, so hot pages are not written to.
+// even if it is evicted meanwhile (the epoch frees it later). A reader that needs a page for longer takes a pin. Eviction is
+// CLOCK: a lookup sets the page's mark only if it is not set already, so hot pages are not written to.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct CachedBlock {
   [[nodiscard]] Bytes bytes() const { return {data, size}; }
 };
 
-/// Which block: the file that holds it and its offset there.
+/// Identifies a block: its file and its offset there.
 struct BlockKey {
   FileNum file = kNoFile;
   std::uint64_t offset = 0;
@@ -36,28 +36,28 @@ class BlockCache {
   BlockCache(const BlockCache&) = delete;
   BlockCache& operator=(const BlockCache&) = delete;
 
-  /// Null if absent. Needs an EpochGuard, and lasts as long as it.
+  /// Null if absent. Needs an EpochGuard; the result is valid as long as the guard.
   [[nodiscard]] const CachedBlock* lookup(BlockKey key) const;
-  /// A lookup in steps, for who has other work while loads are under way; all of them under one EpochGuard. start() starts the
-  /// load of the bucket. guess() takes what start() gave and answers what all but surely is the block, whose header and first
-  /// bytes it starts to load. confirm() takes what guess() gave, null included, and answers the block, or null if it is absent.
-  /// None of them counts or marks; use() does, and makes a block so found as good as looked up.
+  /// A lookup in steps, for callers with other work while memory loads are under way; all steps under one EpochGuard. start()
+  /// starts the load of the bucket. guess() takes the result of start(), returns the block with high probability, and starts to
+  /// load its first bytes. confirm() takes the result of guess(), null included, and returns the block, or null if it is absent.
+  /// None of them counts or marks the block; use() does both, as a plain lookup would.
   [[nodiscard]] const void* start(BlockKey key) const;
   [[nodiscard]] const CachedBlock* guess(BlockKey key, const void* started) const;
   [[nodiscard]] const CachedBlock* confirm(BlockKey key, const CachedBlock* guess) const;
   void use(const CachedBlock* found) const;
   /// Null if absent; keeps the block alive as long as the pointer. Any thread, no guard needed.
   [[nodiscard]] std::shared_ptr<const CachedBlock> pin(BlockKey key) const;
-  /// Copies `data` in, unless present, evicting what must go; pinned. A block larger than an eighth of a shard is not kept, only
-  /// pinned.
+  /// Adds a copy of `data`, unless present, evicts other blocks as needed, and returns the block pinned. A block larger than an
+  /// eighth of a shard is pinned but not kept.
   std::shared_ptr<const CachedBlock> insert(BlockKey key, Bytes data);
-  /// Forgets every block of a file. O(blocks of that file).
+  /// Removes every block of a file. O(blocks of that file).
   void erase_file(FileNum file);
 
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t capacity() const;
-  /// Bytes held, overhead included. What was evicted but is still pinned, or waits for a guard, counts until it is freed: only
-  /// then may this exceed the capacity.
+  /// Bytes held, overhead included. An evicted block that is pinned or waits for a guard counts until it is freed; only for that
+  /// reason may this exceed the capacity.
   [[nodiscard]] std::uint64_t usage() const;
   /// Counts since the start, summed over threads.
   [[nodiscard]] std::uint64_t hits() const;

@@ -44,7 +44,7 @@ struct HeldStripe {
 }  // namespace
 
 unsigned thread_stripe() {
-  // The plain copy is what hot paths read; the holder, which has a destructor, is touched once a thread.
+  // Hot paths read the plain copy; the holder, which has a destructor, is accessed once per thread.
   thread_local unsigned cached = kStripes;
   if (cached == kStripes) [[unlikely]] {
     thread_local const HeldStripe held;

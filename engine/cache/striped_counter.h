@@ -1,4 +1,4 @@
-// A counter that many threads add to and few read: each thread has a cache line of its own to add to.
+// A counter that many threads add to and few read. Each thread adds to a cache line of its own.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class StripedCounter {
     const unsigned stripe = thread_stripe();
     auto& count = stripes_[stripe].count;
     if (stripe != kSharedStripe) {
-      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // nobody else writes it
+      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // no other thread writes it
     } else {
       count.fetch_add(1, std::memory_order_relaxed);
     }

@@ -18,7 +18,7 @@ void DeadlineRule::change(Millis now, Millis deadline) {
   earlier_.push_back({now, deadline_});
   deadline_ = deadline;
   if (earlier_.size() <= kMostChanges) return;
-  // What was born before the oldest change is held to the stricter of the two oldest promises.
+  // A delete born before the oldest remembered change has the stricter of the two oldest deadlines.
   Earlier& next = earlier_[1];
   const Millis oldest = earlier_[0].deadline;
   if (oldest != 0 && (next.deadline == 0 || oldest < next.deadline)) next.deadline = oldest;
@@ -33,7 +33,7 @@ bool DeadlineRule::forget(Millis floor) {
 }
 
 Millis DeadlineRule::due(Millis birth) const {
-  // Change by change, from the promise that held at birth: each can only bring the end nearer.
+  // Change by change, from the deadline that held at birth: each change can only shorten it.
   std::size_t at = 0;
   while (at < earlier_.size() && birth > earlier_[at].until) ++at;
   const auto deadline_after = [this](std::size_t i) { return i < earlier_.size() ? earlier_[i].deadline : deadline_; };

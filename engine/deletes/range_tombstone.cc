@@ -20,8 +20,8 @@ bool end_before(const std::string& a, const std::string& b) {
   return a < b;
 }
 
-/// Goes over the endpoints: `open` and `close` as tombstones begin and end, `piece` for each stretch between two neighbouring
-/// endpoints, before what happens at its right one.
+/// Visits the endpoints in order: calls `open` and `close` as tombstones begin and end, and `piece` for each stretch between two
+/// neighbouring endpoints, before the calls for its right one.
 template <typename Open, typename Close, typename Piece>
 void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close close, Piece piece) {
   std::vector<const RangeTombstone*> ends = starts;
@@ -41,8 +41,8 @@ void sweep_line(std::vector<const RangeTombstone*> starts, Open open, Close clos
   }
 }
 
-/// Tombstones of one seq, sorted by start: the same one again, or pieces of it that were cut at file bounds. Where they overlap
-/// the older birth wins; what touches with one birth becomes one.
+/// Takes tombstones of one seq, sorted by start: duplicates of one tombstone, or pieces of it that were cut at file bounds. Where
+/// they overlap the older birth wins; pieces that touch and have the same birth are joined.
 void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<RangeTombstone>* out) {
   const std::size_t begin = out->size();
   const auto add = [&](std::string start, const std::string& end, SeqNum seq, Millis birth) {
@@ -61,7 +61,7 @@ void join_pieces(std::span<const RangeTombstone* const> same_seq, std::vector<Ra
       });
 }
 
-/// Newest first; of one seq, pieces in key order that do not overlap.
+/// Newest first; pieces of one seq in key order, without overlap.
 std::vector<RangeTombstone> canonical(std::span<const RangeTombstone> tombstones) {
   std::vector<const RangeTombstone*> sorted;
   sorted.reserve(tombstones.size());

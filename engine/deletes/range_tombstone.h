@@ -1,12 +1,12 @@
-// Range tombstones, cut into fragments that do not overlap, so that a key asks once.
+// Range tombstones, cut into fragments that do not overlap, so that one search finds all covers of a key.
 //
-// Input: tombstones that overlap as they like. Output: fragments in key order, at whose borders the set of tombstones that cover
-// changes. Immutable and shared; a table builds one when opened, a memtable one per version of its set.
+// Input: tombstones that may overlap. Output: fragments in key order; the set of covering tombstones changes at their borders.
+// Immutable and shared. A table builds one when it is opened, a memtable one per version of its set.
 //
-// n tombstones that lie one within the other have n^2 pairs of fragment and cover, and a client may write such: so the pairs are
-// not kept. A fragment knows its newest cover, which answers all but readers of the past; for these a segment tree over the
-// fragments (Bentley, 1977) has each tombstone in at most 2 log2(n) of its nodes, and the covers of a fragment are those of the
-// nodes above it. Memory O(n log n), and n where nothing overlaps.
+// n nested tombstones have n^2 pairs of fragment and cover, and a client may write such. So the pairs are not stored. A fragment
+// stores its newest cover, which serves all readers but those of old views. For these there is a segment tree over the fragments
+// (Bentley, 1977): each tombstone is in at most 2 log2(n) nodes, and the covers of a fragment are those of the nodes above it.
+// Memory: O(n log n), O(n) without overlaps.
 #pragma once
 
 #include <memory>
@@ -37,14 +37,14 @@ class FragmentedRangeTombstones {
   [[nodiscard]] bool empty() const { return fragments_.empty(); }
   /// The newest cover of `key` with seq <= view_seq, or null. O(log fragments) if that is the newest of all, else its square.
   [[nodiscard]] const Cover* newest_cover(Bytes key, SeqNum view_seq) const;
-  /// The same of a whole fragment of this object.
+  /// The same for a whole fragment of this object.
   [[nodiscard]] const Cover* newest_cover(const Fragment& fragment, SeqNum view_seq) const;
-  /// All covers of a fragment of this object, newest first, in place of what is in `out`.
+  /// Replaces `out` by all covers of a fragment of this object, newest first.
   void covers(const Fragment& fragment, std::vector<Cover>* out) const;
   /// The fragment that contains `key`, or null.
   [[nodiscard]] const Fragment* fragment_at(Bytes key) const;
   [[nodiscard]] const std::vector<Fragment>& fragments() const { return fragments_; }
-  /// What it was made of, newest first: of each seq, pieces that do not overlap nor touch with the same birth.
+  /// The tombstones it was built from, newest first. Pieces of one seq neither overlap nor touch with the same birth.
   [[nodiscard]] std::size_t size() const { return spans_.size(); }
   [[nodiscard]] RangeTombstone tombstone(std::size_t i) const;
   [[nodiscard]] std::size_t memory_bytes() const;

@@ -13,7 +13,7 @@ constexpr std::size_t kMinTail = 16;  // records that a reader scans: about what
 // Of a set of n the tail holds n / 8: each set is 9/8 of the one before, all together 9 of the last.
 constexpr std::size_t kTailFactor = 8;
 
-/// A record whose birth is not known has had all the time there is.
+/// A record without a known birth counts as the oldest possible.
 Millis known(Millis birth) { return std::max<Millis>(birth, 1); }
 
 }  // namespace
@@ -148,7 +148,7 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const 
   std::vector<Record> out;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const Record& record = records[i];
-    // The oldest that will do: it is the least likely to have a view in between. Later ones may swallow that one in turn.
+    // The oldest that qualifies: it is the least likely to have a view in between. Later ones may replace it in turn.
     const auto by = std::find_if(records.begin() + static_cast<std::ptrdiff_t>(i) + 1, records.end(),
                                  [&](const Record& r) { return r.lo <= record.lo && record.hi <= r.hi; });
     if (by != records.end() && !stay_apart(record, *by)) {
@@ -160,7 +160,7 @@ std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const 
   return out;
 }
 
-/// A set, and what came after it. Slots of the tail are filled once, in order.
+/// A set, and the records added after it. Slots of the tail are filled once, in order.
 struct RecordLog::State {
   explicit State(SharedRecords records) : base(std::move(records)), tail(std::max(kMinTail, base->size() / kTailFactor)) {}
   [[nodiscard]] std::span<const Record> filled() const { return {tail.data(), used.load(std::memory_order_acquire)}; }

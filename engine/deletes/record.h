@@ -1,17 +1,17 @@
-// Records: secondary range deletes, that is, deletes of every key whose current entry has its delete key D in [lo, hi).
+// Records are secondary range tombstones: each deletes every key whose current entry has its delete key D in [lo, hi).
 //
-// A record names no sort key. It stays beside the entries that it covers until merges and page drops have taken all of them, and
-// until then every reader that finds an entry asks here whether it is covered:
+// A record names no sort key. It stays beside the entries that it covers until merges and page drops have removed all of them.
+// Until then every reader that finds an entry checks here whether it is covered:
 //
-//   1. First the newest version of a key that the reader may see is found, then that one is tested. A covered version means that
-//      the key is absent; the search never goes on to an older version, or the delete would bring it back.
-//   2. A record covers a version v if lo <= v.D < hi and v.seq < record.seq; a reader at view_seq knows records up to view_seq.
-//   3. An entry without a stamp (D = kNoStamp) is covered by nothing: no record reaches past kDeleteKeyEnd. Nor is a tombstone,
+//   1. The reader finds the newest version of a key in its view, then tests that version. If it is covered, the key is absent.
+//      The search never goes on to an older version, or the delete would bring that back.
+//   2. A record covers a version v if lo <= v.D < hi and v.seq < record.seq. A reader at view_seq uses records up to view_seq.
+//   3. No record covers an entry without a stamp (D = kNoStamp), since none reaches past kDeleteKeyEnd. None covers a tombstone,
 //      whose delete key is its birth: callers ask for values and headers only.
 //
-// RecordSet answers by a segment tree over the endpoints: a record lies in O(log n) nodes, a question meets the O(log n) nodes
-// above one leaf. Cutting the records into fragments that list all their covers would take O(n^2) memory for n records that
-// overlap pairwise; deletes by a sliding window are just that.
+// RecordSet is a segment tree over the endpoints: a record is in O(log n) nodes, a query visits the O(log n) nodes above one
+// leaf. Fragments that list all their covers would take O(n^2) memory for n records that overlap pairwise, as deletes by a
+// sliding window do.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct Record {
   DeleteKey lo = 0;
   DeleteKey hi = 0;  ///< exclusive; lo < hi <= kDeleteKeyEnd
   SeqNum seq = 0;
-  Millis birth = 0;  ///< engine time of the delete, or of an older one that it took over
+  Millis birth = 0;  ///< engine time of the delete, or of an older delete that was merged into it
 
   [[nodiscard]] bool has(DeleteKey d) const { return lo <= d && d < hi; }
   [[nodiscard]] bool covers(DeleteKey d, SeqNum entry_seq, SeqNum view_seq) const {
@@ -81,7 +81,7 @@ class RecordSet {
   [[nodiscard]] bool may_cover(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const {
     return oldest_birth_over(min, max, min_seq, applied_seq) != 0;
   }
-  /// The oldest birth of the records that might; 0 = none. A record without a birth counts as born at 1.
+  /// The oldest birth of the records that might cover such a version; 0 = none. A record without a birth counts as born at 1.
   [[nodiscard]] Millis oldest_birth_over(DeleteKey min, DeleteKey max, SeqNum min_seq, SeqNum applied_seq) const;
 
  private:
@@ -97,19 +97,19 @@ class RecordSet {
 
 using SharedRecords = std::shared_ptr<const RecordSet>;
 
-/// The one set without records: never null where a set is asked for.
+/// The empty set, for places that need a set that is not null.
 const SharedRecords& no_records();
 
-/// What is left of `records` when those are merged that a newer one subsumes ([lo, hi) within its own), was born no more than
-/// `max_gap` ms later, and that no view tells apart from it: no seq of `view_seqs` (ascending) lies in [older.seq, newer.seq),
-/// and newer.seq <= visible_seq. The older birth passes on: what only the newer one covers is then due as early, which is why a
-/// gap may be too wide. By seq, ascending.
+/// Merges records into newer ones and returns the rest, by ascending seq. An older record is merged into a newer one if
+///   * the newer one's [lo, hi) contains it, and was born at most `max_gap` ms later;
+///   * no view distinguishes them: no seq of `view_seqs` (ascending) is in [older.seq, newer.seq), and newer.seq <= visible_seq.
+/// The newer one takes over the older birth, so entries that only it covers are due earlier; `max_gap` limits that.
 std::vector<Record> merge_subsumed(std::vector<Record> records, std::span<const SeqNum> view_seqs, SeqNum visible_seq,
                                    Millis max_gap);
 
-/// The records of a memtable: they arrive one by one. The newest few lie unsorted in a tail that readers scan; a full tail
-/// becomes a set of all. The tail grows with the set, so that n insertions cost O(n log^2 n) together. Sets that readers may
-/// still be in stay until the log goes.
+/// The records of a memtable, which arrive one by one. Readers scan the newest few in an unsorted tail; a full tail and the set
+/// before become one set. The tail grows with the set, so that n insertions cost O(n log^2 n) in all. Sets that readers may still
+/// use stay until the RecordLog is destroyed.
 /// Thread-safe; readers take no lock.
 class RecordLog {
  public:

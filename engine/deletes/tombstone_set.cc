@@ -11,8 +11,8 @@ using Cover = FragmentedRangeTombstones::Cover;
 
 constexpr std::size_t kLogSlots = 16;  // two compares each: about what a binary search in a run of a few hundred costs
 constexpr std::size_t kFanIn = 4;      // runs of one size that become one
-// Larger runs are not made: the insertion that makes one keeps its event loop busy, some 30 ms for this size. A memtable is full
-// before it has ten of them.
+// The largest run: the insertion that makes one blocks its event loop for about 30 ms at this size. A memtable is full before it
+// has ten of them.
 constexpr std::size_t kLargestRun = 16'384;
 
 }  // namespace

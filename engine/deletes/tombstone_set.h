@@ -1,15 +1,14 @@
-// The range tombstones of a memtable: they arrive one by one, and are asked for all the time.
+// The range tombstones of a memtable. They arrive one by one; readers query them all the time.
 //
-// Fragmenting all of them anew at each insertion would make n insertions cost O(n^2). Instead the set is a small log-structured
-// store of its own: the newest few lie unsorted in a log that readers scan; a full log becomes a fragmented run; four runs of one
-// size become one of the next, up to 16,384. So an insertion costs O(log n) amortised, a read asks a handful of runs, newest first, and
-// n/kLogSlots + ... runs ever existed.
+// Fragmenting all of them at each insertion would make n insertions cost O(n^2). Instead the set is a small log-structured store.
+// The newest few are in an unsorted log that readers scan. A full log becomes a fragmented run; four runs of one size become one
+// of the next, up to 16,384. So an insertion costs O(log n) amortised, and a read asks a handful of runs, newest first.
 //
-// A walk asks the runs one by one (runs()): nothing is fragmented for it but the log, of a bounded length.
+// An iterator asks the runs one by one (runs()). Only the log, of bounded length, is fragmented for it.
 //
-// What a reader walks is immutable but for the log, whose slots are filled once, in order. A run that was merged away and the
-// state that named it stay until the set goes, because readers announce themselves nowhere: about log4(n) times the memory of one
-// run of all, counted by memory_bytes().
+// Readers see only immutable data, and the log, whose slots are filled once, in order. Readers are not counted, so merged runs
+// and old states stay until the set is destroyed. They take about log4(n) times the memory of one run of everything;
+// memory_bytes() counts it.
 #pragma once
 
 #include <atomic>
@@ -34,18 +33,18 @@ class TombstoneSet {
 
   /// Adds one; every read that begins after the return sees it. An empty range (start >= end) adds nothing.
   void insert(RangeTombstone tombstone);
-  /// The newest cover of `key` with seq <= view_seq: seq and birth, or false. One load while the set is empty.
+  /// Finds the newest cover of `key` with seq <= view_seq: seq and birth, or false. One load if the set is empty.
   bool newest_cover(Bytes key, SeqNum view_seq, FragmentedRangeTombstones::Cover* out) const;
-  /// All of them, as sets that may overlap, O(log n) in number; none if there are none. For walks: takes no lock and fragments
-  /// only what lies in the log. The sets stay valid after the TombstoneSet has gone.
+  /// All tombstones as O(log n) sets that may overlap. For iterators: takes no lock and fragments only the log. The sets outlive
+  /// the TombstoneSet.
   [[nodiscard]] std::vector<SharedTombstones> runs() const;
-  /// All of them as one set, fragmented anew; never null. O(n log n): for a flush.
+  /// All tombstones as one newly fragmented set; never null. O(n log n): for a flush.
   [[nodiscard]] SharedTombstones fragment_all() const;
 
   [[nodiscard]] bool empty() const { return state_.load(std::memory_order_acquire) == nullptr; }
   [[nodiscard]] std::size_t size() const { return size_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_.load(std::memory_order_relaxed); }
-  /// How many tombstones insert(), runs() and fragment_all() have fragmented so far, each counted as often as that happened.
+  /// How many tombstones insert(), runs() and fragment_all() have fragmented so far; a tombstone counts each time.
   [[nodiscard]] std::uint64_t fragmented() const { return fragmented_.load(std::memory_order_relaxed); }
 
  private:

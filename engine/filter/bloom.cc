@@ -166,7 +166,7 @@ Result<BloomView> BloomView::parse(Bytes slice) {
 std::uint64_t BloomView::candidates(std::uint64_t hash) const {
   if (salt_ != 0) hash = mix(hash + salt_);
   const char* const block = blocks_begin_ + block_of(hash, blocks_) * (kBloomRows / 8) * columns_;
-  // No early exit: the loads are independent and go out together, and no branch depends on what they bring.
+  // No early exit: the loads are independent and issued together, and no branch depends on their results.
   if (columns_ == 1) {
     std::uint64_t found = 1;
     each_row(hash, probes_, [&](std::uint32_t row) { found &= load_fixed<std::uint64_t>(block + row / 64 * 8) >> (row % 64); });

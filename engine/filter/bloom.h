@@ -1,16 +1,15 @@
-// Blocked Bloom filters in columns: one for a whole table, which tells in one step which pages of a tile may hold a key.
+// Blocked Bloom filters in columns: one for a whole table. One step finds which pages of a tile may hold a key.
 //
 // A table of tiles with h pages has a filter of h columns; column c has the keys of the c-th page of every tile. It is a sequence
 // of blocks; a block is 512 rows of h bits. A key's hash picks one block and k rows in it; the AND of the rows is the set of
 // columns, that is of pages, that may have the key. So
-//   * a lookup asks the filter before it searches the fences, and "nowhere" costs one cache line at h = 1 (a block is 64 bytes)
-//     and k independent loads from 64 h adjacent bytes otherwise, whatever h is: Lethe's h-fold hashing cost (4.2.4) is not
-//     there;
-//   * a column has 512 / h fewer keys a row than an undivided filter, each page's false positive rate is that of its own filter
-//     (the memory is the same), and their sum is h p, as in the paper;
-//   * dropping a page needs no new filter: its keys stay in the column, and a lookup that they lead on ends at the page's
-//     "dropped" flag without I/O. Nor does replacing a page, as what replaces it holds no other keys.
-// Tried on paper and left: a filter per page behind the fence search (two dependent cache misses more for "no").
+//   * a lookup asks the filter before it searches the fences. "Nowhere" costs one cache line at h = 1 (a block is 64 bytes), and
+//     k independent loads from 64 h adjacent bytes otherwise. So there is no h-fold hashing cost as in Lethe (4.2.4);
+//   * each page has the false positive rate of a filter of its own (the memory is the same), and their sum is h p, as in the
+//     paper;
+//   * dropping a page needs no new filter: its keys stay in the column, and a lookup for them ends at the page's "dropped" flag
+//     without I/O. Replacing a page needs none either, as the replacement holds no other keys.
+// Considered and dropped: a filter per page behind the fence search (two more dependent cache misses for a "no").
 //
 // A filter is cut into slices: independent filters over the same keys (other hash, part of the bits), all of which must say
 // "maybe". Any subset of the slices is a correct filter, so slices are loaded and dropped apart.
@@ -37,7 +36,7 @@ double expected_false_positive_rate(double bits_per_key);
 /// The k that makes that smallest; at least 1.
 std::uint32_t bloom_probes(double bits_per_key);
 
-/// Gathers the hashes of a table's keys; not thread-safe.
+/// Collects the hashes of a table's keys; not thread-safe.
 class BloomBuilder {
  public:
   /// `columns` 1 to kMaxBloomColumns.
@@ -67,7 +66,7 @@ class BloomView {
   void prefetch(std::uint64_t hash) const;
   [[nodiscard]] std::uint32_t columns() const { return columns_; }
   [[nodiscard]] std::uint64_t bits() const { return blocks_ * kBloomRows * columns_; }
-  /// Keys that it was built from, those that are in several columns once in each; 0 = the slice does not say.
+  /// Number of keys it was built from; a key in several columns counts once in each. 0 = unknown.
   [[nodiscard]] std::uint32_t keys() const { return keys_; }
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLn2Squared = 0.480453013918201424667;
 
-/// ln p over bits as straight lines that flatten: p is convex, so that where -p' has a given value is unique.
+/// ln p over bits as straight lines that flatten: p is convex, so -p' has each value at one place only.
 class ConvexCurve {
  public:
   /// The lower hull of `points`, (bits, ln p) from (0, 0) on.
@@ -24,12 +24,13 @@ class ConvexCurve {
     }
   }
 
-  /// Where the hull first touches the points again: below it they lie above, and a filter is not worth what the hull says.
+  /// The first point on the hull after 0: below it the points lie above the hull, so a filter is worth less than the hull
+  /// suggests.
   [[nodiscard]] double first_touch() const { return knots_[1].first; }
 
-  /// Bits at which -p' is `steepness` > 0: 0 if it is less already there, the curve's end if it is more even there.
+  /// Bits at which -p' is `steepness` > 0; 0 if it is smaller everywhere, the curve's end if it is larger everywhere.
   [[nodiscard]] double bits_at(double steepness) const {
-    // The first line at whose end -p' has come down to it.
+    // The first line at whose end -p' is at most `steepness`.
     std::size_t low = 1, high = knots_.size();
     while (low < high) {
       const std::size_t middle = (low + high) / 2;
@@ -78,7 +79,7 @@ FilterBits finish(std::span<const FilterRun> runs, std::vector<double> bits, Fil
   return out;
 }
 
-using Fixed = std::vector<std::optional<double>>;  // bits per entry that a run has whatever is spent on the others
+using Fixed = std::vector<std::optional<double>>;  // bits per entry that a run has regardless of the others
 
 FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurve curve, const Fixed& fixed) {
   const ConvexCurve& p = convex(curve);
@@ -92,7 +93,7 @@ FilterBits solve(std::span<const FilterRun> runs, double budget_bits, FilterCurv
     }
     return sum;
   };
-  double most = 0;  // above this mu nobody gets any
+  double most = 0;  // above this mu no run gets any bits
   for (const FilterRun& run : runs) {
     ASSERT(run.pages_per_tile >= 1 && run.arrivals >= 0 && run.arrivals <= 1);
     if (run.entries > 0) most = std::max(most, weight(run) / static_cast<double>(run.entries));
@@ -154,10 +155,10 @@ FilterBits allocate_filters(std::span<const FilterRun> runs, double budget_bits,
   Fixed fixed(runs.size());
   FilterBits best = solve(runs, budget_bits, curve, fixed);
   if (curve == FilterCurve::kIdeal) return best;
-  // One probe at least: a filter of less than a bit or so does less than its share, which the hull hides. Such a run does
-  // without, or gets a whole bit, if that is better. There is seldom more than one.
+  // A filter has at least one probe, so one of less than about a bit does less than its share; the hull hides that. Such a run
+  // gets no filter, or a whole bit if that is better. There is rarely more than one.
   const double touch = convex(curve).first_touch();
-  const std::size_t tries = 2 * runs.size();  // what one run gives up may bring another one here
+  const std::size_t tries = 2 * runs.size();  // bits that one run gives up may bring another one here
   for (std::size_t i = 0; i < tries; ++i) {
     const std::size_t r = i % runs.size();
     if (fixed[r] || best.bits_per_entry[r] <= 0 || best.bits_per_entry[r] >= touch) continue;

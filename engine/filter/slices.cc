@@ -10,12 +10,12 @@
 namespace ebbtide {
 namespace {
 
-// A filter with one probe wins least for its bits; less than this is not worth a cache line of its own.
+// A filter with one probe saves the least per bit; a slice smaller than this is not worth a cache line.
 constexpr double kLeastSliceBits = 1.5;
-// What a run's filters are to have more when the tree grows by a level under it: log2(T) / ln 2, 3.7 at T = 6, 4.8 at T = 10. A
-// second such step needs no second reserve: until then compactions have rewritten the table.
+// Bits that a run's filters need in addition when the tree grows by a level below it: log2(T) / ln 2, 3.7 at T = 6, 4.8 at T =
+// 10. A second such step needs no second reserve: until then compactions have rewritten the table.
 constexpr double kReserveBits = 4;
-// Slices that are in memory are taken for so much more useful.
+// Slices that are in memory count as this many times more useful.
 constexpr double kStay = 1.25;
 constexpr double kOverBudget = 1.0 / 32;
 
@@ -52,7 +52,7 @@ std::vector<double> cut_filter(std::span<const FilterRun> runs, std::size_t run,
 std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::span<const SlicedTable> tables,
                                          double budget_bits) {
   std::vector<std::uint32_t> chosen(tables.size(), 0);
-  std::vector<double> rates(tables.size(), 1);  // with what is chosen so far
+  std::vector<double> rates(tables.size(), 1);  // with the slices chosen so far
   std::priority_queue<Candidate> candidates;
   const double over = budget_bits * kOverBudget;
   double left = budget_bits;
@@ -72,7 +72,7 @@ std::vector<std::uint32_t> choose_slices(std::span<const FilterRun> runs, std::s
     const std::size_t t = candidates.top().table;
     candidates.pop();
     const SliceWorth& slice = tables[t].have[chosen[t]];
-    // Else not: the table's later slices are worth less.
+    // If it does not fit, stop: the table's later slices are worth less.
     const bool fits = slice.bits <= left + over && (chosen[t] == 0 || left >= slice.bits / 2);
     if (!fits) continue;
     left -= slice.bits;

@@ -1,4 +1,4 @@
-// Reading forward through a file whose content is not to be trusted: in chunks, and with no more memory than what was asked for.
+// Reads forward through an untrusted file, in chunks, with no more memory than the caller asked for.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// Keeps one chunk; what is larger goes straight to its destination. Not thread-safe. `file` outlives it.
+/// Keeps one chunk; larger reads go directly to their destination. Not thread-safe. `file` outlives it.
 class ChunkedReader {
  public:
   static constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
@@ -19,7 +19,7 @@ class ChunkedReader {
 
   [[nodiscard]] std::uint64_t size() const { return file_.size(); }
 
-  /// `length` bytes at `offset`, which lie inside the file.
+  /// Reads `length` bytes at `offset`; the range must be inside the file.
   Status read(std::uint64_t offset, std::size_t length, char* out) {
     if (length > kChunkBytes) return file_.read(offset, length, out);
     if (offset < start_ || offset + length > start_ + chunk_.size()) {
@@ -31,7 +31,7 @@ class ChunkedReader {
     return Status::ok();
   }
 
-  /// `length` bytes at `offset`, which lie inside the file, into a checksum: however many, they take no more memory than a chunk.
+  /// Adds `length` bytes at `offset`, inside the file, to a checksum. Takes the memory of one chunk.
   Status add_to(BlockChecksummer* checksum, std::uint64_t offset, std::uint64_t length) {
     std::string piece;
     for (std::uint64_t done = 0; done < length; done += piece.size()) {
@@ -48,8 +48,8 @@ class ChunkedReader {
   std::string chunk_;
 };
 
-/// A length that a damaged or hostile file gives is believed without a look at the bytes behind it up to this many: what is
-/// longer is allocated only after its checksum was found right.
+/// Up to this length, memory is allocated for a length field of a damaged or hostile file without a check. For a longer one the
+/// checksum is checked first.
 inline constexpr std::uint64_t kBelievedBytes = std::uint64_t{16} << 20;
 
 }  // namespace ebbtide

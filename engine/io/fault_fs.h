@@ -4,8 +4,8 @@
 //   FaultFileSystem fs(memory);
 //   fs.inject({.ops = ops_of(FileOp::kSync), .nth = 3, .sticky = true, .path_has = ".wal"});
 //
-// A file whose sync failed stays lost, as on Linux: its later syncs answer ok and make nothing durable. Who tries again on the
-// same file is found out by the next crash.
+// After a failed sync, later syncs of the file return ok and make nothing durable, as on Linux. So a test with a crash finds code
+// that retries a sync on the same file.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct FileFault {
   enum class Effect : std::uint8_t {
     kNone,  ///< nothing happens
     kHalf,  ///< a write gets half of its bytes through; nothing for other calls
-    kFull,  ///< it happens, and is reported as failed all the same
+    kFull,  ///< the call takes effect and reports a failure
   };
   FileOps ops = kMutatingOps;
   std::uint64_t nth = 1;  ///< 1 is the next matching call after inject()
@@ -38,17 +38,17 @@ class FaultFileSystem final : public InterposedFileSystem {
  public:
   explicit FaultFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
 
-  /// Adds a fault; the first one that strikes decides.
+  /// Adds a fault. If several match a call, the first one decides.
   void inject(FileFault fault);
-  /// Faults end; files whose sync failed stay lost.
+  /// Removes all faults; files whose sync failed stay lost.
   void clear_faults();
-  /// Calls `hook` once, on the thread of the nth matching call from now, before that call does or fails. Hooks may use this file
-  /// system, whose calls then count too.
+  /// Calls `hook` once, on the thread of the nth matching call from now, before that call. Hooks may use this file system; their
+  /// calls count too.
   void before_nth(std::uint64_t nth, FileOps ops, std::function<void()> hook);
 
   /// Calls seen so far, failed ones included.
   [[nodiscard]] std::uint64_t operations(FileOps ops = kMutatingOps) const;
-  /// Calls that were made to fail so far.
+  /// Number of injected failures so far.
   [[nodiscard]] std::uint64_t failures() const;
 
  private:

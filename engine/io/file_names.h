@@ -1,14 +1,13 @@
-// Names in the data directory: what each file is called, and what a name says of its file.
+// Names of the files in the data directory, and parsing them.
 //
 //   NNNNNN.data      data of a table            NNNNNN.wal        write-ahead log segment
 //   NNNNNN.meta      metadata of a table        MANIFEST-NNNNNN   log of version edits
 //   CURRENT          name of the manifest       LOCK              held by the process that has the directory open
-//   RESERVE          space kept back for a full disk, with nothing in it
-//   *.tmp            half-made; deleted at open
+//   RESERVE          reserved space for a full disk; its content has no meaning
+//   *.tmp            unfinished; deleted at open
 //
-// NNNNNN is a file number in decimal, at least six digits, zero-padded to six, no longer than it must be: each number has
-// exactly one spelling, so that a parsed name can always be built again from its parts. A number past kMaxFileNum is none:
-// counting on from it would end soon.
+// NNNNNN is a file number in decimal, zero-padded to six digits, without further leading zeros. Each number has one spelling, so
+// a parsed name can be built again from its parts. A number past kMaxFileNum is invalid: no more numbers could follow it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace ebbtide {
 
 enum class FileKind : std::uint8_t { kData, kMetadata, kLog, kManifest, kCurrent, kLock, kReserve, kTemporary };
 
-/// The largest file number that is ever accepted, from a name or from a manifest: at a million a second, 146,000 years.
+/// The largest file number that a name or a manifest may have: 146,000 years at a million numbers a second.
 inline constexpr FileNum kMaxFileNum = (FileNum{1} << 62) - 1;
 
 inline constexpr Bytes kCurrentFileName = "CURRENT";
@@ -34,16 +33,16 @@ std::string metadata_file_name(FileNum file);
 std::string log_file_name(FileNum file);
 std::string manifest_file_name(FileNum file);
 
-/// True if `name` (without a directory) is one of the above; then `kind` is set, and `file` too: kNoFile for CURRENT, LOCK,
-/// RESERVE and *.tmp. False, with nothing set, for every other name: such a file is not ours.
+/// Returns true and sets `kind` and `file` if `name` (without a directory) is one of the above; `file` is kNoFile for CURRENT,
+/// LOCK, RESERVE and *.tmp. Returns false and sets nothing for every other name: the engine did not make such a file.
 bool parse_file_name(Bytes name, FileKind* kind, FileNum* file);
 
 /// "dir/name"; just `name` if `dir` is empty.
 std::string join_path(Bytes dir, Bytes name);
-/// The directory that `path` is an entry of: "." for a bare name, "/" for an entry of the root. Trailing slashes do not count.
+/// The parent directory of `path`: "." for a bare name, "/" for an entry of the root. Trailing slashes are ignored.
 std::string parent_path(Bytes path);
-/// Whether `path` is `dir` or lies in it, going by their spelling alone, relative ones from the working directory: ".", ".." and
-/// doubled slashes do not count, links are taken for directories.
+/// True if `path` is `dir` or inside it, by spelling alone; relative paths start at the working directory. ".", ".." and double
+/// slashes are resolved; symbolic links count as directories.
 bool lies_within(Bytes path, Bytes dir);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// A file system over another that sees every call: the common half of fault_fs and trace_fs.
+// A file system over another that intercepts every call: the common part of fault_fs and trace_fs.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace ebbtide {
 
-/// What a call does. allocate() is one kCreate; sync_file() is kSync as a file's sync() is; kStat is file_size(),
+/// The kind of a call. allocate() is one kCreate; sync_file() is kSync, as a file's sync() is; kStat is file_size(),
 /// allocated_bytes() and link_count().
 enum class FileOp : std::uint8_t {
   kCreate,
@@ -46,7 +46,7 @@ constexpr FileOps ops_of(FileOp op, Rest... rest) {
   return ops_of(op) | ops_of(rest...);
 }
 inline constexpr FileOps kReadOps = ops_of(FileOp::kOpen, FileOp::kRead, FileOp::kList, FileOp::kStat);
-/// What changes something on disk. Neither closing nor locking does.
+/// Calls that change something on disk; closing and locking do not.
 inline constexpr FileOps kMutatingOps =
     ops_of(FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename, FileOp::kUnlink, FileOp::kLink, FileOp::kTruncate,
            FileOp::kPunchHole, FileOp::kSyncDir, FileOp::kCreateDir, FileOp::kRemoveDir);
@@ -61,10 +61,10 @@ struct FileCall {
   std::uint64_t handle = 0;  ///< tells open files apart; 0 for calls by name
 };
 
-/// Thread-safe if around() is. exists() and disk_space() go through unseen.
+/// Thread-safe if around() is. exists() and disk_space() are not intercepted.
 class InterposedFileSystem : public FileSystem {
  public:
-  /// `base` outlives this and the files opened through it; so does this.
+  /// `base` outlives this object and the files opened through it. This object outlives those files too.
   explicit InterposedFileSystem(FileSystem& base) : base_(base) {}
 
   Result<std::unique_ptr<WritableFile>> create(const std::string& path, const OpenOptions& options = {}) final;
@@ -88,9 +88,10 @@ class InterposedFileSystem : public FileSystem {
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) final;
 
  protected:
-  /// Does the call on the file system below. For a write only the first `length` bytes; for all others `length` means nothing.
+  /// Makes the call on the file system below. A write writes only the first `length` bytes; other calls ignore `length`.
   using Run = std::function<Status(std::uint64_t length)>;
-  /// Once for each call, with whatever should happen around it. If it answers ok, run() was called and answered ok.
+  /// Called once for each call; implementations add their own work around run(). If it returns ok, run() was called and returned
+  /// ok.
   virtual Status around(const FileCall& call, const Run& run) = 0;
 
  private:

@@ -23,7 +23,7 @@ std::string sector_of(Bytes image, std::uint64_t sector) {
 }  // namespace
 
 std::uint64_t MemoryFile::appendable(std::uint64_t length, std::uint64_t free_bytes) const {
-  // The last sector, if it has room and something in it, takes bytes for nothing.
+  // The last sector, if it is allocated and has room, takes bytes without further allocation.
   const std::uint64_t used_of_last = size() % kSector;
   const bool last_is_ours = used_of_last != 0 && sectors_[size() / kSector].allocated;
   const std::uint64_t in_last = last_is_ours ? kSector - used_of_last : 0;
@@ -128,7 +128,7 @@ MemoryFile MemoryFile::torn_copy(Random& random) const {
   const std::uint64_t size = random.one_in(3)   ? data_.size()
                              : random.one_in(2) ? durable_.size()
                                                 : low + random.uniform(high - low + 1);
-  // One crash is lucky, another is not: how much is kept differs from crash to crash, not only from sector to sector.
+  // The part that is kept differs from crash to crash, not only from sector to sector.
   const std::uint64_t kept_of_8 = random.uniform(9);
   std::string bytes = durable_;
   bytes.resize(sectors_.size() * kSector);

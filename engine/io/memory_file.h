@@ -20,17 +20,17 @@ class MemoryFile {
   [[nodiscard]] Bytes data() const { return data_; }
   /// Bytes of the sectors that hold something.
   [[nodiscard]] std::uint64_t allocated_bytes() const { return allocated_sectors_ * kSectorBytes; }
-  /// How many of `length` bytes fit when appended, if only `free_bytes` more may be allocated.
+  /// How many of `length` appended bytes fit if only `free_bytes` more may be allocated.
   [[nodiscard]] std::uint64_t appendable(std::uint64_t length, std::uint64_t free_bytes) const;
 
   void append(Bytes data);
-  /// Cuts, or extends by a hole.
+  /// Truncates, or extends by a hole.
   void truncate(std::uint64_t size);
-  /// Zeros the range as far as the file goes; whole sectors in it are given back.
+  /// Zeros the range up to the end of the file; frees whole sectors in it.
   void punch(std::uint64_t offset, std::uint64_t length);
   void sync();
 
-  /// What a crash could leave: the durable bytes, or a random mix of them and the volatile ones. All of it is durable.
+  /// A possible state after a crash: the durable bytes, or a random mix of them and the volatile ones. All of it is durable.
   [[nodiscard]] MemoryFile durable_copy() const;
   [[nodiscard]] MemoryFile torn_copy(Random& random) const;
   [[nodiscard]] MemoryFile volatile_copy() const;

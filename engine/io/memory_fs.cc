@@ -1,11 +1,11 @@
-// Files and directories are nodes; names are edges, kept in two maps a directory. A change of names goes into the volatile map at
-// once and into a list of pending changes; a sync of the directory moves it to the durable map.
+// Files and directories are nodes; names are edges, in two maps per directory. A change of names goes into the volatile map at
+// once and into a list of pending changes; a sync of the directory applies it to the durable map.
 //
-// What stays true:
+// Invariants:
 // 1. Applying every pending change, in order, to the durable maps gives the volatile ones.
-// 2. A set of changes that becomes durable, by a sync or in a crash, holds with a change also each earlier pending change of the
-//    same entry; so each entry's history is kept as a prefix. A rename changes two entries in one step.
-// 3. used_ is what the nodes occupy that have a name or are open; a durable name alone does not count, as no program can see it.
+// 2. If a change becomes durable, by a sync or in a crash, so does each earlier pending change of the same entry. So the
+//    surviving changes of an entry are a prefix of its history. A rename changes two entries in one step.
+// 3. used_ counts the nodes that have a name or are open. A durable name alone does not count, as no program can see it.
 #include "io/memory_fs.h"
 
 #include <algorithm>
@@ -41,17 +41,17 @@ struct Node {
   Names durable;
 };
 
-/// One entry comes to mean `node`, or nothing.
+/// Sets one entry to `node`, or removes it.
 struct NameChange {
   NodePtr dir;
   std::string name;
   NodePtr node;
 };
-/// Happens as a whole or not at all.
+/// Applied as a whole or not at all.
 using Change = std::vector<NameChange>;
 using Entry = std::pair<const Node*, std::string>;
 
-/// Where a path leads: the directory that it is an entry of, its name there, and what it names.
+/// A resolved path: its parent directory, its name there, and its node.
 struct Place {
   NodePtr dir;
   std::string name;  // empty if the path is a root
@@ -75,7 +75,7 @@ class Cloner {
   Cloner(CrashMode mode, std::uint64_t seed) : mode_(mode), random_(seed) {}
 
   void choose_names(const std::vector<Change>& pending) {
-    // As for sectors: how much is kept differs from crash to crash.
+    // As for sectors, the part that is kept differs from crash to crash.
     const std::uint64_t kept_of_8 = random_.uniform(9);
     std::set<Entry> lost;
     for (const Change& change : pending) {
@@ -263,7 +263,7 @@ class MemoryFileSystem::Disk {
   Status sync_dir(const std::string& path) {
     MutexLock lock(mutex_);
     TRY_ASSIGN(place, directory("sync directory", path));
-    // From the last to the first, so that what a needed change follows is found to be needed too.
+    // From the last to the first, so that predecessors of a needed change become needed too.
     std::set<Entry> needed_entries;
     std::vector<bool> needed(pending_.size());
     for (std::size_t i = pending_.size(); i-- > 0;) {
@@ -375,8 +375,8 @@ class MemoryFileSystem::Disk {
     return total > used_ ? total - used_ : 0;
   }
 
-  /// kNotFound or ENOTDIR if a directory on the way is missing or none. `shown` is what errors call the path. A path that leads
-  /// through `not_below` is refused: a directory cannot move into itself.
+  /// kNotFound or ENOTDIR if a directory on the way is missing or is no directory. `shown`: the path in errors. A path through
+  /// `not_below` is refused: a directory cannot move into itself.
   Result<Place> find(Bytes operation, const std::string& path, Bytes shown = {}, const Node* not_below = nullptr)
       REQUIRES(mutex_) {
     if (shown.empty()) shown = path;
@@ -411,7 +411,7 @@ class MemoryFileSystem::Disk {
       if (c.node != nullptr) ++c.node->names;
       Cloner::set_name(&c.dir->entries, c);
     }
-    // Only now: a rename takes its file's old name away before it gives the new one.
+    // Only now: a rename removes the file's old name before it adds the new one.
     for (const NodePtr& node : replaced) release(*node);
     pending_.push_back(std::move(change));
   }

@@ -1,15 +1,15 @@
 // A file system in memory that can lose power.
 //
-// Everything is there twice: as programs see it (volatile) and as the device has it (durable). Files are compared by sectors of
-// 512 bytes, directories by entries:
+// All state exists twice: as programs see it (volatile) and as the device has it (durable). Files are compared by sectors of 512
+// bytes, directories by entries:
 // 1. sync() and sync_file() make a file's data, size and holes durable, and never its name.
 // 2. sync_dir() makes the creations, links, renames and unlinks of one directory durable, and never a file's data. A new
 //    directory is an entry of its parent, durable after sync_dir() of that.
-// 3. After a power loss each unsynced sector is as it was, as it was written, or a mix of both; the size lies anywhere between
-//    the durable and the volatile one; each unsynced change of a name has happened or not, a rename as a whole. Changes of one
-//    entry keep their order; changes of different entries do not. So an unlink may survive the rename that was made before it.
+// 3. After a power loss each unsynced sector has its old content, its new content, or a mix. The size is between the durable and
+//    the volatile one. Each unsynced change of a name has happened or not, a rename as a whole. Changes of one entry keep their
+//    order; changes of different entries do not. So an unlink may survive while an earlier rename does not.
 //
-// Gentler than real devices in that a sync that answered is never forgotten and synced sectors never change.
+// Unlike some real devices, it never loses a completed sync and never changes synced sectors.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ebbtide {
 
-/// What a crash leaves of what was not synced.
+/// How much unsynced state survives a crash.
 enum class CrashMode : std::uint8_t {
   kNothing,     ///< the durable state only
   kEverything,  ///< all of it: the process was killed, the machine lives
@@ -39,12 +39,12 @@ class MemoryFileSystem final : public FileSystem {
   MemoryFileSystem(const MemoryFileSystem&) = delete;
   MemoryFileSystem& operator=(const MemoryFileSystem&) = delete;
 
-  /// What the device could hold if power went now; all of it durable, nothing open, nothing locked, without a capacity limit.
-  /// The same state, mode and seed give the same clone. This file system goes on unharmed.
+  /// A copy as the device could be after a power loss now: all of it durable, nothing open or locked, without a capacity limit.
+  /// The same state, mode and seed give the same copy. This file system is not changed.
   [[nodiscard]] std::unique_ptr<MemoryFileSystem> crash_clone(std::uint64_t seed, CrashMode mode = CrashMode::kRandom) const;
 
-  /// Bytes, in whole sectors, that all files together may occupy; 0 is no limit. Below what is used already: nothing grows until
-  /// enough was given back. An unlinked file counts for as long as it is open.
+  /// Sets the capacity for all files together, in bytes of whole sectors; 0 is no limit. If more is used already, no file can
+  /// grow until enough was freed. An unlinked file counts as long as it is open.
   void set_capacity(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t used_bytes() const;
   /// Paths of all files and directories, sorted; a directory's ends with a slash. For messages of failing tests.

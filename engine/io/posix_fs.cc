@@ -1,6 +1,6 @@
-// The real file system: Linux system calls, and nothing kept besides file descriptors.
+// The real file system: Linux system calls, without state besides file descriptors.
 //
-// What holds here:
+// Rules:
 // 1. Every descriptor is close-on-exec; files are 0600, directories 0700, whatever the umask adds.
 // 2. A failed sync is reported once and never retried: the kernel has already marked the pages clean.
 // 3. fdatasync is enough for data and size; it leaves out only times. Names need sync_dir.
@@ -80,8 +80,8 @@ class PosixWritableFile final : public WritableFile {
     return Status::ok();
   }
 
-  // Of whole pages: the rest of the last one is about to be appended to. Only the errors of writing count; where the file system or
-  // a filter of system calls does not know this one, sync() does all of it.
+  // Whole pages only: the last one will be appended to. Only write errors count. If the file system or a filter of system calls
+  // does not support this call, sync() does all the work.
   Status write_back() override {
     const auto range = [this](std::uint64_t from, std::uint64_t to, unsigned flags) {
       if (from == to) return Status::ok();
@@ -99,7 +99,7 @@ class PosixWritableFile final : public WritableFile {
 
   Status close() override {
     const int fd = fd_.release();
-    // On Linux the descriptor is gone even if close fails; EINTR is no failure.
+    // On Linux the descriptor is released even if close fails; EINTR is no failure.
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) return errno_status("close", path_, errno);
     return Status::ok();
   }
@@ -110,7 +110,7 @@ class PosixWritableFile final : public WritableFile {
   static constexpr std::size_t kVectors = std::min(IOV_MAX, 256);
   static constexpr std::uint64_t kPageBytes = 4096;
 
-  /// The kernel may take less than it is offered: at 2 GiB, when a disk fills up, on a signal.
+  /// The kernel may write fewer bytes than requested: at 2 GiB, on a full disk, after a signal.
   Status write_all(std::span<iovec> vectors) {
     while (!vectors.empty()) {
       const ssize_t written = ::writev(fd_.get(), vectors.data(), static_cast<int>(vectors.size()));
@@ -126,11 +126,11 @@ class PosixWritableFile final : public WritableFile {
   Fd fd_;
   const std::string path_;
   std::atomic<std::uint64_t> size_{0};
-  // Of write_back(): up to where it has waited, and has started to write.
+  // For write_back(): the offsets up to which it has waited, and has started to write.
   std::uint64_t settled_ = 0, started_ = 0;
 };
 
-/// pread until `length` bytes are there; fewer only at the end of the file.
+/// Calls pread until `length` bytes were read; fewer only at the end of the file.
 Result<std::size_t> read_up_to(int fd, Bytes path, std::uint64_t offset, std::size_t length, char* buffer) {
   std::size_t done = 0;
   while (done < length) {
@@ -158,7 +158,8 @@ class PosixRandomAccessFile final : public RandomAccessFile {
     const iovec vector{buffer, length};
     const ssize_t got = ::preadv2(fd_.get(), &vector, 1, static_cast<off_t>(offset), RWF_NOWAIT);
     if (got == static_cast<ssize_t>(length)) return true;
-    // Nothing cached, or a kernel or file system that cannot tell: the caller reads the slow way, which also names real errors.
+    // Nothing is cached, or the kernel or file system does not support the call. The caller then uses a plain read, which also
+    // reports real errors.
     if (got != 0) return false;
     return ends_early(path_, offset, length, std::min(offset, size_));
   }
@@ -199,7 +200,7 @@ class DirectRandomAccessFile final : public RandomAccessFile {
  private:
   static constexpr std::size_t kAlignment = 4096;
 
-  /// As read_up_to, but goes on only from aligned offsets: a short read that is not one has met the end of the file.
+  /// As read_up_to, but continues only from aligned offsets: a read that ends elsewhere has reached the end of the file.
   Result<std::size_t> read_span(std::uint64_t start, std::size_t span, char* buffer) const {
     std::size_t done = 0;
     while (done < span) {
@@ -240,9 +241,10 @@ class PosixFileSystem final : public FileSystem {
         return std::unique_ptr<RandomAccessFile>(new DirectRandomAccessFile(std::move(direct).value(), path, size));
       }
       if (direct.status().is_not_found()) return direct.status();
-      // Not every file system knows O_DIRECT; buffered reads give the same bytes.
+      // Not every file system supports O_DIRECT; buffered reads return the same bytes.
     }
-    TRY_ASSIGN(fd, open_fd("open", path, O_RDONLY | O_NONBLOCK));  // or a pipe of that name would wait for a writer
+    TRY_ASSIGN(fd,
+               open_fd("open", path, O_RDONLY | O_NONBLOCK));  // without it, opening a pipe of that name would wait for a writer
     TRY_ASSIGN(size, size_of("open", path, fd.get()));
     return std::unique_ptr<RandomAccessFile>(new PosixRandomAccessFile(std::move(fd), path, size));
   }

@@ -1,7 +1,7 @@
-// How fast background work may read and write: a token bucket that says how long to wait and never waits itself.
+// Limits the rate of background reads and writes: a token bucket that returns how long to wait and never waits itself.
 //
-// Kept as one number, the time at which the bucket will be empty of debt (the generic cell rate algorithm): a request moves it by
-// bytes / rate, and waits for as long as it lies ahead of now. It lags behind now by at most the burst, 50 ms worth of bytes.
+// Its state is one number, the time at which the bucket has no debt (the generic cell rate algorithm). A request moves it forward
+// by bytes / rate, and waits until that time. It is never more than the burst, 50 ms worth of bytes, behind now.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Requests are served in the order of their calls; a large one delays those after it, not itself by more than its
-/// share.
+/// Thread-safe. Requests are served in call order. A large one delays the ones after it, and itself only by its share.
 class RateLimiter {
  public:
   static constexpr std::uint64_t kBurstNs = 50'000'000;
@@ -22,7 +21,7 @@ class RateLimiter {
 
   /// Takes `bytes` now and returns how many ns the caller should wait before it uses them.
   std::uint64_t request(std::uint64_t bytes) EXCLUDES(mutex_);
-  /// Takes effect at once; debt made at the old rate is paid off at the new one.
+  /// Takes effect at once, for existing debt too.
   void set_rate(std::uint64_t bytes_per_second) EXCLUDES(mutex_);
   [[nodiscard]] std::uint64_t rate() const EXCLUDES(mutex_);
 

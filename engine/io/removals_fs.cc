@@ -15,8 +15,8 @@ std::vector<std::string> RemovalsFileSystem::unremoved() const {
   return {unremoved_.begin(), unremoved_.end()};
 }
 
-// Two counts, since a removal takes time. One that a sync did not cover had not ended when the sync began, or had not even begun:
-// so fewer had ended by then than have begun when somebody sees that its name is gone.
+// Two counts, since a removal takes time. A removal that a sync did not cover had not ended when the sync began. So the number
+// ended by then is smaller than the number begun when a reader sees that the name is removed.
 Status RemovalsFileSystem::rename(const std::string& from, const std::string& to) {
   if (!is_watched(to)) return base_.rename(from, to);
   begun_.fetch_add(1, std::memory_order_acq_rel);

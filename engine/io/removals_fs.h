@@ -1,8 +1,7 @@
-// A file system over another that knows of one directory which removals are not certain yet.
+// A file system over another that tracks which removals in one directory are not durable yet.
 //
-// A name that was unlinked is back after a power loss until its directory has been synced, and a name that the system would not
-// unlink is there still. Whoever promises that bytes are gone has to know of both. Everything else goes straight through, open
-// files included: they are the base's own.
+// Until its directory is synced, an unlinked name may return after a power loss. A name whose unlink failed still exists. Purge
+// tickets depend on both. All other calls go directly to the base, as do open files.
 #pragma once
 
 #include <atomic>
@@ -22,12 +21,12 @@ class RemovalsFileSystem final : public FileSystem {
   /// `base` outlives this. `dir`: the directory to watch; names are "dir/name" as join_path makes them.
   RemovalsFileSystem(FileSystem& base, const std::string& dir) : base_(base), dir_(spelled(dir)) {}
 
-  /// How many removals have begun. What was seen to be gone is among them; it is gone for good once as many are durable.
+  /// Number of removals begun. It includes every name that was seen to be removed; these are durable once as many removals are.
   [[nodiscard]] std::uint64_t removals() const { return begun_.load(std::memory_order_acquire); }
-  /// How many had ended when the latest sync of the directory began.
+  /// Number of removals that had ended when the latest sync of the directory began.
   [[nodiscard]] std::uint64_t durable_removals() const { return durable_.load(std::memory_order_acquire); }
-  /// The names of files with numbers, without the directory, that could not be unlinked since the last time: to be tried again.
-  /// Files without one are replaced over and over by those who make them.
+  /// Names of numbered files, without the directory, whose unlink failed since the last call: retry them. Files without a number
+  /// are replaced by their writers.
   std::vector<std::string> take_unremoved();
   [[nodiscard]] std::vector<std::string> unremoved() const;
   [[nodiscard]] bool has_unremoved() const { return unremoved_count_.load(std::memory_order_relaxed) != 0; }

@@ -1,5 +1,5 @@
-// The file is made under a temporary name, so that RESERVE is whole whenever it is there. A release is not synced: if a crash
-// takes it back, the next open takes the file over.
+// The file is created under a temporary name, so that RESERVE is always complete. A release is not synced: if a crash undoes it,
+// the next open takes the file over.
 #include "io/reserve_file.h"
 
 #include <utility>

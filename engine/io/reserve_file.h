@@ -1,5 +1,5 @@
-// Space kept back for a full disk: a file that occupies blocks and holds nothing. When nothing is left it is unlinked, and what
-// it occupied lets deletes, flushes and compactions, which are what makes room, go on.
+// Reserved space for a full disk: a file that occupies blocks and has no content. When the disk is full it is unlinked, and the
+// space lets deletes, flushes and compactions go on, which free more.
 #pragma once
 
 #include <atomic>
@@ -16,14 +16,14 @@ class ReserveFile {
   /// Does nothing yet. `fs` outlives this.
   ReserveFile(FileSystem& fs, std::string dir);
 
-  /// Takes over what an earlier run left, if it occupies at least `bytes`; removes it if not.
+  /// Takes over the file of an earlier run if it occupies at least `bytes`; removes it if not.
   Status open(std::uint64_t bytes);
-  /// Sets `bytes` aside, durably. Ok if something is set aside already, or just being so. kNoSpace: there is not so much; nothing
-  /// is left behind. May take as long as writing them.
+  /// Reserves `bytes`, durably. Ok if space is reserved already, or another call is reserving it. kNoSpace: there is too little
+  /// space, and no file is left behind. May take as long as writing the bytes.
   Status create(std::uint64_t bytes);
-  /// Gives the space back; ok if there is none. After an error it still counts as held.
+  /// Releases the space; ok if none is reserved. After an error it still counts as reserved.
   Status release();
-  /// Bytes set aside now; 0 = none.
+  /// Bytes reserved now; 0 = none.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
 
  private:

@@ -14,9 +14,9 @@
 namespace ebbtide {
 namespace {
 
-// What a drive is given at a time; more wait here.
+// Reads submitted at a time; others wait in the queue.
 constexpr unsigned kDepth = 256;
-// Buffers begin and end on such boundaries whatever the file asks for, so that each fits any read.
+// Buffers are aligned to this for all files, so that each buffer fits any read.
 constexpr std::size_t kBufferUnit = 4096;
 
 class UringQueue final : public ReadQueue {
@@ -47,12 +47,12 @@ class UringQueue final : public ReadQueue {
   void submit() override {
     no_memory_ = false;
     while (!waiting_.empty() && !free_.empty() && prepare(waiting_.front())) waiting_.pop_front();
-    // What the kernel refuses for now (it has no memory) stays in the ring for the next call.
+    // Entries that the kernel refuses for now (out of memory) stay in the ring for the next call.
     if (io_uring_sq_ready(&ring_) != 0) (void)io_uring_submit(&ring_);
   }
 
   void reap(std::size_t most, const Take& take) override {
-    // Nothing with the kernel that would end and wake anybody, and no memory to begin: others are to read.
+    // No read is in the kernel, and there is no memory to begin one: the caller must read in another way.
     while (no_memory_ && free_.size() == kDepth && !waiting_.empty() && most != 0) {
       const std::uint64_t tag = waiting_.front().tag;
       waiting_.pop_front();
@@ -95,7 +95,7 @@ class UringQueue final : public ReadQueue {
   struct FreeBuffer {
     void operator()(char* p) const { std::free(p); }
   };
-  /// A read that the kernel has, or is about to get.
+  /// A read that was submitted, or is about to be.
   struct Slot {
     std::unique_ptr<char, FreeBuffer> buffer;
     std::size_t capacity = 0;
@@ -137,21 +137,21 @@ class UringQueue final : public ReadQueue {
     slot.capacity = 0;
   }
 
-  // Pages fit; what is larger is not kept for the next read.
+  // Pages fit; larger buffers are freed after the read.
   static constexpr std::size_t kKeptBuffer = 16 << 10;
 
   io_uring ring_;
   std::array<Slot, kDepth> slots_;
   std::vector<unsigned> free_;
   std::deque<Wanted> waiting_;
-  bool no_memory_ = false;  ///< for the buffer of the read that is next, as of the last submit()
+  bool no_memory_ = false;  ///< the last submit() had no memory for the next read's buffer
 };
 
 }  // namespace
 
 std::unique_ptr<ReadQueue> new_uring_queue() {
   io_uring ring{};
-  // The thread looks for results whenever it comes by; nobody need interrupt it for them.
+  // The thread polls for results in each pass, so the kernel need not interrupt it.
   if (io_uring_queue_init(kDepth, &ring, IORING_SETUP_COOP_TASKRUN) != 0 && io_uring_queue_init(kDepth, &ring, 0) != 0)
     return nullptr;
   return std::make_unique<UringQueue>(ring);

@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// Null where the kernel, or whoever confines this process, does not allow it.
+/// Null if the kernel, or a sandbox around this process, does not allow it.
 std::unique_ptr<ReadQueue> new_uring_queue();
 
 }  // namespace ebbtide

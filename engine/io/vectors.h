@@ -1,4 +1,4 @@
-// What is left of a gathered write after the kernel took a part of it.
+// The rest of a gathered write after the kernel wrote a part of it.
 #pragma once
 
 #include <sys/uio.h>
@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Drops the first `written` bytes, which `vectors` has at least.
+/// Drops the first `written` bytes; `vectors` has at least as many.
 inline void drop_written(std::span<iovec>* vectors, std::size_t written) {
   while (!vectors->empty() && written >= vectors->front().iov_len) {
     written -= vectors->front().iov_len;

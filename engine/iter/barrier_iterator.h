@@ -1,9 +1,9 @@
-// Stands in a merged walk for a table that cannot be read.
+// Takes the place of an unreadable table in a merging iterator.
 //
-// Forward, the walk goes on up to the table's first key. There it meets a *barrier*: a tombstone whose value is the reason. A
-// VisibleIterator that meets one ends with that error, unless a range tombstone of a newer source covers the key: then it jumps to
-// where that ends, and the barrier is there if the table goes on. Entries of older sources behind a barrier are not shown, since the
-// table may have deleted them. Backward, the first step that would enter the table is an error.
+// Forward, it shows a *barrier* at the table's first key: a tombstone whose value is the error. A VisibleIterator that meets one
+// ends with that error. If a range tombstone of a newer source covers the key, it skips to the end of that; the barrier is there
+// again if the table extends further. Entries of older sources behind a barrier are not shown, since the table may have deleted
+// them. Backward, the first step that would enter the table is an error.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ class BarrierIterator final : public InternalIterator {
   std::string key_;         // where it stands
 };
 
-/// The error that a barrier stands for; ok for every other entry.
+/// The error of a barrier; ok for every other entry.
 Status barrier_status(const Entry& entry);
 
 }  // namespace ebbtide

@@ -1,8 +1,8 @@
-// Which range tombstone covers a key, for a walk that asks about one key after the other.
+// Finds the range tombstone that covers a key, for an iterator that asks about one key after the other.
 //
-// A source (memtable, or sorted run) has sets of fragments with disjoint bounds; a walk has several sources. Between two
-// neighbouring fragment borders of all sources the answer cannot change, so the cursor keeps the interval it last looked at and
-// its answer: most questions cost one or two key comparisons. A walk without range tombstones pays one branch.
+// A source (memtable, or sorted run) has sets of fragments with disjoint bounds; an iterator has several sources. Between two
+// neighbouring fragment borders of all sources the answer cannot change. So the cursor keeps the last interval and its answer,
+// and most queries cost one or two key comparisons. Without range tombstones a query costs one branch.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct TombstoneSource {
 /// Not thread-safe.
 class Coverage {
  public:
-  /// What covers a key: the newest range tombstone with seq <= view_seq.
+  /// The newest range tombstone with seq <= view_seq that covers a key.
   struct Answer {
     SeqNum seq = 0;  ///< 0 = nothing covers it
     Millis birth = 0;
@@ -32,7 +32,7 @@ class Coverage {
   Coverage(std::vector<TombstoneSource> sources, SeqNum view_seq);
 
   [[nodiscard]] bool empty() const { return sources_.empty(); }
-  /// Valid until the next call. Views in it live as long as the sets.
+  /// Valid until the next call. Views in it are valid as long as the sets.
   const Answer& at(Bytes key) {
     if (sources_.empty()) return answer_;
     if (known_ && key >= low_ && (high_open_ || key < high_)) return answer_;

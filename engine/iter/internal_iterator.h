@@ -1,8 +1,8 @@
-// A walk over versions: memtables, tables, runs and merges all speak this.
+// The iterator over versions that memtables, tables, runs and merges all implement.
 //
-// Order: key ascending, seq descending within a key. Every version is shown, tombstones too; range tombstones are beside the
-// walk, not in it. Position is in the base class, so that looking at the current entry is no virtual call; a walk over walks
-// points to the entry of the one it is on, so that an entry is decoded once and copied nowhere.
+// Order: key ascending, seq descending within a key. It shows every version, tombstones included; range tombstones are passed
+// beside it. The position is in the base class, so that reading the current entry needs no virtual call. An iterator over
+// iterators points to the entry of its current child, so that an entry is decoded once and never copied.
 #pragma once
 
 #include <engine/status.h>
@@ -28,16 +28,16 @@ class InternalIterator {
   virtual void prev() = 0;
 
   [[nodiscard]] bool valid() const { return valid_; }
-  /// Views in it last until the iterator moves or goes.
+  /// Views in it are valid until the iterator moves or is destroyed.
   [[nodiscard]] const Entry& entry() const { return *shown_; }
-  /// An error makes the iterator invalid and sticks until the next seek.
+  /// An error makes the iterator invalid and stays until the next seek.
   [[nodiscard]] const Status& status() const { return status_; }
 
  protected:
   InternalIterator() = default;
   bool valid_ = false;
   Entry entry_;
-  const Entry* shown_ = &entry_;  ///< what entry() gives: entry_, or that of a walk inside
+  const Entry* shown_ = &entry_;  ///< what entry() returns: entry_, or the entry of a child
   Status status_;
 };
 

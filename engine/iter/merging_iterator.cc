@@ -60,7 +60,7 @@ void MergingIterator::build() {
   settle();
 }
 
-/// After the winner has moved: plays its path to the root again.
+/// Replays the path of the winner to the root after it has moved.
 void MergingIterator::replay() {
   std::uint32_t winner = tree_[0];
   load(winner);

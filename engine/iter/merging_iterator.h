@@ -1,15 +1,15 @@
-// One walk out of many: a k-way merge, either way.
+// A k-way merge of iterators, forward and backward.
 //
-// A tournament tree of losers: node i of 1..k-1 remembers who lost there, node 0 who won overall. Advancing the winner replays
-// only its path to the root, so a step costs ceil(log2 k) comparisons whatever k is, and k = 1 costs none. A binary heap needs up
-// to twice as many; a sorted array is cheaper only while one child wins in long streaks.
+// A tournament tree of losers: node i of 1..k-1 stores the loser there, node 0 the overall winner. Advancing the winner replays
+// only its path to the root. So a step costs ceil(log2 k) comparisons, and none for k = 1. A binary heap needs up to twice as
+// many; a sorted array is cheaper only while one child wins in long streaks.
 //
 // A comparison rarely touches the keys: each child caches eight bytes of its current key as a big-endian number. Keys of one
 // merge often start alike ("user:0000..."), so the cached bytes begin after the prefix that the caller knows all keys to share.
 //
-// (key, seq) is unique among the children: there are no ties. Invariant between calls, with E the current entry: going forward
-// every child but the winner stands on its first entry after E, going backward on its last entry before E. Turning round is one
-// step of each child (a few, if a memtable grew meanwhile), not a seek.
+// (key, seq) is unique among the children, so there are no ties. Invariant between calls, with E the current entry: forward,
+// every child but the winner is at its first entry after E; backward, at its last entry before E. Changing direction is one step
+// of each child (a few, if a memtable grew meanwhile), not a seek.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace ebbtide {
 
 class MergingIterator final : public InternalIterator {
  public:
-  /// Children in order of age, newest first (the order matters to skip_older only). `shared_prefix`: all keys that will ever be
-  /// met are known to have these many leading bytes in common; 0 is always right.
+  /// Children in order of age, newest first (the order matters to skip_older only). `shared_prefix`: the number of leading bytes
+  /// that all keys are known to have in common; 0 is always correct.
   explicit MergingIterator(std::vector<std::unique_ptr<InternalIterator>> children, std::size_t shared_prefix = 0);
 
   void seek_to_first() override;
@@ -34,11 +34,11 @@ class MergingIterator final : public InternalIterator {
   void next() override;
   void prev() override;
 
-  /// Moves every child older than child `age` that stands on a key < `key` forward to `key` ("" = to its end). Needs a forward
-  /// walk (the last move was seek, seek_to_first or next). The current entry is then the least of where all children stand, which
-  /// may be the entry of before. For range tombstones of child `age`, which cover all that older children have in their range.
+  /// Moves every child older than child `age` that is at a key < `key` forward to `key` ("" = to its end). Only after a forward
+  /// move (seek, seek_to_first or next). The current entry is then the smallest of all children, possibly the same as before. For
+  /// range tombstones of child `age`, which cover everything that older children have in their range.
   void skip_older(std::size_t age, Bytes key);
-  /// The mirror image for backward walks: older children on a key >= `key` go to their last entry before `key`.
+  /// The same backward: older children at a key >= `key` go to their last entry before `key`.
   void skip_older_backward(std::size_t age, Bytes key);
 
   /// The position (age) of the child that has the current entry. Needs valid().

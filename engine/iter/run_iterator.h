@@ -1,8 +1,8 @@
-// A sorted run as one walk: its files one after the other, each opened when the walk gets there.
+// Iterates over a sorted run: its files one after the other, each opened when it is reached.
 //
 // The files of a run have disjoint bounds, so a merge needs one child per run, not per file. Files outside `bounds` are never
-// opened. Files are a superset of what they hold (bounds include range tombstones), so a seek may find nothing in the file that
-// its bounds point to and goes on to the next.
+// opened. Bounds include range tombstones, so a seek may find no entry in the file whose bounds contain the key; it goes on to
+// the next.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,17 @@
 
 namespace ebbtide {
 
-/// What a run iterator asks of its run. Both functions must outlive it and answer for 0 .. files - 1, in key order.
+/// Access to the run. Both functions must outlive the iterator; they take 0 .. files - 1, in key order.
 struct RunFiles {
   std::size_t files = 0;
   std::function<const TableStats&(std::size_t)> stats;  ///< for the bounds
-  /// A walk over one file; an iterator with an error status if it cannot be opened (error_iterator below).
+  /// An iterator over one file; one with an error status if the file cannot be opened (error_iterator below).
   std::function<std::unique_ptr<InternalIterator>(std::size_t)> open;
 };
 
 class RunIterator final : public InternalIterator {
  public:
-  /// Files that do not meet `bounds` are left out. Entries are not clipped: that is the caller's, once, on the merged walk.
+  /// Files outside `bounds` are left out. Entries are not clipped; the caller does that once, after merging.
   RunIterator(RunFiles run, KeyRange bounds);
 
   void seek_to_first() override;
@@ -45,7 +45,7 @@ class RunIterator final : public InternalIterator {
   std::unique_ptr<InternalIterator> child_;
 };
 
-/// An iterator that is at its end from the start, with `status`.
+/// An empty iterator with `status`.
 std::unique_ptr<InternalIterator> error_iterator(Status status);
 
 }  // namespace ebbtide

@@ -88,7 +88,7 @@ void VisibleIterator::prev() {
   find_backward();
 }
 
-/// If the steps are used up: stops the walk, to go on with the first key after `key`, or (not behind) the last before it.
+/// If the steps are used up, pauses; the next call resumes with the first key after `key`, or (not behind) the last before it.
 bool VisibleIterator::pause_at(Bytes key, bool behind) {
   if (options_.max_steps == 0 || steps_ < options_.max_steps) return false;
   valid_ = false;
@@ -98,7 +98,7 @@ bool VisibleIterator::pause_at(Bytes key, bool behind) {
   return true;
 }
 
-/// A barrier ends the walk, unless a newer source's range tombstone covers it: then the walk jumps over that at once.
+/// Ends the iteration at a barrier, unless a newer source's range tombstone covers it: then skips that range at once.
 void VisibleIterator::meet_barrier(const Entry& barrier, std::size_t child) {
   if (!coverage_.empty()) {
     const Coverage::Answer& cover = coverage_.at(barrier.key);
@@ -149,7 +149,7 @@ void VisibleIterator::find_forward() {
     }
     if (in_view) ++steps_;
     if (!source_->status().is_ok() || !status_.is_ok()) break;
-    if (!leaps_ && pause_at(key_, true)) return;  // right behind a barrier is another one
+    if (!leaps_ && pause_at(key_, true)) return;  // another barrier follows directly
     leaps_ = false;
     if (covered_in_row_ >= kManyCovered) jump_forward();
     if (in_view) leave_key_forward();
@@ -157,7 +157,7 @@ void VisibleIterator::find_forward() {
   end();
 }
 
-/// Past the versions of key_ that are newer than the view; false if there are no others.
+/// Skips the versions of key_ that are newer than the view; false if there are no others.
 bool VisibleIterator::skip_newer() {
   while (source_->entry().seq > options_.view_seq) {
     source_->next();
@@ -204,7 +204,7 @@ void VisibleIterator::find_backward() {
   end();
 }
 
-/// Walks over all versions of key_ and saves the newest in view; false if there is none. Leaves the source on the key before.
+/// Reads all versions of key_ and saves the newest in view; false if there is none. Leaves the source at the key before.
 bool VisibleIterator::newest_in_view_backward() {
   bool found = false;
   for (std::uint32_t passed = 0; on_key(); ++passed) {
@@ -245,7 +245,7 @@ void VisibleIterator::jump_backward() {
   source_->skip_older_backward(cover_.age, cover_.start);
 }
 
-/// Copies what the source's next move would take away. Large values stay where they are.
+/// Copies data that the source's next move would invalidate. Large values are not copied.
 void VisibleIterator::save(const Entry& entry) {
   saved_ = entry;
   saved_.key = key_;

@@ -1,16 +1,15 @@
-// What a reader sees of a walk over versions: one entry per key that exists at (view_seq, now), either way.
+// Turns an iterator over versions into a reader's view: one entry per key that exists at (view_seq, now), forward and backward.
 //
-//   1. Of a key's versions only the newest with seq <= view_seq counts. If it is a tombstone, expired at `now`, or covered by a
-//   range tombstone or a record with a greater seq <= view_seq, the key does not exist; older versions are never looked at.
+//   1. Only a key's newest version with seq <= view_seq counts. If it is a tombstone, expired at `now`, or covered by a range
+//   tombstone or a record with a greater seq <= view_seq, the key does not exist; older versions are never read.
 //   2. Forward, versions come newest first: the first in view decides. Backward they come oldest first: the last in view before
-//      the key changes decides, so it is copied while the walk looks further. After kManyVersions of one key both turn to
-//      seeking.
-//   3. A range tombstone of source a covers everything that older sources have in its range (age order of runs), so when covered
-//      keys come in a row the older sources jump over the fragment; newer ones and source a itself do not, they may hold newer
-//      entries.
-//   4. Work is bounded: after max_steps versions a move pauses, always after a key whose fate is known, never inside one, and at
-//      least one key further: resuming makes progress, loses nothing and repeats nothing. Only versions of one key newer than the
-//      view are not bounded by it.
+//      the key changes decides, so it is copied while the iterator reads on. After kManyVersions of one key both directions seek
+//      instead.
+//   3. A range tombstone of source a covers everything that older sources have in its range (age order of runs). So after several
+//      covered keys in a row the older sources skip the fragment. Source a and newer ones do not: they may hold newer entries.
+//   4. Work is bounded: a move pauses after max_steps versions. It pauses only between keys and after at least one key, so
+//      resuming makes progress, skips no key and repeats none. Only versions of one key that are newer than the view are not
+//      counted.
 #pragma once
 
 #include <memory>
@@ -47,11 +46,11 @@ class VisibleIterator {
   [[nodiscard]] bool valid() const { return valid_; }
   [[nodiscard]] bool paused() const { return paused_; }
   [[nodiscard]] Bytes resume_key() const { return resume_key_; }
-  /// Needs valid(). Views in it last until the iterator moves.
+  /// Needs valid(). Views in it are valid until the iterator moves.
   [[nodiscard]] const Entry& entry() const { return *shown_; }
   /// Ok at the end of the range and when paused.
   [[nodiscard]] const Status& status() const { return status_; }
-  /// Versions and tombstones passed over since the beginning.
+  /// Versions and tombstones skipped since the beginning.
   [[nodiscard]] std::uint64_t steps() const { return total_steps_ + steps_; }
 
  private:

@@ -29,7 +29,7 @@ void BTreeNode::insert_at(std::size_t at, KeyNode* node) {
   words[at].store(key_word(key_bytes, skip.load(kRelaxed)), kRelease);
   keys[at].store(node, kRelease);
   count.store(static_cast<std::uint16_t>(n + 1), kRelease);
-  // Splits see to the skip of what they leave; a node that begins small must do so while it grows.
+  // Splits set the skip of both halves; a node that begins small sets it while it grows.
   if (n + 1 == 4 || n + 1 == 16) extend_skip();
 }
 
@@ -47,7 +47,7 @@ void BTreeNode::extend_skip() {
 
 void BTreeNode::shrink_skip_for(Bytes key_bytes) {
   const std::size_t old_skip = skip.load(kRelaxed), n = count.load(kRelaxed);
-  char bytes[8 * kCommonWords + 8];  // what every key begins with, then the key's own word: no key need be read
+  char bytes[8 * kCommonWords + 8];  // the common prefix, then the key's own word: no key need be read
   const auto put_word = [&](std::size_t at, std::uint64_t word) {
     word = __builtin_bswap64(word);
     std::memcpy(bytes + at, &word, 8);
@@ -128,7 +128,7 @@ BTree::Outcome BTree::try_insert(KeyNode* node, KeyNode** there) {
   }
 }
 
-/// Always answers kRetry: the insertion begins anew.
+/// Always returns kRetry: the insertion starts over.
 BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version, BTreeNode* node, std::uint64_t version,
                                 bool appending) {
   if (parent != nullptr && !parent->try_lock(parent_version)) return Outcome::kRetry;
@@ -136,7 +136,7 @@ BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version,
     if (parent != nullptr) parent->unlock();
     return Outcome::kRetry;
   }
-  // Nobody but who has the root locked replaces it.
+  // Only the thread that has the root locked replaces it.
   const bool lost_root = parent == nullptr && root_.load(std::memory_order_acquire) != node;
   if (!lost_root) {
     BTreeNode* right = make_node(node->leaf);
@@ -177,7 +177,7 @@ BTree::Outcome BTree::try_split(BTreeNode* parent, std::uint64_t parent_version,
   return Outcome::kRetry;
 }
 
-/// To the first key >= *key, or, with `before`, the last key < *key. A null key is past every key.
+/// Moves to the first key >= *key, or, with `before`, to the last key < *key. A null key is past every key.
 BTree::Outcome BTree::try_seek(const Bytes* key, bool before, Cursor* cursor) const {
   const BTreeNode* at = root_.load(std::memory_order_acquire);
   std::uint64_t version = at->begin_read();

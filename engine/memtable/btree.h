@@ -1,18 +1,19 @@
 // Keys in order: a B+ tree for many writers and readers (optimistic lock coupling: Leis et al., "The ART of Practical
 // Synchronization", 2016), insert-only.
 //
-// Why it beats a skiplist: a descent reads three or four wide nodes whose cache lines are fetched together, instead of some
-// twenty nodes one after the other. Keys are compared as 8-byte words that lie in the node; a key itself is read only when words
-// are equal.
-//   * Each node leaves out what its keys have in common at their start (up to 40 bytes, kept once in the header), so that the
-//     word of "user:000012345" begins where its neighbours differ, not at "user:000".
-//   * Order of words is order of keys padded with zeros; equal words decide nothing, then the keys are compared.
+// Why it is faster than a skiplist: a descent reads three or four wide nodes, whose cache lines are fetched together, instead of
+// about twenty nodes one after the other. Keys are compared as 8-byte words in the node; a key itself is read only if words are
+// equal.
+//   * Each node stores the common prefix of its keys (up to 40 bytes) once, in its header. So the word of "user:000012345" begins
+//     where its neighbours differ, not at "user:000".
+//   * Words order as keys padded with zeros do. If words are equal, the keys are compared.
 //
-// Locking: a node's version is odd while a writer has it. Readers note the version, read, and start over if it has changed;
+// Locking: a node's version is odd while a writer holds it. Readers note the version, read, and start over if it has changed;
 // writers turn an unchanged version odd. All fields are atomics, loaded with acquire and stored with release: a reader that sees
-// a field of a later state sees the odd version, too. Nodes are never freed and separators are keys of the tree, so that:
-//   * a leaf whose lower fence is s contains s: the last key before `key` is always in the leaf that the fences < `key` lead to;
-//   * a cursor copies a leaf and walks the copy; the copied link leads to where the copy ends, whatever was split since.
+// a field of a later state also sees the odd version. Nodes are never freed and separators are keys of the tree, so that:
+//   * a leaf whose lower separator is s contains s: the last key before `key` is always in the leaf that separators < `key` lead
+//     to;
+//   * a cursor copies a leaf and reads the copy; the copied link leads to the end of the copy, even after later splits.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ struct BTreeNode;
 /// Thread-safe.
 class BTree {
  public:
-  /// Keys a node has room for. 64 words are 8 cache lines, loaded side by side.
+  /// Capacity of a node in keys. 64 words are 8 cache lines, loaded in parallel.
   static constexpr std::size_t kSlots = 64;
 
   /// Nodes come from `arena`, which must outlive the tree.
@@ -38,10 +39,11 @@ class BTree {
   BTree(const BTree&) = delete;
   BTree& operator=(const BTree&) = delete;
 
-  /// Adds `node`, or returns the node of the same key that is there already.
+  /// Adds `node`, or returns the existing node of the same key.
   KeyNode* insert(KeyNode* node);
 
-  /// A place in the tree: on a key, or past either end (node() is null). Shows keys that come in while it is open, or not.
+  /// A position in the tree: at a key, or past either end (node() is null). It may or may not show keys that are added while it
+  /// is open.
   class Cursor {
    public:
     explicit Cursor(const BTree* tree) : tree_(tree) {}

@@ -13,8 +13,8 @@
 
 namespace ebbtide {
 
-/// Fields are read while a writer changes them; what was read counts only if unchanged(version) holds afterwards. Whatever
-/// mixture of states a reader meets, indexes stay below kSlots and keys below `count` are keys.
+/// Readers read fields while a writer changes them, and use the result only if unchanged(version) is true afterwards. In any
+/// mixture of states, indexes are below kSlots and keys below `count` are keys.
 struct alignas(64) BTreeNode {
   static constexpr std::size_t kSlots = BTree::kSlots;
   static constexpr std::size_t kCommonWords = 5;
@@ -84,7 +84,7 @@ struct alignas(64) BTreeNode {
     std::size_t lo = words_below(word, n);
     std::size_t hi = lo;
     while (hi < n && words[hi].load(std::memory_order_acquire) == word) hi++;
-    while (lo < hi) {  // equal words: ask the keys
+    while (lo < hi) {  // equal words: compare the keys
       const std::size_t middle = lo + (hi - lo) / 2;
       const int order = key(middle)->key().compare(target);
       if (order == 0) {
@@ -100,11 +100,11 @@ struct alignas(64) BTreeNode {
     return lo;
   }
 
-  // --- writing, by who has it locked or to himself
+  // --- writing: only with the node locked, or not yet shared
   void insert_at(std::size_t at, KeyNode* node);
-  /// Leaves out more of what the keys have in common, if they have at least two bytes more.
+  /// Extends the common prefix if the keys share at least two bytes more.
   void extend_skip();
-  /// Makes the common bytes fit `key` as well.
+  /// Shortens the common prefix to one that `key` has too.
   void shrink_skip_for(Bytes key);
   /// Copies keys [from, size) to the start of the empty node `to`.
   void copy_tail(std::size_t from, BTreeNode* to) const;

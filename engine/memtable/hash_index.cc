@@ -163,7 +163,7 @@ void HashIndex::grow_if_full(Table table) {
   if (log2_of(table) == last_log2_ || generations_[number].overflows.load(std::memory_order_relaxed) <= buckets / kOverflowShare)
     return;
   if (table_.load(std::memory_order_acquire) != table || growing_.exchange(true, std::memory_order_acq_rel)) return;
-  // Whoever grew it meanwhile has ended the move, and `table` is no longer the current one.
+  // Another thread grew it and ended the move meanwhile; `table` is no longer the current one.
   const Table next = table_.load(std::memory_order_acquire) == table ? make_table(log2_of(table) + kGrowBits) : 0;
   if (next == 0) {
     growing_.store(false, std::memory_order_release);

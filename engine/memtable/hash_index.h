@@ -2,17 +2,17 @@
 //
 // A bucket has seven slots and a link to an overflow bucket. A slot holds a node's address and, in the 16 bits that addresses
 // leave free, a tag from the hash: a miss reads one line and no node (but for one in 9,000 or so), a hit one line and its node.
-// Slots fill in order and never empty, so the first writer of a slot decides, and two writers of one key meet in the same slot.
+// Slots fill in order and never empty. So the first writer of a slot wins, and two writers of one key compete for the same slot.
 //
 // The table of buckets begins with 2 KiB or less and grows by a factor of eight, up to a size for the expected number of keys;
 // more keys than expected make chains, not errors. Growing is incremental: each add() moves a few buckets, no thread waits.
 //   1. While it grows, keys are added to the new table. A reader that misses there asks the old one, whose keys stay in it.
-//   2. A writer may add to the old table behind the move. So add() looks at the current table again afterwards, and adds the key
-//      there, too, if that has changed: when it returns, the key is in the current table, or in the part that is yet to move.
-//      Slots and `table_` are written and read in one total order (seq_cst): either the move sees the slot, or the writer sees
-//      the new table.
-//   3. A writer that found a node passes on what it found to others. So find_to_write() follows rule 2 as well.
-// Old tables stay until the index goes, because readers announce themselves nowhere: a seventh of the memory of the last one.
+//   2. A writer may add to a part of the old table that has moved already. So add() checks the current table again afterwards,
+//      and adds the key there too if it has changed. When add() returns, the key is in the current table, or in a part yet to be
+//      moved. Slots and `table_` are written and read in one total order (seq_cst): either the move sees the slot, or the writer
+//      sees the new table.
+//   3. A writer that found a node makes it known to others. So find_to_write() follows rule 2 as well.
+// Readers are not counted, so old tables stay until the index is destroyed: a seventh of the memory of the last one.
 #pragma once
 
 #include <array>
@@ -38,13 +38,13 @@ class HashIndex {
 
   /// The node of `key`, or null.
   [[nodiscard]] KeyNode* find(const LookupKey& key) const;
-  /// The same for a writer, who will add a version to the node: when it returns, every later find() finds the node.
+  /// The same for a writer that will add a version to the node: when it returns, every later find() finds the node.
   [[nodiscard]] KeyNode* find_to_write(const LookupKey& key);
-  /// Adds `node`, the node of `key`; does nothing if that very node is there. Another node of the same key must not be.
+  /// Adds `node`, the node of `key`; does nothing if that node is there already. There must be no other node of the same key.
   void add(const LookupKey& key, KeyNode* node);
   /// Starts the load of the bucket (stage 0), or of the node that find() would read (stage 1): true if there is one.
   bool prefetch(const LookupKey& key, int stage) const;
-  /// Bytes of the tables that the arena does not have.
+  /// Bytes of tables outside the arena.
   [[nodiscard]] std::size_t memory_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
   /// Buckets of the current table.
   [[nodiscard]] std::size_t buckets() const { return std::size_t{1} << log2_of(table_.load(std::memory_order_acquire)); }

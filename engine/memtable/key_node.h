@@ -1,7 +1,6 @@
-// What lies in a memtable's arena: a node for each key, and its versions, newest first.
+// The contents of a memtable's arena: a node for each key, and its versions, newest first.
 //
-// Both are written before they are published by a release store and never change afterwards, but for their links. Nothing is
-// unlinked.
+// Both are written before a release store publishes them. Afterwards only their links change. They are never unlinked.
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // How an insertion becomes visible.
 //
-// A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so that
-// two writers who both missed in the hash index end with one node; and a writer who finds a node in the hash index knows that
-// walks find it too: it may report its own version as done at once. The other order would let an overwrite return before walks
-// can see the key.
+// A new key goes into the ordered index first, then into the hash index. The ordered index decides which node a key has, so two
+// writers that both missed in the hash index end with one node. A node in the hash index is in the ordered index too, so a writer
+// that finds one may report its version as done at once. In the other order an overwrite could return before iterators see the
+// key.
 #include "memtable/memtable.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 // memtable.
 constexpr std::size_t kExpectedBytesPerKey = 256;
 
-// A block is at most 1/32 of the memtable, so that a small one is full by what it holds and not by a block just begun.
+// A block is at most 1/32 of the memtable, so that an unused block does not make a small memtable full.
 std::size_t block_bytes(std::size_t expected_bytes) {
   return std::clamp<std::size_t>(expected_bytes / 32, std::size_t{4} << 10, std::size_t{2} << 20);
 }
@@ -39,7 +39,7 @@ void lower(std::atomic<Millis>& value, Millis candidate) {
   }
 }
 
-/// A shared value, kept alive until the memtable goes.
+/// A shared value, kept alive until the memtable is destroyed.
 struct KeptValue {
   std::shared_ptr<const std::string> value;
   KeptValue* next;
@@ -67,7 +67,7 @@ struct MemTable::Impl {
   BTree ordered;
   TombstoneSet ranges;
   RecordLog records;
-  // Written by every insertion: off the lines that readers need.
+  // Written by every insertion: on other cache lines than the fields that readers need.
   alignas(64) std::atomic<KeptValue*> kept_values{nullptr};
   std::atomic<std::size_t> kept_bytes{0};
   std::atomic<std::size_t> charged_bytes{0};
@@ -79,7 +79,7 @@ struct MemTable::Impl {
 
 const std::shared_ptr<const std::string>* MemTable::Impl::keep(const Entry& entry) {
   auto* kept = new (arena.allocate(sizeof(KeptValue))) KeptValue;
-  // The buffer is taken over only if the value is the whole of it: a version remembers the buffer, no offset into it.
+  // The buffer is shared only if the value is all of it: a version stores the buffer without an offset.
   const bool whole =
       entry.shared != nullptr && (*entry.shared)->data() == entry.value.data() && (*entry.shared)->size() == entry.value.size();
   kept->value = whole ? *entry.shared : std::make_shared<const std::string>(entry.value);
@@ -185,15 +185,15 @@ std::uint64_t MemTable::tombstones() const { return impl_->tombstones.load(std::
 Millis MemTable::oldest_birth() const { return impl_->oldest_birth.load(std::memory_order_relaxed); }
 Millis MemTable::min_expiry() const {
   const Millis smallest = impl_->min_expiry.load(std::memory_order_relaxed);
-  // What had expired by the batch's time is a delete that was born then.
+  // An entry that had expired by the batch's time is a delete, born at the batch's time.
   return smallest == 0 ? 0 : std::max(smallest, impl_->place.time);
 }
 bool MemTable::empty() const { return entries() == 0 && impl_->ranges.empty() && impl_->records.empty(); }
 
 namespace {
 
-/// Walks the ordered index key by key and the chain of each key version by version. Chains are linked one way: on the way back
-/// the versions of a key are collected when it is entered, so that a key with many of them costs its length once, not squared.
+/// Reads the ordered index key by key and the chain of each key version by version. Chains are linked one way. Going backward,
+/// the versions of a key are collected once when it is entered, so that a long chain costs linear time.
 class MemTableIterator final : public InternalIterator {
  public:
   MemTableIterator(const BTree& index, const EntryPlace& place) : cursor_(&index), place_(place) {}

@@ -4,6 +4,7 @@
     raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
     planted     every bug of engine/base/planted_bug.h is where the table in tests/README.md says, and the test named there finds it
     decisions   pages in engine/docs/decisions/ are numbered without gaps, begin alike, and stand in the index
+    words       comments, test names, messages and documents are plain English as far as a program sees it (words.py)
     hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
 
     check.py [RULE...] [--root DIR]     all rules by default; prints one line per breach and ends with status 1 if there is one
@@ -15,6 +16,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import words
 
 SOURCES = (".h", ".cc")
 SKIPPED = {".git", "build", "data", ".venv", "__pycache__", ".cache"}
@@ -329,11 +333,16 @@ def check_decisions(root):
         yield f"{DECISIONS}/README.md: {number} has no page"
 
 
+def check_words(root):
+    return words.check_words(root, project_files(root))
+
+
 CHECKS = {
     "layers": check_layers,
     "raw_calls": check_raw_calls,
     "planted": check_planted,
     "decisions": check_decisions,
+    "words": check_words,
     "hygiene": check_hygiene,
 }
 
