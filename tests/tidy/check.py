@@ -5,6 +5,7 @@
     planted     every bug of engine/base/planted_bug.h is where the table in tests/README.md says, and the test named there finds it
     decisions   pages in engine/docs/decisions/ are numbered without gaps, begin alike, and stand in the index
     words       comments, test names, messages and documents are plain English as far as a program sees it (words.py)
+    mirror      tests/engine/io/x_test.cc tests engine/io/x.h or x.cc; tests of several files together stand in a folder scenarios/
     hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
 
     check.py [RULE...] [--root DIR]     all rules by default; prints one line per breach and ends with status 1 if there is one
@@ -337,12 +338,26 @@ def check_words(root):
     return words.check_words(root, project_files(root))
 
 
+# --- mirror
+
+
+def check_mirror(root):
+    for path in project_files(root):
+        relative = path.relative_to(root)
+        if relative.parts[0] != "tests" or relative.parts[1] not in ("engine", "server") or not path.name.endswith("_test.cc"):
+            continue
+        tested = str(Path(*relative.parts[1:])).removesuffix("_test.cc")
+        if relative.parts[-2] != "scenarios" and not any((root / (tested + suffix)).exists() for suffix in SOURCES):
+            yield f"{relative}: there is no {tested}.h or .cc; a test of several files belongs in {relative.parent / 'scenarios'}"
+
+
 CHECKS = {
     "layers": check_layers,
     "raw_calls": check_raw_calls,
     "planted": check_planted,
     "decisions": check_decisions,
     "words": check_words,
+    "mirror": check_mirror,
     "hygiene": check_hygiene,
 }
 

@@ -159,6 +159,13 @@ class Rules(unittest.TestCase):
         self.write(f"{folder}/README.md", row)
         self.assert_one("decisions", f"{folder}/0003-three" + ".md", page.replace("0001", "0003"), "the next number is 0002")
 
+    # mirror
+    def test_a_unit_test_lies_beside_what_it_tests_or_among_scenarios(self):
+        self.assert_one("mirror", "tests/engine/io/disk_test.cc", "", "there is no engine/io/disk.h or .cc")
+        self.write("engine/io/disk.h", "")
+        self.assert_clean("mirror", "tests/engine/io/disk_test.cc", "")
+        self.assert_clean("mirror", "tests/engine/io/scenarios/power_test.cc", "")
+
     # hygiene
     def test_hygiene(self):
         left_over = "TO" + "DO"

@@ -73,3 +73,23 @@ TEST_CASE("bounds: an exclusive end, a key at that end, and no end at all") {
   CHECK(s.overlaps({"zzz", ""}));
   CHECK_FALSE(TableStats().overlaps({"", ""}));
 }
+
+TEST_CASE("table stats with sequence numbers past the largest there is are refused") {
+  for (const bool newest : {true, false}) {
+    TableStats stats;
+    Entry entry;
+    entry.key = "k";
+    entry.seq = 7;
+    stats.add_entry(entry);
+    (newest ? stats.max_seq : stats.applied_seq) = kMaxSeqNum;
+    std::string bytes;
+    stats.encode(&bytes);
+    Bytes in = bytes;
+    CHECK(TableStats::decode(&in).is_ok());
+    (newest ? stats.max_seq : stats.applied_seq) = kMaxSeqNum + 1;
+    bytes.clear();
+    stats.encode(&bytes);
+    in = bytes;
+    CHECK(TableStats::decode(&in).status().code() == Code::kCorruption);
+  }
+}

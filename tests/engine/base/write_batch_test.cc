@@ -143,3 +143,16 @@ TEST_CASE("bytes that are no batch are refused, whatever they are") {
     }
   }
 }
+
+TEST_CASE("a batch whose last sequence number would be past the largest there is is refused") {
+  WriteBatch batch;
+  for (int i = 0; i < 10; ++i) batch.del(0, "k");
+  for (const SeqNum first : {kMaxSeqNum - 10, kMaxSeqNum - 9, kMaxSeqNum, ~SeqNum{0}}) {
+    batch.set_header(first, 0, 0);
+    std::vector<Bytes> pieces;
+    batch.append_payload(&pieces);
+    std::string payload;
+    for (const Bytes piece : pieces) payload.append(piece);
+    CHECK(WriteBatch::parse(payload).is_ok() == (first == kMaxSeqNum - 10));
+  }
+}

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "../iter/entries.h"
+#include "engine/iter/entries.h"
 
 namespace ebbtide {
 namespace {

@@ -6,11 +6,11 @@
 #include <map>
 #include <set>
 
-#include "../iter/entries.h"
 #include "base/epoch.h"
 #include "compaction/executor.h"
 #include "compaction/key_ranges.h"
 #include "compaction/table_files.h"
+#include "engine/iter/entries.h"
 #include "io/fault_fs.h"
 #include "io/file_names.h"
 #include "io/memory_fs.h"

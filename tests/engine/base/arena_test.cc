@@ -1,0 +1,52 @@
+// The arena: pieces that live as long as it.
+#include <cstdint>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "base/arena.h"
+#include "base/random.h"
+
+using namespace ebbtide;
+
+TEST_CASE("arena: pieces are aligned, apart, and stay where they are") {
+  Arena arena(64 << 10);
+  std::vector<std::thread> threads;
+  std::vector<std::vector<std::pair<char*, std::size_t>>> pieces(3);
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      Random random(t);
+      for (int i = 0; i < 3000; ++i) {
+        const std::size_t size = 1 + random.uniform(i % 100 == 0 ? 100'000 : 300);
+        char* piece = arena.allocate(size);
+        std::fill(piece, piece + size, static_cast<char>('a' + t));
+        pieces[t].emplace_back(piece, size);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::size_t total = 0;
+  bool intact = true;
+  for (std::size_t t = 0; t < 3; ++t) {
+    for (auto [piece, size] : pieces[t]) {
+      intact &= reinterpret_cast<std::uintptr_t>(piece) % 8 == 0;
+      for (std::size_t i = 0; i < size; ++i) intact &= piece[i] == static_cast<char>('a' + t);
+      total += size;
+    }
+  }
+  CHECK(intact);
+  CHECK(arena.memory_bytes() >= total);
+}
+
+TEST_CASE("arena: with little in it, it takes little; with much, at most one block more than is in it") {
+  Arena arena(2 << 20);
+  CHECK(arena.memory_bytes() == 0);
+  std::size_t used = 0;
+  for (int i = 0; i < 100'000; ++i, used += 100) {
+    REQUIRE(arena.memory_bytes() <= std::max<std::size_t>(4096, 2 * used + used / 8));
+    arena.allocate(96);
+  }
+  CHECK(arena.memory_bytes() <= used + (2 << 20));
+}

@@ -1,0 +1,31 @@
+// Pools of threads.
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "base/background_pool.h"
+
+using namespace ebbtide;
+
+TEST_CASE("pools: high priority first, and every task once", "[threads]") {
+  ManualPool manual;
+  std::string order;
+  manual.submit(Priority::kLow, [&] { order += 'l'; });
+  manual.submit(Priority::kHigh, [&] { order += 'h'; });
+  manual.submit(Priority::kLow, [&] { order += 'm'; });
+  CHECK(manual.queued() == 3);
+  manual.run_all();
+  CHECK(order == "hlm");
+  CHECK_FALSE(manual.run_one());
+
+  std::atomic<int> ran{0};
+  {
+    ThreadPool pool(3, "test", 0);
+    CHECK(pool.width() == 3);
+    for (int i = 0; i < 1000; ++i) pool.submit(i % 2 == 0 ? Priority::kHigh : Priority::kLow, [&] { ++ran; });
+    while (ran < 1000) pool.run_one();
+  }
+  CHECK(ran == 1000);
+}

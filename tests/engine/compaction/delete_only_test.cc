@@ -1,0 +1,91 @@
+// Files that go as a whole, since range tombstones cover all of them.
+#include <map>
+
+#include <catch2/catch.hpp>
+
+#include "compaction/delete_only.h"
+#include "engine/compaction/files.h"
+
+namespace ebbtide {
+namespace {
+
+struct DropTree {
+  Version version;
+  std::map<FileNum, SharedTombstones> sets;
+  DeleteOnlyInput input;
+
+  DropTree() {
+    input.version = &version;
+    input.visible_seq = 1000;
+    input.tombstones = [this](const FileMeta& file) { return sets.at(file.data_file); };
+  }
+  void add(RunId run, FileMetaPtr file) {
+    if (version.runs.empty() || version.runs.back().id != run) version.runs.push_back({run, 0, {}});
+    version.runs.back().files.push_back(std::move(file));
+  }
+  void add_tombstones(RunId run, FileNum num, const std::vector<RangeTombstone>& tombstones) {
+    auto meta = std::make_shared<FileMeta>();
+    meta->data_file = num;
+    meta->metadata_file = num + 1000;
+    for (const RangeTombstone& t : tombstones) meta->stats.add_range_tombstone(t);
+    sets[num] = std::make_shared<FragmentedRangeTombstones>(std::span(tombstones));
+    add(run, meta);
+  }
+  [[nodiscard]] std::vector<FileNum> dropped() const {
+    std::vector<FileNum> out;
+    for (const PlanInput& in : inputs_of(plan_delete_only(input))) out.insert(out.end(), in.files.begin(), in.files.end());
+    return out;
+  }
+};
+
+TEST_CASE("delete-only plans take what is wholly covered, in any run") {
+  DropTree tree;
+  tree.add_tombstones(1, 10, {{"c", "h", 100, 5}});
+  tree.add_tombstones(2, 20, {{"h", "m", 90, 5}});
+  tree.add(3, make_file(30, "a", "c", 100, 50));
+  tree.add(3, make_file(31, "d", "g", 100, 50));
+  tree.add(3, make_file(32, "g1", "l", 100, 50));  // covered by two runs together
+  tree.add(3, make_file(33, "l1", "m", 100, 50));  // m is not
+  tree.add(4, make_file(40, "e", "f", 100, 20));
+  REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
+
+  SECTION("not what a view needs") {
+    tree.input.view_seqs = {60};
+    REQUIRE(tree.dropped().empty());
+    tree.input.view_seqs = {30};  // sees file 40 alone
+    REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32});
+    tree.input.view_seqs = {10, 100};
+    REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
+  }
+  SECTION("not before readers see the tombstone") {
+    tree.input.visible_seq = 95;
+    REQUIRE(tree.dropped().empty());
+  }
+  SECTION("not what a job has") {
+    tree.input.busy = [](FileNum file) { return file == 31; };
+    REQUIRE(tree.dropped() == std::vector<FileNum>{32, 40});
+  }
+}
+
+TEST_CASE("a covered file with older debts than the tombstone's goes only when nothing older is left") {
+  DropTree tree;
+  tree.add_tombstones(1, 10, {{"a", "z", 100, 500}});
+  auto owing = std::make_shared<FileMeta>(*make_file(20, "c", "d", 100, 50));
+  owing->stats.oldest_tombstone = 400;
+  tree.add(2, owing);
+  REQUIRE(tree.dropped() == std::vector<FileNum>{20});
+  tree.add(3, make_file(30, "c1", "zz", 100, 20));  // stays: zz is not covered
+  REQUIRE(tree.dropped().empty());
+  tree.version.runs.back().files = {make_file(31, "c1", "c2", 100, 20)};  // goes along
+  REQUIRE(tree.dropped() == std::vector<FileNum>{20, 31});
+}
+
+TEST_CASE("newer versions than the tombstone keep their file") {
+  DropTree tree;
+  tree.add_tombstones(1, 10, {{"a", "z", 100, 5}});
+  tree.add(2, make_file(20, "c", "d", 100, 100));
+  REQUIRE(tree.dropped().empty());
+}
+
+}  // namespace
+}  // namespace ebbtide

@@ -1,0 +1,42 @@
+// Jobs that run side by side.
+#include <catch2/catch.hpp>
+
+#include "compaction/job_registry.h"
+#include "engine/compaction/files.h"
+
+namespace ebbtide {
+namespace {
+
+TEST_CASE("the registry lets jobs run side by side that are not in each other's way") {
+  Version version;
+  version.next_run = 10;
+  version.runs = {{1, 1, {make_file(1, "a", "c"), make_file(2, "f", "h"), make_file(3, "m", "p")}},
+                  {2, 2, {make_file(4, "b", "d"), make_file(5, "n", "q")}},
+                  {3, 3, {}}};
+  const auto merge = [](std::vector<PlanInput> inputs, PlanTarget target) {
+    Plan plan;
+    plan.action = Merge{std::move(inputs), target};
+    return plan;
+  };
+  JobRegistry registry;
+  const auto first = registry.start(merge({{1, {1}}, {2, {4}}}, {2, 2}), version);
+  REQUIRE(first);
+  REQUIRE(registry.is_busy(4));
+  REQUIRE_FALSE(registry.is_busy(5));
+  REQUIRE(registry.start(merge({{1, {3}}, {2, {5}}}, {2, 2}), version));
+  REQUIRE_FALSE(registry.start(merge({{2, {4}}}, {3, 3}), version));   // has an input of the first
+  REQUIRE_FALSE(registry.start(merge({{1, {99}}}, {2, 2}), version));  // does not fit
+  REQUIRE(registry.running() == 2);
+  REQUIRE_FALSE(first->abort->load());
+
+  Plan urgent = merge({{2, {4}}}, {3, 3});
+  urgent.urgent = true;
+  REQUIRE_FALSE(registry.start(urgent, version));
+  REQUIRE(first->abort->load());
+  registry.finish(first->id);
+  REQUIRE(registry.start(urgent, version));
+  registry.abort_all();
+}
+
+}  // namespace
+}  // namespace ebbtide

@@ -1,0 +1,30 @@
+// Parts that run on several threads.
+#include <atomic>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "base/background_pool.h"
+#include "compaction/parallel.h"
+
+namespace ebbtide {
+namespace {
+
+TEST_CASE("parts run once each, whoever runs them, with no pool, a busy one or a dead one") {
+  std::vector<std::atomic<int>> ran(50);
+  const auto part = [&](std::size_t i) { ++ran[i]; };
+  run_parts(nullptr, ran.size(), part);
+  ManualPool manual;  // nobody turns it
+  run_parts(&manual, ran.size(), part);
+  {
+    ThreadPool pool(3, "test", 0);
+    run_parts(&pool, ran.size(), part);
+    run_parts(&pool, 0, part);
+  }
+  for (const auto& n : ran) REQUIRE(n == 3);
+  manual.run_all();  // what it had queued finds nothing left
+  for (const auto& n : ran) REQUIRE(n == 3);
+}
+
+}  // namespace
+}  // namespace ebbtide
