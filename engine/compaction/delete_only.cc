@@ -12,7 +12,8 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// A cover that readers cannot tell from a tombstone just above everything in `stats`, for no view lies between; or null.
+/// A range tombstone that hides the whole file from every reader, since no view is between it and the entries of `stats`; or
+/// null.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
   const auto view = std::lower_bound(input.view_seqs.begin(), input.view_seqs.end(), stats.min_seq);
@@ -28,7 +29,7 @@ struct Covering {
   KeyRange rest;        // of the file's bounds: not covered so far
   Millis youngest = 0;  // birth of the youngest cover in use
 
-  /// Takes what the fragments cover at the front of the rest; false if that is nothing.
+  /// Removes the part at the front of the rest that the fragments cover; false if they cover none of it.
   bool advance(const FragmentedRangeTombstones& set) {
     bool any = false;
     while (!is_empty(rest)) {
@@ -62,7 +63,7 @@ RangedFiles ranged_files(const Version& version) {
   return ranged;
 }
 
-/// Whether runs newer than `run` cover the file; the birth of the youngest cover that it takes.
+/// Returns whether runs newer than `run` cover the file, and the birth of the youngest cover needed.
 bool is_covered(const DeleteOnlyInput& input, const RangedFiles& ranged, std::size_t run, const FileMeta& file,
                 Millis* youngest) {
   Covering covering{input, file.stats, range_of(file.stats)};
@@ -116,7 +117,7 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
     for (const FileMetaPtr& file : runs[run].files) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
-      // What a record covers here hides older versions only as long as it is there, and the record's birth is theirs, too.
+      // An entry covered by a record hides older versions only while it exists, and they have the record's birth too.
       const Millis owed = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
       if (cover != covered[run].end() && (owed == 0 || owed >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);

@@ -1,10 +1,10 @@
-// Files that may go without being read: a newer range tombstone covers all of each.
+// Finds files that may be dropped without being read: newer range tombstones cover all of each.
 //
-// File F of run r goes if newer runs' range tombstones cover its whole bounds (its own range tombstones included) with seqs above
-// every seq in it, and no view is old enough to see anything of F and yet older than the covering tombstone. The covering
-// tombstone lies in a newer run and goes on hiding what older runs have of those keys, so F's versions, tombstones and range
-// tombstones are needed for nothing. One thing could get lost: F may owe births older than the covering tombstone's. Then it goes
-// only if no older file overlaps it after the edit, that is, if there is nothing left to owe.
+// File F of run r is dropped if range tombstones of newer runs cover its whole bounds, its own range tombstones included. Their
+// seqs must be above every seq in F, and no view may see F without the covering tombstone. The covering tombstone is in a newer
+// run and continues to hide versions in older runs, so F's versions, tombstones and range tombstones are not needed. But F may
+// have pending deletes with births older than the covering tombstone's. Then it is dropped only if no older file overlaps it
+// after the edit, that is, if these deletes have no traces left.
 #pragma once
 
 #include <functional>
@@ -20,13 +20,14 @@ struct DeleteOnlyInput {
   const Version* version = nullptr;
   std::vector<SeqNum> view_seqs{};  ///< open leased views, ascending
   SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have
-  /// The range tombstones of a file whose stats have some; never null. Asked only for files that could cover something.
+  /// Returns the range tombstones of a file whose stats have some; never null. Called only for files that could cover others.
   std::function<SharedTombstones(const FileMeta& file)> tombstones{};
   std::function<bool(FileNum data_file)> busy{};  ///< inputs of running jobs; may be null. Busy files are not dropped, but may
                                                   ///< cover: what a merge makes of their tombstones covers as much
 };
 
-/// A Drop of all such files, or an empty plan. Pure; without range tombstones O(files), else O(files x runs that have some).
+/// Returns a Drop of all such files, or an empty plan. Pure; without range tombstones O(files), else O(files x runs that have
+/// some).
 Plan plan_delete_only(const DeleteOnlyInput& input);
 
 }  // namespace ebbtide

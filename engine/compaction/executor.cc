@@ -1,13 +1,13 @@
-// Plans become edits. The groups of a merge are moved or merged (subranges.h), merged groups are divided into partitions
-// (partitions.h) and cut into parts (merge_part.h), parts run side by side (parallel.h); what comes out is one edit. Move is a
-// merge whose groups have one file each; a Rewrite is a merge of one file that may not be moved.
+// Turns a plan into an edit. The groups of a merge are moved or merged (subranges.h). Merged groups are divided into partitions
+// (partitions.h) and cut into parts (merge_part.h); parts run in parallel (parallel.h). The result is one edit. A Move is a merge
+// whose groups have one file each; a Rewrite is a merge of one file that may not be moved.
 //
-// A Slice is one group, cut to its range, whose output goes into the target; and for each input that straddles an end of the
-// range one more group of this file alone, which writes what lies outside into the run where it was. Its finality is another:
-// there all older runs lie below, the other inputs included, since what they have outside the range stays where it is. If a file that
-// straddles has range tombstones, these groups come last: what reaches into the slice is cut where its output begins or ends, not where
-// the range does. That is most often a key which the slice was made to be rid of, and no piece shall keep its name
-// (compaction/name_debts.h). If the slice has nothing left, nothing is cut.
+// A Slice is one group, cut to its range, whose output goes into the target. For each input that straddles an end of the range
+// there is one more group of this file alone, which writes the entries outside the range into the file's run. Its finality
+// differs: all older runs are below it, the other inputs included, since their entries outside the range stay in place. If a
+// straddling file has range tombstones, these groups come last: a range tombstone that reaches into the slice is cut where the
+// slice's output begins or ends, not at the end of the range. That end is often a key that the slice purges, and no piece may
+// keep its name (compaction/name_debts.h). If the slice has no output, no range tombstone is cut.
 #include "compaction/executor.h"
 
 #include <deque>
@@ -31,10 +31,10 @@
 namespace ebbtide {
 namespace {
 
-// A file of the output meets at most so many times its size in the run below.
+// An output file overlaps at most this many times its size in the run below.
 constexpr std::uint64_t kBelowFactor = 25;
 
-// Of an input table, for its histogram: four for each bin.
+// Samples of an input table for its histogram: four for each bin.
 constexpr std::size_t kByteSamples = 512;
 
 Judgement judgement_of(const CompactionContext& context) { return {context.view_seqs, context.visible_seq, context.now}; }
@@ -46,7 +46,7 @@ std::size_t shared_prefix(const KeyRange& range) {
   return n;
 }
 
-/// What `whole` has before and after `middle`, which it meets.
+/// The parts of `whole` before and after `middle`, which it overlaps.
 std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle) {
   std::vector<KeyRange> out;
   if (whole.start < middle.start) out.push_back({whole.start, middle.start});
@@ -54,7 +54,7 @@ std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle) 
   return out;
 }
 
-/// What goes through the same merge, into the same run.
+/// Files that are merged together, into the same run.
 struct Group {
   FileGroup files;
   std::optional<KeyRange> hole{};       ///< of a slice, around which this is
@@ -64,8 +64,7 @@ struct Group {
   std::vector<Partition> partitions{};  ///< one at least, once it is divided
 };
 
-/// Of a slice that is merged and left something: the first key that it has, and what comes after its last one; and what is owed to
-/// deletes of these two, if that is known.
+/// Ends of a slice's output: its first key, the successor of its last one, and the oldest pending births of these two, if known.
 struct SliceEnds {
   std::string first, last;
   std::optional<Millis> owed_at_first, owed_at_last;
@@ -119,12 +118,12 @@ class Job {
     const bool owes = stats.tombstones + stats.range_tombstones + stats.debts != 0 || file.meta->lingering_birth != 0 ||
                       records_birth(stats, *version_.records) != 0 || (stats.min_expiry != 0 && stats.min_expiry <= context_.now);
     if (!owes) return true;
-    // Where its tombstones are is not known: something older must lie under every key that it may have.
+    // The keys of its tombstones are unknown: there must be an older entry below every key that it may have.
     const auto pieces = inputs_.finality.pieces(file.range);
     return std::none_of(pieces.begin(), pieces.end(), [](const auto& piece) { return piece.second; });
   }
 
-  /// Which groups move and which are merged; neighbours that are merged and small share their output files.
+  /// Decides which groups move and which are merged; small adjacent merged groups share their output files.
   Status sort_out(std::vector<FileGroup> groups) {
     bool joinable = false;
     for (FileGroup& group : groups) {
@@ -160,7 +159,7 @@ class Job {
     merged_.push_back({std::move(inside), {}, inputs_.target, &inputs_.finality, true});
   }
 
-  /// What lies outside of the slice. `ends`: none if no range tombstone is to be cut.
+  /// Groups for the entries outside the slice. `ends`: none if no range tombstone is cut.
   void take_outside(const KeyRange& range, const std::optional<SliceEnds>& ends) {
     ends_ = ends;
     std::map<std::size_t, const Finality*> below;  // by run
@@ -191,8 +190,8 @@ class Job {
     return Status::ok();
   }
 
-  /// Into partitions, groups from number `first` on. Of a global range the space that they are made in is the tree's: it may become wider
-  /// here, as the inputs' keys begin with less.
+  /// Divides groups from number `first` on into partitions. For a global range the key space is the tree's; it becomes wider here
+  /// if the inputs' common prefix is shorter.
   void divide(std::size_t first) {
     const Partitioning partitioning = context_.settings.partitioning;
     if (partitioning == Partitioning::kGlobalRange) widen_key_space();
@@ -219,7 +218,7 @@ class Job {
     }
   }
 
-  /// Where the group's bytes lie: a histogram for each table, from what its fences say, and their sum.
+  /// The distribution of the group's bytes: a histogram of each table, from its fences, and their sum.
   [[nodiscard]] StreamingHistogram bytes_of(const Group& group, const KeySpace& space) const {
     StreamingHistogram sum(bins_for(static_cast<double>(group.files.bytes), context_.settings.file_size));
     for (const InputFile& file : group.files.files) {
@@ -254,7 +253,7 @@ class Job {
     }
   }
 
-  /// Moves the cuts between parts to where files below end: at a cut a file of the output ends, too (OutputSplitter).
+  /// Moves the cuts between parts to the ends of files below: an output file ends at each cut (OutputSplitter).
   void align(std::vector<KeyRange>* ranges) const {
     const auto ends_before = [](const FileMetaPtr& file, const std::string& key) {
       return end_before(range_of(file->stats).end, key);
@@ -278,14 +277,14 @@ class Job {
     return newest;
   }
 
-  /// Where range tombstones from outside are cut, now that the slice is merged; nothing if it has nothing left.
+  /// The keys at which range tombstones from outside are cut, once the slice is merged; none if it has no output.
   [[nodiscard]] std::optional<SliceEnds> slice_ends() const {
     std::optional<SliceEnds> ends;
     for (const Part& part : parts_) {
       const MergePartResult& done = part.result;
       if (done.outputs.empty()) continue;
       const TableStats &first = done.outputs.front().stats, &last = done.outputs.back().stats;
-      // Where a range tombstone ends, the key is owed what that owes.
+      // The key at the end of a range tombstone has the same pending birth as the tombstone.
       const auto owed = [](const TableStats& stats, Millis birth) {
         return stats.range_tombstones == 0 ? std::optional(birth) : std::nullopt;
       };
@@ -296,7 +295,7 @@ class Job {
     return ends;
   }
 
-  /// Below what stays outside: files of older runs, and of those in the slice what stays of them.
+  /// The files below the entries outside the slice: files of older runs, and the parts outside the slice of its inputs.
   [[nodiscard]] Finality finality_outside(std::size_t run, const KeyRange& range) const {
     std::vector<KeyRange> below;
     std::set<FileNum> cut;
@@ -312,7 +311,7 @@ class Job {
     return Finality(std::move(below));
   }
 
-  /// What lies outside of the slice's range, with the part of it next to this that the slice has nothing in.
+  /// The range outside the slice, extended into the slice's range up to the slice's first or last output key.
   [[nodiscard]] KeyRange reaching_into(const KeyRange& rest, const KeyRange& range) const {
     KeyRange out = rest;
     if (!range.end.empty() && rest.start == range.end) out.start = ends_ ? ends_->last : range.start;
@@ -320,7 +319,7 @@ class Job {
     return out;
   }
 
-  /// Merges what has not been merged yet: groups from number `first` on.
+  /// Merges groups from number `first` on.
   Status merge_groups(std::size_t first) {
     divide(first);
     const std::size_t before = parts_.size();
@@ -344,7 +343,7 @@ class Job {
       });
       if (in_turn && merge_groups(0).is_ok()) {
         std::optional<SliceEnds> ends = slice_ends();
-        // A file is cut at the ends of a frozen range, so that nothing reaches into it any more.
+        // A file is cut at the ends of a frozen range, so that no output reaches into it.
         if (plan_.reason == Reason::kScrub) ends = SliceEnds{slice->range.start, slice->range.end, {}, {}};
         take_outside(slice->range, ends);
         (void)merge_groups(1);
@@ -385,7 +384,7 @@ class Job {
       if (ends_ && out.tombstone_range->start == ends_->last) out.owed_at_start = ends_->owed_at_last;
       if (ends_ && out.tombstone_range->end == ends_->first) out.owed_at_end = ends_->owed_at_first;
     }
-    out.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover anything
+    out.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover an entry
     // One source a run, newest first; a run's files are in key order already.
     std::vector<std::size_t> runs;
     for (const InputFile& file : group.files) runs.push_back(file.run);

@@ -1,6 +1,7 @@
-// Carries out any plan: reads inputs, lets survivors through, writes outputs, answers with the edit to commit.
+// Carries out any plan: reads inputs, writes survivors to outputs, returns the edit to commit.
 //
-// It knows no database: all it needs is in CompactionEnv. The caller marks inputs busy before, commits the edit after.
+// It is independent of the database: CompactionEnv has everything it needs. The caller marks inputs busy before and commits the
+// edit after.
 #pragma once
 
 #include <atomic>
@@ -26,16 +27,17 @@ struct CompactionEnv {
   BackgroundPool* pool = nullptr;     ///< sub-merges; may be null: all on the calling thread
   std::function<FileNum()> new_file;  ///< thread-safe
   std::function<Result<std::shared_ptr<TableReader>>(const FileMeta&)> open_table;  ///< thread-safe
-  /// May be null. Takes a table that was written and is open: nobody has to read it again to open it. Thread-safe.
+  /// May be null. Receives an open table that was just written, so that it need not be read again. Thread-safe.
   std::function<void(const FileMeta&, std::shared_ptr<TableReader>)> keep_table{};
   std::function<void(std::uint64_t bytes)> throttle;  ///< may be null; called as output is written
   std::function<Status(std::uint64_t bytes)>
-      may_write;                             ///< may be null; asked before so much more is written, ends the job if not ok
+      may_write;  ///< may be null; called before this many more bytes are written, ends the job if not ok
   const std::atomic<bool>* abort = nullptr;  ///< set: give up soon with kAborted
-  std::uint64_t sub_merge_bytes = std::uint64_t{16} << 20;  ///< a merge of twice as much is cut into parts of at least so much
+  std::uint64_t sub_merge_bytes = std::uint64_t{16}
+                                  << 20;  ///< a merge of at least twice this size is cut into parts of at least this size
 };
 
-/// What a merge must know of the moment it starts in.
+/// The state at the start of a merge.
 struct CompactionContext {
   Millis now = 0;
   std::vector<SeqNum> view_seqs;  ///< seqs of open leased views, ascending: versions they see must stay
@@ -43,8 +45,8 @@ struct CompactionContext {
   StampMode stamp = StampMode::kWriteTime;
   SeqNum visible_seq = 0;
   SeqNum last_seq = 0;  ///< flushes: of the last operation in the memtables
-  /// Bits per key of the filter slices (table/table_builder.h) of what is written, by the run that gets it; of a run that is not
-  /// here the settings' bits in one.
+  /// Bits per key of the outputs' filter slices (table/table_builder.h), by target run; for a run not listed, one slice with the
+  /// settings' bits.
   std::map<RunId, std::vector<double>> filters;
 
   [[nodiscard]] std::vector<double> filter_slices(RunId run) const;
@@ -57,12 +59,12 @@ struct CompactionResult {
   std::vector<FileMeta> outputs;
   // Of a Drop:
   std::vector<FileNum> dropped;       ///< data files that go as a whole
-  std::vector<FileMeta> redescribed;  ///< tables of which something is left: new metadata files for the data files they have
+  std::vector<FileMeta> redescribed;  ///< tables with entries left: new metadata files for the same data files
   std::vector<FileNum> parts_done;    ///< metadata files, old or new, of tables whose pages were dropped in part as asked
   std::uint64_t pages_whole = 0, pages_in_part = 0;
 };
 
-/// Files it wrote are unlinked again if it fails: outputs, and the metadata files (those only) of what it redescribed.
+/// If it fails, it unlinks the files it wrote: outputs, and the new metadata files (only those) of redescribed tables.
 Result<CompactionResult> execute(const Plan& plan, const Version& version, const CompactionContext& context,
                                  const CompactionEnv& env);
 

@@ -1,8 +1,8 @@
-// Frozen memtables become a run. The same survivors and the same builder as in merges; what is new here is the `first` flag.
+// Writes frozen memtables as a run. Survivors and builder are those of merges; only flushes set the `first` flag.
 //
-// A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds meet it, or the
-// filters of those that do say no. Then deletes of the key need no tombstone, and later merges may drop whatever ends with that
-// version.
+// A key's oldest version in these memtables is the oldest in the tree if no run has the key: no file's bounds contain it, or the
+// filters of those that do deny it. Then deletes of the key need no tombstone, and later merges may drop tombstones that meet
+// that version.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -41,8 +41,8 @@ class BorrowedIterator final : public InternalIterator {
   InternalIterator* it_;
 };
 
-/// Asks the filters of every run for keys that ascend. The largest run first: what is overwritten is there most likely, and one
-/// filter that does not say no is enough.
+/// Asks the filters of every run, for ascending keys. The largest run first: it most likely has an overwritten key, and one
+/// filter that says "maybe" is enough.
 class RunProbe final : public KeysBelow {
  public:
   static Result<RunProbe> open(const Version& version, const CompactionEnv& env) {

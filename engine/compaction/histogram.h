@@ -1,10 +1,10 @@
-// How many bytes lie where: a histogram of few bins, made in one pass.
+// The distribution of bytes over the key space: a histogram of few bins, made in one pass.
 //
 // Ben-Haim and Tom-Tov, "A Streaming Parallel Decision Tree Algorithm" (JMLR 2010), as Mao's thesis uses it (section 5.4.4,
 // Algorithm 5.8): a bin is a point and a weight; when there are too many, the two closest become one, at their centre of gravity;
-// between two bins the weight is taken to change evenly. One thing is different: no bin takes in more than four times its share
-// of all there is. The closest two are always within the densest part, so that without this a dense part, where partitions have
-// to be told apart, ends up in a few bins while its empty surroundings keep the others.
+// between two bins the weight is assumed to change evenly. One rule is added: no bin takes more than four times its share of the
+// total. The closest two bins are always in the densest part. Without the rule a dense part, where partitions must be
+// distinguished, would end in a few bins, while the others stay in its empty surroundings.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ class StreamingHistogram {
   /// 128 as in the thesis: within a table each is then a 128th of it.
   explicit StreamingHistogram(std::size_t bins = 128) : most_(bins) {}
 
-  /// In any order; those that ascend cost least. A weight of 0 or less is ignored.
+  /// Adds a point. Any order; ascending order is cheapest. A weight of 0 or less is ignored.
   void add(KeyPosition at, double weight);
-  /// What `other` has, beside this.
+  /// Adds all bins of `other`.
   void merge(const StreamingHistogram& other);
   /// Estimated weight at and before a position: never falls but for rounding, 0 before the first that was added, total() from the
   /// last on.

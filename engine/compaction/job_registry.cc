@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-/// Whether a job makes way for what is late. What works for a deadline already does not: begun in time it may get late while it
-/// runs, and whoever begins it anew is later still.
+/// True if a job can be aborted for late work. A job for a deadline cannot: it may become late while it runs, and restarting it
+/// would take even longer.
 bool makes_way(const Plan& plan) { return !plan.urgent && plan.reason != Reason::kDeadline; }
 
 }  // namespace

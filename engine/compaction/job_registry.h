@@ -1,7 +1,7 @@
-// Which jobs run, and what they hold: files that are their inputs, and the place where their output will go.
+// The running jobs and their reservations: input files, and the key ranges of their outputs in the target run.
 //
-// Jobs of one tree run side by side if they share no input and write into no common range of one run. The second rule is no
-// consequence of the first: two merges may take disjoint files above a gap of their target run.
+// Jobs of one tree run concurrently if they share no input and write into no common range of one run. The second rule does not
+// follow from the first: two merges may take disjoint files above a gap of their target run.
 #pragma once
 
 #include <atomic>
@@ -31,24 +31,24 @@ struct RunningJob {
 /// Of one tree. Thread-safe.
 class JobRegistry {
  public:
-  /// Admits the job and holds what it needs, or nothing if a running job is in its way or it does not fit the version. An urgent
-  /// plan asks those jobs that are in its way to stop, but for those that are urgent or work for a deadline themselves: try again
-  /// when they have.
+  /// Admits the job and makes its reservations. Returns nothing if a running job conflicts or the plan does not fit the version.
+  /// An urgent plan asks conflicting jobs to stop, except those that are urgent or work for a deadline themselves: retry when
+  /// they have stopped.
   std::optional<RunningJob> start(const Plan& plan, const Version& version);
-  /// The job is over: installed, failed or aborted.
+  /// Ends the job: installed, failed or aborted.
   void finish(JobId id);
 
-  /// What `policy` asks for next, given what runs and what is reserved for an urgent plan that cannot start yet. Empty if there
-  /// is nothing; then `broken`, if it is given, becomes what check_at_rest() says of the tree.
+  /// The next plan of `policy`, given the running jobs and the files reserved for an urgent plan that cannot start yet. If it is
+  /// empty, `broken`, if given, receives the result of check_at_rest().
   [[nodiscard]] Plan next(const Policy& policy, const PolicyContext& context, TreeShape shape, const Plan& reserved = {},
                           std::string* broken = nullptr) const;
-  /// What the deadlines ask for next, given what runs; what is late may need files of jobs that make way: start() asks
-  /// them to stop. Empty if there is nothing.
+  /// The next plan for the deadlines, given the running jobs. A late plan may need files of jobs that can be aborted: start()
+  /// asks them to stop. Empty if there is no plan.
   [[nodiscard]] Plan next_urgent(const Policy& policy, FadeContext context, const TreeShape& shape) const;
-  /// Marks in the shape what running jobs hold.
+  /// Marks the files of running jobs as busy in the shape.
   void mark_running(TreeShape* shape) const { mark_running(shape, false); }
   [[nodiscard]] bool is_busy(FileNum data_file) const;
-  /// What runs, all at one moment.
+  /// All running jobs, at one moment.
   struct Running {
     std::vector<Plan> plans;
     std::set<FileNum> files;  ///< inputs
@@ -64,7 +64,7 @@ class JobRegistry {
     Plan plan;
     std::vector<FileNum> files;    // ascending
     std::uint64_t bytes = 0;       // of those
-    RunId target = 0;              // 0: a new run, in nobody's way
+    RunId target = 0;              // 0: a new run, without conflicts
     std::vector<KeyRange> ranges;  // of the output
     std::shared_ptr<std::atomic<bool>> abort;
   };

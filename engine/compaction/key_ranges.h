@@ -1,4 +1,4 @@
-// Half-open ranges of keys, and where nothing lies below.
+// Half-open ranges of keys, and the ranges that are final (bottommost).
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// The table's bounds as [start, end): exactly the keys that it may say something about. The table is not empty.
+/// The table's bounds as [start, end): exactly the keys that it may have entries or tombstones for. The table is not empty.
 inline KeyRange range_of(const TableStats& stats) {
   if (stats.unbounded) return {stats.smallest, {}};
   KeyRange range{stats.smallest, stats.largest};
@@ -28,20 +28,19 @@ inline bool ranges_overlap(const KeyRange& a, const KeyRange& b) {
 }
 inline bool is_empty(const KeyRange& range) { return !range.end.empty() && range.start >= range.end; }
 
-/// What both have in common; may be empty.
+/// The intersection; may be empty.
 inline KeyRange intersection(const KeyRange& a, const KeyRange& b) {
   return {std::max(a.start, b.start), end_before(a.end, b.end) ? a.end : b.end};
 }
 
-/// Which keys are final for an output: no file below it, that is in an older place of the tree and outside the merge, meets them.
-/// A value; immutable once made.
+/// The keys that are final for an output: no older file outside the merge has them in its bounds. A value; immutable.
 class Finality {
  public:
   Finality() = default;
   /// `below`: bounds of the files below, in any order.
   explicit Finality(std::vector<KeyRange> below);
 
-  /// Whether no file below meets the range.
+  /// True if no file below overlaps the range.
   [[nodiscard]] bool is_final(const KeyRange& range) const;
   /// For keys that ascend from call to call: `cursor` starts at 0.
   [[nodiscard]] bool is_final(Bytes key, std::size_t* cursor) const {

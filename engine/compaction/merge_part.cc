@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kAbortCheckEntries = 1024;
 
-/// The range tombstones of all sources, clipped, and which of them go on outside.
+/// The range tombstones of all sources, clipped, with a flag for those that continue outside.
 struct Fragmented {
   FragmentedRangeTombstones all;
   std::set<SeqNum> cut_at_start, cut_at_end;
@@ -26,7 +26,7 @@ Fragmented fragment(const MergePart& part) {
   for (const SharedTombstones& set : part.tombstones) {
     for (std::size_t i = 0; i < set->size(); ++i) {
       RangeTombstone t = set->tombstone(i);
-      if (!ranges_overlap({t.start, t.end}, part.range)) continue;  // what only reaches into what is merged elsewhere
+      if (!ranges_overlap({t.start, t.end}, part.range)) continue;  // it overlaps only ranges that are merged elsewhere
       if (t.start < range.start) out.cut_at_start.insert(t.seq);
       if (end_before(range.end, t.end)) out.cut_at_end.insert(t.seq);
       KeyRange clipped = intersection({std::move(t.start), std::move(t.end)}, range);
@@ -37,16 +37,16 @@ Fragmented fragment(const MergePart& part) {
   return out;
 }
 
-/// The tombstones that stay, sorted by start: whole, if some part of them is needed. Fragments of one that touch are one again, with the
-/// oldest birth among them, since what they were cut at is the name of another delete. Nothing is cut where it is final, either, for
-/// that is at the names of older keys; it costs nothing, since nothing older lies there.
+/// The tombstones that stay, sorted by start: whole, if some part of them is needed. Adjacent fragments of one are joined, with
+/// the oldest birth among them, since they were cut at the key of another delete. They are not cut where the run is final either:
+/// that would be at older keys, and has no cost, since there are no older entries there.
 std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, const MergePart& part, const MergeShared& shared) {
   std::vector<RangeTombstone> out;
   std::vector<bool> needed;            // of each
   std::map<SeqNum, std::size_t> last;  // by tombstone
   std::vector<FragmentedRangeTombstones::Cover> covers;
   for (const auto& fragment : tombstones.all.fragments()) {
-    // Of one stripe the newest stays, with the oldest birth: the others need not be listed, and there may be very many.
+    // The newest of each stripe stays, with the oldest birth: the others need not be listed, and there may be very many.
     const Judgement& judgement = *shared.judgement;
     if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
       covers.assign(1, {fragment.newest.seq, fragment.oldest_birth});
@@ -152,10 +152,10 @@ class PartMerger {
       ++entries_in_;
       source_.next();
     } while (source_.valid() && source_.entry().key == key);
-    TRY(source_.status());  // what was not read might be another version of the key
+    TRY(source_.status());  // an unread entry might be another version of the key
     const bool final =
         shared_.finality->is_final(key, &final_at_) || (part_.keys_below != nullptr && part_.keys_below->absent(key));
-    // Writing this key out is time enough for the next one's filter rows to come in.
+    // The next key's filter rows are loaded while this key is written.
     if (part_.keys_below != nullptr && source_.valid()) part_.keys_below->announce(source_.entry().key);
     const std::span<const Entry> kept = survivors_.finish({.nothing_below = final, .mark_first = part_.mark_first});
     if (kept.empty()) return Status::ok();
@@ -165,14 +165,14 @@ class PartMerger {
     return writer_.add(kept, survivors_.applied_seq());
   }
 
-  /// Of the newest entry that is kept of a key: what says whether the key is deleted.
+  /// Fields of the newest kept entry of a key that show whether the key is deleted.
   struct Newest {
     EntryKind kind = EntryKind::kValue;
     DeleteKey delete_key = kNoStamp;
     Millis expiry = 0;
     SeqNum seq = 0;
   };
-  /// When the key was deleted, or will be, though an entry of it is kept; 0 = it lives.
+  /// The time when the key was deleted or will expire, although an entry of it is kept; 0 = never.
   [[nodiscard]] Millis owed_by(const Newest& newest) const {
     if (newest.kind == EntryKind::kTombstone) return newest.delete_key;  // its birth
     const bool stamped = shared_.records != nullptr && newest.delete_key != kNoStamp;

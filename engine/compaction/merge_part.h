@@ -1,4 +1,4 @@
-// One part of a merge or flush, on one thread: sources in, survivors out, within one range of keys.
+// One part of a merge or flush, on one thread: reads sources and writes survivors, within one range of keys.
 //
 //   while (more()) merge_key();   finish
 #pragma once
@@ -15,17 +15,17 @@
 
 namespace ebbtide {
 
-/// The runs under a flush, asked for one key after the other; keys ascend.
+/// The runs below a flush. Queries come with ascending keys.
 class KeysBelow {
  public:
   virtual ~KeysBelow() = default;
   /// Starts the loads that absent(key) needs.
   virtual void announce(Bytes key) = 0;
-  /// No run has the key, though its bounds might.
+  /// True if no run has the key, by its filters.
   virtual bool absent(Bytes key) = 0;
 };
 
-/// What one part works on. The iterators' sources must outlive it.
+/// The input of one part. The iterators' sources must outlive it.
 struct MergePart {
   KeyRange range;                                          ///< exact: no entry outside is merged
   std::optional<KeyRange> tombstone_range{};               ///< range tombstones are clipped to this; none: to `range`
@@ -37,14 +37,14 @@ struct MergePart {
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;         ///< for the splitter
   std::vector<std::string> partitions;  ///< the same: keys that partitions begin with, ascending
-  /// What is owed to deletes of the keys that range tombstones are clipped at; none: MergeShared::names knows.
+  /// The oldest pending births of the keys at which range tombstones are clipped; none: see MergeShared::names.
   std::optional<Millis> owed_at_start{}, owed_at_end{};
   Compression compression = Compression::kLz4;
   std::vector<double> filter_slices;  ///< of the output: bits per key
-  SeqNum applied_seq = 0;             ///< every record up to it is among MergeShared::records, or covers nothing here
+  SeqNum applied_seq = 0;             ///< every record up to it is in MergeShared::records, or covers no entry here
 };
 
-/// What all parts of a job share.
+/// Data shared by all parts of a job.
 struct MergeShared {
   const CompactionEnv* env = nullptr;
   const TreeSettings* settings = nullptr;

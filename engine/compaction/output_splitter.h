@@ -1,14 +1,14 @@
-// Where one output file ends and the next begins. Values in, values out.
+// Decides where one output file ends and the next begins. Pure.
 //
-//   * A file is closed when it has its size. Aligned, that is where the file of the run below ends that is expected to end nearest
-//     to it: a file that reaches a little way into another one below has the merge that takes it down rewrite all of that. It may
-//     get half as large again on the way.
-//   * Also when it would meet too many bytes of the run below (then that merge would be out of proportion), or where a partition
-//     begins (compaction/partitions.h). But not there if it has too little yet: then the partitions share it.
+//   * A file is closed when it has its size. If aligned, it is closed at the end of a file of the run below, the one expected to
+//     be nearest to its size: a file that reaches a little into another one below makes its next merge rewrite all of that. It
+//     may become half as large again.
+//   * It is also closed when it would overlap too many bytes of the run below, which would make its next merge too large, and
+//     where a partition begins (compaction/partitions.h). A partition with few bytes shares a file with the next.
 //   * Never between versions of one key: files of a run are disjoint, a lookup asks one of them.
 //   * Range tombstones are cut at the same key as the entries, or where the partition begins that this key is in: the left part
-//     goes to the file that closes, the rest stays for the files to come. So bounds, range tombstones included, stay disjoint,
-//     and each tombstone lies in every file whose keys it covers. Both parts take over what the key owes (compaction/name_debts.h).
+//     goes to the closed file, the rest to later files. So bounds, range tombstones included, stay disjoint, and each tombstone
+//     is in every file whose keys it covers. Both parts take over the key's oldest pending birth (compaction/name_debts.h).
 #pragma once
 
 #include <cstdint>
@@ -45,13 +45,13 @@ class OutputSplitter {
         partitions_(std::move(partitions)),
         names_(names) {}
 
-  /// Whether the file that has `bytes` so far should close before `key`, a key that it has no version of. To be asked of each key
-  /// once, those that begin a file included (with 0 bytes; the answer is then of no use). Keys ascend.
+  /// Returns whether the file, with `bytes` so far, should be closed before `key`, of which it has no version. Call it once for
+  /// each key, in ascending order, also for a file's first key (with 0 bytes; ignore the result).
   bool should_close(Bytes key, std::uint64_t bytes);
-  /// Closes the file before `key`, of which should_close was asked last, if of any: its range tombstones, sorted by start.
-  /// `birth`: of the key's delete, if it is deleted; 0 = it is not.
+  /// Closes the file before `key`, the key of the last should_close() call, if any. Returns the file's range tombstones, sorted
+  /// by start. `birth`: of the key's delete; 0 = it is not deleted.
   std::vector<RangeTombstone> close_before(Bytes key, Millis birth = 0);
-  /// What is left for the last file.
+  /// The range tombstones of the last file.
   std::vector<RangeTombstone> close_last();
 
  private:

@@ -9,14 +9,14 @@
 namespace ebbtide {
 namespace {
 
-// How much may be written between two calls of the throttle: a few ms of a slow disk, and a part of a small file, since so much room is
-// asked for at a time.
+// Bytes written between two calls of the throttle: a few ms of a slow disk, and a part of a small file, since disk space is
+// requested in these units.
 constexpr std::uint64_t kThrottleBytes = std::uint64_t{256} << 10;
 constexpr std::uint64_t kThrottlesPerFile = 4;
 
 std::uint64_t throttle_bytes(std::uint64_t file_size) { return std::min(kThrottleBytes, file_size / kThrottlesPerFile); }
 
-/// When the key was deleted, or will be; 0 = it is not.
+/// The time when the key was deleted or will expire; 0 = never.
 Millis birth_of_delete(const Entry& newest) { return newest.is_tombstone() ? newest.birth() : newest.expiry; }
 
 }  // namespace
@@ -70,13 +70,13 @@ Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   outputs_.push_back(meta_of(*built));
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
   TRY(throttle(1));  // small files of small parts add up, too
-  // Read back what was written before anybody relies on it.
+  // Read back the written data before it is used.
   return options_.env->open_table(outputs_.back()).status();
 }
 
 std::uint64_t OutputWriter::bytes_written() const { return closed_bytes_; }
 
-/// Tells of what was written since the last time, once that is `at_least` so much.
+/// Calls the throttle once at least `at_least` bytes were written since its last call.
 Status OutputWriter::throttle(std::uint64_t at_least) {
   const CompactionEnv& env = *options_.env;
   if (!env.throttle && !env.may_write) return Status::ok();

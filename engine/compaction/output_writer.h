@@ -1,4 +1,4 @@
-// Entries in, tables out: builders opened and closed as the splitter says.
+// Writes entries to tables; the splitter decides where one table ends and the next begins.
 #pragma once
 
 #include <memory>
@@ -20,14 +20,14 @@ struct OutputOptions {
   std::vector<double> filter_slices;  ///< bits per key; empty = no filter
 };
 
-/// Not thread-safe. What it wrote stays on disk if it is destroyed before the end: the caller unlinks outputs().
+/// Not thread-safe. If it is destroyed before the end its files stay on disk: the caller unlinks outputs().
 class OutputWriter {
  public:
   OutputWriter(OutputOptions options, OutputSplitter splitter) : options_(options), splitter_(std::move(splitter)) {}
 
   /// All versions of one key, newest first; keys ascend. May close a file before. `applied_seq`: no record up to it covers one.
   Status add(std::span<const Entry> versions, SeqNum applied_seq);
-  /// Closes the last file, which may hold nothing but range tombstones.
+  /// Closes the last file, which may have only range tombstones.
   Status finish();
 
   /// Closed so far.
@@ -47,7 +47,7 @@ class OutputWriter {
   std::uint64_t closed_bytes_ = 0, throttled_bytes_ = 0;
 };
 
-/// Removes the two files of each output; errors do not matter, leftovers go when the directory is opened.
+/// Removes the two files of each output. Errors are ignored: the next open removes leftovers.
 void unlink_outputs(const CompactionEnv& env, const std::vector<FileMeta>& outputs);
 
 }  // namespace ebbtide

@@ -77,7 +77,7 @@ class DropJob {
     TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
     result_.bytes_read += outcome.reads.bytes_read;
     if (outcome.entries_gone == 0) {
-      // Nothing of the pages in part was dead after all.
+      // The pages to drop in part had no dead entry.
       if (!pages.parts.empty()) result_.parts_done.push_back(file.meta->metadata_file);
       return Status::ok();
     }
@@ -96,7 +96,7 @@ class DropJob {
     return Status::ok();
   }
 
-  /// Whether records may cover something in a page that is not among `pages`.
+  /// True if records may cover an entry in a page that is not among `pages`.
   [[nodiscard]] bool covers_others(const TableReader& table, const PageSet& pages, SeqNum applied_seq) const {
     const auto named = [](const std::vector<std::uint32_t>& list, std::uint32_t p) {
       return std::binary_search(list.begin(), list.end(), p);

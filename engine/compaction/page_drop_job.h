@@ -1,7 +1,7 @@
-// Carries out a Drop: files that go as a whole, and pages of files that stay.
+// Carries out a Drop of whole files, and of pages of other files.
 //
-// A file that loses pages keeps its data file and gets a new metadata file; the edit takes the one description out and puts the
-// other in. What is dead in data files is punched later, by whoever knows that no reader has an older description.
+// A file that loses pages keeps its data file and gets a new metadata file; the edit replaces one description by the other. Dead
+// bytes in data files are punched later, once no reader has an older description.
 #pragma once
 
 #include "compaction/executor.h"

@@ -11,9 +11,9 @@
 namespace ebbtide {
 namespace {
 
-constexpr Millis kDeadlineShare = 4;  // after this part of the deadline pages go, worth it or not
+constexpr Millis kDeadlineShare = 4;  // after this part of the deadline pages are dropped at any cost
 
-/// The oldest reader that can see anything with a seq of at least `seq`, now or later.
+/// The oldest reader that can see an entry with a seq of at least `seq`, now or later.
 SeqNum first_view(std::span<const SeqNum> view_seqs, SeqNum visible_seq, SeqNum seq) {
   const auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), seq);
   return view == view_seqs.end() ? visible_seq : std::min(*view, visible_seq);
@@ -28,7 +28,7 @@ class TablePlanner {
                const Finality& finality)
       : in_(input), file_(file), table_(table), older_runs_(older_runs), finality_(finality) {}
 
-  /// Pages that may go, if that is worth it now; empty sets if not.
+  /// Pages to drop now; empty sets if the drop does not pay yet.
   PageSet plan(Millis* next_look) {
     PageSet set;
     std::uint64_t freed = 0, in_part = table_.replaced_bytes();
@@ -97,7 +97,7 @@ class TablePlanner {
     return p;
   }
 
-  /// Pages that are dead but for what they may hide go in part as well, if all of them may.
+  /// Dead pages that may hide older versions are dropped in part as well, if all of them may.
   void take_hiding(std::uint64_t in_part, PageSet* set) const {
     for (const std::uint32_t p : hiding_) in_part += table_.page_fence(p).stored_bytes;
     if (in_part > file_.data_bytes / kReplacedShare) return;
@@ -119,13 +119,13 @@ class TablePlanner {
   [[nodiscard]] bool all_expired(const PageFence& page) const {
     return some_expired(page) && (page.flags & kPageAllExpire) != 0 && page.max_expiry <= in_.now;
   }
-  /// Every version with a delete key in [min, max] that is as old as the page's entries, for all who may see them.
+  /// Tests every version with a delete key in [min, max] as old as the page's entries, for all readers that may see them.
   [[nodiscard]] bool all_covered(const PageFence& page, DeleteKey min, DeleteKey max) const {
     if ((page.flags & kPageHasUnstamped) != 0 || !has_stamps(page)) return false;
     return in_.records->covers_all(min, max, page.max_seq, first_view(in_.view_seqs, in_.visible_seq, page.min_seq));
   }
 
-  /// Conditions 1, 2 and 4, and of 3 what concerns older runs and the tile's neighbours.
+  /// Conditions 1, 2 and 4, and the parts of 3 about older runs and the tile's neighbours.
   [[nodiscard]] bool may_go(const PageFence& page) const {
     if ((page.flags & kPagePlainOnly) == 0 || (page.flags & kPageHasLarge) != 0 || !page.unique_keys) return false;
     const bool expired = all_expired(page);
@@ -151,7 +151,7 @@ class TablePlanner {
     return all_covered(page, least, page.max_delete_key);
   }
 
-  /// A page stays if an older version of one of its keys may lie beside it, in a page that stays.
+  /// A page stays if an older version of one of its keys may be in another page of the tile that stays.
   static void keep_what_hides(std::vector<Candidate>* pages) {
     SeqNum oldest = kMaxSeqNum;  // in pages that stay
     for (const Candidate& c : *pages) {
@@ -168,18 +168,18 @@ class TablePlanner {
     }
   }
 
-  /// Records cover some of it, and did not have their chance to drop it in part yet.
+  /// True if records cover some of it and no partial drop was tried for them yet.
   [[nodiscard]] bool is_due_in_part(const PageFence& page) const {
     if ((page.flags & kPageHasLarge) != 0) return false;
     SeqNum applied = file_.stats.applied_seq;
     if (in_.parts_done) applied = std::max(applied, in_.parts_done(file_.metadata_file));
     return some_covered(page, applied);
   }
-  /// Records cover a part of it.
+  /// True if records cover a part of it.
   [[nodiscard]] bool is_edge(const PageFence& page) const {
     return is_due_in_part(page) && !all_covered(page, page.min_delete_key, page.max_delete_key);
   }
-  /// Records cover all of it, and it stays for what older runs may have of some of its keys.
+  /// True if records cover all of it, and it stays because older runs may have versions of some of its keys.
   [[nodiscard]] bool may_hide(const PageFence& page) const {
     return !final_ && page.single_versions && (page.flags & kPagePlainOnly) != 0 && is_due_in_part(page) &&
            all_covered(page, page.min_delete_key, page.max_delete_key);
@@ -196,7 +196,7 @@ class TablePlanner {
   std::vector<std::uint32_t> hiding_;
 };
 
-/// Whether anything in the table may be dead, by its stats.
+/// True if any entry of the table may be dead, by its stats.
 bool is_worth_a_look(const PageDropInput& input, const TableStats& stats, Millis* next_look) {
   if (stats.entries == 0) return false;
   if (stats.min_expiry > input.now) *next_look = older(*next_look, stats.min_expiry);

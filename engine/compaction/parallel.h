@@ -1,4 +1,4 @@
-// Parts of a job on several threads, without anybody who waits for a thread that has not begun.
+// Runs parts of a job on several threads, without waiting for a thread that has not begun.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace ebbtide {
 
-/// Calls part(0) .. part(parts - 1), each once, on this thread and on what threads of the pool are free; returns when all are
-/// done. The pool may be null, busy, shutting down, or turned by hand: this thread takes every part that nobody else has taken
-/// yet, and waits only for parts that are running. A part must not block on another one.
+/// Calls part(0) .. part(parts - 1), each once, on this thread and on free threads of the pool; returns when all are done. The
+/// pool may be null, busy, shutting down, or run by a test: this thread takes every part that no other thread has taken, and
+/// waits only for parts that are running. A part must not block on another one.
 void run_parts(BackgroundPool* pool, std::size_t parts, const std::function<void(std::size_t)>& part);
 
 }  // namespace ebbtide

@@ -59,7 +59,7 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, const Byte
   if (request.partitioning == Partitioning::kGlobalRange) whole = smallest_node(whole);
   for (const PositionRange& range : halve(whole, static_cast<double>(request.file_bytes), bytes)) {
     std::optional<std::string> start = space.first_key_at(range.first);
-    // The first range begins before the first key; others may lie between two keys that have none between them, or at the end.
+    // The first range begins before the first key. Others may be without keys, between two adjacent keys or at the end.
     if (start && *start > out.back().start && (end.empty() || *start < end)) out.push_back({std::move(*start), 0});
     out.back().bytes += bytes(range);
   }
@@ -76,7 +76,7 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, StreamingH
 OutputSplitter::Limits limits_of(const TreeSettings& settings, std::uint64_t below_bytes) {
   const std::uint64_t bytes = settings.file_size;
   if (settings.partitioning == Partitioning::kSize) return {bytes, below_bytes, 0, true};
-  // Estimates are no promise: what turns out larger than was thought by half is cut by size all the same.
+  // These are estimates: a partition that is larger than estimated by half is cut by size.
   return {bytes + bytes / 2, below_bytes, bytes / kSmallestShare, false};
 }
 

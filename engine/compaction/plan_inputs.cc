@@ -57,7 +57,7 @@ struct Resolver {
     return ranges;
   }
 
-  /// Where output goes: sets target, place and the rest of that.
+  /// Sets target, place and level of the outputs.
   Status aim(const Plan& plan, const std::vector<PlanInput>& inputs) {
     const PlanTarget* target = target_of(plan);
     std::size_t oldest = 0;
@@ -82,7 +82,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// As check_ages. Of a slice only what lies in its range moves: in all runs from its newest to its target everything in the
+  /// As check_ages, for a slice. Only entries in its range move: in all runs from its newest to its target every file in the
   /// range must take part.
   Status check_slice(const Slice& slice) const {
     if (slice.target.run == 0) return Status::invalid_argument("a slice goes into a run that is there");
@@ -97,7 +97,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// Nothing that stays may come to lie above what was newer than it, or in the way of the output.
+  /// No file that stays may end above newer entries, or overlap the output.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
       const Finality stays(staying(run));

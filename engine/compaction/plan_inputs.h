@@ -1,4 +1,4 @@
-// A plan checked against the version it is for: which files take part, where output goes, what lies below it.
+// Checks a plan against its version and resolves it: input files, target of the output, files below it.
 #pragma once
 
 #include <vector>
@@ -21,13 +21,14 @@ struct PlanInputs {
   std::vector<FileMetaPtr> below;  ///< files that stay of the first run below that has any
 };
 
-/// Of a Drop only `files` is set. kInvalidArgument, saying what does not fit, if a run or file is not in the version, if the
-/// output would meet files that stay in the target, or if entries would get below older ones of their key (a run between input
-/// and output that is left out; of a Slice, any file within its range from its newest run to its target). So is a plan that would
-/// read, move or redescribe a quarantined file.
+/// For a Drop only `files` is set. kInvalidArgument, with the reason, if
+///   * a run or file is not in the version, or a quarantined file would be read, moved or changed;
+///   * the output would overlap files that stay in the target;
+///   * entries would get below older ones of their key: a run between input and output is left out, or, for a Slice, a file
+///     within its range from its newest run to its target.
 Result<PlanInputs> resolve_inputs(const Plan& plan, const Version& version);
 
-/// For what stays in run number `run`: all files of older runs lie below.
+/// Finality for files that stay in run number `run`: all files of older runs are below.
 Finality finality_below(const Version& version, std::size_t run);
 
 }  // namespace ebbtide

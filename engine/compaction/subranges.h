@@ -1,9 +1,9 @@
-// Cutting a merge into pieces that have nothing to do with each other.
+// Cuts a merge into independent pieces.
 //
-// First by what is there: input files are swept in key order, and where a file starts past the upper bound of all before it, a
-// new group begins. (Comparing with the group's bound, not with the last file's: a long file reaches over several short ones.) A
-// group of one file needs no merge. (The thesis' Algorithms 5.2 and 5.3.) Then by size: a large group is cut at keys that split its
-// bytes evenly, or where partitions begin, so that its parts can run in parallel.
+// First by overlap: input files are read in key order, and a new group begins at a file that starts past the upper bound of all
+// before it. (The bound of the group counts, not the last file's: a long file may overlap several short ones.) A group of one
+// file needs no merge (the thesis' Algorithms 5.2 and 5.3). Then by size: a large group is cut at keys that split its bytes
+// evenly, or at partitions, so that its parts can run in parallel.
 #pragma once
 
 #include <cstdint>

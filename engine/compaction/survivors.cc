@@ -21,7 +21,7 @@ void Survivors::begin(Bytes key, std::span<const Cover> covers) {
   first_met_ = false;
 }
 
-/// The oldest birth that goes with `entry` if it is dropped: of its own delete, of its death, or of a debt.
+/// The oldest birth that `entry` carries: of its own delete, of its death, or of a delete debt.
 Millis Survivors::owed_by(const Entry& entry) const {
   Millis owed = entry.debt;
   if (entry.is_tombstone()) {
@@ -39,7 +39,7 @@ void Survivors::add(const Entry& entry) {
   if (used_ > 0 && candidates_[used_ - 1].stripe == stripe) {
     Candidate& newer = candidates_[used_ - 1];
     newer.shadowed = older(newer.shadowed, older(owed_by(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
-    // A record deletes what is current: this version was until the next one came.
+    // A record deletes the current version; this one was current until the next one.
     newer.shadowed = older(newer.shadowed, record_birth(entry, last_seq_));
     last_seq_ = entry.seq;
     return;
@@ -82,7 +82,7 @@ Millis Survivors::record_birth(const Entry& entry, SeqNum up_to) const {
   return records_->oldest_birth(entry.delete_key, entry.seq, up_to);
 }
 
-/// Turns the candidate into what is left of it; false if that is nothing.
+/// Reduces the candidate to its surviving form; false if it does not survive.
 bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   Entry& entry = candidate->entry;
   const bool covered = cover_in_stripe(entry, candidate->stripe) != nullptr;
@@ -99,7 +99,8 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
 
   const Millis owed = older(older(owed_by(entry), record_birth), entry.debt);
   const Millis cover_birth = covered ? oldest_cover_birth(entry.seq, candidate->stripe) : 0;
-  if (covered && (owed == 0 || owed >= cover_birth)) return false;  // the range tombstone hides and owes all that this one did
+  if (covered && (owed == 0 || owed >= cover_birth))
+    return false;  // the range tombstone hides the same versions and has all its births
   if (!entry.is_tombstone()) {
     entry.kind = EntryKind::kTombstone;
     entry.delete_key = older(older(cover_birth, record_birth), expired ? entry.expiry : 0);

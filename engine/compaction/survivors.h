@@ -1,27 +1,27 @@
-// Which versions of a key live through a flush or a merge. Values in, values out: no I/O, no clock.
+// Decides which versions of a key survive a flush or a merge. Pure: no I/O, no clock.
 //
 //   open views:        w1             w2            visible_seq
 //   seq     ------------|--------------|----------------|----- - - ->
 //   stripes    (.., w1]     (w1, w2]      (w2, visible]    each seq its own
 //
-//   1. Two versions in one stripe are told apart by no reader, now or later: only the newest lives, it shadows the others. Seqs
-//      above visible_seq may still become a reader's view one by one, so each is a stripe of its own.
+//   1. No reader, now or later, can distinguish two versions in one stripe: only the newest survives, it shadows the others. Seqs
+//      above visible_seq may still become views one by one, so each is a stripe of its own.
 //   2. Then the survivor is judged. It is dead if a range tombstone of the same stripe covers it, or if it has expired; expiry
-//      knows no stripes (no view protects what has expired). Choosing first and judging after matters: an expired newest
-//      version must not give way to an older one that has not expired.
-//   3. What is dead becomes a tombstone with its own seq, born when it died. A tombstone goes if nothing lies below it: no older
-//      version of the key in an older run (the run is final for the key, or the key's `first` version is among the input), and
-//      none in the output. A covered version goes too if the covering range tombstone, which stays as long as anything lies
-//      below, owes all that it owes.
-//   4. Debts: whoever shadows a tombstone or a dead version while something lies below owes its deletion to the deadline, and
-//      takes over its birth, and the debts it had itself. With nothing below, the debt is paid.
+//      applies to all views. The order matters: an expired newest version must not be replaced by an older one that has not
+//      expired.
+//   3. A dead version becomes a tombstone with its own seq, born when it died. A tombstone is dropped if no older version is
+//      below it: none in an older run (the run is final for the key, or the key's `first` version is in the input), and none in
+//      the output. A covered version is dropped too if the covering range tombstone, which stays as long as older versions exist,
+//      has a birth as old.
+//   4. Delete debts: an entry that shadows a tombstone or a dead version takes over its birth and its debts, as long as older
+//      versions are below. Without any below, the debt ends.
 //   5. Seqs never change.
-//   6. A record (secondary range delete) acts on the survivor of a stripe as a tombstone just above it, with the record's seq and
-//      birth, would: it covers by the delete key of that one version. What it covers becomes a tombstone with the version's own
-//      seq, whatever else stays: the record hides that version and no older one.
+//   6. A record (secondary range tombstone) acts on the survivor of a stripe like a tombstone just above it, with the record's
+//      seq and birth: it covers by the delete key of that one version. A covered version becomes a tombstone with its own seq:
+//      the record hides that version and no older one.
 //
-// Range tombstones are judged beside: of the covers of one stripe the newest stays, with the oldest birth of all. Where the run
-// is final they go when no view is older than they are: then everything that they cover goes in the same merge.
+// Range tombstones are judged separately: the newest cover of each stripe stays, with the oldest birth of all. Where the run is
+// final they are dropped if no view is older than they are: then everything they cover is dropped in the same merge.
 #pragma once
 
 #include <deque>
@@ -35,7 +35,7 @@
 
 namespace ebbtide {
 
-/// The moment that versions are judged by.
+/// The state by which versions are judged.
 struct Judgement {
   std::vector<SeqNum> view_seqs{};  ///< open leased views, ascending
   SeqNum visible_seq = kMaxSeqNum;  ///< greatest seq that a reader can have at the time
@@ -43,22 +43,22 @@ struct Judgement {
 
   /// The greatest seq of the stripe that `seq` lies in.
   [[nodiscard]] SeqNum stripe(SeqNum seq) const;
-  /// Whether some view is older than `seq`, so that what an operation of this seq hid may still be seen.
+  /// True if some view is older than `seq`, so that versions hidden by an operation of this seq are still visible.
   [[nodiscard]] bool seen_before(SeqNum seq) const {
     return seq > visible_seq || (!view_seqs.empty() && view_seqs.front() < seq);
   }
 };
 
-/// Whether a dead header must be kept: elements lie below it until a range tombstone over them is committed. `covered`: by one.
+/// True if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: by one.
 inline bool is_held_by_elements(const Entry& entry, bool covered) { return entry.kind == EntryKind::kHeader && !covered; }
 
-/// What is known of the key from outside the input.
+/// Information about the key from outside the input.
 struct KeyFacts {
-  bool nothing_below = false;  ///< no older version outside the input: the run is final for the key, or filters say so
-  bool mark_first = false;     ///< say so with the `first` flag on the oldest survivor (flushes)
+  bool nothing_below = false;  ///< no older version outside the input: the run is final for the key, or filters deny it
+  bool mark_first = false;     ///< set the `first` flag on the oldest survivor then (flushes)
 };
 
-/// Takes the versions of one key after the other. Keeps buffers from key to key. Not thread-safe.
+/// Takes the versions of each key in turn. Reuses buffers. Not thread-safe.
 class Survivors {
  public:
   using Cover = FragmentedRangeTombstones::Cover;
@@ -67,17 +67,16 @@ class Survivors {
   explicit Survivors(const Judgement& judgement, const RecordSet* records = nullptr)
       : judgement_(judgement), records_(records == nullptr || records->empty() ? nullptr : records) {}
 
-  /// `covers`: of all range tombstones in the input, those over this key, newest first; they must live until finish(). Forgets
-  /// the key before.
+  /// Starts a key. `covers`: the range tombstones of the input that cover it, newest first; they must live until finish().
   void begin(Bytes key, std::span<const Cover> covers);
-  /// Newest first. Copies what it keeps; large and shared values stay where they are.
+  /// Adds versions, newest first. Copies those it keeps, except large and shared values.
   void add(const Entry& entry);
   /// The key that begin() was given, as a copy.
   [[nodiscard]] const std::string& key() const { return key_; }
   /// The survivors, newest first; valid until begin().
   std::span<const Entry> finish(const KeyFacts& facts);
-  /// After finish(): the greatest seq such that no record up to it covers a survivor. Readers of an old view, or elements that
-  /// wait for their range tombstone, may keep what is covered.
+  /// After finish(): the greatest seq such that no record up to it covers a survivor. Covered entries may survive for readers of
+  /// an old view, or as headers of elements that wait for their range tombstone.
   [[nodiscard]] SeqNum applied_seq() const { return applied_seq_; }
 
  private:
@@ -85,7 +84,7 @@ class Survivors {
     Entry entry;
     std::string value;  // the bytes of entry.value, unless they are shared or large
     SeqNum stripe = 0;
-    Millis shadowed = 0;  // oldest birth owed by what it shadows
+    Millis shadowed = 0;  // oldest birth of the versions that it shadows
   };
   [[nodiscard]] Millis owed_by(const Entry& entry) const;
   [[nodiscard]] const Cover* cover_in_stripe(const Entry& entry, SeqNum stripe) const;
@@ -106,7 +105,7 @@ class Survivors {
   std::vector<Entry> out_;
 };
 
-/// Which covers of one fragment stay. `final`: no older run overlaps the fragment. Newest first, as the input.
+/// The covers of one fragment that stay. `final`: no older run overlaps the fragment. Newest first, as the input.
 std::vector<FragmentedRangeTombstones::Cover> surviving_covers(std::span<const FragmentedRangeTombstones::Cover> covers,
                                                                const Judgement& judgement, bool final);
 

@@ -1,4 +1,4 @@
-// A table as its builder, the manifest and its reader name it.
+// Converts between the descriptions of a table by builder, manifest and reader.
 #pragma once
 
 #include "table/table_builder.h"

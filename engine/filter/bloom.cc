@@ -1,5 +1,6 @@
-// A slice: columns u8, probes u8, slice number u8, zero u8, keys u32 (0 = not said), blocks u64, zeros up to 64 bytes, blocks, 8
-// zeros (so that a row can be loaded as one word). Row r of a block is its bits [r columns, (r + 1) columns), lowest bit first.
+// A slice is a header, blocks, and 8 zeros (so that a row can be loaded as one word). Row r of a block is its bits
+// [r columns, (r + 1) columns), lowest bit first.
+// Header: columns u8; probes u8; slice number u8; zero u8; keys u32 (0 = unknown); blocks u64; zeros up to 64 bytes.
 #include "filter/bloom.h"
 
 #include <algorithm>

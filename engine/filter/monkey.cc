@@ -186,8 +186,8 @@ FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits,
 }
 
 // With x = M ln(2)^2 / N, q = mu n_L and p_{L-i} = q / T^i, p_L = q / a: Eq. 4 says x = ln(T) / (T - 1) - ln q + (T - 1) / T ln
-// a. So the last level's filter is gone (q = a) at x = ln(T) / (T - 1) - ln(a) / T, and then the tree above it is one of N / T
-// entries, all of whose lookups miss.
+// a. So the last level has no filter (q = a) from x = ln(T) / (T - 1) - ln(a) / T on. The tree above it then has N / T entries,
+// and all its lookups miss.
 int unfiltered_levels(const FullTree& tree, double budget_bits) {
   ASSERT(tree.size_ratio > 1 && tree.levels >= 1 && tree.entries > 0 && tree.mix >= 0);
   const double t = tree.size_ratio, x = std::max(budget_bits, 0.0) * kLn2Squared / tree.entries;

@@ -61,8 +61,8 @@ FilterBits allocate_uniform(std::span<const FilterRun> runs, double budget_bits,
 double lookup_pages(std::span<const FilterRun> runs, std::span<const double> bits_per_entry, FilterCurve curve);
 
 /// The closed form for full trees of equal entries and ideal filters. Each level i = 1 .. L has T times the entries of the one
-/// before, N in all (but for the 1 / T^L that a tree of L levels lacks), in one run or T - 1 (tiering). `mix` is v, the number of
-/// found keys per absent key, all in the last level (Eq. 12).
+/// before, in one run or T - 1 (tiering). All levels have N entries, but for the 1 / T^L that a tree of L levels lacks. `mix` is
+/// v, the number of found keys per absent key, all in the last level (Eq. 12).
 struct FullTree {
   double size_ratio = 2;
   int levels = 1;

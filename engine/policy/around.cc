@@ -10,7 +10,7 @@ namespace {
 
 bool end_before(Bytes a, Bytes b) { return !a.empty() && (b.empty() || a < b); }
 
-/// The part of `range` within `frozen`, which it meets.
+/// The intersection of `range` and `frozen`, which overlap.
 KeyRange within(const KeyRange& range, const KeyRange& frozen) {
   return {std::max(range.start, frozen.start), end_before(range.end, frozen.end) ? range.end : frozen.end};
 }
@@ -29,7 +29,7 @@ struct Layer {
   bool busy = false;
 };
 
-/// The layers of a frozen range above all its quarantined files, newest first; nothing if a file there is not cut yet.
+/// The layers of a frozen range above all its quarantined files, newest first; empty if a file there is not cut yet.
 std::vector<Layer> layers_above(const TreeShape& shape, const KeyRange& frozen) {
   std::vector<Layer> layers;
   for (const RunShape& run : shape.runs) {

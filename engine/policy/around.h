@@ -1,9 +1,10 @@
-// What keeps a tree with quarantined files in order around them (tree/frozen.h). Pure.
+// Plans for the surroundings of quarantined files (tree/frozen.h). Pure.
 //
-//   cut     A file that lies partly in a frozen range is cut at its ends, within its run. Then policies can have the rest.
-//   stack   Files newer than the quarantined ones pile up in a frozen range, flush by flush. Once more than kFrozenRuns runs have
-//           some there, the newest are merged with each other, as many as are together no larger than the next: there are never
-//           more than that and a logarithm. None goes past a quarantined file.
+//   cut     A file partly in a frozen range is cut at the range's ends, within its run. Policies can then use the rest.
+//   stack   Flushes add files newer than the quarantined ones in a frozen range. Once more than kFrozenRuns runs have files
+//   there, the
+//           newest are merged with each other, as many as are together no larger than the next. So their number exceeds
+//           kFrozenRuns by a logarithm at most. No merge goes past a quarantined file.
 #pragma once
 
 #include "policy/policy.h"
@@ -12,7 +13,7 @@ namespace ebbtide {
 
 inline constexpr std::size_t kFrozenRuns = 8;
 
-/// `shape` is whole: nothing was left out of it. Empty if there is nothing to do, or busy files are in the way.
+/// `shape` has all files, also those in frozen ranges. Returns an empty plan if there is no work, or only with busy files.
 Plan plan_around(const TreeShape& shape);
 
 }  // namespace ebbtide

@@ -12,24 +12,24 @@
 namespace ebbtide {
 namespace {
 
-/// Of its time a delete may spend so much above level 1, where deadlines are shorter than the tree takes to fill.
+/// The part of its time that a delete may spend above level 1, if deadlines are shorter than the tree takes to fill.
 constexpr double kLevel0Share = 0.5;
 
-/// While room is short: how many expired files are looked at, and how many targets of each. A look at one costs microseconds.
+/// While disk space is short: how many expired files are tried, and how many targets of each. One try costs microseconds.
 constexpr std::size_t kMostTried = 64, kMostTargets = 16;
 
-/// A file of a slice's target in each run, with one that straddles each of its ends, is less than four.
+/// A slice takes less than four files of each run: one of the target's size, and one that straddles each end.
 constexpr std::uint64_t kPartsOfSlice = 4;
 constexpr std::uint64_t kSmallestPart = 64;  // of the target size
 
-/// A file that owes something in time, and where it is.
+/// A file with pending deletes, and its place.
 struct Expired {
   std::size_t run = 0;
   const FileShape* file = nullptr;
   bool final = false;
 };
 
-/// The next run that the range meets from `run` on, and the oldest; shape.runs.size() if there is none.
+/// The next run from `run` on with files in the range, and the oldest; shape.runs.size() if there is none.
 std::size_t next_met(const TreeShape& shape, std::size_t run, const KeyRange& range) {
   for (; run < shape.runs.size(); ++run) {
     const auto [first, last] = shape.runs[run].overlapping(range.start, range.end);
@@ -45,7 +45,7 @@ std::size_t oldest_met(const TreeShape& shape, std::size_t run, const KeyRange& 
   }
   return oldest;
 }
-/// Whether no run older than `run` meets the range.
+/// True if no run older than `run` has files in the range.
 bool is_final(const TreeShape& shape, std::size_t run, const KeyRange& range) {
   return next_met(shape, run + 1, range) == shape.runs.size();
 }
@@ -55,7 +55,7 @@ std::span<const FileShape> files_in(const RunShape& run, const KeyRange& range) 
   return std::span(run.files).subspan(first, last - first);
 }
 
-/// Puts a plan together out of runs newest first.
+/// Builds a plan from runs, newest first.
 struct Draft {
   std::vector<PlanInput> inputs{};
   PlanTarget target{};
@@ -78,7 +78,7 @@ struct Draft {
   }
 };
 
-/// A plan for a file, and how much it writes at most.
+/// A plan for a file, and the most bytes that it writes.
 struct Sized {
   Plan plan{};
   std::uint64_t bytes = 0;
@@ -86,7 +86,7 @@ struct Sized {
   RunId largest_run = 0;
 };
 
-/// One question: the shape, and what is known of it.
+/// One query: the shape and values derived from it.
 class Fade {
  public:
   Fade(const TreeShape& shape, const Policy& policy, const FadeContext& context)
@@ -126,7 +126,7 @@ class Fade {
   [[nodiscard]] bool asked_for(const FileShape& file) const {
     return file.oldest_birth != 0 && file.oldest_birth <= shape_.purge_before;
   }
-  /// What counts for the order: what somebody wants gone now comes before all that merely has a deadline.
+  /// The order of work: PURGE.NOW comes before all other deadlines.
   [[nodiscard]] Millis due(const FileShape& file) const {
     if (asked_for(file)) return 0;
     return file.deadline == 0 ? std::numeric_limits<Millis>::max() : file.deadline;
@@ -136,14 +136,14 @@ class Fade {
   }
 
   [[nodiscard]] bool fits(const Sized& sized) const { return sized.bytes <= context_.room; }
-  /// Order while room is short: what fits, what is late, the smallest.
+  /// Order while disk space is short: plans that fit, then late ones, then the smallest.
   [[nodiscard]] bool is_better(const Sized& a, bool a_late, const Sized& b, bool b_late) const {
     if (fits(a) != fits(b)) return fits(a);
     if (a_late != b_late) return a_late;
     return a.bytes < b.bytes;
   }
-  /// The first step towards a plan that does not fit: its largest file becomes several, so that the next slice takes less. The plan
-  /// itself if there is nothing to split: as long as more of its inputs is dead than it lacks room, it goes through all the same.
+  /// The first step of a plan that does not fit: splits its largest file, so that the next slice takes fewer bytes. Returns the
+  /// plan itself if no file can be split: it succeeds anyway if its inputs have more dead bytes than it lacks space.
   [[nodiscard]] Plan split_for(Sized sized) const {
     const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
     const FileShape* file = sized.largest;
@@ -165,7 +165,8 @@ class Fade {
     std::vector<Expired> expired;
     for (std::size_t run = 0; run < shape_.runs.size(); ++run) {
       for (const FileShape& file : shape_.runs[run].files) {
-        // A final file has more time than any other: what has not expired otherwise needs no look at the runs below.
+        // A bottommost file has more time than any other. So a file that has not expired by the other rules needs no check of the
+        // runs below.
         if (!is_expired(shape_.runs[run], file, false)) continue;
         const bool final = is_final(shape_, run, file.range());
         if (is_expired(shape_.runs[run], file, final)) expired.push_back({run, &file, final});
@@ -204,12 +205,13 @@ class Fade {
     return {.bytes = draft.bytes, .largest = draft.largest, .largest_run = draft.largest_run};
   }
 
-  /// Whether what a file owes goes down to the final run at once. Level 0 is left by a step first: its files span all keys.
+  /// True if a file's pending deletes go to the bottommost run in one slice. Level 0 is left by a step first: its files span all
+  /// keys.
   [[nodiscard]] bool goes_in_one(const Expired& e) const {
     return by_file_ && shares_.in_one_go() && shape_.runs[e.run].level > 0;
   }
 
-  /// The merge that takes the file one step down; none if that has to be done in slices.
+  /// The merge that moves the file one level down; none if that needs slices.
   [[nodiscard]] std::optional<Draft> step_down(const Expired& e) const {
     const int level = shape_.runs[e.run].level;
     std::size_t last = e.run;  // of the runs that go: all of level 0
@@ -246,8 +248,8 @@ class Fade {
     if (!files.empty()) *range = hull(*range, hull(files.front().range(), files.back().range()));
   }
 
-  /// A level between the file's and that of run `below`, of which it meets nothing: there it may gather with what comes later, so
-  /// that `below` is written once for all of it, until its time there is over too. None if that is so already.
+  /// A level between the file's and that of run `below`, with no files in its range. There the file waits for later ones until
+  /// its time on that level is over, so that `below` is written once for all of them. None if that time is over already.
   [[nodiscard]] std::optional<PlanTarget> rest_above(const Expired& e, std::size_t below) const {
     const int level = shape_.runs[e.run].level;
     for (std::size_t run = e.run + 1; run < below; ++run) {
@@ -259,7 +261,8 @@ class Fade {
     return std::nullopt;
   }
 
-  /// Of the files in run `below` that the expired file meets, the one under the oldest obligation, of equals the smallest.
+  /// Returns the file in run `below`, overlapped by the expired file, that is under the oldest obligation; of equals the
+  /// smallest.
   [[nodiscard]] const FileShape& oldest_target(const Expired& e, std::size_t below) const {
     const FileShape* oldest = nullptr;
     Millis oldest_deadline = 0;
@@ -272,7 +275,7 @@ class Fade {
     return *oldest;
   }
 
-  /// The earliest end of what is expired and lies over `target`.
+  /// The earliest deadline of expired files above `target`.
   [[nodiscard]] Millis earliest_over(const FileShape& target, std::size_t below) const {
     Millis earliest = std::numeric_limits<Millis>::max();
     const KeyRange range = target.range();
@@ -284,7 +287,7 @@ class Fade {
     return earliest;
   }
 
-  /// A slice while it is put together.
+  /// A slice under construction.
   struct SliceDraft {
     Draft draft;
     KeyRange range;
@@ -300,7 +303,7 @@ class Fade {
     return sized;
   }
 
-  /// The target under the oldest obligation, and as much beside it as makes its straddling files worth writing.
+  /// The target under the oldest obligation, and enough of its neighbours to make the straddling files worth writing.
   [[nodiscard]] SliceDraft grown_slice(const Expired& e, std::size_t below) const {
     KeyRange range = oldest_target(e, below).range();
     const std::size_t from = newest_of(e, range);
@@ -322,8 +325,8 @@ class Fade {
     return {std::move(draft), std::move(range)};
   }
 
-  /// One target and nothing beside it: of those from the one under the oldest obligation on, and around, that with the smallest
-  /// slice. One that is busy only if all are.
+  /// A single target, the one with the smallest slice. Candidates start at the one under the oldest obligation and wrap around; a
+  /// busy one is taken only if all are busy.
   [[nodiscard]] SliceDraft smallest_slice(const Expired& e, std::size_t below) const {
     const std::span<const FileShape> targets = files_in(shape_.runs[below], e.file->range());
     const auto first = static_cast<std::size_t>(&oldest_target(e, below) - targets.data());
@@ -341,7 +344,7 @@ class Fade {
     return goes_in_one(e) ? first_below_level0() : newest_expired(e, range);
   }
 
-  /// The newest run that goes along: expired files of newer runs do, since the target is to be written once.
+  /// The newest run that takes part. Expired files of newer runs take part too, so that the target is written once.
   [[nodiscard]] std::size_t newest_expired(const Expired& e, const KeyRange& range) const {
     for (std::size_t run = 0; run < e.run; ++run) {
       for (const FileShape& file : files_in(shape_.runs[run], range)) {
@@ -350,8 +353,8 @@ class Fade {
     }
     return e.run;
   }
-  /// The newest run below level 0, which there is. From there on all goes along, expired or not: what is left in the range owes
-  /// nothing then, and the target is written once in a deadline.
+  /// The newest run below level 0; there is one. All runs from there on take part, expired or not. Then the rest of the range has
+  /// no pending deletes, and the target is written once per deadline.
   [[nodiscard]] std::size_t first_below_level0() const {
     std::size_t run = 0;
     while (shape_.runs[run].level == 0) ++run;
@@ -409,7 +412,7 @@ std::vector<double> level_ttls(double deadline, double margin, std::span<const d
 }
 
 TtlShares::TtlShares(const TreeShape& shape, const Policy& policy) {
-  // Level 0 is always above something: what the memtable becomes is never final but in an empty tree.
+  // Level 0 is always above another run: a flushed memtable is bottommost only in an empty tree.
   const int last = std::max(1, shape.last_level());
   std::vector<double> capacities;
   const double most =
@@ -448,7 +451,7 @@ Plan urgent(const TreeShape& shape, const Policy& policy, const FadeContext& con
 
 FadeWork fade_work(const TreeShape& shape, Millis now) {
   FadeWork work;
-  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // by file: when at the latest, and bytes
+  std::map<FileNum, std::pair<Millis, std::uint64_t>> due;  // by file: latest time, and bytes
   const auto add = [&](const FileShape& file, Millis deadline) {
     auto& entry = due.try_emplace(file.num, deadline, file.bytes).first->second;
     entry.first = std::min(entry.first, deadline);

@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-/// Bounds the work on a shape whose numbers make no sense; a tree of T = 2, c = 1 with 60 levels has 2^60 memtables.
+/// Bounds the work on a shape with absurd numbers; a tree of T = 2, c = 1 with 60 levels has 2^60 memtables.
 constexpr int kMostLevels = 60;
 
 std::uint64_t bytes_at(const TreeShape& shape, int level) {
@@ -64,7 +64,7 @@ GarneringPolicy::GarneringPolicy(std::string name, const GarneringParameters& pa
          parameters.level0_runs >= 1);
 }
 
-// The last level is never over: it grows L instead. So its capacity is as good as none, and deeper ones are not reached.
+// The last level is never over its capacity: it increases L instead. So it has no limit, and deeper levels are not reached.
 LeveledPolicy GarneringPolicy::leveling_for(const TreeShape& shape) const {
   const int last = level_count(shape);
   LevelVectors vectors;

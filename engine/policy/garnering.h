@@ -1,13 +1,13 @@
-// Garnering (Zhao et al., Autumn, section 3): leveling whose level sizes depend on how many levels there are. The ratio of the
-// last level to the one above is T, and grows by 1/c a level upwards (Eq. 4), so that
+// Garnering (Zhao et al., Autumn, section 3): leveling whose level sizes depend on the number of levels. The ratio of the last
+// level to the one above is T, and grows by 1/c per level upwards (Eq. 4), so that
 //
 //   C_i = T^i / c^((2L - 1 - i) i / 2) B,  i = 1 .. L                                                      (Eq. 5)
 //
 // with fewer levels than leveling (O(sqrt(log n))) and small levels that grow with L. L is persisted (TreeShape::levels):
-//   * delayed last-level compaction: a last level that is full makes L one larger, which makes every level larger, and compacts
-//     nothing; so nothing ever goes below level L;
-//   * L shrinks when all data would fill at most half of the last level of a tree with one level less. The half is hysteresis: a
-//     tree at the border would else rewrite its last level for ever. What then lies below level L merges with level L.
+//   * delayed last-level compaction: a full last level increases L by one, which makes every level larger, and compacts nothing.
+//     So no file ever goes below level L;
+//   * L shrinks when all data would fill at most half of the last level of a tree with one level less. The half is hysteresis:
+//     else a tree at the border would rewrite its last level repeatedly. Files below the new level L merge with level L.
 // The tiered first level (section 3.2) is extra, as level 0 of one_leveling: its runs merge down by count.
 // B is the memtable, or more where level 0 alone would be larger than C_1 of leveling: max(1, level0_runs / T) memtables.
 #pragma once

@@ -1,23 +1,22 @@
-// K-LSM (Endure, section 4): every level holds up to K_i runs and goes down as a whole. Tiering is K_i = T - 1, lazy leveling is
-// tiering with one run on the last level (Dostoevsky's), and any other vector is allowed.
+// K-LSM (Endure, section 4): every level holds up to K_i runs and goes down as a whole. Tiering is K_i = T - 1. Lazy leveling is
+// tiering with one run on the last level (Dostoevsky). Any other vector is allowed.
 //
-// The unit of level i is what one merge of the level above brings: size_ratio^i memtables (a flush, for level 0). In units, level
-// i holds at most T - 1; a run of it is full at q = ceil((T - 1) / K_i). So
+// The unit of level i is the output of one merge of the level above: size_ratio^i memtables (a flush, for level 0). Level i holds
+// at most T - 1 units; a run of it is full at q = ceil((T - 1) / K_i). So
 //   * a flush opens a run of level 0, and merges into the newest one while that stays within q units;
-//   * what comes down from a level merges into the newest run of the next one under the same condition, else it opens a run
-//     there;
+//   * the output of a level merges into the newest run of the next one under the same condition, else it opens a run there;
 //   * the T-th unit merges the whole level down, as one run. Runs are never split (T = 6, K = 2: runs of 3 and 2 units).
 // Endure's level i is level i - 1 here: its level 1 is where memtables are flushed to.
 //
-// Units are counted by bytes, at least one a run, rounded to the nearest whole: nothing but the shape is needed to know them, and
-// a run that updates and deletes have made small takes more before it is full.
+// Units are counted by bytes, at least one per run, rounded to the nearest whole. So they follow from the shape alone, and a run
+// that updates and deletes made small takes more data before it is full.
 //
-// What jobs that run at the same time may rely on:
+// Concurrent jobs may rely on:
 //   1. a plan takes whole runs of which no file is busy;
 //   2. a level's runs go down together: while any of them is busy no other job takes runs of that level, so that one job at a
 //      time brings something to the next level;
-//   3. runs that are on their way down count as gone: what arrives meanwhile opens a run in front of them;
-//   4. nothing is brought to a level that is due and can still go down itself.
+//   3. runs that are going down no longer count: data that arrives meanwhile opens a run in front of them;
+//   4. no data is merged into a level that is due and can still go down itself.
 #pragma once
 
 #include <string>
@@ -29,7 +28,7 @@ namespace ebbtide {
 class KLsmPolicy final : public Policy {
  public:
   /// `vectors`: run_limits are the K_i >= 1, capacities one level's T - 1 memtables, size_ratio T (whole, at least 2).
-  /// `last_runs`: what counts instead of K_i on the last level that has files; 0 = nothing does.
+  /// `last_runs`: replaces K_i on the last level that has files; 0 = K_i applies.
   KLsmPolicy(std::string name, LevelVectors vectors, int last_runs);
 
   [[nodiscard]] const std::string& name() const override { return name_; }

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-/// The runs of one level, newest first, and what is true of them together.
+/// The runs of one level, newest first, and their sums.
 struct Level {
   std::vector<const RunShape*> runs;  ///< all, empty ones too
   std::vector<const RunShape*> with_files;
@@ -70,8 +70,8 @@ bool contains(const KeyRange& outer, const KeyRange& inner) {
   return outer.start <= inner.start && (outer.end.empty() || (!inner.end.empty() && inner.end <= outer.end));
 }
 
-/// The chosen file and those neighbours that lie within what it and the files of `below` that it overlaps (one at least) span: for
-/// them nothing more has to be rewritten. At most `bytes` of neighbours.
+/// The chosen file, and neighbours inside the span of it and the files of `below` that it overlaps (at least one). Taking them
+/// rewrites no further file of `below`. At most `bytes` of neighbours.
 std::vector<FileNum> chosen_and_spanned(const RunShape& run, const FileShape& chosen, const RunShape& below,
                                         std::uint64_t bytes) {
   KeyRange range = chosen.range();
@@ -155,7 +155,7 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
   Overlap overlap = *overlap_with(below, chosen->file->range());
   std::vector<PlanInput> inputs{{here.with_files.front()->id, {chosen->file->num}}};
   if (!overlap.input.files.empty()) {
-    // What level 0 is waiting for is not kept from it for longer than it must be.
+    // Do not delay level 0: nothing new starts with files that its merge needs.
     const bool level0_waits = level == 1 && levels[0].count() >= level0_limit;
     const std::uint64_t most = level0_waits ? 0 : chosen->file->bytes + overlap.bytes;
     inputs.front().files = chosen_and_spanned(*here.with_files.front(), *chosen->file, *below.with_files.front(), most);
@@ -261,7 +261,7 @@ std::uint64_t LeveledPolicy::debt_bytes(const TreeShape& shape) const {
     if (level < levels.size() && levels[level].count() > vectors_.run_limit(static_cast<int>(level))) debt += bytes_at(level);
     const double size = bytes_at(level) + arriving;
     arriving = std::max(0.0, size - capacity_bytes(shape, static_cast<int>(level)));
-    // What is over goes down, and takes its share of the next level with it.
+    // The excess goes down, together with its share of the next level.
     if (arriving > 0) debt += arriving * (1 + bytes_at(level + 1) / size);
   }
   return saturating(debt);

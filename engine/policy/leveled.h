@@ -1,18 +1,18 @@
-// Policies whose tree is a list of levels, each told apart by two vectors: how many runs a level may have, and how many bytes.
+// Policies whose tree is a list of levels. Two vectors define each policy: the most runs of each level, and the most bytes.
 //
 // Level 0 receives every flush as a new run. A level is due when it has more than its runs (level 0: as many as its limit) or
 // more than its bytes; the one furthest over goes first, of equals the smallest level. Then:
 //   * level 0: all its runs merge, with every file of level 1 within their range, into the run of level 1;
-//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, and takes those
-//     neighbours along that lie within what these span; or it just moves there;
-//   * a level with runs too many (left by another policy): they merge into its oldest run.
+//   * a level over its bytes: one file (file_choice.h) merges with the files of the next level that it overlaps, together with
+//     its neighbours inside their span; or it just moves there;
+//   * a level with too many runs (left by another policy): they merge into its oldest run.
 //
-// What jobs that run at the same time may rely on:
-//   1. no plan takes a busy file, nor needs one: where it would, another is chosen or none;
+// Concurrent jobs may rely on:
+//   1. no plan takes or needs a busy file: otherwise another plan is chosen, or none;
 //   2. the runs of level 0 go down together, so while any of them is busy no second merge of them starts;
 //   3. two jobs into one run have disjoint ranges: a job takes every file of the target that its own range overlaps;
 //   4. a level's first run is made by one job alone: while a file of level i is busy, no plan opens a new run at level i + 1;
-//   5. while level 0 is due but blocked, nothing new starts from level 1: else jobs there could keep it blocked for ever.
+//   5. while level 0 is due but blocked, no new job starts from level 1: else jobs there could block it forever.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@
 
 namespace ebbtide {
 
-/// What tells one leveled policy from another. A vector's last element stands for all deeper levels; capacities past the end grow
-/// by size_ratio a level.
+/// The parameters of a leveled policy. The last run limit holds for all deeper levels; capacities past the end grow by size_ratio
+/// per level.
 struct LevelVectors {
   std::vector<int> run_limits;     ///< [0]: runs of level 0 at which they merge down; [i]: runs that level i may have
   std::vector<double> capacities;  ///< in memtables; [0]: level 0
@@ -58,10 +58,9 @@ class LeveledPolicy final : public Policy {
   const LevelVectors vectors_;
 };
 
-/// Whether a file may change to `target` of the tree without being read: not if it has tombstones, debts, covered or expired
-/// entries that a rewrite could drop there: a move would carry deleted data past the place where it ends. They could stay needed
-/// only if something older than the target lies under each of its keys; where those keys are is not known, so that takes one
-/// older file that spans it whole.
+/// True if a file may move to `target` without being read. False if it has tombstones, delete debts, covered or expired entries
+/// that a rewrite could drop there: a move would carry deleted data past the place where it ends. They are still needed if an
+/// older entry is below each of its keys. The keys are unknown, so the test is for one older file that spans the whole file.
 bool may_move(const TreeShape& shape, const FileShape& file, const PlanTarget& target, Millis now);
 
 }  // namespace ebbtide

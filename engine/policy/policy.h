@@ -1,5 +1,5 @@
-// A merge policy: a pure function from the shape of a tree to what to do next. The engine's scheduler, the simulator and the
-// tuner call the same objects. engine/docs/policies.md has every policy's parameters, triggers and level numbering in one table.
+// A merge policy: a pure function from the shape of a tree to the next plan. The engine's scheduler and the simulator call the
+// same objects. engine/docs/policies.md has a table of every policy's parameters, triggers and level numbering.
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ struct PolicyContext {
   FileChoice file_choice = FileChoice::kLeastOverlap;
 };
 
-/// When a policy wants to be asked.
+/// When to call Policy::next().
 enum class Cadence : std::uint8_t {
-  kAlways,        ///< after every change of the shape, until it asks for nothing
-  kOncePerFlush,  ///< one decision a flush, taken with the flushed run in the shape
-  kWithFlush,     ///< as kOncePerFlush, and flush and merge are one step: what is flushed is written into the merge's output only
+  kAlways,        ///< after every change of the shape, until it returns no plan
+  kOncePerFlush,  ///< one decision per flush, with the flushed run in the shape
+  kWithFlush,     ///< as kOncePerFlush, and flush and merge are one step: flushed entries are written only to the merge's output
 };
 
 /// Stateless and immutable; thread-safe.
@@ -29,42 +29,41 @@ class Policy {
  public:
   virtual ~Policy() = default;
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// The most urgent thing to do with what is not busy; an empty plan if there is nothing. Jobs that run are marked busy in the
+  /// Returns the most urgent plan without busy files; an empty one if there is none. Files of running jobs are marked busy in the
   /// shape.
   [[nodiscard]] virtual Plan next(const TreeShape& shape, const PolicyContext& context) const = 0;
-  /// Bytes that must still be rewritten until the shape satisfies the policy: what write stalls go by.
+  /// Compaction debt: bytes to rewrite until the shape satisfies the policy. Write stalls depend on it.
   [[nodiscard]] virtual std::uint64_t debt_bytes(const TreeShape& shape) const = 0;
-  /// Capacity of a level in bytes. Level 0 is the memtable and the runs flushed from it: the memtable's size times the runs it
-  /// may have before they merge down.
+  /// Capacity of a level in bytes. For level 0 (the memtable and the runs flushed from it): the memtable's size times the number
+  /// of runs before they merge down.
   [[nodiscard]] virtual double capacity_bytes(const TreeShape& shape, int level) const = 0;
   /// Number of runs of level 0, empty ones not counted, at which writes slow down, and at which they stop.
   [[nodiscard]] virtual int slowdown_runs() const = 0;
   [[nodiscard]] virtual int stop_runs() const = 0;
-  /// Why a tree at rest is out of the policy's bounds (runs of a level, capacities, depth of a stack), naming level, figure and
-  /// bound; "" if it is not. While something runs or is asked for, bounds may be passed: check_bounds() knows.
+  /// Returns "" if a tree at rest is within the policy's bounds (runs of a level, capacities, depth of a stack), else a text with
+  /// level, figure and bound. While a job runs or a plan is due, bounds may be exceeded: check_bounds() handles that.
   [[nodiscard]] virtual std::string check(const TreeShape& shape) const = 0;
 
   [[nodiscard]] virtual Cadence cadence() const { return Cadence::kAlways; }
-  /// Static schedules: what they ask for goes by TreeShape::flushes, so the merge of one flush must be done before the next one.
+  /// For static schedules: plans depend on TreeShape::flushes, so the merge of one flush must end before the next flush.
   [[nodiscard]] virtual bool by_schedule() const { return false; }
-  /// Whether levels from 1 on are one run each, of which single files go down: then FADE steps files down, too (fade.h).
+  /// True if levels from 1 on are one run each and single files go down. Then FADE moves single files down too (fade.h).
   [[nodiscard]] virtual bool by_file() const { return false; }
-  /// What TreeShape::levels should be from now on: whoever changes the shape stores it, with that change or the next. Only
-  /// Garnering has a persisted number of levels; the others leave none behind, so that it begins anew after them.
+  /// The new value of TreeShape::levels. The caller stores it with this change of the shape or the next. Only Garnering has a
+  /// persisted number of levels; the other policies reset it to 0.
   [[nodiscard]] virtual int levels(const TreeShape&) const { return 0; }
-  /// What TreeShape::flushes should be from now on, asked when a plan is done or before the next flush is counted; only static
-  /// stacks ever set it back.
+  /// The new value of TreeShape::flushes. Called when a plan is done or before the next flush is counted; only static stacks ever
+  /// reset it.
   [[nodiscard]] virtual std::uint64_t flushes(const TreeShape& shape) const { return shape.flushes; }
 };
 
-/// For whoever changes a tree, after each edit: "", or why the shape is out of the policy's bounds although no job runs and the
-/// policy asks for none.
+/// For code that changes a tree, after each edit. Returns "" while a job runs or the policy has a plan. Else as Policy::check().
 std::string check_bounds(const Policy& policy, const TreeShape& shape, const PolicyContext& context);
-/// The same for who has asked the policy already, and it asks for nothing: "" while a job runs or the number of levels is to
-/// change.
+/// Like check_bounds(), when next() returned no plan: "" while a job runs or the number of levels is about to change.
 std::string check_at_rest(const Policy& policy, const TreeShape& shape);
 
-/// A policy by name, its parameters checked: kInvalidArgument names the policy or parameter, the value and what is allowed.
+/// Makes a policy by name and checks its parameters. kInvalidArgument names the policy or parameter, the value and what is
+/// allowed.
 Result<std::shared_ptr<const Policy>> make_policy(const PolicySettings& settings);
 
 }  // namespace ebbtide

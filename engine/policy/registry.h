@@ -1,5 +1,5 @@
-// Every merge policy by name, with its parameters, their ranges and defaults: the one table behind YAML, engine, simulator, tuner
-// and engine/docs/policies.md (a test holds the two together).
+// Every merge policy by name, with its parameters, their ranges and defaults. YAML, engine and simulator use this table; a test
+// keeps engine/docs/policies.md consistent with it.
 #pragma once
 
 #include <span>
@@ -20,7 +20,7 @@ struct PolicyInfo {
   bool by_file;  ///< its levels go down file by file, not as a whole
 };
 
-/// All there are, in the order of the documentation.
+/// All policies, in the order of the documentation.
 std::span<const PolicyInfo> all_policies();
 
 }  // namespace ebbtide

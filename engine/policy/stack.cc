@@ -19,7 +19,7 @@ double sum_of(Sizes sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), 0.0, [](double a, auto b) { return a + static_cast<double>(b); });
 }
 
-/// Every run of `sizes`, of which the newest `merged` are one, is larger than all newer ones together.
+/// True if every run of `sizes`, with the newest `merged` as one, is larger than all newer ones together.
 bool dominates(Sizes sizes, std::size_t merged) {
   double newer = sum_of(sizes.first(merged));
   for (std::size_t i = merged; i < sizes.size(); ++i) {
@@ -44,7 +44,7 @@ struct Group {
 };
 
 /// The best of the groups of `shortest` to `longest` neighbours for which `fits`. `better` decides; of equals the oldest is
-/// taken, as in HBase, which goes through them from there.
+/// taken, as in HBase, which starts there.
 template <typename Fits, typename Better>
 Choice best_group(Sizes sizes, std::size_t shortest, std::size_t longest, Fits fits, Better better) {
   std::optional<Group> best;

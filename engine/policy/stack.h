@@ -1,7 +1,7 @@
 // Stack-based policies (Mao's thesis, sections 3.2 and 4.2): the runs are one stack, newest on top; a merge takes some that lie
 // together and leaves one in their place.
 //
-//   bigtable      more than k runs: merge the flush with as few runs below it as make every run larger than all newer ones
+//   bigtable      more than k runs: merge the flush with the fewest runs below it that make every run larger than all newer ones
 //                 together
 //   constant      more than k runs: merge all
 //   exploring     of the groups of C to D neighbours whose largest run is at most lambda times the others together: the longest,
@@ -9,16 +9,16 @@
 //                 least size
 //   concurrent    the longest group of C to D runs, from the newest on, whose oldest is at most lambda times the others together;
 //                 with more than k runs, the D newest whatever their sizes
-//   min_latency, binomial   what stack_schedule.h says of the number of the flush
+//   min_latency, binomial   as stack_schedule.h computes from the number of the flush
 //
-// All runs of a stack lie on level 0, since a level per run would have every flush rename all of them; the order of the runs is
-// what counts. Runs that another policy left on deeper levels take part as they lie.
+// All runs of a stack are on level 0; only their order matters. With a level per run every flush would change the level of all
+// runs. Runs that another policy left on deeper levels take part where they are.
 //
-// A merge goes into the oldest run that takes part, so run ids, order and places stay. One merge runs at a time, but for
-// `concurrent`, which may merge what lies above the runs that are busy.
+// A merge goes into its oldest run, so run ids and order stay. One merge runs at a time; only `concurrent` may also merge runs
+// above the busy ones.
 //
-// Eager policies (all but exploring and concurrent) write what is flushed only as part of the merge, if there is one (the thesis'
-// model); see Cadence::kWithFlush. Asked without that, they decide the same on the stack with the flushed run on top.
+// Eager policies (all but exploring and concurrent) write flushed entries only as part of the merge, if there is one (the thesis'
+// model); see Cadence::kWithFlush. Without that, they decide the same for the stack with the flushed run on top.
 #pragma once
 
 #include <optional>
@@ -58,8 +58,8 @@ class StackPolicy final : public Policy {
   [[nodiscard]] std::string check(const TreeShape& shape) const override;
   [[nodiscard]] Cadence cadence() const override;
   [[nodiscard]] bool by_schedule() const override { return rule_ == StackRule::kMinLatency || rule_ == StackRule::kBinomial; }
-  /// Static schedules: once everything is one run and that is at most half of what t flushes wrote, t becomes that run's size in
-  /// flushes (updates and deletes made the past cheaper than the schedule thinks; thesis, section 3.4.4).
+  /// Static schedules: updates and deletes make the data smaller than t flushes. Once everything is one run of at most half of
+  /// what t flushes wrote, t becomes that run's size in flushes (thesis, section 3.4.4).
   [[nodiscard]] std::uint64_t flushes(const TreeShape& shape) const override;
 
  private:

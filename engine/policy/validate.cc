@@ -1,4 +1,4 @@
-// What a configuration may say of policies, for whoever reads or shows one.
+// Checks policy settings of a configuration, for code that reads or shows one.
 #include <engine/options.h>
 #include <engine/policies.h>
 

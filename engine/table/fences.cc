@@ -90,7 +90,7 @@ std::uint32_t Fences::leaf_of(std::int64_t number) const {
   std::uint32_t node = 0;
   for (std::size_t level = 0; level + 1 < levels_.size(); ++level) {
     node = node * kFanout + count_up_to(nodes_[levels_[level].first + node].numbers, number) - 1;
-    // Padding equals the largest number: do not step behind the level's end.
+    // Padding equals the largest number: do not step past the level's end.
     node = std::min(node, levels_[level + 1].nodes - 1);
   }
   return node;

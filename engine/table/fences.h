@@ -1,12 +1,11 @@
-// Fence pointers on the sort key: which tile can hold a key.
+// Fence pointers on the sort key: they find the tile that can hold a key.
 //
-// Tile t begins at its separator: separator[0] is "" and separator[t] the shortest string that is greater than every key of tile
-// t - 1 and no greater than any of tile t (if one key's versions go on from t - 1 to t, it is that key). In memory a tile costs
-// 12 bytes and its separator without what all the table's keys begin with: the first 8 bytes of it as a number that compares like
-// it, the rest only to tell equal numbers apart: it is read only if the key's own number is among them. The numbers are levels of
-// a static B-tree of fan-out 16: a search is one pair of cache lines a level, and all levels but the last two are small enough to
-// be in the processor's cache. A search can be done in two steps, begin() and finish(), with other work while the last level's
-// lines come in.
+// Tile t begins at its separator. separator[0] is ""; separator[t] is the shortest string greater than every key of tile t - 1
+// and no greater than any of tile t. If one key's versions span both tiles, it is that key. In memory a tile costs 12 bytes
+// and its separator without the common prefix of the table's keys. The separator's first 8 bytes are stored as a number of the
+// same order; the rest is read only if the key has the same number. The numbers form a static B-tree of fan-out 16: a search
+// reads one pair of cache lines per level, and all levels but the last two fit into the processor's cache. A search can be done
+// in two steps, begin() and finish(), with other work while the last level's lines are loaded.
 #pragma once
 
 #include <cstdint>

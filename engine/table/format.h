@@ -1,9 +1,9 @@
-// What both files of a table are made of: blocks behind a trailer, and how a page's bytes lie in one.
+// The block format of both files of a table.
 //
-// A block is  payload | zeros | payload length u32 | type u8 | checksum u64  and its length is a multiple of the file's unit: 8
-// bytes, or the file system's block where pages are to be punched out (h > 1). The checksum covers everything before it and is
-// bound to the file's number and the block's offset, so that there is no byte whose change goes unseen. The type byte tells the
-// kind of block and the compression of its payload; a compressed payload is  raw length u32 | compressed bytes.
+// A block is  payload | zeros | payload length u32 | type u8 | checksum u64.  Its length is a multiple of the file's unit: 8
+// bytes, or the file system's block if pages are punched out (h > 1). The checksum covers everything before it and is bound to
+// the file's number and the block's offset, so it detects a change of any byte. The type byte has the kind of block and the
+// compression of its payload. A compressed payload is  raw length u32 | compressed bytes.
 // engine/docs/formats.md has the grammar.
 #pragma once
 
@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kTableVersion = 1;
 inline constexpr std::size_t kBlockTrailerBytes = 13;
 inline constexpr std::uint32_t kSmallUnit = 8;     ///< of files with h = 1: keeps block offsets expressible as 31 bits in 16 GiB
 inline constexpr std::uint32_t kPunchUnit = 4096;  ///< of files with h > 1: what file systems punch holes by
-/// No block decodes to more; a length field beyond it is damage, not a reason to allocate.
+/// The largest decoded size of a block. A larger length field is damage, and no memory is allocated for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
 /// Of a large value's bytes per block.
 inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
@@ -32,7 +32,7 @@ inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
 /// Numbers are part of the format: bits 2 to 4 of the type byte. Bits 0 and 1 are the compression, bits 5 to 7 zero.
 enum class BlockKind : std::uint8_t { kPage = 0, kLargeIndex = 1, kLargeChunk = 2, kFileHeader = 3 };
 
-/// Where a block is, for checksums and messages.
+/// The place of a block, for checksums and messages.
 struct BlockPlace {
   const std::string* path = nullptr;
   FileNum file = kNoFile;
@@ -46,14 +46,14 @@ struct BlockPlace {
   return (payload_bytes + kBlockTrailerBytes + unit - 1) / unit * unit;
 }
 
-/// Compresses if that saves at least an eighth; keeps its states from call to call. Not thread-safe.
+/// Compresses if that saves at least an eighth. Reuses its state between calls. Not thread-safe.
 class Compressor {
  public:
   explicit Compressor(Compression compression);
   ~Compressor();
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
-  /// The payload for `raw`: a view of it or of an inner buffer, until the next call. `*used` tells which.
+  /// Returns the payload for `raw`: a view of it, or of an inner buffer until the next call. Sets `*used` to the compression.
   Bytes compress(Bytes raw, Compression* used);
 
  private:
@@ -62,8 +62,8 @@ class Compressor {
   std::string buffer_;
 };
 
-/// Appends the block of `payload` to `out`; it will lie at `offset` of `file`. `length` is the block's, at least what
-/// padded_block_bytes says. Returns its checksum.
+/// Appends the block of `payload` to `out`, for `offset` of `file`. `length`: the block's, at least padded_block_bytes(). Returns
+/// its checksum.
 std::uint64_t append_block(std::string* out, Bytes payload, Compression compression, BlockKind kind, std::uint64_t length,
                            FileNum file, std::uint64_t offset);
 
@@ -80,7 +80,7 @@ Result<CheckedBlock> check_block(Bytes block, BlockKind expected, const BlockPla
 Result<std::size_t> decoded_bytes(const CheckedBlock& block, const BlockPlace& place);
 /// Decodes into `out`, which has room for exactly decoded_bytes().
 Status decode_block(const CheckedBlock& block, char* out, std::size_t bytes, const BlockPlace& place);
-/// All of it: the view is of `block` itself if it is not compressed, else of `scratch`.
+/// Checks and decodes a block: the result is a view of `block` if it is not compressed, else of `scratch`.
 Result<Bytes> decode_block(Bytes block, BlockKind expected, const BlockPlace& place, std::string* scratch);
 
 }  // namespace ebbtide

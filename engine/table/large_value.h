@@ -3,9 +3,9 @@
 //   chunk block, ..., chunk block, index block
 //
 // A chunk holds kLargeChunkBytes of the value (the last one the rest), each compressed on its own; the index holds the value's
-// length (u64) and each chunk's payload length (u32). It comes last, so that a value is written as it is compressed; the end of
-// the extent alone finds everything, which is how a miss names a large value in 31 bits: its end in units of kSmallUnit. A copy
-// into another table checks and re-binds each chunk's checksum, and decompresses nothing.
+// length (u64) and each chunk's payload length (u32). It comes last, so that chunks are written while the value is compressed.
+// The end of the extent is enough to find everything, so a miss identifies a large value in 31 bits: its end in units of
+// kSmallUnit. A copy into another table checks and re-binds each chunk's checksum, without decompression.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace ebbtide {
 }
 [[nodiscard]] inline std::uint64_t large_index_bytes(std::uint64_t length) { return 8 + 4 * large_chunks(length); }
 
-/// A data file, as large values are read from it. A value; the file must outlive it. Thread-safe.
+/// Reads large values from a data file. A value type; the file must outlive it. Thread-safe.
 struct LargeValueFile {
   const RandomAccessFile* file = nullptr;
   const std::string* path = nullptr;
@@ -37,11 +37,11 @@ struct LargeValueFile {
   std::uint32_t unit = kSmallUnit;
   std::uint64_t data_bytes = 0;
 
-  /// Each chunk in order, checked but not decoded; the views last for the call.
+  /// Passes each chunk in order, checked but not decoded; the views are valid during the call.
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
   /// The value.
   Result<std::string> read(const LargeValueRef& ref) const;
-  /// to.size() bytes of it from `offset` on; they must lie within it. Reads the index and the chunks that have them.
+  /// Copies to.size() bytes from `offset` on; they must be inside the value. Reads the index and the chunks that have them.
   Status copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
   /// Reads and decodes all of it, a chunk at a time.
   Status verify(const LargeValueRef& ref) const;

@@ -1,7 +1,7 @@
-// The part of a table's filter that is in memory: the first so many of its slices (filter/bloom.h).
+// The loaded part of a table's filter: the first n of its slices (filter/bloom.h).
 //
-// Immutable. A table has one at a time, and it is replaced as a whole when slices come or go (TableReader::keep_slices), so that a
-// lookup asks it without a lock: it reads one pointer, and then a cache line that has the count and the first slice.
+// Immutable. A table has one at a time; it is replaced when slices are loaded or dropped (TableReader::keep_slices). So a lookup
+// needs no lock: it reads one pointer, then a cache line with the count and the first slice.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@ struct TableMetadata;  // table/metadata.h
 
 class alignas(64) LoadedFilter {
  public:
-  /// Slices beyond stay on disk: a prefix of them is a correct filter.
+  /// Further slices stay on disk: the first n slices are a correct filter.
   static constexpr std::uint32_t kMaxSlices = 16;
 
-  /// The first `count` slices of a table's filter, those that it has at most, copied from `m`, which decode() has checked. With
-  /// 0, or of a table without a filter, every page is a candidate.
+  /// Copies the first `count` slices of a table's filter, or all if there are fewer, from `m`, which decode() has checked. With 0
+  /// slices every page is a candidate.
   static std::shared_ptr<const LoadedFilter> load(const TableMetadata& m, std::uint32_t count);
   /// The first `count` <= slices() of these, without a copy.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> first(std::uint32_t count) const;
@@ -50,7 +50,7 @@ class alignas(64) LoadedFilter {
   [[nodiscard]] std::uint64_t slice_bits(std::uint32_t i) const;
   /// Those come in units of so many.
   [[nodiscard]] std::uint64_t block_bits() const;
-  /// Chance that one page is a candidate for a key that it does not have, by slice i alone: from its bits and keys.
+  /// False positive rate of slice i alone for one page, from its bits and keys.
   [[nodiscard]] double slice_rate(std::uint32_t i) const;
   [[nodiscard]] std::uint64_t memory_bytes() const;
 

@@ -1,7 +1,7 @@
-// The metadata file of a table as a value: what the builder fills in, what a page drop rewrites, what the reader opens.
+// The metadata file of a table as a value. The builder fills it in, a page drop rewrites it, the reader opens it.
 //
-// encode() and decode() are each other's inverse; engine/docs/formats.md has the grammar. decode() checks everything that can be
-// checked without the data file, so that whoever holds a TableMetadata may index into it without looking.
+// encode() and decode() are inverse; engine/docs/formats.md has the grammar. decode() checks everything that can be checked
+// without the data file, so users of a TableMetadata need no bounds checks.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kPageHasLarge = 8;      ///< an entry whose value
 inline constexpr std::uint32_t kPageHasDebts = 16;
 inline constexpr std::uint32_t kPageAllFirst = 32;     ///< every entry is its key's oldest version
 inline constexpr std::uint32_t kPageReplaced = 64;     ///< lies in the metadata file
-inline constexpr std::uint32_t kPageDropped = 128;     ///< gone: no entries, no permutation refers to it
+inline constexpr std::uint32_t kPageDropped = 128;     ///< dropped: no entries, no permutation refers to it
 inline constexpr std::uint32_t kPageTombstones = 256;  ///< of a tile's tombstones (h > 1), asked through their own filter
 inline constexpr std::uint32_t kPageAllExpire = 512;   ///< every entry has an expiry
 inline constexpr std::uint32_t kPageFlagsMask = 1023;
@@ -98,15 +98,15 @@ struct TableMetadata {
 
   /// The file's bytes. Sets offset, length and checksum of replaced pages. `metadata_checksum` is over all of the file.
   std::string encode(FileNum metadata_file, std::uint64_t* metadata_checksum);
-  /// What the data file has that no reader of this metadata needs: holes and the slots of dropped and replaced pages, ascending,
-  /// neighbours as one.
+  /// The ranges of the data file that no reader of this metadata needs: holes and the slots of dropped and replaced pages,
+  /// ascending, adjacent ones joined.
   [[nodiscard]] std::vector<FileExtent> dead_extents() const;
-  /// Pages were dropped from the table since it was built: its stats are bounds where only the entries would know better.
+  /// True if pages were dropped since the table was built. Some of its stats are then bounds instead of exact numbers.
   [[nodiscard]] bool has_drops() const;
-  /// Whether renew_names() (table/page_drop.h) can do anything for the table: it has entries and no range tombstones, and no
-  /// stale tile begins with the key that the one before ends with. Else only writing it anew helps.
+  /// True if renew_names() (table/page_drop.h) can help: the table has entries and no range tombstones, and no stale tile begins
+  /// with the last key of the tile before. Else the table must be rewritten.
   [[nodiscard]] bool names_can_be_renewed() const;
-  /// What data_checksum has to be, from header, pages and large values.
+  /// Computes data_checksum from header, pages and large values.
   [[nodiscard]] std::uint64_t sum_checksums() const;
   /// `path` for messages. kCorruption, or kUnsupported if a newer version wrote it.
   static Result<TableMetadata> decode(Bytes file, FileNum metadata_file, const std::string& path);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kDirectoryEntryBytes = 32;
 constexpr std::size_t kFooterBytes = 32;
-// Directory entry flag: a reader that does not know the section's type may pass it over.
+// Directory entry flag: a reader that does not know the section's type may skip it.
 constexpr std::uint16_t kSectionOptional = 1;
 
 // In the page table, below the page's own flags.
@@ -160,7 +160,7 @@ Status decode_properties(const SectionReader& sections, TableMetadata* m) {
     return Status::unsupported(
         std::string(sections.corruption(section, "filter of unknown kind " + std::to_string(kind)).message()));
   }
-  // A page takes a few bytes of the page table, a tile at least one page: no count is believed that the file cannot have.
+  // A page takes a few bytes of the page table, a tile at least one page: larger counts are refused.
   TRY_ASSIGN(table, sections.need(SectionType::kPages));
   if (pages > table.content.size() || tiles > pages) return sections.corruption(section, "more pages than there is room for");
   m->compression = static_cast<Compression>(compression);
@@ -313,7 +313,7 @@ void append_fence_top(const TableMetadata& m, const std::vector<FenceLeaf>& leav
 
 namespace {
 
-// What Fences can index. Shared beginnings are stored once a leaf, so that a small file can claim to have more.
+// The most bytes that Fences can index. Shared prefixes are stored once per leaf, so a small file could claim more.
 constexpr std::uint64_t kMaxSeparatorBytes = 0xffffffffu;
 
 // Tiles [*tile, *tile + tiles) from one leaf; *bytes counts the separators' bytes behind the table's prefix.
@@ -518,7 +518,7 @@ Status check_whole(const SectionReader& sections, const TableMetadata& m) {
   if (m.range_tombstones.size() != m.stats.range_tombstones) {
     return sections.place(0).corruption("range tombstones and properties disagree on their number");
   }
-  // A kind of page that has no filter slice is taken not to occur: were one to be missing, keys would be hidden.
+  // Without a filter slice for a kind of page, that kind must not occur: a missing slice would hide keys.
   const bool filtered = m.filter_kind != FilterKind::kNone;
   for (const PageMeta& page : m.pages) {
     const auto& slices = (page.flags & kPageTombstones) != 0 ? m.tombstone_filter_slices : m.filter_slices;

@@ -26,7 +26,7 @@ enum class SectionType : std::uint16_t {
 class SectionWriter {
  public:
   SectionWriter(FileNum file, std::string* out) : file_(file), out_(out) {}
-  /// What is appended to the file until end() is the section.
+  /// Starts a section: all bytes appended to the file until end() belong to it.
   void begin(SectionType type, std::uint32_t index);
   void end();
   void add(SectionType type, std::uint32_t index, Bytes content) {
@@ -53,7 +53,7 @@ class SectionReader {
     std::uint64_t offset = 0;
     Bytes content;
   };
-  /// Sections lie one after the other from `first` to the directory, so that no byte belongs to none.
+  /// Checks that sections are adjacent from `first` to the directory, so that every byte belongs to one.
   static Result<SectionReader> open(Bytes file, std::uint64_t first, FileNum number, const std::string& path);
   /// The only section of that type and index, or null.
   [[nodiscard]] const Section* find(SectionType type, std::uint32_t index = 0) const;

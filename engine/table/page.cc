@@ -28,7 +28,7 @@ inline std::uint64_t take_varint(const char** p) {
 }
 
 constexpr std::size_t kLine = 64;
-// So much of an entry is loaded ahead, its value included, which is copied soon after. Of a longer one the processor finds the rest.
+// Bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of longer ones.
 constexpr std::ptrdiff_t kEntryAhead = 256;
 
 // A binary search starts the loads of all entries that its next so many steps may look at.

@@ -1,12 +1,12 @@
-// One page in memory: entries in sort-key order, found by tag or by binary search, read without being copied.
+// One page in memory: entries in sort-key order, found by tag or binary search, read without a copy.
 //
 // Layout (little endian):
 //   count u32, flags u32 (bit 0: offsets are u32), smallest seq u64, smallest delete key u64, prefix length u32, zero u32
 //   tags     count u8: low byte of each key's hash; a lookup compares 16 at a time and looks only at entries whose tag agrees
 //   offsets  count u16 or u32: where each entry begins, from the start of the page; the last ends with the page
-//   prefix   what all keys of the page begin with
+//   prefix   the common prefix of all keys of the page
 //   entries  flags u8, suffix length varint, suffix, seq - smallest varint, [delete key - smallest varint], [expiry varint],
-//            [debt varint], then the value to the entry's end, or for a large one offset, stored bytes and length as varints
+//            [debt varint]; then the value to the entry's end, or for a large one offset, stored bytes and length as varints
 //
 // A page is checked once, when it is read from disk (check_page); every other function here trusts it.
 #pragma once
@@ -28,11 +28,11 @@ inline constexpr std::uint8_t kEntryFirst = 4, kEntryHasDeleteKey = 8, kEntryHas
 
 inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8_t>(hash); }
 
-/// Why `page` is no page, or null: lengths, offsets, every entry's grammar, and the order of entries. `data_bytes` bounds the
-/// references to large values.
+/// Returns null if `page` is well-formed, else the fault: lengths, offsets, every entry's grammar, and the order of entries.
+/// `data_bytes` bounds the references to large values.
 const char* check_page(Bytes page, std::uint64_t data_bytes);
 
-/// Reads a checked page. Views into it last as long as the page's bytes. Trivially copyable.
+/// Reads a checked page. Views into it are valid as long as the page's bytes. Trivially copyable.
 class PageView {
  public:
   PageView() = default;
@@ -47,14 +47,14 @@ class PageView {
   [[nodiscard]] Bytes prefix() const { return {offsets_ + std::size_t{count_} * (wide_ ? 4 : 2), prefix_bytes_}; }
   [[nodiscard]] std::uint8_t tag(std::uint32_t i) const { return static_cast<std::uint8_t>(begin_[kPageHeaderBytes + i]); }
 
-  /// The newest version of `key` with seq <= view_seq; false if there is none. `entry` gets all but `key`; `table` goes into a
-  /// reference to a large value. `*seen` is set if the page has the key at all.
+  /// Finds the newest version of `key` with seq <= view_seq; false if there is none. Sets all of `entry` but `key`; `table` goes
+  /// into a reference to a large value. Sets `*seen` if the page has any version of the key.
   bool get(const LookupKey& key, SeqNum view_seq, const void* table, Entry* entry, bool* seen) const;
   /// Starts the load of the entry that get() will most likely look at.
   void prefetch(std::uint64_t hash) const;
   /// Index of the first entry whose key is >= key, count() if none.
   [[nodiscard]] std::uint32_t lower_bound(Bytes key) const;
-  /// Decodes entry i < count(). Its key is put together in `*key`.
+  /// Decodes entry i < count(). `*key` receives the assembled key.
   void read(std::uint32_t i, const void* table, std::string* key, Entry* entry) const;
   /// The key of entry i without the prefix.
   [[nodiscard]] Bytes suffix(std::uint32_t i) const;

@@ -14,8 +14,8 @@ struct PendingEntry {
   std::uint64_t hash = 0;  ///< of the key
 };
 
-/// About what an entry takes in a page beside key and value: flags, suffix length, sequence number, tag and offset; and its
-/// delete key, its expiry and its debt, each if it has one. Numbers are kept as distances from the page's smallest.
+/// Estimated bytes of an entry in a page without key and value: flags, suffix length, sequence number, tag and offset; and delete
+/// key, expiry and delete debt if it has them. Numbers are stored as differences from the page's smallest.
 inline constexpr std::size_t kEntryOverheadBytes = 9, kDeleteKeyBytes = 5, kMillisBytes = 6;
 
 /// Replaces `out` by the page of `entries[indexes]`: at least one, in sort-key order, newest version first.

@@ -14,7 +14,7 @@
 namespace ebbtide {
 namespace {
 
-/// What is left of a page that was read.
+/// The survivors of a page that was read.
 struct Remains {
   std::vector<bool> stays;  // by entry
   std::string payload;      // of what stays; empty if nothing does
@@ -161,7 +161,7 @@ class Rebuild {
     return after;
   }
 
-  /// Tiles without entries go, pages get new numbers, permutations lose what went.
+  /// Removes tiles without entries, renumbers pages, and removes dropped entries from permutations.
   void rebuild_tiles() {
     TableMetadata old;
     old.pages.swap(m_.pages);
@@ -259,7 +259,7 @@ class Rebuild {
     return static_cast<double>(now.entries) / static_cast<double>(before.entries);
   }
 
-  /// Bounds of what is left, from separators where the tiles at an end have gone. Never wider than they were.
+  /// Bounds of the remaining entries; from separators where tiles at an end were removed. Never wider than before.
   void set_bounds(const TableStats& old, const TableStats& ranges, TableStats* s) {
     s->smallest = first_separator_.empty() ? old.smallest : first_separator_;
     s->unbounded = old.unbounded;
@@ -290,7 +290,7 @@ class Rebuild {
   Millis oldest_new_ = 0;
 };
 
-/// Gives a table names of keys that are there.
+/// Replaces names of purged keys by names of existing ones.
 class Renewal {
  public:
   Renewal(const TableReader& table, TableMetadata m) : table_(table), m_(std::move(m)) {}
@@ -330,7 +330,8 @@ class Renewal {
     view.read(last ? view.count() - 1 : 0, &table_, &key, &entry);
     return key;
   }
-  /// The shortest beginning of the first key that is no less than the old separator: what lies before it still does.
+  /// The shortest prefix of the first key that is no less than the old separator, so keys before the old one are before the new
+  /// one.
   Status renew_separator(std::size_t t, Bytes packed) {
     TRY_ASSIGN(key, key_at_end(t, packed, false));
     m_.tiles[t].flags &= static_cast<std::uint8_t>(~kTileStale);
@@ -365,7 +366,7 @@ Status write_metadata(FileSystem& fs, const std::string& path, Bytes bytes) {
   return status;
 }
 
-/// Encodes and writes what a drop, or a renewal, has made of the table's metadata, and opens it without reading it back.
+/// Encodes and writes the changed metadata of a drop or a renewal, and opens it without reading it back.
 Status finish(const TableReader& table, TableMetadata* m, FileSystem& fs, const std::string& dir, FileNum metadata_file,
               PageDropOutcome* out) {
   out->built.data_file = m->data_file;

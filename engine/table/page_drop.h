@@ -1,17 +1,17 @@
-// Drops pages of a table: a new metadata file for the same data file, rebuilt from what lives.
+// Drops pages of a table: writes a new metadata file for the same data file.
 //
-// A page goes whole, without being read, or in part: then it is read, each of its entries is judged, and what stays makes a new
-// page that lies in the metadata file and takes the old one's place. The data file is not touched; what nobody needs any more
-// (TableMetadata::dead_extents) is punched once no reader of an older metadata file is left.
+// A page is dropped whole, without being read, or in part. For a partial drop it is read, each entry is judged, and the survivors
+// form a new page in the metadata file that replaces the old one. The data file is not changed; its dead ranges
+// (TableMetadata::dead_extents) are punched once no reader of an older metadata file is left.
 //
 // 1. A tile with pages left keeps all its slots: the filter's columns are pages of tiles. A dropped page's keys stay in its
-//    column, as bits, and lead to a slot that costs no I/O. A tile without entries goes, and its slots become holes.
-// 2. Names: a tile that goes takes its separator along. Where a tile stays but its first entry goes, the separator may be the
-//    name of that key; so may the table's bounds be those of its first and last. The permutation tells, without a page being
-//    read, and the tile is flagged stale. To choose other names a page has to be read, so that waits: `names_may_linger` says so,
-//    and before the deadline of what was dropped the caller has renew_names() do it, once for many drops.
-// 3. Numbers that only the dropped entries knew become bounds: key_bytes, value_bytes, debts, unstamped, smallest and largest.
-//    Everything else is exact.
+//    column, as bits, and lead to a slot that costs no I/O. A tile without entries is removed, and its slots become holes.
+// 2. Names: the separator of a removed tile is removed too. If a tile stays but its first entry is dropped, the separator may be
+//    that key; likewise the table's bounds may be its first and last key. The permutation shows this without reading a page, and
+//    the tile is flagged stale. Choosing another name needs a page read, so that is delayed: `names_may_linger` is set, and
+//    before the deadline of the dropped entries the caller calls renew_names(), once for many drops.
+// 3. Numbers that depend on dropped entries become bounds: key_bytes, value_bytes, debts, unstamped, smallest and largest. All
+//    others stay exact.
 //
 // Which pages may go is not decided here: compaction/page_drops.h.
 #pragma once
@@ -29,7 +29,7 @@ namespace ebbtide {
 
 enum class EntryFate : std::uint8_t { kStays, kGoes, kBecomesTombstone };
 
-/// What a drop in part makes of an entry.
+/// The result of a partial drop for one entry.
 struct EntryVerdict {
   EntryFate fate = EntryFate::kStays;
   Millis birth = 0;  ///< of the tombstone
@@ -39,7 +39,7 @@ struct PageDropRequest {
   std::vector<std::uint32_t> whole;                                                ///< pages, ascending; without large values
   std::vector<std::uint32_t> parts;                                                ///< the same; none is in `whole`
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};  ///< of the entries of `parts`
-  std::function<SeqNum()> applied_seq{};  ///< asked when all of `parts` is judged: raises that of the table; null: stays
+  std::function<SeqNum()> applied_seq{};  ///< called when all of `parts` is judged: raises the table's value; null: unchanged
 };
 
 struct PageDropOutcome {
@@ -52,8 +52,8 @@ struct PageDropOutcome {
   std::shared_ptr<TableReader> table{};              ///< what was built, open; null if no file was written
 };
 
-/// `metadata_file` is a fresh number; after an error there is no such file, if that works. A request that names a page that is
-/// not there, is dropped or has large values is kInvalidArgument.
+/// `metadata_file` is a new number; after an error the file is removed if possible. kInvalidArgument: a page of the request does
+/// not exist, is dropped or has large values.
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file);
 

@@ -1,8 +1,8 @@
-// What page drops ask of a page without reading it: its ranges of delete keys, expiries and seqs.
+// A page's ranges of delete keys, expiries and seqs, for page drops that do not read the page.
 //
-// Kept as 32-bit steps from the table's smallest value, 8 bytes a page and kind of range; none for a table without. The step is a
-// power of two, 1 while the table spans less than 2^31 (for times in ms: 24 days); beyond that minima are rounded down and maxima
-// up, so a page may look wider than it is and never narrower.
+// Stored as 32-bit steps from the table's smallest value, 8 bytes per page and kind of range; not stored if the table has none.
+// The step is a power of two, 1 while the table spans less than 2^31 (for times in ms: 24 days). Beyond that minima are rounded
+// down and maxima up, so a stored range may be wider than the true one, never narrower.
 #pragma once
 
 #include <algorithm>

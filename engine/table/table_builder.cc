@@ -20,20 +20,20 @@ namespace ebbtide {
 namespace {
 
 constexpr std::size_t kWriteBytes = std::size_t{256} << 10;
-// The device gets a table's data in such steps while it is built. A sync of it all at the end would take a fifth of a second for
-// 64 MiB, and a sync of the log beside it as long.
+// A table's data is written to the device in such steps while it is built. One sync at the end would take a fifth of a second for
+// 64 MiB, and a concurrent sync of the log as long.
 constexpr std::size_t kWriteBackBytes = std::size_t{1} << 20;
 // Versions of one key stay in one tile until it is this many times its size (or a MiB); then the tile is no longer `unique_keys`.
 constexpr std::uint64_t kTileStretch = 4;
 constexpr std::uint64_t kMinStretchedBytes = std::uint64_t{1} << 20;
-// So that no page, whatever falls together in it, comes near kMaxBlockBytes.
+// Keeps any page far below kMaxBlockBytes.
 constexpr std::uint64_t kMaxTileBytes = std::uint64_t{8} << 20;
 // h > 1: how much fuller than page_size a page is made, at most, because it compresses: its size counts after compression.
 constexpr std::uint64_t kMaxPageGrowth = 8;
-// h = 1: a page's size counts before compression. Nothing is punched page by page, so pages lie close together in the file, and what
-// a page costs is its room in the cache, where it lies decompressed: a read brings in about page_size, however well it compresses.
-// What a page leaves of page_size, for its header, its block's trailer and the cache's own words: then a page of 4 KiB is
-// one block of the drive, and one allocation of 4 KiB rather than of the next size that allocators have, 5 KiB.
+// h = 1: a page's size counts before compression. Pages are not punched one by one, so they are close together in the file. The
+// cost of a page is its memory in the cache, where it is decompressed: a read brings in about page_size, however well it
+// compresses. The part of page_size that is left free for page header, block trailer and the cache's header. Then a page of 4 KiB
+// is one block of the drive, and one allocation of 4 KiB instead of the allocator's next size, 5 KiB.
 constexpr std::uint64_t kPageSlackBytes = 224;
 // h = 1: a page is stretched to the end of its block of the file system if that costs at most this share of it. Pages that nearly
 // fill a block then lie in one each, and reading one reads one.
@@ -102,7 +102,7 @@ struct TableBuilder::Impl {
     return buffer.size() >= kWriteBytes ? write_buffer() : Status::ok();
   }
 
-  // Writes a value as blocks of its own, or copies the blocks of one that another table has; `ref` says where they are now.
+  // Writes a value as blocks of its own, or copies the blocks of another table's value; sets `ref` to their new place.
   Status append_large(const Entry& entry, LargeValueRef* ref) {
     std::string index;
     ref->table = this;  // only to mark the entry as large
@@ -130,7 +130,7 @@ struct TableBuilder::Impl {
   [[nodiscard]] std::uint64_t tile_limit() const { return std::min(page_target * options.pages_per_tile, kMaxTileBytes); }
 
   Status add(const Entry& entry) {
-    // Entries of a merge come from disk: pages are checked one by one, so what is wrong between pages shows first here.
+    // Entries of a merge come from disk. Pages are checked one by one, so faults between pages are detected here first.
     if (entry.key.size() > kMaxKeyBytes || entry.value_length() > kMaxValueBytes || entry.seq > kMaxSeqNum)
       return Status::corruption(data_path + ": an entry to be written here is longer or newer than any may be");
     TRY(begin());

@@ -24,14 +24,14 @@ struct TableBuilderOptions {
   FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files, both fresh
   std::uint32_t page_size = 4096;                        ///< bytes of a page; before compression at h = 1, else after it
   std::uint32_t pages_per_tile = 1;                      ///< h, 1 to 64
-  /// Bits per key of the filter's slices, at most 16, which are loaded and dropped apart, the last one first; each that is loaded
-  /// costs a lookup a cache miss. Empty = no filter.
+  /// Bits per key of the filter's slices, at most 16. Slices are loaded and dropped separately, the last one first; each loaded
+  /// slice costs a lookup a cache miss. Empty = no filter.
   std::vector<double> filter_slices = {10};
   Compression compression = Compression::kLz4;
   SeqNum applied_seq = 0;
 };
 
-/// What was written.
+/// The written table.
 struct BuiltTable {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
@@ -45,17 +45,17 @@ struct BuiltTable {
 class TableBuilder {
  public:
   explicit TableBuilder(TableBuilderOptions options);
-  /// Unlinks what was written unless finish() succeeded.
+  /// Unlinks the files unless finish() succeeded.
   ~TableBuilder();
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
 
-  /// In order; a version of a key that the previous entry has too must have a smaller seq; kCorruption otherwise, as entries of
-  /// a merge come from files. An entry with `large` set is copied from its table without being decoded; one with a value above
-  /// kLargeValueBytes is written as blocks of its own.
+  /// Entries come in key order, versions of a key by descending seq; else kCorruption, as entries of a merge come from files. An
+  /// entry with `large` set is copied from its table without being decoded. A value above kLargeValueBytes is written as blocks
+  /// of its own.
   Status add(const Entry& entry);
   void add_range_tombstone(const RangeTombstone& tombstone);
-  /// Some entry stays though a secondary range delete behind `applied_seq` covers it: lowers what the options said.
+  /// Lowers the options' applied_seq: an entry stays although a secondary range tombstone up to that seq covers it.
   void lower_applied_seq(SeqNum applied_seq);
   /// Bytes of the data file so far, the tile in progress included (before compression): what splits outputs.
   [[nodiscard]] std::uint64_t data_bytes() const;

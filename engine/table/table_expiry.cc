@@ -1,4 +1,4 @@
-// Which entries of a table expire within a time, from its pages' delete fences: pages outside are not read.
+// Finds the entries of a table that expire within a time range; reads only pages whose fences overlap the range.
 #include "table/metadata.h"
 #include "table/page.h"
 #include "table/table_reader_impl.h"

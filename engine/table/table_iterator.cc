@@ -1,8 +1,8 @@
-// Walks a table in sort-key order, either way, for any h.
+// Iterates over a table in sort-key order, forward and backward, for any h.
 //
-// The tile's permutation says which page each next entry comes from, so moving compares nothing: position i of the tile is entry
-// position(q) of page q = order[i], and each page counts its own entries passed. A seek asks each page of one tile for the key's
-// lower bound; the sum of the answers is the position.
+// The tile's permutation gives the page of each next entry, so a move needs no comparison: position i of the tile is entry
+// position(q) of page q = order[i], where position(q) counts the entries of that page before i. A seek searches each page of one
+// tile for the key's lower bound; the sum of the results is the position.
 #include <algorithm>
 #include <vector>
 
@@ -11,8 +11,8 @@
 namespace ebbtide {
 namespace {
 
-// Compactions read so much at once; a scan through the cache begins with single pages and doubles up to it while it goes straight
-// on.
+// Bytes that compactions read at once. A scan through the cache begins with single pages and doubles up to it while it is
+// sequential.
 constexpr std::size_t kReadaheadBytes = std::size_t{256} << 10;
 
 // Reads of the data file beside the cache, more than asked for. Not thread-safe.
@@ -128,7 +128,7 @@ class TableIterator final : public InternalIterator {
     return false;
   }
 
-  // Makes `tile` current, at position 0. False, with status_ set, if it cannot be read.
+  // Makes `tile` current, at position 0. Returns false and sets status_ if it cannot be read.
   bool load_tile(std::uint32_t tile) {
     const TileInfo& info = r_.tiles[tile];
     if (tile != tile_) {

@@ -12,7 +12,7 @@
 namespace ebbtide {
 namespace {
 
-// Reading buffers of a thread, for the time of one read; given back when one page was unusually large.
+// A thread's read buffers, for the duration of one read; freed after an unusually large page.
 class Scratch {
  public:
   struct Buffers {
@@ -272,7 +272,7 @@ Status TableReader::copy_large(const LargeValueRef& ref, std::uint64_t offset, s
 }
 
 Status TableReader::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
-  bool read = true;  // what `chunk` says is no matter of this table
+  bool read = true;  // an error of `chunk` does not concern this table
   const Status status = impl_->large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
     Status taken = chunk(block.payload, block.compression);
     read = taken.is_ok();
@@ -498,7 +498,7 @@ void TableReaderImpl::prefetch_page(const LookupKey& key, int stage, LookupState
   }
 }
 
-// --- knowing
+// --- properties
 
 std::unique_ptr<InternalIterator> TableReader::new_iterator(const TableIteratorOptions& options) const {
   if (!impl_->unreadable.is_ok()) {

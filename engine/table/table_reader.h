@@ -28,11 +28,11 @@ class LoadedFilter;  // table/loaded_filter.h
 /// Counters of one thread or job; plain, the owner adds them up.
 struct ReadCounters {
   std::uint64_t pages_read = 0, bytes_read = 0, filter_negatives = 0, filter_positives = 0, filter_false_positives = 0;
-  std::uint32_t runs_probed = 0;    ///< of a get, by whoever asks table after table
-  std::uint64_t pages_in_vain = 0;  ///< looked at for a key that they do not have, with a filter or without
+  std::uint32_t runs_probed = 0;    ///< of a get, set by the caller that asks table after table
+  std::uint64_t pages_in_vain = 0;  ///< false positives: pages searched for a key that they do not have, with or without a filter
 };
 
-/// Receives the errors of reads that a table's readers meet: damage, and errors of the device. Thread-safe; must not block.
+/// Receives read errors of a table: damage, and errors of the device. Thread-safe; must not block.
 class DamageSink {
  public:
   virtual ~DamageSink() = default;
@@ -44,18 +44,18 @@ struct TableReaderOptions {
   BlockCache* cache = nullptr;
   std::string dir;
   bool direct_io = false;
-  std::uint32_t filter_slices = 255;  ///< load so many of the filter's slices, at most; 0 = do without; see keep_slices()
+  std::uint32_t filter_slices = 255;  ///< load at most this many of the filter's slices; 0 = none; see keep_slices()
   DamageSink* damage = nullptr;       ///< may be null; outlives the readers
 };
 
 /// One slice of a table's filter, in memory or not.
 struct SliceInfo {
   std::uint64_t bits = 0;        ///< of memory
-  std::uint64_t block_bits = 0;  ///< those come in units of so many
-  double rate = 1;               ///< chance that by this slice alone a page is a candidate for a key that it does not have
+  std::uint64_t block_bits = 0;  ///< memory is allocated in units of this
+  double rate = 1;               ///< false positive rate of this slice alone, for one page
 };
 
-/// What the manifest knows of the two files; open() checks it.
+/// Sizes and checksums of the two files by the manifest; open() checks them.
 struct TableFiles {
   FileNum data_file = kNoFile, metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
@@ -68,7 +68,7 @@ struct TableIteratorOptions {
   ReadCounters* counters = nullptr;
 };
 
-/// What is known of a page in memory: its delete fences. A tile is a contiguous range of keys, a page of it one of delete keys.
+/// The resident fences of a page. A tile is a contiguous range of keys, a page of it a range of delete keys.
 struct PageFence {
   std::uint32_t tile = 0;
   std::uint32_t flags = 0;       ///< kPage... of table/metadata.h
@@ -84,65 +84,65 @@ struct PageFence {
 
 enum class Lookup : std::uint8_t { kAbsent, kFound, kNotResident, kError };
 
-/// Immutable after open, but for how much of the filter is in memory; thread-safe.
+/// Immutable after open(), except for the loaded part of the filter; thread-safe.
 class TableReader : public std::enable_shared_from_this<TableReader> {
  public:
   /// Reads the metadata file whole and checks it; kCorruption names file and offset.
   static Result<std::shared_ptr<TableReader>> open(const TableReaderOptions& options, const TableFiles& files);
-  /// Stands for a table that cannot be opened: each lookup and walk answers with `why`, its filter denies nothing, it has no
-  /// pages. Does no I/O.
+  /// Makes a placeholder for a table that cannot be opened: each lookup and iterator returns `why`, its filter denies no key, it
+  /// has no pages. Does no I/O.
   static std::shared_ptr<TableReader> unreadable(const TableReaderOptions& options, const TableFiles& files,
                                                  const TableStats& stats, Status why);
-  /// Ok, or why the table cannot be read at all.
+  /// Ok, or the reason why the table cannot be read.
   [[nodiscard]] const Status& unreadable() const;
-  /// The same data file under another metadata file, which was just written: `metadata` is what it holds, checked as if it had
-  /// been read back. Reads no more than the data file's header.
+  /// Opens the same data file with a new metadata file, just written; `metadata` is its content, checked as if it had been read
+  /// back. Reads only the data file's header.
   [[nodiscard]] Result<std::shared_ptr<TableReader>> redescribed(const TableFiles& files, Bytes metadata) const;
   ~TableReader();
 
-  /// The newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch; the entry's views last as long
-  /// as it (or as long as *pin, which is set when the page had to be read); entry->key is the caller's key. With `misses` set
-  /// never reads: kNotResident after adding what it lacks. kError: *status says why. A large value is never read here:
-  /// entry->large is set, and the caller asks large_if_resident(), then read_large(), or adds a miss that says where it lies.
-  /// `known`: null, or what prefetch() left under the same guard.
+  /// Finds the newest version of `key` with seq <= view_seq. Needs an EpochGuard of the cache's epoch. The entry's views are
+  /// valid as long as the guard (or as *pin, which is set when the page had to be read); entry->key is the caller's key. With
+  /// `misses` it never reads: it adds the missing pages and returns kNotResident. kError: see *status. It never reads a large
+  /// value: it sets entry->large, and the caller calls large_if_resident(), then read_large(), or adds a miss for it.
+  /// `known`: null, or the result of prefetch() under the same guard.
   Lookup get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
              ReadCounters* counters, Status* status, const LookupState* known = nullptr) const;
-  /// What is in memory of the filter now; it stays valid, and a correct filter, when that changes. Never null. Takes a short lock.
+  /// The loaded part of the filter now. It stays valid and correct when another part is loaded. Never null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const LoadedFilter> filter() const;
-  /// Filters only, those that filter() gave: false means certainly absent (no point entry; range tombstones are not asked).
+  /// Asks only the filter from filter(): false means that the table has no point entry of the key. Range tombstones are not
+  /// checked.
   [[nodiscard]] bool may_contain(const LookupKey& key, const LoadedFilter& filter) const;
   /// All slices that the filter was built with; the first filter()->slices() of them are in memory.
   [[nodiscard]] const std::vector<SliceInfo>& slices() const;
-  /// Has the first `count` slices in memory from now on, all if there are fewer. What is missing is read from the metadata file;
-  /// if that fails, kIoError or kCorruption, nothing changes. Answers with what readers may be looking at still, to be held until
-  /// every EpochGuard of now is left; null if nothing changed. Not by two threads at a time.
+  /// Keeps the first `count` slices in memory, or all if there are fewer; reads missing ones from the metadata file. If that
+  /// fails (kIoError, kCorruption), nothing changes. Returns the old filter, which readers may still use: hold it until all
+  /// EpochGuards of now have ended; null if nothing changed. One thread at a time.
   Result<std::shared_ptr<const void>> keep_slices(std::uint32_t count);
   /// Stages of prefetch().
   static constexpr int kPrefetchStages = 6;
-  /// A lookup of a span of keys in stages, each of which starts the loads that the next one, or get(), needs: 0 filter rows,
-  /// 1 fences, 2 the tile's row of the page table, 3 the cache's bucket of the page, 4 the page's head, 5 its entry. From stage 1
-  /// on needs an EpochGuard and `state`, in which it keeps what it found. False from stage 1: the filter denies the key, get()
-  /// need not be asked.
+  /// A lookup in stages; each starts the memory loads of the next one, or of get(): 0 filter rows, 1 fences, 2 the tile's row of
+  /// the page table, 3 the cache's bucket of the page, 4 the page's head, 5 its entry. Stages from 1 on need an EpochGuard and
+  /// `state`, which stores results. Stage 1 returns false if the filter denies the key: get() is then not needed.
   bool prefetch(const LookupKey& key, int stage, LookupState* state) const;
-  /// Reads a page into the cache and pins it: what a MissSet's `page` asks for. Any thread; `counters`, if not null, are its own.
+  /// Reads the page of a miss into the cache and pins it. Any thread; `counters`, if not null, belong to the calling thread.
   Result<std::shared_ptr<const void>> fetch_page(std::uint32_t page, ReadCounters* counters) const;
-  /// True if the page could be had without waiting for the device (preadv2 RWF_NOWAIT); then it is in the cache and pinned.
+  /// As fetch_page, but without waiting for the device (preadv2 RWF_NOWAIT): returns null if it would wait.
   std::shared_ptr<const void> fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const;
-  /// Where a page lies, for who reads it on his own and then calls take_page().
+  /// The place of a page, for callers that read it themselves and then call take_page().
   struct PagePlace {
     const RandomAccessFile* file = nullptr;  ///< null: there is no such page
     std::uint64_t offset = 0;
     std::uint32_t length = 0;
   };
   [[nodiscard]] PagePlace page_place(std::uint32_t page) const;
-  /// As fetch_page, of a page whose block was read already.
+  /// As fetch_page, for a page whose block was read already.
   Result<std::shared_ptr<const void>> take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const;
-  /// The bytes of a large value of this table. Shared with whoever else holds them now, else read.
+  /// Returns a large value of this table: shared with its present holders, else read.
   Result<std::shared_ptr<const std::string>> read_large(const LargeValueRef& ref) const;
-  /// The value if somebody holds it, else null. Takes a short lock.
+  /// Returns the value if another holder has it in memory, else null. Takes a short lock.
   [[nodiscard]] std::shared_ptr<const std::string> large_if_resident(const LargeValueRef& ref) const;
-  /// Copies to.size() bytes of a large value from `offset` on, which lie within it. Reads its index and the chunks that have
-  /// them, each of which is checked.
+  /// Copies to.size() bytes of a large value from `offset` on, inside the value. Reads its index and the chunks that have them,
+  /// and checks each.
   Status copy_large(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
   /// Each chunk of a large value as it is stored, its checksum verified, for copying it to another table.
   Status visit_large(const LargeValueRef& ref, const std::function<Status(Bytes payload, Compression compression)>& chunk) const;
@@ -160,28 +160,28 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;
   /// No key of the tile is less than this, and none of those before it greater; "" for the first tile.
   [[nodiscard]] std::string tile_start(std::uint32_t tile) const;
-  /// Appends the key of each entry of the tile with key >= from and lo <= D < hi, once a version, in no order. Reads only pages
-  /// whose fences meet the range, through the cache; `counters->pages_read` says how many were not there. False: none had to be
-  /// looked at.
+  /// Appends the key of each entry of the tile with key >= from and lo <= D < hi, once per version, in no order. Reads only pages
+  /// whose fences overlap the range, through the cache; counts misses in `counters->pages_read`. Returns false if no page had to
+  /// be read.
   Result<bool> collect_stamps(std::uint32_t tile, DeleteKey lo, DeleteKey hi, Bytes from, std::vector<std::string>* keys,
                               ReadCounters* counters) const;
-  /// What lies in a tile has its keys in here: from its fence, or the table's lower bound, to the next fence or the table's end.
+  /// The key range of a tile: from its fence, or the table's lower bound, to the next fence or the table's end.
   [[nodiscard]] KeyRange tile_range(std::uint32_t tile) const;
   /// As TableMetadata says. No I/O.
   [[nodiscard]] bool names_can_be_renewed() const;
-  /// A page as it is decoded, read beside the cache; `counters` may be null. The page must not be dropped.
+  /// Reads and decodes a page without the cache; `counters` may be null. The page must not be dropped.
   [[nodiscard]] Result<std::string> read_page(std::uint32_t page, ReadCounters* counters) const;
   /// Bytes of the pages that lie in the metadata file instead of the data file.
   [[nodiscard]] std::uint64_t replaced_bytes() const;
   /// Calls `visit` for each entry that expires later than `after` and no later than `until`; the entry lasts as long as the call.
   /// Reads the pages that have some, through the cache.
   Status visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const;
-  /// What the data file has that no reader of this metadata needs: as TableMetadata says. No I/O.
+  /// TableMetadata::dead_extents. No I/O.
   [[nodiscard]] const std::vector<FileExtent>& dead_extents() const;
   /// The metadata file, read again (page checksums are not kept in memory): for page drops, tools and tests.
   [[nodiscard]] Result<TableMetadata> load_metadata() const;
   [[nodiscard]] std::uint64_t filter_bits() const;  ///< in memory
-  /// Chance that what is in memory of the filter lets a lookup of a key that the table does not have go on to some page.
+  /// Probability that the loaded part of the filter lets a lookup of an absent key read some page.
   [[nodiscard]] double false_positive_rate() const;
   /// Bytes of memory that the open table holds.
   [[nodiscard]] std::uint64_t memory_bytes() const;
@@ -189,12 +189,12 @@ class TableReader : public std::enable_shared_from_this<TableReader> {
   [[nodiscard]] std::uint64_t approximate_bytes(const KeyRange& range) const;
   /// Some keys of the fences, in order, about `count`, evenly spaced within `range`: for cutting a merge into sub-merges. No I/O.
   [[nodiscard]] std::vector<std::string> split_points(const KeyRange& range, std::size_t count) const;
-  /// The tiles that meet the range in at most `count` pieces, in order: a key from the middle of each, and the bytes that it has
-  /// of the data file. No I/O.
+  /// Divides the tiles that overlap the range into at most `count` pieces, in order: returns a key from the middle of each, and
+  /// its bytes in the data file. No I/O.
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> byte_samples(const KeyRange& range, std::size_t count) const;
 
-  /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds what it finds to `errors`; true if
-  /// clean. `stopped`, which may be null, is asked before each tile and ends it with what was found so far.
+  /// Reads everything and checks checksums, order, bounds, filters, permutations, stats. Adds faults to `errors`; true if there
+  /// are none. `stopped` may be null; it is called before each tile, and ends the check if it returns true.
   bool verify(std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
               const std::function<bool()>& stopped = {}) const;
   /// The same, with the errors as text.

@@ -20,7 +20,7 @@
 
 namespace ebbtide {
 
-/// What stays in memory of a page: 16 bytes.
+/// The resident data of a page: 16 bytes.
 struct PageInfo {
   std::uint64_t offset : 48;  ///< in the data file, or the metadata file if it is replaced
   std::uint64_t flags : 16;
@@ -73,7 +73,7 @@ struct TableReaderImpl {
 
   mutable Mutex mutex;
   std::shared_ptr<const LoadedFilter> filter_owner GUARDED_BY(mutex);
-  // large values that somebody holds
+  // large values that are in memory
   mutable std::vector<std::pair<std::uint64_t, std::weak_ptr<const std::string>>> large GUARDED_BY(mutex);  ///< by offset
 
   /// `bytes` are those of the metadata file.
@@ -100,14 +100,14 @@ struct TableReaderImpl {
   [[nodiscard]] LargeValueFile large_file() const { return {data.get(), &data_path, files.data_file, unit, files.data_bytes}; }
   /// Checks a page's block and decodes it: a view of `block` or of `scratch`. The result may be trusted.
   Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
-  /// From the cache, else read and put there. `may_wait` false: null if that would wait for the device.
+  /// Returns a page from the cache, or reads it into the cache. With `may_wait` false: null if that would wait for the device.
   Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
   /// A block that was read: checked, decoded, kept.
   Result<std::shared_ptr<const CachedBlock>> take_block(const PageInfo& page, Bytes block, ReadCounters* counters) const;
   /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;
 
-  /// Where a tile begins in the data file, about; of the one past the last, where that ends.
+  /// The approximate start of a tile in the data file; for the tile past the last, the end of the last.
   [[nodiscard]] std::uint64_t begin_of(std::uint32_t tile) const;
   /// The first tile that can have a version of `key`.
   [[nodiscard]] std::uint32_t first_tile(Bytes key) const;

@@ -1,4 +1,4 @@
-// Reads a whole table and compares what it finds with everything its metadata says.
+// Reads a whole table and compares it with its metadata.
 #include <algorithm>
 #include <functional>
 #include <vector>
@@ -18,7 +18,7 @@ class Verifier {
     auto loaded = reader_.load_metadata();
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
-    filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);  // what is not in memory now is to be right, too
+    filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);  // slices that are not in memory are checked too
     counted_.applied_seq = m_.stats.applied_seq;
     for (const RangeTombstone& t : m_.range_tombstones) counted_.add_range_tombstone(t);
     add_extent(0, data_header_bytes(m_.unit));
@@ -26,7 +26,7 @@ class Verifier {
       if (stopped && stopped()) return errors_->size() == before_;
       tile(t, pages, entries);
     }
-    // Of what could not be read nothing was counted.
+    // Unreadable pages were not counted.
     if (errors_->size() == before_ && !described()) error("properties do not describe the entries");
     for (const FileExtent& hole : m_.holes) add_extent(hole.offset, hole.length);
     check_extents();
@@ -83,7 +83,7 @@ class Verifier {
     if (whole) order(t, views, entries);
   }
 
-  // What holds within a page: tags, filter, and what the page table says of it.
+  // Checks within a page: tags, filter, and its row of the page table.
   void page(std::size_t number, std::uint32_t column, const PageView& view) {
     const PageInfo& info = r_.pages[number];
     PageMeta counted;
@@ -115,7 +115,7 @@ class Verifier {
     if (entry.kind == EntryKind::kTombstone) error(page, "a tombstone has a value");
   }
 
-  // What holds across the pages of a tile and between tiles: order, separators, flags.
+  // Checks across the pages of a tile and between tiles: order, separators, flags.
   void order(std::size_t t, const std::vector<PageView>& views, std::uint64_t* entries) {
     const TileMeta& tile = m_.tiles[t];
     std::vector<std::uint8_t> order;
@@ -154,7 +154,7 @@ class Verifier {
       error(first, "the tile's flag does not say whether its keys have single versions");
   }
 
-  // Whether the properties are those of the entries; where pages were dropped unread, whether they bound them.
+  // Compares the properties with the entries; if pages were dropped unread, checks that they bound them.
   [[nodiscard]] bool described() {
     if (!m_.has_drops()) return counted_ == m_.stats;
     const TableStats& stated = m_.stats;

@@ -1,9 +1,9 @@
-// Gathers the entries of one delete tile and decides which page each goes to.
+// Collects the entries of one delete tile and decides which page each goes to.
 //
-// The tile takes entries in sort-key order until it is full, never parting the versions of a key (unless they alone outgrow it by
-// far). Its values are then put in delete-key order, unstamped ones last, and cut into h parts of equal counts; each part, back
-// in sort-key order, is a page. For h > 1 the tombstones make one more page: they must outlive the values around them, so they
-// may not keep a page of values from being dropped.
+// The tile takes entries in sort-key order until it is full. It does not split the versions of a key, unless they alone far
+// exceed its size. Its values are then put in delete-key order, unstamped ones last, and cut into h parts of equal counts; each
+// part, back in sort-key order, is a page. For h > 1 the tombstones make one more page: they outlive the values around them and
+// would prevent a page of values from being dropped.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-/// Which entries of a tile make up a page: indexes in sort-key order.
+/// The entries of each page of a tile: indexes in sort-key order.
 struct TilePages {
   std::vector<std::vector<std::uint32_t>> pages;  ///< in delete-key order; the tombstones' last
   bool last_is_tombstones = false;
@@ -37,7 +37,7 @@ class TileBuilder {
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
   /// About the bytes of its pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
-  /// What bytes() would be with one more entry.
+  /// bytes() with one more entry.
   [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
   /// Needs an entry. `page_bytes` is what a page should hold before compression.
   void split(std::uint64_t page_bytes, TilePages* out) const;
@@ -45,7 +45,7 @@ class TileBuilder {
  private:
   Bytes copy(Bytes bytes);
   static std::uint64_t entry_bytes(const Entry& entry);
-  /// How much of prefix_bytes_ would be left with that key. Needs an entry.
+  /// The length of prefix_bytes_ with that key. Needs an entry.
   [[nodiscard]] std::size_t prefix_with(Bytes key) const;
 
   const std::uint32_t pages_per_tile_;

@@ -21,7 +21,7 @@ bool has(const std::vector<FileNum>& sorted_files, FileNum num) {
   return std::binary_search(sorted_files.begin(), sorted_files.end(), num);
 }
 
-/// Takes the inputs out of the shape and hands them back.
+/// Removes the inputs from the shape and returns them.
 Result<std::vector<FileShape>> take_inputs(TreeShape* shape, const std::vector<PlanInput>& inputs) {
   std::vector<FileShape> taken;
   for (const PlanInput& input : inputs) {
@@ -54,7 +54,7 @@ void insert_file(RunShape* run, FileShape file) {
   run->files.insert(at, std::move(file));
 }
 
-/// The run that output goes to unless it says otherwise; made if it is new.
+/// The default target run of outputs; created if it is new.
 Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vector<PlanInput>& inputs, RunId fresh,
                              RunId before) {
   const PlanTarget* target = target_of(plan);
@@ -74,7 +74,7 @@ Result<RunId> resolve_target(TreeShape* shape, const Plan& plan, const std::vect
 }  // namespace
 
 Result<TreeShape> apply(TreeShape shape, const Plan& plan, const std::vector<PlanOutput>& outputs) {
-  // What goes by the shape as it was.
+  // Results that depend on the shape before the change.
   const std::vector<PlanInput> inputs = inputs_of(plan);
   const PlanTarget* target = target_of(plan);
   const RunId before = target != nullptr && target->run == 0 ? place_new_run(shape, inputs, target->level) : 0;
@@ -114,7 +114,7 @@ RunId place_new_run(const TreeShape& shape, const std::vector<PlanInput>& inputs
     if (is_input) at = i;
   }
   while (at < shape.runs.size() && shape.runs[at].level < level) ++at;
-  // A plan that lifts what is in deeper levels takes all of them, so what is passed here is empty.
+  // A plan that moves data up from deeper levels takes all of their files, so the runs skipped here are empty.
   while (at > 0 && shape.runs[at - 1].level > level) --at;
   return at < shape.runs.size() ? shape.runs[at].id : 0;
 }
@@ -123,7 +123,7 @@ std::vector<RunId> removed_runs(const TreeShape& shape, const Plan& plan) {
   std::vector<RunId> gone;
   if (std::holds_alternative<Slice>(plan.action) || std::holds_alternative<Rewrite>(plan.action)) return gone;
   const PlanTarget* target = target_of(plan);
-  const auto* drop = std::get_if<Drop>(&plan.action);  // of a file in `pages` something is left
+  const auto* drop = std::get_if<Drop>(&plan.action);  // a part of each file in `pages` remains
   for (const PlanInput& input : drop != nullptr ? drop->inputs : inputs_of(plan)) {
     const RunShape* run = shape.run(input.run);
     if (run == nullptr || input.files.size() < run->files.size() || (target != nullptr && target->run == run->id)) continue;

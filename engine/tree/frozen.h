@@ -1,9 +1,9 @@
-// The parts of the key space in which merges stand still because a file there is damaged.
+// Key ranges in which no merge runs because a file there is damaged.
 //
-// A quarantined file may hold anything within its bounds, so nothing may be merged from above it to below it there: that range is
-// *frozen*. Policies see the tree without the files that meet a frozen range. What they ask for is then right for the whole tree: a
-// file that lies outside of all frozen ranges overlaps none of those that were left out. Files that reach from outside into a frozen
-// range are first cut at its ends (policy/around.h).
+// A quarantined file may hold any entry within its bounds, so no entry may be merged past it there: that range is *frozen*.
+// Policies see the tree without the files that overlap a frozen range. Their plans are correct for the whole tree, since a file
+// outside all frozen ranges overlaps none of the files left out. Files that reach from outside into a frozen range are first cut
+// at its ends (policy/around.h).
 #pragma once
 
 #include <span>
@@ -13,11 +13,11 @@
 
 namespace ebbtide {
 
-/// The hulls of quarantined files that overlap or touch: disjoint, ascending. Empty if no file is quarantined.
+/// The joined ranges of quarantined files that overlap or touch: disjoint, ascending. Empty if no file is quarantined.
 std::vector<KeyRange> frozen_ranges(const TreeShape& shape);
-/// The one of `frozen` that meets `range`, the first of several; null if none does.
+/// The first of `frozen` that overlaps `range`; null if none does.
 const KeyRange* frozen_at(std::span<const KeyRange> frozen, const KeyRange& range);
-/// Takes all files that meet a frozen range out of the shape and sets TreeShape::frozen. Runs stay, though they may be empty.
+/// Removes all files that overlap a frozen range from the shape and sets TreeShape::frozen. Runs stay, even if empty.
 void leave_out_frozen(TreeShape* shape);
 
 }  // namespace ebbtide

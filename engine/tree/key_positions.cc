@@ -37,7 +37,7 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   }
   std::sort(bounds.begin(), bounds.end());
   bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
-  // Interval i begins at bounds[i]; the last one has no end. First what changes in density at each bound, then the sums.
+  // Interval i begins at bounds[i]; the last one has no end. First the change in density at each bound, then the sums.
   std::vector<double> density(bounds.size() + 1, 0);
   const auto ends = [&](const Span& span) {
     return std::pair(index_of(bounds, span.range.start),
@@ -54,7 +54,7 @@ std::vector<std::vector<std::pair<double, double>>> key_positions(const TreeShap
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     at[i] = total;
     height += density[i];
-    total += std::max(height, 0.0);  // what rounding leaves between files that do not meet is no data
+    total += std::max(height, 0.0);  // rounding may leave a small rest between disjoint files: no data
   }
   at[bounds.size()] = total;
   std::vector<std::vector<std::pair<double, double>>> out(shape.runs.size());

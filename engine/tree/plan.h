@@ -1,4 +1,4 @@
-// What a policy asks for: one value, carried out by one executor.
+// A plan: the value by which a policy asks for a compaction; one executor carries it out.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace ebbtide {
 
-/// Why a plan was made; a label of metrics. Text by reason_name().
+/// The reason for a plan; a label of metrics. reason_name() gives its text.
 enum class Reason : std::uint8_t { kFlush, kSize, kRunCount, kDeadline, kManual, kSpace, kScrub, kDropped };
 inline constexpr std::size_t kReasons = 8;
 const char* reason_name(Reason reason);
@@ -24,20 +24,21 @@ struct PlanInput {
 /// All files of a run.
 PlanInput whole_run(const RunShape& run);
 
-/// Where output goes: into an existing run (its files outside the merge stay), or into a new one.
+/// The target of outputs: an existing run (its files outside the merge stay), or a new one.
 struct PlanTarget {
   RunId run = 0;  ///< 0: a new run, placed where the oldest input run is, or the nearest place that `level` allows
   int level = 0;  ///< of the run; tree/apply.h: place_new_run() says exactly where
   bool operator==(const PlanTarget&) const = default;
 };
 
-/// Merges the inputs (newest run first). Where the executor finds a group of a single file that may move, it moves it.
+/// Merges the inputs (newest run first). A group of a single file that may move is moved instead.
 struct Merge {
   std::vector<PlanInput> inputs;
   PlanTarget target;
   bool operator==(const Merge&) const = default;
 };
-/// Merges only the keys in `range` out of all inputs into the target run's file(s); younger files that straddle it are clipped.
+/// Merges only the keys in `range` from all inputs into the target run's files; younger files that straddle the range are
+/// clipped.
 struct Slice {
   std::vector<PlanInput> inputs;
   KeyRange range;
@@ -46,30 +47,30 @@ struct Slice {
     return inputs == o.inputs && range.start == o.range.start && range.end == o.range.end && target == o.target;
   }
 };
-/// Files change their run without being read.
+/// Moves files to another run without reading them.
 struct Move {
   RunId from = 0;
   std::vector<FileNum> files;
   PlanTarget target;
   bool operator==(const Move&) const = default;
 };
-/// One file is written anew in its run.
+/// Rewrites one file within its run.
 struct Rewrite {
   RunId run = 0;
   FileNum file = kNoFile;
   bool operator==(const Rewrite&) const = default;
 };
-/// Pages of one file: the numbers that its reader gives them, ascending. Without any, the file's names of keys that went are
-/// replaced by those of keys that are there (table/page_drop.h: renew_names).
+/// Pages of one file, by ascending page number. Without pages, key names of purged keys in the file's metadata are replaced by
+/// those of existing keys (table/page_drop.h: renew_names).
 struct PageSet {
   RunId run = 0;
   FileNum file = kNoFile;
-  std::vector<std::uint32_t> whole;  ///< go without being read
-  std::vector<std::uint32_t> parts;  ///< are read, and replaced by what is left of them
+  std::vector<std::uint32_t> whole;  ///< dropped without being read
+  std::vector<std::uint32_t> parts;  ///< read, and replaced by their survivors
   bool operator==(const PageSet&) const = default;
 };
-/// Files and pages go without being read, the files as a whole: wholly covered by a newer range tombstone, or empty. Of the files
-/// in `pages` the rest stays, in its run.
+/// Drops files and pages without reading them. Dropped files are wholly covered by a newer range tombstone, or empty. The rest of
+/// the files in `pages` stays in its run.
 struct Drop {
   std::vector<PlanInput> inputs{};
   std::vector<PageSet> pages{};
@@ -85,9 +86,9 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
-/// The files that a plan takes part of or moves, newest run first as the plan has them: what is busy while it runs.
+/// All files that the plan reads, changes or moves, newest run first; they are busy while it runs.
 std::vector<PlanInput> inputs_of(const Plan& plan);
-/// Where the plan's output goes; null for plans without a target (Rewrite, Drop, none).
+/// The target of the plan's outputs; null for plans without one (Rewrite, Drop, none).
 const PlanTarget* target_of(const Plan& plan);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// The shape of a tree as a plain value: what policies decide on, simulators simulate, logs print and tests write down.
+// The shape of a tree as a plain value, for policies, the simulator, logs and tests.
 //
 // Runs are listed newest first and tagged with a level. Leveling is one run a level; tiering up to T-1; stack-based policies see
 // the runs as one stack and keep new ones on level 0. Files of a run have disjoint bounds, in key order. tree/text has the
@@ -22,17 +22,17 @@ struct FileShape {
   std::uint64_t entries = 0, tombstones = 0, range_tombstones = 0;
   std::uint64_t invalidated = 0;  ///< b of Lethe: estimated number of entries its tombstones invalidate
   std::uint64_t dead = 0;         ///< covered or expired entries that are known of
-  Millis oldest_birth = 0;        ///< smallest birth it owes something to (tombstone, debt, passed expiry); 0 = none
+  Millis oldest_birth = 0;        ///< smallest birth of its pending deletes (tombstone, delete debt, passed expiry); 0 = none
   Millis deadline = 0;            ///< oldest_birth + the tree's delete deadline; 0 = none
   SeqNum min_seq = 0, max_seq = 0;
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;
   Millis min_expiry = 0, max_expiry = 0;
   bool busy = false;         ///< input of a running job
-  bool quarantined = false;  ///< damaged: no plan may take it, nor any file past it (tree/frozen.h)
+  bool quarantined = false;  ///< damaged: no plan may take it or merge past it (tree/frozen.h)
 
   [[nodiscard]] bool overlaps(const FileShape& other) const;
   [[nodiscard]] bool overlaps(Bytes start, Bytes end) const;  ///< [start, end), end "" = none
-  /// The bounds as a half-open range: exactly the keys that the file may say something about.
+  /// The bounds as a half-open range: exactly the keys that the file may have entries or tombstones for.
   [[nodiscard]] KeyRange range() const;
   bool operator==(const FileShape&) const = default;
 };
@@ -54,16 +54,16 @@ struct RunShape {
 
 struct TreeShape {
   std::vector<RunShape> runs;        ///< newest first; levels never decrease
-  std::uint64_t memtable_bytes = 0;  ///< what a full memtable flushes to: level 0's unit of capacity
+  std::uint64_t memtable_bytes = 0;  ///< bytes that a full memtable flushes to: level 0's unit of capacity
   std::uint64_t file_bytes = 0;      ///< target file size
-  std::vector<std::string> cursors;  ///< by level: where round robin goes on
+  std::vector<std::string> cursors;  ///< by level: the round-robin position
   std::uint64_t flushes = 0;         ///< persisted count of flushes (t of static stacks)
   int levels = 0;                    ///< persisted number of levels (L of Garnering); 0 = derived
-  std::uint64_t deadline_bytes = 0;  ///< what flushes bring within a delete deadline, as measured; 0 = unknown
-  Millis purge_before = 0;           ///< what was born by then is overdue, whatever its deadline (PURGE.NOW); 0 = nothing is
+  std::uint64_t deadline_bytes = 0;  ///< bytes flushed within a delete deadline, as measured; 0 = unknown
+  Millis purge_before = 0;           ///< deletes born by then are overdue, whatever their deadline (PURGE.NOW); 0 = none are
 
-  /// Key ranges of quarantined files, disjoint and ascending, once leave_out_frozen() took out all files that meet them. No plan may
-  /// reach into or across them.
+  /// Key ranges of quarantined files, disjoint and ascending; set by leave_out_frozen(), which removes the files that overlap
+  /// them. No plan may reach into or across them.
   std::vector<KeyRange> frozen;
 
   [[nodiscard]] const RunShape* run(RunId id) const;
@@ -74,7 +74,8 @@ struct TreeShape {
   bool operator==(const TreeShape&) const = default;
 };
 
-/// Why `shape` is malformed, or "": runs sorted by level, files of a run disjoint and in order, ids unique, bounds in order.
+/// Returns "" if `shape` is well-formed, else the fault: runs sorted by level, files of a run disjoint and in order, ids unique,
+/// bounds in order.
 std::string check(const TreeShape& shape);
 
 }  // namespace ebbtide

@@ -54,7 +54,7 @@ std::string target_text(const PlanTarget& target) {
   return " -> " + (target.run == 0 ? std::string("new") : "r" + std::to_string(target.run)) + " L" + std::to_string(target.level);
 }
 
-/// A cursor over text that remembers the first thing that was wrong; after that every read fails.
+/// A cursor over text that stores the first error; after that every read fails.
 class Scanner {
  public:
   explicit Scanner(Bytes text) : text_(text) {}
@@ -69,14 +69,14 @@ class Scanner {
     if (ok()) error_ = "at \"" + std::string(text_.substr(at_, 20)) + "\": expected " + wanted;
     return false;
   }
-  /// True, and past it, if `word` comes next.
+  /// Skips `word` and returns true if it comes next.
   bool take(Bytes word) {
     skip_spaces();
     if (!ok() || text_.substr(at_, word.size()) != word) return false;
     at_ += word.size();
     return true;
   }
-  /// As take, but only if nothing stands between.
+  /// As take(), but without skipping blanks first.
   bool take_close(Bytes word) { return at_ < text_.size() && text_[at_] != ' ' && take(word); }
   bool need(Bytes word) { return take(word) || fail("\"" + std::string(word) + "\""); }
 

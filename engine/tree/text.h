@@ -1,6 +1,6 @@
-// The one notation for shapes and plans: in tests, logs, tools and the simulator, and back.
+// The text notation of shapes and plans, for tests, logs, tools and the simulator; both ways.
 //
-// A shape is a line a run, newest first, after a line of what differs from zero for the whole tree:
+// A shape has a line of nonzero values of the whole tree, then a line per run, newest first:
 //
 //   tree memtable=64M file=64M flushes=12 levels=3
 //   cursor L1 k17
@@ -36,14 +36,14 @@ std::string to_text(const TreeShape& shape);
 std::string to_text(const Plan& plan);
 /// One file, as in a shape.
 std::string to_text(const FileShape& file);
-/// A key as the notation writes it.
+/// A key in this notation.
 std::string key_to_text(Bytes key);
 /// Back from key_to_text; kInvalidArgument as for a shape.
 Result<std::string> parse_key(Bytes text);
-/// A number of bytes as the notation writes it: "64M".
+/// A number of bytes in this notation: "64M".
 std::string bytes_to_text(std::uint64_t bytes);
 
-/// kInvalidArgument names line, what stands there, and what is allowed. The shape is not check()ed.
+/// kInvalidArgument names the line, its text, and what is allowed. Does not check() the shape.
 Result<TreeShape> parse_shape(Bytes text);
 Result<Plan> parse_plan(Bytes text);
 

@@ -1,4 +1,4 @@
-// What an edit makes of a version. Everything that does not fit is kCorruption: the edit may come from a damaged manifest.
+// Applies an edit to a version. Any mismatch is kCorruption, since the edit may come from a damaged manifest.
 #include <algorithm>
 #include <map>
 
@@ -25,7 +25,7 @@ void add_run(Version* version, const TreeEdit::AddedRun& added) {
   version->next_run = std::max(version->next_run, added.id + 1);
 }
 
-/// Takes out the files of one run in one pass, whatever their number.
+/// Removes files of one run in one pass.
 Status remove_files(Version* version, RunId id, std::vector<FileNum> files) {
   const auto run = find_run(&version->runs, id);
   if (run == version->runs.end()) return no_run(id);
@@ -125,8 +125,8 @@ Status set_cursor(Version* version, int level, const std::string& key) {
   return Status::ok();
 }
 
-// A cursor is a name. So it is kept only while it is the smallest key of a file of its level; else it moves on to the next one, which
-// is where round robin would go on. Bounds go with their files, and deadlines see to it that they do.
+// A cursor contains a key, which must be purged in time. So it is kept only while it is the smallest key of a file of its level;
+// else it moves on to the next one, where round robin would continue. The file's deadline then covers it.
 void move_cursors(Version* version) {
   for (std::size_t level = 0; level < version->cursors.size(); ++level) {
     std::string& cursor = version->cursors[level];
@@ -143,8 +143,9 @@ void move_cursors(Version* version) {
   while (!version->cursors.empty() && version->cursors.back().empty()) version->cursors.pop_back();
 }
 
-// Jobs that ran side by side may each have found another beginning of all keys: what these have in common is it. It may be a name,
-// or most of one. Bounds of files are names too, and deadlines see to it that they go: so it goes with the last bound that has it.
+// Concurrent jobs may have found different common prefixes of all keys; their common prefix is the result. It may be a key, or
+// most of one, which must be purged in time. So it is removed with the last file bound that begins with it, whose deadline covers
+// it.
 void change_key_space(Version* version, const TreeEdit& edit) {
   std::optional<std::string>& mine = version->key_space;
   if (edit.key_space && mine) {

@@ -68,17 +68,17 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   out.entries = stats.entries;
   out.tombstones = stats.tombstones;
   out.range_tombstones = stats.range_tombstones;
-  // A tombstone invalidates at least the version it was written for; without the fences of older files, which the database has
-  // (db/estimate.cc), a range counts as one too.
+  // A tombstone invalidates at least the version it was written for. A range counts as one too: the fences of older files are
+  // known only to the database (db/estimate.cc).
   out.invalidated = stats.tombstones + stats.range_tombstones;
   out.oldest_birth = stats.oldest_obligation();  // names and dead pages go without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {
-    // An expired entry is a tombstone born at its expiry. How many have expired is not known; that one has is.
+    // An expired entry is a tombstone born at its expiry. At least one has expired; the number is unknown.
     out.dead = 1;
     out.oldest_birth = older(out.oldest_birth, stats.min_expiry);
   }
   if (const Millis birth = records_birth(stats, records); birth != 0) {
-    ++out.dead;  // how many are covered is not known either, nor for certain that one is
+    ++out.dead;  // the number of covered entries is unknown too, and may be 0
     out.oldest_birth = older(out.oldest_birth, birth);
   }
   if (delete_deadline != 0 && out.oldest_birth != 0) {

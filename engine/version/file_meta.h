@@ -1,4 +1,4 @@
-// A table as the manifest knows it.
+// A table's entry in the manifest.
 #pragma once
 
 #include <memory>
@@ -17,21 +17,21 @@ struct FileMeta {
   std::uint64_t data_checksum = 0, metadata_checksum = 0;
   TableStats stats;
   std::uint64_t dead_bytes = 0;     ///< of the data file: pages that were dropped or replaced
-  std::uint64_t punched_bytes = 0;  ///< of these, what has been given back to the file system for good
+  std::uint64_t punched_bytes = 0;  ///< of these, bytes returned to the file system, durably
   Millis lingering_birth = 0;       ///< oldest birth of the deletes whose keys' names may linger in fences or bounds; 0 = none
   Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are
 
-  /// What was found wrong with the files; "" = nothing. Else the table is quarantined: it leaves all plans, and counts as one
-  /// that may hold anything in its range. Not part of encode(): TreeEdit::quarantined has it.
+  /// The damage found in the files; "" = none. A damaged table is quarantined: no plan takes it, and it may hold any entry of its
+  /// range. Not part of encode(): TreeEdit::quarantined has it.
   std::string damage;
 
   [[nodiscard]] bool quarantined() const { return !damage.empty(); }
-  /// What the two files hold that is not dead.
+  /// Bytes of the two files without dead bytes.
   [[nodiscard]] std::uint64_t live_bytes() const { return data_bytes - dead_bytes + metadata_bytes; }
-  /// The smallest birth that the table owes something to, lingering names included; 0 = none.
+  /// The smallest birth of the table's pending deletes, lingering names included; 0 = none.
   [[nodiscard]] Millis oldest_obligation() const;
 
-  /// Whether one of its bounds begins with `prefix`.
+  /// True if one of its bounds begins with `prefix`.
   [[nodiscard]] bool has_in_bounds(Bytes prefix) const {
     return stats.smallest.starts_with(prefix) || stats.largest.starts_with(prefix);
   }
@@ -39,8 +39,8 @@ struct FileMeta {
   void encode(std::string* out) const;
   /// From the whole of `in`.
   static Result<FileMeta> decode(Bytes* in);
-  /// What policies see. `delete_deadline` 0 = none. Births of records that may cover entries count as those of tombstones; those
-  /// of lingering names and of dead bytes do not, since no merge is needed to be rid of them (db/page_drops.cc).
+  /// The file as policies see it. `delete_deadline` 0 = none. Births of records that may cover entries count like those of
+  /// tombstones. Those of lingering names and dead bytes do not count, since they are purged without a merge (db/page_drops.cc).
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };

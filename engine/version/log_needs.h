@@ -1,4 +1,4 @@
-// What a manifest needs of the log.
+// The part of the log that a manifest needs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Of the log that goes with `state`, which must outlive the value.
+/// Needs of the log of `state`, which must outlive the value.
 LogNeeds log_needs(const VersionState& state);
 
 /// Names the trees, and the mapping of databases, that may lack operations up to `upto`: "tree 3 (database 0), whose tables have

@@ -56,7 +56,7 @@ std::string current_content(FileNum file) {
   return out + "\n";
 }
 
-/// A manifest on disk, and where its parts are. Holds one record at a time, whatever the file's size.
+/// A manifest on disk and the places of its parts. Holds one record at a time.
 class ManifestReader {
  public:
   ManifestReader(const RandomAccessFile& in, FileNum file) : in_(in), file_(file) {}
@@ -78,7 +78,7 @@ class ManifestReader {
     if (version == 0) return Status::corruption("header at 0: version 0");
     return Status::ok();
   }
-  /// The payload of the record at `offset`; `what` says why there is no whole one, or is empty.
+  /// Reads the payload of the record at `offset`. `what` is empty, or the reason why there is no whole record.
   Status record_at(std::uint64_t offset, std::string* payload, std::string* what) {
     what->clear();
     const std::uint64_t left = size() - offset;
@@ -106,7 +106,7 @@ class ManifestReader {
     TRY(in_.read(offset, sizeof(bytes), bytes));
     return Bytes(bytes, sizeof(bytes)) == seal_bytes(file_, offset);
   }
-  /// Whether anything from `offset` on was once durable. Asked again and again, with offsets that ascend, it searches once.
+  /// True if any byte from `offset` on was once durable. Calls with ascending offsets search the file once in all.
   Result<bool> sealed_after(std::uint64_t offset) {
     if (!searched_) TRY(find_last_seal(offset));
     return last_seal_ != 0 && last_seal_ >= offset;
@@ -114,7 +114,7 @@ class ManifestReader {
   [[nodiscard]] std::uint64_t size() const { return in_.size(); }
 
  private:
-  /// Every place that begins like a seal is tried: record boundaries are lost there.
+  /// Record boundaries are unknown there, so every place that begins like a seal is tried.
   Status find_last_seal(std::uint64_t offset) {
     constexpr std::uint64_t kPieceBytes = std::uint64_t{256} << 10;
     std::string piece;
@@ -196,7 +196,7 @@ Result<std::unique_ptr<ManifestWriter>> ManifestWriter::create(FileSystem& fs, c
   if (status.is_ok()) status = fs.sync_dir(dir);
   if (!status.is_ok()) {
     writer.reset();
-    (void)fs.unlink(path);  // best effort; nothing names it, and what stays goes at the next open
+    (void)fs.unlink(path);  // best effort; no file names it, and the next open removes it
     return status;
   }
   return writer;

@@ -8,8 +8,8 @@
 namespace ebbtide {
 namespace {
 
-// Records subsumed by a newer one are merged into it if they are as good as of the same time, or if there are many: what only the
-// newer one covers then has to go by the older one's deadline.
+// A record subsumed by a newer one is merged into it if their births are close, or if there are many records: entries that only
+// the newer one covers then have the older one's deadline.
 constexpr Millis kSameTime = 60'000;
 constexpr std::size_t kFewRecords = 64;
 

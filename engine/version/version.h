@@ -15,7 +15,7 @@
 
 namespace ebbtide {
 
-/// No tree comes near it; it bounds what a damaged or hostile manifest can make others allocate.
+/// Far above any tree; bounds the memory that a damaged or hostile manifest can make the engine allocate.
 inline constexpr int kMaxLevel = 1000;
 
 struct Run {
@@ -24,7 +24,7 @@ struct Run {
   std::vector<FileMetaPtr> files;  ///< disjoint, in key order; may be empty (a placeholder)
 };
 
-/// Every entry that is found is asked for the records: beyond so many, the work that retires the oldest of them comes first.
+/// Each lookup checks the records. Above this number, the work that retires the oldest of them comes first.
 inline constexpr std::size_t kManyRecords = 1024;
 
 struct Version {
@@ -32,24 +32,24 @@ struct Version {
   StampMode stamp = StampMode::kWriteTime;
   std::vector<Run> runs;                 ///< newest first
   SeqNum flushed_seq = 0;                ///< every operation of this tree up to it is in tables and records
-  SharedRecords records = no_records();  ///< secondary range deletes that may still cover something in the tables
+  SharedRecords records = no_records();  ///< secondary range tombstones that may still cover entries in the tables
   std::vector<std::string> cursors;      ///< by level, for round robin: the smallest key of a file of it, or ""
   std::uint64_t flushes = 0;
   int levels = 0;
   std::uint32_t flush_share = 0;  ///< of memtable_size that a full memtable flushes to (FlushShare); 0 = not measured yet
-  std::optional<DeadlineRule> deadlines{};  ///< none: nobody wrote it down yet
-  /// What all keys begin with that partitions of a global range were made for (compaction/partitions.h); none: there were none.
-  /// It only becomes shorter. It may be part of a key's name, so it goes with the last file that has it in its bounds.
+  std::optional<DeadlineRule> deadlines{};  ///< none: not stored yet
+  /// The common prefix of all keys for which partitions of a global range were made (compaction/partitions.h); none: there were
+  /// none. It only becomes shorter. It may be part of a key, so it is removed with the last file that has it in its bounds.
   std::optional<std::string> key_space{};
   RunId next_run = 1;
 
-  /// What was born by then is overdue for the sake of the number of records; 0 = nothing is. For TreeShape::purge_before.
+  /// Deletes born by then are treated as overdue, to reduce the number of records; 0 = none. For TreeShape::purge_before.
   [[nodiscard]] Millis overdue_before() const {
     return records->size() <= kManyRecords ? 0 : records->records()[records->size() - kManyRecords - 1].birth;
   }
 
-  /// `busy` says for a data file whether a running job has it. The shape's memtable_bytes are what a memtable of
-  /// `memtable_size` flushes to.
+  /// `busy` returns whether a running job uses a data file. The shape's memtable_bytes is the size to which a memtable of
+  /// `memtable_size` flushes.
   template <typename Busy>
   [[nodiscard]] TreeShape shape(std::uint64_t memtable_size, std::uint64_t file_bytes, Millis deadline, Millis now,
                                 Busy busy) const {
@@ -69,7 +69,7 @@ struct Version {
     }
     return out;
   }
-  /// The bare shape: no sizes to aim at, no deadlines, nothing busy.
+  /// The plain shape: no target sizes, no deadlines, no busy files.
   [[nodiscard]] TreeShape shape() const {
     return shape(0, 0, 0, 0, [](FileNum) { return false; });
   }
@@ -77,19 +77,19 @@ struct Version {
 
 using VersionPtr = std::shared_ptr<const Version>;
 
-/// Which records the version can do without, and what the rest may be merged into: `removed` and `added` are as in TreeEdit. A
-/// record retires when no file may have an entry that it covers: inputs of running jobs are in the version, and what memtables
-/// have is younger than every record here. One that a newer record subsumes passes its birth on: whoever reads this version reads
-/// it at a seq above all of its records.
+/// Records that the version no longer needs, and records to merge: `removed` and `added` are as in TreeEdit. A record retires
+/// when no file may have an entry that it covers. Inputs of running jobs are in the version, and entries in memtables are newer
+/// than every record here. A record subsumed by a newer one is merged into it, with its birth: every reader of this version has a
+/// seq above all of its records.
 struct RecordChanges {
   std::vector<SeqNum> removed;
   std::vector<Record> added;
 };
 RecordChanges tidy_records(const Version& version);
 
-/// Why `version` breaks an invariant, or "": checked after each edit (order and disjointness of files, run and level order,
-/// unique ids). That a newer run has the newer versions of a key cannot be seen from files: slices take parts of runs down, so
-/// that files of neighbouring runs meet each other's past.
+/// Returns "", or the invariant that `version` breaks: order and disjointness of files, run and level order, unique ids. Checked
+/// after each edit. Files do not show whether a newer run has the newer versions of a key: slices move parts of runs down, so seq
+/// ranges of neighbouring runs may overlap.
 std::string check(const Version& version);
 
 }  // namespace ebbtide

@@ -1,5 +1,5 @@
-// Encoding: a sequence of fields, each tag, length, payload. A reader that meets a tag it does not know refuses the edit, unless
-// the tag says that it may be skipped. engine/docs/formats.md has the grammar.
+// Encoding: a sequence of fields, each tag, length, payload. A reader refuses an edit with an unknown tag, unless the tag has the
+// bit kMaySkip. engine/docs/formats.md has the grammar.
 #include "version/version_edit.h"
 
 #include <functional>
@@ -45,7 +45,7 @@ enum TreeTag : std::uint32_t {
   kFlushShare = 1 | kMaySkip,   // without it capacities are those of memtables that flush to what they take
   kDeadlines = 2 | kMaySkip,    // without it what waits is held to the configured deadline alone
   kKeySpace = 3 | kMaySkip,     // without it partitions begin at other keys for a while
-  kQuarantined = 4 | kMaySkip,  // without it the damage is found anew, by the next read or merge
+  kQuarantined = 4 | kMaySkip,  // without it the next read or merge finds the damage again
 };
 
 // --- writing
@@ -116,7 +116,7 @@ void encode_tree(const TreeEdit& edit, std::string* out) {
 
 // --- reading
 
-/// The payload of one field. Whatever is missing or too large makes it bad; finish() says so once.
+/// The payload of one field. A missing or too large value makes it bad; finish() reports that.
 class Field {
  public:
   explicit Field(Bytes in) : in_(in) {}
@@ -153,7 +153,7 @@ class Field {
   bool good_ = true;
 };
 
-/// Walks fields; `on_field` answers false for a tag it does not know.
+/// Reads all fields; `on_field` returns false for an unknown tag.
 Status for_each_field(Bytes in, const char* what, const std::function<Result<bool>(std::uint32_t tag, Field* field)>& on_field) {
   const std::size_t total = in.size();
   while (!in.empty()) {

@@ -1,4 +1,4 @@
-// A change of the set of tables, as the manifest logs it and as apply() carries it out.
+// A change of the set of tables: the manifest logs it, apply() carries it out.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct TreeEdit {
   struct AddedRun {
     RunId id = 0;
     int level = 0;
-    RunId before = 0;     ///< placed just before (newer than) this run; 0 = oldest of all. If that run has gone since the
-                          ///< edit was made, as the newest of its level.
+    RunId before = 0;     ///< placed just before (newer than) this run; 0 = oldest of all. If that run was removed since the
+                          ///< edit was made: as the newest of its level.
     bool newest = false;  ///< placed as the newest of its level, whatever `before` is: for flushes
     bool operator==(const AddedRun&) const = default;
   };
@@ -41,19 +41,17 @@ struct TreeEdit {
   std::optional<std::uint64_t> flushes;
   std::optional<int> levels;
   std::optional<std::uint32_t> flush_share;
-  std::optional<DeadlineRule> deadlines;  ///< what is promised to deletes from now on, and what was to those that wait
-  std::optional<std::string> key_space;   ///< as Version has it; applied after the files: what both begin with is what stays
+  std::optional<DeadlineRule> deadlines;  ///< the deadline from now on, and earlier ones that pending deletes still have
+  std::optional<std::string> key_space;   ///< as in Version; applied after the files: the result is the common prefix of both
   std::optional<RunId> next_run;
   bool operator==(const TreeEdit&) const = default;
 };
 
-/// One atomic change. Everything optional; what is left out stays.
+/// One atomic change. Everything is optional; omitted values do not change.
 struct VersionEdit {
   std::vector<TreeEdit> trees;
   std::vector<std::pair<DatabaseId, TreeId>> databases;  ///< database now maps to tree (kNoTree: to none)
   std::optional<SeqNum> databases_seq;  ///< every create, flush and swap of databases up to this seq is in the manifest
-  /// Every operation up to it, of whichever tree and of the mapping of databases, is in tables or in the manifest; the log was
-  /// synced past it first. At most last_seq.
   std::optional<SeqNum> complete_seq;
   std::optional<FileNum> next_file;
   std::optional<TreeId> next_tree;
@@ -63,21 +61,21 @@ struct VersionEdit {
 
   /// engine/docs/formats.md has the grammar.
   void encode(std::string* out) const;
-  /// kCorruption: names the byte. kUnsupported: a field that only a newer version knows and that may not be skipped.
+  /// kCorruption: names the byte. kUnsupported: a field of a newer version that may not be skipped.
   static Result<VersionEdit> decode(Bytes in);
   [[nodiscard]] std::string to_text() const;  ///< one line a change, for inspect and tests
   bool operator==(const VersionEdit&) const = default;
 };
 
-/// The tree after the edit, or kCorruption naming what does not fit. Pure. `create` and `drop` are the version set's business.
+/// Returns the tree after the edit, or kCorruption with the mismatch. Pure. The version set handles `create` and `drop`.
 Result<VersionPtr> apply(const Version& base, const TreeEdit& edit);
 
-/// The same on `version` itself, which need not hold its invariants afterwards: check() says. For many edits one after the other.
-/// After an error `version` is of no use.
+/// The same in place, for many edits in a row. `version` may break invariants afterwards: call check(). After an error do not use
+/// `version`.
 Status change_in_place(Version* version, const TreeEdit& edit);
 
-/// Gives the runs that `edit` adds fresh ids if `base` has given theirs to other runs since the edit was made (two jobs that end
-/// at the same time). An edit speaks of an id at or past the next_run it was made from only where it means its own new run.
+/// Gives the added runs of `edit` new ids if `base` has given theirs to other runs since the edit was made (two jobs that end at
+/// the same time). In an edit, an id at or past the next_run it was made from always means its own new run.
 void renumber_added_runs(const Version& base, TreeEdit* edit);
 
 }  // namespace ebbtide

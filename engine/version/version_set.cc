@@ -11,11 +11,11 @@
 namespace ebbtide {
 namespace {
 
-// A manifest is rolled when it is past both: small ones are not worth a roll, and a roll costs one snapshot, so that with a
-// factor of 4 at most a quarter more is written than the edits themselves.
+// A manifest is rolled when it exceeds both. Small ones are not worth a roll. A roll costs one snapshot, so with a factor of 4
+// rolls add at most a quarter to the edits.
 constexpr std::uint64_t kRollBytes = std::uint64_t{4} << 20;
 constexpr std::uint64_t kRollFactor = 4;
-// Nobody gets here by counting; from here on there is room to count for as long as a process can live.
+// Never reached by counting. The numbers above suffice for the life of a process.
 constexpr FileNum kLastFileNum = kMaxFileNum - (FileNum{1} << 48);
 
 }  // namespace
@@ -26,7 +26,7 @@ struct VersionSet::Impl {
   VersionState state;
   std::atomic<FileNum> next_file{1};
   std::atomic<TreeId> next_tree{1};
-  FileNum manifest = kNoFile;  ///< what CURRENT names, as far as is known
+  FileNum manifest = kNoFile;  ///< the last known content of CURRENT
   std::uint64_t manifest_bytes = 0;
   std::uint64_t snapshot_bytes = 0;
   std::unique_ptr<ManifestWriter> writer;  ///< null: the next commit begins a new manifest
@@ -36,7 +36,7 @@ struct VersionSet::Impl {
 
   Impl(FileSystem& files, std::string directory) : fs(files), dir(std::move(directory)) {}
 
-  /// Takes the numbers of all files in the directory as used and remembers manifests to unlink.
+  /// Marks the numbers of all files in the directory as used, and notes manifests to unlink.
   Status look_around() {
     TRY_ASSIGN(names, fs.list(dir));
     for (const std::string& name : names) {
@@ -71,8 +71,8 @@ struct VersionSet::Impl {
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
-      // CURRENT names the old manifest or this one. Both say the same, so long as neither is written to; so neither is. If it was
-      // not even replaced, as when the disk is full, the new one goes at once: another try begins another.
+      // CURRENT names the old manifest or this one. Both have the same state as long as neither is written to, so neither is. If
+      // CURRENT was not replaced, as on a full disk, the new manifest is removed at once; another try creates another.
       created = Status(status);
       const auto named = read_current(fs, dir);
       const bool replaced = !(manifest == kNoFile ? named.status().is_not_found() : named.is_ok() && *named == manifest);
@@ -88,7 +88,7 @@ struct VersionSet::Impl {
     return Status::ok();
   }
 
-  /// CURRENT is durable by now. What cannot be unlinked is tried again at the next roll.
+  /// CURRENT is durable by now. Files that cannot be unlinked are retried at the next roll.
   void unlink_leftovers() {
     std::erase_if(leftovers, [this](FileNum file) { return unlink_manifest(file); });
   }
@@ -125,7 +125,7 @@ struct VersionSet::Impl {
 
 namespace {
 
-// Whatever an edit changes may have been the last that a record was kept for.
+// An edit may remove the last entry that a record was kept for.
 void retire_records(const VersionState& after, TreeEdit* edit) {
   const auto tree = after.trees.find(edit->tree);
   if (tree == after.trees.end()) return;
@@ -161,8 +161,8 @@ Result<std::unique_ptr<VersionSet>> VersionSet::open(FileSystem& fs, const std::
     return Status::corruption(join_path(dir, kCurrentFileName) + ": offset 0: names " + path + ", which does not exist");
   TRY(impl->read());
   TRY(impl->look_around());
-  // What was read may be only in memory still, if the process before was killed between a write and its sync. Whoever relies on
-  // it is about to unlink what it does without: first it must be certain that it stays.
+  // If the process before was killed between a write and its sync, the content read may be only in memory. Files that it does not
+  // name are about to be unlinked, so it must be durable first.
   TRY(fs.sync_file(path));
   TRY(fs.sync_dir(dir));
   return std::unique_ptr<VersionSet>(new VersionSet(std::move(impl)));
@@ -192,7 +192,7 @@ Status VersionSet::commit(VersionEdit edit) {
     return self.bad = status;
   }
   self.state = std::move(next);
-  // The record is durable. Without its seal the file takes no more; the next commit begins another.
+  // The record is durable. Without its seal the file takes no more records; the next commit begins another manifest.
   if (!self.writer->seal().is_ok()) {
     self.writer.reset();
     return Status::ok();

@@ -1,13 +1,13 @@
-// Every tree's current Version, the databases' names for them, and the manifest that makes them durable.
+// Every tree's current Version, the mapping from databases to trees, and the manifest that makes them durable.
 //
 // Files: `MANIFEST-NNNNNN` (a log of edits, the first a whole snapshot; manifest.h), `CURRENT` (its name, replaced atomically).
 // A failed manifest write makes the set bad: the caller goes read-only; a new manifest is begun by roll().
 //
-// A manifest is written by the process that created it alone: after open() the first commit begins a new one. So nothing is ever
-// appended behind a torn tail. It is also rolled, before a commit, when it has outgrown its snapshot.
+// Only the process that created a manifest writes to it: after open() the first commit begins a new one. So no record is ever
+// appended after a torn tail. The manifest is also rolled, before a commit, when it has outgrown its snapshot.
 //
-// A commit that failed may be on disk all the same. So the files that its edit added must not be unlinked until a roll() has
-// succeeded, which makes it certain that the edit never happened.
+// A failed commit may still be on disk. So the files that its edit added must not be unlinked until a roll() has succeeded, which
+// makes sure that the edit has no effect.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,11 @@
 
 namespace ebbtide {
 
-/// Not thread-safe but for new_file() and new_tree(): the owner serialises. (commit() does I/O: hold no lock that readers need.)
+/// Only new_file() and new_tree() are thread-safe; the owner serialises the others. commit() does I/O: hold no lock that readers
+/// need.
 class VersionSet {
  public:
-  /// Creates the first manifest in a directory without one (what a crashed create left is no hindrance). kExists: there is a
+  /// Creates the first manifest in a directory without one; leftovers of a crashed create do not matter. kExists: there is a
   /// CURRENT.
   static Result<std::unique_ptr<VersionSet>> create(FileSystem& fs, const std::string& dir);
   /// Reads CURRENT and its manifest, and syncs both, since an earlier process may have been killed before it did; writes nothing.
@@ -35,15 +36,15 @@ class VersionSet {
   ~VersionSet();
 
   /// Logs the edit, syncs, then makes it current. Fills in next_file and next_tree, renumbers added runs whose ids were taken
-  /// since (renumber_added_runs), and takes along what becomes of the records of the trees that it changes (tidy_records). After
-  /// an I/O error nothing has changed in memory and the set is bad: only roll() helps. An edit that does not fit is kCorruption;
-  /// nothing was written and the set is as good as before.
+  /// since (renumber_added_runs), and adds the changes to records of the trees that it changes (tidy_records). After an I/O error
+  /// the state in memory is unchanged and the set is bad until a roll(). An edit that does not apply is kCorruption: nothing was
+  /// written, and the set stays usable.
   Status commit(VersionEdit edit);
   /// Starts a new manifest with a snapshot of the state, switches CURRENT to it, unlinks the old ones. After an error the set is
   /// bad.
   Status roll();
 
-  /// The whole state as the first record of a manifest: what ManifestWriter::create takes.
+  /// The whole state as the first record of a manifest, for ManifestWriter::create.
   [[nodiscard]] std::string snapshot_record();
 
   [[nodiscard]] const std::map<TreeId, VersionPtr>& trees() const;
@@ -58,12 +59,12 @@ class VersionSet {
   [[nodiscard]] std::uint64_t manifest_bytes() const;
   /// Ok, or the error that made the set bad.
   [[nodiscard]] const Status& status() const;
-  /// What open() found behind the last whole record of the manifest, "" if nothing.
+  /// The rest that open() found after the last whole record of the manifest, "" if none.
   [[nodiscard]] const std::string& torn_tail() const;
-  /// A file or tree number never given out before. Both are thread-safe. They become durable with the next commit.
+  /// Returns an unused file or tree number. Both are thread-safe. The numbers become durable with the next commit.
   FileNum new_file();
   TreeId new_tree();
-  /// Every tree that ever was has a smaller number. Thread-safe.
+  /// All trees so far have smaller numbers. Thread-safe.
   [[nodiscard]] TreeId tree_limit() const;
   /// For recovery: numbers up to and including these are taken.
   void mark_file_used(FileNum file);

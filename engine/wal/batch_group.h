@@ -1,4 +1,4 @@
-// What a record of the log holds: a group of batches, all that one write to the log took along, each behind its length (u32).
+// A log record holds a group of batches: all batches of one write to the log, each preceded by its length (u32).
 #pragma once
 
 #include <utility>
@@ -9,8 +9,8 @@
 
 namespace ebbtide {
 
-/// Calls visit(Bytes payload of a batch) -> Status for one batch after the other; the first error ends the walk. kCorruption if
-/// the group is cut short.
+/// Calls visit(Bytes payload of a batch) -> Status for each batch in order; returns the first error. kCorruption if the group is
+/// truncated.
 template <typename Visit>
 Status each_batch(Bytes group, Visit visit) {
   while (!group.empty()) {
@@ -22,11 +22,11 @@ Status each_batch(Bytes group, Visit visit) {
   return Status::ok();
 }
 
-/// As many bytes of a group show whether it looks like one.
+/// Number of leading bytes that maybe_group() checks.
 inline constexpr std::size_t kGroupPrefixBytes = sizeof(std::uint32_t) + WriteBatch::kHeaderBytes;
 
-/// Whether a group of `bytes` may begin with `prefix`, of kGroupPrefixBytes: a cheap test, for a search that tries every offset.
-/// Sets `first_seq`, of its first operation.
+/// True if a group of `bytes` may begin with `prefix`, of kGroupPrefixBytes: a cheap test, for a search that tries every offset.
+/// Sets `first_seq`, the seq of its first operation.
 inline bool looks_like_group(Bytes prefix, std::uint64_t bytes, SeqNum* first_seq) {
   constexpr std::uint64_t kLeastOperationBytes = 6;
   if (prefix.size() < kGroupPrefixBytes || bytes < kGroupPrefixBytes) return false;

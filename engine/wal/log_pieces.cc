@@ -134,10 +134,10 @@ Status LogPieces::add(FileNum file, std::uint64_t offset, Bytes payload) {
     const auto same = [&](const PieceNote& have) { return have.tree == note.tree && have.min_expiry == note.min_expiry; };
     if (std::none_of(notes.begin(), notes.end(), same)) notes.push_back(note);
   }
-  if (piece.id.file < oldest_log_) return Status::ok();  // its first pieces went: tables have it
+  if (piece.id.file < oldest_log_) return Status::ok();  // its first pieces were removed: tables have the batch
   const std::uint64_t at = offset + kLogRecordHeaderBytes + (payload.size() - piece.bytes.size());
   if (!places_[piece.id].try_emplace(piece.index, Place{file, at, piece.bytes.size()}).second) {
-    return Status::corruption("piece " + std::to_string(piece.index) + " of batch " + piece.id.to_text() + " comes twice");
+    return Status::corruption("piece " + std::to_string(piece.index) + " of batch " + piece.id.to_text() + " appears twice");
   }
   return Status::ok();
 }
@@ -175,7 +175,7 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
   return out;
 }
 
-// Their records were found whole before; here they may still be others than the commit record means. Returns their checksum.
+// Returns their checksum. Their records were valid before, but may belong to another batch than the commit record's.
 Result<std::uint64_t> LogPieces::read(const PieceId& id, const Places& places, std::string* out) {
   std::unique_ptr<RandomAccessFile> in;
   FileNum open = kNoFile;

@@ -1,14 +1,13 @@
-// A large batch in the log, in pieces, so that others never wait for more than one of them.
+// A large batch is written to the log in pieces, so that other batches wait for one piece at most.
 //
 //   group | piece 0 of 7-1 | group | piece 1 of 7-1 | group | commit of 7-1 | group
 //
-// Pieces carry the operations before the batch has a place in the order of writes. The small commit record gives it that place,
-// and is the only part of it that is ordered. Pieces without a commit record mean nothing: the batch was given up, or the process
-// ended. An id is the segment of the first piece and a number that is unique in it; since no segment is written by two processes,
-// no id is ever given out twice.
+// Pieces hold the operations before the batch has a place in the order of writes. The small commit record gives it that place.
+// Pieces without a commit record have no effect: the batch was abandoned, or the process ended. An id is the segment of the first
+// piece and a number that is unique in it. No segment is written by two processes, so ids are unique.
 //
-// A batch's pieces stay for as long as some table lacks its operations. A commit record may stay longer, beside others that are
-// needed: then the log begins behind the batch's first segment, and nothing of the batch is needed.
+// A batch's pieces stay until its operations are in tables. Its commit record may stay longer, in a segment with needed records.
+// The log then begins after the batch's first segment, and the batch is not needed.
 #pragma once
 
 #include <compare>
@@ -30,13 +29,13 @@ struct PieceId {
   [[nodiscard]] std::string to_text() const { return std::to_string(file) + "-" + std::to_string(number); }
 };
 
-/// A tree that the batch writes to. In each piece: the values in it concern the tree's deadlines, committed or not.
+/// A tree that the batch writes to. Stored in each piece: its values concern the tree's deadlines even if never committed.
 struct PieceNote {
   TreeId tree = kNoTree;
   Millis min_expiry = 0;  ///< smallest expiry of the batch's values in the tree; 0 = none
 };
 
-/// A part of a batch's payload behind its header.
+/// A part of a batch's payload, without the header.
 struct LogPiece {
   PieceId id;
   std::uint32_t index = 0;  ///< from 0 on
@@ -48,7 +47,7 @@ struct PieceCommit {
   std::string header;  ///< the batch's, WriteBatch::kHeaderBytes
   PieceId id;
   std::uint32_t pieces = 0;
-  std::uint32_t durable = 0;   ///< so many of them, from piece 0 on, were durable before this record was written
+  std::uint32_t durable = 0;   ///< number of pieces, from piece 0 on, that were durable before this record was written
   std::uint64_t bytes = 0;     ///< of all pieces
   std::uint64_t checksum = 0;  ///< of all their bytes in order: block_checksum, bound to id.file and id.number
 
@@ -59,33 +58,33 @@ struct PieceCommit {
 };
 
 enum class LogRecordKind : std::uint8_t { kGroup, kPiece, kCommit };
-/// Of a record's payload, by its first bytes.
+/// The kind of a record, by the first bytes of its payload.
 LogRecordKind record_kind(Bytes payload);
 
-/// What precedes the bytes in a piece's record.
+/// The header of a piece's record, before the bytes.
 std::string encode_piece_head(const LogPiece& piece);
 std::string encode_commit(const PieceCommit& commit);
-/// kCorruption if that is none. `piece->bytes` points into `payload`.
+/// kCorruption if `payload` is malformed. `piece->bytes` points into `payload`.
 Status decode_piece(Bytes payload, LogPiece* piece);
 Result<PieceCommit> decode_commit(Bytes payload);
 
-/// Whether a payload of `bytes` may begin with `prefix`, of kGroupPrefixBytes: a group, a piece or a commit record. A cheap test,
+/// True if a payload of `bytes` may begin with `prefix`, of kGroupPrefixBytes: a group, a piece or a commit record. A cheap test,
 /// for a search that tries every offset.
 bool looks_like_record(Bytes prefix, std::uint64_t bytes);
-/// Sets the first operation of a whole record; false if it has none, as a piece, or is malformed.
+/// Sets the seq of a record's first operation; false if it has none (a piece) or is malformed.
 bool first_operation(Bytes payload, SeqNum* first_seq);
 
-/// Puts batches together while the log is read (read_log), segment by segment. Keeps where the pieces are, not what they hold.
+/// Assembles batches while the log is read (read_log), segment by segment. Stores the places of pieces, not their bytes.
 class LogPieces {
  public:
-  /// Where a batch is that the log has given a place, and what has become of its pieces.
+  /// A batch with a commit record, and the state of its pieces.
   struct Assembled {
-    std::string group;       ///< the batch as if it were a group of its own; empty if a fault is set or in_tables
-    std::string fault;       ///< why its operations cannot be had
-    bool durable = false;    ///< with a fault: what is missing was durable once, so it is damage
+    std::string group;       ///< the batch as a group of its own; empty if a fault is set or in_tables
+    std::string fault;       ///< why its operations cannot be read
+    bool durable = false;    ///< with a fault: the missing part was durable, so it is damage
     bool in_tables = false;  ///< the log begins behind its first piece: tables have it
   };
-  /// `oldest_log`: where the log begins, as the manifest says; kNoFile = unknown.
+  /// `oldest_log`: the first segment of the log, by the manifest; kNoFile = unknown.
   LogPieces(FileSystem& fs, std::string dir, FileNum oldest_log);
   ~LogPieces();
 
@@ -96,8 +95,8 @@ class LogPieces {
   Status add(FileNum file, std::uint64_t offset, Bytes payload);
   Result<Assembled> assemble(const PieceCommit& commit);
 
-  // --- for who reads the log
-  /// Of the segment's pieces, of batches that were committed and of others.
+  // --- for callers of read_log
+  /// The notes of the segment's pieces, of committed batches and others.
   [[nodiscard]] const std::vector<PieceNote>& notes(FileNum file) const;
   /// The last operation of all batches that have a piece in the segment; 0 = none of them was committed.
   [[nodiscard]] SeqNum last_seq(FileNum file) const;

@@ -1,12 +1,12 @@
-// One walk from the header to the first thing that is not a whole record, then a search for marks in what is left; and, if the
-// caller wants it, for the next whole record.
+// Reads from the header to the first place without a whole record, then searches the rest for marks and, if the caller wants it,
+// for the next whole record.
 //
-// Record boundaries are lost behind a bad place. The record's own length leads to the next one if it is not what is damaged. Else
-// every offset is tried: a cheap look at what a group of batches begins with decides whether a checksum is computed. What a hostile
-// client puts into values may pass that look again and again, so checksums have a budget.
+// Record boundaries are unknown after a bad place. If the record's length is intact, it leads to the next record. Else every
+// offset is tried: a cheap test of the first bytes decides whether a checksum is computed. Values from a hostile client may pass
+// that test often, so checksums have a budget.
 //
-// Nothing that is read is believed before its checksum holds. Lengths are bounded by the file's size, and a long record is
-// checked before it gets memory, so a flipped length in a sparse file allocates next to nothing.
+// No data is used before its checksum is verified. Lengths are bounded by the file's size, and a long record is checked before
+// memory is allocated, so a damaged length in a sparse file allocates almost nothing.
 #include "wal/log_reader.h"
 
 #include <algorithm>
@@ -73,15 +73,15 @@ class SegmentReader {
  private:
   struct Found {
     bool whole = false;
-    bool mark = false;       // not handed out
+    bool mark = false;       // not passed to the caller
     std::string fault{};     // if not whole; empty at the end of the file
-    std::uint64_t next = 0;  // if not whole: where the next record begins if the length is right; 0 = it cannot be
-    bool durable = false;    // if not whole: it is known, without a mark, that the place was durable once
+    std::uint64_t next = 0;  // if not whole: start of the next record if the length is intact; 0 = it cannot be intact
+    bool durable = false;    // if not whole: the place was durable, known without a mark
   };
-  /// A segment is searched for records with checksums of so many bytes for each of its own.
+  /// The search computes checksums of at most this many bytes per byte of the segment.
   static constexpr std::uint64_t kSearchBudget = 16;
 
-  /// Empty if it is good; what is wrong with it if the segment's creation was cut short.
+  /// Empty if the header is good; else what is wrong with it, if the segment's creation was interrupted.
   Result<std::string> read_header() {
     if (size_ < kLogHeaderBytes)
       return name_ + ": segment header at 0: cut short, the file has " + std::to_string(size_) + " bytes";
@@ -119,7 +119,7 @@ class SegmentReader {
     TRY(reader_.read(offset, sizeof(header), header));
     const auto field = load_fixed<std::uint32_t>(header);
     const bool mark = (field & kLogMarkFlag) != 0;
-    if (mark && field != kLogMarkLength) return fault_at(offset, "length field " + std::to_string(field) + " is none");
+    if (mark && field != kLogMarkLength) return fault_at(offset, "length field " + std::to_string(field) + " is invalid");
     const std::uint64_t length = field & ~kLogMarkFlag;
     if (length > left - kLogRecordHeaderBytes) {
       return fault_at(offset,
@@ -144,7 +144,7 @@ class SegmentReader {
     return Found{.whole = true, .mark = mark};
   }
 
-  /// A whole record is what it is in the log; what the caller wants is a group.
+  /// Turns a whole record into a group for the caller.
   Status take_piece(std::uint64_t offset, std::uint64_t next, std::string* payload, Found* found) {
     const auto at = [&](const Status& status) { return status.with_context(name_ + ": record at " + std::to_string(offset)); };
     const LogRecordKind kind = record_kind(*payload);
@@ -170,7 +170,7 @@ class SegmentReader {
     end.valid_bytes = offset;
     if (found.fault.empty()) return end;
     TRY_ASSIGN(zeros, only_zeros_from(offset));
-    if (zeros) return end;  // space taken in advance, or a size that became durable without its data
+    if (zeros) return end;  // preallocated space, or a size that became durable without its data
     TRY_ASSIGN(vouched, vouched_after(offset));
     end.clean = false;
     end.valid_after = found.durable || vouched > offset;
@@ -188,7 +188,7 @@ class SegmentReader {
     return true;
   }
 
-  /// Where the caller wants to go on behind the bad place at `offset`; 0 if it does not, or if no whole record follows.
+  /// Offset at which the caller wants to resume after the bad place at `offset`; 0 if it does not, or if no whole record follows.
   Result<std::uint64_t> resume(const Found& found, std::uint64_t offset) {
     LogDamage damage{.file = number_, .offset = offset, .first_seq = first_seq_, .what = found.fault};
     bool whole = false;
@@ -209,7 +209,7 @@ class SegmentReader {
     return goes_on ? damage.resumes : 0;
   }
 
-  /// Whether a whole record with operations begins at `offset`, or marks and pieces, and such a record behind them.
+  /// True if a whole record with operations begins at `offset`, or marks and pieces followed by such a record.
   Result<bool> is_record(std::uint64_t offset, SeqNum* first_seq) {
     std::string payload;
     for (;;) {
@@ -220,7 +220,7 @@ class SegmentReader {
     }
   }
 
-  /// Where the first whole record at `offset` or behind it begins; 0 if there is none.
+  /// Start of the first whole record at or after `offset`; 0 if there is none.
   Result<std::uint64_t> next_record(std::uint64_t offset, SeqNum* first_seq) {
     constexpr std::uint64_t kNeeded = kLogRecordHeaderBytes + kGroupPrefixBytes;
     std::string chunk;
@@ -247,7 +247,7 @@ class SegmentReader {
     return "; a later mark says that " + std::to_string(vouched) + " bytes were durable";
   }
 
-  /// The most bytes that a whole mark after `offset` vouches for; 0 if there is none. Offsets only grow.
+  /// The largest number of durable bytes in any whole mark after `offset`; 0 if there is none. Offsets only grow between calls.
   Result<std::uint64_t> vouched_after(std::uint64_t offset) {
     if (!marks_known_) TRY(find_marks(offset));
     marks_known_ = true;
@@ -258,7 +258,7 @@ class SegmentReader {
     return vouched;
   }
 
-  /// Record boundaries are lost behind `offset`, so every place that begins like a mark is tried.
+  /// Record boundaries are unknown after `offset`, so every place that begins like a mark is tried.
   Status find_marks(std::uint64_t offset) {
     char pattern[sizeof(kLogMarkLength)];
     store_fixed(pattern, kLogMarkLength);
@@ -293,7 +293,7 @@ class SegmentReader {
   LogPieces* const pieces_;
   std::uint64_t search_budget_;  // bytes of candidates that may still be checked
   bool marks_known_ = false;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // where a whole mark is, how many bytes it vouches for
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> marks_;  // offset of a whole mark, number of durable bytes in it
   SeqNum first_seq_ = 0;
 };
 

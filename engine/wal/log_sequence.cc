@@ -34,7 +34,7 @@ Status LogSequence::begin(const std::vector<FileNum>& segments) {
 }
 
 Status LogSequence::follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset) {
-  // Before the first record everything is in tables, and the manifest relied on it when it put it there.
+  // All operations before the first record are in tables; the manifest relied on them when it recorded that.
   const bool follows = expected_ != 0 ? first == expected_ : first <= needs_.last_seq + 1;
   if ((!follows || open_gap_) && !lost_) {
     if (expected_ != 0 && first < expected_) {
@@ -50,7 +50,7 @@ Status LogSequence::follow(SeqNum first, std::uint32_t count, Millis time, std::
   return Status::ok();
 }
 
-// The log goes on with `next`. What lies between, if anything, must not be needed.
+// The log goes on with `next`. Operations in between, if any, must not be needed.
 Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   if (!open_gap_) {
     gap_ = {file_, offset,
@@ -66,7 +66,7 @@ Status LogSequence::close_gap(SeqNum next, std::uint64_t offset) {
   return Status::ok();
 }
 
-// A segment without a record, as yet: its header says where it begins.
+// A segment without a record so far: its header says where it begins.
 Status LogSequence::take_header(SeqNum first_seq) {
   if (has_records_ || first_seq == 0) return Status::ok();
   if (!lost_ && (open_gap_ || (expected_ != 0 && first_seq > expected_))) TRY(close_gap(first_seq, 0));
@@ -86,7 +86,7 @@ Result<bool> LogSequence::damaged(const LogDamage& damage) {
   const bool back = expected_ != 0 && damage.next_seq < expected_;
   const std::string lacks = damage.next_seq == expected_ || lost_ ? "" : needs_.lacking(damage.next_seq - 1);
   if (back || !lacks.empty()) {
-    // Relied on, or vouched for: it was durable. Else it is what a power loss leaves: the second of two writes, without the first.
+    // If the manifest or a mark relies on it, it was durable. Else a power loss kept the second of two writes without the first.
     if (!damage.durable && (expected_ == 0 || expected_ > needs_.last_seq)) return false;
     if (!back) return lost(what, expected_, damage.next_seq, lacks);
     return Status::corruption(what + "; behind it the log goes back to operation " + std::to_string(damage.next_seq));
@@ -113,7 +113,7 @@ Result<bool> LogSequence::leave(const LogEnd& end) {
   } else if (expected_ != 0 && expected_ <= needs_.last_seq) {
     open_gap(end.valid_bytes, what + ", and the manifest relies on operations up to " + std::to_string(needs_.last_seq));
   } else {
-    // Unsynced pieces of a batch, of which a power loss took one, and their commit record: all of it is the torn end.
+    // Unsynced pieces of a batch, of which a power loss removed one, and their commit record: all of it is the torn end.
     if (open_gap_ && !gap_.durable && gap_.file == file_) open_gap_ = false;
     torn_ = what;
     return true;
@@ -127,8 +127,8 @@ Status LogSequence::finish() {
                               "; it cannot be known which operations followed. Restore a backup, or save what is left: " +
                               "ebbtide-inspect salvage " + dir_ + " NEW-DIRECTORY");
   }
-  // Tables and manifest name operations that they rely on; a log that is kept must reach the last of them. If it has none it
-  // reaches up to where it was to begin.
+  // Tables and manifest name the operations that they rely on; the log must reach the last of them. An empty log reaches up to
+  // the seq at which it would begin.
   if (expected_ == 0 || expected_ - 1 >= needs_.last_seq) return Status::ok();
   return Status::corruption(end_ + " with operation " + std::to_string(expected_ - 1) + ", the manifest relies on " +
                             std::to_string(needs_.last_seq) + (torn_.empty() ? "" : "; " + torn_));

@@ -1,13 +1,13 @@
-// Whether the operations of a log, as it is read, go on without a gap that matters.
+// Checks while a log is read that its operations continue without a gap in needed ones.
 //
-// Every operation has a seq, and each batch begins where the one before ended. A torn end of a segment is what a crash leaves, and
-// harmless exactly if the next segment goes on from there. The manifest knows the oldest segment that is needed, and seqs that it
-// relies on: a log that begins later, or ends before the last of them, has lost something.
+// Every operation has a seq, and each batch begins where the one before ended. A crash leaves a torn end of a segment; it is
+// harmless if and only if the next segment continues from there. The manifest names the oldest needed segment and the seqs that
+// it relies on. A log that begins later, or ends before the last of them, has lost data.
 //
-// What no table lacks is not needed. A part of the log that cannot be read, or a segment that is missing, is skipped if the
-// operation behind it is known, and tables and manifest have everything before that one. Where the part reaches the end of the log,
-// no operation behind it is known: it may have held any number of acknowledged writes, and it is never skipped. A record that the
-// manifest does not rely on and that no mark vouches for is a torn end, as always.
+// Operations in tables are not needed. An unreadable part of the log, or a missing segment, is skipped if the operation after it
+// is known and tables and manifest have all earlier ones. If the part reaches the end of the log, no later operation is known:
+// the part may have held any number of acknowledged writes, and is never skipped. A record that neither the manifest nor a mark
+// relies on is a torn end, as always.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace ebbtide {
 
-/// What a manifest needs of the log.
+/// The part of the log that the manifest needs.
 struct LogNeeds {
   FileNum oldest_log = kNoFile;  ///< the log begins there; kNoFile = not known yet
   SeqNum last_seq = 0;           ///< the last operation that it relies on
@@ -26,7 +26,7 @@ struct LogNeeds {
   std::function<std::string(SeqNum upto)> lacking;
 };
 
-/// A part of the log that is skipped: nothing needs it.
+/// A skipped part of the log, not needed by any table.
 struct SkippedLog {
   FileNum file = kNoFile;    ///< segment in which it begins; it may be missing
   std::uint64_t offset = 0;  ///< where in it
@@ -34,36 +34,36 @@ struct SkippedLog {
   std::uint64_t next_offset = 0;  ///< where the log goes on; 0 = in the header of next_file
   SeqNum first = 0;               ///< the first operation that it may have had; 0 = unknown
   SeqNum next = 0;                ///< the first operation behind it
-  Millis time = 0;                ///< of the last batch before it: nothing in it is older; 0 = unknown
+  Millis time = 0;                ///< time of the last batch before it, the oldest possible time in it; 0 = unknown
   std::string what;               ///< file, place and fault
 
   /// "data/000007.wal: record at 8192: checksum mismatch; operations 501 to 600 are skipped: tables have them"
   [[nodiscard]] std::string to_text() const;
 };
 
-/// The reader of the log feeds it, segment by segment. After an error it is of no use, but for lose().
+/// The reader of the log calls it, segment by segment. After an error only lose() may be called.
 class LogSequence {
  public:
   /// `dir`: for messages.
   LogSequence(std::string dir, LogNeeds needs);
 
-  /// The segments from the oldest that is needed on, ascending. kCorruption: there is none, and there must be one.
+  /// The segments from the oldest needed one on, ascending. kCorruption: there is none, although one is needed.
   Status begin(const std::vector<FileNum>& segments);
   /// The next segment.
   void enter(FileNum file) {
     file_ = file;
     has_records_ = false;
   }
-  /// The next batch, of `count` operations from `first` on. kCorruption: it does not follow. Where that is the caller says.
+  /// The next batch, of `count` operations from `first` on. kCorruption: it does not follow. The caller adds the place.
   Status follow(SeqNum first, std::uint32_t count, Millis time, std::uint64_t offset);
   /// For OnLogDamage.
   Result<bool> damaged(const LogDamage& damage);
-  /// The segment ended. Returns whether what follows `end.valid_bytes` is the torn end of a crash, to be cut off (or the segment
-  /// to be unlinked, where it has no valid byte) once all of the log has been found good.
+  /// Ends the segment. Returns true if the bytes after `end.valid_bytes` are the torn end of a crash. The caller truncates them
+  /// (or unlinks a segment without a valid byte) once the whole log was found good.
   Result<bool> leave(const LogEnd& end);
-  /// The log ended. kCorruption: before the last operation that the manifest relies on.
+  /// Ends the log. kCorruption: it ends before the last operation that the manifest relies on.
   Status finish();
-  /// For tools that go on after an error: what comes next need not follow.
+  /// For tools that continue after an error: the next batch may have any seq.
   void lose();
 
   [[nodiscard]] const std::vector<SkippedLog>& skipped() const { return skipped_; }
@@ -71,7 +71,7 @@ class LogSequence {
   [[nodiscard]] SeqNum last() const { return expected_ == 0 ? 0 : expected_ - 1; }
 
  private:
-  /// A part that could not be read; known once the log goes on.
+  /// An unreadable part; its extent is known once the log goes on.
   struct Gap {
     FileNum file = kNoFile;
     std::uint64_t offset = 0;

@@ -1,4 +1,4 @@
-// The segments that are still needed: which there are, how large, and which may go.
+// The set of segments in the directory, with their sizes; removes those that are no longer needed.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,20 @@ struct LogSegment {
 /// Thread-compatible: the owner locks. I/O happens in open() and remove_before() only.
 class LogSet {
  public:
-  /// The segments that lie in `dir`, which `fs` and this set use from now on.
+  /// The segments in `dir`; this set uses `fs` and `dir` from now on.
   static Result<LogSet> open(FileSystem& fs, std::string dir);
 
   /// Oldest first.
   [[nodiscard]] const std::vector<LogSegment>& segments() const { return segments_; }
   [[nodiscard]] std::uint64_t live_bytes() const;
 
-  /// A new segment. Its number is greater than all others'.
+  /// Adds a new segment, with the largest number.
   void add(FileNum file, std::uint64_t bytes);
   /// The newest segment has grown to `bytes`.
   void set_newest_bytes(std::uint64_t bytes);
 
-  /// Unlinks the segments older than `oldest`, oldest first, after one sync of the directory: what replaces them is durable
-  /// before they go. Does no I/O if there are none. After an error the segments that remain are still in the set; try again
-  /// later.
+  /// Syncs the directory once, so that their replacements are durable, then unlinks the segments older than `oldest`, oldest
+  /// first. No I/O if there are none. After an error the remaining segments are still in the set; call it again later.
   Status remove_before(FileNum oldest);
 
  private:

@@ -1,5 +1,5 @@
-// What stays true: size_ counts only whole appends; synced_bytes_ never passes an append that had not returned when the sync
-// began; marks never vouch for more than synced_bytes_ was when their append began.
+// Invariants: size_ counts only whole appends. synced_bytes_ covers only appends that had returned when the sync began. A mark
+// states at most the value of synced_bytes_ when its append began.
 #include "wal/log_writer.h"
 
 #include "base/checksum.h"
@@ -36,7 +36,7 @@ Result<std::unique_ptr<LogWriter>> LogWriter::create(FileSystem& fs, const std::
   TRY_ASSIGN(out, fs.create(path));
   std::unique_ptr<LogWriter> writer(new LogWriter(std::move(out), file));
   if (Status status = writer->start(fs, dir, first_seq); !status.is_ok()) {
-    (void)fs.unlink(path);  // best effort: an empty segment that stays is met, and passed over, at the next open
+    (void)fs.unlink(path);  // best effort: the next open skips an empty segment
     return status;
   }
   return writer;
@@ -67,7 +67,7 @@ Status LogWriter::append(std::span<const LogRecord> records) {
   const std::uint64_t synced = synced_bytes();
   const bool mark = synced > marked_bytes_;
   pieces_.clear();
-  scratch_.resize(records.size() * kLogRecordHeaderBytes + kLogMarkBytes);  // never grows below: pieces_ points into it
+  scratch_.resize(records.size() * kLogRecordHeaderBytes + kLogMarkBytes);  // must not grow later: pieces_ points into it
   char* scratch = scratch_.data();
   std::uint64_t offset = size();
   char vouched[sizeof(std::uint64_t)];
@@ -83,7 +83,7 @@ Status LogWriter::append(std::span<const LogRecord> records) {
   if (Status status = out_->append(pieces_); !status.is_ok()) return fail(status);
   size_.store(offset, std::memory_order_release);
   if (mark) marked_bytes_ = synced;
-  return usable();  // a sync that failed meanwhile takes this append with it
+  return usable();  // a sync that failed meanwhile fails this append too
 }
 
 /// Puts header and payload of one record into pieces_.

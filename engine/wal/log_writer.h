@@ -1,4 +1,4 @@
-// Appends records to one segment. A thin thing: queueing, grouping and syncing policy are the commit pipeline's.
+// Appends records to one segment. The commit pipeline does queueing and grouping, and decides when to sync.
 #pragma once
 
 #include <atomic>
@@ -18,23 +18,23 @@ using LogRecord = std::vector<Bytes>;
 /// One thread at a time may append; one other may sync() meanwhile. size(), synced_bytes() and file() from any thread.
 class LogWriter {
  public:
-  /// Creates segment `file` in `dir`, writes its header, syncs file and directory. On an error no file is left, if that works.
-  /// `first_seq`: of the first operation that it may have, all before being elsewhere; 0 = not known yet.
+  /// Creates segment `file` in `dir`, writes its header, syncs file and directory. After an error the file is removed if
+  /// possible. `first_seq`: seq of the first operation that it may have; 0 = unknown.
   static Result<std::unique_ptr<LogWriter>> create(FileSystem& fs, const std::string& dir, FileNum file, SeqNum first_seq = 0);
   ~LogWriter();
   LogWriter(const LogWriter&) = delete;
   LogWriter& operator=(const LogWriter&) = delete;
 
-  /// All records in one write; none is written if one is too long (kInvalidArgument; the writer stays good). After any other
-  /// error the segment is bad for good: every later append and sync fails with that error.
+  /// Appends all records in one write; none if one is too long (kInvalidArgument; the writer stays usable). After any other error
+  /// the segment stays bad: every later append and sync fails with that error.
   Status append(std::span<const LogRecord> records);
-  /// Durable up to the last append that had returned before. After an error the segment is bad for good, as above: a sync is
-  /// never tried again, because the system may have forgotten the pages that it could not write.
+  /// Makes all appends durable that had returned before. After an error the segment stays bad, as above: a sync is never retried,
+  /// because the system may have dropped the pages that it could not write.
   Status sync();
-  /// After an append that failed: what was appended before it is there as it was written, and becomes durable. Fails after a sync
-  /// that failed. Not beside another sync, whose error it might miss.
+  /// After a failed append: makes the appends before it durable. Fails after a failed sync. Not concurrently with another sync,
+  /// whose error it might miss.
   Status salvage();
-  /// Neither appends nor syncs may follow. Does not sync.
+  /// Closes the file without a sync. No append or sync may follow.
   Status close();
   [[nodiscard]] FileNum file() const { return file_; }
   /// Bytes appended, the header included.
@@ -54,16 +54,16 @@ class LogWriter {
   const FileNum file_;
 
   Mutex mutex_;
-  Status bad_ GUARDED_BY(mutex_);  // what made the segment bad; ok while it is good
+  Status bad_ GUARDED_BY(mutex_);  // the first error; ok while the segment is good
   bool sync_failed_ GUARDED_BY(mutex_) = false;
 
   std::atomic<std::uint64_t> size_{0};
   std::atomic<std::uint64_t> synced_bytes_{0};
 
   // Of the appending thread.
-  std::uint64_t marked_bytes_ = 0;  // what the last mark vouches for
+  std::uint64_t marked_bytes_ = 0;  // durable bytes in the last mark
   std::string scratch_;             // record headers of one append, and its mark
-  std::vector<Bytes> pieces_;       // what one append hands to the file
+  std::vector<Bytes> pieces_;       // the data of one append
 };
 
 }  // namespace ebbtide

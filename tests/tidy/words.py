@@ -18,18 +18,10 @@ NOT_YET = (
     "config/ebbtide.yaml",
     "deploy/README.md",
     "deploy/prometheus",
-    "engine/compaction",
     "engine/db",
     "engine/docs",
-    "engine/filter",
     "engine/include",
-    "engine/io",
-    "engine/policy",
-    "engine/table",
     "engine/tools",
-    "engine/tree",
-    "engine/version",
-    "engine/wal",
     "server/acl",
     "server/admin",
     "server/checkpoint",
@@ -98,6 +90,7 @@ PATTERNS = [(re.compile(rf"\b(?:{word})\b", re.I), instead) for word, instead in
 OPENING = re.compile(r"(?:Whoever|Whether or not|That which|Of (?:what|those|which)|Who)\b")
 
 BULLET = re.compile(r"\s*(?:[-*+]|\d+\.|\||#+|>)\s")
+COLUMNS = re.compile(r"\S {3,}\S")  # a row of a table by spaces
 SENTENCE_END = re.compile(r"(?<=[.?!:;])[)\"*]*\s+")
 CODE = re.compile(r"`[^`]*`|https?://\S+|\]\([^)]*\)")
 CPP_STRING = r'"(?:[^"\\\n]|\\.)*"'
@@ -109,7 +102,7 @@ def blocks_of_lines(lines):
     """(number, text) pairs joined to paragraphs: a list of (word's line number, word) each."""
     block, last = [], None
     for number, text in lines:
-        starts = last is None or number != last + 1 or not text.strip() or BULLET.match(text)
+        starts = last is None or number != last + 1 or not text.strip() or BULLET.match(text) or COLUMNS.search(text)
         if starts and block:
             yield block
             block = []
