@@ -43,6 +43,17 @@ SharedValue charged_value(SharedValue value, MemoryCharge* charge) {
   return {bytes, ReleaseCharge(&part, std::move(value))};
 }
 
+Status refused_charge(const MemoryAccount& account, std::uint64_t bytes) {
+  std::string text = std::to_string(bytes) + " bytes are needed at once; storage.memory_budget is " +
+                     std::to_string(account.budget()) + " bytes";
+  if (bytes > account.most()) {
+    text += ", of which at most " + std::to_string(account.most()) + " can be used for that. Raise storage.memory_budget";
+  } else {
+    text += ", and others use too much of it now";
+  }
+  return Status::out_of_memory(text, bytes);
+}
+
 bool is_charged(const SharedValue& value) { return std::get_deleter<ReleaseCharge>(value) != nullptr; }
 
 bool keep_charge(const SharedValue& value, MemoryAccount::Kind kind) {

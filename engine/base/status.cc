@@ -50,7 +50,9 @@ Status Status::with_context(Bytes context) const {
   if (is_ok()) return {};
   std::string text(context);
   if (!message().empty()) text.append(": ").append(message());
-  return {code_, std::move(text)};
+  Status status(code_, std::move(text));
+  status.refused_kib_ = refused_kib_;
+  return status;
 }
 
 }  // namespace ebbtide

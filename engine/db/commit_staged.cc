@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <engine/charged_value.h>
+
 #include "base/invariant.h"
 #include "db/db_impl.h"
 #include "db/inserts.h"
@@ -55,10 +57,7 @@ Result<std::unique_ptr<StagedBatch>> DbImpl::stage(WriteBatch&& batch, const std
   TRY(refuse(batch));
   auto impl = std::make_unique<StagedBatch::Impl>();
   const std::size_t expected = staged_bytes_expected(batch);
-  if (!try_charge(MemoryAccount::Kind::kCommands, expected)) {
-    return Status::out_of_memory("storage.memory_budget has no room for a batch of " + std::to_string(batch.payload_bytes()) +
-                                 " bytes");
-  }
+  if (!try_charge(MemoryAccount::Kind::kCommands, expected)) return refused_charge(*memory_, expected);
   impl->account = memory_;
   impl->charged = expected;
   TRY_ASSIGN(entries, stage_entries(batch, stop));

@@ -192,6 +192,7 @@ bool Db::writes_stopped() const {
 }
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
 bool Db::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) { return impl_->try_charge(kind, bytes); }
+BudgetRoom Db::memory_room(std::uint64_t bytes) { return impl_->memory_room(bytes); }
 Stats Db::stats() const { return impl_->stats(); }
 std::vector<std::string> Db::damage() const { return impl_->damage(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }

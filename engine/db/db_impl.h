@@ -5,7 +5,7 @@
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
-//   write_stall.cc memory, disk and shape pressure; healing          checker.cc     verify, scrub
+//   write_stall.cc disk and shape pressure; healing                  checker.cc     verify, scrub
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       log, manifest and views keep deadlines
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
@@ -475,10 +475,6 @@ struct DbImpl {
   void update_pressure();
   [[nodiscard]] std::vector<TreeLoad> tree_loads();
   const Tree::Debt& debt_of(const TreeLoad& load) REQUIRES(pressure_mutex_);
-  void divide_memory(std::uint64_t memtables, std::uint64_t tables) REQUIRES(pressure_mutex_);
-  void fit_cache();
-  [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  void memory_charged();
   void background_failed(const Status& status, const char* what);
   void heal();
   void still_failed(const Status& status);
@@ -487,8 +483,19 @@ struct DbImpl {
   void advance_time_mark() REQUIRES(tick_mutex_);
   void look_at_disk(const std::vector<TreeLoad>& loads);
   void relieve_log();
-  void relieve_memory();
   void say(Severity severity, const std::string& text);
+  // memory_budget.cc
+  [[nodiscard]] std::uint64_t small_memtable(std::size_t trees) const;
+  /// Bytes of all memtables; without the charged values in them; of those, what no flush gives back.
+  struct MemTableBytes {
+    std::uint64_t all, uncharged, kept;
+  };
+  void divide_memory(const MemTableBytes& memtables, std::uint64_t tables) REQUIRES(pressure_mutex_);
+  void fit_cache();
+  [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
+  [[nodiscard]] BudgetRoom memory_room(std::uint64_t bytes);
+  void memory_charged();
+  void relieve_memory();
   // estimate.cc
   static void estimate_invalidated(const TablesView& tables, TreeShape* shape);
   // deadline_keeper.cc
@@ -574,8 +581,10 @@ struct DbImpl {
   std::atomic<std::uint64_t> leases_{0};
   std::atomic<std::uint64_t> memory_budget_{0};
   std::atomic<std::uint64_t> fixed_memory_{0}, table_memory_{0};  ///< memtables and open tables; the latter alone
-  std::atomic<std::uint64_t> account_fitted_{0};                  ///< of memory_, when the cache was last fitted to it
-  std::atomic<std::uint64_t> memory_wanted_{0};  ///< the most that try_charge() has refused since relieve_memory() looked
+  std::atomic<std::uint64_t> flushable_memory_{0};    ///< of memtables, without charged values: what flushes would give back
+  std::atomic<std::uint64_t> charged_to_readers_{0};  ///< of kMemTables: values that no memtable has any more
+  std::atomic<std::uint64_t> left_memtables_ns_{0};   ///< when charged_to_readers_ last grew
+  std::atomic<std::uint64_t> account_fitted_{0};      ///< of memory_, when the cache was last fitted to it
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};

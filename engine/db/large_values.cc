@@ -48,9 +48,7 @@ LargeValues::LargeValues(std::shared_ptr<MemoryAccount> account, std::function<v
     : state_(std::make_shared<State>(std::move(account))), on_charge_(std::move(on_charge)) {}
 
 Status LargeValues::charge(std::uint64_t bytes) {
-  if (!state_->account->try_charge(kKind, bytes)) {
-    return Status::out_of_memory("storage.memory_budget has no room for " + std::to_string(bytes) + " bytes of a value");
-  }
+  if (!state_->account->try_charge(kKind, bytes)) return refused_charge(*state_->account, bytes);
   on_charge_();
   return Status::ok();
 }

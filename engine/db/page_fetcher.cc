@@ -48,6 +48,12 @@ struct PageFetch {
   std::vector<LargeValues::Part> large;
   std::atomic<std::size_t> next{0}, left{0};  // for threads, the next index; parts that have not ended
   std::atomic<bool> refused{false};
+  std::atomic<std::uint64_t> refused_bytes{0};
+
+  void refuse(std::uint64_t bytes) {
+    refused = true;
+    refused_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  }
 
   // A page that was read, or could not be.
   void keep(std::size_t i, Result<std::shared_ptr<const void>> pin) {
@@ -56,7 +62,7 @@ struct PageFetch {
     if (charge->add(pin->get())) {
       pins[i] = std::move(pin).value();
     } else {
-      refused = true;
+      refuse(static_cast<const CachedBlock*>(pin->get())->size);
     }
   }
 
@@ -66,7 +72,7 @@ struct PageFetch {
     if (miss.large_offset != 0) {
       const LargeValueRef ref{table, miss.large_offset, miss.large_stored_bytes, miss.large_length};
       auto part = large_values->read_part(*table, ref, miss.part_offset, miss.part_bytes);
-      if (part.status().code() == Code::kOutOfMemory) refused = true;
+      if (part.status().code() == Code::kOutOfMemory) refuse(miss.part_bytes);
       if (part.is_ok()) large[i] = std::move(part).value();
       return;
     }
@@ -82,7 +88,10 @@ struct PageFetch {
       if (large[i].value == nullptr) continue;
       misses->large.push_back({wanted[i].table, wanted[i].large_offset, large[i].offset, std::move(large[i].value)});
     }
-    if (refused) misses->refused = true;
+    if (!refused) return;
+    misses->refused = true;
+    misses->refused_bytes = refused_bytes + charge->bytes.load(std::memory_order_relaxed);
+    for (const MissSet::LargeValue& have : misses->large) misses->refused_bytes += have.value->size();
   }
 
   void end_part() {
@@ -102,6 +111,12 @@ void drop_duplicates(std::vector<PageMiss>* pages) {
   pages->erase(
       std::unique(pages->begin(), pages->end(), [&](const PageMiss& a, const PageMiss& b) { return place(a) == place(b); }),
       pages->end());
+}
+
+std::uint64_t large_bytes(const std::vector<PageMiss>& pages) {
+  std::uint64_t bytes = 0;
+  for (const PageMiss& miss : pages) bytes += miss.part_bytes;
+  return bytes;
 }
 
 }  // namespace
@@ -214,7 +229,7 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
         if (fetch->charge->add(pin.get())) {
           misses->keep_alive.push_back(std::move(pin));
         } else {
-          misses->refused = true;
+          fetch->refuse(static_cast<const CachedBlock*>(pin.get())->size);
         }
         continue;
       }
@@ -223,6 +238,10 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   }
   pages_read_.fetch_add(counters.pages_read, std::memory_order_relaxed);
   misses->pages.clear();
+  if (const std::uint64_t bytes = large_bytes(fetch->wanted); bytes > account_->most()) {  // none of it is read in vain
+    std::erase_if(fetch->wanted, [](const PageMiss& miss) { return miss.large_offset != 0; });
+    fetch->refuse(bytes);
+  }
   fetch->pins.resize(fetch->wanted.size());
   fetch->large.resize(fetch->wanted.size());
   return fetch;
@@ -231,7 +250,10 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
 bool PageFetcher::fetch(MissSet* misses, std::function<void()> done, FetchQueue* queue) {
   const std::shared_ptr<PageFetch> fetch = begin(misses);
   std::vector<PageMiss>& wanted = fetch->wanted;
-  if (wanted.empty()) return true;
+  if (wanted.empty()) {
+    fetch->hand_over();
+    return true;
+  }
   if (pool_ == nullptr) {
     for (std::size_t i = 0; i < wanted.size(); ++i) fetch->read(i);
     fetch->hand_over();

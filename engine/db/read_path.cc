@@ -18,6 +18,8 @@
 #include <cstring>
 #include <limits>
 
+#include <engine/charged_value.h>
+
 #include "base/hash.h"
 #include "base/invariant.h"
 #include "db/db_impl.h"
@@ -46,7 +48,7 @@ void count_runs(const std::vector<RunView>& runs, const RunsAsked& asked, TreeLo
   if (asked.found >= 0) ThreadCounters::add(level_of(static_cast<std::size_t>(asked.found)).found, 1);
 }
 
-Status no_room() { return Status::out_of_memory("storage.memory_budget has no room for what the command has to read"); }
+Status no_room(const MemoryAccount& account, const MissSet& misses) { return refused_charge(account, misses.refused_bytes); }
 
 LargeValueRef reference(const Found& found) {
   return {found.large.table, found.large.offset, found.large.stored_bytes, found.length};
@@ -167,7 +169,7 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
           asked->found = static_cast<int>(r);
           return finish_lookup(view, entry, covered, found, std::move(pin));
         case Lookup::kNotResident:
-          return view.misses_->refused ? no_room() : Status::not_resident();
+          return view.misses_->refused ? no_room(*view.impl_->memory_, *view.misses_) : Status::not_resident();
         case Lookup::kError:
           return status;
         case Lookup::kAbsent:
@@ -226,7 +228,7 @@ Status ReadView::read_part(const Found& found, std::uint64_t offset, std::uint64
   }
   const auto* table = static_cast<const TableReader*>(found.large.table);
   if (mode_ == ReadMode::kResident && misses_ != nullptr) {
-    if (misses_->refused) return no_room();
+    if (misses_->refused) return no_room(*impl_->memory_, *misses_);
     PageMiss miss{table, 0, found.large.offset, found.large.stored_bytes, found.length};
     miss.part_offset = offset;
     miss.part_bytes = length;

@@ -36,12 +36,8 @@ constexpr std::uint64_t kStopPollMs = 10;       // when a batch that may not sle
 // An emptied database leaves its tree behind, with a memtable, until the manifest was synced: no more than a few at a time.
 constexpr std::uint64_t kMaxPendingDrops = 64;
 constexpr std::uint32_t kMaxFlushes = 256;        // in one batch, if there are not more databases than that
-constexpr std::size_t kFewTrees = 64;             // up to so many, each may keep a memtable of 1/512 of the budget
 constexpr std::uint64_t kDeadlineFiles = 2;       // of the target size: room that is kept for a merge for a deadline
 constexpr std::uint64_t kHealNs = 2'000'000'000;  // well inside the promised 5 s
-
-// What the cache keeps, and what each kind of charge may have, however short memory is.
-std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
 
 bool adds_data(const WriteBatch& batch) {
   std::size_t cursor = 0;
@@ -221,7 +217,7 @@ const Tree::Debt& DbImpl::debt_of(const TreeLoad& load) {
 void DbImpl::update_pressure() {
   MutexLock measuring(pressure_mutex_);
   bool stuck = false;
-  std::uint64_t memtable_bytes = 0, uncharged_bytes = 0, frozen_bytes = 0, table_memory = 0;
+  std::uint64_t memtable_bytes = 0, uncharged_bytes = 0, frozen_bytes = 0, table_memory = 0, kept_bytes = 0;
   double worst = 0;
   StallReason reason = StallReason::kNone;
   const auto raise = [&](double pressure, StallReason why) {
@@ -230,7 +226,11 @@ void DbImpl::update_pressure() {
       reason = why;
     }
   };
-  for (const TreeLoad& load : tree_loads()) {
+  const std::vector<TreeLoad> loads = tree_loads();
+  const std::uint64_t small = small_memtable(loads.size());
+  for (const TreeLoad& load : loads) {
+    const std::uint64_t active_bytes = load.view->memtables.front()->memory_bytes();
+    kept_bytes += active_bytes > small ? empty_memtable_bytes_ : active_bytes;
     memtable_bytes += load.memtable_bytes();
     uncharged_bytes += load.uncharged_bytes();
     frozen_bytes += load.frozen_bytes();
@@ -272,45 +272,7 @@ void DbImpl::update_pressure() {
   stuck_.store(stuck, std::memory_order_relaxed);
   stall_reason_.store(reason, std::memory_order_relaxed);
   slowdown_permille_.store(static_cast<std::uint32_t>(std::min(1.0, worst) * 1000), std::memory_order_relaxed);
-  divide_memory(uncharged_bytes, table_memory);
-}
-
-// One budget: memtables, without the charged values in them, open tables, what is charged to the account, and what is left for the
-// cache. When it is short, memtables are flushed early (relieve_memory), the cache shrinks to its floor, the account takes no more,
-// writes wait for flushes, and last they are refused.
-void DbImpl::divide_memory(std::uint64_t memtables, std::uint64_t tables) {
-  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
-  const std::uint64_t fixed = memtables + tables, floor = memory_floor(budget);
-  fixed_memory_.store(fixed, std::memory_order_relaxed);
-  table_memory_.store(tables, std::memory_order_relaxed);
-  memory_->set_limit(budget > fixed + floor ? budget - fixed - floor : 0, floor);
-  fit_cache();
-}
-
-void DbImpl::fit_cache() {
-  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed), floor = memory_floor(budget);
-  const std::uint64_t charged = memory_->charged();
-  const std::uint64_t used = fixed_memory_.load(std::memory_order_relaxed) + charged;
-  const std::uint64_t left = budget > used + floor ? budget - used : floor;
-  account_fitted_.store(charged, std::memory_order_relaxed);
-  cache_->set_capacity(settings_.block_cache != 0 ? std::min(settings_.block_cache, left) : left);
-}
-
-// Large values come faster than ticks: the cache makes room as soon as a thirty-second of the budget went to them.
-bool DbImpl::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) {
-  if (!memory_->try_charge(kind, bytes)) {
-    std::uint64_t wanted = memory_wanted_.load(std::memory_order_relaxed);
-    while (bytes > wanted && !memory_wanted_.compare_exchange_weak(wanted, bytes, std::memory_order_relaxed)) {
-    }
-    return false;
-  }
-  memory_charged();
-  return true;
-}
-
-void DbImpl::memory_charged() {
-  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
-  if (memory_->charged() > account_fitted_.load(std::memory_order_relaxed) + budget / 32) fit_cache();
+  divide_memory({memtable_bytes, uncharged_bytes, kept_bytes}, table_memory);
 }
 
 // For the reason that a missed deadline is counted under.
@@ -522,50 +484,6 @@ void DbImpl::relieve_log() {
   const FileNum segment = log_->oldest_needed(oldest->active_first_seq);
   for (const auto& [id, tree] : trees_) {
     if (tree->active_first_seq == 0 || log_->oldest_needed(tree->active_first_seq) != segment) continue;
-    freeze(*tree);
-    hurry_flush(*tree);
-  }
-}
-
-// Many trees with a memtable each may spend the budget though none of them is full, or others may need what they have. Above half
-// of the budget, or above what the others leave, the largest are flushed early (together: run_flush), until the active ones are at
-// a quarter of that. A small one stays: freezing it gives nothing back, and its table would be merged again and again. All that stay
-// together have an eighth of the budget at most.
-void DbImpl::relieve_memory() {
-  const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);
-  const std::uint64_t charged = memory_->charged(), own = memory_->charged(MemoryAccount::Kind::kMemTables);
-  const std::uint64_t others = table_memory_.load(std::memory_order_relaxed) + charged - std::min(charged, own);
-  const std::uint64_t left = budget > others ? budget - others : 0;
-  // What was refused meanwhile is asked for again, if it can have room at all.
-  const std::uint64_t refused = memory_wanted_.exchange(0, std::memory_order_relaxed);
-  const std::uint64_t wanted = refused == 0 ? 0 : refused + 2 * memory_floor(budget);
-  const std::uint64_t ceiling = std::min(budget / 2, wanted <= left ? left - wanted : left);
-  MutexLock lock(commit_mutex_);
-  const std::uint64_t small = std::max(2 * empty_memtable_bytes_, budget / (8 * std::max(trees_.size(), kFewTrees)));
-  std::uint64_t all = 0, active = 0;
-  std::vector<std::pair<std::uint64_t, Tree*>> large;
-  for (const auto& [id, tree] : trees_) {
-    const std::uint64_t bytes = tree->active->memory_bytes();
-    active += bytes;
-    if (tree->active_first_seq != 0 && bytes > small) large.emplace_back(bytes, tree.get());
-    MutexLock state(state_mutex_);
-    if (tree->view_owner == nullptr) continue;
-    for (const auto& memtable : tree->view_owner->memtables) all += memtable->memory_bytes();
-  }
-  if (all <= ceiling) return;
-  for (const auto& [id, tree] : trees_) {
-    bool rest = false;
-    {
-      MutexLock state(state_mutex_);
-      rest = tree->frozen_rest;
-    }
-    if (rest) hurry_flush(*tree);
-  }
-  if (active <= ceiling / 2) return;
-  std::sort(large.begin(), large.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (const auto& [bytes, tree] : large) {
-    if (active <= ceiling / 4) return;
-    active -= std::min(active, bytes);
     freeze(*tree);
     hurry_flush(*tree);
   }

@@ -1,6 +1,5 @@
 #include "command/context.h"
 
-#include <string>
 #include <utility>
 
 namespace ebbtide {
@@ -10,9 +9,7 @@ constexpr auto kKind = MemoryAccount::Kind::kCommands;
 
 Status Ctx::reserve_slowly(std::uint64_t bytes) {
   if (env.db == nullptr) return Status::ok();  // while the database is being opened, no command builds values
-  if (!env.db->try_charge(kKind, bytes)) {
-    return Status::out_of_memory("storage.memory_budget has no room for " + std::to_string(bytes) + " bytes");
-  }
+  if (!env.db->try_charge(kKind, bytes)) return refused_charge(env.db->memory(), charge.bytes() + bytes);
   charge.took(env.db->memory(), kKind, bytes);
   return Status::ok();
 }

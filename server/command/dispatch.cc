@@ -67,7 +67,8 @@ std::string error_reply(const Status& status) {
     case Code::kReadOnly:
       return "MISCONF Writes are refused: " + std::string(status.message());
     case Code::kOutOfMemory:
-      return "OOM command not allowed when used memory > 'memory_budget'.";
+      return "OOM command not allowed when used memory > 'memory_budget'." +
+             (status.refused_bytes() == 0 ? "" : " " + std::string(status.message()) + ".");
     case Code::kRevoked:
       return "ERR the read took so long that its view was taken back; try again";
     default:
@@ -284,6 +285,7 @@ void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared)
   Client& client = *pending.client;
   const Command* command = prepared.command;
   auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  if (waiting != nullptr && waiting->memory.wanted != 0 && waits_for_memory(pending, *waiting)) return;
   if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
   if (waiting != nullptr && waiting->long_write != nullptr) return continue_long_write(pending, prepared);
   if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
@@ -337,9 +339,14 @@ bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared,
     if (!fetch_pages(pending)) return false;
     *status = run_once(pending, prepared, reply);
   }
-  if (stall_ms_ == 0 && !marked_) [[likely]]
+  if (!status->is_ok() && !prepared.command->spec->has(kRunsQueue)) memory_ms_ = memory_wait_ms(pending, *status);
+  if (stall_ms_ == 0 && !marked_ && memory_ms_ == 0) [[likely]]
     return true;
   reply.rollback(mark);
+  if (memory_ms_ != 0) {
+    park_for_memory(pending, std::exchange(memory_ms_, 0));
+    return false;
+  }
   if (stall_ms_ != 0) {
     park(pending, stall_ms_);
   } else {
@@ -389,7 +396,7 @@ Status Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, R
   const bool block = stays && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   Status status = run_transaction(pending, block, waiting != nullptr && waiting->stalled, reply);
   if (session_of(*pending.client).modes & Session::kInTransaction) {
-    if (!status.is_not_resident() && stall_ms_ == 0 && !marked_) end_transaction(*pending.client);
+    if (!status.is_not_resident() && stall_ms_ == 0 && !marked_ && memory_ms_ == 0) end_transaction(*pending.client);
   }
   return status;
 }

@@ -22,6 +22,7 @@
 //   * Commands that keep state with their connection and have very many arguments deal with a slice of them a round (kSliced).
 //   * Writes of keys that a long write has marked firmly wait for it (intents.h).
 //   * kReplySynced commands: the commit is done, the reply is kept in the continuation, an offload thread waits for the sync.
+//   * Commands that the memory budget has no room for until memtables have been flushed (memory_wait.cc).
 //   * Writes that the write stall holds back: nothing is written, and the command is handed in again after the time that the
 //     engine names.
 //
@@ -168,6 +169,12 @@ class Dispatcher final : public CommandSink {
   MissSet& misses_of(const PendingCommand& pending);
   bool delay_authentication(PendingCommand& pending);
   void park(PendingCommand& pending, std::uint32_t ms);
+  // memory_wait.cc
+  /// Of a command that failed, and whose memory is given back here: for how long it waits for room before it runs again; 0 = not.
+  std::uint32_t memory_wait_ms(PendingCommand& pending, const Status& status);
+  void park_for_memory(PendingCommand& pending, std::uint32_t ms);
+  /// True if it goes on waiting.
+  bool waits_for_memory(PendingCommand& pending, Waiting& waiting);
   void begin_wait(Waiting& waiting, Stage stage);
   void end_wait(Waiting& waiting);
   static Waiting& waiting_of(PendingCommand& pending);
@@ -220,6 +227,7 @@ class Dispatcher final : public CommandSink {
   MemoryCharge pass_charge_;             ///< of replies, until their connections have charged their buffers, after the pass
   SeqNum large_commit_ = 0;              ///< last seq of the command at hand if its batch was large
   std::vector<Unlogged> unlogged_;
+  std::uint32_t memory_ms_ = 0;                ///< of the latest run: it waits so long for memory, 0 = it does not
   std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: held back for so long, 0 = it was not
   bool marked_ = false;                        ///< of the latest commit: it waits until other commands' marks go
   bool too_long_ = false;                      ///< of the latest run: it is to run off the loop

@@ -34,14 +34,21 @@ struct Dispatcher::Waiting final : Continuation {
   Waiting(const Waiting&) = delete;
   Waiting& operator=(const Waiting&) = delete;
 
-  std::shared_ptr<Fetched> fetched;        ///< one set for all tries: a later one finds what the earlier ones fetched
-  std::shared_ptr<OffLoopRun> job;         ///< set once it runs or waits off the loop
-  std::shared_ptr<LongWrite> long_write;   ///< set once it runs off the loop and writes
-  Stage stage = Stage::kDisk;              ///< what it waits for
-  std::optional<std::uint64_t> since;      ///< when that wait began, monotonic ns
-  StageNanos waits{};                      ///< those that are over
-  bool stalled = false;                    ///< the write stall held its commit back, as long as it asked for
-  std::uint32_t stalls = 0;                ///< how often
+  std::shared_ptr<Fetched> fetched;       ///< one set for all tries: a later one finds what the earlier ones fetched
+  std::shared_ptr<OffLoopRun> job;        ///< set once it runs or waits off the loop
+  std::shared_ptr<LongWrite> long_write;  ///< set once it runs off the loop and writes
+  Stage stage = Stage::kDisk;             ///< what it waits for
+  std::optional<std::uint64_t> since;     ///< when that wait began, monotonic ns
+  StageNanos waits{};                     ///< those that are over
+  bool stalled = false;                   ///< the write stall held its commit back, as long as it asked for
+  std::uint32_t stalls = 0;               ///< how often
+  /// For memory, see memory_wait.cc.
+  struct {
+    std::uint64_t wanted = 0;            ///< bytes; 0 = it does not wait for them
+    std::optional<std::uint64_t> since;  ///< monotonic ns, of the first wait
+    std::uint32_t looks = 0;             ///< whether there is room
+    std::uint32_t races = 0;             ///< runs that failed though there was room just after
+  } memory;
   std::uint64_t blocked_since = 0;         ///< monotonic ns; of a kBlocking command
   std::optional<std::uint64_t> judged_at;  ///< monotonic ns; of an AUTH that waits since others have failed
   std::optional<BlockedClients::Wait> blocked;

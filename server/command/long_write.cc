@@ -21,6 +21,7 @@ void LongWrite::run() {
       if (status.code() != Code::kRevoked) break;
     }
   }
+  if (!status.is_ok()) forget_run();
   nanos += env->control->mono_nanos() - start;
   if (planted(PlantedServerBug::kMarksEndEarly) && step == Step::kRun) env->intents->unmark(marks);
   complete();
@@ -47,11 +48,17 @@ Status LongWrite::collect() {
   return Status::ok();
 }
 
-Status LongWrite::attempt() {
+void LongWrite::forget_run() {
   out.clear();
-  batch.clear();
+  batch = WriteBatch();
   staged = nullptr;
+  written = {};
+  transaction_run = nullptr;
   charge.release();
+}
+
+Status LongWrite::attempt() {
+  forget_run();
   counts = {};
   session.database = database;  // a run before this one may have selected another
   const ReadView view = env->db->lease(database);
@@ -142,6 +149,11 @@ void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& pr
   }
   env_.intents->unmark(work.marks);
   end_wait(waiting);
+  if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
+    work.status = Status::ok();
+    work.step = LongWrite::Step::kMark;  // it begins anew
+    return park_for_memory(pending, ms);
+  }
   if (work.transaction != nullptr) {
     end_transaction(*pending.client);
     if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;

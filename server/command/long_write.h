@@ -64,6 +64,8 @@ struct LongWrite final : OffLoopWork {
 
  private:
   Status collect();
+  /// Gives back what a run has built.
+  void forget_run();
   Status attempt();
   Status run_command(const ReadView& view);
   Status run_transaction(const ReadView& view);

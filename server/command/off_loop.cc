@@ -140,6 +140,10 @@ void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
     return env_.offload->submit(OffloadClass::kLong, job);
   }
   end_wait(waiting);
+  if (const std::uint32_t ms = memory_wait_ms(pending, job->status); ms != 0) {
+    waiting.job = nullptr;
+    return park_for_memory(pending, ms);
+  }
   if (job->again_ms != 0 && job->status.is_ok()) {
     waiting.job = nullptr;
     if (waiting.blocked->end() != BlockedClients::End::kNotYet)

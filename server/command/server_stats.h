@@ -90,7 +90,7 @@ enum class Stage : std::uint8_t {
   kMemory,  ///< running, with what is at hand: of each pass the last one
   kDisk,    ///< until pages were there: each wait
   kThread,  ///< on its way to another thread, running there, and back: each time
-  kStall,   ///< held back by the write stall: each time
+  kStall,   ///< held back by the write stall, or until there is memory: each time
   /// Until the log had what the commands of a pass did, as durably as the settings ask for: of passes that find something to
   /// write, of each loop one at a time. And until it was synced: each command whose reply waits for that.
   kWal,

@@ -241,6 +241,8 @@ Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool wai
     session = before;
     client.protocol = protocol;
     if (status.is_not_resident() || stall_ms_ != 0 || marked_) return status;
+    memory_ms_ = memory_wait_ms(pending, status);
+    if (memory_ms_ != 0) return status;
     if (status.code() != Code::kRetry) return transaction_discarded(status);
     misses.pages.clear();
     counters_->retries.add(1);

@@ -139,9 +139,7 @@ Status TransactionRun::account() {
                              kOperationBytes * (batch_.count() + outcomes.size()) + replies_ + parts.back().out.memory();
   if (held < charge.bytes() + kChargeStep || env_.db == nullptr) return Status::ok();
   const std::uint64_t more = held - charge.bytes();
-  if (!env_.db->try_charge(MemoryAccount::Kind::kCommands, more)) {
-    return Status::out_of_memory("storage.memory_budget has no room for what the transaction writes and replies");
-  }
+  if (!env_.db->try_charge(MemoryAccount::Kind::kCommands, more)) return refused_charge(env_.db->memory(), held);
   charge.took(env_.db->memory(), MemoryAccount::Kind::kCommands, more);
   return Status::ok();
 }
@@ -179,7 +177,10 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   work_left = ctx.work_left;
   too_long |= ctx.too_long;
   // It ends as a whole: what its commands have built before is what there is no room beside.
-  if (status.code() == Code::kOutOfMemory) return status;
+  if (status.code() == Code::kOutOfMemory) {
+    if (status.refused_bytes() == 0) return status;
+    return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
+  }
   if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
   // What asks the engine itself may have seen more than the view has.
   if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());

@@ -225,19 +225,19 @@ Status getex(Ctx& ctx) {
   }
   Strings strings = ctx.strings();
   std::optional<Found> found;
-  TRY(strings.get_for_update(ctx.key(), &found));
+  TRY(strings.locate_for_update(ctx.key(), &found));
+  std::optional<std::int64_t> expiry;  // the new one
   if (found && option != ExpiryOption::kNone && option != ExpiryOption::kPersist) {
-    TRY_ASSIGN(expiry, parse_expiry(ctx, option, value));
-    if (has_passed(expiry, ctx.now)) {
-      strings.remove(ctx.key());
-    } else {
-      TRY(ctx.work(found->value.size()));
-      strings.set_expiry(ctx.key(), *found, static_cast<Millis>(expiry));
-    }
+    TRY_ASSIGN(parsed, parse_expiry(ctx, option, value));
+    expiry = parsed;
   } else if (found && option == ExpiryOption::kPersist && found->expiry != 0) {
-    TRY(ctx.work(found->value.size()));
-    strings.set_expiry(ctx.key(), *found, 0);
+    expiry = 0;
   }
+  const bool expires_now = expiry && *expiry != 0 && has_passed(*expiry, ctx.now);
+  if (expiry && !expires_now) TRY(ctx.work(found->length));  // before it is read: a long write reads it by itself
+  if (found) TRY(strings.read(&*found));
+  if (expires_now) strings.remove(ctx.key());
+  if (expiry && !expires_now) strings.set_expiry(ctx.key(), *found, static_cast<Millis>(*expiry));
   reply_value(ctx.reply, found);
   return Status::ok();
 }

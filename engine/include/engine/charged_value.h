@@ -1,7 +1,7 @@
 // Memory that is charged to the budget before it is allocated, and large values that carry their charge with them.
 //
 //   MemoryCharge charge;
-//   if (!db->try_charge(MemoryAccount::Kind::kCommands, n)) return Status::out_of_memory(...);
+//   if (!db->try_charge(MemoryAccount::Kind::kCommands, n)) return refused_charge(db->memory(), n);
 //   charge.took(db->memory(), MemoryAccount::Kind::kCommands, n);
 //   std::string bytes = ...;                                       // n bytes
 //   SharedValue value = charged_value(std::move(bytes), &charge);  // the charge is the value's now
@@ -15,6 +15,7 @@
 #include <utility>
 
 #include <engine/memory_account.h>
+#include <engine/status.h>
 #include <engine/write_batch.h>
 
 namespace ebbtide {
@@ -84,5 +85,8 @@ SharedValue charged_value(SharedValue value, MemoryCharge* charge);
 bool is_charged(const SharedValue& value);
 /// The same. The charge is of `kind` from here on.
 bool keep_charge(const SharedValue& value, MemoryAccount::Kind kind);
+
+/// kOutOfMemory for a charge of `bytes` that `account` has refused. Names both sizes, and what to do if they never fit.
+Status refused_charge(const MemoryAccount& account, std::uint64_t bytes);
 
 }  // namespace ebbtide

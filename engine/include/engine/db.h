@@ -219,6 +219,9 @@ class Db {
   [[nodiscard]] MemoryAccount& memory() const;
   /// As memory().try_charge, and the cache makes room at once: for memory that is about to be allocated.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
+  /// Whether `bytes`, which were refused, could be charged now, or will be able to be once memtables have been flushed: the next
+  /// tick starts that. For who waits without holding memory, and asks again. Never waits.
+  [[nodiscard]] BudgetRoom memory_room(std::uint64_t bytes);
   [[nodiscard]] Stats stats() const;
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database) const;
   /// The tree as a picture, without a key: at most about `max_cells` cells, however many files there are. Holds no lock while it

@@ -15,6 +15,9 @@
 
 namespace ebbtide {
 
+/// Whether bytes could be charged to the budget: now, once memtables have been flushed, or not, as long as others hold what they do.
+enum class BudgetRoom : std::uint8_t { kNow, kAfterFlush, kNone };
+
 /// Thread-safe; a charge is two atomic additions. Whoever charges releases the same number of bytes under the same kind: once,
 /// and also when it fails later.
 class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
@@ -35,6 +38,7 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     const std::uint64_t own = of(kind).fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (all <= limit_.load(std::memory_order_relaxed) || own <= floor_.load(std::memory_order_relaxed)) return true;
     release(kind, bytes);
+    note_refused(bytes);
     return false;
   }
   /// Takes `bytes` in any case: for what is there already, such as the buffers of a connection.
@@ -61,12 +65,29 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
     return limit > all ? limit - all : 0;
   }
 
+  /// A charge of `bytes` will be asked for again: the engine flushes memtables for it.
+  void note_refused(std::uint64_t bytes) {
+    std::uint64_t most = refused_.load(std::memory_order_relaxed);
+    while (bytes > most && !refused_.compare_exchange_weak(most, bytes, std::memory_order_relaxed)) {
+    }
+  }
+  /// Engine only. The most that was refused at once since the last call; 0 = nothing was.
+  [[nodiscard]] std::uint64_t take_refused() { return refused_.exchange(0, std::memory_order_relaxed); }
+
   /// Engine only. `limit`: bytes that all kinds together may have; `floor`: bytes that each kind may have in any case, so that
   /// a spent budget never stops reads altogether.
   void set_limit(std::uint64_t limit, std::uint64_t floor) {
     limit_.store(limit, std::memory_order_relaxed);
     floor_.store(floor, std::memory_order_relaxed);
   }
+  /// Engine only. `most`: bytes that could be charged if there were no memtables and nothing else was charged.
+  void set_budget(std::uint64_t budget, std::uint64_t most) {
+    budget_.store(budget, std::memory_order_relaxed);
+    most_.store(most, std::memory_order_relaxed);
+  }
+  /// Settings::memory_budget, and how much of it a single command can ever have. 0: not known yet.
+  [[nodiscard]] std::uint64_t budget() const { return budget_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t most() const { return most_.load(std::memory_order_relaxed); }
   /// Engine only: the others have taken `bytes` more since set_limit(), which sees them the next time.
   void lower_limit(std::uint64_t bytes) {
     std::uint64_t limit = limit_.load(std::memory_order_relaxed);
@@ -82,6 +103,8 @@ class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
   std::array<std::atomic<std::uint64_t>, kKinds> kinds_{};
   std::atomic<std::uint64_t> limit_{std::numeric_limits<std::uint64_t>::max()};
   std::atomic<std::uint64_t> floor_{0};
+  std::atomic<std::uint64_t> refused_{0};
+  std::atomic<std::uint64_t> budget_{0}, most_{0};
 };
 
 }  // namespace ebbtide

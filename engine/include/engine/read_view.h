@@ -58,12 +58,15 @@ struct MissSet {
   std::vector<LargeValue> large;                        ///< large values that were fetched
   bool refused = false;  ///< the memory budget had no room for all that was fetched: reads that still lack something answer OOM
 
+  std::uint64_t refused_bytes = 0;  ///< if `refused`: about as much as all that is wanted takes
+
   [[nodiscard]] bool empty() const { return pages.empty(); }
   void clear() {
     pages.clear();
     keep_alive.clear();
     large.clear();
     refused = false;
+    refused_bytes = 0;
   }
 };
 

@@ -1,6 +1,7 @@
 // How every fallible call answers: a code that callers branch on, and a sentence that names what was wrong and where.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -47,7 +48,12 @@ class [[nodiscard]] Status {
   static Status corruption(std::string m) { return {Code::kCorruption, std::move(m)}; }
   static Status io_error(std::string m) { return {Code::kIoError, std::move(m)}; }
   static Status no_space(std::string m) { return {Code::kNoSpace, std::move(m)}; }
-  static Status out_of_memory(std::string m) { return {Code::kOutOfMemory, std::move(m)}; }
+  /// `bytes`: that were asked for at once, 0 = it does not matter.
+  static Status out_of_memory(std::string m, std::uint64_t bytes = 0) {
+    Status status(Code::kOutOfMemory, std::move(m));
+    status.refused_kib_ = static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes + 1023) / 1024, ~std::uint32_t{0}));
+    return status;
+  }
   static Status read_only(std::string m) { return {Code::kReadOnly, std::move(m)}; }
   static Status revoked(std::string m) { return {Code::kRevoked, std::move(m)}; }
   static Status busy(std::string m) { return {Code::kBusy, std::move(m)}; }
@@ -60,6 +66,8 @@ class [[nodiscard]] Status {
   [[nodiscard]] bool is_not_found() const { return code_ == Code::kNotFound; }
   [[nodiscard]] bool is_not_resident() const { return code_ == Code::kNotResident; }
   [[nodiscard]] Code code() const { return code_; }
+  /// Of kOutOfMemory: the bytes that the memory budget had no room for, rounded up to a KiB. 0: waiting for room would not help.
+  [[nodiscard]] std::uint64_t refused_bytes() const { return std::uint64_t{refused_kib_} * 1024; }
   /// The message without the code's name; empty on success.
   [[nodiscard]] Bytes message() const { return message_ ? Bytes(*message_) : Bytes(); }
   /// "corruption: 000012.data: page at 8192: checksum mismatch"
@@ -70,6 +78,7 @@ class [[nodiscard]] Status {
 
  private:
   Code code_ = Code::kOk;
+  std::uint32_t refused_kib_ = 0;  // fits beside the code
   std::shared_ptr<const std::string> message_;
 };
 

@@ -1,0 +1,195 @@
+// Commands whose memory is held by memtables: they wait until those are flushed, and hold nothing meanwhile.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "commands/families.h"
+#include "server/command/manual_offload.h"
+
+using namespace ebbtide;
+using namespace ebbtide::test;
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr auto kCommands = MemoryAccount::Kind::kCommands;
+
+/// A budget of 64 MiB, a value of 24 MiB on disk at "old", and one of 40 MiB in a memtable.
+struct FullMemTables : CommandHarness {
+  FullMemTables() : CommandHarness(command_families()) {
+    REQUIRE((*this)("SETRANGE old 25165823 x") == "(integer) 25165824");
+    REQUIRE((*this)("EXPIRE old 1000") == "(integer) 1");
+    REQUIRE(db->flush(0).is_ok());
+    settle();
+    reopen();
+    advance(1000);
+    fill();
+    REQUIRE(db->memory().charged(MemoryAccount::Kind::kMemTables) == 40 * kMiB);
+    REQUIRE(db->memory().room() < 24 * kMiB);
+    flushes = db->stats().flushes;
+  }
+  ~FullMemTables() {
+    while (manual.run_one()) {
+    }
+  }
+  /// Not by a command: its thread could keep the value for a moment longer than the memtable does.
+  void fill() {
+    MemoryCharge charge;
+    REQUIRE(db->try_charge(kCommands, 40 * kMiB));
+    charge.took(db->memory(), kCommands, 40 * kMiB);
+    WriteBatch batch;
+    batch.put_shared(0, "fill", charged_value(std::string(40 * kMiB, 'x'), &charge), {});
+    REQUIRE(db->commit(batch).is_ok());
+  }
+  /// From here on threads run, and time passes, when the test says so.
+  Asked ask(std::vector<std::string> words, int client_number = 1) {
+    env.offload = &manual;
+    return {*dispatcher, client(client_number), std::move(words)};
+  }
+  /// Hands the command in until it waits for memory.
+  void step_until_it_waits_for_memory(Asked& asked) {
+    for (int steps = 0; steps < 20; ++steps) {
+      REQUIRE_FALSE(asked.step());
+      if (asked.retry_ms() != 0 && manual.queued() == 0) return;
+      while (manual.run_one()) {
+      }
+    }
+    FAIL("it does not wait for memory");
+  }
+
+  ManualOffload manual;
+  std::uint64_t flushes = 0;
+};
+
+}  // namespace
+
+TEST_CASE("command whose value fits only once memtables are flushed waits for the flush and goes on") {
+  struct Case {
+    std::vector<std::string> command;
+    const char *reply, *then, *then_reply;
+  };
+  const Case cases[] = {
+      {{"EXPIRE", "old", "50"}, "(integer) 1", "TTL old", "(integer) 50"},
+      {{"PERSIST", "old"}, "(integer) 1", "TTL old", "(integer) -1"},
+      {{"RENAME", "old", "new"}, "OK", "STRLEN new", "(integer) 25165824"},
+      {{"COPY", "old", "new"}, "(integer) 1", "STRLEN new", "(integer) 25165824"},
+      {{"MOVE", "old", "1"}, "(integer) 1", "EXISTS old", "(integer) 0"},
+      {{"APPEND", "old", "end"}, "(integer) 25165827", "GETRANGE old 25165823 -1", "\"xend\""},
+      {{"SETRANGE", "old", "25165822", "ab"}, "(integer) 25165824", "GETRANGE old 25165821 -1", "\"\\x00ab\""},
+      {{"BITOP", "NOT", "new", "old"}, "(integer) 25165824", "GETRANGE new 25165823 -1", "\"\\x87\""},
+      {{"GETDEL", "old"}, nullptr, "EXISTS old", "(integer) 0"},
+      {{"GETEX", "old", "EX", "50"}, nullptr, "TTL old", "(integer) 50"},
+      {{"GETSET", "old", "short"}, nullptr, "GET old", "\"short\""},
+      {{"GET", "old"}, nullptr, "TTL old", "(integer) 999"},
+      {{"MGET", "old", "none"}, nullptr, "TTL old", "(integer) 999"},
+      {{"DUMP", "old"}, nullptr, "TTL old", "(integer) 999"},
+  };
+  for (const Case& test : cases) {
+    FullMemTables server;
+    INFO(test.command.front());
+    const std::string reply = server.raw(test.command);
+    CHECK(reply.substr(0, 1) != "-");
+    if (test.reply != nullptr) CHECK(show(reply) == test.reply);
+    if (test.reply == nullptr && test.command.front() != "GETSET") CHECK(reply.size() > 24 * kMiB);
+    CHECK(server.db->stats().flushes > server.flushes);
+    CHECK(server(test.then) == test.then_reply);
+    CHECK_FALSE(server.intents.any());
+  }
+}
+
+TEST_CASE("transaction whose value fits only once memtables are flushed waits for the flush and goes on") {
+  const bool on_loop = GENERATE(true, false);  // COPY holds it there
+  FullMemTables server;
+  CHECK(server("MULTI") == "OK");
+  CHECK(server("INCR n") == "QUEUED");
+  CHECK(server(on_loop ? "COPY old new" : "EXPIRE old 50") == "QUEUED");
+  CHECK(server("EXEC") == "[(integer) 1, (integer) 1]");
+  CHECK(server("GET n") == "\"1\"");
+  CHECK(server(on_loop ? "STRLEN new" : "TTL old") == (on_loop ? "(integer) 25165824" : "(integer) 50"));
+  CHECK(server("EXEC") == "(error) ERR EXEC without MULTI");
+  CHECK(server.db->stats().flushes > server.flushes);
+}
+
+TEST_CASE("value that is rewritten for its expiry is in memory once") {
+  for (const char* command : {"EXPIRE old 50", "PERSIST old", "GETEX old EX 50", "RENAME old new", "COPY old new"}) {
+    FullMemTables server;
+    INFO(command);
+    REQUIRE(server.db->flush(0).is_ok());
+    server.settle();
+    server.advance(1000);
+    const std::uint64_t before = server.db->memory().charged();
+    // All but the value itself and a little is taken: a second copy, or a second charge, would not fit.
+    const std::uint64_t taken = server.db->memory().room() - 25 * kMiB;
+    server.db->memory().charge(kCommands, taken);
+    CHECK(server(command).substr(0, 7) != "(error)");
+    CHECK(server.db->memory().charged() - before - taken == 24 * kMiB);
+    server.db->memory().release(kCommands, taken);
+  }
+}
+
+TEST_CASE("command that waits for memory holds none, and no marks") {
+  FullMemTables server;
+  const char* command = GENERATE("APPEND", "EXPIRE");
+  const std::uint64_t before = server.db->memory().charged();
+  Asked asked = server.ask({command, "old", "50"});
+  server.step_until_it_waits_for_memory(asked);
+  CHECK(server.db->memory().charged() == before);
+  CHECK_FALSE(server.intents.any());
+  SECTION("its client leaves: nothing is left of it") {
+    asked.close();
+    CHECK(server.manual.queued() == 0);
+    CHECK(server.db->memory().charged() == before);
+  }
+  SECTION("nothing is flushed: it is refused after ten seconds") {
+    for (int ms = 0; ms < 9'900; ms += 100) {
+      server.clock.advance(100);
+      REQUIRE_FALSE(asked.step());
+    }
+    server.clock.advance(100);
+    for (int steps = 0; steps < 10 && !asked.step(); ++steps) server.manual.run_one();
+    CHECK(asked.reply().substr(0, 11) == "(error) OOM");
+  }
+}
+
+TEST_CASE("commands that wait for memory at the same time do not wait for each other") {
+  FullMemTables server;
+  std::vector<Asked> asked;
+  for (int i = 1; i <= 4; ++i) asked.push_back(server.ask({"SETRANGE", "new" + std::to_string(i), "25165823", "x"}, i));
+  std::size_t done = 0;
+  for (int rounds = 0; rounds < 200 && done < asked.size(); ++rounds) {
+    done = 0;
+    for (Asked& one : asked) {
+      if (!one.done()) one.step();
+      done += one.done() ? 1 : 0;
+    }
+    server.manual.run_one();
+    server.db->write_log();
+    server.settle();
+    server.advance(50);
+  }
+  REQUIRE(done == asked.size());
+  for (int i = 1; i <= 4; ++i) CHECK(asked[static_cast<std::size_t>(i - 1)].done());
+  CHECK(server.client(1).out.to_string() == ":25165824\r\n");
+  CHECK(server.client(4).out.to_string() == ":25165824\r\n");
+}
+
+TEST_CASE("command that no flush makes room for is refused at once") {
+  FullMemTables server;
+  server.db->memory().charge(kCommands, 45 * kMiB);
+  const std::string reply = server("EXPIRE old 50");
+  CHECK(reply.find("(error) OOM command not allowed when used memory > 'memory_budget'. 25165824 bytes are needed at once") == 0);
+  CHECK(reply.find("Raise") == std::string::npos);
+  CHECK(server.db->stats().flushes == server.flushes);
+  server.db->memory().release(kCommands, 45 * kMiB);
+}
+
+TEST_CASE("value that can never fit the budget is refused at once, and the error names size, budget and remedy") {
+  FullMemTables server;
+  const std::string command = GENERATE("SETRANGE k 99999999 x", "SETBIT k 799999999 1");
+  const std::string reply = server(command);
+  CHECK(reply.find("OOM command not allowed when used memory > 'memory_budget'. 100000000 bytes are needed at once") !=
+        std::string::npos);
+  CHECK(reply.find("storage.memory_budget is 67108864 bytes, of which at most ") != std::string::npos);
+  CHECK(reply.find("Raise storage.memory_budget.") != std::string::npos);
+  CHECK(server.db->stats().flushes == server.flushes);
+}
