@@ -1,11 +1,13 @@
 #include "command/command_keys.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <engine/read_view.h>
 
 #include "command/arg_cursor.h"
 #include "store/key_codec.h"
+#include "store/numbers.h"
 
 namespace ebbtide {
 
@@ -27,6 +29,20 @@ Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey
     keys->push_back({key, hash_key(key)});
   }
   return Status::ok();
+}
+
+DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected) {
+  Bytes named;
+  if (spec.name == "move") {
+    named = args[2];
+  } else if (spec.name == "copy") {
+    for (ArgCursor cursor(args, 3); !cursor.done();) {
+      if (!cursor.take_option("DB", &named)) cursor.take();
+    }
+  }
+  const auto number = parse_integer(named);
+  return number && *number >= 0 && *number < std::numeric_limits<std::int32_t>::max() ? static_cast<DatabaseId>(*number)
+                                                                                      : selected;
 }
 
 }  // namespace ebbtide

@@ -19,4 +19,7 @@ namespace ebbtide {
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used);
 
+/// The database that COPY or MOVE names, where it may write its last key; `selected` of other commands, or if it names none.
+DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected);
+
 }  // namespace ebbtide

@@ -96,6 +96,8 @@ struct Ctx {
   /// Bytes that the run may still process where it is. On a loop kLoopWorkBytes, of a whole transaction together.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has refused: the run leaves its loop
+  /// Inside EXEC and off the loop: what view_of() asks for another database.
+  const std::function<ReadView(DatabaseId)>* other_view = nullptr;
   /// Of a kSliced command outside EXEC: how many arguments earlier runs have dealt with, and, set by the handler, that others are
   /// left. What such a run has replied and done stands; the next one is in the loop's next round.
   std::size_t args_done = 0;
@@ -157,12 +159,13 @@ struct Ctx {
   [[nodiscard]] bool has_tree() const { return pending == nullptr ? view.has_tree() : pending->has_tree(view); }
   /// Walks the command's database. Inside EXEC, where it keeps its loop busy, the caller bounds the walk.
   [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const {
-    return pending == nullptr ? env.db->iterate(view, options) : pending->iterate(view.database(), options);
+    return pending == nullptr ? env.db->iterate(view, options) : pending->iterate(view, options);
   }
-  /// Another database at the moment of this run, for COPY and MOVE. Only on a loop thread, in a command with kLockAll: the view
-  /// is taken now, and must not be later than what its client waits for.
+  /// Another database at the moment of this run, for COPY and MOVE. The view is taken now, while the command holds all locks, or
+  /// while its keys in that database are marked.
   [[nodiscard]] ReadView view_of(DatabaseId database) const {
-    return database == view.database() ? view : env.db->view(database, now, view.mode(), view.misses());
+    if (database == view.database()) return view;
+    return other_view != nullptr ? (*other_view)(database) : env.db->view(database, now, view.mode(), view.misses());
   }
   /// Of argument `i` if it was received as one, else null. It carries its charge (EventLoop::hand_over).
   [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }

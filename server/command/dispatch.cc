@@ -358,11 +358,14 @@ bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared,
 
 bool Dispatcher::is_long(const Transaction* transaction) {
   return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
-         (transaction->arguments + transaction->watched.size() > kLoopArguments || transaction->bytes > kLoopWorkBytes);
+         (transaction->walks || transaction->arguments + transaction->watched.size() > kLoopArguments ||
+          transaction->bytes > kLoopWorkBytes);
 }
 
 bool Dispatcher::may_leave(const CommandSpec& spec) {
-  return !spec.has(kOnLoop | kRunsQueue | kLockAll | kReplySynced | kImmediate | kNeverInline) && spec.has(kReadOnly | kWrite);
+  const bool locks_unknown_keys = spec.has(kLockAll) && spec.keys.first == 0;  // of COPY and MOVE they are known
+  return !spec.has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
+         spec.has(kReadOnly | kWrite);
 }
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {

@@ -69,13 +69,20 @@ void KeySet::add(DatabaseId database, std::uint64_t hash) {
   if (databases_.empty() || databases_.back() != database) databases_.push_back(database);
 }
 
+void KeySet::add_all(DatabaseId database) {
+  whole_.push_back(database);
+  databases_.push_back(database);
+}
+
 void KeySet::seal() {
   sort_unique(&keys_);
   sort_unique(&databases_);
   sort_unique(&whole_);
 }
 
-bool KeySet::meets(const KeySet& other) const { return share(keys_, other.keys_); }
+bool KeySet::meets(const KeySet& other) const {
+  return share(keys_, other.keys_) || covers_some(other) || other.covers_some(*this);
+}
 
 bool KeySet::covers_some(const KeySet& other) const { return share(whole_, other.databases_); }
 

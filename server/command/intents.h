@@ -40,13 +40,14 @@ class KeySet {
   explicit KeySet(const WriteBatch& batch);
 
   void add(DatabaseId database, std::uint64_t hash);
-  void add_all(DatabaseId database) { whole_.push_back(database); }
+  /// All keys of the database, those that are not there yet included.
+  void add_all(DatabaseId database);
   /// After the last add, before anything else.
   void seal();
 
-  /// Whether a key is in both.
+  /// Whether a key is in both, or one has all of a database that the other has keys of.
   [[nodiscard]] bool meets(const KeySet& other) const;
-  /// Whether a whole database of this one has a key in `other`.
+  /// Whether `other` has keys of a database that is in this one as a whole.
   [[nodiscard]] bool covers_some(const KeySet& other) const;
   [[nodiscard]] std::size_t size() const { return keys_.size(); }
 

@@ -1,6 +1,7 @@
 #include "command/long_write.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -35,11 +36,22 @@ Status LongWrite::collect() {
   if (transaction == nullptr) {
     std::size_t escaped_used = 0;
     TRY(collect_keys(command->spec->keys, args, &keys_, &escaped_, &escaped_used));
+    const DatabaseId target = target_database(*command->spec, args, session.database);
+    one_view = target == session.database;
     for (const LookupKey& key : keys_) add(session.database, key);
+    for (std::size_t i = 0; !one_view && i < keys_.size(); ++i) add(target, keys_[i]);
   } else {
+    one_view = !transaction->selects;
     for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
     for (const QueuedCommand& queued : transaction->queue) {
       for (const LookupKey& key : queued.keys) add(queued.database, key);
+      if (queued.command->spec->walks()) {
+        marks->keys.add_all(queued.database);
+        locks_all = true;
+      }
+      if (queued.target == queued.database) continue;
+      one_view = false;
+      for (const LookupKey& key : queued.keys) add(queued.target, key);
     }
   }
   marks->keys.seal();
@@ -85,6 +97,12 @@ Status LongWrite::run_command(const ReadView& view) {
   ctx.now = env->db->now();
   ctx.random = random;
   ctx.cancelled = &client_gone;
+  const std::function<ReadView(DatabaseId)> other_view = [this](DatabaseId other) {
+    ReadView lease = env->db->lease(other);
+    seen_seq = std::max(seen_seq, lease.seq());
+    return lease;
+  };
+  ctx.other_view = &other_view;
   TRY(command->spec->run(ctx));
   charge = std::move(ctx.charge);
   counts = ctx.counts;
@@ -175,7 +193,7 @@ const WriteBatch& Dispatcher::written_batch() const { return finished_ != nullpt
 void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
   {
-    const KeyLocks::Guard guard(*env_.locks, work.stripes);
+    const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
     const bool firm = work.conflicts >= LongWrite::kSoftRuns;
     if (!env_.intents->mark(work.marks, firm, {work.loop, work.client_id})) return leave_waiting(pending);
   }
@@ -187,13 +205,12 @@ void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
 // True: it is over, and `status` says how. False: it waits, or runs again.
 bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
   LongWrite& work = *waiting.long_write;
-  const bool one_view = work.transaction == nullptr || !work.transaction->selects;
-  if (work.writes().empty() && one_view) return true;  // a read of the moment of its view
+  if (work.writes().empty() && work.one_view) return true;  // a read of the moment of its view
   if (!work.writes().empty() && hold_back_commit(pending)) return false;
   bool broken = false;
   stall_ms_ = 0;
   {
-    const KeyLocks::Guard guard(*env_.locks, work.stripes);
+    const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
     broken = env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict);
     if (!broken) {
       if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))

@@ -44,6 +44,8 @@ struct LongWrite final : OffLoopWork {
   // --- results
   std::shared_ptr<Intents::Marks> marks = std::make_shared<Intents::Marks>();
   std::vector<std::uint16_t> stripes;  ///< of all its keys: ascending, each once
+  bool locks_all = false;              ///< it has whole databases marked: all locks instead
+  bool one_view = true;                ///< all that it reads is of one view: if it writes nothing, its marks do not matter
   WriteBatch batch;
   std::unique_ptr<StagedBatch> staged;  ///< has the batch instead, if that is large
   KeySet written;                       ///< by the batch

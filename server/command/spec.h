@@ -136,6 +136,8 @@ struct CommandSpec {
   std::span<const KeySpec> key_specs = {};
 
   [[nodiscard]] constexpr bool has(std::uint32_t flag) const { return (flags & flag) != 0; }
+  /// Whether it reads a whole database, or may.
+  [[nodiscard]] constexpr bool walks() const { return has(kOffload) && has(kReadOnly) && keys.first == 0; }
   [[nodiscard]] constexpr bool arity_ok(std::size_t argc) const {
     const long long n = static_cast<long long>(argc);
     return arity >= 0 ? n == arity : n >= -static_cast<long long>(arity);

@@ -6,17 +6,18 @@
 // taken back, and the queue stays; nor is it counted. Before the first command runs, all keys of all of them are looked up, so
 // that the disk is asked once.
 //
-// A transaction that is long, by its arguments or by the bytes that it processes, runs off the loop (long_write.h), unless one of
-// its commands cannot.
+// A transaction that is long, by its arguments or by the bytes that it processes, or that walks, runs off the loop (long_write.h),
+// unless one of its commands cannot.
 //
 // What writes holds the locks of its keys, as a single command does; so does what looks at several databases, since another
 // database's view is taken when it is come to, later than the transaction's view, and nothing may be written to its keys in between.
-// A transaction that walks holds all: a walk begins on a lease of its own.
+// A transaction that walks on its loop holds all: a walk begins on a lease of its own.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "command/arg_cursor.h"
+#include "command/command_keys.h"
 #include "command/dispatch.h"
 #include "command/key_locks.h"
 #include "command/transaction_run.h"
@@ -156,6 +157,34 @@ PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, Databas
   return had;
 }
 
+QueuedCommand& CommandQueue::add(const Args& args, std::span<const LookupKey> keys) {
+  auto* const queued = new (memory_.allocate(sizeof(QueuedCommand))) QueuedCommand;
+  (last_ == nullptr ? first_ : last_->next) = queued;
+  last_ = queued;
+  ++size_;
+  queued->shared.assign(args.shared_list.begin(), args.shared_list.end());
+  auto* const list = static_cast<Bytes*>(memory_.allocate(args.size() * sizeof(Bytes)));
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto shared = args.shared(i);
+    new (list + i) Bytes(shared != nullptr ? Bytes(*shared) : memory_.copy(args[i]));
+  }
+  queued->list = {list, args.size()};
+  auto* const copies = static_cast<LookupKey*>(memory_.allocate(keys.size() * sizeof(LookupKey)));
+  for (std::size_t i = 0; i < keys.size(); ++i) new (copies + i) LookupKey{memory_.copy(keys[i].key), keys[i].hash};
+  queued->keys = {copies, keys.size()};
+  return *queued;
+}
+
+void CommandQueue::clear() {
+  for (QueuedCommand *at = first_, *next = nullptr; at != nullptr; at = next) {
+    next = at->next;
+    at->~QueuedCommand();
+  }
+  first_ = last_ = nullptr;
+  size_ = 0;
+  memory_.release();
+}
+
 void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
   Client& client = *pending.client;
   Transaction& transaction = *transaction_of(client);
@@ -183,20 +212,10 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
       return reject(pending, prepared.command, Status::out_of_memory("the transaction's commands did not fit into memory"));
     }
     transaction.bytes += bytes + text_bytes;
-    QueuedCommand& queued = transaction.queue.emplace_back();
+    QueuedCommand& queued = transaction.queue.add(args, keys);
     queued.command = prepared.command;
     queued.database = transaction.database;
-    queued.text.reserve(text_bytes);  // so that it stays where it is
-    const auto keep = [&text = queued.text](Bytes part) {
-      text += part;
-      return Bytes(text).substr(text.size() - part.size());
-    };
-    queued.shared.assign(args.shared_list.begin(), args.shared_list.end());
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      const auto shared = args.shared(i);
-      queued.list.push_back(shared != nullptr ? Bytes(*shared) : keep(args[i]));
-    }
-    for (const LookupKey& key : keys) queued.keys.push_back({keep(key.key), key.hash});
+    queued.target = target_database(spec, args, transaction.database);
     transaction.writes |= spec.has(kWrite | kMayReplicate);
     transaction.synced |= spec.has(kReplySynced);
     if (spec.name == "select") {
@@ -204,11 +223,10 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
       const auto index = parse_integer(args[1]);
       if (index && *index >= 0 && *index < env_.databases) transaction.database = static_cast<DatabaseId>(*index);
     }
-    const bool walks = spec.has(kOffload) && spec.has(kReadOnly) && spec.keys.first == 0;
-    // A walk sees a moment of its own: on the loop, in all locks, it is that of the others.
-    transaction.may_leave = transaction.may_leave && (may_leave(spec) || spec.has(kAnyThread)) && !walks;
+    transaction.may_leave = transaction.may_leave && (may_leave(spec) || spec.has(kAnyThread));
+    transaction.walks |= spec.walks();
     transaction.arguments += args.size();
-    transaction.locks_all |= spec.has(kLockAll) || walks;
+    transaction.locks_all |= spec.has(kLockAll) || spec.walks();
   }
   Reply reply(&client.out, client.protocol);
   const Reply::Mark mark = reply.mark();

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +18,7 @@
 
 #include "resp/args.h"
 #include "resp/disposal.h"
+#include "resp/gathered_memory.h"
 
 namespace ebbtide {
 
@@ -27,10 +28,52 @@ struct Command;
 struct QueuedCommand {
   const Command* command = nullptr;
   DatabaseId database = 0;  ///< in which it will run
-  std::string text;         ///< what `list` and `keys` point into, but for shared arguments
-  std::vector<Bytes> list;
+  DatabaseId target = 0;    ///< of COPY and MOVE: where to; else the same
+  std::span<const Bytes> list;
   std::vector<SharedArg> shared;
-  std::vector<LookupKey> keys;
+  std::span<const LookupKey> keys;
+  QueuedCommand* next = nullptr;
+};
+
+/// Commands in order, and their bytes. They stay where they are until all of them go.
+class CommandQueue {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(const QueuedCommand* at) : at_(at) {}
+    const QueuedCommand& operator*() const { return *at_; }
+    Iterator& operator++() { return at_ = at_->next, *this; }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const QueuedCommand* at_;
+  };
+
+  CommandQueue() = default;
+  ~CommandQueue() { clear(); }
+  CommandQueue(const CommandQueue&) = delete;
+  CommandQueue& operator=(const CommandQueue&) = delete;
+  CommandQueue(CommandQueue&& other) noexcept { *this = std::move(other); }
+  CommandQueue& operator=(CommandQueue&& other) noexcept {
+    clear();
+    memory_ = std::move(other.memory_);
+    first_ = std::exchange(other.first_, nullptr);
+    last_ = std::exchange(other.last_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  /// Copies arguments and keys; shared arguments are referred to.
+  QueuedCommand& add(const Args& args, std::span<const LookupKey> keys);
+  [[nodiscard]] Iterator begin() const { return Iterator(first_); }
+  [[nodiscard]] Iterator end() const { return Iterator(nullptr); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  void clear();
+
+ private:
+  GatheredMemory memory_;
+  QueuedCommand *first_ = nullptr, *last_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 struct WatchedKey {
@@ -56,12 +99,13 @@ struct Transaction {
   bool open = false;                                                        ///< after MULTI
   bool failed = false;                                                      ///< a command could not be queued: EXEC will say so
   bool writes = false, locks_all = false, synced = false, selects = false;  ///< what its commands ask for
+  bool walks = false;                                                       ///< one of them goes over a whole database
   bool may_leave = true;                                                    ///< all of them may run off the loop
   std::uint64_t arguments = 0;                                              ///< of all of them
-  DatabaseId database = 0;          ///< after the commands that are queued: SELECT changes it
-  std::deque<QueuedCommand> queue;  ///< stay put: their keys and arguments refer to themselves
-  std::uint64_t charged = 0;        ///< of what is queued, but for large arguments that carry their charge
-  std::uint64_t bytes = 0;          ///< of what is queued
+  DatabaseId database = 0;  ///< after the commands that are queued: SELECT changes it
+  CommandQueue queue;
+  std::uint64_t charged = 0;  ///< of what is queued, but for large arguments that carry their charge
+  std::uint64_t bytes = 0;    ///< of what is queued
   WatchedKeys watched;
 
   /// False if the memory budget has no room for `n` bytes more.
@@ -72,11 +116,9 @@ struct Transaction {
   }
   void forget_queue() {
     if (queue.size() > kDisposedPieces || charged > kDisposedBytes) {
-      let_go(std::make_shared<std::deque<QueuedCommand>>(std::move(queue)), true);
-      queue = {};
+      let_go(std::make_shared<CommandQueue>(std::move(queue)), true);
     }
     queue.clear();
-    queue.shrink_to_fit();
     if (charged != 0) memory.release(MemoryAccount::Kind::kConnections, charged);
     charged = bytes = 0;
   }
@@ -88,7 +130,7 @@ struct Transaction {
   void end() {
     forget_queue();
     forget_watched();
-    open = failed = writes = locks_all = synced = selects = false;
+    open = failed = writes = locks_all = synced = selects = walks = false;
     may_leave = true;
     arguments = 0;
   }

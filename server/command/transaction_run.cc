@@ -62,13 +62,18 @@ std::size_t TransactionRun::pass_ops() {
 ReadView TransactionRun::view_in(DatabaseId database, const ReadView& view) {
   if (database == view.database()) return view;
   if (env_.db == nullptr) return view;  // nothing is in any database yet
+  for (const ReadView& lease : leases_) {
+    if (lease.database() == database) return lease;
+  }
   ReadView other = client_ == nullptr ? env_.db->lease(database) : env_.db->view(database, now, view.mode(), view.misses());
   seen_seq = std::max(seen_seq, other.seq());
+  if (client_ == nullptr) leases_.push_back(other);
   return other;
 }
 
 Status TransactionRun::run(const ReadView& view) {
   seen_seq = std::max(seen_seq, view.seq());
+  other_view_ = [this, &view](DatabaseId database) { return view_in(database, view); };
   TRY(look_ahead(view));
   if (changed) return Status::ok();
   PendingWrites writes(env_.db, now, view.mode(), view.misses());
@@ -96,8 +101,8 @@ Status TransactionRun::look_ahead(const ReadView& view) {
   if (!failure.is_ok()) return failure;
   if (changed) return Status::ok();
   const bool looks = view.mode() != ReadMode::kBlocking;
-  for (std::size_t i = 0; looks && i < transaction_.queue.size(); ++i) {
-    const QueuedCommand& queued = transaction_.queue[i];
+  for (const QueuedCommand& queued : transaction_.queue) {
+    if (!looks) break;
     if (queued.command->spec->keys.blind(queued.list.size())) continue;
     const ReadView at = view_in(queued.database, view);
     for (const LookupKey& key : queued.keys) {
@@ -161,6 +166,7 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.work_left = work_left;
   ctx.pending = writes_;
   ctx.effects = &effects;
+  ctx.other_view = &other_view_;
   ctx.reply_charged = part.out.memory();
   if (notes_reads && spec.has(kReadOnly)) env_.observers->note_reads(client_id, queued.keys);
   PresentKeys had;

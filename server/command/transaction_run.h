@@ -66,7 +66,7 @@ class TransactionRun {
   Effects effects;         ///< to happen once it is committed
   Millis commit_time = 0;  ///< set before the effects happen
 
-  /// Another database, as it is now.
+  /// Another database, as it is now; off the loop as it was when the run first came to it.
   ReadView view_in(DatabaseId database, const ReadView& view);
 
  private:
@@ -90,8 +90,11 @@ class TransactionRun {
   WriteBatch& batch_;
   PendingWrites* writes_ = nullptr;  ///< while it runs
   WriteBatch own_;                   ///< of the command at hand
-  std::uint64_t replies_ = 0;        ///< bytes of memory of all parts but the last
-  std::size_t cursor_ = 0;           ///< how far pass_ops has got
+  /// Off the loop, of other databases than the first: one moment each for the whole run.
+  std::vector<ReadView> leases_;
+  std::function<ReadView(DatabaseId)> other_view_;
+  std::uint64_t replies_ = 0;  ///< bytes of memory of all parts but the last
+  std::size_t cursor_ = 0;     ///< how far pass_ops has got
 };
 
 /// To the monitors.

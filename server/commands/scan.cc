@@ -26,7 +26,7 @@ constexpr std::uint64_t kMaxSteps = 10'000;
 constexpr std::size_t kMaxScanBytes = std::size_t{16} << 20;
 /// DBSIZE walks a database of up to this many entries; beyond it, it looks at a sample.
 constexpr std::uint64_t kMaxCountedEntries = 1'000'000;
-/// Inside a transaction, where the whole loop waits, KEYS looks at no more, and DBSIZE counts no more.
+/// Inside a transaction, for which writers may wait, KEYS looks at no more, and DBSIZE counts no more.
 constexpr std::uint64_t kMaxInlineKeys = 100'000;
 /// RANDOMKEY looks behind so many random places for a key, each time over kMaxSteps versions at most.
 constexpr int kRandomPlaces = 8;
@@ -63,7 +63,7 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
   return pattern ? engine_prefix_range(glob_literal_prefix(*pattern)) : KeyRange{};
 }
 
-/// Inside a transaction a command keeps its loop busy: whether it has looked at as much as it may.
+/// Whether a command inside a transaction has looked at as much as it may.
 bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
   return ctx.pending != nullptr && keys + walk.steps() > kMaxInlineKeys;
 }

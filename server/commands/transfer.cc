@@ -1,7 +1,7 @@
 // From one key to another: RENAME, RENAMENX, COPY, MOVE. Value, expiry and stamp go together.
 //
-// A source that goes is deleted as by DEL. COPY and MOVE may name another database, whose keys dispatch cannot lock by itself:
-// they hold all locks.
+// A source that goes is deleted as by DEL. COPY and MOVE may name another database: on a loop they hold all locks, off it their keys
+// are marked in both databases.
 #include <limits>
 #include <optional>
 #include <string>
@@ -70,6 +70,7 @@ Status move(Ctx& ctx) {
   TRY(locate_both(strings, ctx.key(), &value, target, ctx.key(), &old));
   const bool moves = value && !old;
   if (moves) {
+    TRY(ctx.work(value->length));
     TRY(strings.read(&*value));
     target.put_copy(ctx.key(), *value, strings.stamp_mode());
     strings.remove(ctx.key());
@@ -100,6 +101,7 @@ Status copy(Ctx& ctx) {
   TRY(locate_both(strings, ctx.key(0), &value, target, ctx.key(1), &old));
   const bool copies = value && (!old || replace);
   if (copies) {
+    TRY(ctx.work(value->length));
     TRY(strings.read(&*value));
     target.put_copy(ctx.key(1), *value, strings.stamp_mode());
   }

@@ -270,12 +270,16 @@ class OverlayIterator final : public Iterator {
   bool forward_ = true, on_overlay_ = false, valid_ = false, paused_ = false;
 };
 
-std::unique_ptr<Iterator> PendingWrites::iterate(DatabaseId database, const IteratorOptions& options) const {
+std::unique_ptr<Iterator> PendingWrites::iterate(const ReadView& view, const IteratorOptions& options) const {
   static const Database kAsCommitted;
-  const Database* overlay = find(database);
+  const Database* overlay = find(view.database());
   std::unique_ptr<Iterator> base;
-  const std::optional<DatabaseId> source = overlay == nullptr ? database : overlay->base;
-  if (source && db_->view(*source, now_, mode_, misses_).has_tree()) base = db_->iterate(db_->lease(*source), options);
+  const std::optional<DatabaseId> source = overlay == nullptr ? view.database() : overlay->base;
+  if (source == view.database()) {
+    if (view.has_tree()) base = db_->iterate(view, options);
+  } else if (source && db_->view(*source, now_, mode_, misses_).has_tree()) {
+    base = db_->iterate(db_->lease(*source), options);
+  }
   return std::make_unique<OverlayIterator>(overlay == nullptr ? kAsCommitted : *overlay, std::move(base), options, now_);
 }
 

@@ -38,7 +38,7 @@ class PendingWrites {
   /// Whether anything was ever written to the database, pending operations included.
   [[nodiscard]] bool has_tree(const ReadView& view) const;
   /// As Db::iterate, with the pending operations applied. Reads blocking; must not outlive this object, nor the next apply.
-  [[nodiscard]] std::unique_ptr<Iterator> iterate(DatabaseId database, const IteratorOptions& options) const;
+  [[nodiscard]] std::unique_ptr<Iterator> iterate(const ReadView& view, const IteratorOptions& options) const;
 
  private:
   friend class OverlayIterator;

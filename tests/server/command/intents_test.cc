@@ -57,6 +57,33 @@ TEST_CASE("a committed write of a marked key breaks the marks, a write of anothe
   CHECK_FALSE(intents.is_broken(*marks));
 }
 
+TEST_CASE("marks on a whole database are broken by every write in it, and make writers in it wait if they are firm") {
+  Intents intents;
+  Loop loop;
+  const auto marks = std::make_shared<Intents::Marks>();
+  marks->keys.add_all(1);
+  marks->keys.seal();
+  REQUIRE(intents.mark(marks, false, {}));
+  intents.committed(put("a"), nullptr);
+  CHECK_FALSE(intents.is_broken(*marks));
+  intents.committed(put("a", 1), nullptr);
+  CHECK(intents.is_broken(*marks));
+  intents.unmark(marks);
+
+  REQUIRE(intents.mark(marks, true, {}));
+  CHECK_FALSE(intents.must_wait(put("a"), nullptr, {&loop, 1}));
+  CHECK(intents.must_wait(put("b", 1), nullptr, {&loop, 2}));
+  const auto others = marks_on({"b"}, 1);
+  CHECK_FALSE(intents.mark(others, true, {&loop, 3}));
+  WriteBatch flush;
+  flush.flush_database(1);
+  CHECK_FALSE(intents.must_wait(KeySet(flush), nullptr, {&loop, 4}));
+  intents.committed(KeySet(flush), nullptr);
+  CHECK(intents.is_broken(*marks));
+  intents.unmark(marks);
+  CHECK(loop.resumed == std::vector<std::uint64_t>{2, 3});
+}
+
 TEST_CASE("writers of firmly marked keys wait, and are resumed when the marks go") {
   Intents intents;
   Loop loop;

@@ -563,7 +563,7 @@ TEST_CASE("a client that goes during a long EXEC leaves no marks, no write and n
 TEST_CASE("EXEC with a command that cannot leave its loop stays there") {
   TwoLoops server;
   queue_many(server, 1);
-  queue_one(server, 1, GENERATE("COPY k0 k1", "SCAN 0"));
+  queue_one(server, 1, GENERATE("FLUSHDB", "CLIENT SETNAME x"));
   Asked exec = server.ask(1, {"EXEC"});
   CHECK(exec.step());
 }
@@ -593,6 +593,97 @@ TEST_CASE("EXEC with SELECT runs off the loop, each command in its database, and
   CHECK(session_of(server.client(1)).database == 1);
   CHECK(server.beside("MGET k0 here", 51) == "[(nil), \"1\"]");
   CHECK(server.beside("MGET k0 here") == "[\"v\", (nil)]");
+}
+
+TEST_CASE("EXEC with COPY and MOVE runs off the loop, and a write of a target in another database makes it run again") {
+  TwoLoops server(GENERATE(false, true));
+  const bool conflict = GENERATE(false, true);
+  server.beside("SELECT 1", 51);
+  queue_many(server, 1);
+  for (const char* line : {"COPY k0 here", "COPY k1 there REPLACE DB 1", "COPY k2 target DB 1", "MOVE k3 1"})
+    queue_one(server, 1, line);
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  if (conflict) {
+    CHECK(server.beside("SET target mine", 51) == "OK");
+    CHECK_FALSE(exec.step());
+    server.manual.run_one();
+  }
+  CHECK(exec.step());
+  CHECK(exec.reply().ends_with(conflict ? "(integer) 1, (integer) 1, (integer) 0, (integer) 1]"
+                                        : "(integer) 1, (integer) 1, (integer) 1, (integer) 1]"));
+  CHECK(server.beside("MGET there target k3", 51) == (conflict ? "[\"v\", \"mine\", \"v\"]" : "[\"v\", \"v\", \"v\"]"));
+  CHECK(server.beside("MGET here k2 k3") == "[\"v\", \"v\", (nil)]");
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("COPY and MOVE of a large value run off the loop, and a write of the target makes them run again") {
+  TwoLoops server(GENERATE(false, true));
+  const bool moves = GENERATE(false, true);
+  server.beside("SELECT 1", 51);
+  server.beside("SET k " + std::string(3 << 20, 'x'));
+  Asked asked = server.ask(1, split_line(moves ? "MOVE k 1" : "COPY k k DB 1"));
+  CHECK_FALSE(asked.step());
+  server.manual.run_one();
+  CHECK_FALSE(asked.step());
+  server.manual.run_one();
+  CHECK(server.beside("SET k mine", 51) == "OK");
+  CHECK_FALSE(asked.step());
+  server.manual.run_one();
+  CHECK(asked.step());
+  CHECK(asked.reply() == "(integer) 0");
+  CHECK(server.beside("GET k", 51) == "\"mine\"");
+  CHECK(server.beside("STRLEN k") == "(integer) 3145728");
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("EXEC that walks runs off the loop, however short, and a new key in its database makes it run again") {
+  TwoLoops server(GENERATE(false, true));
+  server.beside("SELECT 1", 51);
+  server.beside("SET first 1");
+  server.beside("MULTI", 1);
+  for (const char* line : {"SET own 1", "DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY"}) queue_one(server, 1, line);
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(server.beside("SET elsewhere 1", 51) == "OK");
+  for (const char* key : {"second", "third"}) {
+    CHECK(server.beside("SET " + std::string(key) + " 1") == "OK");
+    CHECK_FALSE(exec.step());
+    server.manual.run_one();
+  }
+  Asked writer(*server.other, server.client(52), split_line("SET fourth 1"));  // waits by now
+  CHECK_FALSE(writer.step());
+  CHECK(server.beside("GET first") == "\"1\"");
+  CHECK(exec.step());
+  CHECK(exec.reply().starts_with("[OK, (integer) 4, [\"first\", \"own\", \"second\", \"third\"], [\"0\", [\"first\", \"own\""));
+  CHECK(writer.step());
+  CHECK(server.beside("EXISTS first own second third fourth") == "(integer) 5");
+  CHECK_FALSE(server.intents.any());
+}
+
+TEST_CASE("EXEC that only walks answers as of one moment, whatever is written meanwhile") {
+  TwoLoops server;
+  server.beside("SET first 1");
+  g_long = [&](Ctx& ctx) -> Status {
+    server.beside("SET second 1");
+    ctx.reply.ok();
+    return Status::ok();
+  };
+  server.beside("MULTI", 1);
+  for (const char* line : {"DBSIZE", "LONGW k", "DBSIZE", "KEYS *"}) queue_one(server, 1, line);
+  Asked exec = server.ask(1, {"EXEC"});
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK_FALSE(exec.step());
+  server.manual.run_one();
+  CHECK(exec.step());
+  CHECK(exec.reply() == "[(integer) 1, OK, (integer) 1, [\"first\"]]");
 }
 
 TEST_CASE("EXEC that reads two databases off the loop answers as of one moment") {

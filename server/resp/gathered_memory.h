@@ -1,0 +1,58 @@
+// Memory that is gathered in small pieces and given back as a whole, by any thread.
+//
+// Its large blocks come from the system, not from the allocator. The allocator would give pages back to the system on the thread that
+// allocated them, all at once, the next time that this thread allocates: after a transaction of 200 MB an event loop was busy with that
+// for up to a quarter of a second, although another thread had freed the memory.
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// Not thread-safe, but may be destroyed by another thread than filled it.
+class GatheredMemory {
+ public:
+  /// The first block. Each later one is twice as large as the one before it, up to kMostBlockBytes.
+  static constexpr std::size_t kFirstBlockBytes = 1 << 10;
+  static constexpr std::size_t kMostBlockBytes = std::size_t{2} << 20;
+  /// Blocks of so many bytes and more come from the system.
+  static constexpr std::size_t kSystemBytes = std::size_t{256} << 10;
+
+  GatheredMemory() = default;
+  ~GatheredMemory() { release(); }
+  GatheredMemory(const GatheredMemory&) = delete;
+  GatheredMemory& operator=(const GatheredMemory&) = delete;
+  GatheredMemory(GatheredMemory&& other) noexcept;
+  GatheredMemory& operator=(GatheredMemory&& other) noexcept;
+
+  /// `bytes` aligned to 8, valid until release(). Throws std::bad_alloc.
+  void* allocate(std::size_t bytes);
+  /// A copy, valid as long.
+  Bytes copy(Bytes bytes) {
+    if (bytes.empty()) return {};
+    char* const place = static_cast<char*>(allocate(bytes.size()));
+    std::memcpy(place, bytes.data(), bytes.size());
+    return {place, bytes.size()};
+  }
+  /// Bytes taken from allocator and system.
+  [[nodiscard]] std::size_t memory_bytes() const { return memory_bytes_; }
+  [[nodiscard]] std::size_t system_bytes() const { return system_bytes_; }
+  void release();
+
+ private:
+  struct Block {
+    char* memory;
+    std::size_t bytes;
+  };
+  char* add_block(std::size_t bytes);
+
+  std::vector<Block> blocks_;
+  char* at_ = nullptr;
+  std::size_t left_ = 0, next_bytes_ = kFirstBlockBytes, memory_bytes_ = 0, system_bytes_ = 0;
+};
+
+}  // namespace ebbtide
