@@ -157,7 +157,8 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
   refresh_time();
   const std::uint64_t start = begun_ = nanos_;
   ClientLoop* const here = commands.empty() ? nullptr : commands.front().client->loop;
-  while (!commands.empty()) {
+  pass_end_ = start + kPassNanos;
+  while (!commands.empty() && nanos_ < pass_end_) {
     const std::size_t n = std::min(commands.size(), kWindow);
     run_window(commands.first(n));
     commands = commands.subspan(n);
@@ -193,6 +194,8 @@ void Dispatcher::run_window(std::span<PendingCommand> commands) {
     prefetch(commands);
   }
   for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (nanos_ >= pass_end_) [[unlikely]]
+      return;
     if (!commands[i].client->may_run()) continue;
     begun_ = nanos_;
     run(commands[i], prepared_[i]);

@@ -71,6 +71,9 @@ class Dispatcher final : public CommandSink {
   static constexpr std::uint64_t kLargeCommitBytes = 1 << 20;
   /// So do those that process more bytes of values (Ctx::work): a few hundred microseconds.
   static constexpr std::uint64_t kLoopWorkBytes = 1 << 20;
+  /// Once a pass has taken so long, it begins no further command: a pipeline of thousands of commands, each short enough for the
+  /// loop, would hold up other clients for seconds.
+  static constexpr std::uint64_t kPassNanos = 5'000'000;
 
   /// `env` outlives it. `seed` is for the random numbers that handlers get.
   Dispatcher(CommandEnv& env, std::uint64_t seed);
@@ -238,6 +241,7 @@ class Dispatcher final : public CommandSink {
   Millis now_ = 0;               ///< engine time, refreshed when the monotonic clock has moved a millisecond
   std::uint64_t nanos_ = 0;      ///< the monotonic clock at the end of the latest command
   std::uint64_t begun_ = 0;      ///< nanos_ when the latest command of the pass was begun
+  std::uint64_t pass_end_ = 0;   ///< from when on the pass begins no command
   bool noted_ = false;           ///< note_slow() has looked at the latest command
   std::uint64_t now_nanos_ = 0;  ///< the monotonic clock when now_ was read
 };

@@ -113,11 +113,13 @@ void Connection::hand_in(const ParserLimits& limits, std::vector<PendingCommand>
 void Connection::take_back(std::span<PendingCommand> part) {
   std::size_t done = 0;
   while (done < part.size() && part[done].state == PendingCommand::State::kDone) ++done;
+  rank = 0;
   if (done == part.size()) [[likely]] {
     parser.release();
     return;
   }
   waiting = part[done].state == PendingCommand::State::kWaiting;
+  if (!waiting) rank = done == 0 ? 1 : 2;
   pending.reserve(part.size() - done);
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }

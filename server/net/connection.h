@@ -93,6 +93,9 @@ class Connection final : public Client {
   bool queued = false;        ///< is in the loop's list of connections with something to do
   bool in_gated_list = false;
   bool resumed = false;  ///< its waiting command is to be handed in again
+  /// In the next pass it comes behind connections of a lower rank: 1 if the last pass had no time for its commands, 2 if it had time
+  /// for some of them.
+  std::uint8_t rank = 0;
   bool counted_stranger = false;
   bool limited_as_subscriber = false;  ///< of which class the output limits are that hold for it
   bool error_sent = false;             ///< the parser's failure has been dealt with

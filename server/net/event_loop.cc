@@ -446,6 +446,8 @@ void EventLoop::run_pass() {
   pass_.clear();
   parts_.clear();
   std::size_t quiet = 0;
+  if (cut_) std::stable_sort(working_.begin(), working_.end(), [](const auto* a, const auto* b) { return a->rank < b->rank; });
+  cut_ = false;
   for (Connection* c : working_) {
     if (!c->dead && !c->wants_turn() && ++quiet > kQuietPerRound) {
       queue_.push_back(c);
@@ -487,6 +489,7 @@ void EventLoop::run_pass() {
       newest = std::max(newest, c.seen_seq);
       c.last_command_ms = now_ms_;
       c.take_back(std::span(pass_).subspan(part.first, part.count));
+      cut_ |= c.rank != 0;
       const std::uint32_t retry_ms = c.waiting ? c.pending.front().retry_ms : 0;
       c.retry_at_ms = retry_ms == 0 ? 0 : now_ms_ + retry_ms;
       if (retry_ms != 0) deadlines_.push({c.retry_at_ms, c.id});

@@ -133,6 +133,7 @@ class EventLoop final : public ClientLoop {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<Connection>> graveyard_;
   std::vector<Connection*> queue_, working_, gated_;
+  bool cut_ = false;                        ///< connections have a rank: commands were left over by the last pass
   std::vector<std::uint64_t> own_resumes_;  ///< that this thread asked for
   std::vector<PendingCommand> pass_;
   struct Part {

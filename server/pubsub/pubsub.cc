@@ -1,6 +1,7 @@
 #include "pubsub/pubsub.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "resp/reply.h"
 
@@ -8,12 +9,12 @@ namespace ebbtide {
 
 void PubSub::add(Kind kind, const std::string& name, Subscriber subscriber) {
   std::unique_lock lock(mutex_);
-  names_[static_cast<std::size_t>(kind)][name].push_back(subscriber);
+  names_[static_cast<std::size_t>(kind)].part_of(name)[name].push_back(subscriber);
 }
 
 void PubSub::remove(Kind kind, const std::string& name, Subscriber subscriber) {
   std::unique_lock lock(mutex_);
-  Names& names = names_[static_cast<std::size_t>(kind)];
+  Names::Part& names = names_[static_cast<std::size_t>(kind)].part_of(name);
   const auto it = names.find(name);
   if (it == names.end()) return;
   std::erase(it->second, subscriber);
@@ -30,14 +31,16 @@ void PubSub::Audience::add(const Subscriber& subscriber, bool has_pattern, const
 PubSub::Audience PubSub::audience(Kind kind, Bytes channel) const {
   Audience out;
   std::shared_lock lock(mutex_);
-  const Names& names = of(kind);
+  const Names::Part& names = of(kind).part_of(channel);
   if (const auto it = names.find(channel); it != names.end()) {
     for (const Subscriber& subscriber : it->second) out.add(subscriber, false, std::string());
   }
   if (kind == Kind::kChannel) {
-    for (const auto& [pattern, subscribers] : of(Kind::kPattern)) {
-      if (!matches_(pattern, channel)) continue;
-      for (const Subscriber& subscriber : subscribers) out.add(subscriber, true, pattern);
+    for (const Names::Part& part : of(Kind::kPattern).parts()) {
+      for (const auto& [pattern, subscribers] : part) {
+        if (!matches_(pattern, channel)) continue;
+        for (const Subscriber& subscriber : subscribers) out.add(subscriber, true, pattern);
+      }
     }
   }
   return out;
@@ -81,8 +84,10 @@ std::vector<std::string> PubSub::names(Kind kind, Bytes pattern) const {
   std::vector<std::string> out;
   {
     std::shared_lock lock(mutex_);
-    for (const auto& [name, subscribers] : of(kind)) {
-      if (pattern.empty() || matches_(pattern, name)) out.push_back(name);
+    for (const Names::Part& part : of(kind).parts()) {
+      for (const auto& [name, subscribers] : part) {
+        if (pattern.empty() || matches_(pattern, name)) out.push_back(name);
+      }
     }
   }
   std::sort(out.begin(), out.end());
@@ -91,8 +96,14 @@ std::vector<std::string> PubSub::names(Kind kind, Bytes pattern) const {
 
 std::size_t PubSub::count(Kind kind, Bytes name) const {
   std::shared_lock lock(mutex_);
-  const auto it = of(kind).find(name);
-  return it == of(kind).end() ? 0 : it->second.size();
+  const Names::Part& names = of(kind).part_of(name);
+  const auto it = names.find(name);
+  return it == names.end() ? 0 : it->second.size();
+}
+
+std::size_t PubSub::Names::size() const {
+  return std::accumulate(parts_.begin(), parts_.end(), std::size_t{0},
+                         [](std::size_t sum, const Part& part) { return sum + part.size(); });
 }
 
 std::size_t PubSub::size(Kind kind) const {

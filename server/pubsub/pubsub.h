@@ -10,6 +10,7 @@
 // A subscriber that reads too slowly is closed once Client::push_limit bytes wait for it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -71,7 +72,19 @@ class PubSub {
     using is_transparent = void;
     std::size_t operator()(Bytes text) const { return std::hash<Bytes>{}(text); }
   };
-  using Names = std::unordered_map<std::string, std::vector<Subscriber>, Hash, std::equal_to<>>;
+  /// In parts, each of which grows by itself: to rehash a million names at once would take a quarter of a second.
+  class Names {
+   public:
+    using Part = std::unordered_map<std::string, std::vector<Subscriber>, Hash, std::equal_to<>>;
+    [[nodiscard]] Part& part_of(Bytes name) { return parts_[Hash{}(name) % kParts]; }
+    [[nodiscard]] const Part& part_of(Bytes name) const { return parts_[Hash{}(name) % kParts]; }
+    [[nodiscard]] const auto& parts() const { return parts_; }
+    [[nodiscard]] std::size_t size() const;
+
+   private:
+    static constexpr std::size_t kParts = 61;  // shares no divisor with the numbers of buckets, which are primes, too, and larger
+    std::array<Part, kParts> parts_;
+  };
   /// A subscriber that a message is for, and the pattern by which ("" with has_pattern false: the channel).
   struct Target {
     std::uint64_t client_id;

@@ -115,7 +115,7 @@ class Continuation {
 
 struct PendingCommand {
   enum class State : std::uint8_t {
-    kNotRun,   ///< not begun: new, or behind a command that waits
+    kNotRun,   ///< not begun: new, behind a command that waits, or the pass had no time for it
     kDone,     ///< replied (or nothing to reply)
     kWaiting,  ///< wrote nothing; waits for resume() or until retry_ms are over
   };
@@ -132,7 +132,8 @@ class CommandSink {
  public:
   virtual ~CommandSink() = default;
   /// Runs each command whose client may_run(), in order of the span (of one client: strictly). Sets each one's state; of a client
-  /// that waits, closes or has too much output, the rest stays kNotRun and is handed in again later.
+  /// that waits, closes or has too much output, the rest stays kNotRun and is handed in again later; so does the rest of a pass that
+  /// takes long. Runs at least one.
   virtual void run_pass(std::span<PendingCommand> commands) = 0;
   /// The client is about to go: drop what refers to it. `waiting_command` is the first of its commands that is not done, if any;
   /// the sink keeps alive what a fetch or a thread still uses of it (Client::take_input).

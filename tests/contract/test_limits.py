@@ -113,7 +113,10 @@ def test_unauthenticated_clients(fresh):
     fresh.set("server.password=secret", "limits.authentication_timeout=60s", "limits.unauthenticated_clients=5").start()
     client = fresh.client(password="secret")
     assert client.ping()
-    strangers = [fresh.connect() for _ in range(5)]
+    strangers = []
+    for count in range(5):  # one after another: several event loops take in connections side by side, in any order
+        strangers.append(fresh.connect())
+        wait_until(lambda count=count: len(client.client_list()) == count + 2, what="the server knows the connection")
     with fresh.connect() as s:  # the oldest one makes room, and who authenticates gets in
         assert receive_all(strangers.pop(0)) == b"-ERR max number of unauthenticated clients reached\r\n"
         s.sendall(b"AUTH secret\r\nPING\r\n")

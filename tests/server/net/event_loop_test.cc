@@ -39,6 +39,7 @@ class TestSink final : public CommandSink {
     int polls = 0;
     int logged = 0;                    // times that logged() was called
     int resumed_in = 0, rerun_in = 0;  // after how many polls a WAIT was resumed by one, and was handed in again
+    std::string order;                 // of what SPEND and NOTE, which have a letter each, have run
   };
   explicit TestSink(Shared* shared) : shared_(shared) {}
 
@@ -47,6 +48,7 @@ class TestSink final : public CommandSink {
     shared_->largest_pass = std::max(shared_->largest_pass, commands.size());
     for (PendingCommand& command : commands) {
       if (command.client->may_run()) run(command);
+      if (command.args[0] == "SPEND") return;  // the pass has no time for more
     }
   }
   void logged(std::uint64_t) override {
@@ -97,6 +99,7 @@ class TestSink final : public CommandSink {
     }
     command.state = PendingCommand::State::kDone;
     if (name == "WAIT") shared_->rerun_in = shared_->polls;
+    if (name == "SPEND" || name == "NOTE") shared_->order += command.args[1];
     if (command.args.refused) {
       reply.error("OOM");
     } else if (name == "ECHO") {
@@ -293,6 +296,36 @@ std::string bulk(const std::string& text) { return "$" + std::to_string(text.siz
 std::string echo(const std::string& text) { return "*2\r\n$4\r\nECHO\r\n" + bulk(text); }
 
 }  // namespace
+
+TEST_CASE("what a pass had no time for runs later, behind the commands of other connections and in turns") {
+  Harness h;
+  const int first = h.connect(), second = h.connect(), third = h.connect();
+  std::string spends[2];
+  for (int i = 0; i < 20; ++i) {
+    spends[0] += "SPEND a\r\n";
+    spends[1] += "SPEND b\r\n";
+  }
+  {
+    std::lock_guard lock(h.sink.mutex);  // the loop goes on once all have sent
+    h.send(first, spends[0]);
+    h.send(second, spends[1]);
+    h.send(third, "NOTE c\r\nNOTE c\r\n");
+  }
+  for (const int client : {first, second}) {
+    for (int i = 0; i < 20; ++i) h.expect(client, "+OK\r\n");
+  }
+  h.expect(third, "+OK\r\n+OK\r\n");
+  std::lock_guard lock(h.sink.mutex);
+  const std::string& order = h.sink.order;
+  CHECK(order.size() == 42);
+  CHECK(order.find("cc") <= 3);  // at most what was read before it was sent
+  int ahead = 0, most = 0;
+  for (const char c : order) {
+    ahead += c == 'a' ? 1 : c == 'b' ? -1 : 0;
+    most = std::max(most, std::abs(ahead));
+  }
+  CHECK(most <= 3);
+}
 
 TEST_CASE("a pipeline is one pass, answered in order") {
   Harness h;
