@@ -4,6 +4,7 @@
 
 #include "base/coding.h"
 #include "base/invariant.h"
+#include "base/write_batch_head.h"
 
 namespace ebbtide {
 namespace {
@@ -171,6 +172,14 @@ bool decode_op(Bytes* in, WriteBatch::Op* op, Shape* shape) {
 }
 
 }  // namespace
+
+bool decode_operation_head(Bytes* in, WriteBatch::Op* op, std::uint64_t* value_length) {
+  *op = WriteBatch::Op{};
+  Shape shape;
+  if (!decode_op(in, op, &shape)) return false;
+  *value_length = shape.value_length;
+  return true;
+}
 
 bool WriteBatch::next_op(std::size_t* cursor, Op* op) const {
   const std::size_t at = *cursor == 0 ? kHeaderBytes : *cursor;

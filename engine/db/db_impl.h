@@ -64,6 +64,7 @@
 #include "io/removals_fs.h"
 #include "policy/policy.h"
 #include "version/version_set.h"
+#include "wal/group_reader.h"
 #include "wal/log_sequence.h"
 
 namespace ebbtide {
@@ -521,13 +522,21 @@ struct DbImpl {
   void compare_stamp_modes() REQUIRES(commit_mutex_);
   void settle_deadlines() REQUIRES(commit_mutex_);
   Status start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq);
+  Status remove_leftovers();
+  // replay.cc
   Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
   Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
+  void report_replay(std::uint64_t bytes, Replay* replay);
   Status replay_record(Bytes group, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
+  Status replay_long_record(const LogPayload& payload, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
+  Status replay_batch(const GroupReader::Batch& batch, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
+  Status replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(commit_mutex_);
+  Status replay_mapping(const WriteBatch::Op& op, SeqNum seq, Millis time, Replay* replay) REQUIRES(commit_mutex_);
+  void freeze_replayed(Tree& tree) REQUIRES(commit_mutex_);
+  void flush_replayed(SeqNum seq, Replay* replay) REQUIRES(commit_mutex_);
+  Status flush_replayed_trees(const std::vector<TreePtr>& trees);
   Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
   void note_skipped(const SkippedLog& part, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
-  Status replay_batch(WriteBatch& batch, LogNotes* notes) REQUIRES(commit_mutex_);
-  Status remove_leftovers();
   // read_path.cc
   /// Whether a memtable decides about the key.
   static bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status);

@@ -164,11 +164,12 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
   }
   std::uint64_t bytes = 0;
   for (const auto& [index, place] : places) bytes += place.length;
-  put_u32(&out.group, static_cast<std::uint32_t>(commit.header.size() + bytes));
-  out.group += commit.header;
+  std::string head;
+  put_u32(&head, static_cast<std::uint32_t>(commit.header.size() + bytes));
+  out.group.add(head + commit.header);
   TRY_ASSIGN(checksum, read(commit.id, places, &out.group));
   if (bytes != commit.bytes || checksum != commit.checksum) {
-    out.group.clear();
+    out.group = {};
     out.fault = "the pieces of batch " + commit.id.to_text() + " are not those that were committed";
     out.durable = commit.durable == commit.pieces;
   }
@@ -176,20 +177,21 @@ Result<LogPieces::Assembled> LogPieces::assemble(const PieceCommit& commit) {
 }
 
 // Returns their checksum. Their records were valid before, but may belong to another batch than the commit record's.
-Result<std::uint64_t> LogPieces::read(const PieceId& id, const Places& places, std::string* out) {
-  std::unique_ptr<RandomAccessFile> in;
+Result<std::uint64_t> LogPieces::read(const PieceId& id, const Places& places, LogPayload* out) {
+  std::shared_ptr<const RandomAccessFile> in;
   FileNum open = kNoFile;
   BlockChecksummer checksum(id.file, id.number);
+  std::string bytes;
   for (const auto& [index, place] : places) {
     if (place.file != open) {
       TRY_ASSIGN(file, fs_.open(join_path(dir_, log_file_name(place.file))));
       in = std::move(file);
       open = place.file;
     }
-    const std::size_t before = out->size();
-    out->resize(before + static_cast<std::size_t>(place.length));
-    TRY(in->read(place.offset, out->size() - before, out->data() + before));
-    checksum.update(Bytes(*out).substr(before));
+    bytes.resize(static_cast<std::size_t>(place.length));
+    TRY(in->read(place.offset, bytes.size(), bytes.data()));
+    checksum.update(bytes);
+    out->add(in, place.offset, place.length);
   }
   return checksum.digest();
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "io/file_system.h"
+#include "wal/log_payload.h"
 
 namespace ebbtide {
 
@@ -79,7 +80,7 @@ class LogPieces {
  public:
   /// A batch with a commit record, and the state of its pieces.
   struct Assembled {
-    std::string group;       ///< the batch as a group of its own; empty if a fault is set or in_tables
+    LogPayload group;        ///< the batch as a group of its own; empty if a fault is set or in_tables
     std::string fault;       ///< why its operations cannot be read
     bool durable = false;    ///< with a fault: the missing part was durable, so it is damage
     bool in_tables = false;  ///< the log begins behind its first piece: tables have it
@@ -108,7 +109,7 @@ class LogPieces {
     std::uint64_t length = 0;
   };
   using Places = std::map<std::uint32_t, Place>;
-  Result<std::uint64_t> read(const PieceId& id, const Places& places, std::string* out);
+  Result<std::uint64_t> read(const PieceId& id, const Places& places, LogPayload* out);
 
   FileSystem& fs_;
   const std::string dir_;

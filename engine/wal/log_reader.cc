@@ -27,16 +27,18 @@ namespace {
 
 class SegmentReader {
  public:
-  SegmentReader(const RandomAccessFile& file, FileNum number, const OnLogDamage& on_damage, LogPieces* pieces)
-      : reader_(file),
+  SegmentReader(std::shared_ptr<const RandomAccessFile> file, FileNum number, const LogVisitor& visitor)
+      : file_(std::move(file)),
+        reader_(*file_),
         number_(number),
-        size_(file.size()),
+        size_(file_->size()),
         name_(log_file_name(number)),
-        on_damage_(on_damage),
-        pieces_(pieces),
+        visitor_(visitor),
+        on_damage_(visitor.on_damage),
+        pieces_(visitor.pieces),
         search_budget_(kSearchBudget * size_) {}
 
-  Result<LogEnd> walk(const std::function<Status(std::string, std::uint64_t)>& on_record) {
+  Result<LogEnd> walk() {
     std::uint64_t offset = kLogHeaderBytes;
     Result<std::string> header_fault = read_header();
     if (!header_fault.is_ok()) {
@@ -48,8 +50,8 @@ class SegmentReader {
     } else if (!header_fault->empty()) {
       return LogEnd{.clean = false, .valid_bytes = 0, .what = *header_fault, .valid_after = false};
     }
-    std::string payload;
     for (;;) {
+      LogPayload payload;
       TRY_ASSIGN(found, read_record(offset, &payload));
       const std::uint64_t next = offset + kLogRecordHeaderBytes + payload.size();
       if (found.whole && !found.mark && pieces_ != nullptr) TRY(take_piece(offset, next, &payload, &found));
@@ -65,7 +67,7 @@ class SegmentReader {
         end.first_seq = first_seq_;
         return end;
       }
-      if (!found.mark) TRY(on_record(std::move(payload), offset));
+      if (!found.mark) TRY(hand_out(std::move(payload), offset));
       offset = next;
     }
   }
@@ -111,7 +113,14 @@ class SegmentReader {
     return Found{.fault = name_ + ": record at " + std::to_string(offset) + ": " + fault, .next = next};
   }
 
-  Result<Found> read_record(std::uint64_t offset, std::string* payload) {
+  Status hand_out(LogPayload payload, std::uint64_t offset) {
+    if (visitor_.on_long_record && payload.size() > kLongRecordBytes) return visitor_.on_long_record(payload, offset);
+    TRY_ASSIGN(bytes, std::move(payload).to_string());
+    return visitor_.on_record(std::move(bytes), offset);
+  }
+
+  /// A long payload is left in the file.
+  Result<Found> read_record(std::uint64_t offset, LogPayload* payload) {
     const std::uint64_t left = size_ - offset;
     if (left == 0) return Found{};
     if (left < kLogRecordHeaderBytes) return fault_at(offset, "header cut short, " + std::to_string(left) + " bytes");
@@ -132,26 +141,28 @@ class SegmentReader {
     if (length > kBelievedBytes) {
       TRY(reader_.add_to(&checksum, at, length));
       if (checksum.digest() != stored) return fault_at(offset, "checksum mismatch", at + length);
+      payload->add(file_, at, length);
+      return Found{.whole = true, .mark = mark};
     }
-    payload->resize(static_cast<std::size_t>(length));
-    TRY(reader_.read(at, payload->size(), payload->data()));
-    if (length <= kBelievedBytes) {
-      checksum.update(*payload);
-      if (checksum.digest() != stored && !planted(PlantedBug::kAcceptGarbageTail)) {
-        return fault_at(offset, "checksum mismatch", at + length);
-      }
+    std::string bytes(static_cast<std::size_t>(length), '\0');
+    TRY(reader_.read(at, bytes.size(), bytes.data()));
+    checksum.update(bytes);
+    if (checksum.digest() != stored && !planted(PlantedBug::kAcceptGarbageTail)) {
+      return fault_at(offset, "checksum mismatch", at + length);
     }
+    payload->add(std::move(bytes));
     return Found{.whole = true, .mark = mark};
   }
 
   /// Turns a whole record into a group for the caller.
-  Status take_piece(std::uint64_t offset, std::uint64_t next, std::string* payload, Found* found) {
+  Status take_piece(std::uint64_t offset, std::uint64_t next, LogPayload* payload, Found* found) {
     const auto at = [&](const Status& status) { return status.with_context(name_ + ": record at " + std::to_string(offset)); };
-    const LogRecordKind kind = record_kind(*payload);
+    TRY_ASSIGN(kind, kind_of(*payload));
     if (kind == LogRecordKind::kGroup) return Status::ok();
     found->mark = true;
-    if (kind == LogRecordKind::kPiece) return at(pieces_->add(number_, offset, *payload));
-    auto commit = decode_commit(*payload);
+    TRY_ASSIGN(bytes, std::move(*payload).to_string());
+    if (kind == LogRecordKind::kPiece) return at(pieces_->add(number_, offset, bytes));
+    auto commit = decode_commit(bytes);
     if (!commit.is_ok()) return at(commit.status());
     TRY_ASSIGN(batch, pieces_->assemble(*commit));
     if (batch.in_tables) return pieces_->on_in_tables ? pieces_->on_in_tables(*commit, offset) : Status::ok();
@@ -163,6 +174,13 @@ class SegmentReader {
     found->mark = false;
     *payload = std::move(batch.group);
     return Status::ok();
+  }
+
+  static Result<LogRecordKind> kind_of(const LogPayload& payload) {
+    char prefix[kGroupPrefixBytes];
+    const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(sizeof(prefix), payload.size()));
+    TRY(payload.read(0, length, prefix));
+    return record_kind(Bytes(prefix, length));
   }
 
   Result<LogEnd> finish(std::uint64_t offset, Found found) {
@@ -211,11 +229,15 @@ class SegmentReader {
 
   /// True if a whole record with operations begins at `offset`, or marks and pieces followed by such a record.
   Result<bool> is_record(std::uint64_t offset, SeqNum* first_seq) {
-    std::string payload;
     for (;;) {
+      LogPayload payload;
       TRY_ASSIGN(found, read_record(offset, &payload));
       if (!found.whole) return false;
-      if (!found.mark && record_kind(payload) != LogRecordKind::kPiece) return first_operation(payload, first_seq);
+      TRY_ASSIGN(kind, kind_of(payload));
+      if (!found.mark && kind != LogRecordKind::kPiece) {
+        TRY_ASSIGN(bytes, std::move(payload).to_string());
+        return first_operation(bytes, first_seq);
+      }
       offset += kLogRecordHeaderBytes + payload.size();
     }
   }
@@ -285,10 +307,12 @@ class SegmentReader {
     return reader_.read(offset, chunk->size(), chunk->data());
   }
 
+  const std::shared_ptr<const RandomAccessFile> file_;
   ChunkedReader reader_;
   const FileNum number_;
   const std::uint64_t size_;
   const std::string name_;
+  const LogVisitor& visitor_;
   const OnLogDamage& on_damage_;
   LogPieces* const pieces_;
   std::uint64_t search_budget_;  // bytes of candidates that may still be checked
@@ -299,11 +323,14 @@ class SegmentReader {
 
 }  // namespace
 
-Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file,
-                        const std::function<Status(std::string payload, std::uint64_t offset)>& on_record,
-                        const OnLogDamage& on_damage, LogPieces* pieces) {
+Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor) {
   TRY_ASSIGN(in, fs.open(join_path(dir, log_file_name(file))));
-  return SegmentReader(*in, file, on_damage, pieces).walk(on_record);
+  return SegmentReader(std::move(in), file, visitor).walk();
+}
+
+Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const OnLogRecord& on_record,
+                        const OnLogDamage& on_damage, LogPieces* pieces) {
+  return read_log(fs, dir, file, LogVisitor{.on_record = on_record, .on_damage = on_damage, .pieces = pieces});
 }
 
 Status cut_log(FileSystem& fs, const std::string& dir, FileNum file, std::uint64_t valid_bytes) {

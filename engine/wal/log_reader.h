@@ -43,8 +43,19 @@ using OnLogDamage = std::function<Result<bool>(const LogDamage&)>;
 /// With `on_damage`, the reader searches for the next whole record after a bad place and calls `on_damage` if there is one.
 /// Records must be groups of batches (batch_group.h) or parts of one (log_pieces.h). A bad header is then no error but such a
 /// place; if no whole record follows, the segment ends there with `valid_after` set.
-Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file,
-                        const std::function<Status(std::string payload, std::uint64_t offset)>& on_record,
+/// With `on_long_record`, a record longer than kLongRecordBytes is passed to it instead; its payload may still be in the file.
+using OnLogRecord = std::function<Status(std::string payload, std::uint64_t offset)>;
+using OnLongLogRecord = std::function<Status(const LogPayload& payload, std::uint64_t offset)>;
+inline constexpr std::uint64_t kLongRecordBytes = std::uint64_t{4} << 20;
+struct LogVisitor {
+  OnLogRecord on_record;
+  OnLogDamage on_damage = {};
+  LogPieces* pieces = nullptr;
+  OnLongLogRecord on_long_record = {};
+};
+Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const LogVisitor& visitor);
+/// The same, with all records in memory.
+Result<LogEnd> read_log(FileSystem& fs, const std::string& dir, FileNum file, const OnLogRecord& on_record,
                         const OnLogDamage& on_damage = {}, LogPieces* pieces = nullptr);
 
 /// Truncates a segment to `valid_bytes`, durably. Else the torn end of one crash would look like damage after the next, when a

@@ -1,6 +1,7 @@
 """One memory budget for everything that clients make the server hold, and who is told -OOM."""
 
 import contextlib
+import os
 import select
 
 import pytest
@@ -125,3 +126,30 @@ def test_1024_databases_with_a_key_each_stay_within_the_budget_and_are_not_flush
     client = fresh.start().client()
     assert fresh.resident_bytes() < 256 * MIB * 1.25
     assert client.get("k19") == b"v" * 100
+
+
+def test_log_longer_than_the_budget_is_replayed_within_the_budget(fresh):
+    """Many databases, a batch in pieces, and a value that is larger than the budget alone."""
+    fresh.set("storage.memory_budget=2GiB", "storage.memtable_size=1GiB", "limits.client_query_buffer_limit=1GiB")
+    fresh.start()
+    value = os.urandom(100_000)
+    with fresh.connect(timeout=60) as link:
+        for i in range(1_600):
+            link.sendall(encode("SELECT", i % 16) + encode("SET", f"k{i}", value))
+            assert receive_exactly(link, 10) == b"+OK\r\n+OK\r\n"
+        link.sendall(encode("MSET", *[part for i in range(6_000) for part in (f"b{i}", value[:10_000])]))
+        assert receive_exactly(link, 5) == b"+OK\r\n"
+        link.sendall(encode("SET", "large", value * 1_000))
+        assert receive_exactly(link, 5) == b"+OK\r\n"
+    assert flushes(fresh.client()) == 0
+    fresh.kill()
+    fresh.set(*BUDGET).start()
+    # Three quarters of the budget for memtables, the large value once, and what the process takes by itself.
+    assert fresh.peak_resident_bytes() < 1.25 * 64 * MIB + 100_000_000 + 48 * MIB
+    client = fresh.client()
+    assert client.strlen("large") == 0  # it went to the last database
+    client = fresh.client(db=15)
+    assert client.getrange("large", 99_999_900, -1) == value[-100:]
+    assert client.get("b5999") == value[:10_000]
+    for i in (0, 15, 1_599):
+        assert fresh.client(db=i % 16).get(f"k{i}") == value

@@ -1,0 +1,156 @@
+// A log that is longer than memory_budget is flushed while it is replayed.
+#include "engine/db/harness.h"
+#include "support/keys.h"
+#include "support/long_run.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr DatabaseId kDatabases = 4;
+
+// While the log is written nothing is flushed.
+Settings roomy() {
+  Settings s = Harness::small();
+  s.memory_budget = 256 * kMiB;
+  s.memtable_size = 16 * kMiB;
+  s.wal_segment_size = kMiB;
+  return s;
+}
+
+Settings tight() {
+  Settings s = roomy();
+  s.memory_budget = 4 * kMiB;
+  s.memtable_size = 512 << 10;
+  return s;
+}
+
+std::string key_at(int i) { return "key" + std::to_string(100'000 + i); }
+std::string value_at(int i) { return std::to_string(i) + std::string(i % 50 == 0 ? 100'000 : 1000, 'v'); }
+
+// Puts, and deletes of every seventh key, in four databases that the manifest has; then one batch of 5 MiB and a range delete.
+constexpr int kKeys = 2500;
+void write_log_of_twice_the_budget(Harness& h) {
+  h.open();
+  for (DatabaseId d = 0; d < kDatabases; ++d) h.put(d, "first", "1");
+  h.settle();
+  for (int i = 0; i < kKeys; ++i) {
+    h.put(static_cast<DatabaseId>(i) % kDatabases, key_at(i), value_at(i));
+    if (i % 7 == 0) h.del(static_cast<DatabaseId>(i) % kDatabases, key_at(i));
+  }
+  WriteBatch batch;
+  for (int i = 0; i < 5000; ++i) batch.put(1, "batch" + std::to_string(i), std::string(1000, 'b'));
+  h.write(batch);
+  h.del_range(2, "key1020", "key1021");
+  REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
+  REQUIRE(h.db->stats().flushes == 0);
+}
+
+void check_all(Harness& h) {
+  int wrong = 0;
+  for (int i = 0; i < kKeys; ++i) {
+    const auto d = static_cast<DatabaseId>(i) % kDatabases;
+    const bool in_range = d == 2 && key_at(i) >= "key1020" && key_at(i) < "key1021";
+    wrong += h.get(d, key_at(i)) == (i % 7 == 0 || in_range ? "(absent)" : value_at(i)) ? 0 : 1;
+  }
+  for (int i = 0; i < 5000; ++i) wrong += h.get(1, "batch" + std::to_string(i)) == std::string(1000, 'b') ? 0 : 1;
+  CHECK(wrong == 0);
+  for (DatabaseId d = 0; d < kDatabases; ++d) h.verify(d);
+}
+
+}  // namespace
+
+TEST_CASE("log longer than the memory budget: is flushed during replay, and memtables stay below the budget", "[replay]") {
+  Harness h(roomy());
+  write_log_of_twice_the_budget(h);
+  REQUIRE(h.db->stats().memtable_bytes > 8 * kMiB);
+  h.crash(CrashMode::kNothing, 1);
+  h.settings = tight();
+  h.open();
+  CHECK(h.db->stats().flushes >= 4);
+  CHECK(h.db->stats().memtable_bytes < 4 * kMiB);
+  CHECK(h.events.warnings.empty());
+  check_all(h);
+  h.settle();
+  h.crash(CrashMode::kNothing, 2);
+  h.open();
+  check_all(h);
+}
+
+TEST_CASE("crash at any step of a replay that flushes: the next open has every write", "[replay]") {
+  Harness first(roomy());
+  write_log_of_twice_the_budget(first);
+  const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
+  constexpr std::uint64_t kStep = 31;  // seeds take turns
+  const auto left = first.files->crash_clone(1, CrashMode::kNothing);
+  for (std::uint64_t k = 1 + first_seed() % kStep;; k += kStep) {
+    INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
+    Harness h(tight());
+    h.abandon(left->crash_clone(1, CrashMode::kEverything));
+    std::unique_ptr<MemoryFileSystem> crashed;
+    h.faults->before_nth(k, kMutatingOps, [&] { crashed = h.files->crash_clone(first_seed() + k, mode); });
+    h.open();
+    if (crashed == nullptr) break;
+    h.abandon(std::move(crashed));
+    h.open();
+    check_all(h);
+  }
+}
+
+TEST_CASE("flush that fails during replay: open goes on in memory, says so, and has every write", "[replay]") {
+  Harness h(roomy());
+  write_log_of_twice_the_budget(h);
+  h.crash(CrashMode::kNothing, 1);
+  h.settings = tight();
+  h.faults->inject({.ops = ops_of(FileOp::kWrite), .nth = 2, .sticky = true, .code = Code::kNoSpace, .path_has = ".data"});
+  h.open();
+  CHECK(h.events.heard("a flush failed while the log was replayed"));
+  CHECK(h.db->stats().flushes == 0);
+  h.faults->clear_faults();
+  check_all(h);
+}
+
+TEST_CASE("log that is damaged behind what its replay has flushed: open fails each time, and nothing of the log goes",
+          "[replay]") {
+  Harness h(roomy());
+  write_log_of_twice_the_budget(h);
+  h.crash(CrashMode::kNothing, 1);
+  h.settings = tight();
+  const auto segments = h.paths(".wal");
+  REQUIRE(segments.size() > 4);
+  h.faults->inject({.ops = ops_of(FileOp::kRead), .sticky = true, .path_has = segments[segments.size() - 2]});
+  const Status once = h.try_open();
+  REQUIRE_FALSE(once.is_ok());
+  REQUIRE_FALSE(h.paths(".data").empty());
+  CHECK(h.try_open().to_string() == once.to_string());
+  for (const std::string& path : segments) CHECK(h.files->exists(path));
+  h.faults->clear_faults();
+  h.open();
+  check_all(h);
+}
+
+TEST_CASE("delete deadline that was configured before a replay that flushes is kept", "[replay]") {
+  Harness h(roomy());
+  h.settings.tree.delete_deadline = 60'000;
+  write_log_of_twice_the_budget(h);
+  SeqNum up_to = 0;
+  const PurgeTicket ticket = h.db->purge_ticket(&up_to);
+  REQUIRE(h.db->wait_synced(up_to).is_ok());
+  h.crash(CrashMode::kNothing, 1);
+  const Millis deadline = h.settings.tree.delete_deadline;
+  h.settings = tight();
+  h.settings.tree.delete_deadline = deadline;
+  h.open();
+  REQUIRE(h.db->stats().flushes >= 4);
+  for (int i = 0; i < 70; ++i) {
+    h.advance(1000);
+    h.settle();
+  }
+  const auto status = h.db->purge_status(ticket);
+  REQUIRE(status.is_ok());
+  CHECK(status->done);
+  const std::string bytes = h.table_bytes();
+  CHECK(bytes.find(key_at(7)) == std::string::npos);
+  CHECK(bytes.find(key_at(8)) != std::string::npos);
+}
