@@ -24,6 +24,7 @@ HEALS_SECONDS = 5
 CYCLES = int(os.environ.get("EBBTIDE_FULL_DISK_CYCLES", "3"))
 SETTINGS = {
     "storage.memory_budget": "128MiB",
+    "storage.max_disk_bytes": "auto",
     "storage.memtable_size": "1MiB",
     "storage.wal_segment_size": "1MiB",
     "storage.compression": "none",

@@ -36,6 +36,10 @@ def binary(name="ebbtide-server"):
     return ROOT / "build" / "release" / "bin" / name
 
 
+# Without a limit a server refuses writes once less than 5 % of the disk is free, and machines that run tests may be fuller than that.
+# With one it keeps about half a gigabyte: eight times storage.memtable_size.
+MOST_BYTES = "1TiB"
+
 _ports_given = set()
 
 
@@ -83,7 +87,7 @@ class Server:
 
     def __init__(self, settings=None, directory=None, config=ROOT / "config" / "ebbtide.yaml", prefix=()):
         self.port = free_port()
-        self.settings = {"metrics.port": free_port(), **(settings or {})}
+        self.settings = {"metrics.port": free_port(), "storage.max_disk_bytes": MOST_BYTES, **(settings or {})}
         self.config = config
         self.prefix = list(prefix)
         self._own_directory = None if directory else tempfile.mkdtemp(prefix="ebbtide-test-")

@@ -6,10 +6,12 @@
 #include <fstream>
 #include <sstream>
 
+#include <unistd.h>
+
 using namespace ebbtide;
 
 TEST_CASE("log: message has control bytes, they are escaped and the line is one line") {
-  const std::string path = std::filesystem::temp_directory_path() / "ebbtide-server-log-test";
+  const std::string path = std::filesystem::temp_directory_path() / ("ebbtide-server-log-test-" + std::to_string(::getpid()));
   std::filesystem::remove(path);
   {
     ServerLog log("info", path);

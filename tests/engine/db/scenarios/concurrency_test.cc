@@ -30,9 +30,38 @@ struct TempDir {
   std::string path;
 };
 
+// What went wrong on any thread: how often, and the first error.
+class Wrong {
+ public:
+  void operator++() { ++count_; }
+  void unless_ok(const Status& status, const char* what = "commit") {
+    if (status.is_ok()) return;
+    ++count_;
+    const std::lock_guard lock(mutex_);
+    if (first_.empty()) first_ = std::string(what) + ": " + status.to_string();
+  }
+  bool operator==(int count) const { return count_ == count; }
+  friend std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
+    const std::lock_guard lock(wrong.mutex_);
+    return out << wrong.count_ << (wrong.first_.empty() ? "" : ", first: ") << wrong.first_;
+  }
+
+ private:
+  std::atomic<int> count_{0};
+  mutable std::mutex mutex_;
+  std::string first_;
+};
+
+// Reports at once: threads that are left running end the process.
+void require_ok(const Status& status) {
+  INFO(status.to_string());
+  REQUIRE(status.is_ok());
+}
+
 Settings settings_in(const std::string& dir, FsyncMode fsync) {
   Settings s;
   s.dir = dir + "/data";
+  s.max_disk_bytes = 1 << 30;  // else 5 % of the machine's disk would have to be free
   s.fsync = fsync;
   s.memory_budget = 64 << 20;
   s.memtable_size = 128 << 10;
@@ -61,7 +90,7 @@ TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees
   const std::uint64_t rounds = fsync == FsyncMode::kAlways ? 1500 : 12'000;
   std::vector<std::atomic<std::uint64_t>> committed(kKeys);
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> threads;
   for (std::uint64_t w = 0; w < kWriters; ++w) {
     threads.emplace_back([&, w] {
@@ -71,7 +100,7 @@ TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees
         const std::uint64_t count = committed[k].load() + 1;
         WriteBatch batch;
         batch.put(0, key_of(k), value_of(k, count));
-        if (!db->commit(batch).is_ok()) ++wrong;
+        wrong.unless_ok(db->commit(batch));
         committed[k].store(count);
         if (i % 8 == 0) db->write_log();
       }
@@ -146,7 +175,7 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> threads;
   for (int w = 0; w < 2; ++w) {
     threads.emplace_back([&, w] {
@@ -161,7 +190,7 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
         } else {
           batch.put(database, key_of(random.uniform(1000)), std::string(200, 'x'));
         }
-        if (!db->commit(batch).is_ok()) ++wrong;
+        wrong.unless_ok(db->commit(batch));
         db->write_log();
       }
     });
@@ -192,12 +221,13 @@ TEST_CASE("databases that are flushed and compacted by hand while others empty a
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> others;
   for (int t = 0; t < 2; ++t) {
     others.emplace_back([&] {
       while (!stop) {
-        if (!db->flush(0).is_ok() || !db->compact(0, {}).is_ok()) ++wrong;
+        wrong.unless_ok(db->flush(0), "flush");
+        wrong.unless_ok(db->compact(0, {}), "compact");
       }
     });
   }
@@ -206,7 +236,7 @@ TEST_CASE("databases that are flushed and compacted by hand while others empty a
     batch.put(0, key_of(static_cast<std::uint64_t>(i)), "v");
     if (i % 3 == 0) batch.flush_database(0);
     batch.put(0, "after", "v");
-    if (!db->commit(batch).is_ok()) ++wrong;
+    wrong.unless_ok(db->commit(batch));
     db->write_log();
   }
   stop = true;
@@ -231,7 +261,7 @@ TEST_CASE("what is committed while the log thread syncs for somebody is written 
   for (int i = 0; i < 500; ++i) {
     WriteBatch batch;
     batch.put(0, key_of(static_cast<std::uint64_t>(i)), "v");
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
     db->write_log();
     // One client, which waits for each reply: nobody writes after it. A lost wake-up hangs here.
     while (db->durable_seq() < batch.last_seq()) std::this_thread::yield();
@@ -255,7 +285,7 @@ TEST_CASE("a batch that empties and refills a database is seen whole or not at a
   };
   REQUIRE(fill(0));
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> readers;
   const std::string key = key_of(19);
   readers.emplace_back([&] {
@@ -288,13 +318,13 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
   const auto put = [&](DatabaseId d, const char* value) {
     WriteBatch batch;
     batch.put(d, "k", value);
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
   };
   // After each swap both databases say at once, in their own tree, whose they are; the swap and the words are one batch.
   put(0, "zero");
   put(1, "one");
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::thread reader([&] {
     while (!stop) {
       for (DatabaseId d = 0; d < 2; ++d) {
@@ -315,7 +345,7 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
     batch.swap_databases(0, 1);
     batch.put(0, "k", "zero");
     batch.put(1, "k", "one");
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
     db->write_log();
   }
   stop = true;
@@ -336,7 +366,7 @@ std::unique_ptr<Db> on_disk(const std::string& dir, unsigned fetch_threads) {
   for (std::uint64_t i = 0; i < 4000; ++i) {
     WriteBatch batch;
     batch.put(0, key_of(i), value_of(i, 0));
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
   }
   db->write_log();
   REQUIRE(db->flush(0).is_ok());
@@ -410,7 +440,7 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
   for (std::uint64_t i = 0; i < 4000; ++i) {
     WriteBatch batch;
     batch.put(0, key_of(i), i % 500 == 0 ? large : value_of(i, 0));
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
   }
   db->write_log();
   REQUIRE(db->flush(0).is_ok());
@@ -481,13 +511,13 @@ TEST_CASE("a batch is seen whole or not at all, also when younger and smaller on
   };
   REQUIRE(fill(0));
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> others;
   others.emplace_back([&] {
     while (!stop) {
       WriteBatch batch;
       batch.put(0, "small", "x");
-      if (!db->commit(batch).is_ok()) ++wrong;
+      wrong.unless_ok(db->commit(batch));
     }
   });
   const std::string first = key_of(0), last = key_of(kKeys - 1);
@@ -523,11 +553,11 @@ TEST_CASE("filters are loaded and dropped while others look keys up", "[threads]
   for (std::uint64_t i = 0; i < kKeys; ++i) {
     WriteBatch batch;
     batch.put(0, key_of(i), value_of(i, 0));
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
     if (i % 2'000 == 1'999) REQUIRE(db->flush(0).is_ok());
   }
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> readers;
   for (std::uint64_t r = 0; r < 2; ++r) {
     readers.emplace_back([&, r] {
@@ -553,7 +583,7 @@ TEST_CASE("filters are loaded and dropped while others look keys up", "[threads]
     REQUIRE(db->reconfigure(settings).is_ok());
     WriteBatch batch;
     batch.put(0, key_of(0), value_of(0, 1));
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
     REQUIRE(db->flush(0).is_ok());
   }
   stop = true;
@@ -575,7 +605,7 @@ TEST_CASE("a merge policy that is changed again and again under writers and read
   const std::uint64_t turn = kRounds / (2 * small_policies().size());
   std::vector<std::atomic<std::uint64_t>> committed(kKeys);
   std::atomic<bool> stop{false};
-  std::atomic<int> wrong{0};
+  Wrong wrong;
   std::vector<std::thread> writers;
   for (std::uint64_t w = 0; w < kWriters; ++w) {
     writers.emplace_back([&, w] {
@@ -589,7 +619,7 @@ TEST_CASE("a merge policy that is changed again and again under writers and read
         } else {
           batch.put(0, key_of(k), value_of(k, count));
         }
-        if (!db->commit(batch).is_ok()) ++wrong;
+        wrong.unless_ok(db->commit(batch));
         committed[k].store(count);
         if (i % 8 == 0) db->write_log();
         if (w != 0 || i % turn != 0) continue;
@@ -731,11 +761,11 @@ TEST_CASE("what is late when a database is opened is so because nobody ran, also
     const auto db = std::move(opened).value();
     WriteBatch batch;
     batch.put(0, "k", "v");
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
     REQUIRE(db->flush(0).is_ok());
     batch.clear();
     batch.del(0, "k");
-    REQUIRE(db->commit(batch).is_ok());
+    require_ok(db->commit(batch));
     REQUIRE(db->close().is_ok());
   }
   clock.advance(60'000);
@@ -758,7 +788,8 @@ TEST_CASE("staged batches beside small ones, readers and flushes: each is seen w
   const Settings settings = settings_in(dir.path, fsync);
   auto db = std::move(Db::open(settings, {})).value();
   constexpr std::uint64_t kKeys = 200, kRounds = 60, kStagers = 2;
-  std::atomic<std::uint64_t> running{kStagers}, wrong{0}, small{0};
+  std::atomic<std::uint64_t> running{kStagers}, small{0};
+  Wrong wrong;
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < kStagers; ++t) {
     threads.emplace_back([&, t] {
@@ -767,18 +798,20 @@ TEST_CASE("staged batches beside small ones, readers and flushes: each is seen w
         for (std::uint64_t k = 0; k < kKeys; ++k) batch.put(0, std::to_string(t) + "-" + key_of(k), value_of(t, round), {});
         batch.delete_range(0, std::to_string(t) + "-z", std::to_string(t) + "-zz");
         auto staged = db->stage(std::move(batch));
-        if (!staged.is_ok() || !db->commit(**staged).is_ok()) ++wrong;
+        wrong.unless_ok(staged.status(), "stage");
+        if (!staged.is_ok()) continue;
+        wrong.unless_ok(db->commit(**staged));
         db->write_log();
-        if (!db->wait_durable((*staged)->batch().last_seq()).is_ok()) ++wrong;
+        wrong.unless_ok(db->wait_durable((*staged)->batch().last_seq()), "wait_durable");
       }
       --running;
     });
   }
   threads.emplace_back([&] {
-    while (running != 0) {
+    while (running != 0 && small < 20'000) {  // some megabytes of log: the disk may be small
       WriteBatch batch;
       batch.put(0, "small", std::to_string(small.load() + 1), {});
-      if (!db->commit(batch).is_ok()) ++wrong;
+      wrong.unless_ok(db->commit(batch));
       db->write_log();
       small += 1;
     }
