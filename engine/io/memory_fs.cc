@@ -180,7 +180,10 @@ class MemoryFileSystem::Disk {
     TRY_ASSIGN(place, find(operation, path));
     NodePtr node = place.node;
     if (node == nullptr && !lock_it) return errno_status(operation, path, ENOENT);
-    if (node != nullptr && node->directory) return errno_status(operation, path, EISDIR);
+    if (node != nullptr && node->directory) {
+      if (lock_it) return errno_status(operation, path, EISDIR);
+      return Status::corruption(std::string(operation) + " " + path + ": a directory");
+    }
     if (node == nullptr) {
       node = std::make_shared<Node>(false);
       commit({{place.dir, place.name, node}});

@@ -381,8 +381,11 @@ class PosixFileSystem final : public FileSystem {
   static Result<std::uint64_t> size_of(Bytes operation, const std::string& path, int fd) {
     struct stat info {};
     if (::fstat(fd, &info) != 0) return errno_status(operation, path, errno);
-    if (S_ISDIR(info.st_mode)) return errno_status(operation, path, EISDIR);
-    if (!S_ISREG(info.st_mode)) return Status::io_error(std::string(operation) + " " + path + ": no regular file");
+    // Damage, not a failure of the device: that what was a file is none does not pass.
+    if (!S_ISREG(info.st_mode)) {
+      return Status::corruption(std::string(operation) + " " + path +
+                                (S_ISDIR(info.st_mode) ? ": a directory" : ": no regular file"));
+    }
     return static_cast<std::uint64_t>(info.st_size);
   }
 };

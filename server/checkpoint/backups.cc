@@ -56,6 +56,15 @@ bool is_id(const std::string& text) {
   return text.size() == kIdDigits && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
+// The first line. Nothing else than a file is opened: a pipe would be waited for.
+std::string id_in(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return {};
+  char line[kIdDigits + 2] = {};  // a longer one is no id
+  std::ifstream(path).getline(line, sizeof(line));
+  return line;
+}
+
 struct Made {
   std::string path;
   std::uint64_t damaged;
@@ -80,12 +89,12 @@ Result<Made> make(Db& db, const BackupSettings& settings, std::uint64_t now) {
 
 Result<std::string> database_id(const std::string& data_dir, std::uint64_t random) {
   const fs::path path = fs::path(data_dir) / kIdFile;
-  std::string id;
-  std::getline(std::ifstream(path), id);
-  if (is_id(id)) return id;
+  if (std::string id = id_in(path); is_id(id)) return id;
   char text[kIdDigits + 1];
   std::snprintf(text, sizeof(text), "%08x", static_cast<unsigned>(random & 0xffffffff));
   const fs::path scratch = path.string() + ".tmp";
+  std::error_code missing;
+  fs::remove(scratch, missing);  // it may be a pipe or lead elsewhere
   std::ofstream out(scratch, std::ios::trunc);
   out << text << '\n';
   out.close();

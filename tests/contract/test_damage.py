@@ -3,10 +3,12 @@ served. EBBTIDE_SEED repeats the tree's layout.
 """
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
 
+import pytest
 import redis
 
 from conftest import SETTINGS
@@ -137,6 +139,33 @@ def test_a_damaged_table_of_one_database_leaves_the_others_alone(fresh):
     for i in range(1, KEYS, 3):
         assert hurt.get(f"k{i}") == (b"new" if i == 1 else value_of(i))
     assert metric(fresh, 'ebbtide_quarantined_files{db="3"}') == 0
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe"])
+@pytest.mark.parametrize("suffix", [".data", ".meta"])
+def test_a_table_that_is_no_file_any_more_leaves_other_databases_alone(fresh, what, suffix):
+    fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
+    hurt, whole = fresh.client(db=3), fresh.client(db=0)
+    hurt.mset({f"k{i}": value_of(i) for i in range(KEYS)})
+    whole.mset({f"k{i}": b"other" for i in range(KEYS)})
+    for client in (hurt, whole):
+        client.execute_command("TREE.FLUSH")
+    (data,) = [path for path in fresh.data.glob("*.data") if value_of(KEYS // 2) in path.read_bytes()]
+    table = data if suffix == ".data" else next(fresh.data.glob("*.meta"))
+    fresh.kill()
+    table.unlink()
+    if what == "a pipe":
+        os.mkfifo(table)
+    else:
+        table.mkdir()
+    fresh.start()
+    clients = {db: fresh.client(db=db) for db in (0, 3)}
+    damaged = [db for db, client in clients.items() if quarantined(client)]
+    assert len(damaged) == 1
+    other = ({0, 3} - set(damaged)).pop()
+    assert clients[other].get("k5") == (b"other" if other == 0 else value_of(5))
+    with pytest.raises(redis.ResponseError, match=table.name):
+        clients[damaged[0]].get("k5")
 
 
 def test_flushdb_ends_a_quarantine(fresh):

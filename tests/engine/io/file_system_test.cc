@@ -112,7 +112,7 @@ TEMPLATE_TEST_CASE("a name is taken once, and missing files are told from other 
   require_error(fs.create(room.path("f/f")).status(), Code::kIoError, "create " + room.path("f/f"));
   require_error(fs.open(room.path("g")).status(), Code::kNotFound, "open " + room.path("g"));
   require_error(fs.open(room.path("g"), {.direct = true}).status(), Code::kNotFound, "open " + room.path("g"));
-  require_error(fs.open(room.dir()).status(), Code::kIoError, "open " + room.dir());
+  require_error(fs.open(room.dir()).status(), Code::kCorruption, "open " + room.dir());
   require_error(fs.unlink(room.path("g")), Code::kNotFound, "unlink " + room.path("g"));
   require_error(fs.file_size(room.path("g")).status(), Code::kNotFound, "stat " + room.path("g"));
   require_error(fs.allocated_bytes(room.path("g")).status(), Code::kNotFound, "stat " + room.path("g"));

@@ -60,12 +60,16 @@ TEST_CASE("a lock is seen by other processes, and every descriptor is close-on-e
   REQUIRE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
 }
 
-TEST_CASE("a pipe under the name of a file is refused, not waited for") {
+TEST_CASE("a pipe or a directory under the name of a file is damage, and is not waited for") {
   PosixRoom room;
   REQUIRE(::mkfifo(room.path("000001.wal").c_str(), 0600) == 0);
-  const Status status = room.fs().open(room.path("000001.wal")).status();
-  REQUIRE(status.code() == Code::kIoError);
-  REQUIRE(status.to_string().find("000001.wal: no regular file") != std::string::npos);
+  const Status pipe = room.fs().open(room.path("000001.wal")).status();
+  CHECK(pipe.code() == Code::kCorruption);
+  CHECK(pipe.to_string().find("000001.wal: no regular file") != std::string::npos);
+  REQUIRE(::mkdir(room.path("000002.data").c_str(), 0700) == 0);
+  const Status directory = room.fs().open(room.path("000002.data")).status();
+  CHECK(directory.code() == Code::kCorruption);
+  CHECK(directory.to_string().find("000002.data: a directory") != std::string::npos);
 }
 
 TEST_CASE("a sparse file of a terabyte is refused whole, and costs nothing") {

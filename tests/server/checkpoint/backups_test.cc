@@ -5,9 +5,23 @@
 #include <filesystem>
 #include <fstream>
 
+#include <stdlib.h>
+#include <sys/stat.h>
+
 using namespace ebbtide;
 
 namespace {
+
+// Of this test alone, however many run at once.
+struct OwnDirectory {
+  OwnDirectory() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "ebbtide-backups-XXXXXX").string();
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path = pattern;
+  }
+  ~OwnDirectory() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+};
 
 const std::string kId = "3f9a1c07";
 
@@ -34,13 +48,23 @@ TEST_CASE("only what is a name of the database's backups gives a time") {
 }
 
 TEST_CASE("data directory without an id gets one and keeps it; a damaged one is replaced") {
-  const std::filesystem::path dir = std::filesystem::temp_directory_path() / "ebbtide-database-id-test";
-  std::filesystem::remove_all(dir);
+  const OwnDirectory own;
+  const std::filesystem::path dir = own.path / "data";
   CHECK_FALSE(database_id(dir.string(), 1).is_ok());
   std::filesystem::create_directory(dir);
   CHECK(*database_id(dir.string(), 0xabc) == "00000abc");
   CHECK(*database_id(dir.string(), 0xdef) == "00000abc");
   std::ofstream(dir / "DATABASE_ID", std::ios::trunc) << "../../etc\n";
   CHECK(*database_id(dir.string(), 0xdef) == "00000def");
-  std::filesystem::remove_all(dir);
+  std::ofstream(dir / "DATABASE_ID", std::ios::trunc) << "00000def0\n";
+  CHECK(*database_id(dir.string(), 0xabc) == "00000abc");
+}
+
+TEST_CASE("id file is a pipe, or its scratch file is: it is not waited for, and replaced by a new id") {
+  const OwnDirectory own;
+  const std::string file = (own.path / "DATABASE_ID").string();
+  REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+  REQUIRE(::mkfifo((file + ".tmp").c_str(), 0600) == 0);
+  CHECK(*database_id(own.path.string(), 0xabc) == "00000abc");
+  CHECK(*database_id(own.path.string(), 0xdef) == "00000abc");
 }
