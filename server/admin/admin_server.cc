@@ -36,13 +36,17 @@ std::vector<HttpRoute> routes_of(const AdminHandlers& handlers, const std::strin
   using Where = HttpRoute::Where;
   std::vector<HttpRoute> routes;
   routes.push_back({"/healthz", Where::kIo, [](const HttpRequest&) { return HttpReply{200, "text/plain", "ok\n", {}}; }});
-  routes.push_back({"/ready", Where::kQuick, [not_ready = handlers.not_ready](const HttpRequest&) {
+  routes.push_back({"/ready", Where::kQuick,
+                    [not_ready = handlers.not_ready](const HttpRequest&) {
                       const std::string why = not_ready();
                       return HttpReply{why.empty() ? 200u : 503u, "text/plain", (why.empty() ? "ok" : why) + "\n", {}};
-                    }});
-  routes.push_back({"/metrics", Where::kLong, [metrics = handlers.metrics](const HttpRequest&) {
+                    },
+                    true});
+  routes.push_back({"/metrics", Where::kLong,
+                    [metrics = handlers.metrics](const HttpRequest&) {
                       return HttpReply{200, "text/plain; version=0.0.4; charset=utf-8", metrics(), {}};
-                    }});
+                    },
+                    true});
   if (handlers.console == nullptr) return routes;
   routes.push_back({"/", Where::kIo, [address](const HttpRequest& request) {
                       auto reply = console_reply(request, address);

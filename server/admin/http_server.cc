@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <limits>
@@ -49,9 +50,17 @@ std::string_view query_argument(std::string_view query, std::string_view name) {
 struct HttpServer::Impl {
   class Session;
   using Sessions = std::list<std::shared_ptr<Session>>;
+  // An answer that a worker is to compute, or computes, and who gets it.
+  struct Job {
+    const HttpRoute* route = nullptr;
+    HttpRequest request = {};
+    std::vector<std::shared_ptr<Session>> sessions = {};  // of the I/O thread
+    std::atomic<bool> begun{false};                       // later requests need an answer of their own
+  };
   struct Worker {
     asio::thread_pool threads{1};
-    std::size_t jobs = 0;  // of the I/O thread: queued or running
+    // Of the I/O thread: queued or running, the oldest first.
+    std::list<std::shared_ptr<Job>> jobs = {};
   };
 
   Impl(std::vector<HttpRoute> r, std::string n, HttpLimits l, std::function<void(const std::string&)> b)
@@ -60,6 +69,7 @@ struct HttpServer::Impl {
   std::string listen(const std::string& address, std::uint16_t wanted);
   void accept();
   void evict();
+  void post(Worker* worker, const HttpRoute* route, HttpRequest request, std::shared_ptr<Session> session);
   void stop();
   const HttpRoute* find(std::string_view path) const;
 
@@ -88,6 +98,11 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
     error_code ignored;
     const auto peer = stream_.socket().remote_endpoint(ignored);
     if (!ignored) peer_ = peer.address().to_string();
+  }
+
+  // The worker's answer.
+  void answered(HttpReply reply) {
+    if (!closed_) send(std::move(reply));
   }
 
   void begin() {
@@ -189,21 +204,18 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
   }
 
   void run(Worker* worker, const HttpRoute* route, HttpRequest request) {
-    if (worker->jobs >= server_->limits.queued_jobs) return send(plain(503, "too many requests at once"));
-    ++worker->jobs;
-    stream_.expires_never();
-    asio::post(worker->threads, [self = shared_from_this(), worker, route, request = std::move(request)] {
-      HttpReply reply;
-      try {
-        reply = route->answer(request);
-      } catch (const std::exception& e) {  // std::bad_alloc, as good as always
-        reply = plain(500, e.what());
+    if (route->shared) {
+      const auto same = std::find_if(worker->jobs.begin(), worker->jobs.end(),
+                                     [&](const auto& job) { return job->route == route && !job->begun.load(); });
+      if (same != worker->jobs.end()) {
+        stream_.expires_never();
+        return (*same)->sessions.push_back(shared_from_this());
       }
-      asio::post(self->server_->io, [self, worker, reply = std::move(reply)]() mutable {
-        --worker->jobs;
-        if (!self->closed_) self->send(std::move(reply));
-      });
-    });
+    } else if (worker->jobs.size() >= server_->limits.queued_jobs) {
+      return send(plain(503, "too many requests at once"));
+    }
+    stream_.expires_never();
+    server_->post(worker, route, std::move(request), shared_from_this());
   }
 
   void send(HttpReply reply) {
@@ -260,6 +272,27 @@ class HttpServer::Impl::Session : public std::enable_shared_from_this<Session> {
 const HttpRoute* HttpServer::Impl::find(std::string_view path) const {
   const auto at = std::find_if(routes.begin(), routes.end(), [&](const HttpRoute& route) { return route.path == path; });
   return at == routes.end() ? nullptr : &*at;
+}
+
+void HttpServer::Impl::post(Worker* worker, const HttpRoute* route, HttpRequest request, std::shared_ptr<Session> session) {
+  auto job = std::make_shared<Job>();
+  job->route = route;
+  job->request = std::move(request);
+  job->sessions.push_back(std::move(session));
+  worker->jobs.push_back(job);
+  asio::post(worker->threads, [this, worker, job = std::move(job)] {
+    job->begun.store(true);
+    HttpReply reply;
+    try {
+      reply = job->route->answer(job->request);
+    } catch (const std::exception& e) {  // std::bad_alloc, as good as always
+      reply = plain(500, e.what());
+    }
+    asio::post(io, [worker, job, reply = std::move(reply)] {
+      worker->jobs.remove(job);
+      for (const auto& waiting : job->sessions) waiting->answered(reply);
+    });
+  });
 }
 
 std::string HttpServer::Impl::listen(const std::string& address, std::uint16_t wanted) {

@@ -6,6 +6,8 @@
 //     if none waits, of the one that has been sending longest. So a probe gets in however many idle clients there are.
 //   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for nothing
 //     but their class.
+//   - Requests for a `shared` route that wait for its worker get one answer, computed once, after all of them came. So clients that
+//     ask for /metrics and do not read neither fill the worker's queue nor keep a scrape from its answer.
 // Request bodies are not read: every route answers GET and HEAD.
 #pragma once
 
@@ -42,6 +44,7 @@ struct HttpRoute {
   std::string path;
   Where where = Where::kIo;
   std::function<HttpReply(const HttpRequest&)> answer;
+  bool shared = false;  ///< the answer does not depend on the request; not for kIo
 };
 
 struct HttpLimits {
@@ -51,7 +54,7 @@ struct HttpLimits {
   std::int64_t idle_ms = 75'000;   ///< between requests; longer than the usual scrape interval of a minute
   std::int64_t send_ms = 10'000;   ///< for a whole reply
   std::size_t header_bytes = 8'192;
-  std::size_t queued_jobs = 16;  ///< of each worker; beyond it the reply is 503
+  std::size_t queued_jobs = 16;  ///< of each worker; beyond it the reply is 503. Of a shared route there are at most two
 };
 
 class HttpServer {

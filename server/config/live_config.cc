@@ -29,8 +29,16 @@ std::string lower(Bytes text) {
   return out;
 }
 
+// A value or name of a megabyte need not come back in the error: the beginning, and the end, which says what is allowed.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kPart = 200;
+  if (text.size() <= 3 * kPart) return text;
+  return text.substr(0, kPart) + "..." + text.substr(text.size() - kPart);
+}
+
 Status failed(Bytes name, const std::string& why) {
-  return Status::invalid_argument("ERR CONFIG SET failed (possibly related to argument '" + std::string(name) + "') - " + why);
+  return Status::invalid_argument("ERR CONFIG SET failed (possibly related to argument '" + std::string(name) + "') - " +
+                                  shortened(why));
 }
 
 }  // namespace
@@ -88,7 +96,8 @@ Status LiveConfig::set(std::span<const std::pair<Bytes, Bytes>> items) {
     if (key == nullptr) {
       const bool fact = std::any_of(std::begin(kFacts), std::end(kFacts), [&](const auto& f) { return name == f.first; });
       if (fact) return failed(given, "can't set immutable config");
-      return Status::invalid_argument("ERR Unknown option or number of arguments for CONFIG SET - '" + std::string(given) + "'");
+      return Status::invalid_argument("ERR Unknown option or number of arguments for CONFIG SET - '" +
+                                      shortened(std::string(given)) + "'");
     }
     if (!seen.insert(key->name).second) return failed(given, "duplicate parameter");
     if (!key->changeable) return failed(name, "can't set immutable config");
