@@ -53,7 +53,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   Server(Config config, std::string executable);
   ~Server() override;
 
-  /// Runs until told to stop; returns the exit status.
+  /// Runs until shutdown; returns the exit status.
   int run();
 
   // ServerControl

@@ -1,4 +1,4 @@
-// Who may log in: the users of a file, and the password that the configuration has for "default".
+// Loads the users of the users file, and the configured password of "default".
 #include <atomic>
 #include <memory>
 #include <mutex>

@@ -183,7 +183,8 @@ std::string KLsmPolicy::check(const TreeShape& shape) const {
     const Level& level = levels[i];
     const std::string who = "level " + std::to_string(i) + " has ";
     if (level.runs.size() > level.limit)
-      return who + std::to_string(level.runs.size()) + " runs; at most " + std::to_string(level.limit);
+      return who + std::to_string(level.runs.size()) + (level.runs.size() == 1 ? " run; at most " : " runs; at most ") +
+             std::to_string(level.limit);
     if (level.total > arrivals) {
       return who + std::to_string(level.total) + " units of " +
              std::to_string(static_cast<std::uint64_t>(std::pow(vectors_.size_ratio, static_cast<double>(i)))) +

@@ -167,7 +167,8 @@ Plan step_down(const TreeShape& shape, const std::vector<Level>& levels, int lev
 }
 
 std::string too_many_runs(int level, int runs, int limit) {
-  return "level " + std::to_string(level) + " has " + std::to_string(runs) + " runs; at most " + std::to_string(limit);
+  return "level " + std::to_string(level) + " has " + std::to_string(runs) + (runs == 1 ? " run; at most " : " runs; at most ") +
+         std::to_string(limit);
 }
 
 std::uint64_t saturating(double bytes) {

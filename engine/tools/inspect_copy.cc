@@ -1,11 +1,11 @@
-// A whole database in another place: a backup becomes a data directory, or the data directory of a server that is stopped a backup.
+// Copies a whole database: a backup to a data directory, or the data directory of a stopped server to a backup.
 //
-// What goes along is what the current manifest names: its tables, the log from where it begins, and the manifest itself. Leftovers
-// do not, nor what is none of ours. CURRENT is written last, when all the rest is durable: a copy that was cut off has none, and
-// does not open.
+// It copies the files that the current manifest names: tables, the log from its beginning, and the manifest itself. It does not
+// copy leftovers or foreign files. CURRENT is written last, when all the rest is durable: an interrupted copy has none, and does
+// not open.
 //
-// Tables may be linked, since nobody writes to a file of a table again, and holes are punched only into files that have a single
-// name. The log may not: a torn end is cut off when it is opened.
+// Tables may be linked: their files are never written again, and holes are punched only into files with a single name. The log
+// may not: opening truncates a torn end.
 #include <algorithm>
 
 #include "io/file_names.h"
@@ -61,8 +61,8 @@ class Copy {
     if (names.empty()) return Status::ok();
     return Status::exists(to_ + " is not empty; a database is copied to a new or an empty directory");
   }
-  /// A backup that BGSAVE made has no lock. One that cannot be locked for another reason than a server lies on a file system that
-  /// nobody can write to.
+  /// A backup made by BGSAVE has no lock. If locking fails for another reason than a running server, the file system is
+  /// read-only.
   Status lock_source() {
     const std::string lock = join_path(from_, kLockFileName);
     if (!fs_.exists(lock)) return Status::ok();
@@ -109,7 +109,7 @@ class Copy {
   }
 
   void clear_away() {
-    std::reverse(made_.begin(), made_.end());  // CURRENT first: what is half gone must not open
+    std::reverse(made_.begin(), made_.end());  // CURRENT first: a partly removed copy must not open
     for (const std::string& name : made_) (void)fs_.unlink(join_path(to_, name));
     if (made_directory_) (void)fs_.remove_dir(to_);
   }

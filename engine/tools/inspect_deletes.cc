@@ -1,8 +1,8 @@
-// What a data directory owes to deletes: by level, by file, and in the log. Ages and deadlines are those of the engine's rule: a
-// delete's birth travels with its tombstone, an expiry that has passed is a delete born then.
+// The pending deletes of a data directory: by level, by file, and in the log. Ages and deadlines follow the engine's rules: a
+// tombstone has its delete's birth; an expiry that has passed is a delete born then.
 //
-// What is due when goes by what the manifest says was promised (deletes/deadline.h), or by a deadline that is given: one that is
-// configured now counts from the next start on. Trees of a manifest that says nothing have no due times.
+// Due times follow the promise in the manifest (deletes/deadline.h), or a given deadline. A deadline configured since counts from
+// the next start on. Trees without a promise in the manifest have no due times.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -67,7 +67,7 @@ std::string time_text(Millis unix_ms) {
   return text;
 }
 
-/// What one level, or the whole tree, has.
+/// The sums of one level, or of the whole tree.
 struct Owed {
   std::uint64_t runs = 0, files = 0, bytes = 0, entries = 0, tombstones = 0, ranges = 0, debts = 0, expired_files = 0;
   Millis oldest = 0;
@@ -102,7 +102,7 @@ class Report {
       ++total.runs;
       for (std::size_t f = 0; f < run.files.size(); ++f) {
         FileShape file = shape.runs[r].files[f];
-        // A policy need not see what goes without a merge: names that linger and pages to be punched. It is owed all the same.
+        // Policies do not see deletes that need no merge: lingering names and pages to punch. They are pending too.
         file.oldest_birth = older(file.oldest_birth, run.files[f]->oldest_obligation());
         levels[run.level].add(*run.files[f], file, now_);
         total.add(*run.files[f], file, now_);
@@ -177,7 +177,7 @@ class Report {
     if (!rule_.earlier().empty()) text += ", changed " + age_text(rule_.earlier().back().until) + " ago";
     return text;
   }
-  /// Into the JSON of whatever owes something to `birth`: times in Unix ms, and how long in ms.
+  /// Adds the times of a pending delete born at `birth` to JSON: Unix ms, and durations in ms.
   void add_times(Millis birth, JsonObject* json) const {
     json->add("oldest_birth_ms", birth).add("age_ms", birth == 0 ? 0 : now_ - std::min(birth, now_));
     const Millis due = birth == 0 ? DeadlineRule::kNever : rule_.due(birth);
@@ -226,9 +226,10 @@ class Report {
                      [](const Debtor& a, const Debtor& b) { return a.shape.oldest_birth < b.shape.oldest_birth; });
     const std::size_t shown = std::min(debtors.size(), query_.files);
     if (debtors.empty()) {
-      out_->text += "no file owes anything to a delete\n\n";
+      out_->text += "no file has pending deletes\n\n";
     } else {
-      out_->text += "\n" + std::to_string(debtors.size()) + " files owe something, the oldest first" +
+      out_->text += "\n" + (debtors.size() == 1 ? "1 file has" : std::to_string(debtors.size()) + " files have") +
+                    " pending deletes, oldest first" +
                     (shown < debtors.size() ? " (" + std::to_string(shown) + " of them; --files shows more)" : "") + "\n";
     }
     Table table({"file", "level", "run", "size", "tombstones", "ranges", "debts", "owes to", "born", "age", "due in"});
@@ -250,7 +251,7 @@ class Report {
     json->add("files_owing", debtors.size()).add("files", rows);
   }
 
-  /// What the oldest birth of a file is that of.
+  /// The kind of the file's oldest pending delete.
   static const char* cause(const FileMeta& meta, Millis birth) {
     const TableStats& s = meta.stats;
     if (birth == s.oldest_tombstone) return "tombstone";
@@ -313,7 +314,7 @@ Inspection inspect_deletes(FileSystem& fs, const std::string& dir, const Deletes
   const Millis mark = loaded->state.time_mark;
   const Millis now = mark > query.wall_ms && mark - query.wall_ms > kMarkAhead ? mark : query.wall_ms;
   out.text += "at " + time_text(now) + ", deadline " +
-              (query.deadline == 0 ? std::string("as it was promised") : duration_text(query.deadline)) + "\n\n";
+              (query.deadline == 0 ? std::string("by the manifest") : duration_text(query.deadline)) + "\n\n";
   out.json.add("now_ms", now);
   Report report(query, now, &out);
   for (const auto& [id, version] : loaded->state.trees) report.tree(*version, loaded->state.databases);

@@ -1,8 +1,8 @@
 // The entries of a table, one by one as its iterator gives them.
 //
-// A table may be larger than memory, and so may what is printed of it: an entry is written before the next one is read, and what is
-// held is a tile of pages. So the columns cannot be as wide as their widest cell: their widths are what the metadata says of the
-// largest numbers, and what has no bound, key and value, comes last.
+// A table and its text may be larger than memory: an entry is written before the next one is read, and only one tile of pages is
+// in memory. So the columns cannot be as wide as their widest cell. Their widths follow from the largest numbers in the metadata;
+// key and value, which have no bound, come last.
 #include <algorithm>
 #include <array>
 
@@ -15,7 +15,7 @@
 namespace ebbtide {
 namespace {
 
-/// Of a value so much is printed.
+/// Bytes of a value that are printed.
 constexpr std::size_t kShownValueBytes = 64;
 
 /// Digits of a Unix time in ms, until the year 2286.
@@ -113,7 +113,7 @@ std::string entry_json(const ShownEntry& shown) {
   return json.str();
 }
 
-/// The beginning of a large value: no more of it than the index and the first chunk is read.
+/// The beginning of a large value: reads only its index and first chunk.
 Result<std::string> large_beginning(const TableReader& reader, const LargeValueRef& ref, const std::string& data_path) {
   const BlockPlace place{&data_path, reader.files().data_file, ref.offset};
   std::string chunk;
@@ -137,13 +137,13 @@ Result<std::shared_ptr<TableReader>> open_table(FileSystem& fs, const LoadedTabl
   TableReaderOptions options;
   options.fs = &fs;
   options.dir = table.dir;
-  options.filter_slices = 0;  // nothing is looked up
+  options.filter_slices = 0;  // there are no lookups
   const TableMetadata& metadata = table.metadata;
   return TableReader::open(options, {metadata.data_file, table.metadata_file, metadata.data_bytes, table.metadata_bytes,
                                      metadata.data_checksum, table.metadata_checksum});
 }
 
-/// Calls `visit` with each entry that is asked for.
+/// Calls `visit` with each selected entry.
 void each_entry(const TableReader& reader, const std::string& data_path, const EntriesQuery& query,
                 std::vector<std::string>* errors, const std::function<void(const ShownEntry& shown)>& visit) {
   const auto walk = reader.new_iterator({.bounds = query.keys, .fill_cache = false});
@@ -156,7 +156,7 @@ void each_entry(const TableReader& reader, const std::string& data_path, const E
     if (entry.is_large()) {
       auto read = large_beginning(reader, entry.large, data_path);
       shown.has_value = read.is_ok();
-      // The entry itself is whole, and so are those behind it.
+      // The entry itself and those after it are whole.
       if (!read.is_ok()) errors->push_back(read.status().to_string());
       if (read.is_ok()) beginning = std::move(read).value();
       shown.value = beginning;
@@ -167,7 +167,7 @@ void each_entry(const TableReader& reader, const std::string& data_path, const E
   if (!walk->status().is_ok()) errors->push_back(walk->status().to_string());
 }
 
-/// The lines of the entries behind their head, or the elements of the JSON array.
+/// Writes the lines of the entries after their heading, or the elements of the JSON array.
 void print_entries(FileSystem& fs, const LoadedTable& table, const EntriesQuery& query, bool json,
                    const std::function<void(Bytes piece)>& write, std::vector<std::string>* errors) {
   const auto reader = open_table(fs, table);

@@ -1,4 +1,4 @@
-// JSON as it is written out: members in the order in which they were added.
+// Writes JSON: members in the order in which they were added.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// ebbtide-inspect: what the engine has written, printed, copied and, where that is safe, repaired.
+// ebbtide-inspect: prints, verifies, copies, repairs and salvages the engine's files.
 //
-// Exit status: 0 clean, 1 damage (named on standard error, or under "errors" in JSON), 2 wrong use; of salvage 0 everything was saved,
-// 1 something was lost, 2 refused or failed. Progress is printed on
+// Exit status: 0 clean, 1 damage (named on standard error, or under "errors" in JSON), 2 wrong use; of salvage 0 everything was
+// saved, 1 something was lost, 2 refused or failed. Progress is printed on
 // standard error where that is a terminal.
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ int print(Inspection found, bool json) {
 std::atomic<bool> stop_asked{false};
 
 int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::string& target, bool include, bool json) {
-  // What was made is removed; the second time the process ends at once, and leaves a directory that does not open.
+  // The first signal removes the new files; the second ends the process at once and leaves a directory that does not open.
   std::signal(SIGINT, [](int) {
     stop_asked = true;
     std::signal(SIGINT, SIG_DFL);
@@ -49,7 +49,7 @@ int run_salvage(ebbtide::FileSystem& fs, const std::string& path, const std::str
   return outcome.exit_status;
 }
 
-/// What `table` is asked.
+/// The options of `table`.
 class TableCommand {
  public:
   void add_options(CLI::App* app) {
@@ -60,9 +60,9 @@ class TableCommand {
       return app->add_option(name, value, about)->type_name(type)->needs(entries);
     };
     add("--from", from_, "KEY",
-        "only entries of this key and of those behind it; in double quotes a key is read as it is printed");
+        "only entries of this key and later ones; a key in double quotes is in the form in which keys are printed");
     add("--to", to_, "KEY", "only entries of keys before this one");
-    add("--limit", query_.limit, "N", "so many entries at most")->check(not_negative);
+    add("--limit", query_.limit, "N", "at most N entries")->check(not_negative);
   }
 
   int run(ebbtide::FileSystem& fs, const std::string& path, bool json) {
@@ -93,7 +93,7 @@ class TableCommand {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Prints what is in the files of an Ebbtide data directory. Writes nothing, but for backup, restore, salvage and repair "
+      "Prints the contents of an Ebbtide data directory. Writes nothing, except backup, restore, salvage and repair "
       "--write.",
       "ebbtide-inspect");
   app.require_subcommand(1);
@@ -109,43 +109,43 @@ int main(int argc, char** argv) {
     return sub;
   };
   const CLI::App* tree = command("tree", "Trees, runs and files", "data directory");
-  CLI::App* deletes = command("deletes", "What is owed to deletes: tombstones, ages, deadlines", "data directory");
-  deletes->add_option("--deadline", deadline, "Another deadline than what the manifest says was promised, like 24h");
-  deletes->add_option("--files", query.files, "how many files are listed, of each tree");
+  CLI::App* deletes = command("deletes", "Pending deletes: tombstones, ages, deadlines", "data directory");
+  deletes->add_option("--deadline", deadline, "a deadline instead of the one in the manifest, like 24h");
+  deletes->add_option("--files", query.files, "number of files listed per tree");
   CLI::App* wal = command("wal", "Batches and operations of the log", "segment NNNNNN.wal, or data directory");
   wal->add_flag("--values", values, "print values too, not only their lengths");
-  CLI::App* table = command("table", "Properties, tiles, pages and, if wanted, entries of a table", "NNNNNN.data or NNNNNN.meta");
+  CLI::App* table =
+      command("table", "Properties, tiles, pages and, with --entries, entries of a table", "NNNNNN.data or NNNNNN.meta");
   table_command.add_options(table);
   const CLI::App* manifest = command("manifest", "Edits of a manifest", "MANIFEST-NNNNNN, or data directory");
   command("verify", "Checks every file against its checksums and the manifest", "data directory");
   const auto copy = [&](const char* name, const char* about, const char* path_about, const char* target_about) {
     CLI::App* sub = command(name, about, path_about);
     sub->add_option("TO", target, target_about)->required();
-    sub->add_flag("--link", link, "links to the tables instead of copies, where the file system can");
+    sub->add_flag("--link", link, "link tables instead of copying them, where the file system can");
     return sub;
   };
   const CLI::App* restore =
-      copy("restore", "Makes a data directory of a backup, which is verified first", "backup", "data directory, new or empty");
-  const CLI::App* backup = copy("backup", "Makes a backup of a server that is stopped (of one that runs: BGSAVE)",
-                                "data directory", "backup, new or empty");
-  CLI::App* repair = command("repair", "Says what would put a directory in order that does not open, losing nothing",
-                             "data directory of a server that is stopped");
-  repair->add_flag("--write", write, "do it");
+      copy("restore", "Verifies a backup and makes a data directory of it", "backup", "data directory, new or empty");
+  const CLI::App* backup = copy("backup", "Makes a backup of a stopped server (for a running one use BGSAVE)", "data directory",
+                                "backup, new or empty");
+  CLI::App* repair = command("repair", "Prints the steps that repair a directory that does not open, without losing data",
+                             "data directory of a stopped server");
+  repair->add_flag("--write", write, "carry out the steps");
   CLI::App* salvage = command(
       "salvage",
-      "Makes a new database of whatever can be read of a damaged one, and lists what was lost by file, offset and keys. PATH is "
-      "never written to.\n\n"
+      "Makes a new database of all readable data of a damaged one, and lists the lost parts by file, offset and keys. Never "
+      "writes to PATH.\n\n"
       "A lost part may have held deletes. Keys that it may have deleted go to OUT-possibly-deleted, a database of its own:\n"
       "  a lost page or table:  older versions of the keys in its range\n"
       "  a lost part of the log:  every key whose newest version is older than what follows the part, of each database whose "
       "tables "
       "do not have all operations up to there\n"
       "  a lost end of the log, or a lost manifest:  every key\n\n"
-      "Exit status: 0 everything was saved, 1 something was lost, 2 refused or failed, and nothing was made.",
-      "data directory of a server that is stopped, or backup");
+      "Exit status: 0 everything was saved, 1 data was lost, 2 refused or failed, and nothing was written.",
+      "data directory of a stopped server, or backup");
   salvage->add_option("OUT", target, "data directory, new or empty")->required();
-  salvage->add_flag("--include-possibly-deleted", include,
-                    "put everything into OUT: keys and values that were deleted may be back");
+  salvage->add_flag("--include-possibly-deleted", include, "write everything to OUT: deleted keys and values may return");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,4 +1,4 @@
-// How far a tool has come that reads a whole database: told every two seconds, from the first two on.
+// Reports the progress of a tool that reads a whole database, every two seconds.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace ebbtide {
 
-/// A file system that counts what goes through it. For one thread.
+/// A file system that counts bytes read and written. For one thread.
 class InspectProgress final : public InterposedFileSystem {
  public:
   static constexpr std::uint64_t kEveryNs = 2'000'000'000;
 
-  /// `tell` gets a line without its end, such as "1.25 GiB read, in 000123.data". All of them outlive this.
+  /// `tell` gets a line without its end, such as "1.25 GiB read, in 000123.data". All of them outlive this object.
   InspectProgress(FileSystem& base, const Clock& clock, std::function<void(const std::string&)> tell);
 
  private:

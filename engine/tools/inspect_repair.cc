@@ -1,15 +1,15 @@
-// Puts a data directory in order that does not open, without losing an operation that is still there.
+// Repairs a data directory that does not open, without losing a readable operation.
 //
-//   1. CURRENT is lost or damaged, or the manifest that it names is. The newest manifest that is whole takes its place, if it
-//      leads to everything: each table that it names is there, the log goes on from where it says without a gap, and no other
-//      table has operations past the end of that log. Manifests that were passed over are set aside.
-//   2. A log segment has the torn end that a crash leaves. It is set aside, then cut.
-//   3. Files are left over that nothing needs. They go, unless CURRENT has just been written anew: then the next start sees to it.
+//   1. CURRENT is lost or damaged, or the manifest that it names is. The newest whole manifest replaces it if it is complete:
+//      each table that it names exists, the log continues from it without a gap, and no other table has operations past the end
+//      of that log. Newer manifests are moved to DIR-repair.
+//   2. A log segment has the torn end of a crash. A copy goes to DIR-repair, then it is truncated.
+//   3. Leftover files are removed, unless CURRENT was just replaced: then the next start removes them.
 //
-// 2 and 3 are what opening does by itself, but for the copy. Whatever else is wrong is damage that only a backup helps against. It
-// is told, and then nothing is done at all: a directory that is changed by half is no easier to save.
+// Opening a database also does 2 and 3, without the copy. Other damage needs a backup. It is reported, and then no step is
+// carried out: a partly changed directory is harder to save.
 //
-// What is set aside goes to DIR-repair, beside the directory as backups are: in it, it would outlive the deadlines of deletes.
+// DIR-repair is beside the directory, as backups are: files inside the directory would break delete deadlines.
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -34,7 +34,7 @@ struct Step {
   bool done = false;
 };
 
-/// What a manifest leads to.
+/// The database that a manifest describes.
 struct Findings {
   LogFindings log;
   std::set<FileNum> live;  ///< files of tables
@@ -77,7 +77,7 @@ class Repair {
     return plan_removals();
   }
 
-  /// The lock is a file: a directory that is none of ours gets none, nor does one that is only looked at.
+  /// The lock is a file: none is made in a foreign directory, or without --write.
   Status lock() {
     TRY_ASSIGN(manifests, files_of_kind(fs_, dir_, static_cast<int>(FileKind::kManifest)));
     if (manifests.empty()) {
@@ -121,13 +121,13 @@ class Repair {
     return Status::ok();
   }
 
-  /// True: it leads to everything, and may become the current one. An error ends the search: the manifest may be a good one that
-  /// cannot be read here and now, or by this version.
+  /// Returns true if the manifest is complete and may become the current one. An error ends the search: the manifest may be good
+  /// but unreadable at the moment, or by this version.
   Result<bool> try_manifest(FileNum file, std::vector<std::string>* errors) {
     const auto loaded = load_manifest_file(fs_, dir_, file);
     if (!loaded.is_ok()) {
       if (loaded.status().code() != Code::kCorruption) return loaded.status();
-      // The one that CURRENT names has been told already.
+      // The fault of the one that CURRENT names was reported already.
       if (loaded.status().to_string() != errors->front()) errors->push_back(loaded.status().to_string());
       return false;
     }
@@ -167,7 +167,7 @@ class Repair {
     return found;
   }
 
-  /// Tables that the manifest does not name, and that may have what nothing else has.
+  /// Tables that the manifest does not name, and that may have operations of their own.
   void find_strangers(Findings* found) {
     const auto numbers = files_of_kind(fs_, dir_, static_cast<int>(FileKind::kMetadata));
     if (!numbers.is_ok()) return found->errors.push_back(numbers.status().to_string());
@@ -190,7 +190,7 @@ class Repair {
     rewrites_current_ = true;
     const std::string name = manifest_file_name(file);
     add("rewrite_current", std::string(kCurrentFileName),
-        "write CURRENT anew, to name " + name + ": the newest manifest that is whole (" + why.to_string() + ")",
+        "rewrite CURRENT to name " + name + ": the newest manifest that is whole (" + why.to_string() + ")",
         [this, file] { return write_current(fs_, dir_, file); });
     for (const FileNum damaged : passed_over) {
       const std::string from = manifest_file_name(damaged), to = aside(from + ".damaged");
@@ -247,7 +247,7 @@ class Repair {
     return fs_.unlink(path(name));
   }
 
-  /// Where a file of that name goes that is set aside; none is there yet.
+  /// An unused path in DIR-repair for a file of that name.
   [[nodiscard]] std::string aside(const std::string& name) const {
     std::string free = join_path(aside_, name);
     for (int i = 2; fs_.exists(free); ++i) free = join_path(aside_, name) + std::to_string(i);

@@ -1,8 +1,8 @@
-// Makes a new database of what can be read of a damaged one. engine/docs/salvage.md has the rules.
+// Makes a new database of the readable parts of a damaged one. engine/docs/salvage.md has the rules.
 //
 //   1. The manifest is read as far as it goes, then the tables that it names, tile by tile, then the log.
-//   2. What could not be read puts keys in doubt: deletes of them may have been there.
-//   3. What is certain is written to OUT, what is in doubt to OUT-possibly-deleted. Both are verified.
+//   2. Keys that an unreadable part may have deleted are doubtful.
+//   3. Certain keys are written to OUT, doubtful ones to OUT-possibly-deleted. Both are verified.
 //
 // DIR is never written to. Nothing in OUT opens before all of it is durable.
 #include <algorithm>
@@ -89,7 +89,7 @@ class Salvage {
     }
     return fs_.list(dir_).status();
   }
-  /// A directory that cannot be locked for another reason than a server lies on a read-only file system.
+  /// If locking fails for another reason than a running server, the directory is on a read-only file system.
   Status lock_source() {
     const std::string lock = join_path(dir_, kLockFileName);
     if (!fs_.exists(lock)) return Status::ok();
@@ -106,7 +106,7 @@ class Salvage {
     }
   }
 
-  /// Trees whose database is unknown get a number that none has.
+  /// Trees of an unknown database get an unused database number.
   void place_trees() {
     std::set<TreeId> placed;
     for (const auto& [database, id] : found_.databases) placed.insert(id);

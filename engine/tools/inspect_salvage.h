@@ -1,5 +1,5 @@
-// What salvage has read, between its parts: inspect_salvage_read.cc (manifest, tables), inspect_salvage_log.cc (the log),
-// inspect_salvage_write.cc (the new databases), inspect_salvage.cc (the order of it all, and the report).
+// Shared data of salvage: inspect_salvage_read.cc (manifest, tables), inspect_salvage_log.cc (the log), inspect_salvage_write.cc
+// (the new databases), inspect_salvage.cc (the sequence of steps, and the report).
 #pragma once
 
 #include <atomic>
@@ -21,12 +21,12 @@ namespace ebbtide {
 /// Above every seq.
 inline constexpr SeqNum kBeyondAllSeqs = ~SeqNum{0};
 
-/// Something that cannot be read.
+/// An unreadable part.
 struct SalvageLoss {
   std::string file;                     ///< without the directory
   std::optional<std::uint64_t> offset;  ///< none: all of the file
   std::optional<TreeId> tree;           ///< none: any tree
-  KeyRange keys;                        ///< that were, or may have been, in it
+  KeyRange keys;                        ///< keys that were, or may have been, in it
   SeqNum first = 0, last = 0;           ///< operations that it may have had; 0 = unknown
   std::string what;                     ///< the fault
 };
@@ -37,7 +37,7 @@ struct SalvageDoubt {
   SeqNum below = kBeyondAllSeqs;
 };
 
-/// A table of which at least a part can be read.
+/// A table with at least one readable part.
 struct SalvageTable {
   std::shared_ptr<TableReader> reader;
   std::vector<KeyRange> good;  ///< ascending; an iterator over one of them meets no error
@@ -59,7 +59,7 @@ struct SalvageTree {
   std::unique_ptr<MemTable> memtable;  ///< operations of the log
   std::vector<SalvageDoubt> doubts;
 
-  /// Every key that it has is possibly deleted.
+  /// True if all keys of the tree are possibly deleted.
   [[nodiscard]] bool all_in_doubt() const;
   [[nodiscard]] bool in_doubt(Bytes key, SeqNum newest) const;
 };
@@ -84,7 +84,7 @@ class SalvageReader {
  public:
   SalvageReader(SalvageSource& source, std::string dir);
 
-  /// kNotFound: it holds nothing of a database.
+  /// kNotFound: it has no file of a database.
   Status read(Salvaged* out);
 
  private:
@@ -106,18 +106,18 @@ class SalvageReader {
 /// Reads the log of DIR into the memtables of `out`.
 Status salvage_log(SalvageSource& source, const std::string& dir, Salvaged* out);
 
-/// Writes one new database: of each tree what is certain, or what is in doubt, or both.
+/// Writes one new database: the certain keys of each tree, or the doubtful ones, or both.
 struct SalvageTarget {
   std::string dir;
   bool certain = true, doubtful = false;
-  const std::atomic<bool>* stop = nullptr;  ///< may be null; set: give up with kAborted
+  const std::atomic<bool>* stop = nullptr;  ///< may be null; if set, ends with kAborted
 };
 struct SalvageWritten {
   std::uint64_t keys = 0, bytes = 0, tables = 0;
   std::map<DatabaseId, std::uint64_t> keys_by_database;
 };
-/// After an error what was made in the directory is gone, if that works. A directory of which nothing is written is not made,
-/// unless it is the one of what is certain.
+/// After an error the new files are removed if possible. A directory without keys is not created, unless it is the one of the
+/// certain keys.
 Result<SalvageWritten> write_salvaged(FileSystem& fs, const SalvageTarget& target, const Salvaged& salvaged);
 
 }  // namespace ebbtide

@@ -1,8 +1,8 @@
-// Salvage: every whole record of the log, whatever lies between.
+// Salvage: reads every whole record of the log, also after unreadable parts.
 //
-// The parts that cannot be read may have had any operation: a delete of any key, a range delete, FLUSHDB. A tree whose tables have
-// everything up to behind such a part is not concerned. Of any other tree only keys whose newest version is an operation from
-// behind it are certain. Where the part reaches the end of the log, nothing of any tree is.
+// An unreadable part may have had any operation: a delete of any key, a range delete, FLUSHDB. A tree whose tables have all
+// operations up to the end of the part is not affected. In any other tree only keys whose newest version is from after the part
+// are certain. If the part reaches the end of the log, no key of any tree is certain.
 #include <algorithm>
 
 #include "db/db_impl.h"
@@ -57,7 +57,8 @@ class LogSalvage {
       return Status::ok();
     };
     const auto on_damage = [&](const LogDamage& damage) -> Result<bool> {
-      // Unsynced writes of a power loss: the second one may be whole, and the first one not. Only what goes on is taken.
+      // Unsynced writes after a power loss: the second one may be whole, and the first one not. Only records without a gap are
+      // used.
       const bool durable = damage.durable || !out_.manifest_whole || expected_ == 0 || expected_ <= out_.state.last_seq;
       if (!durable && damage.next_seq != expected_) return false;
       open_gap(file, damage.offset, "corruption: " + damage.what);

@@ -1,4 +1,4 @@
-// Salvage: the manifest, as far as it can be read, and every tile of every table that has a whole page.
+// Salvage: reads the readable part of the manifest, and every tile of every table that has a whole page.
 #include <algorithm>
 #include <set>
 
@@ -86,8 +86,8 @@ Status SalvageReader::read(Salvaged* out) {
   return Status::ok();
 }
 
-// The manifest that CURRENT names, if it is whole. A newer one is a snapshot of the same state, whole before CURRENT was to name
-// it. Failing both, what can be read of one is better than nothing, but edits behind the damage are not known.
+// Use the manifest that CURRENT names, if it is whole. Else a newer one: a snapshot of the same state, written before CURRENT was
+// replaced. Else the readable part of one; its edits after the damage are unknown.
 Status SalvageReader::read_manifest(Salvaged* out) {
   TRY_ASSIGN(manifests, files_of_kind(source_, dir_, static_cast<int>(FileKind::kManifest)));
   std::reverse(manifests.begin(), manifests.end());
@@ -133,7 +133,7 @@ Status SalvageReader::read_manifest(Salvaged* out) {
   return Status::ok();
 }
 
-/// Returns whether the manifest gave a state: of the whole of it, or if not `whole_only` of what is in front of the damage.
+/// Returns whether the manifest gave a state: the whole manifest, or, without `whole_only`, the part before the damage.
 Result<bool> SalvageReader::take_manifest(FileNum file, bool whole_only, Salvaged* out) {
   std::vector<VersionEdit> edits;
   const auto on_record = [&](Bytes payload, std::uint64_t) -> Status {
@@ -175,7 +175,7 @@ void SalvageReader::read_tables(Salvaged* out) {
   }
 }
 
-// Tables that the part of the manifest that could be read does not name. Which tree they are of they do not say.
+// Tables that the readable part of the manifest does not name. Their tree is unknown.
 void SalvageReader::read_strangers(Salvaged* out) {
   std::set<FileNum> named;
   for (const auto& [id, version] : out->state.trees) {

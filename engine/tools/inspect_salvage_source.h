@@ -1,5 +1,5 @@
-// The damaged directory as salvage reads it: never written to; what the drive cannot read, and what a file lacks at its end, are
-// zeros, which fail their checksums one block at a time instead of ending the whole file.
+// Read access to the damaged directory. Unreadable sectors and missing file ends read as zeros, so that single blocks fail their
+// checksums and the rest of the file is readable.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace ebbtide {
 /// For one thread.
 class SalvageSource final : public InterposedFileSystem {
  public:
-  /// `stop` may be null; once it is set nothing is read any more.
+  /// `stop` may be null; once it is set all reads fail.
   SalvageSource(FileSystem& base, const std::atomic<bool>* stop) : InterposedFileSystem(base), stop_(stop) {}
   [[nodiscard]] bool stopped() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
 
@@ -33,7 +33,7 @@ class SalvageSource final : public InterposedFileSystem {
   void note_unreadable(const std::string& path, std::uint64_t offset, std::uint64_t length, const Status& status);
 
  private:
-  /// Refuses whatever changes something.
+  /// Refuses every change.
   Status around(const FileCall& call, const Run& run) override;
 
   struct Expected {

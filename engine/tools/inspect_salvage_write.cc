@@ -1,8 +1,8 @@
-// Salvage: new databases out of what was read.
+// Salvage: writes the new databases.
 //
 // Each tree becomes one run, by the same survivors and the same builder as a flush: tombstones, range tombstones, secondary range
-// deletes and expiries are applied as everywhere. Before that, whole keys are sorted out: a key is in doubt if its newest version,
-// whatever that is, is older than something that a lost part may have had for it.
+// deletes and expiries are applied as everywhere. Before that, keys are divided: a key is doubtful if its newest version is older
+// than an operation that a lost part may have had for it.
 #include <algorithm>
 #include <set>
 
@@ -226,7 +226,7 @@ class Writer {
     if (tree.version != nullptr) edit.deadlines = tree.version->deadlines;
   }
 
-  // CURRENT comes last: what was cut off has none, and does not open.
+  // CURRENT comes last: an interrupted salvage has none, and its directory does not open.
   Status finish() {
     std::set<TreeId> there;
     for (const TreeEdit& tree : edit_.trees) there.insert(tree.tree);
@@ -252,7 +252,7 @@ class Writer {
   }
 
   void clear_away() {
-    std::reverse(made_.begin(), made_.end());  // CURRENT first: what is half gone must not open
+    std::reverse(made_.begin(), made_.end());  // CURRENT first: a partly removed database must not open
     for (const std::string& name : made_) (void)fs_.unlink(join_path(target_.dir, name));
     if (made_directory_) (void)fs_.remove_dir(target_.dir);
   }

@@ -139,7 +139,7 @@ void examine_segment(FileSystem& fs, const std::string& dir, FileNum file, LogSe
   const Result<bool> torn = sequence->leave(*end);
   if (!torn.is_ok()) return damaged(torn.status());
   LogEnd shown = *end;
-  if (!*torn) shown.clean = true;  // nothing is to be cut
+  if (!*torn) shown.clean = true;  // there is no torn end
   found->segments.push_back({file, shown, sequence->skipped().size() != skipped});
 }
 
@@ -153,7 +153,7 @@ void walk_segment(FileSystem& fs, const std::string& dir, FileNum file, bool las
   JsonObject json;
   json.add("file", name);
   const auto end = read_log(fs, dir, file, [&](std::string payload, std::uint64_t offset) {
-    // A batch that does not parse is told, and the next one is read: its checksum was right.
+    // A malformed batch is reported, and the next one is read: the checksum was right.
     if (Status status = describe_record(payload, offset, values, out, &records); !status.is_ok())
       out->error(status.with_context(name));
     return Status::ok();

@@ -1,16 +1,17 @@
-// Merge policies at work without a database: the policy objects of the engine, the rules of tree/apply.h for what their plans
-// make of a tree, and files that have sizes but no keys (simulate_workload.h). What is counted:
+// Simulates merge policies without a database: the policy objects of the engine, the rules of tree/apply.h for their plans, and
+// files with sizes but no keys (simulate_workload.h). Results:
 //
 //   write amplification     bytes written by flushes and merges / bytes flushed
-//   runs                    sorted runs with files once a flush and what it led to are done: on average over flushes, and at
-//                           worst; what a lookup of a missing key asks without filters
+//   runs                    sorted runs with files after each flush and its merges: average over flushes, and maximum; the number
+//   of
+//                           runs that a lookup of a missing key reads without filters
 //   space amplification     bytes of all files / bytes of the live keys
 //   transient               most bytes that lay on disk at any time so far, the outputs of a merge beside its inputs / bytes of
 //                           the live keys (the thesis, 3.4.3: 2 at most without updates)
 //
-// Merges take no time: everything that a flush leads to is done before the next. Policies are asked as the papers have it
-// (Cadence): those that flush and merge in one step write the flush only as part of the merge. `as_engine` has it as the engine
-// does: every flush is written by itself, and every policy is asked until it asks for nothing.
+// Merges take no time: all merges after a flush end before the next flush. Policies are called as in the papers (Cadence): those
+// that flush and merge in one step write the flush only as part of the merge. With `as_engine` they are called as in the engine:
+// every flush is written by itself, and every policy is called until it returns no plan.
 //
 // The key space is cut into equal cells; every flush has all of them. A file is some neighbouring cells, and a cell of a file
 // knows from when to when it has everything that was written. Whole-level and stack policies need one cell only.
@@ -41,7 +42,7 @@ struct SimulationSettings {
 };
 inline constexpr std::uint32_t kCellsByFile = 64;
 
-/// The figures after so many flushes.
+/// The figures after a number of flushes.
 struct SimulationSample {
   std::uint64_t flushes = 0;
   double write_amp = 0, avg_runs = 0;
@@ -55,8 +56,8 @@ class Simulation {
   /// kInvalidArgument: as make_policy; cells or file_size are not allowed.
   static Result<std::unique_ptr<Simulation>> make(const SimulationSettings& settings);
 
-  /// One flush and all that it leads to. kInvalidArgument, telling what: the policy's plan does not fit the tree, or leaves it
-  /// out of the policy's bounds; mistakes of the policy, and the end of the simulation, shape() included.
+  /// Simulates one flush and its merges. kInvalidArgument: the policy's plan does not fit the tree, or leaves it out of the
+  /// policy's bounds. That is a bug of the policy and ends the simulation, shape() included.
   Status flush();
   [[nodiscard]] SimulationSample sample() const;
   [[nodiscard]] const TreeShape& shape() const { return shape_; }
@@ -98,8 +99,8 @@ class Simulation {
   std::uint64_t flushes_ = 0, runs_sum_ = 0, runs_max_ = 0, peak_bytes_ = 0;
 };
 
-/// Runs `settings` and samples after each of the flushes in `at`, which ascend. `progress` (may be null) is told now and then how
-/// many flushes are done.
+/// Runs `settings` and samples after each of the flushes in `at`, which ascend. Calls `progress` (may be null) now and then with
+/// the number of flushes done.
 Result<std::vector<SimulationSample>> simulate(const SimulationSettings& settings, std::span<const std::uint64_t> at,
                                                const std::function<void(std::uint64_t flushes)>& progress);
 

@@ -1,4 +1,4 @@
-// What the command line of ebbtide-simulate says, as values.
+// Parses the command line of ebbtide-simulate.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ std::map<std::string, std::vector<std::string>> parameter_flags();
 /// kInvalidArgument: a parameter without a value, or before any name.
 Result<std::vector<PolicySettings>> parse_policies(const std::string& text);
 
-/// What a configuration file says that a simulation goes by.
+/// The values of a configuration file that a simulation uses.
 struct TreeChoices {
   PolicySettings policy;                               ///< tree.policy
   FileChoice file_choice = FileChoice::kLeastOverlap;  ///< tree.file_choice, if it is there

@@ -1,4 +1,4 @@
-// ebbtide-simulate: what merge policies cost, found out without a database.
+// ebbtide-simulate: computes the costs of merge policies without a database.
 //
 // Exit status: 0 done, 1 a policy went wrong or a file could not be read, 2 wrong use.
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ struct Arguments {
 };
 
 std::string policies_text() {
-  std::string out = "Policies and their parameters (default; engine/docs/policies.md tells what they mean):\n";
+  std::string out = "Policies and their parameters (default; engine/docs/policies.md explains them):\n";
   for (const PolicyInfo& policy : all_policies()) {
     out += "  " + std::string(policy.name) + ":";
     for (const PolicyParameter& parameter : policy.parameters) {

@@ -1,5 +1,5 @@
-// What is written into a simulated tree, as expectations instead of keys: so a million flushes cost a million steps, whatever a
-// memtable holds.
+// The workload of a simulated tree, as expected values instead of keys: a million flushes cost a million steps for any memtable
+// size.
 //
 // Time is counted in flushes; moment t lies after flush t. A run that holds everything written between moments s and t, with one
 // entry a key, has
@@ -38,7 +38,7 @@ class Workload {
   /// The next flush: moment() grows by one.
   void flush();
   [[nodiscard]] std::uint64_t moment() const { return moments_.size() - 1; }
-  /// Bytes of a run that holds what was written between two moments, s < t.
+  /// Bytes of a run with everything written between two moments, s < t.
   [[nodiscard]] double bytes(std::uint64_t s, std::uint64_t t) const;
   /// Bytes of the flush that ended at moment t.
   [[nodiscard]] double flushed(std::uint64_t t) const { return moments_[t].size; }

@@ -1,11 +1,11 @@
-// What a failed authentication costs the network that it came from, and what the log says of it.
+// Delays and logs authentication attempts after failures from the same network.
 //
-// The first failures of a network cost nothing: people mistype. From then on each attempt waits before it is judged, right or wrong, so
-// that a quick reply gives nothing away; the wait doubles with each failure up to a limit. Who knows the password is therefore let
-// in from the same network, at most kMaxDelayMs later.
+// The first failures of a network cause no delay: people mistype. From then on each attempt waits before it is checked, right or
+// wrong, so that the delay reveals nothing; the wait doubles with each failure up to a limit. A client with the right password
+// from the same network is accepted at most kMaxDelayMs later.
 //
-// What it buys: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
-// passwords a second, where it could try 200,000 before. A random password of 8 letters and digits (2.8 * 10^12) takes it 1,400 years.
+// Effect: at most limits.unauthenticated_clients connections (128) wait at the same time, so one network tries 128 / 2 s = 64
+// passwords a second, instead of 200,000. A random password of 8 letters and digits (2.8 * 10^12) takes it 1,400 years.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ class AuthGuard {
   static constexpr std::uint32_t kFreeFailures = 3;
   static constexpr std::uint32_t kFirstDelayMs = 100;
   static constexpr std::uint32_t kMaxDelayMs = 2'000;  ///< well below limits.authentication_timeout, 10 s
-  static constexpr std::int64_t kForgetMs = 60'000;    ///< a network without a failure for so long starts anew
-  /// Networks that are remembered, 150 bytes each: 600 KB. A peer with more of them than this makes the oldest be forgotten, but
-  /// then each of its networks has had its 3 attempts only.
+  static constexpr std::int64_t kForgetMs = 60'000;    ///< a network without a failure for this long is forgotten
+  /// Number of networks remembered, 150 bytes each: 600 KB. A peer with more networks can displace the oldest, but then each of
+  /// its networks had only 3 attempts.
   static constexpr std::size_t kNetworks = 4'096;
   static constexpr std::int64_t kLogMs = 10'000;     ///< a network has one line in so long
   static constexpr std::uint32_t kLinesASecond = 5;  ///< of all networks
 
-  /// How long an attempt from there waits before it is judged.
+  /// Time that an attempt from this network waits before it is checked.
   [[nodiscard]] std::uint32_t delay_ms(Bytes network, std::int64_t now_ms);
-  /// Counts a failed attempt. Returns the line for the log, or nothing if there were enough lines lately.
+  /// Counts a failed attempt. Returns the log line, or nothing if the rate limit of log lines is reached.
   [[nodiscard]] std::optional<std::string> failed(Bytes network, Bytes address, Bytes user, std::int64_t now_ms);
   /// Networks that are remembered now.
   [[nodiscard]] std::size_t networks() const;

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): what passwords are kept as.
+// SHA-256 (FIPS 180-4), for stored passwords.
 #pragma once
 
 #include <array>

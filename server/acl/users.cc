@@ -11,7 +11,7 @@ namespace {
 constexpr Bytes kDefault = "default";
 constexpr Bytes kRules = "on, off, nopass, >PASSWORD, #SHA256, ~*, &*, +@all";
 
-/// What a line says of a user.
+/// The parsed line of a user.
 struct Line {
   std::string name;
   User user;
@@ -49,7 +49,7 @@ bool same(const Sha256& a, const Sha256& b) {
   return difference == 0;
 }
 
-/// Empty, or what is wrong with the rule. Never shows a password.
+/// Returns "" or the fault of the rule. Never contains a password.
 std::string apply_rule(const std::string& rule, Line* line) {
   const Bytes rest = Bytes(rule).substr(1);
   if (rule == "on" || rule == "off") {
@@ -75,7 +75,7 @@ std::string apply_rule(const std::string& rule, Line* line) {
   return {};
 }
 
-/// Empty, or what is wrong with the line.
+/// Returns "" or the fault of the line.
 std::string parse_line(const std::string& text, Line* line) {
   std::istringstream words(text);
   std::string word;

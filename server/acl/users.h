@@ -1,4 +1,4 @@
-// Who may log in, and with which passwords.
+// Users and their passwords.
 //
 // A file of users has Redis's form, a user a line; empty lines and lines that begin with # are skipped:
 //
@@ -6,9 +6,9 @@
 //     user alice on >a-password ~* &* +@all
 //     user bob on #9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 ~* &* +@all
 //
-// `on` and `off` say whether the user may log in, >TEXT and #SHA256 (64 hex digits) are passwords, of which any will do, `nopass`
-// takes every one. Users do not differ in what they may do: who is on must be given everything, all keys (~*), all channels (&*)
-// and all commands (+@all), so that a file which means to restrict somebody is refused instead of misread.
+// A user with `on` may log in, one with `off` may not. >TEXT and #SHA256 (64 hex digits) are passwords, each of which is
+// accepted; `nopass` accepts any password. All users have the same rights. A user that is on must have all keys (~*), all
+// channels (&*) and all commands (+@all), so that a file that restricts a user is refused instead of misread.
 #pragma once
 
 #include <map>
@@ -30,15 +30,15 @@ struct User {
 /// A value; const members are thread-safe.
 class Users {
  public:
-  /// "default" alone, who may log in with any password: nobody has to.
+  /// Only "default", which accepts any password, so that no client has to authenticate.
   Users();
   /// kInvalidArgument names file, line, and what is allowed. A file that does not name "default" leaves that user as above.
   static Result<Users> parse(const std::string& text, const std::string& file);
 
-  /// The same, and "default" needs this password, if it is not empty. kInvalidArgument if a file has said what that user needs.
+  /// The same, and "default" needs this password, if it is not empty. kInvalidArgument if a file defines "default" too.
   [[nodiscard]] Result<Users> with_default_password(Bytes password) const;
 
-  /// Takes the same time whether the user exists, and wherever a password differs.
+  /// Takes the same time for unknown users, and for any position of a difference in the password.
   [[nodiscard]] bool check(Bytes name, Bytes password) const;
   /// Whether a new connection has to authenticate.
   [[nodiscard]] bool password_required() const;
@@ -49,7 +49,7 @@ class Users {
 
  private:
   std::map<std::string, User, std::less<>> users_;  ///< always has "default"
-  std::string default_from_;                        ///< the file that says what "default" needs; "" = none does
+  std::string default_from_;                        ///< the file that defines "default"; "" = none
 };
 
 }  // namespace ebbtide

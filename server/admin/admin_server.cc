@@ -16,7 +16,7 @@ std::optional<DatabaseId> database_argument(const HttpRequest& request) {
   return database;
 }
 
-// Every reply of the console has these; nothing if the request came by a name that is not this machine's.
+// The headers of every console reply; none if the request's Host is not a name of this machine.
 std::optional<HttpReply> console_reply(const HttpRequest& request, const std::string& address) {
   HttpReply reply;
   reply.headers = {{"X-Content-Type-Options", "nosniff"},
@@ -28,8 +28,7 @@ std::optional<HttpReply> console_reply(const HttpRequest& request, const std::st
 }
 
 HttpReply wrong_host() {
-  return {
-      403, "text/plain", "the console is asked for at localhost or a loopback address; metrics.bind opens it to a network\n", {}};
+  return {403, "text/plain", "the console answers at localhost or a loopback address; metrics.bind opens it to a network\n", {}};
 }
 
 std::vector<HttpRoute> routes_of(const AdminHandlers& handlers, const std::string& address) {

@@ -1,4 +1,4 @@
-// The HTTP port for machines that watch, /metrics, /healthz, /ready, and for people who look: / is the console.
+// The HTTP port: /metrics, /healthz and /ready for monitoring, and the console at / for people.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace ebbtide {
 
-/// What the port shows. Called from its threads.
+/// The port's data sources. Called from its threads.
 struct AdminHandlers {
   std::function<std::string()> metrics;  ///< Prometheus's text format
-  /// Empty if the server takes reads and writes, else why not.
+  /// Empty if the server accepts reads and writes, else the reason.
   std::function<std::string()> not_ready;
-  /// What the console shows of a database, as JSON, or nothing if there is no such database; null: no console.
+  /// The console's data of a database, as JSON, or nothing if there is no such database; null: no console.
   std::function<std::optional<std::string>(DatabaseId)> console = nullptr;
   /// Logs a request that broke the protocol, at a limited rate; may be null.
   std::function<void(const std::string&)> bad_request = nullptr;
@@ -29,7 +29,7 @@ class AdminServer {
  public:
   explicit AdminServer(AdminHandlers handlers, HttpLimits limits = {});
 
-  /// Listens and serves; port 0 takes a free one. Empty, or what went wrong.
+  /// Listens and serves; port 0 takes a free one. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);
   [[nodiscard]] std::uint16_t port() const;
   void stop();

@@ -56,7 +56,7 @@ class Json {
     if (!fresh_) text_ += ',';
     fresh_ = false;
   }
-  // Bytes past ASCII one by one, so that any bytes give valid JSON; and no '<', for whoever looks at it as a page.
+  // Bytes past ASCII one by one, so that any bytes give valid JSON; and no '<', in case a browser shows it as a page.
   void quote(std::string_view bytes) {
     static const char kHex[] = "0123456789abcdef";
     text_ += '"';
@@ -177,7 +177,7 @@ bool console_host_allowed(std::string_view host, std::string_view bind) {
   const auto is_loopback = [](std::string_view name) {
     return name == "localhost" || name == "::1" || name.substr(0, 4) == "127.";
   };
-  if (!is_loopback(bind)) return true;  // whoever opens it to a network has names for it that nobody here knows
+  if (!is_loopback(bind)) return true;  // on a network the host's names are unknown here
   std::string_view name = host;
   if (!name.empty() && name[0] == '[') {
     name = name.substr(1, name.find(']') == std::string_view::npos ? 0 : name.find(']') - 1);

@@ -1,9 +1,9 @@
 // The console: one page at / of the HTTP port, and the numbers that it shows.
 //
 // The page (console/page.html with its style and script, put together by the build) loads nothing from anywhere and asks for
-// /console.json once a second. It only looks: there is nothing in it that changes the server. What it is sent has no key and no
-// value: files have a number and a position in the key space. Texts that users could have written (a reason from the engine, a
-// ticket's name) are escaped for JSON here and put into the page as text there.
+// /console.json once a second. It is read-only. The JSON has no key and no value: files have a number and a position in the key
+// space. Texts that may come from users (a reason from the engine, a ticket's name) are escaped for JSON here, and the page
+// inserts them as text.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace ebbtide {
 struct ConsoleTicket {
   std::string id;
   bool done = false;
-  Millis deadline = 0;  ///< 0 = not promised
+  Millis deadline = 0;  ///< 0 = no promise
   std::uint64_t files_left = 0, bytes_left = 0;
 };
 
-/// What is shown, at one moment. Counters count since the start; the page makes rates of them.
+/// The data of one moment. Counters count since the start; the page computes rates.
 struct ConsoleSnapshot {
   std::string version;
-  std::string not_ready;  ///< empty, or why reads or writes are not taken
+  std::string not_ready;  ///< empty, or the reason why reads or writes are refused
   std::uint64_t uptime_ms = 0;
   std::uint64_t clients = 0, commands = 0, errors = 0, net_in_bytes = 0, net_out_bytes = 0;
   std::uint64_t resident_bytes = 0;
@@ -41,7 +41,7 @@ struct ConsoleSnapshot {
   std::uint32_t databases = 0;
 };
 
-/// The most cells of a tree that are sent, about: what a wide screen can tell apart.
+/// The approximate maximum of cells of a tree that are sent: as many as a wide screen can show.
 inline constexpr std::size_t kConsoleCells = 1200;
 
 /// The answer to /console.json.
@@ -51,8 +51,8 @@ std::string console_json(const ConsoleSnapshot& snapshot);
 std::string_view console_page();
 std::string_view console_policy();
 
-/// Whether a request with this Host header may see the console of a port bound to `bind`. A page of somebody else's that has its
-/// name resolved to 127.0.0.1 must not read it: on loopback, the name must be that of loopback too.
+/// True if a request with this Host header may read the console of a port bound to `bind`. A foreign page whose name resolves to
+/// 127.0.0.1 must not read it (DNS rebinding): on loopback, the name must be one of loopback too.
 bool console_host_allowed(std::string_view host, std::string_view bind);
 
 }  // namespace ebbtide

@@ -343,7 +343,7 @@ void HttpServer::Impl::stop() {
     worker->threads.stop();
     worker->threads.join();
   }
-  // What the workers have posted finds its connection closed; then nothing is left to do.
+  // Replies posted by the workers find their connection closed and are dropped.
   thread.join();
 }
 

@@ -1,10 +1,11 @@
-// A small HTTP/1.1 server for the admin port, on Boost.Beast: routes are given, everything else is the protocol.
+// A small HTTP/1.1 server for the admin port, on Boost.Beast. Callers give the routes.
 //
-// One thread does all input and output, so no client can keep another one waiting. What must be true whatever clients do:
+// One thread does all input and output without blocking, so no client delays another. Rules for all client behaviour:
 //   - Every wait for a client has a deadline in total, not from byte to byte: a request header that dribbles in is cut off.
 //   - There are never more than `connections`. A new one takes the place of the one that has waited longest for a request, or,
 //     if none waits, of the one that has been sending longest. So a probe gets in however many idle clients there are.
-//   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for nothing
+//   - Routes that only read atomics answer on the I/O thread. The others run on a worker thread of their class, and wait for
+//   nothing
 //     but their class.
 //   - Requests for a `shared` route that wait for its worker get one answer, computed once, after all of them came. So clients that
 //     ask for /metrics and do not read neither fill the worker's queue nor keep a scrape from its answer.
@@ -38,8 +39,8 @@ struct HttpReply {
 };
 
 struct HttpRoute {
-  /// Where the answer is computed. kIo: on the I/O thread; must not block, lock or compute for long. kQuick and kLong each have a
-  /// worker thread of their own: kQuick may take a lock, kLong may also take its time.
+  /// The thread of a route. kIo: the I/O thread; the route must not block, lock or compute for long. kQuick and kLong each have a
+  /// worker thread: kQuick may take a lock, kLong may also take long.
   enum class Where : std::uint8_t { kIo, kQuick, kLong };
   std::string path;
   Where where = Where::kIo;
@@ -67,7 +68,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// Listens on an address or the name of one, and serves; port 0 takes a free one. Empty, or why not.
+  /// Listens on an address or host name, and serves; port 0 takes a free one. Returns "" or the error.
   std::string start(const std::string& address, std::uint16_t port);
   [[nodiscard]] std::uint16_t port() const;
   /// Closes all connections; returns when no route runs any more.

@@ -1,8 +1,7 @@
-// Reads each new backup as a whole, in the background, and has older ones pruned only then.
+// Verifies each new backup in the background, and removes older ones only after that.
 //
-// A backup that was just made is links to the files that the database uses, or copies of them: it is no better than they are. So
-// it replaces no other before every byte of it has been read. And where anything is known to be damaged, nothing is pruned at
-// all: the older backup may be the last good one.
+// A new backup consists of links to the database's files, or copies, and has the same damage. So it replaces no other backup
+// before every byte of it was read. While any damage is known, no backup is removed: an older one may be the last good one.
 #pragma once
 
 #include <condition_variable>
@@ -28,9 +27,9 @@ class BackupVerifier {
   struct Env {
     /// Reads a backup: as verify_checkpoint() (engine/verify_checkpoint.h).
     std::function<Result<VerifyReport>(const std::string& path, const std::function<bool(std::uint64_t bytes)>& go_on)> verify;
-    /// What is known to be damaged in the database, for people; "" = nothing.
+    /// The known damage of the database, for people; "" = none.
     std::function<std::string()> damage;
-    /// Removes what is older than the backup at `path`, but for as many as are to be kept.
+    /// Removes backups older than the one at `path`, except as many as must be kept.
     std::function<Status(const std::string& path)> prune;
     std::function<void(bool error, const std::string& text)> log;
     std::function<std::uint64_t()> unix_seconds;
@@ -38,7 +37,7 @@ class BackupVerifier {
   };
 
   explicit BackupVerifier(Env env);
-  /// Gives up what is under way.
+  /// Aborts the running verification.
   ~BackupVerifier();
   BackupVerifier(const BackupVerifier&) = delete;
   BackupVerifier& operator=(const BackupVerifier&) = delete;

@@ -21,7 +21,7 @@
 
 namespace ebbtide {
 
-/// Who may run DEBUG.
+/// The clients that may run DEBUG.
 enum class DebugCommands : std::uint8_t { kNo, kLocal, kYes };
 /// Of a threshold: none is ever reached.
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};

@@ -151,7 +151,7 @@ class Table {
         "protected-mode", true);
     add(name_key<DebugCommands>("server.debug_commands", of(&Config::debug_commands),
                                 {{"no", DebugCommands::kNo}, {"local", DebugCommands::kLocal}, {"yes", DebugCommands::kYes}},
-                                "Who may run DEBUG: nobody, clients of this machine, or everybody."),
+                                "Clients that may run DEBUG: none, those of this machine, or all."),
         "enable-debug-command");
     add(bool_key("server.protected_configs", of(&Config::protected_configs),
                  "Whether CONFIG SET may change keys that name places in the file system: storage.backup_dir."),
@@ -372,8 +372,7 @@ class Table {
     level.redis_set = [set = level.set](Config& c, Bytes text) {
       return set(c, text == "notice" ? "info" : text == "verbose" ? "debug" : text);
     };
-    add(text_key("log.file", of(&Config::log_file), "a path; empty = standard output",
-                 "Where the log goes. SIGHUP opens it anew."),
+    add(text_key("log.file", of(&Config::log_file), "a path; empty = standard output", "The log file. SIGHUP reopens it."),
         "logfile");
   }
 };

@@ -1,4 +1,4 @@
-// CONFIG REWRITE: values are exchanged in the text of the file, one at a time, each found anew by a parse of the text so far.
+// CONFIG REWRITE replaces values in the text of the file, one at a time, each found by another parse of the changed text.
 // What the parser says of places (line, column) is trusted only as far as the text there reads as expected; before the result is
 // handed out it is loaded again and compared. A construct that cannot be edited safely is an error that names the key.
 #include <yaml-cpp/yaml.h>

@@ -1,7 +1,7 @@
-// The server's own log: one line a message, to standard output or a file that SIGHUP opens anew. Never anything per command.
+// The server's own log: one line a message, to standard output or a file that SIGHUP reopens. Never anything per command.
 //
-// A message may hold bytes that a client or a file name chose. write() escapes control bytes in every message, so no client can forge a
-// line or drive the terminal of who reads the log.
+// A message may hold bytes that a client or a file name chose. write() escapes control bytes in every message, so no client can
+// forge a line or drive the terminal of who reads the log.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace {
 
 using Labels = std::vector<prometheus::ClientMetric::Label>;
 
-/// Turns a snapshot into families. Used as a Collectable, so that a registry could hold it beside others.
+/// Converts a snapshot to metric families. A Collectable, so that a registry can hold it.
 class Collector final : public prometheus::Collectable {
  public:
   explicit Collector(const MetricsSnapshot& snapshot) : s_(snapshot) {}
@@ -93,12 +93,13 @@ class Collector final : public prometheus::Collectable {
     for (const auto& c : s_.commands) {
       if (c.calls > 0) add(times, c.times, {{"cmd", c.name}});  // seventeen lines each: only what has been used
     }
-    auto& stages = family("command_stage_seconds",
-                          "Where the time until a reply goes. queue: behind the commands before it; memory: running with what is "
-                          "at hand; of each pass the last command is taken. disk, thread, stall: waiting for pages, running on "
-                          "another thread, held back by the write stall; each time. wal: waiting for the log; of passes that "
-                          "write one at a time, and commands whose reply waits for a sync.",
-                          kHistogram);
+    auto& stages =
+        family("command_stage_seconds",
+               "Time until a reply, by stage. queue: waiting for earlier commands; memory: running with resident pages; "
+               "both for the last command of each pass. disk, thread, stall: waiting for pages, running on "
+               "another thread, delayed by the write stall; each time. wal: waiting for the log, for commands whose "
+               "pass writes one at a time and commands whose reply waits for a sync.",
+               kHistogram);
     for (const auto& stage : s_.stages) add(stages, stage.times, {{"stage", stage.name}});
     add(family("pass_seconds", "Duration of a pass: the commands of all connections that were ready, and the write to the log.",
                kHistogram),
@@ -107,10 +108,10 @@ class Collector final : public prometheus::Collectable {
     many("keyspace_lookups_total", "Look-ups of keys by commands that read.", kCounter,
          {{{{"result", "hit"}}, s_.keyspace_hits}, {{{"result", "miss"}}, s_.keyspace_misses}});
     counter("expired_keys_total",
-            "Keys that have expired and that somebody was told of, by an event or as an invalidation. Others expire uncounted: "
-            "that is no operation.",
+            "Expirations that clients were notified of, by an event or an invalidation. Others are not counted, since "
+            "expiry is no operation.",
             s_.expired_told);
-    histogram("scan_steps", "Keys, and versions and tombstones between them, that a call of SCAN looked at.", s_.scan_steps);
+    histogram("scan_steps", "Keys, and versions and tombstones between them, that a call of SCAN read.", s_.scan_steps);
     counter("disk_waits_total", "Times a command waited for pages from the disk.", s_.waits_for_disk);
     gauge("process_resident_bytes", "Memory of the process.", s_.resident_bytes);
     auto& cpu = family("process_cpu_seconds_total", "Processor time of the process.", kCounter);
@@ -120,7 +121,7 @@ class Collector final : public prometheus::Collectable {
 
   void network() const {
     gauge("connected_clients", "Connections.", s_.clients);
-    gauge("blocked_clients", "Connections whose command blocks until its time is over or what it waits for has come.",
+    gauge("blocked_clients", "Connections whose command blocks until its timeout or the event that it waits for.",
           s_.blocked_clients);
     gauge("waiting_clients", "Connections whose command waits for the disk or another thread.", s_.waiting_clients);
     gauge("unauthenticated_clients", "Connections that have not given the password.", s_.unauthenticated_clients);
@@ -154,16 +155,16 @@ class Collector final : public prometheus::Collectable {
     counter("wal_syncs_total", "Syncs of the log.", e.wal_syncs);
     counter("flushes_total", "Memtables written to tables.", e.flushes);
     counter("flush_bytes_total", "Bytes of tables written by flushes.", e.flush_bytes_written);
-    auto& jobs = family("compactions_total", "Merges, and other plans that were carried out, by what they were for.", kCounter);
+    auto& jobs = family("compactions_total", "Merges and other compactions, by reason.", kCounter);
     for (const ReasonInfo& r : e.merges_by_reason) add(jobs, static_cast<double>(r.jobs), {{"reason", r.reason}});
-    counter("trivial_moves_total", "Files that moved to another run as they were.", e.trivial_moves);
-    counter("sub_merges_total", "Parts of merges, by key range, that can be written side by side.", e.sub_merges);
+    counter("trivial_moves_total", "Files moved to another run without being read.", e.trivial_moves);
+    counter("sub_merges_total", "Parts of merges, by key range, that can run in parallel.", e.sub_merges);
     counter("files_dropped_total", "Files dropped without being read.", e.files_dropped);
-    many("pages_dropped_total", "Pages dropped: whole, without being read; in part, replaced by what is left.", kCounter,
+    many("pages_dropped_total", "Pages dropped: whole, without being read; in part, replaced by their survivors.", kCounter,
          {{{{"mode", "full"}}, e.pages_dropped_full}, {{{"mode", "partial"}}, e.pages_dropped_partial}});
-    many("reclaimed_bytes_total", "Bytes that drops gave back to the file system.", kCounter,
+    many("reclaimed_bytes_total", "Bytes that drops returned to the file system.", kCounter,
          {{{{"how", "unlink"}}, e.reclaimed_bytes_unlinked}, {{{"how", "punch"}}, e.reclaimed_bytes_punched}});
-    auto& merged = family("compaction_bytes_total", "Bytes read and written by merges, by what they were for.", kCounter);
+    auto& merged = family("compaction_bytes_total", "Bytes read and written by merges, by reason.", kCounter);
     for (const ReasonInfo& r : e.merges_by_reason) {
       add(merged, static_cast<double>(r.bytes_read), {{"reason", r.reason}, {"direction", "read"}});
       add(merged, static_cast<double>(r.bytes_written), {{"reason", r.reason}, {"direction", "write"}});
@@ -173,14 +174,14 @@ class Collector final : public prometheus::Collectable {
     counter("secondary_range_deletes_total", "Deletes by stamp.", e.secondary_deletes);
     counter("engine_batches_total", "Batches committed.", e.batches);
     counter("engine_iterators_total", "Iterators opened.", e.iterators);
-    many("cache_lookups_total", "Look-ups in the page cache.", kCounter,
+    many("cache_lookups_total", "Look-ups in the block cache.", kCounter,
          {{{{"result", "hit"}}, e.cache_hits}, {{{"result", "miss"}}, e.cache_misses}});
     counter("pages_read_total", "Pages read from files, because the block cache did not have them.", e.pages_read);
     counter("fetches_total", "Batches of pages fetched for commands.", e.fetches);
-    many("filter_results_total", "Look-ups that a filter ended, and those that it let through for nothing.", kCounter,
+    many("filter_results_total", "Look-ups that a filter ended (negative), and false positives.", kCounter,
          {{{{"result", "negative"}}, e.filter_negatives}, {{{"result", "false_positive"}}, e.filter_false_positives}});
-    histogram("runs_probed_per_get", "Runs whose tables a point read asked, their filters included.", e.runs_probed);
-    auto& stalls = family("write_stall_seconds_total", "Time that writes were held back.", kCounter);
+    histogram("runs_probed_per_get", "Runs whose tables or filters a point read asked.", e.runs_probed);
+    auto& stalls = family("write_stall_seconds_total", "Time that writes were delayed or stopped.", kCounter);
     add(stalls, seconds(e.stall_micros_memtable), {{"reason", "memtable"}});
     add(stalls, seconds(e.stall_micros_runs), {{"reason", "runs"}});
     add(stalls, seconds(e.stall_micros_pending_bytes), {{"reason", "pending_bytes"}});
@@ -192,14 +193,14 @@ class Collector final : public prometheus::Collectable {
           {{{"reason", "damage"}}, e.deadlines_missed_damage},
           {{{"reason", "load"}}, e.deadlines_missed_load}});
     gauge("delete_deadline_least_feasible_seconds",
-          "The shortest deadline that merges could keep at the rate they were measured to have; 0 while that is unknown.",
+          "The shortest deadline that merges can keep at their measured rate; 0 if unknown.",
           seconds(1000 * e.least_feasible_deadline));
     gauge("delete_deadline_work_bytes", "Bytes that merges must still read for the deadlines, estimated.", e.deadline_work_bytes);
     histogram("delete_persist_seconds",
-              "Time from a delete until nothing of it was in any file; of those that go together, that of the oldest.",
+              "Time from a delete until it was purged from all files; for deletes purged together, that of the oldest.",
               e.delete_persist_seconds);
     many("garbage_bytes",
-         "Bytes of files that nobody has use for: what deletes hide (an estimate), dropped pages, files on their way out.",
+         "Bytes of files that are no longer needed: entries hidden by deletes (an estimate), dropped pages, files to be removed.",
          kGauge,
          {{{{"kind", "deleted"}}, e.garbage_deleted},
           {{{"kind", "dropped_pages"}}, e.garbage_dropped_pages},
@@ -208,8 +209,9 @@ class Collector final : public prometheus::Collectable {
       return static_cast<double>(since == 0 ? 0 : e.engine_time - std::min(since, e.engine_time)) / 1000;
     };
     gauge("wal_oldest_record_age_seconds", "Age of the oldest record in the log's files.", age(e.wal_oldest_record));
-    gauge("write_stalled", "1 while writes are held back.", std::uint64_t{e.write_stalled ? 1u : 0u});
-    gauge("clock_step_refused", "1 while the wall clock is more than a day ahead of what deadlines and expiries go by.",
+    gauge("write_stalled", "1 while writes are delayed or stopped.", std::uint64_t{e.write_stalled ? 1u : 0u});
+    gauge("clock_step_refused",
+          "1 while the wall clock is more than a day ahead of engine time, which deadlines and expiries use.",
           std::uint64_t{e.clock_step_refused ? 1u : 0u});
     gauge("read_only", "1 while writes are refused.", std::uint64_t{e.read_only ? 1u : 0u});
     gauge("compactions_running", "Merges under way.", e.compactions_running);
@@ -222,7 +224,7 @@ class Collector final : public prometheus::Collectable {
           {{{"owner", "values"}}, e.large_value_bytes},
           {{{"owner", "fetched_pages"}}, e.pinned_page_bytes},
           {{{"owner", "commands"}}, e.command_bytes}});
-    gauge("cache_capacity_bytes", "Memory that the page cache may use.", e.cache_capacity);
+    gauge("cache_capacity_bytes", "Memory that the block cache may use.", e.cache_capacity);
     many("disk_bytes", "Disk space by kind of file.", kGauge,
          {{{{"kind", "wal"}}, e.wal_live_bytes}, {{{"kind", "table"}}, e.table_live_bytes}});
     gauge("disk_used_ratio", "Part of the disk, or of storage.max_disk_bytes, that is used, whichever is fuller.",
@@ -230,10 +232,10 @@ class Collector final : public prometheus::Collectable {
     gauge("snapshots", "Leased views.", e.snapshots);
     gauge("snapshot_oldest_age_seconds", "Age of the oldest leased view.", age(e.oldest_snapshot));
     counter("scrub_bytes_total", "Bytes of tables that the scrub has read from the drive and checked.", e.scrub_bytes);
-    counter("scrub_errors_total", "What the scrub and TREE.VERIFY found wrong with tables.", e.scrub_errors);
-    counter("merge_bounds_broken_total",
-            "Trees that were out of the bounds of their merge policy when nothing was left to merge: a fault.", e.bounds_broken);
-    counter("snapshots_revoked_total", "Leased views that were taken back so that a delete deadline holds.", e.leases_revoked);
+    counter("scrub_errors_total", "Faults of tables found by the scrub and TREE.VERIFY.", e.scrub_errors);
+    counter("merge_bounds_broken_total", "Trees that were out of the bounds of their merge policy without a merge to do: a bug.",
+            e.bounds_broken);
+    counter("snapshots_revoked_total", "Leased views that were revoked to meet a delete deadline.", e.leases_revoked);
     const double user = static_cast<double>(e.user_bytes_written);
     if (user > 0) {
       gauge("write_amplification_ratio", "Bytes written to disk per byte written by users, since the start.",
@@ -260,23 +262,21 @@ class Collector final : public prometheus::Collectable {
     auto& entries = family("level_entries", "Entries, tombstones included.", kGauge);
     auto& bits = family("filter_bits_per_key", "Filter memory per entry, in bits.", kGauge);
     auto& wrong = family("filter_false_positive_ratio",
-                         "Of the look-ups for keys that a run of the level does not have, the part that its filters let through "
-                         "to a page: as the filters' sizes have it, and as seen since the start.",
+                         "False positives per look-up of a key that a run of the level does not have: expected from the filters' "
+                         "sizes, and observed since the start.",
                          kGauge);
-    auto& tombstones = family("tombstones", "Tombstones that are still there.", kGauge);
-    auto& oldest = family("oldest_tombstone_age_seconds",
-                          "Age of the oldest delete that tables still hold traces of; an expiry that has passed is one.", kGauge);
-    auto& records = family("secondary_records", "Deletes by stamp that may still cover something.", kGauge);
-    auto& pending =
-        family("compaction_pending_bytes", "Bytes that must be merged until the shape is as the policy wants it.", kGauge);
-    auto& keys = family("estimated_keys", "Estimate of the keys that there are.", kGauge);
+    auto& tombstones = family("tombstones", "Tombstones in tables.", kGauge);
+    auto& oldest =
+        family("oldest_tombstone_age_seconds",
+               "Age of the oldest delete with traces in tables; an expiry that has passed counts as a delete.", kGauge);
+    auto& records = family("secondary_records", "Deletes by stamp that may still cover entries.", kGauge);
+    auto& pending = family("compaction_pending_bytes", "Bytes that must be merged until the tree satisfies its policy.", kGauge);
+    auto& keys = family("estimated_keys", "Estimated number of keys.", kGauge);
     auto& space = family("space_amplification_ratio", "Bytes of all tables per byte of the last level's.", kGauge);
-    auto& deadlines = family("delete_deadline_seconds",
-                             "By when a delete must be out of all files; databases without a promise are left out.", kGauge);
-    auto& tiles = family("pages_per_tile", "Pages of the delete tiles of files that are written now.", kGauge);
-    auto& budgets =
-        family("delete_io_budget_bytes_per_second",
-               "What merges for delete deadlines may read and write now; databases without a limit are left out.", kGauge);
+    auto& deadlines = family("delete_deadline_seconds", "The delete deadline; databases without a promise are left out.", kGauge);
+    auto& tiles = family("pages_per_tile", "Pages per delete tile of new files.", kGauge);
+    auto& budgets = family("delete_io_budget_bytes_per_second",
+                           "I/O limit of merges for delete deadlines; databases without a limit are left out.", kGauge);
     auto& quarantined = family("quarantined_files", "Tables that are damaged or missing: TREE.INFO names them.", kGauge);
     const Millis now = s_.engine->engine_time;
     for (const TreeInfo& tree : s_.trees) {

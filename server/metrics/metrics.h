@@ -1,7 +1,7 @@
 // The metrics: numbers of engine and server, gathered at the scrape and written in Prometheus's text format.
 //
-// Nothing here is counted: counters live with those who count, one plain set a thread, and are summed when somebody asks. Names
-// have the prefix ebbtide_, base units, _total for counters; no label ever holds a key.
+// This code does not count: each component has its counters, one plain set per thread, which are summed at the scrape. Names have
+// the prefix ebbtide_, base units, _total for counters; no label ever holds a key.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct MetricsSnapshot {
   std::vector<Stage> stages;  ///< of commands; command/server_stats.h
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
-  std::uint64_t expired_told = 0;  ///< keys whose expiry somebody was told of
+  std::uint64_t expired_told = 0;  ///< expirations that clients were notified of
   HistogramInfo scan_steps;
   std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,
                 client_bytes = 0;

@@ -1,4 +1,4 @@
-// Who has subscribed to what, and the delivery of messages.
+// Subscriptions to channels and patterns, and the delivery of messages.
 //
 // One registry for all event loops: channels, patterns and shard channels, each name with its subscribers. A subscriber is named
 // by its loop and its client's id, never by a pointer, so that a connection may go while messages are on their way to it.
@@ -45,7 +45,7 @@ class PubSub {
 
   explicit PubSub(Matches matches) : matches_(matches) {}
 
-  /// The caller sees to it that nobody subscribes twice to one name.
+  /// The caller makes sure that no client subscribes twice to one name.
   void add(Kind kind, const std::string& name, Subscriber subscriber);
   void remove(Kind kind, const std::string& name, Subscriber subscriber);
 
@@ -54,10 +54,10 @@ class PubSub {
   /// are, before any of them is sent anything: it may be the reply to one of them.
   void publish(Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq, Reply* count = nullptr);
 
-  /// Whom a message is for, as things are: it can be sent to them later.
+  /// The present receivers of a message, which can be sent to them later.
   class Audience;
   [[nodiscard]] Audience audience(Kind kind, Bytes channel) const;
-  /// The second half of publish(). Whoever has left the audience's names since then gets the message all the same.
+  /// The second half of publish(). A client that has unsubscribed since then still gets the message.
   static void send(Audience audience, Kind kind, Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq);
 
   /// The names with subscribers that match `pattern` ("" = all), in order.
@@ -137,7 +137,7 @@ class Subscriptions final : public ClientState {
   [[nodiscard]] std::size_t memory() const override { return bytes_; }
 
  private:
-  /// A name is kept here and, unless somebody else has it there, in the registry; the nodes around it take about as much as said.
+  /// A name is stored here and, unless another client subscribed to it, in the registry; 256 bytes are an estimate for the nodes.
   static std::size_t bytes_of(Bytes name) { return 256 + 2 * name.size(); }
 
   PubSub& registry_;

@@ -1,8 +1,8 @@
 // Redis's glob patterns: * ? [abc] [^a-z] and \ to quote.
 //
-// Redis's own matcher recurses at each star and takes exponential time on patterns like a*a*a*a*b. Here a star that fails to
-// match goes on from the latest star only (an earlier star can never do better, as what lies between two stars has already been
-// matched at its leftmost place), so the time is at most pattern x text, without recursion.
+// Redis's own matcher recurses at each star and takes exponential time on patterns like a*a*a*a*b. This one backtracks to the
+// latest star only, without recursion, so the time is at most pattern x text. An earlier star can never do better: the text
+// between two stars was already matched at its leftmost place.
 #pragma once
 
 #include <string>

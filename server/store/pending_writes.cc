@@ -92,8 +92,8 @@ void PendingWrites::apply(const WriteBatch::Op& op) {
       std::swap(at(static_cast<DatabaseId>(op.lo)), at(static_cast<DatabaseId>(op.hi)));
       return;
     case OpKind::kSecondaryDelete: {
-      // By write time a pending entry has the time of the commit, which is not known yet: whoever writes the operation sees to it
-      // that the commit fails if by then it has passed a border of the range that it has not now.
+      // In the mode write_time a pending entry gets the time of the commit, which is not known yet. The command that writes the
+      // operation makes the commit fail if that time passes a border of the range.
       Database& database = at(op.tree);
       for (auto& [key, entry] : database.entries) {
         if (entry.deleted || entry.stamp < op.lo || entry.stamp >= op.hi) continue;

@@ -1,9 +1,9 @@
-// What a transaction has written so far, as its later commands read it.
+// The pending writes of a transaction, for reads by its later commands.
 //
-// EXEC is one WriteBatch, and nothing of a batch is visible before all of it is. Its commands read through this overlay instead:
-// for each database that the batch has touched, the entries it put or deleted, the ranges and stamps it deleted since, and which
-// committed database lies underneath (another one after SWAPDB, none after FLUSHDB). What the overlay does not know is read from
-// there. Ordered, so that SCAN, KEYS and COUNTRANGE can walk over both at once.
+// EXEC is one WriteBatch, which becomes visible as a whole. Until then its commands read through this overlay. For each database
+// that the batch changes it has the entries put or deleted, and the ranges and stamps deleted since. It also has the committed
+// database underneath (another one after SWAPDB, none after FLUSHDB), from which all other keys are read. Ordered, so that SCAN,
+// KEYS and COUNTRANGE can iterate over both at once.
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ namespace ebbtide {
 /// For one run of one transaction, on the thread that holds its PassGuard. Not thread-safe.
 class PendingWrites {
  public:
-  /// `db`: null while the database is being opened; nothing is in it then. `now`, `mode` and `misses` as in Db::view, for databases
-  /// that a view does not show.
+  /// `db`: null while the database is being opened; nothing is in it then. `now`, `mode` and `misses` as in Db::view, for
+  /// databases that a view does not show.
   PendingWrites(Db* db, Millis now, ReadMode mode, MissSet* misses) : db_(db), now_(now), mode_(mode), misses_(misses) {}
 
   /// One operation of a batch that is not committed, in order. Copies what it keeps.

@@ -111,7 +111,7 @@ PROGRAMS = {
         EBBTIDE_FAULTS="1000000",
     ),
     "damage": engine(
-        {"db": "damage to any file*", "table": "every byte that flips*,every cut*", "wal": "every flipped bit*", "version": "every flipped bit*"},
+        {"db": "damage to any file*", "table": "every flipped byte*,every truncation*", "wal": "every flipped bit*", "version": "every flipped bit*"},
         "files flipped, cut, swapped and stale; nothing wrong is served",
         EBBTIDE_CRASH_SEEDS="10000",
         EBBTIDE_FLIP_STRIDE="1",

@@ -1,4 +1,4 @@
-// The one currency of keys and values: a borrowed run of bytes.
+// The type of all keys and values: a borrowed run of bytes.
 #pragma once
 
 #include <string>

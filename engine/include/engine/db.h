@@ -88,22 +88,23 @@ class Db {
   /// that stall cannot end because compactions fail.
   Status commit(WriteBatch& batch);
   /// As commit, for threads that must not wait: while the write stall holds the batch back nothing is written, the answer is
-  /// kBusy and `*wait_ms`, else 0, says after how many ms to try again. What a slowdown asks for is asked once a batch: `waited`
-  /// says that this one has waited, as long as it was told.
+  /// kBusy and `*wait_ms`, else 0, says after how many ms to try again. A slowdown delays a batch once: set `waited`
+  /// when this one has waited the requested time.
   Status try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms);
   /// Does the long part of committing a large batch ahead (engine/staged_batch.h). Takes the batch over only if it succeeds.
   /// Takes time in the batch's size: not for event loops. `stop`, if given, ends it early once it is true.
   /// kUnsupported: the batch empties or swaps databases; commit it as it is. kOutOfMemory: the memory budget has no room.
   /// kAborted: `stop`. kInvalidArgument, kReadOnly, kNoSpace as commit().
   Result<std::unique_ptr<StagedBatch>> stage(WriteBatch&& batch, const std::atomic<bool>* stop = nullptr);
-  /// As the calls for a WriteBatch, with the same answers, in a time that does not depend on the number of puts and deletes. After
-  /// kBusy, or any error, the same staged batch may be tried again; after kRetry it serves for nothing: run the handler again.
+  /// As the calls for a WriteBatch, with the same answers, in a time that does not depend on the number of puts and deletes.
+  /// After kBusy, or any error, the same staged batch may be tried again; after kRetry it serves for nothing: run the handler
+  /// again.
   Status commit(StagedBatch& staged);
   Status try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms);
   /// Whether the write stall stops writes now: they wait, and are not refused. Takes no lock.
   [[nodiscard]] bool writes_stopped() const;
-  /// Writes what is queued to the log, in one system call, unless another thread is doing so (then that thread takes it along) or
-  /// fsync is `always` (then the log thread does). Call at the end of each pass. False if nothing was queued.
+  /// Writes all queued batches to the log, in one system call. If another thread is writing, that thread writes them; if fsync is
+  /// `always`, the log thread does. Call it at the end of each pass. False if no batch was queued.
   bool write_log();
   /// The highest seq that readers see.
   [[nodiscard]] SeqNum visible_seq() const;
@@ -121,8 +122,8 @@ class Db {
   // --- reading
   /// Engine time now, in ms. Monotone. One clock call.
   [[nodiscard]] Millis now() const;
-  /// The time that a batch committed at `now` is stamped with: `now`, or the mark of engine time if that is earlier, since it cannot be
-  /// written. A stamp by write time may be a little later, as stamps of a tree grow.
+  /// The time that a batch committed at `now` is stamped with: `now`, or the mark of engine time if that is earlier, since it
+  /// cannot be written. A stamp by write time may be a little later, as stamps of a tree grow.
   [[nodiscard]] Millis stamped(Millis now) const;
   /// A pass view of a database at the newest visible seq. The caller holds a PassGuard for as long as it uses the view.
   [[nodiscard]] ReadView view(DatabaseId database, Millis now, ReadMode mode, MissSet* misses) const;
@@ -163,18 +164,18 @@ class Db {
   /// Reads every block of a database and checks checksums, order and bounds.
   Result<VerifyReport> verify(DatabaseId database);
   /// A directory that opens as this database was at one moment between call and return, with everything that was visible at the
-  /// call. Files are hard links where the file system can, so it takes no time and no space at first: only what the database has
-  /// let go of since then costs. Deadlines of deletes do not reach it. `target` is new or empty, outside the data directory, and
-  /// on a path in the same form (both absolute, or both relative). kInvalidArgument: it lies inside. kExists: it is not empty.
-  /// After any error it does not open, and what was made of it is gone, if that works.
+  /// call. Files are hard links where the file system can, so it takes no time and no space at first. Only files that the
+  /// database has removed since then take space. Deadlines of deletes do not reach it. `target` is new or empty, outside the data
+  /// directory, and on a path in the same form (both absolute, or both relative). kInvalidArgument: it lies inside. kExists: it
+  /// is not empty. After any error it does not open, and what was made of it is gone, if that works.
   Result<CheckpointReport> checkpoint(const std::string& target);
   /// Number of keys in a range, by walking it.
   Result<std::uint64_t> count(DatabaseId database, const KeyRange& range);
   /// An estimate of that from what is in memory: no I/O, time in the number of tables and the size of the memtables.
   [[nodiscard]] std::uint64_t estimate_keys(DatabaseId database, const KeyRange& range) const;
   /// An estimate of the number of keys in the whole database from a sample of its tiles, chosen by `seed`, which it reads. Exact
-  /// where nothing in the tables was overwritten, deleted or has expired; else the sample grows until the standard error is half a
-  /// percent or it has a million entries, which is enough unless less than one in twenty is a key. Time for a walk over the
+  /// where nothing in the tables was overwritten, deleted or has expired; else the sample grows until the standard error is half
+  /// a percent or it has a million entries, which is enough unless less than one in twenty is a key. Time for a walk over the
   /// memtables and some thousand page reads, for a million lookups at most. kRevoked, kCorruption, kIoError.
   [[nodiscard]] Result<std::uint64_t> sample_keys(DatabaseId database, std::uint64_t seed) const;
   /// Appends the keys that expire later than `after` and no later than `until`, as things are now; the `limit` earliest of them.
@@ -214,8 +215,8 @@ class Db {
   void tick();
 
   // --- knowing
-  /// The part of the memory budget that others than the engine charge too. What is charged may be released after the Db is gone
-  /// only through pins that the engine gave out; everybody else releases before.
+  /// The part of the memory budget that the engine's users charge too. All charges must be released before the Db is destroyed,
+  /// except those of pins that the engine returned.
   [[nodiscard]] MemoryAccount& memory() const;
   /// As memory().try_charge, and the cache makes room at once: for memory that is about to be allocated.
   [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);

@@ -1,4 +1,4 @@
-// What the engine tells whoever runs it. Called from engine threads, never while a lock is held that the listener could need.
+// Notifications of the engine to its user. Called from engine threads, never while a lock is held that the listener could need.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Walking the visible keys of a database in order, either way.
+// Iterates over the visible keys of a database in order, forward and backward.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What is charged to the memory budget beside memtables, cache and open tables: the buffers of connections, large values, pages that
-// a command holds until it is done, and what commands build.
+// What is charged to the memory budget beside memtables, cache and open tables: the buffers of connections, large values, pages
+// that a command holds until it is done, and what commands build.
 //
 // The budget is one: memtables + cache + filters and indexes + this account <= Settings::memory_budget. The engine sets the
 // account's limit from what the others leave, several times a second; when it is short, memtables are flushed early, the cache
@@ -23,12 +23,12 @@ enum class BudgetRoom : std::uint8_t { kNow, kAfterFlush, kNone };
 class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
  public:
   enum class Kind : std::uint8_t {
-    kConnections,  ///< query and output buffers; charged by whoever owns the connections
-    kLargeValues,  ///< values above kLargeValueBytes on their way in or out. What a read found is charged by the engine itself,
-                   ///< for as long as its pin lives; a value that is being received, by whoever receives it
-    kPages,        ///< pages that a MissSet keeps for its command; charged by the engine
-    kCommands,     ///< values and replies that commands build; charged by the server before they are allocated
-    kMemTables,    ///< charged values that a memtable has taken in (charged_value.h), also while only readers still hold them
+    kConnections,  ///< query and output buffers; charged by the owner of the connections
+    kLargeValues,  ///< values above kLargeValueBytes on their way in or out. The engine charges a value that was read, for as long
+    ///< as its pin lives; the receiver charges a value that is being received
+    kPages,      ///< pages that a MissSet keeps for its command; charged by the engine
+    kCommands,   ///< values and replies that commands build; charged by the server before they are allocated
+    kMemTables,  ///< charged values that a memtable has taken in (charged_value.h), also while only readers still hold them
   };
   static constexpr std::size_t kKinds = 5;
 

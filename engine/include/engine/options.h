@@ -1,4 +1,4 @@
-// Everything that can be set, and everything that can be replaced.
+// The engine's settings, and its replaceable components.
 //
 // Settings are values: what the YAML says, validated as a whole. Components are the seams to the outside world (files, clock,
 // background threads, listener), with real, simulated and fault-injecting forms.
@@ -45,8 +45,8 @@ struct TreeSettings {
   Partitioning partitioning = Partitioning::kSize;
   FilterAllocation filter_allocation = FilterAllocation::kMonkey;
   double filter_bits_per_key = 10;  ///< of all keys of the tree on average, 0 to 32; 0 = no filters
-  /// Bytes of memory for the filters of the tree, 64 KiB to 1 TiB, whatever its entries, but at most 32 bits for each; 0 = as many as
-  /// filter_bits_per_key says.
+  /// Bytes of memory for the filters of the tree, 64 KiB to 1 TiB, whatever its entries, but at most 32 bits for each; 0 = as
+  /// many as filter_bits_per_key says.
   std::uint64_t filter_memory = 0;
   FilterLookups filter_lookups = FilterLookups::kMeasured;
   /// After so long whatever was deleted is out of all files; 0 = no promise, else 1 s to 10 years. A change leaves what was

@@ -1,4 +1,4 @@
-// What merge policies there are to choose from, for whoever shows or sets PolicySettings; engine/docs/policies.md says what they do.
+// The available merge policies, for code that shows or sets PolicySettings; engine/docs/policies.md describes them.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
-// Deletes on their way from "no reader finds it" to "no file has a byte of it", as users see them.
+// Purge tickets: users can ask whether deleted data has left all files.
 //
-// A ticket stands for every delete that was born up to a moment. It is a value: nothing has to be kept for it, and it means the
-// same after any number of restarts. What it waits for is found by asking what still owes something: memtables, tables, files on
-// their way out, log segments, the manifest.
+// A ticket stands for every delete born up to a moment. It is a value: no state is stored for it, and it has the same meaning
+// after any number of restarts. Its status is computed from everything that may have pending deletes: memtables, tables, files to
+// be removed, log segments, the manifest.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ struct PurgeTicket {
   bool operator==(const PurgeTicket&) const = default;
 };
 
-/// Where bytes of deleted data are left, or may be.
+/// Places that may still have bytes of deleted data.
 enum class PurgePlace : std::uint8_t {
   kMemTable,  ///< not yet in a table; no file by itself
-  kTable,     ///< a table that owes something to a tombstone, an expiry, or what they hide
-  kLeaving,   ///< replaced, and not gone yet: still open, not unlinked, or its unlinking not yet synced
+  kTable,     ///< a table with pending deletes or expiries
+  kLeaving,   ///< replaced, and not yet removed: still open, not unlinked, or its unlinking not yet synced
   kLog,       ///< a segment of the write-ahead log
-  kManifest,  ///< the manifest names keys of tables that are gone
+  kManifest,  ///< the manifest names keys of removed tables
 };
 inline constexpr std::size_t kPurgePlaces = 5;
 /// "memtable", "table", "leaving", "log", "manifest".
@@ -39,12 +39,12 @@ std::optional<PurgeTicket> parse_ticket(Bytes text);
 
 struct PurgeStatus {
   bool done = false;
-  /// Whether a delete deadline applies; nothing if that is not known any more: of a tree that went before the start.
+  /// True if a delete deadline applies; nothing if that is unknown: for a tree that was removed before the start.
   std::optional<bool> promised;
-  Millis deadline = 0;      ///< by when all of it is to be gone; 0 = not promised, or not known
-  Millis completed_at = 0;  ///< done: engine time at which it was known to be gone, at the latest; else 0
-  /// Whether all of it was gone by the deadline; nothing if that is not known, or none applies. What is known is what was seen
-  /// since the start: after one that came past the deadline nobody knows when that which is gone went.
+  Millis deadline = 0;      ///< time by which all of it must be purged; 0 = no promise, or unknown
+  Millis completed_at = 0;  ///< done: engine time at which it was known to be purged, at the latest; else 0
+  /// True if all of it was purged by the deadline; nothing if no deadline applies, or if it is unknown. Unknown if the server
+  /// started after the deadline.
   std::optional<bool> in_time;
   struct Left {
     std::uint64_t files = 0, bytes = 0;

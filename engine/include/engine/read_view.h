@@ -121,8 +121,8 @@ struct ValuePart {
 };
 
 /// What the stages of ReadView::prefetch found out about a key, for the next stage and for get(), so that neither repeats a
-/// search. Holds for the PassGuard under which the stages ran: whoever keeps it longer begins with stage 0 again. What was
-/// written meanwhile is seen all the same: only tables are remembered, which never change. The fields are the engine's own.
+/// search. Valid for the PassGuard under which the stages ran; after it, begin with stage 0 again. Concurrent
+/// writes are still seen: it stores only tables, which never change. The fields are private to the engine.
 struct LookupState {
   static constexpr std::uint32_t kRuns = 16;  ///< of more runs the oldest are searched as if nothing was known
   static constexpr std::uint32_t kNoPage = ~std::uint32_t{0};
@@ -173,7 +173,8 @@ class ReadView {
   void prefetch(const LookupKey& key, int stage) const;
   /// All stages, for all of the keys.
   void prefetch(std::span<const LookupKey* const> keys) const;
-  /// Adds to `misses` the page that get() will ask for first, if prefetch() with key.state has found out that it is not in memory.
+  /// Adds to `misses` the page that get() will ask for first, if prefetch() with key.state has found out that it is not in
+  /// memory.
   void add_expected_miss(const LookupKey& key, MissSet* misses) const;
 
   [[nodiscard]] SeqNum seq() const { return seq_; }

@@ -1,4 +1,4 @@
-// A value or the Status that says why there is none.
+// A value, or the Status with the reason why there is none.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The numbers the engine always knows, as one value. INFO, metrics, logs and tools read these.
+// The engine's statistics, as one value, for INFO, metrics, logs and tools.
 #pragma once
 
 #include <cstdint>
@@ -98,8 +98,8 @@ struct Stats {
   /// Seconds from a delete until nothing of it was in any file. Samples: of each tree at most one delete a second, always the
   /// oldest that is left (PersistTimes in db/purge/purge_history.h).
   HistogramInfo delete_persist_seconds;
-  /// Bytes of files that are no use to anybody. What tombstones hide, estimated; pages that are dropped and not given back yet;
-  /// files that are replaced or removed, but somebody has them open or they are about to be unlinked.
+  /// Bytes of files that are no longer needed: entries hidden by tombstones (an estimate); dropped pages that are not punched
+  /// yet; replaced or removed files that are still open or about to be unlinked.
   std::uint64_t garbage_deleted = 0, garbage_dropped_pages = 0, garbage_leaving = 0;
   std::vector<ReasonInfo> merges_by_reason;
   // memory, bytes now
@@ -115,7 +115,7 @@ struct Stats {
   Millis oldest_snapshot = 0;  ///< engine time at which it was taken; 0 = there is none
   std::uint64_t leases_revoked = 0;
   std::uint64_t scrub_bytes = 0;   ///< Settings::scrub_interval, since open: read and checked
-  std::uint64_t scrub_errors = 0;  ///< found wrong with tables by that and by Db::verify(), since open; the listener was told
+  std::uint64_t scrub_errors = 0;  ///< faults of tables found by that and by Db::verify(), since open; the listener was notified
   /// Trees that were found out of their policy's bounds (runs, capacities, depth) when nothing was left to merge, since open: a
   /// fault of the policy's, named to the EventListener.
   std::uint64_t bounds_broken = 0;

@@ -1,4 +1,4 @@
-// How every fallible call answers: a code that callers branch on, and a sentence that names what was wrong and where.
+// The result of every fallible call: a code for the caller, and a sentence with the fault and its place.
 #pragma once
 
 #include <algorithm>

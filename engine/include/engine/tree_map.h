@@ -1,7 +1,7 @@
-// A tree as a picture of it needs it: where in the key space each file lies, how large it is, and what it owes to deletes.
+// A tree for drawing: the position of each file in the key space, its size, and its pending deletes.
 //
-// There is no key in it. The key space is laid out by the data in it: 0 is before the first key, 1 after the last, and a stretch
-// with twice the bytes is twice as wide, so that positions say which files overlap and nothing about what keys are called.
+// It has no keys. Positions go from 0, before the first key, to 1, after the last. A range with twice the bytes is twice as wide.
+// So positions show which files overlap, and reveal nothing about key names.
 #pragma once
 
 #include <cstdint>

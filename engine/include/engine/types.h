@@ -1,4 +1,4 @@
-// The numbers that the engine counts in, and the value types that cross its joints.
+// Sequence numbers, file numbers, times, and other small value types of the engine's interface.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,7 @@ TEST_CASE("arena: pieces are aligned, apart, and stay where they are") {
   CHECK(arena.memory_bytes() >= total);
 }
 
-TEST_CASE("arena: with little in it, it takes little; with much, at most one block more than is in it") {
+TEST_CASE("arena takes at most one block more than its contents") {
   Arena arena(2 << 20);
   CHECK(arena.memory_bytes() == 0);
   std::size_t used = 0;

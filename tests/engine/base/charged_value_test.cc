@@ -20,7 +20,7 @@ MemoryCharge take(MemoryAccount& account, std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("charge: it ends, is split or moved, and the account has what is left") {
+TEST_CASE("memory charge that ends, is split or moved: account has the rest") {
   MemoryAccount account;
   {
     MemoryCharge charge = take(account, 100);
@@ -43,7 +43,7 @@ TEST_CASE("charge: it ends, is split or moved, and the account has what is left"
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("charged value: last owner releases it after the account's owner ended, its charge is released") {
+TEST_CASE("charged value whose last owner outlives the account's owner: its charge is released") {
   auto account = std::make_shared<MemoryAccount>();
   const std::weak_ptr<MemoryAccount> watched = account;
   MemoryCharge charge = take(*account, 150);
@@ -62,7 +62,7 @@ TEST_CASE("charged value: last owner releases it after the account's owner ended
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value: bytes that are there keep their place and their owner") {
+TEST_CASE("charged value of existing bytes: keeps their place and owner") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 3);
   auto plain = std::make_shared<const std::string>("abc");
@@ -78,7 +78,7 @@ TEST_CASE("charged value: bytes that are there keep their place and their owner"
   CHECK(watched.expired());
 }
 
-TEST_CASE("charged value: a memtable keeps it, and the charge is the memtables' once") {
+TEST_CASE("charged value kept by a memtable: counted once, as memtable memory") {
   const auto account = std::make_shared<MemoryAccount>();
   MemoryCharge charge = take(*account, 10);
   SharedValue value = charged_value(std::string(10, 'x'), &charge);
@@ -93,7 +93,7 @@ TEST_CASE("charged value: a memtable keeps it, and the charge is the memtables' 
   CHECK_FALSE(is_charged(charged_value(std::string("plain"), &none)));
 }
 
-TEST_CASE("account: the limit is lowered, and what was room is none until it is set again") {
+TEST_CASE("account whose limit is lowered: refuses charges until the limit is raised") {
   MemoryAccount account;
   account.set_limit(100, 0);
   account.lower_limit(60);

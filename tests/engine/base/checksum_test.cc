@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("a checksum says what the bytes are and where they belong") {
+TEST_CASE("checksum changes with the bytes, the file and the offset") {
   const std::string data(1000, 'x');
   const std::uint64_t sum = block_checksum(data, 7, 4096);
   CHECK(sum == block_checksum(data, 7, 4096));
@@ -24,13 +24,13 @@ TEST_CASE("a checksum says what the bytes are and where they belong") {
 }
 
 // Filters and checksums on disk depend on these values: they may never change.
-TEST_CASE("hashes are what they always were") {
+TEST_CASE("hashes have their fixed values") {
   CHECK(hash_key("") == 0x2d06800538d394c2ull);
   CHECK(hash_key("ebbtide") == hash_bytes("ebbtide", 0));
   CHECK(hash_bytes("ebbtide", 1) != hash_bytes("ebbtide", 2));
 }
 
-TEST_CASE("prefix_successor is the end of the range of a prefix") {
+TEST_CASE("prefix_successor returns the end of a prefix's range") {
   CHECK(prefix_successor("a") == "b");
   CHECK(prefix_successor("a\xff") == "b");
   CHECK(prefix_successor("\xff\xff").empty());

@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("varints come back, take the bytes they say, and never read past the end") {
+TEST_CASE("varints read back, have the computed length, and are never read past the end") {
   Random random(1);
   for (int bits = 0; bits <= 64; ++bits) {
     for (int i = 0; i < 50; ++i) {
@@ -42,7 +42,7 @@ TEST_CASE("a varint of more than 64 bits is refused") {
   CHECK_FALSE(get_varint32(&wide, &narrow));
 }
 
-TEST_CASE("a string longer than what is left is refused") {
+TEST_CASE("string longer than the remaining bytes is refused") {
   std::string out;
   put_bytes(&out, "hello");
   put_u32(&out, 7);
@@ -72,7 +72,7 @@ std::string random_bytes(Random& random) {
 
 }  // namespace
 
-TEST_CASE("words of keys order as the keys do, whatever is skipped", "[property]") {
+TEST_CASE("key words order as the keys do, for any skip", "[property]") {
   Random random(3);
   for (int i = 0; i < 20'000; ++i) {
     const std::string a = random_bytes(random), b = random_bytes(random);

@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("epoch: what a guard can see is freed only after it is left") {
+TEST_CASE("epoch: objects visible to a guard are freed only after it ends") {
   Epoch epoch;
   bool freed = false;
   {
@@ -28,7 +28,7 @@ TEST_CASE("epoch: what a guard can see is freed only after it is left") {
   CHECK(freed);
 }
 
-TEST_CASE("epoch: a guard entered later holds nothing back that was retired before") {
+TEST_CASE("epoch: later guard does not delay objects retired before it") {
   Epoch epoch;
   bool freed = false;
   epoch.retire([&] { freed = true; });
@@ -37,7 +37,7 @@ TEST_CASE("epoch: a guard entered later holds nothing back that was retired befo
   CHECK(freed);
 }
 
-TEST_CASE("epoch: readers never see what was freed, with threads coming and going", "[threads]") {
+TEST_CASE("epoch: readers never see freed objects while threads start and end", "[threads]") {
   struct Node {
     std::atomic<std::uint64_t> alive{0x11feull};
   };
@@ -72,7 +72,7 @@ TEST_CASE("epoch: readers never see what was freed, with threads coming and goin
   delete current.load();
 }
 
-TEST_CASE("epoch: the end frees the rest, what freeing retires included") {
+TEST_CASE("epoch: destructor frees all objects, also those retired by freeing") {
   int freed = 0;
   {
     Epoch epoch;

@@ -22,7 +22,7 @@ Entry tombstone(Bytes key, SeqNum seq, Millis birth) {
 }
 }  // namespace
 
-TEST_CASE("stats count what was added") {
+TEST_CASE("table stats count added entries") {
   TableStats s;
   s.add_entry(value("b", 5, 100, 900));
   s.add_entry(value("c", 9));
@@ -74,7 +74,7 @@ TEST_CASE("bounds: an exclusive end, a key at that end, and no end at all") {
   CHECK_FALSE(TableStats().overlaps({"", ""}));
 }
 
-TEST_CASE("table stats with sequence numbers past the largest there is are refused") {
+TEST_CASE("table stats with too large sequence numbers are refused") {
   for (const bool newest : {true, false}) {
     TableStats stats;
     Entry entry;

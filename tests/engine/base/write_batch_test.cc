@@ -33,7 +33,7 @@ WriteBatch sample() {
 
 }  // namespace
 
-TEST_CASE("a batch is read back as it was written, values that it only refers to included") {
+TEST_CASE("write batch reads back as written, referenced values included") {
   const WriteBatch batch = sample();
   const std::string bytes = payload(batch);
   CHECK(bytes.size() == batch.payload_bytes());
@@ -66,7 +66,7 @@ TEST_CASE("a batch is read back as it was written, values that it only refers to
   CHECK(count == 10);
 }
 
-TEST_CASE("an empty range adds nothing, and only what reads as nothing is empty") {
+TEST_CASE("empty range adds no operation, and only a batch without operations is empty") {
   WriteBatch batch;
   batch.delete_range(0, "b", "b");
   batch.delete_range(0, "c", "b");
@@ -80,7 +80,7 @@ TEST_CASE("an empty range adds nothing, and only what reads as nothing is empty"
   CHECK(payload(batch) == payload(WriteBatch()));
 }
 
-TEST_CASE("trees are filled in where the operation is") {
+TEST_CASE("tree numbers are written into their operations") {
   WriteBatch batch;
   batch.put(1, "k", "v");
   batch.flush_database(2);
@@ -102,7 +102,7 @@ TEST_CASE("trees are filled in where the operation is") {
   CHECK(op.mode == StampMode::kExplicit);
 }
 
-TEST_CASE("the earliest expiry that was relied on counts") {
+TEST_CASE("several relied-on expiries: the earliest one counts") {
   WriteBatch batch;
   CHECK(batch.relied_expiry() == 0);
   batch.rely_on_expiry(0);
@@ -112,7 +112,7 @@ TEST_CASE("the earliest expiry that was relied on counts") {
   CHECK(batch.relied_expiry() == 30);
 }
 
-TEST_CASE("a range of stamps that is none, or reaches past the last stamp, is not read back") {
+TEST_CASE("empty stamp range, or one past the last stamp: reading the batch fails") {
   WriteBatch batch;
   batch.delete_stamps(0, 5, kDeleteKeyEnd);
   const std::string good = payload(batch);
@@ -128,7 +128,7 @@ TEST_CASE("a range of stamps that is none, or reaches past the last stamp, is no
   CHECK_FALSE(with_end(kNoStamp));
 }
 
-TEST_CASE("bytes that are no batch are refused, whatever they are") {
+TEST_CASE("malformed batch bytes are refused") {
   const std::string good = payload(sample());
   for (std::size_t cut = 0; cut < 200; ++cut) CHECK_FALSE(WriteBatch::parse(good.substr(0, cut)).is_ok());
   Random random(5);
@@ -144,7 +144,7 @@ TEST_CASE("bytes that are no batch are refused, whatever they are") {
   }
 }
 
-TEST_CASE("a batch whose last sequence number would be past the largest there is is refused") {
+TEST_CASE("batch that would exceed the largest sequence number is refused") {
   WriteBatch batch;
   for (int i = 0; i < 10; ++i) batch.del(0, "k");
   for (const SeqNum first : {kMaxSeqNum - 10, kMaxSeqNum - 9, kMaxSeqNum, ~SeqNum{0}}) {

@@ -22,7 +22,7 @@ std::string page_of(BlockKey key, std::size_t size = 4096) {
   return page;
 }
 
-TEST_CASE("what goes in comes out, and nothing else") {
+TEST_CASE("inserted blocks are found, others are not") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   const auto pin = cache.insert({1, 4096}, page_of({1, 4096}));
@@ -42,7 +42,7 @@ TEST_CASE("what goes in comes out, and nothing else") {
   CHECK(cache.lookup({4, 0})->size == 0);
 }
 
-TEST_CASE("the second insertion of a block gives the first") {
+TEST_CASE("inserting a block twice returns the first") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   const auto first = cache.insert({1, 0}, "one");
@@ -51,7 +51,7 @@ TEST_CASE("the second insertion of a block gives the first") {
   CHECK(second->bytes() == "one");
 }
 
-TEST_CASE("usage stays within capacity and what is found is right, whatever is put in") {
+TEST_CASE("random insertions: usage stays within capacity and found blocks are correct") {
   for (std::uint64_t seed = 1; seed <= 8; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -85,7 +85,7 @@ TEST_CASE("usage stays within capacity and what is found is right, whatever is p
   }
 }
 
-TEST_CASE("the clock keeps what is looked up and lets go of what is not") {
+TEST_CASE("clock eviction keeps blocks that are looked up and evicts others") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 50;
@@ -102,7 +102,7 @@ TEST_CASE("the clock keeps what is looked up and lets go of what is not") {
   CHECK(cache.lookup({2, 4999}) != nullptr);  // what came last is looked at last
 }
 
-TEST_CASE("blocks that readers guess and use, or pin, stay as those that they look up") {
+TEST_CASE("blocks that readers guess and use, or pin, are kept like looked-up ones") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 25;
@@ -150,7 +150,7 @@ TEST_CASE("pins and guards outlive eviction") {
   CHECK(outlives_cache->bytes() == page_of({1, 2}));
 }
 
-TEST_CASE("a file's blocks are forgotten, whatever was evicted of them before") {
+TEST_CASE("erase_file removes a file's blocks, also after evictions of some") {
   Epoch epoch;
   BlockCache cache(2 << 20, epoch);
   Random random(5);
@@ -177,7 +177,7 @@ TEST_CASE("a file's blocks are forgotten, whatever was evicted of them before") 
   }
 }
 
-TEST_CASE("a file's blocks are forgotten, others stay") {
+TEST_CASE("erase_file removes a file's blocks and keeps others") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   for (std::uint64_t i = 0; i < 300; i++) cache.insert({1 + i % 3, i}, page_of({1 + i % 3, i}, 100));
@@ -186,7 +186,7 @@ TEST_CASE("a file's blocks are forgotten, others stay") {
   for (std::uint64_t i = 0; i < 300; i++) CHECK((cache.lookup({1 + i % 3, i}) != nullptr) == (i % 3 != 1));
 }
 
-TEST_CASE("a capacity takes effect at once, both ways") {
+TEST_CASE("new capacity, larger or smaller, takes effect at once") {
   Epoch epoch;
   BlockCache cache(16 << 20, epoch);
   for (std::uint64_t i = 0; i < 3000; i++) cache.insert({1, i}, page_of({1, i}));

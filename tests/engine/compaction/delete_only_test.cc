@@ -38,7 +38,7 @@ struct DropTree {
   }
 };
 
-TEST_CASE("delete-only plans take what is wholly covered, in any run") {
+TEST_CASE("delete-only plan takes wholly covered files of any run") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"c", "h", 100, 5}});
   tree.add_tombstones(2, 20, {{"h", "m", 90, 5}});
@@ -67,7 +67,7 @@ TEST_CASE("delete-only plans take what is wholly covered, in any run") {
   }
 }
 
-TEST_CASE("a covered file with older debts than the tombstone's goes only when nothing older is left") {
+TEST_CASE("covered file with older births is dropped only without older files below") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"a", "z", 100, 500}});
   auto owing = std::make_shared<FileMeta>(*make_file(20, "c", "d", 100, 50));
@@ -80,7 +80,7 @@ TEST_CASE("a covered file with older debts than the tombstone's goes only when n
   REQUIRE(tree.dropped() == std::vector<FileNum>{20, 31});
 }
 
-TEST_CASE("newer versions than the tombstone keep their file") {
+TEST_CASE("file with versions newer than the range tombstone is kept") {
   DropTree tree;
   tree.add_tombstones(1, 10, {{"a", "z", 100, 5}});
   tree.add(2, make_file(20, "c", "d", 100, 100));

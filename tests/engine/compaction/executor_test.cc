@@ -120,7 +120,7 @@ void random_views(TreeFixture& tree) {
   if (!views.empty() && tree.random.one_in(3)) views.erase(views.begin() + static_cast<long>(tree.random.uniform(views.size())));
 }
 
-TEST_CASE("no plan changes what any reader sees, and every delete stays owed until it is done") {
+TEST_CASE("random plans: no reader sees a change, and every delete stays pending until it is purged") {
   std::uint64_t plans = 0, drops = 0, moves = 0, parts = 0, retired = 0;
   ThreadPool pool(2, "test", 0);
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -146,7 +146,7 @@ TEST_CASE("no plan changes what any reader sees, and every delete stays owed unt
       tree.check();
       REQUIRE(tree.leftovers().empty());
     }
-    // Everything into one run, with nobody looking at the past: what exists is all there is.
+    // Everything into one run, without old views: only existing entries are left.
     tree.context.view_seqs.clear();
     while (!tree.version->runs.empty()) {
       Plan plan = tree.merge_of(0, tree.version->runs.size() - 1, {0, tree.version->runs.back().level});
@@ -241,7 +241,7 @@ CompactionResult merge_numbers(TreeFixture& tree, Partitioning partitioning) {
   return *result;
 }
 
-TEST_CASE("with global ranges files of different runs end at the same keys, and a merge falls into groups") {
+TEST_CASE("global ranges: files of different runs end at the same keys, merges divide into groups") {
   TreeFixture by_size(1), local(1), global(1);
   CHECK(merge_numbers(by_size, Partitioning::kSize).sub_merges == 1);
   const CompactionResult local_result = merge_numbers(local, Partitioning::kLocalRange);
@@ -262,7 +262,7 @@ TEST_CASE("with global ranges files of different runs end at the same keys, and 
   global.check();
 }
 
-TEST_CASE("what all keys begin with is known as long as some file has it in its bounds") {
+TEST_CASE("common key prefix is known while a file has it in its bounds") {
   TreeFixture tree(4);
   tree.context.settings.partitioning = Partitioning::kGlobalRange;
   flush_numbers(tree, "name:", 20);
@@ -289,7 +289,7 @@ TEST_CASE("what all keys begin with is known as long as some file has it in its 
   CHECK_FALSE(brief.version->key_space);
 }
 
-TEST_CASE("the first flag lets a delete end where its key began") {
+TEST_CASE("delete of a key with a `first` version leaves no tombstone") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
@@ -316,7 +316,7 @@ TEST_CASE("the first flag lets a delete end where its key began") {
   tree.check();
 }
 
-TEST_CASE("a filter that is not loaded says maybe: nothing that it might have is `first`") {
+TEST_CASE("filter that is not loaded: no key in its range is flagged `first`") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush(
@@ -343,14 +343,14 @@ TEST_CASE("a filter that is not loaded says maybe: nothing that it might have is
   tree.check();
 }
 
-TEST_CASE("a file moves without being read, unless it could lose something on the way") {
+TEST_CASE("file moves unread, unless a rewrite could drop entries of it") {
   TreeFixture tree(2);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "c", .seq = 2, .value = "2"}}, {}});
   REQUIRE(tree.run(tree.merge_of(0, 0, {0, 2})).value().files_moved == 1);
   const RunId bottom = tree.version->runs[0].id;
 
-  SECTION("no overlap, nothing owed: moved") {
+  SECTION("no overlap, no pending delete: moved") {
     tree.flush({{{.key = "x", .seq = 3, .value = "3"}}, {}});
     const FileNum file = tree.version->runs[0].files[0]->data_file;
     Plan plan;
@@ -395,7 +395,7 @@ TEST_CASE("a file moves without being read, unless it could lose something on th
   }
 }
 
-TEST_CASE("plans that do not fit are refused, not carried out") {
+TEST_CASE("plans that do not fit the version are refused") {
   TreeFixture tree(3);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "1"}, {.key = "m", .seq = 2, .value = "2"}}, {}});
@@ -441,7 +441,7 @@ TEST_CASE("a merge that fails anywhere leaves no file behind") {
   }
 }
 
-TEST_CASE("a merge that may not write on ends with the reason, and leaves no file behind") {
+TEST_CASE("merge refused disk space ends with that error and leaves no file") {
   TreeFixture tree(9);
   tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
   for (int run = 0; run < 2; ++run) {
@@ -463,7 +463,7 @@ TEST_CASE("a merge that may not write on ends with the reason, and leaves no fil
   tree.check();
 }
 
-TEST_CASE("an aborted merge gives up and leaves no file behind") {
+TEST_CASE("aborted merge ends and leaves no file") {
   TreeFixture tree(8);
   for (int i = 0; i < 3; ++i) tree.flush_random(130, 60);
   std::atomic<bool> abort{false};
@@ -510,7 +510,7 @@ void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
   tree.flush(table);
 }
 
-TEST_CASE("a slice takes its range down and leaves what lies outside where it was") {
+TEST_CASE("slice moves its range down and keeps entries outside in place") {
   TreeFixture tree(3);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);  // runs[2] in the end
@@ -598,7 +598,7 @@ TEST_CASE(
   CHECK(tree.version->runs[1].files.empty());
 }
 
-TEST_CASE("a range tombstone that a part of a merge cuts takes over what is owed there") {
+TEST_CASE("range tombstone cut by a part of a merge takes over the pending birth there") {
   TreeFixture tree(5);
   flush_letters(tree, 'e', 'z', false);
   flush_letters(tree, 'k', 'k', true);  // at 1000
@@ -625,12 +625,12 @@ TEST_CASE("a range tombstone that a part of a merge cuts takes over what is owed
   CHECK(birth_after({"k", ""}, {}, {}) == 1000);
   CHECK(birth_after({std::string("k\0", 2), ""}, {}, {}) == 1000);
   CHECK(birth_after({"", "m"}, {}, {}) == 5000);
-  CHECK(birth_after({"", "k"}, {}, 0) == 5000);  // whoever cut knows that it lives
+  CHECK(birth_after({"", "k"}, {}, 0) == 5000);  // the key at the cut is known to exist
   CHECK(birth_after({"k", ""}, 3000, {}) == 3000);
   CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // its own ends
 }
 
-TEST_CASE("parts of a large merge cut range tombstones, and what is owed at the cuts is owed by the pieces") {
+TEST_CASE("parts of a large merge cut range tombstones: pieces have the pending births at the cuts") {
   TreeFixture tree(8);
   ThreadPool pool(2, "test", 0);
   tree.env.pool = &pool;
@@ -654,7 +654,7 @@ TEST_CASE("parts of a large merge cut range tombstones, and what is owed at the 
   for (const FileMeta& output : result->outputs) CHECK(output.stats.oldest_range_tombstone == 1000);
 }
 
-TEST_CASE("a range tombstone over the ends of older data stays whole, and owes nothing but its own") {
+TEST_CASE("range tombstone over the ends of older data stays whole, with its own birth only") {
   TreeFixture tree(7);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);
@@ -687,7 +687,7 @@ TEST_CASE("a range tombstone is one again after others have cut it, with the old
   CHECK(stats.oldest_range_tombstone == 1000);
 }
 
-TEST_CASE("a slice that leaves out what it must take is refused with a sentence") {
+TEST_CASE("slice without a required file is refused with the reason") {
   TreeFixture tree(9);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);

@@ -7,7 +7,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("the registry lets jobs run side by side that are not in each other's way") {
+TEST_CASE("registry admits concurrent jobs without conflicts") {
   Version version;
   version.next_run = 10;
   version.runs = {{1, 1, {make_file(1, "a", "c"), make_file(2, "f", "h"), make_file(3, "m", "p")}},

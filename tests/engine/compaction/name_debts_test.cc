@@ -1,4 +1,4 @@
-// Since when a key range owes the removal of what was deleted there.
+// The oldest pending birth of deletes at a key.
 #include <catch2/catch.hpp>
 
 #include "compaction/name_debts.h"
@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("what is owed at a name: by the files that may have it, in this and older runs") {
+TEST_CASE("pending birth at a key comes from files of this and older runs") {
   Version version;
   const auto add_run = [&](const char* smallest, const char* largest) {
     auto file = std::make_shared<FileMeta>();

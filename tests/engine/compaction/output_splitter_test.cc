@@ -9,7 +9,7 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("range tombstones are cut where files are, and every file has what covers it") {
+TEST_CASE("range tombstones are cut at file ends, and every file has its covers") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -38,7 +38,7 @@ TEST_CASE("range tombstones are cut where files are, and every file has what cov
   }
 }
 
-TEST_CASE("a file closes at its size, or when it meets too much of the run below") {
+TEST_CASE("file closes at its size, or when it overlaps too much of the run below") {
   OutputSplitter splitter({800, 500}, {}, {{"c", 300}, {"e", 300}, {"", 300}});
   REQUIRE_FALSE(splitter.should_close("a", 799));
   REQUIRE(splitter.should_close("a", 800));
@@ -73,7 +73,7 @@ TEST_CASE("an aligned file ends with the file below that is likely to end neares
     REQUIRE(cut.close_before("d").front().end == "c");
     REQUIRE(cut.close_last().front().start == "c");
   }
-  SECTION("and takes over what is owed at the key where it is cut") {
+  SECTION("and takes over the pending birth of the key where it is cut") {
     Version version;
     auto file = std::make_shared<FileMeta>();
     file->stats.entries = 1;

@@ -1,4 +1,4 @@
-// Which pages may go. Each condition by itself, then all of them against a model: whatever a drop does, nobody can tell.
+// The choice of pages to drop: each condition by itself, then all of them against a model: no reader sees a drop.
 #include "compaction/page_drops.h"
 
 #include <algorithm>
@@ -130,7 +130,7 @@ struct Bed {
 
 }  // namespace
 
-TEST_CASE("pages whose entries have all expired go, and no others", "[drops]") {
+TEST_CASE("only pages with all entries expired are dropped", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, kNoStamp, 900}, {"b", 2, kNoStamp, 1001}, {"c", 3}, {"d", 4, kNoStamp, 1000}, {"e", 5, 77, 10}});
   CHECK(bed.pages() == "1: 0 3 4");
@@ -141,7 +141,7 @@ TEST_CASE("pages whose entries have all expired go, and no others", "[drops]") {
   CHECK(bed.plan().next_look == 10);
 }
 
-TEST_CASE("a page goes only if each of its entries has an expiry", "[drops]") {
+TEST_CASE("page with an entry without expiry is not dropped as expired", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 5, 900, EntryKind::kValue, false, 0, 300},
            {"b", 2, 5, 0, EntryKind::kValue, false, 0, 300},  // shares a's page
@@ -150,7 +150,7 @@ TEST_CASE("a page goes only if each of its entries has an expiry", "[drops]") {
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("only plain values go unread", "[drops]") {
+TEST_CASE("only pages of plain values are dropped unread", "[drops]") {
   // Each beside an entry of its page that could go, before a page that does.
   const E others[] = {{"a", 1, 5, 900, EntryKind::kHeader, false, 0, 10},
                       {"a", 1, 900, 0, EntryKind::kTombstone, false, 0, 0},
@@ -165,7 +165,7 @@ TEST_CASE("only plain values go unread", "[drops]") {
   }
 }
 
-TEST_CASE("pages go where the run is final for their tile, whatever newer runs have", "[drops]") {
+TEST_CASE("covered pages are dropped where the run is final, for any newer runs", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
@@ -174,14 +174,14 @@ TEST_CASE("pages go where the run is final for their tile, whatever newer runs h
   CHECK(bed.pages() == "2: 2 3");
 }
 
-TEST_CASE("`first` versions go anywhere, others only where nothing older overlaps", "[drops]") {
+TEST_CASE("`first` versions are dropped in any run, others only without older overlap", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true}, {"b", 12, 5, 900}, {"c", 13, 5, 900, EntryKind::kValue, true}});
   bed.run({{"a", 1, 5}, {"d", 2, 5}});
   CHECK(bed.pages() == "1: 0 2");
 }
 
-TEST_CASE("pages with debts go only where the run is final", "[drops]") {
+TEST_CASE("pages with delete debts are dropped only where the run is final", "[drops]") {
   Bed bed;
   bed.run({{"a", 11, 5, 900, EntryKind::kValue, true, 77}, {"b", 12, 5, 900, EntryKind::kValue, true}});
   CHECK(bed.pages() == "1: 0 1");
@@ -189,7 +189,7 @@ TEST_CASE("pages with debts go only where the run is final", "[drops]") {
   CHECK(bed.pages() == "1: 1");
 }
 
-TEST_CASE("inputs of running jobs are skipped, and looked at again", "[drops]") {
+TEST_CASE("inputs of running jobs are skipped and checked again later", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 5, 900}});
   bed.busy.insert(bed.version->runs[0].files[0]->data_file);
@@ -200,7 +200,7 @@ TEST_CASE("inputs of running jobs are skipped, and looked at again", "[drops]") 
   CHECK(bed.pages() == "1: 0");
 }
 
-TEST_CASE("an older version of a key in the same tile keeps its page, unless it goes too", "[drops]") {
+TEST_CASE("page stays if another page of its tile keeps an older version", "[drops]") {
   for (const Millis older_expiry : {Millis{0}, Millis{2000}, Millis{900}}) {
     INFO("expiry of the older version " << older_expiry);
     Bed bed;
@@ -237,7 +237,7 @@ TEST_CASE("records drop pages that they cover whole", "[drops]") {
   CHECK(bed.pages() == "1: 0 1 2");  // no stamp, and newer than all: both stay
 }
 
-TEST_CASE("a record that some view does not know drops nothing that the view may see", "[drops]") {
+TEST_CASE("record newer than a view drops no page that the view sees", "[drops]") {
   Bed bed;
   bed.run({{"a", 1, 10}, {"b", 40, 20}});
   bed.erase(10, 30, 50);
@@ -272,7 +272,7 @@ TEST_CASE("where delete keys grow with seqs, a record from the smallest on drops
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 60, 50, 500}, {60, 125, 51, 500}}; }) == "1: 0 1; 2: 0 1");
 }
 
-TEST_CASE("edge pages go in part, if they are at most an eighth of the table", "[drops]") {
+TEST_CASE("edge pages are dropped in part if at most an eighth of the table", "[drops]") {
   for (const int pages : {12, 40}) {
     Bed bed;
     std::vector<E> entries;
@@ -289,14 +289,14 @@ TEST_CASE("edge pages go in part, if they are at most an eighth of the table", "
   }
 }
 
-TEST_CASE("a drop waits until it is worth its metadata, or a quarter of the deadline", "[drops]") {
+TEST_CASE("drop waits until it frees its metadata's bytes, or a quarter of the deadline", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (int i = 0; i < 200; ++i) entries.push_back({"k" + std::to_string(1000 + i), 1, 5, i == 7 ? Millis{900} : Millis{5000}});
   bed.run(entries);
   REQUIRE(bed.version->runs[0].files[0]->metadata_bytes > 1024);
   CHECK(bed.pages() == "none");
-  bed.input.purge_before = 899;  // somebody does not want to wait, but for what died before
+  bed.input.purge_before = 899;  // PURGE.NOW, but only for entries that died before
   CHECK(bed.pages() == "none");
   bed.input.purge_before = 900;
   CHECK(bed.pages() == "1: 7");
@@ -315,7 +315,7 @@ TEST_CASE("a drop waits until it is worth its metadata, or a quarter of the dead
   CHECK(small.pages() == "1: 0");
 }
 
-TEST_CASE("judging an entry of a page that goes in part", "[drops]") {
+TEST_CASE("entry of a partly dropped page stays, is removed or becomes a tombstone", "[drops]") {
   const RecordSet records(std::vector<Record>{{10, 20, 50, 500}, {10, 20, 60, 400}});
   const auto fate = [&](const E& e, bool nothing_older, std::vector<SeqNum> views = {}, SeqNum visible = 100) {
     const std::string value = "x";
@@ -472,7 +472,7 @@ TEST_CASE("a page that stays for one version that is not `first` goes in part, b
   CHECK(stats.applied_seq == 500);  // nothing is left for the record to cover, so nothing has to be merged for it
 }
 
-TEST_CASE("whatever is dropped, no reader can tell: no older version comes back", "[drops]") {
+TEST_CASE("random page drops: no older version becomes visible", "[drops]") {
   int whole = 0, in_part = 0, above_older = 0, with_versions = 0, hiding = 0;
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     for (std::uint64_t seed = 0; seed < 250; ++seed) {

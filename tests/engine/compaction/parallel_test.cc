@@ -10,11 +10,11 @@
 namespace ebbtide {
 namespace {
 
-TEST_CASE("parts run once each, whoever runs them, with no pool, a busy one or a dead one") {
+TEST_CASE("parts run once each, with no pool, a busy one or one that is shut down") {
   std::vector<std::atomic<int>> ran(50);
   const auto part = [&](std::size_t i) { ++ran[i]; };
   run_parts(nullptr, ran.size(), part);
-  ManualPool manual;  // nobody turns it
+  ManualPool manual;  // never run
   run_parts(&manual, ran.size(), part);
   {
     ThreadPool pool(3, "test", 0);

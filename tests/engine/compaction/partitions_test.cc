@@ -1,5 +1,5 @@
-// Range partitionings: keys as positions, histograms, and where files of an output end. The figures of Mao's thesis, chapter 5, are
-// in testdata/partitions.txt.
+// Range partitionings: keys as positions, histograms, and where files of an output end. The figures of Mao's thesis, chapter 5,
+// are in testdata/partitions.txt.
 #include "compaction/partitions.h"
 
 #include <catch2/catch.hpp>
@@ -124,7 +124,7 @@ KeyPosition random_position(Random& random, int kind) {
   return random.one_in(20) ? any : (KeyPosition{1} << 127) + (any >> 20);
 }
 
-TEST_CASE("a histogram knows what lies before any position to within a few bins") {
+TEST_CASE("histogram estimates the weight before any position to a few bins") {
   for (const int kind : {0, 1, 2}) {
     for (const bool in_order : {true, false}) {
       CAPTURE(kind, in_order);
@@ -182,7 +182,7 @@ TEST_CASE("histograms of nothing, of one point, and of the same point again and 
 
 // --- partitions
 
-TEST_CASE("halves are those of the whole line, wherever halving begins") {
+TEST_CASE("halves are the same wherever halving begins") {
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     std::vector<KeyPosition> points;
@@ -205,7 +205,7 @@ TEST_CASE("halves are those of the whole line, wherever halving begins") {
   }
 }
 
-TEST_CASE("what cannot be told apart is one partition, and files in it end by size") {
+TEST_CASE("keys at one position are one partition, whose files end by size") {
   const std::string prefix(20, 'p');
   StreamingHistogram bytes;
   for (int i = 0; i < 100; ++i) bytes.add(KeySpace().position(prefix + std::to_string(i)), 1000);
@@ -220,7 +220,7 @@ TEST_CASE("what cannot be told apart is one partition, and files in it end by si
   CHECK(partitions_of(request, &apart).size() == 1);
 }
 
-TEST_CASE("bins grow with what they are to tell apart") {
+TEST_CASE("number of bins grows with the number of files") {
   CHECK(bins_for(0, 1 << 20) == 128);
   CHECK(bins_for(100.0 * (1 << 20), 1 << 20) == 1616);
   CHECK(bins_for(1e30, 1 << 20) == 65536);
@@ -367,7 +367,7 @@ std::string node(const test::DataCase& data) {
   return std::to_string(first) + ".." + std::to_string(last);
 }
 
-TEST_CASE("the figures of the thesis") {
+TEST_CASE("partitions match the thesis' figures") {
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
       [](const test::DataCase& data) -> std::string {

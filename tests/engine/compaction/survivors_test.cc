@@ -99,7 +99,7 @@ Outcome survive(const History& before, const Judgement& judgement, Below below) 
   return out;
 }
 
-/// Oldest birth that the outcome owes something to.
+/// Oldest pending birth of the outcome.
 Millis owed(const Outcome& out, const std::vector<Record>& records) {
   Millis oldest = 0;
   const auto take = [&](Millis birth) { oldest = birth != 0 && (oldest == 0 || birth < oldest) ? birth : oldest; };
@@ -136,13 +136,14 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
     if (e.kind == EntryKind::kValue && e.value != "v" + std::to_string(e.seq)) return "wrong value";
     if (e.kind == EntryKind::kTombstone && (!e.value.empty() || e.expiry != 0 || e.delete_key == 0)) return "malformed tombstone";
     if (e.expiry != 0) return "an expired entry stays";
-    if (oldest && nothing_older && (e.kind == EntryKind::kTombstone || e.debt != 0)) return "something owed to nothing";
+    if (oldest && nothing_older && (e.kind == EntryKind::kTombstone || e.debt != 0))
+      return "a pending birth without older versions";
     if (e.first != (oldest && nothing_older && below == Below::kFirstFlag)) return "first flag";
     const auto origin =
         std::find_if(before.versions.begin(), before.versions.end(), [&](const Owned& b) { return b.seq == e.seq; });
     if (origin == before.versions.end()) return "a seq that was not there";
   }
-  // Every delete with something left below it is still owed.
+  // Every delete with older versions left is still pending.
   const SeqNum lowest = nothing_older ? (after.versions.empty() ? kMaxSeqNum : after.versions.back().seq) : kBelowSeq;
   const Millis still = owed(after, before.records);
   const auto is_owed = [&](SeqNum seq, Millis birth) { return lowest >= seq || (still != 0 && still <= birth); };
@@ -178,7 +179,7 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   return "";
 }
 
-TEST_CASE("survivors keep what every reader sees, and every delete that is still owed, in all small histories") {
+TEST_CASE("all small histories: survivors keep every reader's view and every pending delete") {
   std::uint64_t cases = 0;
   int slots[kSlots] = {};
   const int histories = 3125;  // kSlotKinds ^ kSlots
@@ -205,7 +206,7 @@ TEST_CASE("survivors keep what every reader sees, and every delete that is still
   REQUIRE(cases == 3125u * 4 * 64 * 2);
 }
 
-TEST_CASE("the same with stamps and records: the newest version is chosen first, then judged") {
+TEST_CASE("survivors with stamps and records: newest version is chosen, then judged") {
   constexpr int kUsed = 4, kHistories = kAllSlotKinds * kAllSlotKinds * kAllSlotKinds * kAllSlotKinds;
   for (int history = 0; history < kHistories; ++history) {
     int slots[kSlots] = {};
@@ -230,7 +231,7 @@ TEST_CASE("the same with stamps and records: the newest version is chosen first,
   }
 }
 
-TEST_CASE("a covered header stays for its elements' sake, and says so") {
+TEST_CASE("covered header stays until its elements are covered, and is reported") {
   const RecordSet records(std::vector<Record>{{5, 10, 20, 300}});
   const Judgement judgement{.now = kNow};
   Survivors survivors(judgement, &records);
@@ -245,7 +246,7 @@ TEST_CASE("a covered header stays for its elements' sake, and says so") {
   CHECK(survivors.applied_seq() == 19);
 }
 
-TEST_CASE("debts pass through merge after merge until nothing is left below") {
+TEST_CASE("delete debts pass through merges until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   // DEL k; SET k: the new value hides the tombstone, not its obligation.
   History h;
@@ -258,7 +259,7 @@ TEST_CASE("debts pass through merge after merge until nothing is left below") {
   h.versions = {{.key = "key", .seq = 12, .value = "v12"}, out.versions[0]};
   out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions[0].debt == 107);
-  // Covered by a younger range tombstone, which does not owe as much: a tombstone carries the debt on.
+  // Covered by a range tombstone with a younger birth: a tombstone keeps the debt.
   h.versions = out.versions;
   h.covers = {{20, 500}};
   out = survive(h, judgement, Below::kOldValue);
@@ -311,7 +312,7 @@ TEST_CASE("a flush marks the oldest survivor of a key that no run has") {
   REQUIRE_FALSE(out[0].first);
 }
 
-TEST_CASE("large and shared values are not copied") {
+TEST_CASE("survivors do not copy large and shared values") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const auto shared = std::make_shared<const std::string>(100, 's');

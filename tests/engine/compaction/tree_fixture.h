@@ -150,7 +150,7 @@ class TreeFixture {
         KeyRange{});
   }
 
-  /// Every open view and a reader of now see what was written, and every delete that still has something to delete is owed.
+  /// Checks that every open view and a new reader see the written data, and that every delete with traces is pending.
   void check() {
     std::vector<SeqNum> views = context.view_seqs;
     views.push_back(context.visible_seq);
@@ -163,8 +163,8 @@ class TreeFixture {
     check_owed();
   }
 
-  /// Each version on disk that a delete has hidden: a file over its key, in the same run or a newer one, owes that delete or an
-  /// older one.
+  /// Checks each version on disk that a delete has hidden: a file over its key, in the same run or a newer one, has the birth of
+  /// that delete or an older one.
   void check_owed() {
     for (std::size_t r = 0; r < version->runs.size(); ++r) {
       auto it = run_iterator(version->runs[r]);

@@ -7,7 +7,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("a deadline that never changes") {
+TEST_CASE("constant deadline is birth plus deadline") {
   CHECK(DeadlineRule(100).due(7) == 107);
   CHECK(DeadlineRule(0).due(7) == DeadlineRule::kNever);
   CHECK(DeadlineRule(0).never());
@@ -15,7 +15,7 @@ TEST_CASE("a deadline that never changes") {
   CHECK(DeadlineRule(100).due(DeadlineRule::kNever - 50) == DeadlineRule::kNever);
 }
 
-TEST_CASE("a change: min(old deadline, time of the change + new) for what was born before it") {
+TEST_CASE("changed deadline: earlier births are due at min(old deadline, change + new)") {
   DeadlineRule rule(100);
   rule.change(1000, 100);  // no change
   CHECK(rule.due(950) == 1050);
@@ -46,7 +46,7 @@ TEST_CASE("a change: min(old deadline, time of the change + new) for what was bo
   }
 }
 
-TEST_CASE("a change is forgotten when nothing from before it is left, and what is due stays as it was") {
+TEST_CASE("change without earlier births left is forgotten, due times stay") {
   DeadlineRule rule(100);
   rule.change(1000, 10);
   rule.change(2000, 500);
@@ -66,7 +66,7 @@ TEST_CASE("a change is forgotten when nothing from before it is left, and what i
   CHECK(rule.never());
 }
 
-TEST_CASE("however often it changes: later births are not due earlier, and no promise grows longer") {
+TEST_CASE("many changes: later births are never due earlier, and no promise is extended") {
   Random random(1);
   for (int round = 0; round < 200; ++round) {
     DeadlineRule rule(random.uniform(3) == 0 ? 0 : 1 + random.uniform(500));

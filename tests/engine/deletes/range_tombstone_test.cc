@@ -63,7 +63,7 @@ void check_well_formed(const FragmentedRangeTombstones& f) {
   }
 }
 
-TEST_CASE("fragments answer as a look at every tombstone does") {
+TEST_CASE("fragments return the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -87,7 +87,7 @@ TEST_CASE("fragments answer as a look at every tombstone does") {
   }
 }
 
-TEST_CASE("the covers of a fragment are all that cover it, and what it was made of makes it again") {
+TEST_CASE("fragment has all its covers, and its tombstones rebuild the same fragments") {
   for (std::uint64_t seed = 1; seed <= 300; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -151,7 +151,7 @@ TEST_CASE("fifty thousand range tombstones within each other take little memory"
   CHECK(cover.seq == 777);
 }
 
-TEST_CASE("no tombstones, no fragments") {
+TEST_CASE("no tombstones make no fragments") {
   const FragmentedRangeTombstones none;
   CHECK(none.empty());
   CHECK(none.newest_cover("k", kMaxSeqNum) == nullptr);
@@ -170,7 +170,7 @@ TEST_CASE("an unbounded tombstone covers every key from its start on") {
   CHECK(f.newest_cover("a", 6) == nullptr);
 }
 
-TEST_CASE("pieces of one tombstone become one fragment again, and the older birth holds") {
+TEST_CASE("pieces of one tombstone are joined, with the oldest birth") {
   const std::vector<RangeTombstone> pieces = {{"a", "c", 5, 50}, {"c", "e", 5, 50}, {"b", "d", 5, 50}};
   const FragmentedRangeTombstones f(pieces);
   REQUIRE(f.fragments().size() == 1);
@@ -180,7 +180,7 @@ TEST_CASE("pieces of one tombstone become one fragment again, and the older birt
   CHECK(FragmentedRangeTombstones(births).newest_cover("a", 5)->birth == 40);
 }
 
-TEST_CASE("a tombstone set answers as a look at every tombstone does, at every size") {
+TEST_CASE("tombstone set of any size returns the same covers as a scan of all tombstones") {
   for (std::uint64_t seed = 1; seed <= 20; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -223,7 +223,7 @@ TEST_CASE("a tombstone set answers as a look at every tombstone does, at every s
   }
 }
 
-TEST_CASE("ten thousand range tombstones, each followed by a read, keep runs and memory few") {
+TEST_CASE("10,000 range tombstones with a read after each: few runs, little memory") {
   TombstoneSet set;
   for (std::uint32_t i = 0; i < 10'000; i++) {
     const std::string start = std::to_string(1'000'000 + i * 7919 % 10'000 * 10);
@@ -271,7 +271,7 @@ TEST_CASE("no insertion into a tombstone set fragments more than 16,384 tombston
   CHECK(cover.seq == 1);
 }
 
-TEST_CASE("the runs of a tombstone set outlive it") {
+TEST_CASE("runs of a tombstone set stay valid after the set is destroyed") {
   std::vector<SharedTombstones> runs;
   {
     TombstoneSet set;

@@ -36,7 +36,7 @@ Millis oldest_birth_by_hand(const std::vector<Record>& all, DeleteKey d, SeqNum 
   return oldest;
 }
 
-TEST_CASE("a record covers older versions in its range, for readers that know it") {
+TEST_CASE("record covers older versions in its range for readers whose view has it") {
   const Record record{10, 20, 5, 1};
   CHECK(record.covers(10, 4, 5));
   CHECK(record.covers(19, 4, 9));
@@ -46,12 +46,12 @@ TEST_CASE("a record covers older versions in its range, for readers that know it
   CHECK_FALSE(record.covers(15, 4, 4));
 }
 
-TEST_CASE("a record as text has its end, or none") {
+TEST_CASE("record as text shows its end, or * without one") {
   CHECK(to_text(Record{5, 9, 7, 1000}) == "7 on stamps 5..<9, born 1000");
   CHECK(to_text(Record{0, kDeleteKeyEnd, 8, 0}) == "8 on stamps 0..*, born 0");
 }
 
-TEST_CASE("an open end reaches every stamp and no entry without one") {
+TEST_CASE("record with open end covers every stamp, and no entry without a stamp") {
   const std::vector<Record> records{{0, kDeleteKeyEnd, 7, 1}};
   const RecordSet set(records);
   CHECK(set.covers(0, 6, 7));
@@ -63,7 +63,7 @@ TEST_CASE("an open end reaches every stamp and no entry without one") {
   CHECK_FALSE(log.covers(kNoStamp, 6, 7));
 }
 
-TEST_CASE("a set of records answers as a look at every record does") {
+TEST_CASE("record set returns the same covers as a scan of all records") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -93,7 +93,7 @@ TEST_CASE("a set of records answers as a look at every record does") {
   }
 }
 
-TEST_CASE("a page is covered whole exactly if each delete key within its fences is") {
+TEST_CASE("page is covered whole if and only if each delete key within its fences is") {
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -126,8 +126,8 @@ TEST_CASE("a page is covered whole exactly if each delete key within its fences 
   CHECK_FALSE(one.covers_all(kNoStamp, 0, 4, kMaxSeqNum));  // the fences of a page without stamps
 }
 
-TEST_CASE("subsumed records are merged unless a view lies between, and readers cannot tell") {
-  SECTION("the older birth passes on") {
+TEST_CASE("subsumed records are merged unless a view is between, unnoticed by readers") {
+  SECTION("merged record takes over the older birth") {
     const auto merged = merge_subsumed({{0, 10, 5, 100}, {0, 20, 8, 200}, {0, 30, 9, 300}}, {}, kMaxSeqNum, 1000);
     CHECK(merged == std::vector<Record>{{0, 30, 9, 100}});
   }
@@ -175,7 +175,7 @@ TEST_CASE("a thousand records that overlap pairwise take little memory") {
   CHECK(set.newest_cover(1023, 500) == 500);
 }
 
-TEST_CASE("readers of a log of records see each once its insertion has returned", "[threads]") {
+TEST_CASE("readers of a record log see each record once its insertion has returned", "[threads]") {
   RecordLog log;
   std::atomic<SeqNum> done{0};
   std::atomic<bool> wrong{false};

@@ -6,7 +6,7 @@ using namespace ebbtide;
 
 // Lethe's own example of Eq. 3 has 400 GB in 4 KiB pages, 50 million lookups and 10,000 short range queries between two range
 // deletes, a false positive rate of 0.02 and size ratio 10.
-TEST_CASE("a tile has the square root of what Lethe's Eq. 3 allows") {
+TEST_CASE("pages per tile are the square root of Lethe's Eq. 3") {
   const std::uint64_t pages = 400ull * 1'000'000'000 / 4096;
   const std::uint64_t runs = 8;
   TileSize size;
@@ -16,7 +16,7 @@ TEST_CASE("a tile has the square root of what Lethe's Eq. 3 allows") {
   CHECK(size.pages() == 10);  // sqrt(90.4) = 9.5
 }
 
-TEST_CASE("pages in vain are counted as if tiles had one page") {
+TEST_CASE("false-positive pages are scaled to tiles of one page") {
   TileSize one(1), eight(8);
   one.follow({1'000, 0, 1}, 25'000, 5);
   eight.follow({8'000, 0, 1}, 25'000, 5);
@@ -24,7 +24,7 @@ TEST_CASE("pages in vain are counted as if tiles had one page") {
   CHECK(eight.pages() == 5);
 }
 
-TEST_CASE("a tree that has had no range delete keeps the tiles that it has") {
+TEST_CASE("tree without range deletes keeps its tile size") {
   TileSize size(8);
   size.follow({1'000'000, 1'000, 0}, 100'000, 5);
   CHECK(size.pages() == 8);
@@ -32,7 +32,7 @@ TEST_CASE("a tree that has had no range delete keeps the tiles that it has") {
   CHECK(size.pages() == 8);
 }
 
-TEST_CASE("without reads tiles are as large as they may be, with few pages as small") {
+TEST_CASE("no reads: largest tiles; few pages: smallest tiles") {
   TileSize size;
   size.follow({0, 0, 1}, 1, 1);
   CHECK(size.pages() == TileSize::kMost);
@@ -41,7 +41,7 @@ TEST_CASE("without reads tiles are as large as they may be, with few pages as sm
   CHECK(small.pages() == 1);
 }
 
-TEST_CASE("tile sizes follow the use: what was long ago counts less and less") {
+TEST_CASE("tile size follows recent use; old counts decay") {
   TileSize size;
   TileUse use;
   for (int i = 0; i < 100; ++i) {  // 100 iterators in 4 runs between two deletes of 40,000 pages

@@ -90,7 +90,7 @@ TEST_CASE("the expected rate falls with every fraction of a bit and stays near t
   REQUIRE(bloom_probes(10) <= 8);
 }
 
-TEST_CASE("bytes that are no slice are refused", "[bloom]") {
+TEST_CASE("malformed filter slice is refused", "[bloom]") {
   BloomBuilder builder(3);
   for (std::uint64_t i = 0; i < 1000; ++i) builder.add(static_cast<std::uint32_t>(i % 3), i * 0x9e3779b97f4a7c15u);
   const std::string good = builder.build(8, 0);

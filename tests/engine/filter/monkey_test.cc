@@ -63,7 +63,7 @@ double algorithm_2(const std::vector<FilterRun>& runs, double budget) {
   return total();
 }
 
-TEST_CASE("p(bits) is what the filters do", "[monkey]") {
+TEST_CASE("false positive rates of real filters match p(bits)", "[monkey]") {
   Random random(5);
   for (const double bits : {0.5, 1.0, 1.5, 2.0, 3.3, 5.0, 7.5, 10.0, 12.0}) {
     constexpr std::uint64_t kKeys = 100'000, kQuestions = 1'000'000;
@@ -82,7 +82,7 @@ TEST_CASE("p(bits) is what the filters do", "[monkey]") {
   }
 }
 
-TEST_CASE("bits for a rate are the inverse", "[monkey]") {
+TEST_CASE("bits for a rate invert p(bits)", "[monkey]") {
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     for (const double bits : {0.1, 0.5, 1.44, 4.0, 9.7, 20.0}) {
       CHECK(bits_for_rate(curve, false_positive_rate(curve, bits)) == Approx(bits).epsilon(1e-6));
@@ -93,7 +93,7 @@ TEST_CASE("bits for a rate are the inverse", "[monkey]") {
   }
 }
 
-TEST_CASE("rates are in proportion to entries and inverse to pages and arrivals", "[monkey]") {
+TEST_CASE("optimal rates are proportional to entries / (pages * arrivals)", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {10'000, 1, 1}, {10'000, 4, 1}, {10'000, 1, 0.5}, {100'000, 8, 0.25}};
   const FilterBits a = allocate_filters_per_key(runs, 8, FilterCurve::kIdeal);
   const auto& p = a.false_positive_rates;
@@ -108,7 +108,7 @@ TEST_CASE("rates are in proportion to entries and inverse to pages and arrivals"
   CHECK(spent == Approx(a.bits));
 }
 
-TEST_CASE("Eqs. 5 to 8 and 14 to 20: full trees", "[monkey]") {
+TEST_CASE("full trees match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
   for (const bool tiering : {false, true}) {
     for (const double t : {2.0, 4.0, 10.0}) {
       for (const double mix : {0.0, 0.5, 3.0}) {
@@ -146,7 +146,7 @@ TEST_CASE("Eqs. 5 to 8 and 14 to 20: full trees", "[monkey]") {
   CHECK(lookup_cost({2, 16, 1e9, true, 0}, 5e9) == Approx(lookup_cost(two, 5e9)));
 }
 
-TEST_CASE("Algorithm 2 finds the same, for runs of any size", "[monkey]") {
+TEST_CASE("allocation equals the paper's Algorithm 2 for runs of any size", "[monkey]") {
   Random random(11);
   for (int round = 0; round < 20; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(5));
@@ -163,7 +163,7 @@ TEST_CASE("Algorithm 2 finds the same, for runs of any size", "[monkey]") {
   }
 }
 
-TEST_CASE("no bits moved between two runs make real filters better", "[monkey]") {
+TEST_CASE("moving bits between two runs never improves the allocation", "[monkey]") {
   Random random(17);
   for (int round = 0; round < 50; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(6));
@@ -193,7 +193,7 @@ TEST_CASE("no bits moved between two runs make real filters better", "[monkey]")
   }
 }
 
-TEST_CASE("budgets and runs at their ends", "[monkey]") {
+TEST_CASE("extreme budgets and runs give valid allocations", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     const FilterBits none = allocate_filters(runs, 0, curve);
@@ -212,7 +212,7 @@ TEST_CASE("budgets and runs at their ends", "[monkey]") {
   CHECK(allocate_uniform({}, 10).bits == 0);
 }
 
-TEST_CASE("more memory never reads more, fractions of a bit count", "[monkey]") {
+TEST_CASE("more memory never increases page reads, down to fractions of a bit", "[monkey]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   double last = 1e9;
   for (double bits = 0.1; bits < 12; bits += 0.1) {

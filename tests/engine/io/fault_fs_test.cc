@@ -39,7 +39,7 @@ std::string script(FileSystem& fs) {
   return failed;
 }
 
-TEST_CASE("nothing injected: everything is passed on and counted by kind") {
+TEST_CASE("no fault injected: all calls pass and are counted by kind") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   REQUIRE(script(fs).empty());
@@ -123,7 +123,7 @@ TEST_CASE("a failed call can have happened by half or in full") {
   REQUIRE(room.fs().exists(room.path("g")));
 }
 
-TEST_CASE("after a failed sync later ones answer ok and make nothing durable") {
+TEST_CASE("after a failed sync, later syncs return ok and make nothing durable") {
   FaultRoom room;
   auto file = value_of(room.faulty.create(room.path("f")));
   require_ok(room.faulty.sync_dir(room.dir()));

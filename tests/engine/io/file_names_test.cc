@@ -38,7 +38,7 @@ TEST_CASE("numbers are padded to six digits and grow beyond") {
   REQUIRE(manifest_file_name(7) == "MANIFEST-000007");
 }
 
-TEST_CASE("every name round-trips through its parts") {
+TEST_CASE("file names round-trip through their parts") {
   Random random(1);
   std::vector<FileNum> numbers{1, 9, 10, 999'999, 1'000'000, kMaxFileNum};
   for (int i = 0; i < 1000; ++i) numbers.push_back(1 + (random.next() >> random.uniform(62)) / 4);
@@ -55,7 +55,7 @@ TEST_CASE("every name round-trips through its parts") {
   require_round_trip("CURRENT.tmp", FileKind::kTemporary, kNoFile);
 }
 
-TEST_CASE("what is not spelled as the builders spell it is not ours") {
+TEST_CASE("differently spelled file names are not recognized") {
   for (const char* name : {"",
                            "000000.data",
                            "00001.data",
@@ -91,7 +91,7 @@ TEST_CASE("what is not spelled as the builders spell it is not ours") {
   REQUIRE_FALSE(parse(Bytes("000001\0.wal", 11)).ours);
 }
 
-TEST_CASE("any one changed character makes another name or none") {
+TEST_CASE("file name with one changed character is another name or invalid") {
   const std::string name = manifest_file_name(123'456);
   std::set<FileNum> seen{123'456};
   for (std::size_t at = 0; at < name.size(); ++at) {
@@ -122,7 +122,7 @@ TEST_CASE("paths join and part") {
   REQUIRE(parent_path("/") == "/");
 }
 
-TEST_CASE("a path lies within a directory whatever their spelling") {
+TEST_CASE("path containment does not depend on spelling") {
   for (const char* inside : {"data", "data/copy", "./data//copy", "data/./copy/", "data/"}) {
     INFO(inside);
     REQUIRE(lies_within(inside, "./data/"));

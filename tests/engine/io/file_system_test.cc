@@ -20,7 +20,7 @@ using Catch::Matchers::StartsWith;
 std::string noise(std::uint64_t seed, std::size_t bytes) {
   Random random(seed);
   std::string text(bytes, '\0');
-  for (char& c : text) c = static_cast<char>(1 + random.uniform(255));  // no zeros: holes are told apart
+  for (char& c : text) c = static_cast<char>(1 + random.uniform(255));  // no zeros, so that holes are recognized
   return text;
 }
 
@@ -36,7 +36,7 @@ void require_error(const Status& status, Code code, const std::string& start) {
   REQUIRE_THAT(std::string(status.message()), StartsWith(start + ": "));
 }
 
-TEMPLATE_TEST_CASE("what is appended can be read back", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("appended bytes read back", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   auto file = value_of(fs.create(room.path("f")));
@@ -102,7 +102,7 @@ TEMPLATE_TEST_CASE("reads are exact, anywhere, and never past the end", "", Posi
   }
 }
 
-TEMPLATE_TEST_CASE("a name is taken once, and missing files are told from other errors", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("creating an existing name is kExists, opening a missing file is kNotFound", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   write_file(fs, room.path("f"), "x");
@@ -128,7 +128,7 @@ TEMPLATE_TEST_CASE("a name is taken once, and missing files are told from other 
   require_error(fs.link(room.path("f"), room.path("f")), Code::kExists, "link " + room.path("f") + " to " + room.path("f"));
 }
 
-TEMPLATE_TEST_CASE("names move, double and go, and files stay as long as they are open", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("rename, link and unlink change names; open files stay readable", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   write_file(fs, room.path("a"), "aaa");
@@ -158,7 +158,7 @@ TEMPLATE_TEST_CASE("names move, double and go, and files stay as long as they ar
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"c"});
 }
 
-TEMPLATE_TEST_CASE("directories", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("directories are created, listed and removed", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   require_ok(fs.create_dir(room.path("d")));
@@ -244,7 +244,7 @@ TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "",
   REQUIRE(value_of(fs.file_size(room.path("f"))) == 256 * kKiB);
 }
 
-TEMPLATE_TEST_CASE("a lock is held by one, until it is let go", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("lock has one holder until it is released", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   auto lock = value_of(fs.lock(room.path("LOCK")));
@@ -256,7 +256,7 @@ TEMPLATE_TEST_CASE("a lock is held by one, until it is let go", "", PosixRoom, M
   require_error(fs.lock(room.path("no/LOCK")).status(), Code::kNotFound, "lock " + room.path("no/LOCK"));
 }
 
-TEMPLATE_TEST_CASE("an atomic write replaces the whole file and leaves nothing behind", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("atomic write replaces the file and leaves no temporary file", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   require_ok(write_file_atomically(fs, room.dir(), "CURRENT", "one"));
@@ -267,7 +267,7 @@ TEMPLATE_TEST_CASE("an atomic write replaces the whole file and leaves nothing b
   REQUIRE(write_file_atomically(fs, room.path("no"), "CURRENT", "x").is_not_found());
 }
 
-TEMPLATE_TEST_CASE("a part of a file is copied, or nothing is left of it", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("copying a part of a file succeeds, or leaves no file", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = std::string(1'500'000, 'x') + "the end";
@@ -285,7 +285,7 @@ TEMPLATE_TEST_CASE("a part of a file is copied, or nothing is left of it", "", P
   REQUIRE(value_of(read_file(fs, room.path("all"))) == content);
 }
 
-TEMPLATE_TEST_CASE("disk space is free and total, to this user", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("disk space reports free and total bytes for this user", "", PosixRoom, MemoryRoom) {
   TestType room;
   const DiskSpace space = value_of(room.fs().disk_space(room.dir()));
   REQUIRE(space.total_bytes > 0);

@@ -42,7 +42,7 @@ TEST_CASE("file replaced by a durable rename is the new one after any crash") {
   REQUIRE(outcomes(room.fs(), room.path("file")) == std::set<std::optional<std::string>>{"new, and longer"});
 }
 
-TEST_CASE("synced data without a synced name is lost, or not; a synced name without synced data is empty, or not") {
+TEST_CASE("crash: unsynced name may be lost, unsynced data may be missing") {
   MemoryRoom room;
   write_file(room.fs(), room.path("data only"), "x");
   REQUIRE(outcomes(room.fs(), room.path("data only")) == std::set<std::optional<std::string>>{std::nullopt, "x"});
@@ -55,7 +55,7 @@ TEST_CASE("synced data without a synced name is lost, or not; a synced name with
   REQUIRE(outcomes(room.fs(), room.path("data only")) == std::set<std::optional<std::string>>{"x"});  // both now
 }
 
-TEST_CASE("the modes keep nothing and everything") {
+TEST_CASE("crash modes keep no or all unsynced state") {
   MemoryRoom room;
   write_file(room.fs(), room.path("a"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -72,7 +72,7 @@ TEST_CASE("the modes keep nothing and everything") {
   REQUIRE(value_of(read_file(room.fs(), room.path("b"))) == "o");                          // the original goes on
 }
 
-TEST_CASE("a new directory is an entry of its parent") {
+TEST_CASE("new directory is durable after a sync of its parent") {
   MemoryFileSystem fs;
   require_ok(fs.create_dir("d"));
   write_file(fs, "d/f", "x");
@@ -186,7 +186,7 @@ TEST_CASE("unsynced sectors are kept, dropped or torn; the size lies in between;
   REQUIRE(out_of_order > 5);
 }
 
-TEST_CASE("power lost in the middle of an odd punch leaves the neighbours as they were") {
+TEST_CASE("power loss during an unaligned punch leaves neighbouring bytes unchanged") {
   MemoryRoom room;
   std::string content;
   for (int i = 0; content.size() < 6 * kSector; ++i) content += std::to_string(i) + ",";
@@ -205,7 +205,7 @@ TEST_CASE("power lost in the middle of an odd punch leaves the neighbours as the
   REQUIRE(inside.size() > 10);  // torn in many ways
 }
 
-TEST_CASE("a hole and a cut that were not synced may come back") {
+TEST_CASE("unsynced punch and truncate may be undone by a crash") {
   MemoryRoom room;
   const std::string content(4 * kSector, 'x');
   write_file(room.fs(), room.path("f"), content);
@@ -240,7 +240,7 @@ TEST_CASE("an atomic write is old or new after every crash, at every step") {
   }
 }
 
-TEST_CASE("capacity: a write that does not fit gets a part through, and room comes back") {
+TEST_CASE("full file system: write is partial, and freed space is usable") {
   MemoryRoom room;
   room.fs().set_capacity(4 * kSector);
   auto file = value_of(room.fs().create(room.path("f")));
@@ -296,7 +296,7 @@ TEST_CASE("locks end with the crash, and with the lock, not with the name") {
   REQUIRE(value_of(room.fs().lock(room.path("LOCK"))) != nullptr);
 }
 
-TEST_CASE("files may outlive their file system") {
+TEST_CASE("open files may outlive their file system") {
   std::unique_ptr<WritableFile> writer;
   std::unique_ptr<FileLock> lock;
   {
@@ -308,7 +308,7 @@ TEST_CASE("files may outlive their file system") {
   REQUIRE(writer->size() == 1);
 }
 
-TEST_CASE("roots and spellings of paths") {
+TEST_CASE("different spellings of a path name the same entry") {
   MemoryFileSystem fs;
   write_file(fs, "./a", "relative");
   write_file(fs, "/a", "absolute");
@@ -434,7 +434,7 @@ class Model {
   std::uint64_t open_id_ = 0, last_id_ = 0;
 };
 
-TEST_CASE("after every crash each entry is in a state that it was in, and synced bytes are there") {
+TEST_CASE("every crash: each entry has a former state, and synced bytes exist") {
   unsigned differ = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Model model(seed);

@@ -72,14 +72,14 @@ TEST_CASE("a pipe or a directory under the name of a file is damage, and is not 
   CHECK(directory.to_string().find("000002.data: a directory") != std::string::npos);
 }
 
-TEST_CASE("a sparse file of a terabyte is refused whole, and costs nothing") {
+TEST_CASE("reading a sparse terabyte file is refused without allocating") {
   PosixRoom room;
   write_file(room.fs(), room.path("f"), "x");
   if (!room.fs().truncate(room.path("f"), std::uint64_t{1} << 40).is_ok()) return;  // the file system has no files so large
   REQUIRE(read_file(room.fs(), room.path("f")).status().code() == Code::kCorruption);
 }
 
-TEST_CASE("whatever part of a gathered write is taken, exactly the rest is left") {
+TEST_CASE("partial gathered write leaves exactly the rest") {
   const std::string pieces[] = {"abc", "d", "efgh"};
   for (std::size_t written = 0; written <= 8; ++written) {
     iovec all[3];
@@ -92,7 +92,7 @@ TEST_CASE("whatever part of a gathered write is taken, exactly the rest is left"
   }
 }
 
-TEST_CASE("a write that the system cut short goes on and then says why") {
+TEST_CASE("short write is continued and then reports its error") {
   PosixRoom room;
   // The file-size limit makes the kernel take a part of the first write and refuse the rest.
   const pid_t child = ::fork();
@@ -116,7 +116,7 @@ TEST_CASE("a write that the system cut short goes on and then says why") {
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == std::string(6000, 'a') + std::string(4000, 'b'));
 }
 
-TEST_CASE("a file written back between appends has all of them") {
+TEST_CASE("file written back between appends has all appended bytes") {
   PosixRoom room;
   const auto file = value_of(room.fs().create(room.path("f")));
   std::string expected;
@@ -189,7 +189,7 @@ TEST_CASE("a read queue reads what read() reads, however much is asked for at a 
   }
 }
 
-TEST_CASE("a read queue says of a read beyond the end that it failed, and of a file that is none of the system's, no") {
+TEST_CASE("read queue: read past the end fails, foreign file is refused") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {
@@ -213,7 +213,7 @@ TEST_CASE("a read queue says of a read beyond the end that it failed, and of a f
   CHECK_FALSE(queue->add(*unknown, 0, 1, 4));
 }
 
-TEST_CASE("a read queue may go away with reads under way, and others queued") {
+TEST_CASE("read queue may be destroyed with reads submitted and queued") {
   PosixRoom room;
   auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-TEST_CASE("no rate, no wait") {
+TEST_CASE("unlimited rate never waits") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 0);
   REQUIRE(limiter.request(~std::uint64_t{0}) == 0);

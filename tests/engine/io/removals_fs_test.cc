@@ -44,7 +44,7 @@ TEST_CASE("a removal is durable once the directory was synced after it", "[remov
   CHECK(fs.durable_removals() == 1);
 }
 
-TEST_CASE("a removal during a sync of the directory is not taken for durable", "[removals]") {
+TEST_CASE("removal during a directory sync is not counted as durable", "[removals]") {
   MemoryFileSystem base;
   FaultFileSystem faults(base);
   RemovalsFileSystem fs(faults, "data");
@@ -61,7 +61,7 @@ TEST_CASE("a removal during a sync of the directory is not taken for durable", "
   CHECK(fs.durable_removals() == 1);
 }
 
-TEST_CASE("what could not be unlinked is remembered, if its name is its own", "[removals]") {
+TEST_CASE("failed unlink of a numbered file is reported for retry", "[removals]") {
   MemoryFileSystem base;
   FaultFileSystem faults(base);
   RemovalsFileSystem fs(faults, "data");
@@ -78,7 +78,7 @@ TEST_CASE("what could not be unlinked is remembered, if its name is its own", "[
   CHECK_FALSE(fs.has_unremoved());
 }
 
-TEST_CASE("a directory is the same one with a slash at its end", "[removals]") {
+TEST_CASE("watched directory with trailing slash is the same directory", "[removals]") {
   for (const std::string dir : {"data/", "./data", "", "data"}) {
     INFO("directory \"" << dir << '"');
     MemoryFileSystem base;

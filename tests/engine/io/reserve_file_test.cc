@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;
 
-TEMPLATE_TEST_CASE("what is set aside occupies its bytes, and its release gives them back", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("reserved space occupies its bytes, release frees them", "", PosixRoom, MemoryRoom) {
   TestType room;
   ReserveFile reserve(room.fs(), room.dir());
   require_ok(reserve.open(kBytes));
@@ -27,7 +27,7 @@ TEMPLATE_TEST_CASE("what is set aside occupies its bytes, and its release gives 
   REQUIRE(value_of(room.fs().list(room.dir())) == std::vector<std::string>{"RESERVE"});
 }
 
-TEST_CASE("what an earlier run set aside is taken over if it is enough, else it goes") {
+TEST_CASE("reserve file of an earlier run is taken over if large enough, else removed") {
   MemoryRoom room;
   {
     ReserveFile reserve(room.fs(), room.dir());
@@ -49,7 +49,7 @@ TEST_CASE("what an earlier run set aside is taken over if it is enough, else it 
   REQUIRE(value_of(room.fs().list(room.dir())).empty());
 }
 
-TEST_CASE("on a full disk nothing is set aside and nothing left behind; a release makes room for others") {
+TEST_CASE("full disk: reserving fails and leaves no file; a release frees space for others") {
   MemoryRoom room;
   room.fs().set_capacity(2 * kBytes);
   ReserveFile reserve(room.fs(), room.dir());

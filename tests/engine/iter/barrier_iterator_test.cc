@@ -63,7 +63,7 @@ const std::string kError = "corruption: 000007.meta: is missing";
 
 }  // namespace
 
-TEST_CASE("a walk shows what lies before a table that cannot be read, then ends with the error") {
+TEST_CASE("iterator shows keys before an unreadable table, then ends with its error") {
   Walk walk{{value("a", 90), value("e", 91)}, {value("b", 10), value("f", 11), value("z", 12)}};
   CHECK(walk.forward() == "a b " + kError);
   CHECK(walk.forward({"n", ""}) == "z end");
@@ -73,7 +73,7 @@ TEST_CASE("a walk shows what lies before a table that cannot be read, then ends 
   CHECK(walk.backward() == kError);
 }
 
-TEST_CASE("a walk jumps over a table that cannot be read where a newer range tombstone covers it") {
+TEST_CASE("iterator skips an unreadable table that a newer range tombstone covers") {
   Walk walk{{value("a", 90), value("z", 91)}, {value("e", 10), value("y", 12)}, {{"c", "n", 95, 1}}};
   CHECK(walk.forward() == "a y z end");
   walk.tombstones = {{"c", "k", 95, 1}};
@@ -82,7 +82,7 @@ TEST_CASE("a walk jumps over a table that cannot be read where a newer range tom
   CHECK(walk.forward() == "a " + kError);  // the table may have newer entries
 }
 
-TEST_CASE("a walk that pauses before each key comes to the error, too") {
+TEST_CASE("iterator that pauses at each key reaches the unreadable table's error too") {
   Walk walk{{value("a", 90)}, {value("b", 10)}, {{"d", "dd", 95, 1}}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(std::make_unique<VectorIterator>(&walk.newer));

@@ -45,7 +45,7 @@ struct Owned {
 inline bool in_order(const Owned& a, const Owned& b) { return version_before(a.key, a.seq, b.key, b.seq); }
 inline void sort_versions(std::vector<Owned>* entries) { std::sort(entries->begin(), entries->end(), in_order); }
 
-/// Hands out views into buffers of its own that the next move overwrites, so that whoever keeps a view too long is found out.
+/// Returns views into its own buffers, which the next move overwrites, so that code that keeps a view too long fails.
 class VectorIterator final : public InternalIterator {
  public:
   explicit VectorIterator(const std::vector<Owned>* entries) : entries_(entries), at_(entries->size()) {}

@@ -112,7 +112,7 @@ TEST_CASE("keys whose cached bytes equal those of a walk at its end still come f
   }
 }
 
-TEST_CASE("the child that has the current entry is known") {
+TEST_CASE("merging iterator reports the child of its current entry") {
   std::vector<Owned> a = {{.key = "k", .seq = 9}}, b = {{.key = "k", .seq = 4}}, c = {{.key = "k", .seq = 6}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(walk(a));
@@ -171,7 +171,7 @@ TestRun random_run(Random& random, std::size_t files) {
   return run;
 }
 
-TEST_CASE("a run is its files one after the other, both ways") {
+TEST_CASE("run iterator reads its files in order, both ways") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);

@@ -145,7 +145,7 @@ TEST_CASE("a scan in paused steps by fresh iterators loses and repeats nothing")
   }
 }
 
-TEST_CASE("a walk does not creep through what a newer range tombstone covers") {
+TEST_CASE("iterator skips covered keys of older sources in few steps") {
   std::vector<Source> sources(3);
   sources[0].tombstones.push_back({"k1", "k9", 100'000, 7});
   sources[0].entries.push_back({.key = "k3", .seq = 100'001, .value = "new"});
@@ -196,7 +196,7 @@ TEST_CASE("a key with many versions costs a bounded number of steps for a curren
   REQUIRE(it.steps() < 100);
 }
 
-TEST_CASE("an error below ends the walk, it does not look like the end of the data") {
+TEST_CASE("error of a source ends the iterator with that error") {
   std::vector<Source> sources(2);
   for (int i = 0; i < 10; ++i) {
     sources[0].entries.push_back({.key = "k" + std::to_string(i), .seq = static_cast<SeqNum>(100 + i), .value = "v"});

@@ -79,7 +79,7 @@ void fill(MemTable* table, Model* model, Random& random, SeqNum count, std::uint
   }
 }
 
-TEST_CASE("an empty memtable has nothing") {
+TEST_CASE("empty memtable has no entries") {
   MemTable table(1 << 20);
   Entry e;
   CHECK(table.empty());
@@ -132,8 +132,8 @@ TEST_CASE("the hash index grows to the size for the expected keys, and no furthe
   CHECK(found == keys.size());
 }
 
-// More writers than processors, with the same keys and with keys of their own: one that is interrupted inside an insertion finds the table replaced when it
-// goes on, and the others have found its node in the old one.
+// More writers than processors, with the same keys and with keys of their own: one that is interrupted inside an insertion finds
+// the table replaced when it goes on, and the others have found its node in the old one.
 TEST_CASE("while the hash index grows, a writer that has returned finds its versions", "[threads]") {
   constexpr std::size_t kTables = 400, kKeys = 400, kWriters = 8;
   std::vector<std::unique_ptr<MemTable>> tables;
@@ -201,7 +201,7 @@ TEST_CASE("gets and walks agree with an ordered map") {
   }
 }
 
-TEST_CASE("walks turn round anywhere, also while insertions go on") {
+TEST_CASE("iterators change direction anywhere, also during insertions") {
   for (std::uint64_t seed = 1; seed <= 40; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -335,7 +335,7 @@ TEST_CASE("expiry, debt, first and header survive together") {
   CHECK(got.value == "value");
 }
 
-TEST_CASE("versions stand in seq order in whatever order they come") {
+TEST_CASE("versions inserted in any order are in seq order") {
   for (std::uint64_t seed = 1; seed <= 50; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -418,7 +418,7 @@ TEST_CASE("writers who race for the same keys leave every version, in order", "[
   for (SeqNum seq = 1; seq <= kWriters * kEach; seq++) REQUIRE(seen[seq]);
 }
 
-TEST_CASE("writers in ascending order side by side lose nothing", "[threads]") {
+TEST_CASE("concurrent ascending writers lose no entry", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kEach = 6000;
   MemTable table(1 << 20);

@@ -22,7 +22,7 @@ FileShape damaged(FileShape shape) {
 
 }  // namespace
 
-TEST_CASE("a tree without quarantined files is left to its policy") {
+TEST_CASE("no quarantined files: no extra plan") {
   TreeShape shape{.runs = {{1, 0, {file(1, "a", "z")}}}};
   CHECK(plan_around(shape).empty());
   leave_out_frozen(&shape);
@@ -61,7 +61,7 @@ TEST_CASE("a file that reaches into a frozen range is cut at its ends, and left 
   CHECK(shape.runs[1].files.size() == 2);
 }
 
-TEST_CASE("layers over a quarantined file are merged once there are too many, the newest, and never past it") {
+TEST_CASE("too many layers over a quarantined file: the newest are merged, never past it") {
   TreeShape shape;
   for (FileNum n = 1; n <= kFrozenRuns; ++n) shape.runs.push_back({n, 0, {file(n, "f", "g", n == 4 ? 10'000 : 100)}});
   shape.runs.push_back({50, 0, {damaged(file(50, "f", "h"))}});

@@ -46,8 +46,8 @@ std::string runs_text(const TreeShape& shape) {
   return out;
 }
 
-/// A tree that grows by flushes of one byte each, and the plans that they lead to. With `files` each file has a byte, whose keys are
-/// even between its bounds: what a merge writes is cut where another byte is full.
+/// A tree that grows by flushes of one byte each, and the plans that they lead to. With `files` each file has a byte, whose keys
+/// are even between its bounds: what a merge writes is cut where another byte is full.
 class Drive {
  public:
   Drive(const Policy& policy, const test::DataCase& data)
@@ -151,16 +151,17 @@ class Drive {
 /// next [choice=] [now=]             the plan for the shape that is the input
 /// all [choice=] [now=]              plans until there is none, each marked busy before the next
 /// debt, check, levels, flushes      as the methods; `bounds`: as `check`, though the policy would ask for something
-/// urgent now= [margin=] [late] [arriving=] [room=]  what the deadlines ask for; `all`: plan after plan, each marked busy before the
+/// urgent now= [margin=] [late] [arriving=] [room=]  what the deadlines ask for; `all`: plan after plan, each marked busy before
+/// the
 ///                                   next
 /// part room= runs= file=            how large files are made, and whether room is short
 /// ttl [deadline=] [margin=]         of the memtable and each level above the final one, and what a file may have had by then
-/// shares arriving=                  the part of its time by which something leaves the memtable, and each level above the final one
-/// work now=                         what is still to be done
+/// shares arriving=                  the part of its time by which something leaves the memtable, and each level above the final
+/// one work now=                         what is still to be done
 /// capacity                          of levels 0 to 4
 /// drive flushes=... [files] [choice=]  from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
-///                                   newest first, "|" between levels. Flushes are even and all overlap. `files`: what is written is
-///                                   cut into files of a memtable each; the plans of the flushes named follow
+///                                   newest first, "|" between levels. Flushes are even and all overlap. `files`: what is written
+///                                   is cut into files of a memtable each; the plans of the flushes named follow
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
@@ -264,7 +265,7 @@ class Runner {
   std::shared_ptr<const Policy> policy_;
 };
 
-TEST_CASE("policies decide as written down", "[policy]") {
+TEST_CASE("policies make the recorded decisions", "[policy]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
@@ -279,7 +280,7 @@ TEST_CASE("every plan that the policies make reads back from its text", "[policy
   CHECK(*parse_plan(to_text(plan)) == plan);
 }
 
-TEST_CASE("the table in policies.md is the registry's", "[policy]") {
+TEST_CASE("table in policies.md equals the registry", "[policy]") {
   std::ifstream in(std::string(EBBTIDE_TEST_DIR) + "/../../../engine/docs/policies.md");
   REQUIRE(in.is_open());
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -294,7 +295,7 @@ TEST_CASE("the table in policies.md is the registry's", "[policy]") {
   }
 }
 
-TEST_CASE("parameters at both ends of their range are taken, past them refused", "[policy]") {
+TEST_CASE("parameters at both range ends are accepted, beyond are refused", "[policy]") {
   for (const PolicyInfo& policy : all_policies()) {
     for (const PolicyParameter& p : policy.parameters) {
       for (const double good : {p.min, p.max}) CHECK(make_policy({policy.name, {{p.name, good}}}).is_ok());

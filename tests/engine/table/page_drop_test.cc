@@ -180,7 +180,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
   REQUIRE(outcome->table->stats() == (*opened)->stats());
   REQUIRE(outcome->table->dead_extents() == (*opened)->dead_extents());
   t->table = lo % 3 == 0 ? *opened : std::move(outcome->table);
-  // What is dead is punched: nobody may read it any more.
+  // Dead ranges are punched: no reader may read them.
   const auto m = t->table->load_metadata();
   std::uint64_t dead = 0;
   REQUIRE(t->table->dead_extents() == m->dead_extents());
@@ -240,7 +240,7 @@ TEST_CASE("pages are dropped, whole and in part, round after round", "[table][dr
   }
 }
 
-TEST_CASE("whole pages go unread, and a tile that goes takes its fence along", "[table][drops]") {
+TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed", "[table][drops]") {
   Bench bench;
   // h = 1 and delete keys that follow the sort keys: a range of delete keys is a range of tiles.
   Living t;
@@ -336,7 +336,7 @@ TEST_CASE("names of a table with range tombstones are not renewed", "[table][dro
   REQUIRE(bench.fs.tree().size() == files);
 }
 
-TEST_CASE("a table of which nothing is left writes nothing; range tombstones keep it", "[table][drops]") {
+TEST_CASE("drop of all entries writes no file, unless range tombstones are left", "[table][drops]") {
   for (const bool ranges : {false, true}) {
     Bench bench;
     Random random(3);
@@ -376,7 +376,7 @@ TEST_CASE("a table of which nothing is left writes nothing; range tombstones kee
   }
 }
 
-TEST_CASE("what cannot be dropped is refused, and a failed write leaves no file", "[table][drops]") {
+TEST_CASE("invalid drop is refused, and a failed write leaves no file", "[table][drops]") {
   Bench bench;
   Random random(5);
   Recipe recipe;
@@ -413,7 +413,7 @@ TEST_CASE("what cannot be dropped is refused, and a failed write leaves no file"
   REQUIRE(drop_pages(*table, good, faults, bench.dir, bench.next_file++).is_ok());
 }
 
-TEST_CASE("pages in part of which nothing goes leave all as it is", "[table][drops]") {
+TEST_CASE("partial drop without dead entries changes nothing", "[table][drops]") {
   Bench bench;
   Random random(6);
   Recipe recipe;

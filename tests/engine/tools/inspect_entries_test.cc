@@ -91,7 +91,7 @@ std::vector<std::string> keys_of(const std::vector<test::Owned>& entries) {
 
 std::string data_path(const BuiltTable& built) { return join_path(kDir, data_file_name(built.data_file)); }
 
-TEST_CASE("entries of a table, of every kind", "[tools]") {
+TEST_CASE("table entries of every kind are printed", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);
@@ -135,7 +135,7 @@ TEST_CASE("entries of a table, of every kind", "[tools]") {
           R"(\"","value_cut":true}],"errors":[]})" + "\n");
 }
 
-TEST_CASE("entries of a table come by key, and as many as are asked for", "[tools]") {
+TEST_CASE("table entries are printed in key order, up to the limit", "[tools]") {
   test::Bench bench;
   Random random(31);
   std::vector<test::Owned> entries;
@@ -257,7 +257,7 @@ TEST_CASE("entries in front of a damaged page are printed, and where the damage 
   CHECK(nowhere.json == "{\"entries\":[],\"errors\":[" + json_string(nowhere.errors[0]) + "]}\n");
 }
 
-TEST_CASE("an entry whose large value is damaged is printed, and so are those behind it", "[tools]") {
+TEST_CASE("entry with damaged large value is printed, and later ones too", "[tools]") {
   test::Bench bench;
   const auto table = bench.table(bench.builder_options(), all_kinds());
   const std::string path = join_path(kDir, data_file_name(table->files().data_file)), good = *read_file(bench.fs, path);
@@ -278,7 +278,7 @@ TEST_CASE("an entry whose large value is damaged is printed, and so are those be
   CHECK(printed.json.find("\"value_bytes\":600000},") != std::string::npos);
 }
 
-TEST_CASE("keys that are given to a tool are read as they are, or as they are printed", "[tools]") {
+TEST_CASE("key arguments are read verbatim, or in printed form if quoted", "[tools]") {
   CHECK(parse_key_argument("")->empty());
   CHECK(*parse_key_argument("a b\\x00") == "a b\\x00");
   CHECK(parse_key_argument("\"\"")->empty());

@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("how far it has come is told every two seconds, and not at once") {
+TEST_CASE("progress is reported every two seconds, not at once") {
   MemoryFileSystem files;
   SimulatedClock clock;
   std::vector<std::string> told;

@@ -523,7 +523,7 @@ TEST_CASE("an error at any operation of writing what was salvaged: nothing is le
   }
 }
 
-TEST_CASE("salvage that is interrupted leaves nothing") {
+TEST_CASE("interrupted salvage leaves no file") {
   Harness h(no_merges());
   h.open();
   fill(h);

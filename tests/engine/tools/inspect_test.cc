@@ -115,7 +115,7 @@ void run_all(FileSystem& fs, const std::string& path) {
   (void)inspect_repair(fs, path, false);
 }
 
-TEST_CASE("a whole data directory", "[tools]") {
+TEST_CASE("undamaged data directory verifies and prints", "[tools]") {
   const auto fs = sample();
   const Inspection verify = inspect_verify(*fs, kDir);
   INFO(verify.text);
@@ -175,7 +175,7 @@ TEST_CASE("large batch in pieces: the log is printed, verified, counted and copi
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
-TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
+TEST_CASE("pending deletes by level, by file and in the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;
   ManualPool pool;
@@ -210,11 +210,11 @@ TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
   {
     INFO(early.text);
     CHECK(early.text.find("tree 1 of database 0: 2 runs, 2 files, ") != std::string::npos);
-    CHECK(early.text.find("\n1 files owe something, the oldest first\n") != std::string::npos);
+    CHECK(early.text.find("\n1 file has pending deletes, oldest first\n") != std::string::npos);
     CHECK(early.text.find("tombstone  2023-11-14 22:13:30Z   5s     55s\n") != std::string::npos);
     CHECK(early.text.find("log: 1 segments, ") != std::string::npos);
     CHECK(early.text.find("late") == std::string::npos);
-    CHECK(early.text.find("name") == std::string::npos);  // keys are nobody's business here
+    CHECK(early.text.find("name") == std::string::npos);  // no keys in this output
   }
   const std::string json = early.json.str();
   INFO(json);
@@ -224,7 +224,7 @@ TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
   const Inspection late = inspect_deletes(fs, kDir, {start + 90'000, 60'000, 1});
   INFO(late.text);
   CHECK(late.text.find("late by 20s\n") != std::string::npos);
-  CHECK(late.text.find("2 files owe something, the oldest first (1 of them; --files shows more)\n") != std::string::npos);
+  CHECK(late.text.find("2 files have pending deletes, oldest first (1 of them; --files shows more)\n") != std::string::npos);
   CHECK(late.json.str().find("\"overdue\":true") != std::string::npos);
   CHECK(late.json.str().find("\"files_with_expired\":1,") != std::string::npos);
   const Inspection open = inspect_deletes(fs, kDir, {start + 90'000, 0, 20});
@@ -235,7 +235,7 @@ TEST_CASE("what is owed to deletes, by level, file and in the log", "[tools]") {
   CHECK(open.json.str().find("\"overdue\":true") == std::string::npos);
 }
 
-TEST_CASE("what is due goes by what was promised before the deadline was changed", "[tools]") {
+TEST_CASE("due times follow the promise before a deadline change", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -262,7 +262,7 @@ TEST_CASE("what is due goes by what was promised before the deadline was changed
   CHECK(found.text.find("  40s       -\n") != std::string::npos);
 }
 
-TEST_CASE("what page drops left to be done is owed to them, not to records", "[tools]") {
+TEST_CASE("pending names and punches of page drops are listed as such, not as records", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -290,7 +290,7 @@ TEST_CASE("what page drops left to be done is owed to them, not to records", "[t
   CHECK(found.text.find("record") == std::string::npos);
 }
 
-TEST_CASE("durations for people", "[tools]") {
+TEST_CASE("durations are printed for people", "[tools]") {
   CHECK(duration_text(250) == "250ms");
   CHECK(duration_text(65'000) == "1m 5s");
   CHECK(duration_text(86'400'000) == "24h");
@@ -326,7 +326,7 @@ TEST_CASE("verify finds a flipped bit anywhere in a table", "[tools]") {
   CHECK(inspect_verify(*fs, kDir).errors.empty());
 }
 
-TEST_CASE("tables exchanged for each other are found", "[tools]") {
+TEST_CASE("swapped tables are found", "[tools]") {
   const auto fs = sample();
   const auto tables = files_of(*fs, FileKind::kData);
   REQUIRE(tables.size() >= 2);
@@ -336,7 +336,7 @@ TEST_CASE("tables exchanged for each other are found", "[tools]") {
   CHECK(inspect_verify(*fs, kDir).errors.size() >= 2);
 }
 
-TEST_CASE("damaged and hostile files are reported, not crashed on", "[tools]") {
+TEST_CASE("damaged and hostile files are reported without a crash", "[tools]") {
   const auto fs = sample();
   Random random(11);
   std::vector<std::string> paths;
@@ -407,7 +407,7 @@ void flip_in_the_middle(FileSystem& fs, const std::string& path) {
   write_file(fs, path, bytes);
 }
 
-TEST_CASE("a directory that is whole needs no repair", "[tools][repair]") {
+TEST_CASE("undamaged directory needs no repair", "[tools][repair]") {
   const auto fs = sample();
   const auto before = contents(*fs);
   const Inspection found = inspect_repair(*fs, kDir, true);
@@ -458,7 +458,7 @@ TEST_CASE("a log that is cut before the end of its first record is damage, and i
   CHECK(*read_file(*fs, log) == cut);
 }
 
-TEST_CASE("leftovers go, and nothing else does", "[tools][repair]") {
+TEST_CASE("repair removes leftovers only", "[tools][repair]") {
   const auto fs = sample();
   for (const char* leftover : {"900001.data", "900001.meta", "MANIFEST-900002", "CURRENT.tmp"}) {
     REQUIRE_FALSE(fs->exists(join_path(kDir, leftover)));
@@ -471,7 +471,7 @@ TEST_CASE("leftovers go, and nothing else does", "[tools][repair]") {
   CHECK(contents(*fs) == wanted);
 }
 
-TEST_CASE("CURRENT that is lost or damaged is written anew", "[tools][repair]") {
+TEST_CASE("lost or damaged CURRENT is rewritten", "[tools][repair]") {
   const std::string current = join_path(kDir, "CURRENT");
   for (const char* content : {"", "MANIFEST-000001", "gone"}) {
     INFO(content);
@@ -491,7 +491,7 @@ TEST_CASE("CURRENT that is lost or damaged is written anew", "[tools][repair]") 
   }
 }
 
-TEST_CASE("a damaged manifest gives way to an older one only if that leads to everything", "[tools][repair]") {
+TEST_CASE("damaged manifest is replaced by an older one only if that is complete", "[tools][repair]") {
   const auto fs = sample();
   const std::string older = files_of(*fs, FileKind::kManifest).back(), older_content = *read_file(*fs, older);
   const std::string first_log = files_of(*fs, FileKind::kLog).front();
@@ -545,7 +545,7 @@ TEST_CASE("a damaged manifest gives way to an older one only if that leads to ev
   }
 }
 
-TEST_CASE("a directory that a server holds, or that is none, is not touched", "[tools][repair]") {
+TEST_CASE("directory open in a server, or no data directory: not changed", "[tools][repair]") {
   const auto fs = sample();
   write_file(*fs, join_path(kDir, "CURRENT"), "damaged");
   const auto lock = fs->lock(join_path(kDir, "LOCK"));
@@ -579,7 +579,7 @@ void check_sample(const Opened& opened, const std::string& damaged) {
 
 }  // namespace
 
-TEST_CASE("whatever is damaged, repair leaves all as it was, or a directory that opens", "[tools][repair]") {
+TEST_CASE("random damage: repair changes nothing, or the directory opens", "[tools][repair]") {
   const auto whole = sample();
   const auto paths = contents(*whole);
   Random random(23);
@@ -612,7 +612,7 @@ TEST_CASE("whatever is damaged, repair leaves all as it was, or a directory that
 
 // --- copies
 
-TEST_CASE("a copy opens, and what is written to it is not in what it was made of", "[tools][copy]") {
+TEST_CASE("copy opens, and writes to it do not reach its source", "[tools][copy]") {
   const bool link = GENERATE(false, true);
   const auto fs = sample();
   const auto before = contents(*fs);
@@ -636,7 +636,7 @@ TEST_CASE("a copy opens, and what is written to it is not in what it was made of
   CHECK(Opened(*fs).get(0, "more") == "not found");
 }
 
-TEST_CASE("what is no whole backup is not copied, nor to where something is", "[tools][copy]") {
+TEST_CASE("incomplete backup or non-empty target: copy is refused", "[tools][copy]") {
   const auto fs = sample();
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& why) {
     const Inspection done = copy_database(*fs, from, to, false);

@@ -68,7 +68,7 @@ double large_n_curve(double k, double n) {
   return k * std::pow(n, 1 / k) / c;
 }
 
-TEST_CASE("MinLatency costs exactly what its tree says", "[simulate]") {
+TEST_CASE("MinLatency costs as its search tree predicts", "[simulate]") {
   for (const auto& [m, k] :
        std::vector<std::pair<std::uint64_t, std::uint64_t>>{{20, 2}, {12, 3}, {9, 4}, {8, 5}, {6, 7}, {5, 10}}) {
     const std::uint64_t flushes = binomial_coefficient(m + k, k) - 1;
@@ -220,7 +220,7 @@ TEST_CASE("table 4.1 of the thesis, LEVELED: what lies below its two runs on lev
   }
 }
 
-TEST_CASE("space: what merges need, and what updates and deletes leave", "[simulate]") {
+TEST_CASE("simulated space of merges, updates and deletes matches theory", "[simulate]") {
   // Without updates nothing is stale; a merge of everything needs it all twice (thesis, 3.4.3), leveling a file's worth.
   const SimulationSample constant = after(of("constant", {{"k", 4}}), 401);
   CHECK(constant.space_amp == Approx(1));
@@ -243,7 +243,7 @@ TEST_CASE("space: what merges need, and what updates and deletes leave", "[simul
   CHECK(after(updated, 3000).write_amp < after(of("min_latency", {{"k", 4}}), 3000).write_amp);
 }
 
-TEST_CASE("what a run holds agrees with counting keys", "[simulate]") {
+TEST_CASE("simulated run size agrees with counted keys", "[simulate]") {
   // The expectation against keys that are drawn: 20,000 to a memtable, half of the operations overwrite.
   WorkloadSettings settings;
   settings.updates = 0.5;
@@ -369,7 +369,7 @@ TEST_CASE("as the engine has it, every flush is written before what it leads to"
   CHECK(after(settings, 500).write_amp == once);
 }
 
-TEST_CASE("files of several memtables are what goes down", "[simulate]") {
+TEST_CASE("files of several memtables go down as a whole", "[simulate]") {
   SimulationSettings settings = of("leveling", {{"size_ratio", 4}});
   settings.file_size = 4;
   auto made = Simulation::make(settings);
@@ -386,7 +386,7 @@ TEST_CASE("files of several memtables are what goes down", "[simulate]") {
   CHECK(files <= 50);
 }
 
-TEST_CASE("figures as text", "[simulate]") {
+TEST_CASE("simulation figures as text", "[simulate]") {
   const std::vector<SimulationSeries> series = {{"tiering", {{4, 2.5, 1.25, 3, 1, 1.5}, {8, 3, 1.5, 3, 1, 2}}},
                                                 {"k<4", {{4, 1, 1, 1, 1, 1}}}};
   CHECK(csv_text(series) ==
@@ -411,7 +411,7 @@ TEST_CASE("figures as text", "[simulate]") {
   CHECK(svg.find("</svg>\n") != std::string::npos);
 }
 
-TEST_CASE("policies on the command line", "[simulate]") {
+TEST_CASE("command line policies are parsed, with errors named", "[simulate]") {
   const auto policies = *parse_policies("MinLatency:k=3,exploring:k=4,lambda=1.5,C=4,tiered");
   REQUIRE(policies.size() == 3);
   CHECK(policies[0].name == "min_latency");
@@ -435,7 +435,7 @@ TEST_CASE("policies on the command line", "[simulate]") {
   CHECK(parameter_flags().at("size_ratio") == std::vector<std::string>{"size-ratio", "size_ratio", "T", "B"});
 }
 
-TEST_CASE("tree.policy out of a configuration", "[simulate]") {
+TEST_CASE("tree.policy is read from a configuration file", "[simulate]") {
   const auto tree = parse_tree_choices("server: { port: 1 }\ntree:\n  policy: { name: klsm, size_ratio: 6, runs_1: 3 }\n");
   REQUIRE(tree.is_ok());
   CHECK(tree->policy.name == "klsm");
@@ -458,7 +458,7 @@ TEST_CASE("tree.policy out of a configuration", "[simulate]") {
   CHECK(Simulation::make(of(shipped->policy.name, shipped->policy.parameters)).is_ok());
 }
 
-TEST_CASE("moments", "[simulate]") {
+TEST_CASE("sample moments are parsed and spread", "[simulate]") {
   CHECK(*parse_moments("30,10,30", 40) == std::vector<std::uint64_t>{10, 30});
   for (const char* bad : {"", "0", "41", "x", "1,", "-1", "1.5"}) CHECK(!parse_moments(bad, 40).is_ok());
   CHECK(spread_moments(10, 5, false) == std::vector<std::uint64_t>{2, 4, 6, 8, 10});
@@ -466,7 +466,7 @@ TEST_CASE("moments", "[simulate]") {
   CHECK(spread_moments(2, 10, false) == std::vector<std::uint64_t>{1, 2});
 }
 
-TEST_CASE("what cannot be simulated is told", "[simulate]") {
+TEST_CASE("unsupported simulation is refused with the reason", "[simulate]") {
   CHECK(!Simulation::make(of("binomial", {{"k", 0}})).is_ok());
   SimulationSettings settings = of("leveling");
   settings.cells = 48;

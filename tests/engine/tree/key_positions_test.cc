@@ -28,7 +28,7 @@ TEST_CASE("one run is drawn to scale, without a gap where there is no data") {
   CHECK(at[0][2].second == Approx(1));
 }
 
-TEST_CASE("a file above spans what it overlaps, and meets only what it meets") {
+TEST_CASE("position of a file overlaps those of overlapping files only") {
   const auto at = positions("L0 r3: 9[c..p 1M]\nL0 r2:\nL1 r1: 1[a..b 4M] 2[d..f 4M] 3[g..j 4M] 4[q..* 4M]\n");
   REQUIRE(at.size() == 3);
   CHECK(at[1].empty());
@@ -50,4 +50,4 @@ TEST_CASE("bounds that only touch: an exclusive end meets the next file's start"
   CHECK(at[0][1].second <= at[0][2].first + 1e-9);
 }
 
-TEST_CASE("no files, no positions") { CHECK(key_positions(TreeShape{}).empty()); }
+TEST_CASE("tree without files has no positions") { CHECK(key_positions(TreeShape{}).empty()); }

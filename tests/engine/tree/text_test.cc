@@ -134,7 +134,7 @@ bool covers(const FileShape& file, const std::string& key) {
   return key >= file.smallest && (file.unbounded || (file.largest_exclusive ? key < file.largest : key <= file.largest));
 }
 
-TEST_CASE("overlap, range and hull agree with the keys one by one", "[tree]") {
+TEST_CASE("overlap, range and hull agree with a check of single keys", "[tree]") {
   std::vector<std::string> universe;  // every key of up to two letters, and the points just behind them
   for (const char* a : {"", "a", "b", "c"}) {
     for (const char* b : {"", "a", "b", "c"}) {
@@ -239,7 +239,7 @@ class Runner {
   }
 };
 
-TEST_CASE("the notation and the effect of plans are as written down", "[tree]") {
+TEST_CASE("plans have the recorded notation and effect", "[tree]") {
   Runner runner;
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [](const std::string&) {},
@@ -257,7 +257,7 @@ TEST_CASE("a plan that names a file twice, or one that is elsewhere, is refused"
   }
 }
 
-TEST_CASE("marking a plan busy and free again changes its files alone", "[tree]") {
+TEST_CASE("marking a plan busy and free changes only its files", "[tree]") {
   const TreeShape before = *parse_shape("L0 r3: 5[a..b 1] 6[c..d 1]\nL1 r1: 1[a..b 1] 2[c..d 1]\n");
   const Plan plan = *parse_plan("merge r3{5} r1{1} -> r1 L1 (size)");
   TreeShape shape = before;

@@ -25,7 +25,7 @@ struct Flushes {
   [[nodiscard]] double in_force() const { return static_cast<double>(FlushShare::bytes(share, kMemtable)) / kMemtable; }
 };
 
-TEST_CASE("until something was measured, the unit is the memtable's size", "[flush_size]") {
+TEST_CASE("before any flush the unit is memtable_size", "[flush_size]") {
   CHECK(FlushShare::bytes(0, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne, kMemtable) == kMemtable);
   CHECK(FlushShare::bytes(FlushShare::kOne / 2, kMemtable) == kMemtable / 2);
@@ -66,7 +66,7 @@ TEST_CASE("several memtables of one flush count as several", "[flush_size]") {
   CHECK(tree.in_force() == Approx(0.2).epsilon(0.01));
 }
 
-TEST_CASE("what is in force stays where it is until the average has left it by a quarter", "[flush_size]") {
+TEST_CASE("unit in use changes only when the average differs by a quarter", "[flush_size]") {
   Flushes tree;
   for (int i = 0; i < 50; ++i) tree.flush(1, i % 2 == 0 ? 0.09 : 0.11);
   CHECK(tree.changes == 1);
@@ -78,7 +78,7 @@ TEST_CASE("what is in force stays where it is until the average has left it by a
   CHECK(tree.changes == settled);
 }
 
-TEST_CASE("after a restart the average begins with what was in force", "[flush_size]") {
+TEST_CASE("after a restart the average begins with the stored share", "[flush_size]") {
   Flushes tree;
   tree.share = FlushShare::kOne / 10;
   tree.flush(1, 0.11);

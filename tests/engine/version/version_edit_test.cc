@@ -16,7 +16,7 @@ std::string encoded(const VersionEdit& edit) {
   return out;
 }
 
-TEST_CASE("edits read back as they were written", "[version]") {
+TEST_CASE("edits read back as written", "[version]") {
   Random random(1);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 1");
@@ -43,7 +43,7 @@ TEST_CASE("file descriptions read back, one behind the other", "[version]") {
   }
 }
 
-TEST_CASE("an edit cut off anywhere is refused, or is a shorter edit", "[version]") {
+TEST_CASE("truncated edit is refused or is a shorter edit", "[version]") {
   Random random(3);
   for (int i = 0; i < 200; ++i) {
     const std::string whole = encoded(test::random_edit(random));
@@ -55,7 +55,7 @@ TEST_CASE("an edit cut off anywhere is refused, or is a shorter edit", "[version
   }
 }
 
-TEST_CASE("damaged edits are refused or say something else, and never do harm", "[version]") {
+TEST_CASE("damaged edits are refused or differ, without harm", "[version]") {
   Random random(4);
   for (int i = 0; i < 20000; ++i) {
     std::string bytes = encoded(test::random_edit(random));
@@ -135,7 +135,7 @@ TEST_CASE("the same optional twice, a number too many, too large a level or stam
   }
 }
 
-TEST_CASE("an edit as text", "[version]") {
+TEST_CASE("edit as text has a line per change", "[version]") {
   VersionEdit edit;
   TreeEdit& tree = edit.trees.emplace_back();
   tree.tree = 3;
@@ -236,7 +236,7 @@ TEST_CASE("an edit merges level 0 into level 1", "[version]") {
   CHECK((*apply(**applied, gone))->cursors.empty());
 }
 
-TEST_CASE("records come and go with edits", "[version]") {
+TEST_CASE("edits add and remove records", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   edit.flushed_seq = 100;
@@ -259,7 +259,7 @@ TEST_CASE("records come and go with edits", "[version]") {
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than what was flushed, 98");
 }
 
-TEST_CASE("records go when no file may have what they cover, and into those that subsume them", "[version]") {
+TEST_CASE("records retire without entries to cover, and merge into subsuming ones", "[version]") {
   const auto stamped = [](FileNum num, const char* a, const char* b, SeqNum lo, SeqNum hi, DeleteKey min, DeleteKey max) {
     FileMeta file = plain_file(num, a, b, lo, hi);
     file.stats.min_delete_key = min;
@@ -298,7 +298,7 @@ TEST_CASE("records go when no file may have what they cover, and into those that
   CHECK(tidied({{15, 20, 99, 3}, used}) == std::vector<Record>{used});
 }
 
-TEST_CASE("what all keys begin with becomes shorter, and goes with the last bound that has it", "[version]") {
+TEST_CASE("common key prefix gets shorter and is removed with the last bound that has it", "[version]") {
   Version base;
   base.tree = 1;
   base.next_run = 2;
@@ -334,7 +334,7 @@ TEST_CASE("what all keys begin with becomes shorter, and goes with the last boun
   CHECK((*apply(*less, remove))->key_space == "user:");
 }
 
-TEST_CASE("added runs find their place", "[version]") {
+TEST_CASE("added runs are placed as the edit says", "[version]") {
   const auto with = [](TreeEdit::AddedRun run) {
     TreeEdit edit;
     edit.added_runs = {run};
@@ -350,7 +350,7 @@ TEST_CASE("added runs find their place", "[version]") {
   CHECK(with({9, 0, 1, true}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
 }
 
-TEST_CASE("what does not fit is named", "[version]") {
+TEST_CASE("edit that does not apply: error names the mismatch", "[version]") {
   TreeEdit edit;
   edit.tree = 1;
   CHECK(apply_error(edit) == "fits");
@@ -390,7 +390,7 @@ TEST_CASE("what does not fit is named", "[version]") {
         }) == "fits");
 }
 
-TEST_CASE("runs whose ids were taken meanwhile get others", "[version]") {
+TEST_CASE("added runs whose ids were taken get new ids", "[version]") {
   Version base = two_levels();  // next run 6
   TreeEdit edit;                // made when the next run was 4: its own runs are 4 and 5, run 1 is an old one
   edit.added_runs = {{4, 0, 1}, {5, 0, 4}};
@@ -409,7 +409,7 @@ TEST_CASE("runs whose ids were taken meanwhile get others", "[version]") {
   CHECK(edit == before);
 }
 
-TEST_CASE("what policies see of a file", "[version]") {
+TEST_CASE("file as policies see it has births and dead entries", "[version]") {
   FileMeta file = plain_file(4, "a", "b", 3, 5);
   FileShape shape = file.shape(1000, 50);
   CHECK(shape.num == 4);

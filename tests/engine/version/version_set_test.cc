@@ -91,7 +91,7 @@ void write_file(FileSystem& fs, const std::string& path, Bytes content) {
 
 std::string manifest_path(const VersionSet& set) { return join_path(kDir, manifest_file_name(set.manifest_file())); }
 
-TEST_CASE("what was committed is there after open", "[version]") {
+TEST_CASE("committed edits are present after open", "[version]") {
   MemoryFileSystem fs;
   std::string expected;
   FileNum highest = 0;
@@ -132,7 +132,7 @@ TEST_CASE("no CURRENT is not found, and create() passes over what a crash left",
   CHECK(names == std::vector<std::string>{"000007.data", "CURRENT", "MANIFEST-000008"});
 }
 
-TEST_CASE("every side effect of create, commit and roll, in order", "[version]") {
+TEST_CASE("file operations of create, commit and roll, in order", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);
@@ -155,7 +155,7 @@ TEST_CASE("every side effect of create, commit and roll, in order", "[version]")
         "unlink db/MANIFEST-000001\n");
 }
 
-TEST_CASE("an edit that does not fit changes nothing and harms nothing", "[version]") {
+TEST_CASE("edit that does not apply changes nothing", "[version]") {
   MemoryFileSystem memory;
   TraceFileSystem fs(memory);
   auto set = create(fs);
@@ -234,7 +234,7 @@ TEST_CASE("every flipped bit of a manifest is detected, but for the seal that no
       const auto opened = VersionSet::open(fs, kDir);
       INFO("byte " << at << " bit " << bit);
       if (at >= last_seal) {
-        // It was never synced: nobody can say whether it was written. The state is whole, and it is told.
+        // It was never synced, so it may be missing. The state is whole, and the rest is reported.
         REQUIRE(opened.is_ok());
         CHECK(describe(**opened) == expected);
         CHECK((*opened)->torn_tail() == "seal is damaged at " + std::to_string(last_seal));
@@ -274,7 +274,7 @@ TEST_CASE("a manifest cut off is the edits before the cut, and never less than i
   }
 }
 
-TEST_CASE("nothing is appended behind a torn tail", "[version]") {
+TEST_CASE("no record is appended after a torn tail", "[version]") {
   MemoryFileSystem fs;
   std::string path, expected;
   {
@@ -486,7 +486,7 @@ TEST_CASE("a failing disk: nothing changes, the set is bad until it is rolled, a
   }
 }
 
-// --- a disk that is full, a process that was killed, a manifest that somebody made up
+// --- a full disk, a killed process, a made-up manifest
 
 std::vector<std::string> sorted_list(FileSystem& fs) {
   auto names = *fs.list(kDir);
@@ -521,7 +521,7 @@ TEST_CASE("rolls that fail on a full disk leave nothing behind, however often th
   }
 }
 
-TEST_CASE("a roll that replaced CURRENT and could not make that durable keeps both manifests", "[version]") {
+TEST_CASE("roll with CURRENT replaced but not durable keeps both manifests", "[version]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   auto set = create(fs);
@@ -532,7 +532,7 @@ TEST_CASE("a roll that replaced CURRENT and could not make that durable keeps bo
   for (std::uint64_t seed = 0; seed < 20; ++seed) CHECK(describe(*open(*memory.crash_clone(seed))) == expected);
 }
 
-TEST_CASE("what open() tells is durable, though the process before was killed in the middle of a commit", "[version]") {
+TEST_CASE("state returned by open() is durable after a kill during a commit", "[version]") {
   MemoryFileSystem memory;
   {
     FaultFileSystem fs(memory);
@@ -663,7 +663,7 @@ TEST_CASE("a file with the largest number there is does not make numbers begin a
   CHECK(status.to_string().find(data_file_name(kMaxFileNum)) != std::string::npos);
 }
 
-TEST_CASE("many edits applied at one go give what they give one by one", "[version]") {
+TEST_CASE("many edits applied at once equal edits applied one by one", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   std::vector<VersionEdit> edits;

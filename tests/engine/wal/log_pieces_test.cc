@@ -129,7 +129,7 @@ TEST_CASE("pieces between groups, over two segments: the batch comes at the plac
   CHECK(pieces.notes(9).empty());
 }
 
-TEST_CASE("pieces without a commit record: nothing comes of them but their notes", "[pieces]") {
+TEST_CASE("pieces without a commit record: only their notes are passed on", "[pieces]") {
   Segments log;
   const Large large(2, {7, 1});
   log.write(7, {large.piece(0), large.piece(1), group_of(small_batch(2)), large.piece(2)});
@@ -193,7 +193,7 @@ TEST_CASE("commit record whose piece is damaged: is not whole, and durable if th
   }
 }
 
-TEST_CASE("unsynced pieces of which a power loss took one, and their commit record: a torn end, which is cut", "[pieces]") {
+TEST_CASE("unsynced pieces with one lost, and their commit record: truncated as a torn end", "[pieces]") {
   const std::uint32_t durable = GENERATE(0, 2);
   Segments log;
   const Large large(2, {7, 1});

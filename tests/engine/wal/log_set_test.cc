@@ -28,7 +28,7 @@ struct SegmentRoom : MemoryRoom {
   }
 };
 
-TEST_CASE("the set finds segments, in order, and nothing else") {
+TEST_CASE("log set lists only segments, in order") {
   SegmentRoom room;
   const LogSet set = value_of(LogSet::open(room.fs(), room.dir()));
   REQUIRE(files_of(set) == std::vector<FileNum>{3, 9, 12, 1'000'000});
@@ -37,7 +37,7 @@ TEST_CASE("the set finds segments, in order, and nothing else") {
   REQUIRE(LogSet::open(room.fs(), "elsewhere").status().is_not_found());
 }
 
-TEST_CASE("new segments are counted as they grow") {
+TEST_CASE("log set counts new segments as they grow") {
   SegmentRoom room;
   LogSet set = value_of(LogSet::open(room.fs(), room.dir()));
   set.add(1'000'001, 32);
@@ -46,7 +46,7 @@ TEST_CASE("new segments are counted as they grow") {
   REQUIRE(set.live_bytes() == 612);
 }
 
-TEST_CASE("old segments go oldest first, after one sync of the directory") {
+TEST_CASE("old segments are removed oldest first, after one directory sync") {
   SegmentRoom room;
   TraceFileSystem fs(room.fs());
   LogSet set = value_of(LogSet::open(fs, room.dir()));
@@ -61,7 +61,7 @@ TEST_CASE("old segments go oldest first, after one sync of the directory") {
   REQUIRE(set.live_bytes() == 0);
 }
 
-TEST_CASE("what could not be removed stays in the set and goes the next time") {
+TEST_CASE("segment that cannot be removed stays in the set and is retried") {
   SegmentRoom room;
   FaultFileSystem fs(room.fs());
   LogSet set = value_of(LogSet::open(fs, room.dir()));
@@ -72,7 +72,7 @@ TEST_CASE("what could not be removed stays in the set and goes the next time") {
   fs.inject({.ops = ops_of(FileOp::kUnlink), .nth = 2});
   REQUIRE_FALSE(set.remove_before(1'000'000).is_ok());
   REQUIRE(files_of(set) == std::vector<FileNum>{9, 12, 1'000'000});
-  require_ok(room.fs().unlink(room.path("000009.wal")));  // somebody else was faster
+  require_ok(room.fs().unlink(room.path("000009.wal")));  // removed by another process
   require_ok(set.remove_before(1'000'000));
   REQUIRE(files_of(set) == std::vector<FileNum>{1'000'000});
 }

@@ -20,7 +20,7 @@ TEST_CASE(
   CHECK(guard.delay_ms("10.0.0.2", 1'000) == 0);
 }
 
-TEST_CASE("auth guard: network has no failure for a minute, it starts anew") {
+TEST_CASE("auth guard: network without a failure for a minute is forgotten") {
   AuthGuard guard;
   for (int i = 0; i < 5; ++i) (void)guard.failed("n", "a", "u", 1'000);
   CHECK(guard.delay_ms("n", 60'999) == 200 * 2);

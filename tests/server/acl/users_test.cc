@@ -41,7 +41,7 @@ TEST_CASE("sha256 of FIPS 180-4's examples", "[acl]") {
   CHECK(hex(sha256(std::string(64, 'a'))) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-TEST_CASE("without a file there is one user, who needs no password until one is set", "[acl]") {
+TEST_CASE("no users file: one user, without password until one is set", "[acl]") {
   const Users open;
   CHECK_FALSE(open.password_required());
   CHECK(open.check("default", "anything"));
@@ -55,7 +55,7 @@ TEST_CASE("without a file there is one user, who needs no password until one is 
   CHECK_FALSE(open.with_default_password("").value().password_required());
 }
 
-TEST_CASE("users of a file", "[acl]") {
+TEST_CASE("users are read from a file", "[acl]") {
   const auto users =
       Users::parse("# who\n\nuser alice on >one >two ~* &* +@all\r\n  user bob on allkeys allchannels allcommands #" + kOfAbc +
                        "\nuser carol off >one\nuser dave on nopass ~* &* +@all\nuser default off\n",
@@ -79,7 +79,7 @@ TEST_CASE("users of a file", "[acl]") {
   CHECK(users->names_changed_in(*again).empty());
 }
 
-TEST_CASE("a file that leaves default alone, and one that does not", "[acl]") {
+TEST_CASE("users file with and without the user default", "[acl]") {
   const Users alice = Users::parse("user alice on >one ~* &* +@all", "f").value();
   CHECK_FALSE(alice.password_required());
   const Users both = alice.with_default_password("abc").value();
@@ -92,7 +92,7 @@ TEST_CASE("a file that leaves default alone, and one that does not", "[acl]") {
   CHECK(named.with_default_password("").is_ok());
 }
 
-TEST_CASE("what a file of users may not say", "[acl]") {
+TEST_CASE("users file with an unsupported rule is refused", "[acl]") {
   CHECK(error_of("usr a") == "users.acl:1: a line is 'user NAME RULE ...'");
   CHECK(error_of("\nuser") == "users.acl:2: a line is 'user NAME RULE ...'");
   CHECK(error_of("user a on ~* &* +@all") == "users.acl:1: user a is on and has no password: >PASSWORD, #SHA256 or nopass");
@@ -107,7 +107,7 @@ TEST_CASE("what a file of users may not say", "[acl]") {
   CHECK(error_of("user a off\nuser b off\nuser a off") == "users.acl:3: user a is in line 1 already");
 }
 
-TEST_CASE("which users have changed", "[acl]") {
+TEST_CASE("changed users are listed after a reload", "[acl]") {
   const auto before = Users::parse("user a on >1 ~* &* +@all\nuser b on >1 ~* &* +@all\nuser c on >1 ~* &* +@all", "f");
   const auto after = Users::parse("user a on >1 ~* &* +@all\nuser b on >2 ~* &* +@all\nuser d on >1 ~* &* +@all", "f");
   CHECK(before->names_changed_in(*after) == std::vector<std::string>{"b", "c"});

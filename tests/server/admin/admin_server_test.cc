@@ -69,7 +69,7 @@ AdminHandlers handlers() {
 
 }  // namespace
 
-TEST_CASE("metrics, health and readiness") {
+TEST_CASE("HTTP port serves metrics, health and readiness") {
   std::atomic<bool> ready{false};
   AdminServer server(
       {[] { return std::string("ebbtide_up 1\n"); }, [&] { return ready ? std::string() : std::string("opening"); }});

@@ -11,7 +11,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 }  // namespace
 
-TEST_CASE("before the database is open there is the server alone") {
+TEST_CASE("console before the database is open: server data only") {
   ConsoleSnapshot s;
   s.version = "9.9";
   s.not_ready = "the database is being opened";
@@ -23,7 +23,7 @@ TEST_CASE("before the database is open there is the server alone") {
   CHECK(!has(json, "tree"));
 }
 
-TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is left out") {
+TEST_CASE("console tree has cells with pending deletes, jobs, memtables; empty values are omitted") {
   ConsoleSnapshot s;
   Stats stats;
   stats.engine_time = 1'000'000;
@@ -73,14 +73,14 @@ TEST_CASE("a tree: cells with what they owe, jobs, memtables; what is nothing is
       has(json, "\"tickets\":[{\"id\":\"purge-5-1\",\"done\":false,\"deadline\":1020000,\"files_left\":2,\"bytes_left\":300}]"));
 }
 
-TEST_CASE("texts cannot leave their quotes, nor begin a tag") {
+TEST_CASE("console texts cannot break out of quotes or begin a tag") {
   ConsoleSnapshot s;
   s.not_ready = "a\"b\\c</script>\n\xff";
   const std::string json = console_json(s);
   CHECK(has(json, "\"not_ready\":\"a\\u0022b\\u005cc\\u003c/script>\\u000a\\u00ff\""));
 }
 
-TEST_CASE("the page is whole, loads nothing, and its policy lets run what is in it only") {
+TEST_CASE("console page is self-contained, and its policy allows only its own script") {
   const std::string page(console_page()), policy(console_policy());
   CHECK(page.rfind("<!doctype html>", 0) == 0);
   CHECK(has(page, "</html>"));
@@ -94,7 +94,7 @@ TEST_CASE("the page is whole, loads nothing, and its policy lets run what is in 
   CHECK(!has(policy, "unsafe"));
 }
 
-TEST_CASE("on loopback the console answers to loopback's names only") {
+TEST_CASE("console on loopback accepts only loopback host names") {
   for (const char* host : {"localhost:9736", "localhost", "127.0.0.1:9736", "127.0.0.1", "[::1]:9736", "[::1]"}) {
     INFO(host);
     CHECK(console_host_allowed(host, "127.0.0.1"));

@@ -48,7 +48,7 @@ void make_backup(const std::filesystem::path& dir, const std::string& name, bool
 
 }  // namespace
 
-TEST_CASE("a backup that was read without an error has older ones pruned") {
+TEST_CASE("verified backup: older ones are removed") {
   Checks checks;
   BackupVerifier verifier(checks.env());
   CHECK(verifier.state().result == BackupCheck::kNone);
@@ -60,7 +60,7 @@ TEST_CASE("a backup that was read without an error has older ones pruned") {
   CHECK(verifier.state().pruning_held.empty());
 }
 
-TEST_CASE("a damaged or unreadable backup prunes nothing, and the log says why") {
+TEST_CASE("damaged or unreadable backup: none is removed, and the log has the reason") {
   Checks checks;
   SECTION("damaged") { checks.report.errors = {"000007.data: page at 4096: checksum mismatch"}; }
   SECTION("unreadable") { checks.fault = Status::io_error("000007.data: cannot be read"); }
@@ -74,7 +74,7 @@ TEST_CASE("a damaged or unreadable backup prunes nothing, and the log says why")
   CHECK(checks.errors.front().find("000007.data") != std::string::npos);
 }
 
-TEST_CASE("a damaged database prunes nothing, though the new backup is good") {
+TEST_CASE("damaged database: no backup is removed, even if the new one is good") {
   Checks checks;
   checks.damage = "3 errors";
   BackupVerifier verifier(checks.env());
@@ -100,11 +100,13 @@ TEST_CASE("the end of the server does not wait for a slow verification") {
   CHECK(checks.pruned.empty());
 }
 
-TEST_CASE("pruning keeps so many finished backups, the verified one included, and all that are newer") {
+TEST_CASE("pruning keeps the configured number of finished backups and all newer ones") {
   char name[] = "/tmp/ebbtide-backups-XXXXXX";
   REQUIRE(::mkdtemp(name) != nullptr);
   const std::filesystem::path dir = name;
-  const auto at = [](int second) { return backup_name(1'795'296'000'000'000ull + 1'000'000ull * static_cast<unsigned>(second), "0badcafe"); };
+  const auto at = [](int second) {
+    return backup_name(1'795'296'000'000'000ull + 1'000'000ull * static_cast<unsigned>(second), "0badcafe");
+  };
   for (const int second : {0, 1, 2, 3, 4}) make_backup(dir, at(second), second != 1);
   make_backup(dir, at(5), false);  // is being made
   make_backup(dir, "mine", false);

@@ -1,4 +1,4 @@
-// Names of backups. What happens to the directories is told by tests/contract/test_backup.py.
+// Names of backups. tests/contract/test_backup.py tests the directories.
 #include "checkpoint/backups.h"
 
 #include <catch2/catch.hpp>
@@ -34,7 +34,7 @@ TEST_CASE("a backup is named by the time at which it was begun, and names sort b
   CHECK(backup_name(1'795'296'067'999'000, kId) < backup_name(1'795'296'068'000'000, kId));
 }
 
-TEST_CASE("only what is a name of the database's backups gives a time") {
+TEST_CASE("backup time is read only from names of the database's own backups") {
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c07", kId) == 1'795'296'067);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z-3f9a1c08", kId) == 0);
   CHECK(backup_unix_seconds("2026-11-21T21-21-07.312Z", kId) == 0);  // of an earlier version: its database is unknown

@@ -30,7 +30,7 @@ MetricsSnapshot sample() {
 
 }  // namespace
 
-TEST_CASE("service metrics while the database is being opened") {
+TEST_CASE("metrics are served while the database is being opened") {
   MetricsSnapshot s = sample();
   s.loading = true;
   const std::string text = metrics_text(s);
@@ -62,7 +62,7 @@ TEST_CASE("service metrics while the database is being opened") {
   CHECK(text.find("ebbtide_wal") == std::string::npos);
 }
 
-TEST_CASE("engine metrics, by level") {
+TEST_CASE("engine metrics have levels") {
   MetricsSnapshot s = sample();
   Stats stats;
   stats.user_bytes_written = 100;

@@ -32,7 +32,7 @@ std::string random_value(std::mt19937_64& random, std::size_t bytes) {
 
 }  // namespace
 
-TEST_CASE("bits: counting and finding agree with looking at each bit") {
+TEST_CASE("bits: counting and finding agree with a scan of each bit") {
   std::mt19937_64 random(1);
   for (int round = 0; round < 3000; ++round) {
     const std::string value = random_value(random, random() % 60 + 1);
@@ -51,7 +51,7 @@ TEST_CASE("bits: counting and finding agree with looking at each bit") {
   }
 }
 
-TEST_CASE("bits: a bit is set where it is read, and nowhere else") {
+TEST_CASE("bits: setting a bit changes that bit only") {
   std::string value(3, '\0');
   set_bit(&value, 0, true);
   set_bit(&value, 9, true);
@@ -64,7 +64,7 @@ TEST_CASE("bits: a bit is set where it is read, and nowhere else") {
   CHECK(value == std::string("\x00\x40\x00", 3));
 }
 
-TEST_CASE("bits: an operation leaves what lies behind the shorter value") {
+TEST_CASE("bits: operation keeps the bytes past the shorter value") {
   const std::string a = "\xf0\x0f\xaa", b = "\xff";
   const auto combined = [](BitOp op, std::string into, Bytes value) {
     combine_bits(op, value, into.data());
@@ -79,7 +79,7 @@ TEST_CASE("bits: an operation leaves what lies behind the shorter value") {
   CHECK(combined(BitOp::kXor, std::string(19, 'a'), std::string(18, '\x03')) == std::string(18, 'b') + "a");
 }
 
-TEST_CASE("bitfields: types") {
+TEST_CASE("bitfields: types are parsed, invalid ones refused") {
   CHECK(type_of("u63").bits == 63);
   CHECK(type_of("i64").is_signed);
   for (const Bytes bad : {"", "u", "i", "u0", "i0", "u64", "i65", "8", "U8", "u08", "u-1", "u8 ", "f32"}) {
@@ -88,7 +88,7 @@ TEST_CASE("bitfields: types") {
   }
 }
 
-TEST_CASE("bitfields: what is set is read back, at any place and width, and the bits around it stay") {
+TEST_CASE("bitfields: set value reads back at any offset and width, other bits stay") {
   std::mt19937_64 random(2);
   for (int round = 0; round < 3000; ++round) {
     std::string value = random_value(random, 24);
@@ -108,7 +108,7 @@ TEST_CASE("bitfields: what is set is read back, at any place and width, and the 
   CHECK(get_field("", type_of("i64"), 1000) == 0);
 }
 
-TEST_CASE("bitfields: overflow") {
+TEST_CASE("bitfields: overflow wraps, saturates or fails") {
   const auto wrap = BitOverflow::kWrap, saturate = BitOverflow::kSaturate, fail = BitOverflow::kFail;
   const BitfieldType u8 = type_of("u8"), i8 = type_of("i8"), u63 = type_of("u63"), i64 = type_of("i64");
   CHECK(add_to_field(u8, 250, 10, wrap) == 4);

@@ -30,7 +30,7 @@ std::string body_of(Bytes value) {
 
 }  // namespace
 
-TEST_CASE("dump: the checksum") {
+TEST_CASE("dump: checksum equals Redis's") {
   CHECK(crc64("") == 0);
   CHECK(crc64("123456789") == 0xe9c6d914c4b8d9ca);
   // Whole words and what is left of them go different ways.
@@ -73,7 +73,7 @@ TEST_CASE("dump: Redis's own payloads are read") {
                          12)) == "abc");
 }
 
-TEST_CASE("dump: what is not sound, and what is sound and wrong") {
+TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
   CHECK(!dump_is_sound(""));
   CHECK(!dump_is_sound(std::string(9, '\0')));
   const std::string good = dump_string("hello");

@@ -45,7 +45,7 @@ TEST_CASE("glob patterns, as KEYS takes them") {
   CHECK(glob_match("a**b", "ab"));
 }
 
-TEST_CASE("stars agree with the recursive matcher") {
+TEST_CASE("glob stars agree with the recursive matcher") {
   std::mt19937_64 random(7);
   for (int i = 0; i < 30000; ++i) {
     std::string pattern, text;
@@ -56,13 +56,13 @@ TEST_CASE("stars agree with the recursive matcher") {
   }
 }
 
-TEST_CASE("many stars cost no exponential time") {
+TEST_CASE("glob with many stars takes no exponential time") {
   std::string pattern;
   for (int i = 0; i < 64; ++i) pattern += "a*";
   CHECK_FALSE(glob_match(pattern + "b", std::string(20000, 'a')));
 }
 
-TEST_CASE("literal prefixes") {
+TEST_CASE("glob: literal prefix is found") {
   CHECK(glob_literal_prefix("user:1*") == "user:1");
   CHECK(glob_literal_prefix("*") == "");
   CHECK(glob_literal_prefix("a\\*b[cd]") == "a*b");

@@ -77,7 +77,7 @@ TEST_CASE("hyperloglog: a merge counts what both have, in either form") {
   CHECK(target == many);
 }
 
-TEST_CASE("hyperloglog: what is not one, and what only looks like one") {
+TEST_CASE("hyperloglog: invalid and corrupted sketches are refused") {
   CHECK(!hll::is_valid(""));
   CHECK(!hll::is_valid("HYLL"));
   CHECK(!hll::is_valid(std::string("HYLL\x02") + std::string(11, '\0')));

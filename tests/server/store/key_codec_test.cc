@@ -60,7 +60,7 @@ TEST_CASE("escaped keys sort as keys, and elements lie between a key and the nex
   }
 }
 
-TEST_CASE("ranges hold the keys they name, with their elements") {
+TEST_CASE("key ranges contain their keys with all elements") {
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     const std::string start = random_key(random), end = random_key(random), key = random_key(random);

@@ -37,7 +37,7 @@ TEST_CASE("lcs: Redis's example") {
   CHECK(found.matches[1].length() == 2);
 }
 
-TEST_CASE("lcs: the greatest length, a text that both have, and ranges that spell it") {
+TEST_CASE("lcs: longest length, a common subsequence, and ranges that spell it") {
   std::mt19937_64 random(3);
   for (int round = 0; round < 2000; ++round) {
     const std::string a = random_text(random), b = random_text(random);

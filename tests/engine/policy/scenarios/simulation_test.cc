@@ -247,7 +247,7 @@ const std::vector<PolicySettings> kPolicies = {
 constexpr FileChoice kChoices[] = {FileChoice::kRoundRobin, FileChoice::kLeastOverlap, FileChoice::kMostTombstones,
                                    FileChoice::kOldest};
 
-TEST_CASE("reads stay right and every level gets into its bounds, whatever jobs run at once", "[policy]") {
+TEST_CASE("random concurrent jobs: reads stay correct and levels reach their bounds", "[policy]") {
   std::size_t most_jobs = 0;
   int deepest = 0;
   std::uint64_t seed = 1;
@@ -274,7 +274,7 @@ TEST_CASE("reads stay right and every level gets into its bounds, whatever jobs 
   CHECK(deepest >= 4);
 }
 
-TEST_CASE("sequential writes are moved down, hardly rewritten", "[policy]") {
+TEST_CASE("sequential writes are moved down with few rewrites", "[policy]") {
   for (const char* name : {"leveling", "one_leveling"}) {
     Simulation sim({{name, {}}, FileChoice::kRoundRobin, 0, 50, 50, 1, true}, 7);
     for (int i = 0; i < 10000; ++i) sim.write_one();
@@ -288,8 +288,9 @@ TEST_CASE("sequential writes are moved down, hardly rewritten", "[policy]") {
 }
 
 TEST_CASE("write amplification is in the range that theory gives", "[policy]") {
-  // Uniform random writes of fresh keys: each level costs an entry its arrival and, until it goes on, rewrites by later arrivals,
-  // about (T + 1) / 2 in all with whole-level merges, and up to T with partial ones (O'Neil; Monkey, appendix of update cost).
+  // Uniform random writes of new keys: on each level an entry is written once at its arrival, and again by later arrivals until
+  // it leaves. That is about (T + 1) / 2 in all with whole-level merges, and up to T with partial ones (O'Neil; Monkey, appendix
+  // of update cost).
   for (const double ratio : {4.0, 10.0}) {
     Simulation sim({{"leveling", {{"size_ratio", ratio}}}, FileChoice::kRoundRobin, 900'000, 100, 50, 1}, 3);
     for (int i = 0; i < 40'000; ++i) sim.write_one();

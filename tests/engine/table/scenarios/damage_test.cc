@@ -102,7 +102,7 @@ void flip_bytes(std::uint32_t h, Compression compression) {
   }
 }
 
-/// Walks a table that somebody had open before: what it shows is what was written, up to an error.
+/// Iterates over a table that was open before the damage: it shows the written entries, up to an error.
 Status walk(const TableReader& table, const std::vector<Owned>& entries) {
   const auto wrong = [] { throw Finding("a walk shows what was not written, or ends early and says nothing"); };
   auto it = table.new_iterator({});
@@ -152,13 +152,13 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
 
 }  // namespace
 
-TEST_CASE("every byte that flips is found", "[table][damage]") {
+TEST_CASE("every flipped byte of a table is found", "[table][damage]") {
   for (const std::uint32_t h : {1u, 4u}) {
     for (const Compression compression : {Compression::kNone, Compression::kLz4, Compression::kZstd}) flip_bytes(h, compression);
   }
 }
 
-TEST_CASE("every cut of a table's files is found", "[table][damage]") {
+TEST_CASE("every truncation of a table's files is found", "[table][damage]") {
   constexpr std::uint64_t kSector = 512;  // what a disk loses at a time: some cut falls into each
   const std::uint64_t stride = number_from_env("EBBTIDE_FLIP_STRIDE", kSector) == 1 ? 1 : kSector;
   for (const std::uint32_t h : {1u, 4u}) {
@@ -400,7 +400,7 @@ TEST_CASE("a builder refuses entries that no sound table has", "[table][damage]"
   REQUIRE(add({{std::string(kMaxKeyBytes + 1, 'x'), 1}}).code() == Code::kCorruption);
 }
 
-TEST_CASE("metadata that would hide keys or ask for endless memory is refused", "[table][damage]") {
+TEST_CASE("metadata that would hide keys or allocate too much is refused", "[table][damage]") {
   Bench bench;
   Random random(61);
   const BuiltTable built = bench.build(bench.builder_options(), random_entries(random, Recipe{}));

@@ -62,7 +62,7 @@ void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& 
 
 }  // namespace
 
-TEST_CASE("dropped and replaced pages read as if their entries had never been", "[table][drops]") {
+TEST_CASE("dropped and replaced pages read as if their entries never existed", "[table][drops]") {
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
     Bench bench;
     Random random(h + 60);
@@ -128,7 +128,7 @@ TEST_CASE("dropped and replaced pages read as if their entries had never been", 
     auto file = bench.fs.create(path);
     REQUIRE((*file)->append(bytes).is_ok());
     REQUIRE((*file)->close().is_ok());
-    // What is gone is punched: nobody reads it any more.
+    // Dropped pages are punched: no reader reads them.
     if (h > 1) {
       for (const PageMeta& page : after.pages) {
         if (page.dropped() || page.replaced()) {
@@ -212,7 +212,7 @@ TEST_CASE("permutations pack and unpack for every number of pages", "[table][kiw
   }
 }
 
-TEST_CASE("filter slices are loaded apart and filters keep lookups from reading", "[table][filter]") {
+TEST_CASE("filter slices are loaded separately and prevent page reads", "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 80);
@@ -254,7 +254,7 @@ TEST_CASE("filter slices are loaded apart and filters keep lookups from reading"
   }
 }
 
-TEST_CASE("slices come and go while the table is open, and what readers hold stays a filter", "[table][filter]") {
+TEST_CASE("slices loaded and dropped while open: readers' filters stay correct", "[table][filter]") {
   for (const std::uint32_t h : {1u, 8u}) {
     Bench bench;
     Random random(h + 90);

@@ -75,7 +75,7 @@ constexpr Compression kCompressions[] = {Compression::kNone, Compression::kLz4, 
 
 }  // namespace
 
-TEST_CASE("a table gives back what was put in, for every tile size and compression", "[table]") {
+TEST_CASE("table reads back its entries for every tile size and compression", "[table]") {
   for (const std::uint32_t h : {1u, 2u, 3u, 8u, 16u, 64u}) {
     for (const Compression compression : kCompressions) round_trip(h, compression, Recipe{}, 100 + h);
   }
@@ -93,7 +93,7 @@ TEST_CASE("large values and long keys come back", "[table]") {
   }
 }
 
-TEST_CASE("tables of random content are what they were made of", "[table][property]") {
+TEST_CASE("tables of random entries read back", "[table][property]") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Random random(seed * 977);
     Recipe recipe;
@@ -331,7 +331,7 @@ TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
   }
 }
 
-TEST_CASE("a lookup that may not read says which pages it lacks", "[table][resident]") {
+TEST_CASE("lookup without I/O reports the missing pages", "[table][resident]") {
   Bench bench;
   Random random(9);
   Recipe recipe;
@@ -450,7 +450,7 @@ TEST_CASE("a table is written back a part at a time while it is built, and an er
   CHECK(builder.finish().status().code() == Code::kIoError);
 }
 
-TEST_CASE("a builder that is not finished leaves no file", "[table]") {
+TEST_CASE("unfinished table builder leaves no file", "[table]") {
   Bench bench;
   {
     TableBuilder builder(bench.builder_options());
@@ -489,7 +489,7 @@ TEST_CASE("pages that nearly fill a block of the file system lie in one each, an
   CHECK(built.data_bytes < entries.size() * 125);
 }
 
-TEST_CASE("a page's size counts before compression at h = 1, and after it with more", "[table][kiwi]") {
+TEST_CASE("page size counts before compression at h = 1, after it for h > 1", "[table][kiwi]") {
   Bench bench;
   Random random(18);
   std::vector<Owned> entries(6000);

@@ -49,7 +49,7 @@ std::string header_of(std::uint32_t version, FileNum owner) {
   return header;
 }
 
-TEMPLATE_TEST_CASE("records come back as they went in", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("log records read back as written", "", PosixRoom, MemoryRoom) {
   TestType room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   REQUIRE(log->file() == kFile);
@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("records come back as they went in", "", PosixRoom, MemoryRoo
   REQUIRE(back.offsets.front() == kHeader);
 }
 
-TEST_CASE("the bytes of a segment, to the last") {
+TEST_CASE("bytes of a segment are as documented") {
   const std::string bytes = segment({"abc", "", "de"}, {0});
   std::string expected = header_of(2, kFile);
   const auto add = [&](std::uint32_t length, Bytes payload) {
@@ -120,7 +120,7 @@ TEST_CASE("an append is one write, and creation is durable before the first reco
   REQUIRE(read_back(room.fs(), room.dir(), kFile).payloads == std::vector<std::string>{"ab", "", "c", "ab", "", "c"});
 }
 
-TEST_CASE("a segment number is taken once") {
+TEST_CASE("creating an existing segment fails") {
   MemoryRoom room;
   const auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   REQUIRE(LogWriter::create(room.fs(), room.dir(), kFile).status().code() == Code::kExists);
@@ -138,7 +138,7 @@ TEST_CASE("creation that fails at any call leaves no file") {
   }
 }
 
-TEST_CASE("after a failed append or sync the segment is bad for good") {
+TEST_CASE("after a failed append or sync, every later call fails") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const Code code = GENERATE(Code::kIoError, Code::kNoSpace);
   MemoryRoom room;
@@ -165,7 +165,7 @@ TEST_CASE("after a failed append or sync the segment is bad for good") {
   REQUIRE(back.end.clean == (op == FileOp::kSync));
 }
 
-TEST_CASE("after a failed append what came before it can be made durable; after a failed sync nothing can") {
+TEST_CASE("after a failed append earlier appends can be synced; after a failed sync none can") {
   const FileOp op = GENERATE(FileOp::kWrite, FileOp::kSync);
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
@@ -200,7 +200,7 @@ TEST_CASE("a record that is too long is refused before anything is written") {
   REQUIRE(read_back(room.fs(), room.dir(), kFile).payloads == std::vector<std::string>{"next"});
 }
 
-TEST_CASE("the walk ends with what the callback answers") {
+TEST_CASE("reading ends with the callback's error") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   for (const char* payload : {"a", "b", "c"}) require_ok(append_one(*log, payload));
@@ -212,7 +212,7 @@ TEST_CASE("the walk ends with what the callback answers") {
   REQUIRE(seen == 2);
 }
 
-TEST_CASE("cut short at every length: a prefix of the records, and never damage") {
+TEST_CASE("segment truncated anywhere: prefix of the records, never damage") {
   const std::vector<std::string> payloads{"first", "", payload_of(1, 70), "x", payload_of(2, 300)};
   const std::string bytes = segment(payloads, {0, 2});
   const ReadBack whole = read_bytes(bytes, kFile);
@@ -266,7 +266,7 @@ TEST_CASE("every flipped bit is detected, and never gives a wrong record") {
   }
 }
 
-TEST_CASE("damage to what was durable is told from writes that a power loss reordered") {
+TEST_CASE("damage to durable records is distinguished from reordered unsynced writes") {
   const std::vector<std::string> payloads{"one", "two", "three"};
   const auto with_second_zeroed = [&](const std::vector<std::size_t>& synced) {
     std::string bytes = segment(payloads, synced);
@@ -284,7 +284,7 @@ TEST_CASE("damage to what was durable is told from writes that a power loss reor
   REQUIRE_THAT(synced.end.what, Contains("a later mark says that 62 bytes were durable"));
 }
 
-TEST_CASE("a mark does not vouch for what was appended while its sync went on") {
+TEST_CASE("mark does not cover appends made during its sync") {
   MemoryRoom room;
   FaultFileSystem fs(room.fs());
   auto log = value_of(LogWriter::create(fs, room.dir(), kFile));
@@ -324,7 +324,7 @@ TEST_CASE("zeros after the last record are clean; anything else is not") {
   }
 }
 
-TEST_CASE("a record copied to another place or another segment is none") {
+TEST_CASE("record copied to another place or segment is invalid") {
   const std::string bytes = segment({"one", "two"}, {});
   const std::size_t length = kLogRecordHeaderBytes + 3;
   const ReadBack doubled = read_bytes(bytes + bytes.substr(bytes.size() - length), kFile);
@@ -418,7 +418,7 @@ TEST_CASE("a record longer than any chunk comes back whole, and damage to it is 
   REQUIRE(end.valid_bytes == 32);
 }
 
-TEST_CASE("an error of the device is neither a torn end nor damage") {
+TEST_CASE("device error while reading is neither torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   // The small ones so that chunks end in the headers of some.
@@ -434,7 +434,7 @@ TEST_CASE("an error of the device is neither a torn end nor damage") {
   }
 }
 
-TEST_CASE("a torn end can be cut, and stays cut") {
+TEST_CASE("truncated torn end stays truncated") {
   MemoryRoom room;
   write_file(room.fs(), room.path("000007.wal"), segment({"one", "two"}, {}) + "garbage");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -447,7 +447,7 @@ TEST_CASE("a torn end can be cut, and stays cut") {
   REQUIRE(cut.payloads == std::vector<std::string>{"one", "two"});
 }
 
-TEST_CASE("power loss: what is read is a prefix that holds all that was synced, and no damage is seen") {
+TEST_CASE("power loss: records read are a prefix with all synced ones, without damage") {
   unsigned lost = 0, torn = 0;
   for (std::uint64_t seed = first_seed() + 1; seed <= first_seed() + 400; ++seed) {
     Random random(seed);
