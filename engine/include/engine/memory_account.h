@@ -15,11 +15,11 @@
 
 namespace ebbtide {
 
-/// Whether bytes could be charged to the budget: now, once memtables have been flushed, or not, as long as others hold what they do.
+/// Whether bytes can be charged to the budget: now, after a flush of memtables, or not while other charges stay.
 enum class BudgetRoom : std::uint8_t { kNow, kAfterFlush, kNone };
 
-/// Thread-safe; a charge is two atomic additions. Whoever charges releases the same number of bytes under the same kind: once,
-/// and also when it fails later.
+/// Thread-safe; a charge is two atomic additions. The code that charges releases the same number of bytes under the same kind,
+/// once, also if it fails later.
 class MemoryAccount : public std::enable_shared_from_this<MemoryAccount> {
  public:
   enum class Kind : std::uint8_t {

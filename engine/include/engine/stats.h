@@ -30,7 +30,7 @@ struct FilterInfo {
   }
 };
 
-/// Merges and the like, by what they were for.
+/// Compactions by reason.
 struct ReasonInfo {
   std::string reason;  ///< size, run_count, deadline, manual, space, scrub, dropped
   std::uint64_t jobs = 0, bytes_read = 0, bytes_written = 0;

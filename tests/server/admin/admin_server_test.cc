@@ -201,7 +201,7 @@ TEST_CASE(
     // One after the other, so that the first one alone has begun.
     if (i == 0) CHECK(ask(server.port(), "/ready").find("HTTP/1.1 200") == 0);
   }
-  slow[5].reset();  // a client that leaves keeps nobody else from the answer
+  slow[5].reset();  // a client that leaves does not delay the answers to others
   CHECK(ask(server.port(), "/healthz").find("HTTP/1.1 200") == 0);
   CHECK(ask(server.port(), "/ready").find("HTTP/1.1 200") == 0);
   go.set_value();
