@@ -1,6 +1,6 @@
 // The server as a whole: what is started, in which order, and how it ends.
 //
-// Start: log, sockets (clients are told -LOADING), HTTP port, then the database on a thread of its own; when it is open, each
+// Start: log, sockets (replies are -LOADING), HTTP port, then the database on a thread of its own; when it is open, each
 // loop gets its dispatcher. End (SIGTERM, SIGINT, SHUTDOWN): no new clients, loops finish their pass and close their connections,
 // offload threads finish, the engine writes and syncs its log.
 #pragma once
@@ -170,7 +170,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // The main thread; `db_` is published to the others through `ready_`.
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
-  asio::steady_timer expiry_timer_{io_};  ///< looks ten times a second for keys that have expired, while somebody wants to know
+  asio::steady_timer expiry_timer_{io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
   std::mutex pause_mutex_;
   bool compactions_paused_ = false;  // guarded by pause_mutex_

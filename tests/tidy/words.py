@@ -13,16 +13,14 @@ LONGEST_SENTENCE = 30
 
 # Places that still have breaches: files, or folders with everything below them.
 NOT_YET = (
-    "deploy/README.md",
     "engine/db",
-    "engine/docs",
+    "engine/docs/decisions",
+    "engine/docs/performance.md",
     "server/command",
     "server/commands",
-    "server/docs",
     "server/net",
     "server/resp",
     "server/server.cc",
-    "server/server.h",
     "tests/bench",
     "tests/contract",
     "tests/engine/db",
