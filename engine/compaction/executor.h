@@ -69,7 +69,7 @@ Result<CompactionResult> execute(const Plan& plan, const Version& version, const
                                  const CompactionEnv& env);
 
 /// Writes the entries of frozen memtables (newest first; one iterator, its range tombstones and its records each) as files of one
-/// new run of level 0 in front of every other run. Same survivors, same builder. The edit takes over the records.
+/// new run of level 0 in front of every other run. Survivors and tables are made as in merges. The edit takes over the records.
 struct FlushInput {
   InternalIterator* entries = nullptr;
   SharedTombstones range_tombstones;

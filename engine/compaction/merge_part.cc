@@ -143,7 +143,7 @@ class PartMerger {
     return Status::ok();
   }
 
-  /// All versions of the key that the source stands on.
+  /// Merges all versions of the source's current key.
   Status merge_key() {
     survivors_.begin(source_.entry().key, covers_of(source_.entry().key));
     const Bytes key = survivors_.key();

@@ -75,7 +75,7 @@ void MemoryFile::punch(std::uint64_t offset, std::uint64_t length) {
   if (offset >= size()) return;
   const std::uint64_t end = std::min(size(), length > size() - offset ? size() : offset + length);
   std::fill(data_.begin() + static_cast<std::ptrdiff_t>(offset), data_.begin() + static_cast<std::ptrdiff_t>(end), '\0');
-  // Sectors at the ends of the range that hold more than the range stay.
+  // A sector that is only partly in the range stays allocated.
   const std::uint64_t whole_first = sectors_of(offset);
   const std::uint64_t whole_end = end == size() ? sectors_of(end) : end / kSector;
   if (offset % kSector != 0 && sectors_[offset / kSector].allocated) touch(offset / kSector, offset / kSector + 1, true);

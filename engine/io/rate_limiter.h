@@ -11,7 +11,7 @@
 
 namespace ebbtide {
 
-/// Thread-safe. Requests are served in call order. A large one delays the ones after it, and itself only by its share.
+/// Thread-safe. Requests are served in call order. A request waits for the bytes of earlier ones and its own.
 class RateLimiter {
  public:
   static constexpr std::uint64_t kBurstNs = 50'000'000;

@@ -65,7 +65,7 @@ HashIndex::Table HashIndex::make_table(unsigned log2) {
   const std::size_t buckets = std::size_t{1} << log2, bytes = buckets * sizeof(Bucket);
   Bucket* table = nullptr;
   if (bytes < kMappedBytes) {
-    // The arena aligns to 8; a bucket wants its own line.
+    // The arena aligns to 8; a bucket needs a cache line of its own.
     const auto raw = reinterpret_cast<std::uintptr_t>(arena_.allocate(bytes + alignof(Bucket) - 8));
     table = reinterpret_cast<Bucket*>((raw + alignof(Bucket) - 1) & ~(alignof(Bucket) - 1));
     for (std::size_t i = 0; i < buckets; ++i) new (table + i) Bucket{};

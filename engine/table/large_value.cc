@@ -67,7 +67,7 @@ Status LargeValueFile::decode(const LargeValueRef& ref, std::uint64_t i, const C
 Result<std::string> LargeValueFile::read(const LargeValueRef& ref) const {
   std::string value;
   if (ref.length > kMaxValueBytes)
-    return BlockPlace{path, number, ref.offset}.corruption("large value is longer than any may be");
+    return BlockPlace{path, number, ref.offset}.corruption("large value is longer than the maximum");
   TRY(visit(ref, 0, large_chunks(ref.length), [&](std::uint64_t i, const CheckedBlock& block, const BlockPlace& place) {
     if (i == 0) value.resize(ref.length);  // now that the index has been checked
     return decode(ref, i, block, place, value.data() + i * kLargeChunkBytes);

@@ -305,7 +305,7 @@ class Renewal {
       if ((m_.tiles[t].flags & kTileStale) != 0) TRY(renew_separator(t, packed));
       if (t + 1 == m_.tiles.size()) TRY(renew_end(t, packed));
     }
-    // As they are stored: the new file takes them along.
+    // The stored payloads of replaced pages: the new file gets copies.
     for (std::uint32_t p = 0; p < m_.pages.size(); ++p) {
       if (!m_.pages[p].replaced()) continue;
       TRY_ASSIGN(payload, table_.read_page(p, nullptr));

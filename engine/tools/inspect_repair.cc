@@ -66,7 +66,8 @@ class Repair {
 
   Status examine() {
     if (const std::string name = split_path(dir_).name; name.empty() || name == "." || name == "..") {
-      return Status::invalid_argument("'" + dir_ + "' is to be called by its name: what is set aside goes beside it");
+      return Status::invalid_argument(
+          "'" + dir_ + "' has no name of its own: give its path, since the directory for replaced files is beside it");
     }
     TRY(lock());
     TRY(find_manifest());

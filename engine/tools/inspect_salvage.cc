@@ -82,7 +82,8 @@ class Salvage {
       if (!names.empty()) return Status::exists(to + " is not empty; salvage writes to a new or an empty directory");
     }
     if (const std::string name = split_path(to_).name; name.empty() || name == "." || name == "..") {
-      return Status::invalid_argument("'" + to_ + "' is to be called by its name: what is possibly deleted goes beside it");
+      return Status::invalid_argument(
+          "'" + to_ + "' has no name of its own: give its path, since the directory for possibly deleted keys is beside it");
     }
     if (const std::string parent = parent_path(to_); !parent.empty() && !fs_.exists(parent)) {
       return Status::not_found(parent + ", in which " + to_ + " is to be made, does not exist");

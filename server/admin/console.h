@@ -34,7 +34,7 @@ struct ConsoleSnapshot {
   std::uint64_t resident_bytes = 0;
   // of the engine, once it is open
   std::optional<Stats> engine;
-  std::vector<TreeInfo> trees;  ///< of databases that have one
+  std::vector<TreeInfo> trees;  ///< one per database that has a tree
   std::optional<TreeMap> map;   ///< of the database that was asked for
   std::uint64_t open_tickets = 0;
   std::vector<ConsoleTicket> tickets;  ///< the first of them

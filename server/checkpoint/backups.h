@@ -4,8 +4,8 @@
 //                                                     directory was
 //
 // The name ends with the id of the database, which its data directory has in the file DATABASE_ID; a directory without one gets
-// one when it is opened. Several databases may share a directory of backups: one replaces and removes its own backups alone,
-// those that were not finished included. A directory with any other name, and a symbolic link, is never touched. A backup itself
+// one when it is opened. Several databases may share a directory of backups: each removes only its own backups,
+// unfinished ones included. A directory with any other name, and a symbolic link, is never touched. A backup itself
 // has no DATABASE_ID: a database that is made of one is another database, and leaves the backups that were there as they are.
 #pragma once
 

@@ -93,7 +93,7 @@ TEST_CASE("what all keys begin with becomes shorter only") {
   CHECK(shared_prefix_with("", "a1", "a2").empty());
 }
 
-TEST_CASE("an edit says what all keys begin with only beside a file that has it in its bounds") {
+TEST_CASE("edit has the common key prefix only with a file that has it in its bounds") {
   Version version;
   const auto noted = [&](const std::string& prefix, std::vector<std::string> bounds) {
     TreeEdit edit;

@@ -159,7 +159,7 @@ std::map<std::uint64_t, std::optional<std::string>> reap_all(ReadQueue& queue) {
   return ended;
 }
 
-TEST_CASE("a read queue reads what read() reads, however much is asked for at a time") {
+TEST_CASE("read queue returns the same bytes as read(), for any number of queued reads") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

@@ -96,7 +96,7 @@ TEST_CASE("an error of a child ends the merge and goes away with the next seek")
   REQUIRE(it.entry().key == "d");
 }
 
-TEST_CASE("keys whose cached bytes equal those of a walk at its end still come first") {
+TEST_CASE("key with the same cached bytes as an ended child comes before that child") {
   const std::string high(10, '\xff'), low(10, '\0');
   std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
   for (const bool reversed : {false, true}) {

@@ -247,7 +247,7 @@ TEST_CASE("iterators change direction anywhere, also during insertions") {
   }
 }
 
-TEST_CASE("counts, births and expiries") {
+TEST_CASE("memtable counts entries and tracks oldest birth and smallest expiry") {
   MemTable table(1 << 20);
   Entry e = make_entry(1, "v");
   e.expiry = 500;

@@ -108,7 +108,7 @@ TEST_CASE("dump: damaged payloads and payloads of other types are refused") {
   CHECK(load_string(with_footer("")) == std::nullopt);
 }
 
-TEST_CASE("lzf: every token, and none that leaves its bounds") {
+TEST_CASE("lzf: every kind of token decodes, and none reads or writes out of bounds") {
   CHECK(lzf_decompress("", 0) == "");
   CHECK(lzf_decompress(std::string("\x02"
                                    "abc",
