@@ -13,6 +13,7 @@
 #include <engine/charged_value.h>
 #include <engine/memory_account.h>
 
+#include "machine/machine.h"
 #include "net/settings.h"
 
 namespace ebbtide {
@@ -55,6 +56,12 @@ class ClientMemoryAccount final : public ClientMemory {
     std::lock_guard lock(mutex_);
     if (account_ != nullptr && !account_->try_charge(MemoryAccount::Kind::kLargeValues, bytes)) return false;
     values_ += bytes;
+    // Values that this thread has received and others have freed: not charged any more, but still taken.
+    static thread_local std::uint64_t received = 0;
+    if ((received += bytes) >= kCollectBytes) {
+      received = 0;
+      collect_freed_memory();
+    }
     return true;
   }
   void charge_values(std::uint64_t bytes) override {
@@ -75,13 +82,30 @@ class ClientMemoryAccount final : public ClientMemory {
     charge.took(*account_, MemoryAccount::Kind::kLargeValues, value->size());
     return charged_value(std::move(value), &charge);
   }
+  std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (account_ == nullptr) return input;
+    auto owned = std::make_shared<OwnedInput>();
+    owned->account = account_->shared_from_this();
+    account_->charge(MemoryAccount::Kind::kConnections, bytes);
+    owned->charge.took(*account_, MemoryAccount::Kind::kConnections, bytes);
+    owned->input = std::move(input);
+    return owned;
+  }
   bool short_of_buffers() const override {
     std::lock_guard lock(mutex_);
     return account_ != nullptr && buffers_ > budget_ / kGoodPart && account_->room() == 0;
   }
 
  private:
-  static constexpr std::uint64_t kGoodPart = 8;  ///< buffers below an eighth of the budget are not what has spent it
+  static constexpr std::uint64_t kCollectBytes = 1 << 20;  // received in more time than it takes
+  static constexpr std::uint64_t kGoodPart = 8;            ///< buffers below an eighth of the budget are not what has spent it
+
+  struct OwnedInput {  // its last member ends first
+    std::shared_ptr<MemoryAccount> account;
+    MemoryCharge charge;
+    std::shared_ptr<const void> input;
+  };
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.

@@ -111,6 +111,13 @@ void give_freed_memory_back() {
 #ifdef EBBTIDE_WITH_MIMALLOC
   // A thread gives back what it freed the next time that it allocates: after a merge of gigabytes that may be hours.
   mi_option_set_default(mi_option_decommit_delay, 0);
+  mi_option_set_default(mi_option_segment_decommit_delay, 0);
+#endif
+}
+
+void collect_freed_memory() {
+#ifdef EBBTIDE_WITH_MIMALLOC
+  mi_collect(false);
 #endif
 }
 

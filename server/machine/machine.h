@@ -32,6 +32,8 @@ void report_refused_allocations(void (*refused)(std::uint64_t bytes));
 std::string allocator_name();
 /// What is freed goes back to the system at once, where the allocator would keep it for threads that are idle by then.
 void give_freed_memory_back();
+/// Takes back what other threads have freed of this thread's memory, which they cannot give back themselves. Some 10 us and more.
+void collect_freed_memory();
 /// Seconds of processor time of this process.
 struct CpuTimes {
   double user = 0, system = 0, user_children = 0, system_children = 0;

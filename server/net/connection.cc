@@ -124,6 +124,13 @@ void Connection::take_back(std::span<PendingCommand> part) {
   for (std::size_t i = done; i < part.size(); ++i) pending.push_back(std::move(part[i]));
 }
 
+// A thread still reads it: what the connection had charged for it ends with the connection.
+std::shared_ptr<const void> Connection::take_input() {
+  const std::size_t bytes = parser.input_memory();
+  auto input = parser.take_input();
+  return memory == nullptr ? input : memory->own_input(std::move(input), bytes);
+}
+
 std::size_t Connection::argument_bytes() const {
   std::size_t bytes = parser.big_bytes();
   if (pending.empty()) return bytes;

@@ -46,7 +46,7 @@ class Connection final : public Client {
   [[nodiscard]] std::size_t query_free_bytes() const override { return parser.unused(); }
   [[nodiscard]] std::size_t argument_bytes() const override;
   [[nodiscard]] std::size_t total_bytes() const override { return sizeof(Connection) + parser.memory() + out.memory(); }
-  [[nodiscard]] std::shared_ptr<const void> take_input() override { return parser.take_input(); }
+  [[nodiscard]] std::shared_ptr<const void> take_input() override;
   [[nodiscard]] bool has_pending() const { return !pending.empty(); }
   /// Whether more input may be read now.
   [[nodiscard]] bool may_read() const {
@@ -73,6 +73,7 @@ class Connection final : public Client {
   };
 
   RequestParser parser;
+  ClientMemory* memory = nullptr;       ///< null: nothing is charged
   std::vector<PendingCommand> pending;  ///< handed in before and not done, in order
   std::deque<Gate> gates;
   std::uint64_t gated_until = 0;

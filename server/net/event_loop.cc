@@ -285,6 +285,7 @@ void EventLoop::add_connection(Arrival arrival) {
   Connection& c = *owned;
   c.id = shared_->next_client_id.fetch_add(1);
   c.loop = this;
+  c.memory = env_->memory;
   c.address = std::move(arrival.address);
   c.network = std::move(arrival.network);
   c.local_address = std::move(arrival.local_address);
@@ -330,7 +331,9 @@ void EventLoop::for_each(const std::function<void(Client&)>& f) {
 
 void EventLoop::touch(Client* client) {
   auto& c = static_cast<Connection&>(*client);
-  if (!c.dead) enqueue(c);
+  if (c.dead) return;
+  charge_push(c);
+  enqueue(c);
 }
 
 void EventLoop::enqueue(Connection& c) {
@@ -385,6 +388,18 @@ void EventLoop::account(Connection& c) {
     if (grew && held > kSparedBytes) relieve(c);
   }
   if (!c.dead && c.parser.big_memory() != c.charged_values) charge_values(c);
+}
+
+// Pushes come between rounds of their client, and many at a time: those that the budget has no room for are dropped before more
+// are appended, and the client is closed when it has its turn.
+void EventLoop::charge_push(Connection& c) {
+  const std::size_t held = c.parser.buffer_memory() + c.out.memory() + c.state_bytes;
+  if (held < c.held_bytes + kSparedBytes) return;
+  held_bytes_ += held - c.held_bytes;
+  c.held_bytes = held;
+  if (held_bytes_ > charged_bytes_ + kChargeStep) charge_buffers(held_bytes_);
+  largest_held_ = std::max(largest_held_, held);
+  if (env_->memory != nullptr && held >= largest_held_ / 2 && env_->memory->short_of_buffers()) c.out.overflow();
 }
 
 void EventLoop::charge_buffers(std::size_t bytes) {

@@ -103,6 +103,7 @@ class EventLoop final : public ClientLoop {
   void read_clock();
   void account(Connection& c);
   void charge_buffers(std::size_t bytes);
+  void charge_push(Connection& c);
   void charge_values(Connection& c);
   void hand_over(Connection& c);
   void relieve(Connection& c);

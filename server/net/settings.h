@@ -105,6 +105,8 @@ class ClientMemory {
   /// A value whose bytes are charged: the same bytes with another owner, which releases them with its last copy, instead of the
   /// caller.
   [[nodiscard]] virtual std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) = 0;
+  /// Input that outlives its connection: the same memory, of so many bytes, with another owner that has them charged.
+  [[nodiscard]] virtual std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) = 0;
   /// The budget is spent, and buffers have a good part in it: who holds the largest ones has to go.
   [[nodiscard]] virtual bool short_of_buffers() const = 0;
 };

@@ -69,6 +69,8 @@ class RequestParser {
   /// Hands over the memory of the commands that are handed out: their arguments are valid as long as the result. The parser is
   /// not used any more.
   [[nodiscard]] std::shared_ptr<const void> take_input();
+  /// Bytes that take_input() would hand over, but for big bulks that have another owner.
+  [[nodiscard]] std::size_t input_memory() const { return buffer_memory() + big_held_; }
   /// Whether parse() may give more without another received(): it stopped at max_commands, not for want of input.
   [[nodiscard]] bool has_input() const { return position_ < end_ && !starved_; }
 

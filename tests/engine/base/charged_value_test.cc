@@ -43,6 +43,46 @@ TEST_CASE("memory charge that ends, is split or moved: account has the rest") {
   CHECK(account.charged() == 0);
 }
 
+TEST_CASE("charge: moved, it is the new one's alone, and what that one had before is released") {
+  MemoryAccount account;
+  MemoryCharge first = take(account, 100);
+  MemoryCharge second(std::move(first));
+  CHECK(second.bytes() == 100);
+  CHECK(first.bytes() == 0);  // NOLINT: what is left of it
+  CHECK(account.charged() == 100);
+  MemoryCharge third = take(account, 7);
+  third = std::move(second);
+  CHECK(third.bytes() == 100);
+  CHECK(second.bytes() == 0);  // NOLINT
+  CHECK(account.charged() == 100);
+  third.release();
+  first.release();
+  second.release();
+  CHECK(account.charged() == 0);
+}
+
+TEST_CASE("refused charge: the error says how many bytes, of what budget, and what to do if they never fit") {
+  MemoryAccount account;
+  account.set_limit(100, 0);
+  account.set_budget(4096, 3000);
+  CHECK(account.take_refused() == 0);
+  CHECK_FALSE(account.try_charge(Kind::kCommands, 2000));
+  CHECK_FALSE(account.try_charge(Kind::kPages, 200));
+  CHECK(account.charged() == 0);
+  CHECK(account.take_refused() == 2000);
+  CHECK(account.take_refused() == 0);
+  const Status later = refused_charge(account, 2000), never = refused_charge(account, 3001);
+  CHECK(later.code() == Code::kOutOfMemory);
+  CHECK(later.refused_bytes() == 2048);
+  CHECK(later.with_context("there").refused_bytes() == 2048);
+  CHECK(later.message() ==
+        "2000 bytes are needed at once; storage.memory_budget is 4096 bytes, and others use too much of it now");
+  CHECK(never.message() ==
+        "3001 bytes are needed at once; storage.memory_budget is 4096 bytes, of which at most 3000 can be used for that. Raise "
+        "storage.memory_budget");
+  CHECK(Status::out_of_memory("spent").refused_bytes() == 0);
+}
+
 TEST_CASE("charged value whose last owner outlives the account's owner: its charge is released") {
   auto account = std::make_shared<MemoryAccount>();
   const std::weak_ptr<MemoryAccount> watched = account;

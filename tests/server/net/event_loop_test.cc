@@ -34,6 +34,8 @@ class TestSink final : public CommandSink {
     std::set<std::uint64_t> released;
     std::size_t largest_pass = 0, largest_output = 0;
     std::vector<std::uint32_t> attempts;
+    bool takes_input = false;  // of clients that close while their command waits
+    std::shared_ptr<const void> input;
     int event = -1;  // an eventfd: once it is written, poll() resumes who waits
     int events = 0;  // that poll() has seen
     int polls = 0;
@@ -69,8 +71,9 @@ class TestSink final : public CommandSink {
     }
   }
   int descriptor() const override { return shared_->event; }
-  void client_closed(Client& client, PendingCommand*) override {
+  void client_closed(Client& client, PendingCommand* waiting) override {
     std::lock_guard lock(shared_->mutex);
+    if (waiting != nullptr && shared_->takes_input) shared_->input = client.take_input();
     shared_->closed.push_back(client.id);
     shared_->changed.notify_all();
   }
@@ -116,6 +119,13 @@ class TestSink final : public CommandSink {
     } else if (name == "AUTH") {
       client.authenticated = true;
       reply.ok();
+    } else if (name == "PUSH") {  // to all clients of the loop
+      loop_->for_each([&](Client& other) {
+        other.out.append(std::string(std::stoul(std::string(command.args[1])), 'p'));
+        loop_->touch(&other);
+      });
+      shared_->largest_output = 0;
+      loop_->for_each([&](Client& other) { shared_->largest_output += other.out.memory(); });
     } else if (name == "KEEP") {
       client.state_bytes = std::stoul(std::string(command.args[1]));
       reply.ok();
@@ -155,6 +165,11 @@ struct TestMemory final : ClientMemory {
   std::shared_ptr<const std::string> own_value(std::shared_ptr<const std::string> value) override {
     const std::string* const bytes = value.get();
     return {bytes, [this, value = std::move(value)](const std::string* b) { values -= b->size(); }};
+  }
+  std::shared_ptr<const void> own_input(std::shared_ptr<const void> input, std::uint64_t bytes) override {
+    buffers += bytes;
+    const void* const place = input.get();
+    return {place, [this, bytes, input = std::move(input)](const void*) { buffers -= bytes; }};
   }
   bool short_of_buffers() const override { return spent; }
   std::atomic<std::uint64_t> buffers{0}, values{0}, most_values{~std::uint64_t{0}};
@@ -721,6 +736,47 @@ TEST_CASE("what a client's state holds is charged as its buffers are") {
   h.expect(fd, "+OK\r\n");
   h.settle();
   CHECK(h.memory.buffers >= 5'000'000);
+}
+
+TEST_CASE("input that is used after its client has gone stays charged until its user is done") {
+  Harness h;
+  const int fd = h.connect();
+  std::string command = "*2001\r\n" + bulk("WAIT");
+  for (int i = 0; i < 2000; ++i) command += bulk(std::string(1000, 'a'));
+  h.send(fd, command);
+  h.wait_for_waiting(1);
+  {
+    std::lock_guard lock(h.sink.mutex);
+    h.sink.takes_input = true;
+  }
+  ::shutdown(fd, SHUT_RDWR);
+  for (int i = 0; i < 30; ++i) {
+    h.now_ms += 100;
+    h.settle();
+  }
+  CHECK(h.shared.clients == 0);
+  CHECK(h.memory.buffers >= 2'000'000);
+  {
+    std::lock_guard lock(h.sink.mutex);
+    REQUIRE(h.sink.input != nullptr);
+    h.sink.input = nullptr;
+  }
+  CHECK(h.memory.buffers == 0);
+}
+
+TEST_CASE("pushes to many clients that the budget has no room for are dropped one by one, and the clients closed") {
+  Harness h;
+  const int writer = h.connect();
+  std::vector<int> readers;
+  for (int i = 0; i < 5; ++i) readers.push_back(h.connect());
+  h.send(writer, echo("x"));
+  h.expect(writer, bulk("x"));
+  h.memory.spent = true;
+  h.send(writer, "*2\r\n" + bulk("PUSH") + bulk("3000000"));
+  for (const int fd : readers) h.expect_end(fd);
+  h.settle();
+  std::lock_guard lock(h.sink.mutex);
+  CHECK(h.sink.largest_output < 1'000'000);
 }
 
 TEST_CASE("buffers are charged; when the memory is spent who holds most goes, who holds little stays") {
