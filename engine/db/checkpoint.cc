@@ -87,7 +87,7 @@ class DbImpl::Checkpoint {
     segments_ = db_.log_->segments();
     std::erase_if(segments_, [&](const LogQueue::Segment& segment)
                                  NO_THREAD_SAFETY_ANALYSIS { return segment.file < db_.versions_->oldest_log(); });
-    log_pin_ = db_.pin_log(segments_.front().file, segments_.back().file);
+    log_pin_ = db_.log_pins_.pin(segments_.front().file, segments_.back().file);
     return Status::ok();
   }
 

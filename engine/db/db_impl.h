@@ -7,13 +7,14 @@
 //   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
 //   write_stall.cc disk and shape pressure; healing                  checker.cc     verify, scrub
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
-//   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       log, manifest and views keep deadlines
+//   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
 //   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
 //   quarantine.cc  files that are damaged: out of all plans, and back
 //   deadline_keeper.cc when the tables' work for deadlines starts    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
+//   Retention's      one look at what is due at a time
 //   PurgeTracker's   one survey at a time; never held across I/O, but for looking whether names exist
 //   deadline_mutex_  what is known of the trees' deadlines; never held across I/O
 //   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
@@ -56,6 +57,7 @@
 #include "db/page_fetcher.h"
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
+#include "db/purge/retention.h"
 #include "db/scrub.h"
 #include "db/staging.h"
 #include "db/tree_view.h"
@@ -228,20 +230,6 @@ class Lease {
   const Millis taken_;
   std::atomic<bool> revoked_{false};
   std::atomic<std::uint64_t>& count_;
-};
-
-/// Segments of the log that a checkpoint copies: they stay while it is held, and it is revoked before that breaks a deadline.
-class LogPin {
- public:
-  LogPin(FileNum oldest, FileNum newest) : oldest_(oldest), newest_(newest) {}
-  [[nodiscard]] FileNum oldest() const { return oldest_; }
-  [[nodiscard]] FileNum newest() const { return newest_; }
-  void revoke() { revoked_.store(true, std::memory_order_release); }
-  [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
-
- private:
-  const FileNum oldest_, newest_;
-  std::atomic<bool> revoked_{false};
 };
 
 /// What a reader of a lease that was taken back is told.
@@ -452,16 +440,12 @@ struct DbImpl {
   void leave_table(const OpenTable& table, TreeId tree, Millis floor, bool with_data);
   void leave_failed_outputs(const TreePtr& tree);
   // clean.cc
-  void keep_clean() REQUIRES(tick_mutex_);
-  void count_late(const PurgeSurvey& survey) REQUIRES(tick_mutex_);
+  void flush_overdue(TreeId id, bool freeze_active);
   void retire_segment(FileNum file);
   void retire_skipped();
   void revoke_leases(const PurgeSurvey& survey);
-  std::shared_ptr<LogPin> pin_log(FileNum oldest, FileNum newest) REQUIRES(manifest_mutex_);
   void unpin_log(const std::shared_ptr<LogPin>& pin) EXCLUDES(manifest_mutex_);
-  [[nodiscard]] FileNum oldest_pinned() REQUIRES(manifest_mutex_);
-  void revoke_log_pins(const PurgeSurvey& survey);
-  void clean_now(bool roll);
+  Status shorten_log_and_manifest(bool roll) EXCLUDES(manifest_mutex_);
   Status advance_log() REQUIRES(manifest_mutex_);
   Status roll_manifest() REQUIRES(manifest_mutex_);
   std::shared_ptr<Lease> make_lease(std::shared_ptr<const TreeView> view, SeqNum seq);
@@ -564,6 +548,8 @@ struct DbImpl {
   std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
   PurgeLedger ledger_;
   PurgeTracker purges_;
+  LogPins log_pins_;  ///< come and go under manifest_mutex_
+  Retention retention_;
   ObsoleteSink obsolete_sink_;
   DamageReports damage_reports_;
   FileChecks file_checks_;
@@ -607,7 +593,6 @@ struct DbImpl {
 
   Mutex lease_mutex_;
   std::vector<std::weak_ptr<Lease>> leased_ GUARDED_BY(lease_mutex_);
-  std::vector<std::shared_ptr<LogPin>> log_pins_ GUARDED_BY(lease_mutex_);  ///< come and go under manifest_mutex_, too
   std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
 
   bool opened_ GUARDED_BY(commit_mutex_) = false;  ///< what was promised before the start is known (settle_deadlines)
@@ -616,13 +601,8 @@ struct DbImpl {
   /// A tree's DeadlineRule is not what the manifest has; and somebody is about to write it there.
   std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
   std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
-  std::atomic<bool> clean_queued_{false}, purge_asked_{false};
-  std::atomic<std::uint64_t> misses_down_{0}, misses_clock_{0}, misses_disk_{0}, misses_damage_{0}, misses_load_{0};
   std::atomic<std::uint64_t> leases_revoked_{0};
   std::atomic<Millis> disk_refused_at_{0};  ///< engine time at which the disk last refused a write that deadlines need; 0 = never
-  std::map<TreeId, Millis> missed_ GUARDED_BY(tick_mutex_);            ///< the newest birth whose deadline was counted as missed
-  std::map<TreeId, Millis> missed_by_damage_ GUARDED_BY(tick_mutex_);  ///< the same, of what damage keeps
-  std::uint64_t last_clean_ns_ GUARDED_BY(tick_mutex_) = 0, clean_every_ns_ GUARDED_BY(tick_mutex_) = 0;
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so

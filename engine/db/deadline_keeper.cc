@@ -4,7 +4,7 @@
 //   * the margin by which work starts before its deadline follows the work that is left and the measured rate;
 //   * the rate that the deadlines need, against the measured one, slows writes down (write_stall.cc) before a miss.
 //
-// What has missed its deadline all the same is counted in clean.cc, which looks at the log and the rest, too.
+// Deletes that missed their deadline are counted in purge/missed_deadlines.h; the log and the manifest are kept by purge/retention.h.
 //
 // The plans themselves are made in next_job (compactions.cc): what policy/fade.h asks for comes before what the merge policy asks
 // for. Here is what they need beside the shape.

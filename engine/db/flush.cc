@@ -431,7 +431,7 @@ void DbImpl::note_log_needs(const BuiltFlush* built, const DatabaseChanges& chan
 
 void DbImpl::remove_old_segments() {
   log_begins_ = versions_->oldest_log();
-  const FileNum oldest = std::min(versions_->oldest_log(), oldest_pinned());
+  const FileNum oldest = std::min(versions_->oldest_log(), log_pins_.oldest());
   leave_segments(oldest);
   for (FileNum file : log_->take_segments_below(oldest)) remove_file(log_file_name(file));
 }

@@ -190,7 +190,7 @@ Status DbImpl::purge_now(const PurgeTicket& ticket) {
   for (const TreePtr& tree : trees) {
     if (!ticket.tree || tree->id == *ticket.tree) raise(tree->purge_before);
   }
-  purge_asked_ = true;
+  retention_.look_soon();
   for (const TreePtr& tree : trees) schedule_compactions(tree);
   return Status::ok();
 }

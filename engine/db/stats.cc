@@ -108,11 +108,12 @@ Stats DbImpl::stats() {
   s.scrub_errors = scrub_errors_;
   s.bounds_broken = bounds_broken_;
   s.oldest_snapshot = oldest_lease();
-  s.deadlines_missed_down = misses_down_;
-  s.deadlines_missed_clock = misses_clock_;
-  s.deadlines_missed_disk = misses_disk_;
-  s.deadlines_missed_load = misses_load_;
-  s.deadlines_missed_damage = misses_damage_;
+  const MissedDeadlines& missed = retention_.missed();
+  s.deadlines_missed_down = missed.count(MissReason::kDown);
+  s.deadlines_missed_clock = missed.count(MissReason::kClock);
+  s.deadlines_missed_disk = missed.count(MissReason::kDisk);
+  s.deadlines_missed_load = missed.count(MissReason::kLoad);
+  s.deadlines_missed_damage = missed.count(MissReason::kDamage);
   s.dropped_trees = pending_drops_;
   s.visible_seq = visible_seq_;
   s.logged_seq = log_->logged_seq();

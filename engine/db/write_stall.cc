@@ -408,7 +408,7 @@ void DbImpl::tick() {
   if (obsolete) submit(Priority::kHigh, [this] { purge_obsolete(); });
   remove_unremoved();
   schedule_deadlines();
-  keep_clean();
+  retention_.tick();
   schedule_damage_work();
   scrub(loads);
   tick_mutex_.unlock();

@@ -25,7 +25,7 @@ struct PurgeHolder {
 struct PurgeSurvey {
   Millis now = 0;        ///< as births are stamped
   Millis looked_at = 0;  ///< the same moment as clients see it: `now`, or later while the mark of engine time cannot be written
-  std::vector<PurgeHolder> holders;
+  std::vector<PurgeHolder> holders{};
   struct Terms {
     DeadlineRule deadlines;   ///< what was promised, before the deadline was changed as well
     Millis purge_before = 0;  ///< what was born by then is overdue
@@ -35,8 +35,8 @@ struct PurgeSurvey {
     /// Whether, at `now`, `eighths` of the time from `birth` to its deadline are over.
     [[nodiscard]] bool is_over(Millis birth, unsigned eighths, Millis now) const;
   };
-  std::map<TreeId, Terms> trees;  ///< those that live, and dropped ones of which something is left
-  std::vector<std::pair<DatabaseId, TreeId>> databases;
+  std::map<TreeId, Terms> trees{};  ///< those that live, and dropped ones of which something is left
+  std::vector<std::pair<DatabaseId, TreeId>> databases{};
 
   /// Whether `eighths` of the time that the tree gives to what was born at `floor` are over, or somebody asked for it now.
   [[nodiscard]] bool is_due(TreeId tree, Millis floor, unsigned eighths) const;

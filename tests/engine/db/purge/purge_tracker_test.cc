@@ -144,7 +144,7 @@ TEST_CASE("tree that went is remembered with its deadline; beyond the limit only
   f.look_after(10);
   CHECK(f.status({1000, 1}).completed_at == 1030);
   CHECK(f.status({1000, 0}).done);
-  CHECK(f.status({1000, 0}).completed_at == 1020);  // later than the survey at 1010, which it was still found by
+  CHECK(f.status({1000, 0}).completed_at == 1020);        // later than the survey at 1010, which it was still found by
   CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // forgotten
 }
 

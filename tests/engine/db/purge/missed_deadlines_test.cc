@@ -1,0 +1,67 @@
+// Which deletes are counted as late, once each, and under which reason.
+#include <catch2/catch.hpp>
+
+#include "base/oldest.h"
+#include "db/purge/missed_deadlines.h"
+
+using namespace ebbtide;
+
+namespace {
+
+using Miss = MissedDeadlines::Miss;
+
+PurgeSurvey survey_at(Millis now, std::vector<PurgeHolder> holders) {
+  PurgeSurvey survey{.now = now, .looked_at = now, .holders = std::move(holders)};
+  survey.trees[1] = {DeadlineRule(1000), 0};
+  return survey;
+}
+
+PurgeHolder table_of(Millis floor, bool damage = false) {
+  return {.place = PurgePlace::kTable, .tree = 1, .floor = floor, .damage = damage};
+}
+
+}  // namespace
+
+TEST_CASE("reason of a missed deadline is what left less than half of the time") {
+  struct Row {
+    MissCauses causes;
+    MissReason reason;
+  };
+  // Born at 5000, due at 6000: half of the time is over at 5500.
+  for (const Row& row : std::vector<Row>{
+           {{}, MissReason::kLoad},
+           {{.opened_at = 5500}, MissReason::kLoad},
+           {{.opened_at = 5501}, MissReason::kDown},
+           {{.opened_at = 4000, .clock_step = 5501}, MissReason::kClock},
+           {{.opened_at = 5501, .clock_step = 5501, .disk_refused = 5501}, MissReason::kDown},
+           {{.clock_step = 5501, .disk_refused = 5501}, MissReason::kClock},
+           {{.disk_refused = 5501}, MissReason::kDisk},
+           {{.opened_at = 5000}, MissReason::kLoad},
+       }) {
+    INFO(row.causes.opened_at << " " << row.causes.clock_step << " " << row.causes.disk_refused);
+    CHECK(miss_reason(5000, 6000, row.causes) == row.reason);
+  }
+}
+
+TEST_CASE("late birth is counted once for its tree, a newer one again, one that is not late not at all") {
+  MissedDeadlines missed;
+  CHECK(missed.note(survey_at(5999, {table_of(5000)}), {}).empty());
+  CHECK(missed.note(survey_at(6010, {table_of(5000)}), {}) == std::vector<Miss>{{1, 10, MissReason::kLoad}});
+  CHECK(missed.note(survey_at(6020, {table_of(5000)}), {}).empty());
+  CHECK(missed.note(survey_at(6100, {table_of(5100)}), {}) == std::vector<Miss>{{1, 0, MissReason::kLoad}});
+  CHECK(missed.count(MissReason::kLoad) == 2);
+  CHECK(missed.count(MissReason::kDown) == 0);
+}
+
+TEST_CASE("delete that damage keeps is counted as damage alone, also after the damage is repaired") {
+  MissedDeadlines missed;
+  CHECK(missed.note(survey_at(6010, {table_of(5000, true)}), {}) == std::vector<Miss>{{1, 10, MissReason::kDamage}});
+  CHECK(missed.note(survey_at(6020, {table_of(5000)}), {}).empty());
+  CHECK(missed.count(MissReason::kLoad) == 0);
+  CHECK(missed.note(survey_at(6100, {table_of(5050)}), {}).size() == 1);  // another delete
+}
+
+TEST_CASE("delete of unknown birth is never counted") {
+  MissedDeadlines missed;
+  CHECK(missed.note(survey_at(6010, {table_of(kUnknownBirth)}), {}).empty());
+}
