@@ -39,7 +39,7 @@ Result<VerifyReport> DbImpl::verify(DatabaseId database) {
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr) return report;
-    lease = make_lease(tree->view_owner, visible_seq_.load(std::memory_order_acquire));
+    lease = leases_.lease(tree->view_owner, visible_seq_.load(std::memory_order_acquire), time_.now());
   }
   const auto stopped = [&] { return lease->revoked() || closing_; };
   const TreeView* view = lease->view();
@@ -120,7 +120,7 @@ void DbImpl::scrub_table(const Tree& tree, const FileMeta& meta) {
   {
     MutexLock lock(state_mutex_);
     if (tree.view_owner == nullptr || tree.dropped) return;
-    lease = make_lease(tree.view_owner, visible_seq_.load(std::memory_order_acquire));
+    lease = leases_.lease(tree.view_owner, visible_seq_.load(std::memory_order_acquire), time_.now());
   }
   bool there = false;
   for (const RunView& run : lease->view()->tables->runs) {

@@ -78,7 +78,7 @@ class DbImpl::Checkpoint {
   }
   void pin(const Tree& tree) REQUIRES(db_.state_mutex_) {
     if (db_.versions_->tree(tree.id) != nullptr && tree.view_owner != nullptr)
-      pinned_.push_back(db_.make_lease(tree.view_owner, report_.seq));
+      pinned_.push_back(db_.leases_.lease(tree.view_owner, report_.seq, db_.time_.now()));
   }
 
   /// What the log has by now; report_.seq and all that the state relies on is in it.

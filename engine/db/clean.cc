@@ -1,52 +1,20 @@
 // What retention (db/purge/retention.h) has done to the log, the manifest, memtables and leased views.
 #include <algorithm>
 
-#include "base/oldest.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
 
 namespace ebbtide {
-std::shared_ptr<Lease> DbImpl::make_lease(std::shared_ptr<const TreeView> view, SeqNum seq) {
-  auto lease = std::make_shared<Lease>(std::move(view), seq, time_.now(), leases_);
-  MutexLock lock(lease_mutex_);
-  if (leased_.size() >= 2 * leases_.load(std::memory_order_relaxed) + 16) {
-    std::erase_if(leased_, [](const std::weak_ptr<Lease>& held) { return held.expired(); });
-  }
-  leased_.push_back(lease);
-  return lease;
-}
-
-Millis DbImpl::oldest_lease() {
-  Millis oldest = 0;
-  MutexLock lock(lease_mutex_);
-  for (const std::weak_ptr<Lease>& held : leased_) {
-    if (const auto lease = held.lock(); lease != nullptr) keep_oldest(&oldest, lease->taken());
-  }
-  return oldest;
-}
-
 // Only tables that left the tree while the view was open make it a hindrance.
 void DbImpl::revoke_leases(const PurgeSurvey& survey) {
-  std::vector<std::shared_ptr<Lease>> leases;
-  {
-    MutexLock lock(lease_mutex_);
-    for (const std::weak_ptr<Lease>& held : leased_) {
-      if (auto lease = held.lock(); lease != nullptr && !lease->revoked()) leases.push_back(std::move(lease));
-    }
-  }
-  for (const std::shared_ptr<Lease>& lease : leases) {
-    const TreeView& view = *lease->view();
+  leases_.revoke_if([&](const TreeView& view) {
     const auto hinders = [&](const OpenTablePtr& table) {
       return table->obsolete.load(std::memory_order_acquire) &&
              survey.is_due(view.tree, table->floor.load(std::memory_order_relaxed), kRevokeEighths);
     };
-    for (const RunView& run : view.tables->runs) {
-      if (std::none_of(run.tables().begin(), run.tables().end(), hinders)) continue;
-      lease->revoke();
-      leases_revoked_ += 1;
-      break;
-    }
-  }
+    return std::any_of(view.tables->runs.begin(), view.tables->runs.end(),
+                       [&](const RunView& run) { return std::any_of(run.tables().begin(), run.tables().end(), hinders); });
+  });
 }
 
 void DbImpl::unpin_log(const std::shared_ptr<LogPin>& pin) {

@@ -91,7 +91,7 @@ ReadView Db::lease(DatabaseId database) const {
     if (mapping % 2 != 0 || impl_->mapping_version_.load(std::memory_order_acquire) != mapping) continue;
     if (tree == nullptr) return view;
     if (owner == nullptr) continue;
-    view.lease_ = impl_->make_lease(std::move(owner), view.seq_);
+    view.lease_ = impl_->leases_.lease(std::move(owner), view.seq_, impl_->time_.now());
     view.tree_ = view.lease_->view();
     return view;
   }

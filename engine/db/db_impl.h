@@ -61,6 +61,7 @@
 #include "db/scrub.h"
 #include "db/staging.h"
 #include "db/tree_view.h"
+#include "db/trees/lease_registry.h"
 #include "deletes/deadline.h"
 #include "io/file_system.h"
 #include "io/removals_fs.h"
@@ -206,35 +207,6 @@ struct DatabaseChanges {
 std::vector<Status> errors_of_table(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
                                     const std::function<bool()>& stopped);
 
-/// What a leased view holds. It keeps files that it alone needs; so it is taken back before that breaks a deadline (clean.cc).
-class Lease {
- public:
-  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis taken, std::atomic<std::uint64_t>& count)
-      : view_(std::move(view)), seq_(seq), taken_(taken), count_(count) {
-    count_.fetch_add(1, std::memory_order_relaxed);
-  }
-  ~Lease() { count_.fetch_sub(1, std::memory_order_relaxed); }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
-  [[nodiscard]] const TreeView* view() const { return view_.get(); }
-  [[nodiscard]] SeqNum seq() const { return seq_; }
-  [[nodiscard]] Millis taken() const { return taken_; }  ///< engine time
-  /// Taken back: readers notice at the next page boundary.
-  void revoke() { revoked_.store(true, std::memory_order_release); }
-  [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
-
- private:
-  const std::shared_ptr<const TreeView> view_;
-  const SeqNum seq_;
-  const Millis taken_;
-  std::atomic<bool> revoked_{false};
-  std::atomic<std::uint64_t>& count_;
-};
-
-/// What a reader of a lease that was taken back is told.
-inline Status revoked_view() { return Status::revoked("the read view was taken back, so that what was deleted is gone in time"); }
-
 /// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
 enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes, kDeadline };
 
@@ -279,7 +251,6 @@ struct DbImpl {
   [[nodiscard]] Result<TreeInfo> tree_info(DatabaseId database);
   [[nodiscard]] std::string next_policy(DatabaseId database);
   void add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const;
-  Millis oldest_lease();
   // tree_map.cc
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
   // checker.cc
@@ -448,7 +419,6 @@ struct DbImpl {
   Status shorten_log_and_manifest(bool roll) EXCLUDES(manifest_mutex_);
   Status advance_log() REQUIRES(manifest_mutex_);
   Status roll_manifest() REQUIRES(manifest_mutex_);
-  std::shared_ptr<Lease> make_lease(std::shared_ptr<const TreeView> view, SeqNum seq);
   void leave_segments(FileNum oldest);
   // write_stall.cc
   Status admit(const WriteBatch& batch);
@@ -573,7 +543,7 @@ struct DbImpl {
   WaitPoint published_;                               ///< threads wait on it until visible_seq_ or mapping_version_ has moved
   std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
-  std::atomic<std::uint64_t> leases_{0};
+  LeaseRegistry leases_;
   std::atomic<std::uint64_t> memory_budget_{0};
   std::atomic<std::uint64_t> fixed_memory_{0}, table_memory_{0};  ///< memtables and open tables; the latter alone
   std::atomic<std::uint64_t> flushable_memory_{0};    ///< of memtables, without charged values: what flushes would give back
@@ -591,8 +561,6 @@ struct DbImpl {
   std::atomic<std::uint64_t> punch_retry_ns_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
-  Mutex lease_mutex_;
-  std::vector<std::weak_ptr<Lease>> leased_ GUARDED_BY(lease_mutex_);
   std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
 
   bool opened_ GUARDED_BY(commit_mutex_) = false;  ///< what was promised before the start is known (settle_deadlines)
@@ -600,8 +568,7 @@ struct DbImpl {
   FileNum skipped_in_ = kNoFile;                   ///< the last log segment of which open() skipped a part; set by open()
   /// A tree's DeadlineRule is not what the manifest has; and somebody is about to write it there.
   std::atomic<bool> deadlines_changed_{false}, deadlines_queued_{false};
-  std::atomic<Millis> purge_before_{0};  ///< as Tree::purge_before, of trees that are gone
-  std::atomic<std::uint64_t> leases_revoked_{0};
+  std::atomic<Millis> purge_before_{0};     ///< as Tree::purge_before, of trees that are gone
   std::atomic<Millis> disk_refused_at_{0};  ///< engine time at which the disk last refused a write that deadlines need; 0 = never
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time

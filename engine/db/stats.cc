@@ -102,12 +102,12 @@ Stats DbImpl::stats() {
         {reason_name(static_cast<Reason>(i)), jobs_by_reason_[i], read_by_reason_[i], written_by_reason_[i]});
   }
   s.write_stalled = slowdown_permille_ >= 1000;
-  s.snapshots = leases_;
-  s.leases_revoked = leases_revoked_;
+  s.snapshots = leases_.count();
+  s.leases_revoked = leases_.revoked();
   s.scrub_bytes = scrub_bytes_;
   s.scrub_errors = scrub_errors_;
   s.bounds_broken = bounds_broken_;
-  s.oldest_snapshot = oldest_lease();
+  s.oldest_snapshot = leases_.oldest_taken();
   const MissedDeadlines& missed = retention_.missed();
   s.deadlines_missed_down = missed.count(MissReason::kDown);
   s.deadlines_missed_clock = missed.count(MissReason::kClock);

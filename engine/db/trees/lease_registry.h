@@ -1,0 +1,65 @@
+// Leased views: a lease holds a tree's view, and so the files that the view reads, until it ends. It is revoked before a file that it
+// alone keeps breaks a delete deadline (db/purge/retention.h); readers notice at the next page.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <engine/status.h>
+#include <engine/types.h>
+#include "base/mutex.h"
+
+namespace ebbtide {
+
+struct TreeView;
+
+class Lease {
+ public:
+  /// `count` is of the leases that exist, and outlives them.
+  Lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis taken, std::atomic<std::uint64_t>& count)
+      : view_(std::move(view)), seq_(seq), taken_(taken), count_(count) {
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  ~Lease() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+
+  [[nodiscard]] const TreeView* view() const { return view_.get(); }
+  [[nodiscard]] SeqNum seq() const { return seq_; }
+  [[nodiscard]] Millis taken() const { return taken_; }  ///< engine time
+  void revoke() { revoked_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool revoked() const { return revoked_.load(std::memory_order_acquire); }
+
+ private:
+  const std::shared_ptr<const TreeView> view_;
+  const SeqNum seq_;
+  const Millis taken_;
+  std::atomic<bool> revoked_{false};
+  std::atomic<std::uint64_t>& count_;
+};
+
+/// The error that readers of a revoked lease return.
+inline Status revoked_view() { return Status::revoked("the read view was taken back, so that what was deleted is gone in time"); }
+
+/// Knows the leases that exist, and keeps none of them alive. Thread-safe. Outlives its leases.
+class LeaseRegistry {
+ public:
+  std::shared_ptr<Lease> lease(std::shared_ptr<const TreeView> view, SeqNum seq, Millis now) EXCLUDES(mutex_);
+  /// Revokes every lease whose view `hinders` a deadline. Called without a lock.
+  void revoke_if(const std::function<bool(const TreeView& view)>& hinders) EXCLUDES(mutex_);
+
+  [[nodiscard]] std::uint64_t count() const { return count_.load(std::memory_order_relaxed); }
+  /// When the oldest lease was taken, in engine time; 0 = there is none.
+  [[nodiscard]] Millis oldest_taken() const EXCLUDES(mutex_);
+  /// Leases revoked since the start.
+  [[nodiscard]] std::uint64_t revoked() const { return revoked_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> count_{0}, revoked_{0};
+  mutable Mutex mutex_;
+  std::vector<std::weak_ptr<Lease>> leases_ GUARDED_BY(mutex_);  // at most twice as many as exist, and a few
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,63 @@
+// Leases are counted, found and revoked; the registry keeps none alive.
+#include <catch2/catch.hpp>
+
+#include "db/trees/lease_registry.h"
+
+// What a lease holds is all the same here.
+struct ebbtide::TreeView {
+  int number = 0;
+};
+
+using namespace ebbtide;
+
+namespace {
+
+std::shared_ptr<const TreeView> view_of(int number) { return std::make_shared<const TreeView>(TreeView{number}); }
+
+}  // namespace
+
+TEST_CASE("lease that ends is counted no more and frees its view") {
+  LeaseRegistry registry;
+  std::shared_ptr<const TreeView> view = view_of(1);
+  const std::weak_ptr<const TreeView> watch = view;
+  auto lease = registry.lease(std::move(view), 7, 1000);
+  CHECK(lease->seq() == 7);
+  CHECK(registry.count() == 1);
+  CHECK_FALSE(watch.expired());
+  lease.reset();
+  CHECK(registry.count() == 0);
+  CHECK(watch.expired());
+}
+
+TEST_CASE("oldest lease is the oldest of those that exist") {
+  LeaseRegistry registry;
+  CHECK(registry.oldest_taken() == 0);
+  auto first = registry.lease(view_of(1), 1, 100);
+  const auto second = registry.lease(view_of(1), 1, 200);
+  CHECK(registry.oldest_taken() == 100);
+  first.reset();
+  CHECK(registry.oldest_taken() == 200);
+}
+
+TEST_CASE("leases whose view hinders a deadline are revoked, once, and no others") {
+  LeaseRegistry registry;
+  const auto hindering = registry.lease(view_of(1), 1, 100), harmless = registry.lease(view_of(2), 1, 100);
+  auto ended = registry.lease(view_of(1), 1, 100);
+  ended.reset();
+  const auto hinders = [](const TreeView& view) { return view.number == 1; };
+  registry.revoke_if(hinders);
+  registry.revoke_if(hinders);
+  CHECK(hindering->revoked());
+  CHECK_FALSE(harmless->revoked());
+  CHECK(registry.revoked() == 1);
+}
+
+TEST_CASE("registry finds living leases among very many that ended") {
+  LeaseRegistry registry;
+  const auto old = registry.lease(view_of(1), 1, 50);
+  for (int i = 0; i < 10'000; ++i) (void)registry.lease(view_of(2), 1, 100);
+  CHECK(registry.count() == 1);
+  CHECK(registry.oldest_taken() == 50);
+  registry.revoke_if([](const TreeView&) { return true; });
+  CHECK(registry.revoked() == 1);
+}
