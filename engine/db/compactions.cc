@@ -253,7 +253,7 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     return executed.status();
   }
   CompactionResult result = std::move(executed).value();
-  merge_rate_.note(result.bytes_read, clock_.mono_ns() - begun);
+  deadlines_.note_merge(result.bytes_read, clock_.mono_ns() - begun);
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;

@@ -11,12 +11,12 @@
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
 //   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
 //   quarantine.cc  files that are damaged: out of all plans, and back
-//   deadline_keeper.cc when the tables' work for deadlines starts    filters.cc     how much of each filter is in memory
+//   deadline_keeper.cc delete deadlines of tables                    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
 //   Retention's      one look at what is due at a time
 //   PurgeTracker's   one survey at a time; never held across I/O, but for looking whether names exist
-//   deadline_mutex_  what is known of the trees' deadlines; never held across I/O
+//   DeadlineTracker's  what is known of the trees' deadlines; never held across I/O
 //   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
@@ -48,13 +48,14 @@
 #include "db/backoff.h"
 #include "db/counters.h"
 #include "db/damage_reports.h"
-#include "db/deadline_keeper.h"
 #include "db/disk_watch.h"
 #include "db/engine_time.h"
 #include "db/filters.h"
 #include "db/large_values.h"
 #include "db/log_queue.h"
 #include "db/page_fetcher.h"
+#include "db/purge/deadline_rates.h"
+#include "db/purge/deadline_tracker.h"
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
@@ -135,17 +136,7 @@ struct Tree {
   std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; set by keep_deadlines()
   DeadlineBudget budget;          ///< own synchronization; set by keep_deadlines()
 
-  /// What keep_deadlines() knows of it; guarded by deadline_mutex_.
-  struct Deadlines {
-    VersionPtr version;  ///< of which, and when, this was made out
-    Millis looked_at = 0;
-    FadeWork work;
-    std::uint64_t final_bytes = 0;          ///< of files that no older run overlaps
-    double memtable_share = 1;              ///< part of its time that a delete may spend in the memtable
-    Millis oldest_birth = 0, deadline = 0;  ///< of memtables and tables; 0 = none
-  };
-  Deadlines kept;
-  bool budget_told = false;  ///< that the deadlines need more than the budget; guarded by deadline_mutex_
+  TreeDeadlines deadline_state;  ///< guarded by the tracker's mutex
 
   /// What compactions owe, and of what that was computed: it is computed anew only when that changes.
   struct Debt {
@@ -455,10 +446,8 @@ struct DbImpl {
   static void estimate_invalidated(const TablesView& tables, TreeShape* shape);
   // deadline_keeper.cc
   void keep_deadlines(const std::vector<TreeLoad>& loads);
-  bool keep_deadlines_of(const TreeLoad& load, Millis now) REQUIRES(deadline_mutex_);
-  bool follow_budget(Tree& tree, std::uint64_t configured) REQUIRES(deadline_mutex_);
+  DeadlineTracker::TreeNow deadlines_now(const TreeLoad& load, Millis now);
   void flush_due(const TreeLoad& load);
-  void report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final);
   void make_way(const TreePtr& tree);
   void note_deadlines(VersionEdit* edit) REQUIRES(manifest_mutex_);
   Status write_deadlines() REQUIRES(manifest_mutex_);
@@ -520,6 +509,7 @@ struct DbImpl {
   PurgeTracker purges_;
   LogPins log_pins_;  ///< come and go under manifest_mutex_
   Retention retention_;
+  DeadlineTracker deadlines_;
   ObsoleteSink obsolete_sink_;
   DamageReports damage_reports_;
   FileChecks file_checks_;
@@ -578,11 +568,6 @@ struct DbImpl {
   std::atomic<bool> scrubbing_{false};
   std::atomic<std::uint64_t> scrub_errors_{0}, scrub_bytes_{0};
   std::atomic<std::uint64_t> bounds_broken_{0};
-  Mutex deadline_mutex_;
-  bool infeasible_told_ GUARDED_BY(deadline_mutex_) = false;
-  MergeRate merge_rate_;                             ///< own synchronization
-  std::atomic<Millis> least_deadline_{0};            ///< that could be kept at the measured rate; 0 = unknown
-  std::atomic<std::uint32_t> deadline_permille_{0};  ///< of the measured rate that the deadlines need
   std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason_{}, read_by_reason_{}, written_by_reason_{};
   Mutex pressure_mutex_;                                                ///< or an older measurement could replace a newer one
   std::uint64_t pressure_measured_ns_ GUARDED_BY(pressure_mutex_) = 0;  ///< mono_ns() of the last measurement

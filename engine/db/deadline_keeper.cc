@@ -1,41 +1,15 @@
-// Keeping the deadlines of deletes: on each tick, of each tree, what is owed and by when.
-//
-//   * a memtable whose oldest delete has had its time there (d_0 of policy/fade.h) is flushed though it is not full;
-//   * the margin by which work starts before its deadline follows the work that is left and the measured rate;
-//   * the rate that the deadlines need, against the measured one, slows writes down (write_stall.cc) before a miss.
-//
-// Deletes that missed their deadline are counted in purge/missed_deadlines.h; the log and the manifest are kept by purge/retention.h.
+// Delete deadlines of tables: what db/purge/deadline_tracker.h needs of trees, and what is done on its word.
 //
 // The plans themselves are made in next_job (compactions.cc): what policy/fade.h asks for comes before what the merge policy asks
-// for. Here is what they need beside the shape.
+// for. Here is what they need beside the shape. Deletes that missed their deadline are counted in purge/missed_deadlines.h; the log
+// and the manifest are kept by purge/retention.h.
 #include "db/db_impl.h"
 
 #include <algorithm>
 
-#include "base/oldest.h"
 #include "tree/frozen.h"
 
 namespace ebbtide {
-namespace {
-
-// The shape of a tree is looked at anew when it changed, and as often: births come by expiry, too.
-constexpr Millis kLookEvery = 200;
-
-std::uint64_t final_bytes(const TreeShape& shape) {
-  std::uint64_t bytes = 0;
-  for (const RunShape& run : shape.runs) {
-    for (const FileShape& file : run.files) {
-      const KeyRange range = file.range();
-      if (shape.is_final(run.id, range.start, range.end)) bytes += file.bytes;
-    }
-  }
-  return bytes;
-}
-
-std::string seconds(Millis ms) { return std::to_string((ms + 999) / 1000) + " s"; }
-
-}  // namespace
-
 TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size, const DeadlineRule& rule,
                                       Millis now) const {
   TreeShape shape = version.shape(settings_.memtable_size, file_size, 0, now, [](FileNum) { return false; });
@@ -87,36 +61,32 @@ std::vector<FileNum> DbImpl::fruitless_files(Tree& tree) {
 
 void DbImpl::keep_deadlines(const std::vector<TreeLoad>& loads) {
   const Millis now = time_.now();
-  std::vector<TreeLoad> due;
-  std::vector<std::string> exceeded;
-  std::uint64_t final = 0;
-  {
-    MutexLock lock(deadline_mutex_);
-    double needed = 0;
-    for (const TreeLoad& load : loads) {
-      if (keep_deadlines_of(load, now)) due.push_back(load);
-      if (follow_budget(*load.tree, load.delete_io_budget)) {
-        exceeded.push_back("the delete deadlines of tree " + std::to_string(load.tree->id) + " need reads and writes of " +
-                           std::to_string(load.tree->budget.rate() / 1024) + " KiB a second, more than tree.deletes.io_budget, " +
-                           std::to_string(load.delete_io_budget / 1024) + " KiB: they get it");
-      }
-      needed += load.tree->kept.work.bytes_per_ms;
-      final += load.tree->kept.final_bytes;
-    }
-    const double rate = merge_rate_.bytes_per_ms();
-    deadline_permille_ = rate > 0 ? static_cast<std::uint32_t>(std::min(1000.0, 1000 * needed / rate)) : 0;
-  }
-  for (const std::string& text : exceeded) say(Severity::kWarning, text);
-  for (const TreeLoad& load : due) flush_due(load);
-  report_feasible(loads, final);
+  std::vector<DeadlineTracker::TreeNow> trees;
+  for (const TreeLoad& load : loads) trees.push_back(deadlines_now(load, now));
+  for (const std::size_t due : deadlines_.tick(trees, now)) flush_due(loads[due]);
 }
 
-// Whether it is news that the deadlines need more: told once for all the work that there is.
-bool DbImpl::follow_budget(Tree& tree, std::uint64_t configured) {
-  const bool raised = tree.budget.follow(configured, tree.kept.work.bytes_per_ms);
-  const bool news = raised && !tree.budget_told;
-  tree.budget_told = raised || (tree.budget_told && tree.kept.work.bytes != 0);
-  return news;
+DeadlineTracker::TreeNow DbImpl::deadlines_now(const TreeLoad& load, Millis now) {
+  Tree& tree = *load.tree;
+  const VersionPtr& version = load.view->tables->version;
+  DeadlineTracker::TreeNow out{
+      .id = tree.id, .state = tree.deadline_state, .budget = tree.budget, .margin = tree.margin, .tables = version};
+  {
+    MutexLock lock(state_mutex_);
+    out.rule = tree.deadlines;
+    out.frozen_rest = tree.frozen_rest;
+  }
+  out.purge_before = tree.purge_before.load(std::memory_order_relaxed);
+  out.shape = [this, &tree, version, file_size = load.file_size, rule = out.rule, now] {
+    TreeShape shape = shape_for_deadlines(tree, *version, file_size, rule, now);
+    leave_out_frozen(&shape);  // there nothing can be done in time
+    return shape;
+  };
+  out.policy = load.policy;
+  out.io_budget = load.delete_io_budget;
+  out.disk_is_short = is_short(disk_.room(DiskUse::kDeadline), load.file_size);
+  for (const auto& memtable : load.view->memtables) out.memtables.push_back(oldest_birth(*memtable, now));
+  return out;
 }
 
 void DbImpl::flush_due(const TreeLoad& load) {
@@ -127,88 +97,9 @@ void DbImpl::flush_due(const TreeLoad& load) {
   hurry_flush(*it->second);
 }
 
-// Whether the active memtable, or one that rests without being flushed, has had its time.
-bool DbImpl::keep_deadlines_of(const TreeLoad& load, Millis now) {
-  Tree& tree = *load.tree;
-  DeadlineRule rule;
-  bool rest = false;
-  {
-    MutexLock lock(state_mutex_);
-    rule = tree.deadlines;
-    rest = tree.frozen_rest;
-  }
-  const Millis purge_before = tree.purge_before.load(std::memory_order_relaxed);
-  Tree::Deadlines& kept = tree.kept;
-  if (rule.never() && purge_before == 0) {
-    kept = {};
-    return false;
-  }
-  const VersionPtr& version = load.view->tables->version;
-  if (kept.version != version || now >= kept.looked_at + kLookEvery) {
-    TreeShape shape = shape_for_deadlines(tree, *version, load.file_size, rule, now);
-    leave_out_frozen(&shape);  // there nothing can be done in time
-    kept.version = version;
-    kept.looked_at = now;
-    kept.work = fade_work(shape, now);
-    kept.final_bytes = final_bytes(shape);
-    kept.memtable_share = TtlShares(shape, *load.policy).memtable();
-    double rate = merge_rate_.bytes_per_ms();
-    if (load.delete_io_budget != 0) {
-      const double budget = DeadlineBudget::work_rate(load.delete_io_budget);
-      rate = rate == 0 ? budget : std::min(rate, budget);
-    }
-    tree.margin = is_short(disk_.room(DiskUse::kDeadline), load.file_size)
-                      ? rule.shortest() / 2  // many small merges take longer than the rate says, and make room
-                      : deadline_margin(rule.shortest(), kept.work.bytes, rate);
-  }
-  kept.oldest_birth = kept.work.oldest_birth;
-  for (const auto& memtable : load.view->memtables) keep_oldest(&kept.oldest_birth, oldest_birth(*memtable, now));
-  const Millis due = kept.oldest_birth == 0 ? DeadlineRule::kNever : rule.due(kept.oldest_birth);
-  kept.deadline = due == DeadlineRule::kNever ? 0 : due;
-  Millis birth = 0;
-  for (const auto& memtable : load.view->memtables) {
-    keep_oldest(&birth, oldest_birth(*memtable, now));
-    if (!rest) break;  // the others are on their way to tables
-  }
-  if (birth == 0) return false;
-  if (birth <= purge_before) return true;
-  return rule.due(birth) != DeadlineRule::kNever &&
-         now >= expires_at(birth, rule.due(birth), tree.margin.load(std::memory_order_relaxed), kept.memtable_share);
-}
-
-// The least deadline that could be kept: all final data merged once.
-void DbImpl::report_feasible(const std::vector<TreeLoad>& loads, std::uint64_t final) {
-  const double rate = merge_rate_.bytes_per_ms();
-  const Millis feasible = rate > 0 ? static_cast<Millis>(static_cast<double>(final) / rate) : 0;
-  least_deadline_ = feasible;
-  Millis strictest = DeadlineRule::kNever;
-  {
-    MutexLock lock(state_mutex_);
-    for (const TreeLoad& load : loads) {
-      if (load.tree->deadlines.deadline() != 0) strictest = std::min(strictest, load.tree->deadlines.deadline());
-    }
-  }
-  bool tell = false;
-  {
-    MutexLock lock(deadline_mutex_);
-    const bool infeasible = feasible > strictest;
-    tell = infeasible && !infeasible_told_;
-    infeasible_told_ = infeasible;
-  }
-  if (tell) {
-    say(Severity::kWarning, "the delete deadline of " + seconds(strictest) +
-                                " is shorter than merging all data takes at the measured rate: " + seconds(feasible));
-  }
-}
-
 // Something is late and all threads are taken by merges that are not: they give way.
 void DbImpl::make_way(const TreePtr& tree) {
-  {
-    MutexLock lock(deadline_mutex_);
-    const FadeWork& work = tree->kept.work;
-    const Millis half = tree->margin.load(std::memory_order_relaxed) / 2;
-    if (work.deadline == 0 || time_.now() < expires_at(work.oldest_birth, work.deadline, half, 1)) return;
-  }
+  if (!deadlines_.is_late(tree->deadline_state, tree->margin.load(std::memory_order_relaxed), time_.now())) return;
   PlanBase base;
   {
     MutexLock lock(state_mutex_);

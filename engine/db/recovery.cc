@@ -92,6 +92,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .closing = [this] { return closing_.load(); },
                   .failed = [this](const Status& status) { background_failed(status, "cleaning up"); },
                   .report_error = [this](const std::string& text) { say(Severity::kError, text); }}),
+      deadlines_([this](const std::string& text) { say(Severity::kWarning, text); }),
       time_(clock_),
       scrub_walk_(Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
       disk_({.fs = &fs_,

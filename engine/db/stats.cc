@@ -94,8 +94,8 @@ Stats DbImpl::stats() {
   s.stall_micros_runs = stall_nanos_[static_cast<std::size_t>(StallReason::kRuns)] / 1000;
   s.stall_micros_pending_bytes = stall_nanos_[static_cast<std::size_t>(StallReason::kPendingBytes)] / 1000;
   s.stall_micros_deadline = stall_nanos_[static_cast<std::size_t>(StallReason::kDeadline)] / 1000;
-  s.deadline_rate_needed = deadline_permille_ / 1000.0;
-  s.least_feasible_deadline = least_deadline_;
+  s.deadline_rate_needed = deadlines_.needed_permille() / 1000.0;
+  s.least_feasible_deadline = deadlines_.least_deadline();
   for (std::size_t i = 0; i < kReasons; ++i) {
     if (static_cast<Reason>(i) == Reason::kFlush) continue;
     s.merges_by_reason.push_back(
@@ -123,10 +123,7 @@ Stats DbImpl::stats() {
   const std::vector<TreeLoad> loads = tree_loads();
   add_garbage(loads, &s);
   s.delete_persist_seconds = purges_.persist_times();
-  {
-    MutexLock lock(deadline_mutex_);
-    for (const TreeLoad& load : loads) s.deadline_work_bytes += load.tree->kept.work.bytes;
-  }
+  for (const TreeLoad& load : loads) s.deadline_work_bytes += deadlines_.work_bytes(load.tree->deadline_state);
   for (const TreeLoad& load : loads) {
     s.memtable_bytes += load.uncharged_bytes();
     s.table_bytes += load.view->tables->memory_bytes;
@@ -254,10 +251,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.delete_io_budget = tree->budget.rate();
   const Millis due = info.oldest_obligation == 0 ? DeadlineRule::kNever : rule.due(info.oldest_obligation);
   info.oldest_obligation_deadline = due == DeadlineRule::kNever ? 0 : due;
-  {
-    MutexLock lock(deadline_mutex_);
-    info.deadline_work_bytes = tree->kept.work.bytes;
-  }
+  info.deadline_work_bytes = deadlines_.work_bytes(tree->deadline_state);
   info.pending_compaction_bytes = policy->debt_bytes(shape);
   return info;
 }

@@ -248,10 +248,10 @@ void DbImpl::update_pressure() {
     const Tree::Debt& owed = debt_of(load);
     const auto debt = static_cast<double>(owed.debt_bytes);
     const double soft = std::max({64.0 * static_cast<double>(settings_.memtable_size), 0.5 * static_cast<double>(owed.data_bytes),
-                                  kDebtMs * merge_rate_.bytes_per_ms()});
+                                  kDebtMs * deadlines_.merge_bytes_per_ms()});
     if (debt > soft) raise(std::min(0.95, (debt - soft) / (3 * soft)), StallReason::kPendingBytes);
   }
-  if (const std::uint32_t needed = deadline_permille_.load(std::memory_order_relaxed); needed > kDeadlineSlows) {
+  if (const std::uint32_t needed = deadlines_.needed_permille(); needed > kDeadlineSlows) {
     raise(std::min(0.95, static_cast<double>(needed - kDeadlineSlows) / (1000 - kDeadlineSlows)), StallReason::kDeadline);
   }
   const std::uint64_t budget = memory_budget_.load(std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // What the deadline keeper measures, and what others do for it: merges give way, writes slow down.
-#include "db/deadline_keeper.h"
+#include "db/purge/deadline_rates.h"
 
 #include "engine/db/harness.h"
 

@@ -1,9 +1,4 @@
-// What the deadline keeper goes by: how fast merges are, and how early work has to start.
-//
-// The keeper runs on each tick. Of every tree it knows what is still to be done for the deadlines (FadeWork), and from the
-// measured rate how long that takes; so much earlier than a deadline the work for it begins (the margin). If the rate that the
-// deadlines need comes near the measured one, writes are slowed down: the time goes to the merges before a deadline is missed.
-// A budget for reads and writes makes the work start earlier still, and spreads it.
+// Rates that the deadline tracker goes by: how fast merges are, how much flushes bring, what deadline work may cost.
 #pragma once
 
 #include <algorithm>

@@ -1,0 +1,184 @@
+// Trees at one moment in, margins and memtables to flush out; no database, time is an argument.
+#include <catch2/catch.hpp>
+
+#include "base/clock.h"
+#include "db/purge/deadline_tracker.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr Millis kBirth = 1'000'000, kDeadline = 100'000;
+
+/// One tree with one table, whose oldest delete was born at kBirth.
+struct Fixture {
+  SimulatedClock clock{kBirth};
+  std::vector<std::string> warnings;
+  DeadlineTracker tracker{[this](const std::string& text) { warnings.push_back(text); }};
+  TreeDeadlines state;
+  DeadlineBudget budget{clock};
+  std::atomic<Millis> margin{0};
+  std::shared_ptr<const Policy> policy = make_policy({}).value();
+  std::shared_ptr<const void> tables = std::make_shared<int>();
+  std::uint64_t table_bytes = 0;  ///< 0: there is no table
+  DeadlineRule rule{kDeadline};
+  Millis purge_before = 0;
+  std::uint64_t io_budget = 0;
+  bool disk_is_short = false, frozen_rest = false;
+  std::vector<Millis> memtables;
+  int shapes = 0;
+
+  TreeShape shape() {
+    ++shapes;
+    TreeShape shape;
+    shape.memtable_bytes = kMiB;
+    shape.file_bytes = 4 * kMiB;
+    if (table_bytes == 0) return shape;
+    FileShape file{.num = 1, .smallest = "a", .largest = "z", .bytes = table_bytes, .entries = 10};
+    file.oldest_birth = kBirth;
+    file.deadline = rule.due(kBirth);
+    shape.runs.push_back({1, 0, {file}});
+    return shape;
+  }
+  bool tick(Millis now) {
+    const DeadlineTracker::TreeNow tree{.id = 7,
+                                        .state = state,
+                                        .budget = budget,
+                                        .margin = margin,
+                                        .rule = rule,
+                                        .purge_before = purge_before,
+                                        .tables = tables,
+                                        .shape = [this] { return shape(); },
+                                        .policy = policy,
+                                        .io_budget = io_budget,
+                                        .disk_is_short = disk_is_short,
+                                        .memtables = memtables,
+                                        .frozen_rest = frozen_rest};
+    return !tracker.tick(std::span(&tree, 1), now).empty();
+  }
+  /// Merges go at so many bytes per ms.
+  void measure(std::uint64_t bytes_per_ms) { tracker.note_merge(bytes_per_ms * 1000, 1'000'000'000); }
+};
+
+}  // namespace
+
+TEST_CASE("margin is a tenth of the deadline and the time of the work, half as much again; half where the disk is short") {
+  Fixture f;
+  f.tick(kBirth);
+  CHECK(f.margin == kDeadline / 10);
+  f.measure(1000);
+  f.table_bytes = 10'000'000;  // ten seconds
+  f.tables = std::make_shared<int>();
+  f.tick(kBirth);
+  CHECK(f.margin == kDeadline / 10 + 15'000);
+  f.disk_is_short = true;
+  f.tables = std::make_shared<int>();
+  f.tick(kBirth);
+  CHECK(f.margin == kDeadline / 2);
+}
+
+TEST_CASE("I/O budget lower than the measured rate makes work start earlier") {
+  Fixture f;
+  f.measure(1000);
+  f.table_bytes = 10'000'000;
+  f.io_budget = 1'500'000;  // 500 bytes of work per ms
+  f.tick(kBirth);
+  CHECK(f.margin == kDeadline / 10 + 30'000);
+}
+
+TEST_CASE("shape is looked at when tables change and every 200 ms; of a tree without promises, never") {
+  Fixture f;
+  f.tick(kBirth);
+  f.tick(kBirth + DeadlineTracker::kLookEvery - 1);
+  CHECK(f.shapes == 1);
+  f.tick(kBirth + DeadlineTracker::kLookEvery);
+  CHECK(f.shapes == 2);
+  f.tables = std::make_shared<int>();
+  f.tick(kBirth + DeadlineTracker::kLookEvery);
+  CHECK(f.shapes == 3);
+  f.rule = DeadlineRule(0);
+  CHECK_FALSE(f.tick(kBirth + 10 * kDeadline));
+  CHECK(f.shapes == 3);
+  CHECK(f.tracker.work_bytes(f.state) == 0);
+}
+
+TEST_CASE("memtable is flushed when its oldest delete has had its part of the time, or was asked to go") {
+  Fixture f;
+  f.memtables = {kBirth, 0};
+  Millis due = 0;
+  for (Millis now = kBirth; due == 0 && now <= kBirth + kDeadline; now += 100) due = f.tick(now) ? now : 0;
+  CHECK(due > kBirth);
+  CHECK(due <= kBirth + kDeadline - f.margin);  // the levels below need time, too
+  f.memtables = {0, 0};
+  CHECK_FALSE(f.tick(due));
+  f.memtables = {kBirth + kDeadline, 0};
+  CHECK_FALSE(f.tick(kBirth + kDeadline));
+  f.purge_before = kBirth + kDeadline;
+  CHECK(f.tick(kBirth + kDeadline));
+}
+
+TEST_CASE("frozen memtable counts only while it rests; one on its way to a table is left to the flush") {
+  Fixture f;
+  f.memtables = {0, kBirth};
+  CHECK_FALSE(f.tick(kBirth + kDeadline));
+  f.frozen_rest = true;
+  CHECK(f.tick(kBirth + kDeadline));
+}
+
+TEST_CASE("part of the measured rate that the deadlines need is bytes by time left, at most all of it, and 0 while unmeasured") {
+  Fixture f;
+  f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
+  f.tick(kBirth);
+  CHECK(f.tracker.needed_permille() == 0);
+  f.measure(400);
+  f.tick(kBirth);
+  CHECK(f.tracker.needed_permille() == 250);
+  f.tick(kBirth + kDeadline - 2000);
+  CHECK(f.tracker.needed_permille() == 1000);
+  CHECK(f.tracker.work_bytes(f.state) == 10'000'000);
+}
+
+TEST_CASE("tree is late when half of the margin before its deadline is over") {
+  Fixture f;
+  CHECK_FALSE(f.tracker.is_late(f.state, 10'000, kBirth + kDeadline));  // nothing is known of it
+  f.table_bytes = kMiB;
+  f.tick(kBirth);
+  CHECK_FALSE(f.tracker.is_late(f.state, 10'000, kBirth + kDeadline - 5'001));
+  CHECK(f.tracker.is_late(f.state, 10'000, kBirth + kDeadline - 5'000));
+}
+
+TEST_CASE("deadline shorter than merging all data takes is warned of once, and again after it was long enough") {
+  Fixture f;
+  f.table_bytes = 110'000'000;
+  f.measure(1000);
+  for (int i = 0; i < 3; ++i) f.tick(kBirth);
+  CHECK(f.tracker.least_deadline() == 110'000);
+  REQUIRE(f.warnings.size() == 1);
+  CHECK(f.warnings[0] == "the delete deadline of 100 s is shorter than merging all data takes at the measured rate: 110 s");
+  f.rule = DeadlineRule(200'000);
+  f.tick(kBirth);
+  f.rule = DeadlineRule(kDeadline);
+  f.tick(kBirth);
+  CHECK(f.warnings.size() == 2);
+}
+
+TEST_CASE("I/O budget that deadlines exceed grows to what they need, with one warning for all the work there is") {
+  Fixture f;
+  f.table_bytes = 100'000'000;  // 1,000 bytes per ms: 3,000,000 a second read and written
+  f.io_budget = 1'024'000;
+  for (int i = 0; i < 3; ++i) f.tick(kBirth);
+  REQUIRE(f.warnings.size() == 1);
+  CHECK(f.warnings[0] ==
+        "the delete deadlines of tree 7 need reads and writes of 2929 KiB a second, more than tree.deletes.io_budget, 1000 KiB: "
+        "they get it");
+  CHECK(f.budget.rate() == 3'000'000);
+  f.table_bytes = 0;
+  f.tables = std::make_shared<int>();
+  f.tick(kBirth);
+  CHECK(f.budget.rate() == 1'024'000);
+  f.table_bytes = 100'000'000;
+  f.tables = std::make_shared<int>();
+  f.tick(kBirth);
+  CHECK(f.warnings.size() == 2);
+}
