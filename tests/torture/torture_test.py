@@ -124,7 +124,8 @@ class Programs(unittest.TestCase):
                 layer = Path(binary).name.removeprefix("test_engine_")
                 if layer == Path(binary).name:
                     continue
-                sources = [path.read_text() for path in (run.ROOT / "tests/engine" / layer).glob("*_test.cc")]
+                folder = run.ROOT / "tests/engine" / layer
+                sources = [path.read_text() for path in (*folder.glob("*_test.cc"), *folder.glob("scenarios/*_test.cc"))]
                 cases = re.findall(r'TEST_CASE\(\s*"([^"]*)"(?:,\s*"([^"]*)")?', "\n".join(sources))
                 self.assertEqual(options, ["--warn", "NoTests"])  # else Catch2 says no more than that there is no such test
                 found = [tags for name, tags in cases if (case in tags if case.startswith("[") else fnmatch.fnmatchcase(name, case))]
