@@ -13,9 +13,9 @@
 #include <engine/verify_checkpoint.h>
 #include <asio/post.hpp>
 
-#include "command/dispatch.h"
-#include "command/session.h"
 #include "commands/families.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/session.h"
 #include "log/failure_log.h"
 #include "machine/machine.h"
 #include "store/glob.h"

@@ -26,18 +26,18 @@
 #include "checkpoint/backup_verifier.h"
 #include "checkpoint/backups.h"
 #include "client_memory.h"
-#include "command/blocked_clients.h"
-#include "command/context.h"
-#include "command/intents.h"
-#include "command/key_locks.h"
-#include "command/offload.h"
-#include "command/rate_meter.h"
-#include "command/scan_cursors.h"
-#include "command/server_control.h"
-#include "command/server_stats.h"
-#include "command/table.h"
 #include "config/config.h"
 #include "config/live_config.h"
+#include "dispatch/blocked_clients.h"
+#include "dispatch/context.h"
+#include "dispatch/intents.h"
+#include "dispatch/key_locks.h"
+#include "dispatch/offload.h"
+#include "dispatch/rate_meter.h"
+#include "dispatch/scan_cursors.h"
+#include "dispatch/server_control.h"
+#include "dispatch/server_stats.h"
+#include "dispatch/table.h"
 #include "log/server_log.h"
 #include "machine/machine.h"
 #include "metrics/metrics.h"
@@ -170,7 +170,8 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   // The main thread; `db_` is published to the others through `ready_`.
   asio::io_context io_{1};
   asio::signal_set signals_{io_};
-  asio::steady_timer expiry_timer_{io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
+  asio::steady_timer expiry_timer_{
+      io_};  ///< checks for expired keys ten times a second, while a client listens to `expired` events
   asio::steady_timer resume_timer_{io_};  ///< ends TREE.PAUSE
   std::mutex pause_mutex_;
   bool compactions_paused_ = false;  // guarded by pause_mutex_

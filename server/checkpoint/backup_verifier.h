@@ -14,7 +14,7 @@
 #include <engine/result.h>
 #include <engine/stats.h>
 
-#include "command/server_control.h"
+#include "dispatch/server_control.h"
 
 namespace ebbtide {
 

@@ -15,7 +15,7 @@
 
 #include <engine/db.h>
 
-#include "command/server_control.h"
+#include "dispatch/server_control.h"
 
 namespace ebbtide {
 

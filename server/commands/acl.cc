@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/table.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/table.h"
 #include "store/numbers.h"
 
 namespace ebbtide {

@@ -1,7 +1,7 @@
 // The bit offsets of SETBIT, GETBIT and BITFIELD.
 #pragma once
 
-#include "command/arg_cursor.h"
+#include "dispatch/arg_cursor.h"
 #include "store/numbers.h"
 #include "store/strings.h"
 

@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/value_pieces.h"
 #include "commands/bit_offset.h"
 #include "commands/bitmaps_docs.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/value_pieces.h"
 #include "store/bits.h"
 #include "store/strings.h"
 

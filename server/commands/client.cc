@@ -2,11 +2,11 @@
 #include <optional>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/client_tracking.h"
 #include "commands/connection_docs.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/numbers.h"
 
 namespace ebbtide {

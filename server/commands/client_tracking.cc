@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/blocked_clients.h"
-#include "command/context.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/blocked_clients.h"
+#include "dispatch/context.h"
 #include "store/numbers.h"
 
 namespace ebbtide {

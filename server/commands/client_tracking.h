@@ -1,7 +1,7 @@
 // Subcommands of CLIENT that are about other clients' commands: tracking, PAUSE, UNBLOCK. client.cc lists them.
 #pragma once
 
-#include "command/spec.h"
+#include "dispatch/spec.h"
 
 namespace ebbtide {
 

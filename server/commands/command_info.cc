@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/table.h"
 #include "commands/families.h"
 #include "commands/server_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/table.h"
 #include "store/glob.h"
 #include "store/numbers.h"
 

@@ -3,11 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/table.h"
 #include "commands/connection_docs.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/table.h"
 #include "pubsub/pubsub.h"
 
 namespace ebbtide {

@@ -2,10 +2,10 @@
 #include <limits>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/server_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 
 namespace ebbtide {
 namespace {

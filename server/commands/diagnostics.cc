@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/server_stats.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/server_stats.h"
 #include "store/numbers.h"
 
 namespace ebbtide {

@@ -7,11 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/value_pieces.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/value_pieces.h"
 #include "store/dump.h"
 #include "store/expiry.h"
 #include "store/strings.h"

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include <engine/policies.h>
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/purge_ticket.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/key_codec.h"
 
 namespace ebbtide {

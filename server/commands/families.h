@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "command/spec.h"
+#include "dispatch/spec.h"
 #include "resp/reply.h"
 
 namespace ebbtide {

@@ -3,9 +3,9 @@
 #include <string>
 #include <utility>
 
-#include "command/context.h"
-#include "command/table.h"
 #include "commands/families.h"
+#include "dispatch/context.h"
+#include "dispatch/table.h"
 #include "store/numbers.h"
 
 namespace ebbtide {

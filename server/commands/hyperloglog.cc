@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/hyperloglog.h"
 #include "store/strings.h"
 

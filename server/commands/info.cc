@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/server_stats.h"
-#include "command/table.h"
 #include "commands/families.h"
 #include "commands/server_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/server_stats.h"
+#include "dispatch/table.h"
 #include "pubsub/pubsub.h"
 #include "store/numbers.h"
 

@@ -7,10 +7,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/expiry.h"
 #include "store/strings.h"
 

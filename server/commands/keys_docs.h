@@ -1,7 +1,7 @@
 // Arguments of the key commands, for COMMAND DOCS.
 #pragma once
 
-#include "command/spec.h"
+#include "dispatch/spec.h"
 
 namespace ebbtide {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/strings_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/lcs.h"
 #include "store/strings.h"
 

@@ -4,10 +4,10 @@
 // IDLETIME 0, as nobody notes when a key was read.
 #include <optional>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/strings.h"
 
 namespace ebbtide {

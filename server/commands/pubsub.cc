@@ -1,9 +1,9 @@
 // Publish and subscribe: channels, patterns, shard channels, and PUBSUB. With one node every shard channel is here.
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "pubsub/pubsub.h"
 
 namespace ebbtide {

@@ -8,9 +8,9 @@
 #include <ctime>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 
 namespace ebbtide {
 namespace {

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/scan_cursors.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/scan_cursors.h"
 #include "store/glob.h"
 #include "store/key_codec.h"
 #include "store/numbers.h"

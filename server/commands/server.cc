@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/offload.h"
-#include "command/server_stats.h"
-#include "command/table.h"
 #include "commands/families.h"
 #include "commands/server_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/offload.h"
+#include "dispatch/server_stats.h"
+#include "dispatch/table.h"
 
 namespace ebbtide {
 namespace {

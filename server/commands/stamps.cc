@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/scan_cursors.h"
 #include "commands/families.h"
 #include "commands/purge_ticket.h"
 #include "commands/stamp_argument.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/scan_cursors.h"
 #include "store/key_codec.h"
 #include "store/numbers.h"
 

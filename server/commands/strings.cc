@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
-#include "command/value_pieces.h"
 #include "commands/families.h"
 #include "commands/stamp_argument.h"
 #include "commands/strings_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "dispatch/value_pieces.h"
 #include "store/expiry.h"
 #include "store/strings.h"
 

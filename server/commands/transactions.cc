@@ -2,9 +2,9 @@
 #include <string>
 #include <utility>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/key_codec.h"
 
 namespace ebbtide {

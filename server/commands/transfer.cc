@@ -6,10 +6,10 @@
 #include <optional>
 #include <string>
 
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/strings.h"
 
 namespace ebbtide {

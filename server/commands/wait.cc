@@ -2,10 +2,10 @@
 //
 // There are no replicas, and none can come while a client waits; so the answer is given at once, where Redis would let the client
 // wait for its timeout. WAITAOF with numlocal = 1 waits until the log is synced past everything that was visible when it began.
-#include "command/arg_cursor.h"
-#include "command/context.h"
 #include "commands/families.h"
 #include "commands/keys_docs.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
 #include "store/numbers.h"
 
 namespace ebbtide {

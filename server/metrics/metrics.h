@@ -36,7 +36,7 @@ struct MetricsSnapshot {
     std::string name;
     Durations times;
   };
-  std::vector<Stage> stages;  ///< of commands; command/server_stats.h
+  std::vector<Stage> stages;  ///< of commands; dispatch/server_stats.h
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
   std::uint64_t expired_told = 0;  ///< expirations that clients were notified of

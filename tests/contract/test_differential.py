@@ -77,7 +77,7 @@ class Link:
 
 
 def split_line(line):
-    """The words of a transcript's line; the C++ runner has the same rules (tests/server/command/harness.h)."""
+    """The words of a transcript's line; the C++ runner has the same rules (tests/server/dispatch/harness.h)."""
     words, i = [], 0
     while True:
         while i < len(line) and line[i] == " ":

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "command/planted_bug.h"
+#include "dispatch/planted_bug.h"
 #include "support/finding.h"
 
 namespace ebbtide {

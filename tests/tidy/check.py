@@ -162,7 +162,7 @@ GLOBAL_WHERE = ("engine/io", "engine/base", "server/net", "server/admin")
 # Exceptions by the beginning of a path, each with its reason.
 EXCEPTIONS = {
     ("engine/db/log_queue.", "threads"): "the log thread is a form of its own: without it, whoever commits turns the queue by hand",
-    ("server/command/offload.", "threads"): "the real form of the interface Offload",
+    ("server/dispatch/offload.", "threads"): "the real form of the interface Offload",
     ("server/main.", "files"): "umask and the working directory are set before the engine exists",
     ("server/server.", "threads"): "starts the engine's recovery beside the loops",
     ("server/server.", "sockets"): "asio's timers and signals",
@@ -225,7 +225,7 @@ def check_raw_calls(root):
 
 # --- planted bugs
 
-PLANTED_BUGS = {"engine/base/planted_bug.h": "PlantedBug", "server/command/planted_bug.h": "PlantedServerBug"}
+PLANTED_BUGS = {"engine/base/planted_bug.h": "PlantedBug", "server/dispatch/planted_bug.h": "PlantedServerBug"}
 
 
 def check_planted(root):

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "commands/families.h"
-#include "server/command/harness.h"
+#include "server/dispatch/harness.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;

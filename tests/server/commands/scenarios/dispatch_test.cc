@@ -6,9 +6,9 @@
 #include <numeric>
 #include <thread>
 
-#include "command/arg_cursor.h"
 #include "commands/families.h"
-#include "server/command/harness.h"
+#include "dispatch/arg_cursor.h"
+#include "server/dispatch/harness.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "commands/families.h"
-#include "server/command/harness.h"
+#include "server/dispatch/harness.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;

@@ -6,9 +6,9 @@
 #include <thread>
 #include <vector>
 
-#include "command/long_write.h"
 #include "commands/families.h"
-#include "server/command/manual_offload.h"
+#include "dispatch/long_write.h"
+#include "server/dispatch/manual_offload.h"
 #include "support/planted_server.h"
 
 using namespace ebbtide;

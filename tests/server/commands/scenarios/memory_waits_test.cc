@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "commands/families.h"
-#include "server/command/manual_offload.h"
+#include "server/dispatch/manual_offload.h"
 
 using namespace ebbtide;
 using namespace ebbtide::test;

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "commands/families.h"
-#include "server/command/harness.h"
+#include "server/dispatch/harness.h"
 #include "support/datadriven.h"
 
 using namespace ebbtide;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "commands/families.h"
-#include "server/command/harness.h"
+#include "server/dispatch/harness.h"
 #include "store/dump.h"
 #include "store/hyperloglog.h"
 #include "store/key_codec.h"

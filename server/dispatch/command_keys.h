@@ -1,0 +1,25 @@
+// The keys of a command as the engine has them.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <engine/status.h>
+#include <engine/types.h>
+
+#include "dispatch/spec.h"
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// Appends the keys as engine keys with hashes, in the order of the arguments. `escaped` holds those that had to be changed, and
+/// stays where it is while it grows; `escaped_used` says how many of its strings are in use. Errors: a key that is too long.
+Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
+                    std::size_t* escaped_used);
+
+/// The database that COPY or MOVE names, where it may write its last key; `selected` of other commands, or if it names none.
+DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected);
+
+}  // namespace ebbtide

@@ -1,0 +1,652 @@
+#include "dispatch/dispatcher.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "dispatch/arg_cursor.h"
+#include "dispatch/command_keys.h"
+#include "dispatch/dispatch_state.h"
+#include "dispatch/intents.h"
+#include "dispatch/key_locks.h"
+#include "dispatch/long_write.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+/// Keys of a window for which the stages of prefetching remember what they find.
+constexpr std::size_t kStates = 1024;
+/// When a command that the write stall stopped asks again.
+constexpr std::uint32_t kStopPollMs = 10;
+
+/// From which argument on a command's arguments may be passwords.
+std::size_t first_secret(const CommandSpec& spec, const Args& args) {
+  if (spec.name == "auth") return 1;
+  if (spec.name == "hello") return 2;
+  for (std::size_t i = 2; spec.container == "config" && spec.name == "set" && i < args.size(); i += 2) {
+    if (to_lower(args[i]).find("pass") != std::string::npos) return i + 1;
+  }
+  return args.size();
+}
+
+/// Whether the command gives a password to be judged.
+bool authenticates(const CommandSpec& spec, const Args& args) {
+  if (spec.name == "auth") return true;
+  bool found = false;
+  for (std::size_t i = 2; spec.name == "hello" && i < args.size(); ++i) found |= equal_ignoring_case(args[i], "auth");
+  return found;
+}
+
+/// "(waited: disk 12034 us, stall 500 us)"; nothing if there was none.
+std::string text_of(const StageNanos& waits) {
+  std::string text;
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i] < 1000) continue;
+    text += (text.empty() ? "(waited: " : ", ") + std::string(kStageNames[i]) + " " + std::to_string(waits[i] / 1000) + " us";
+  }
+  return text.empty() ? text : text + ")";
+}
+
+bool starts_with_code(Bytes message) {
+  std::size_t i = 0;
+  while (i < message.size() && message[i] >= 'A' && message[i] <= 'Z') ++i;
+  return i > 1 && i < message.size() && message[i] == ' ';
+}
+
+}  // namespace
+
+std::string error_reply(const Status& status) {
+  switch (status.code()) {
+    case Code::kInvalidArgument:
+      return starts_with_code(status.message()) ? std::string(status.message()) : "ERR " + std::string(status.message());
+    case Code::kNoSpace:
+      return "MISCONF Writes are refused, no space is left: " + std::string(status.message());
+    case Code::kReadOnly:
+      return "MISCONF Writes are refused: " + std::string(status.message());
+    case Code::kOutOfMemory:
+      return "OOM command not allowed when used memory > 'memory_budget'." +
+             (status.refused_bytes() == 0 ? "" : " " + std::string(status.message()) + ".");
+    case Code::kRevoked:
+      return "ERR the read took so long that its view was taken back; try again";
+    default:
+      return "ERR " + status.to_string();
+  }
+}
+
+Dispatcher::Dispatcher(CommandEnv& env, std::uint64_t seed)
+    : env_(env),
+      counters_(env.stats->add_dispatcher()),
+      random_state_(seed),
+      misses_(std::make_shared<Fetched>()),
+      fetches_(env.db == nullptr ? nullptr : env.db->new_fetch_queue()) {
+  prepared_.reserve(kWindow);
+}
+
+Dispatcher::~Dispatcher() = default;
+
+ReadView Dispatcher::view_of(DatabaseId database, ReadMode mode, MissSet* misses) const {
+  return env_.db == nullptr ? ReadView() : env_.db->view(database, now_, mode, misses);
+}
+
+bool Dispatcher::refresh_time() {
+  nanos_ = env_.control->mono_nanos();
+  if (nanos_ - now_nanos_ < kNanosPerMilli) return false;
+  now_ = env_.now();
+  now_nanos_ = nanos_;
+  return true;
+}
+
+void Dispatcher::note_slow(Client& client, const Command& command, const Args& args, std::uint64_t nanos, const StageNanos& waits,
+                           Unlogged* unlogged) {
+  noted_ = true;
+  const auto unix_seconds = [this] { return static_cast<std::int64_t>(env_.control->unix_micros() / 1'000'000); };
+  Observers& observers = *env_.observers;
+  if (observers.latency.threshold_ms() != 0) {
+    observers.latency.add(command.spec->has(kFast) ? "fast-command" : "command", nanos / kNanosPerMilli, unix_seconds());
+  }
+  const bool runs_queue = command.spec->has(kRunsQueue);
+  if (command.spec->has(kSkipSlowlog) && !runs_queue) return;
+  // What EXEC has run is noted by itself; what all of that waited for is EXEC's.
+  const std::uint64_t total = std::accumulate(waits.begin(), waits.end(), runs_queue ? 0 : nanos);
+  if (unlogged == nullptr && (total < observers.slow_log.threshold_nanos() || (runs_queue && total == 0))) return;
+  std::size_t hidden = first_secret(*command.spec, args);
+  const bool has_arguments = observers.slow_log.keeps_arguments();
+  if (!has_arguments) hidden = std::min<std::size_t>(hidden, command.spec->container.empty() ? 1 : 2);
+  std::vector<std::string> arguments = SlowLog::shorten(args, hidden);
+  if (std::string waited = text_of(waits); !waited.empty()) arguments.push_back(std::move(waited));
+  SlowLog::Entry entry{.unix_seconds = unix_seconds(),
+                       .micros = total / 1000,
+                       .arguments = std::move(arguments),
+                       .address = client.address,
+                       .name = session_of(client).name,
+                       .has_arguments = has_arguments};
+  if (unlogged == nullptr) return observers.slow_log.add(std::move(entry));
+  unlogged->entry = std::move(entry);
+  unlogged->entry_nanos = total;
+}
+
+void Dispatcher::settle_unlogged() {
+  if (unlogged_.empty()) return;
+  const SeqNum durable = env_.db->durable_seq();
+  const std::uint64_t now = env_.control->mono_nanos();
+  std::erase_if(unlogged_, [&](Unlogged& command) {
+    if (command.seq > durable && !env_.db->write_status().is_ok()) return true;  // a log that has failed has no reply to wait for
+    if (command.seq > durable) return false;
+    const std::uint64_t waited = now - std::min(now, command.since);
+    counters_->call(command.command, command.nanos + waited);
+    const std::uint64_t total = command.entry_nanos + waited;
+    if (!command.entry || total < env_.observers->slow_log.threshold_nanos()) return true;
+    if (waited >= 1000) command.entry->arguments.push_back("(log: " + std::to_string(waited / 1000) + " us)");
+    command.entry->micros = total / 1000;
+    env_.observers->slow_log.add(std::move(*command.entry));
+    return true;
+  });
+}
+
+void Dispatcher::logged(std::uint64_t nanos) {
+  counters_->stage(Stage::kWal, nanos);
+  settle_unlogged();
+}
+
+void Dispatcher::run_pass(std::span<PendingCommand> commands) {
+  counters_->passes.add(1);
+  pass_charge_.release();
+  refresh_time();
+  const std::uint64_t start = begun_ = nanos_;
+  ClientLoop* const here = commands.empty() ? nullptr : commands.front().client->loop;
+  pass_end_ = start + kPassNanos;
+  while (!commands.empty() && nanos_ < pass_end_) {
+    const std::size_t n = std::min(commands.size(), kWindow);
+    run_window(commands.first(n));
+    commands = commands.subspan(n);
+  }
+  env_.observers->send_broadcasts(here);
+  counters_->stage(Stage::kQueue, begun_ - start);
+  if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
+  look_around();  // what the pass has asked for is read while its replies are sent
+}
+
+void Dispatcher::poll() {
+  pass_charge_.release();
+  look_around();
+}
+
+void Dispatcher::look_around() {
+  settle_unlogged();
+  if (finished_ != nullptr) dispose_finished();
+  if (fetches_ != nullptr) fetches_->poll();
+}
+
+int Dispatcher::descriptor() const { return fetches_ == nullptr ? -1 : fetches_->descriptor(); }
+
+void Dispatcher::run_window(std::span<PendingCommand> commands) {
+  window_ = commands;
+  prepared_.clear();
+  keys_.clear();
+  escaped_used_ = 0;
+  for (const PendingCommand& pending : commands) prepare(pending, &prepared_.emplace_back());
+  std::optional<PassGuard> guard;
+  if (env_.db != nullptr) [[likely]] {
+    guard.emplace(*env_.db);
+    prefetch(commands);
+  }
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (nanos_ >= pass_end_) [[unlikely]]
+      return;
+    if (!commands[i].client->may_run()) continue;
+    begun_ = nanos_;
+    run(commands[i], prepared_[i]);
+  }
+}
+
+Status Dispatcher::resolve(const Args& args, const Command** out) {
+  const Command* command = recent_.find(*env_.table, args[0]);
+  if (command == nullptr) return unknown_command(args);
+  if (!command->spec->subcommands.empty() && args.size() > 1) {
+    const Command* container = command;
+    command = env_.table->find_subcommand(*container, args[1]);
+    if (command == nullptr) return unknown_subcommand(*container, args[1]);
+  }
+  *out = command;
+  const bool runs = command->spec->arity_ok(args.size()) && command->spec->run != nullptr;
+  return runs ? Status::ok() : wrong_arity(*command);
+}
+
+void Dispatcher::prepare(const PendingCommand& pending, Prepared* prepared) {
+  prepared->first_key = static_cast<std::uint32_t>(keys_.size());
+  if (!pending.client->may_run()) return;
+  prepared->error = resolve(pending.args, &prepared->command);
+  if (!prepared->error.is_ok() || prepared->command->spec->keys.first == 0) return;
+  if (pending.args.size() > kLoopArguments && may_leave(*prepared->command->spec)) [[unlikely]] {
+    prepared->long_by_arguments = true;
+    return;
+  }
+  if (pending.args.size() > Ctx::kSliceArguments && prepared->command->spec->has(kSliced))
+    return;  // slice by slice, its handler does
+  prepared->error = collect(pending.args, prepared);
+}
+
+Status Dispatcher::collect(const Args& args, Prepared* prepared) {
+  prepared->first_key = static_cast<std::uint32_t>(keys_.size());
+  const Status status = collect_keys(prepared->command->spec->keys, args, &keys_, &escaped_, &escaped_used_);
+  prepared->keys = static_cast<std::uint32_t>(keys_.size()) - prepared->first_key;
+  return status;
+}
+
+void Dispatcher::prefetch(std::span<PendingCommand> commands) {
+  if (keys_.size() < 2) return;
+  const std::size_t states = std::min(keys_.size(), kStates);
+  if (states_.size() < states) states_.resize(states);
+  for (std::size_t k = 0; k < states; ++k) {
+    states_[k].tables = nullptr;  // what was found under the guard of another window holds no more
+    keys_[k].state = &states_[k];
+  }
+  // Runs of commands in one database: nearly always there is but one.
+  ahead_.clear();
+  ReadView view;
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const Prepared& prepared = prepared_[i];
+    if (prepared.keys == 0) continue;
+    const DatabaseId database = session_of(*commands[i].client).database;
+    if (!view.has_tree() || view.database() != database) {
+      view.prefetch(ahead_);
+      ahead_.clear();
+      view = env_.db->view(database, now_, ReadMode::kResident, nullptr);
+      if (!view.has_tree()) continue;
+    }
+    // Whoever overwrites without looking needs the memtable's bucket and nothing of the tables.
+    const bool blind = prepared.command->spec->keys.blind(commands[i].args.size());
+    for (std::uint32_t k = prepared.first_key; k < prepared.first_key + prepared.keys; ++k) {
+      blind ? view.prefetch(keys_[k], 0) : ahead_.push_back(&keys_[k]);
+    }
+  }
+  view.prefetch(ahead_);
+}
+
+void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const Command* command = prepared.command;
+  if (!client.authenticated && (command == nullptr || !command->spec->has(kNoAuth))) {
+    return reject(pending, command, Status::invalid_argument("NOAUTH Authentication required."));
+  }
+  if (!prepared.error.is_ok()) return reject(pending, command, prepared.error);
+  if (pending.args.refused) [[unlikely]]
+    return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
+  if (env_.db == nullptr && !command->spec->has(kLoading)) [[unlikely]]
+    return reject(pending, command, Status::invalid_argument("LOADING Redis is loading the dataset in memory"));
+  if ((session_of(client).modes | env_.observers->switches()) != 0) [[unlikely]]
+    return run_observed(pending, prepared);
+  run_admitted(pending, prepared);
+}
+
+void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared) {
+  if (finished_ != nullptr) [[unlikely]]
+    dispose_finished();
+  Client& client = *pending.client;
+  const Command* command = prepared.command;
+  auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  if (waiting != nullptr && waiting->memory.wanted != 0 && waits_for_memory(pending, *waiting)) return;
+  if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
+  if (waiting != nullptr && waiting->long_write != nullptr) return continue_long_write(pending, prepared);
+  if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
+    return leave_waiting(pending);  // another resume than its own
+  }
+  if (waiting != nullptr && waiting->blocked && waiting->blocked->end() == BlockedClients::End::kError) [[unlikely]] {
+    Reply reply(&client.out, client.protocol);
+    const Status ended = Status::invalid_argument("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    return finish(pending, *command, ended, reply, reply.mark());
+  }
+  if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
+  if (command->spec->has(kNoAuth) && authenticates(*command->spec, pending.args) && delay_authentication(pending)) [[unlikely]]
+    return;
+  if (waiting != nullptr) end_wait(*waiting);
+  if (command->spec->has(kOffload)) return start_offload(pending, prepared);
+  if (prepared.long_by_arguments) [[unlikely]]
+    return leave_loop(pending, prepared);
+  if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
+    const Transaction* transaction = transaction_of(client);
+    if (command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) return run_synced(pending, prepared);
+    if (is_long(transaction)) return leave_loop(pending, prepared);
+  }
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  Status status;
+  if (!run_resident(pending, prepared, reply, &status)) return;
+  std::exchange(unfinished_, false) ? continue_later(pending) : finish(pending, *command, status, reply, mark);
+}
+
+void Dispatcher::continue_later(PendingCommand& pending) {
+  Waiting& waiting = waiting_of(pending);
+  waiting.fetched = nullptr;  // the next slice lacks other pages
+  leave_waiting(pending);
+  pending.client->loop->resume(pending.client->id);
+}
+
+bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+  const Reply::Mark mark = reply.mark();
+  *status = run_once(pending, prepared, reply);
+  while (status->is_not_resident()) {
+    reply.rollback(mark);
+    const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+    const CommandSpec& spec = *prepared.command->spec;
+    const std::uint32_t most = spec.has(kWrite | kMayReplicate | kRunsQueue) ? kWriteRounds : kFetchRounds;
+    const bool missed_often = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= most;
+    const bool leaves = spec.has(kRunsQueue) ? transaction_of(*pending.client)->may_leave : may_leave(spec);
+    if (std::exchange(too_long_, false) || (missed_often && leaves)) {
+      leave_loop(pending, prepared);
+      return false;
+    }
+    if (!fetch_pages(pending)) return false;
+    *status = run_once(pending, prepared, reply);
+  }
+  if (!status->is_ok() && !prepared.command->spec->has(kRunsQueue)) memory_ms_ = memory_wait_ms(pending, *status);
+  if (stall_ms_ == 0 && !marked_ && memory_ms_ == 0) [[likely]]
+    return true;
+  reply.rollback(mark);
+  if (memory_ms_ != 0) {
+    park_for_memory(pending, std::exchange(memory_ms_, 0));
+    return false;
+  }
+  if (stall_ms_ != 0) {
+    park(pending, stall_ms_);
+  } else {
+    begin_wait(waiting_of(pending), Stage::kThread);
+    leave_waiting(pending);
+  }
+  return false;
+}
+
+bool Dispatcher::is_long(const Transaction* transaction) {
+  return transaction != nullptr && transaction->open && !transaction->failed && transaction->may_leave &&
+         (transaction->walks || transaction->arguments + transaction->watched.size() > kLoopArguments ||
+          transaction->bytes > kLoopWorkBytes);
+}
+
+bool Dispatcher::may_leave(const CommandSpec& spec) {
+  const bool locks_unknown_keys = spec.has(kLockAll) && spec.keys.first == 0;  // of COPY and MOVE they are known
+  return !spec.has(kOnLoop | kRunsQueue | kReplySynced | kImmediate | kNeverInline) && !locks_unknown_keys &&
+         spec.has(kReadOnly | kWrite);
+}
+
+void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
+  prepared.command->spec->has(kWrite | kRunsQueue) ? start_long_write(pending, prepared) : start_offload(pending, prepared);
+}
+
+Status Dispatcher::commit(Client& client, bool waited) {
+  if (env_.intents->any()) [[unlikely]]
+    return commit_beside_marks(client, waited);
+  Status status = env_.db->try_commit(batch_, waited, &stall_ms_);
+  if (batch_.payload_bytes() > kLargeCommitBytes && status.is_ok()) [[unlikely]]
+    large_commit_ = batch_.last_seq();
+  return status;
+}
+
+Status Dispatcher::commit_beside_marks(Client& client, bool waited) {
+  const KeySet written(batch_);
+  marked_ = env_.intents->must_wait(written, nullptr, {client.loop, client.id});
+  if (marked_) return Status::busy("the keys are marked by a long write");
+  TRY(env_.db->try_commit(batch_, waited, &stall_ms_));
+  env_.intents->committed(written, nullptr);
+  if (batch_.payload_bytes() > kLargeCommitBytes) large_commit_ = batch_.last_seq();
+  return Status::ok();
+}
+
+Status Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
+  if (!prepared.command->spec->has(kRunsQueue)) return run_and_commit(pending, prepared, reply);
+  const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  const Transaction* transaction = transaction_of(*pending.client);
+  const bool stays = transaction == nullptr || !transaction->may_leave;
+  const bool block = stays && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
+  Status status = run_transaction(pending, block, waiting != nullptr && waiting->stalled, reply);
+  if (session_of(*pending.client).modes & Session::kInTransaction) {
+    if (!status.is_not_resident() && stall_ms_ == 0 && !marked_ && memory_ms_ == 0) end_transaction(*pending.client);
+  }
+  return status;
+}
+
+Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  const CommandSpec& spec = *prepared.command->spec;
+  const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+  const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  const bool leaves = may_leave(spec);
+  const bool block = !leaves && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
+  MissSet& misses = misses_of(pending);
+  stall_ms_ = 0;
+  marked_ = too_long_ = false;
+  const std::uint64_t work_left = leaves ? kLoopWorkBytes : ~std::uint64_t{0};
+  const std::uint64_t random = next_random();
+  const Reply::Mark mark = reply.mark();
+  for (int i = 0; i < kMaxRetries; ++i) {
+    batch_.clear();
+    // Held from before the view is taken until the commit is visible.
+    std::optional<KeyLocks::Guard> lock;
+    if (spec.has(kWrite | kMayReplicate) && env_.locks->enabled()) {
+      spec.has(kLockAll) ? lock.emplace(*env_.locks) : lock.emplace(*env_.locks, keys, session.database);
+    }
+    const ReadMode mode = block ? ReadMode::kBlocking : ReadMode::kResident;
+    Ctx ctx{env_, *prepared.command, pending.args, keys, view_of(session.database, mode, &misses), batch_, reply, session};
+    ctx.client = &client;
+    ctx.client_id = client.id;
+    ctx.now = now_;
+    ctx.random = random;
+    ctx.work_left = work_left;
+    if (waiting != nullptr) ctx.args_done = waiting->args_done;
+    if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
+    Status status = spec.run(ctx);
+    if (leaves && status.is_ok() && LongWrite::stages(batch_)) [[unlikely]] {
+      too_long_ = true;  // the log takes it in pieces, on a thread
+      return Status::not_resident();
+    }
+    if (status.is_ok() && !batch_.empty()) {
+      stall_ms_ = 0;
+      status = commit(client, waiting != nullptr && waiting->stalled);
+      if (status.is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+    }
+    if (status.is_ok()) [[likely]] {
+      if (ctx.after_commit != nullptr) ctx.after_commit(ctx);
+      if (ctx.charge.bytes() != 0) [[unlikely]]
+        pass_charge_.join(std::move(ctx.charge));
+      count_reads(ctx.counts);
+      if (ctx.unfinished) [[unlikely]] {
+        waiting_of(pending).args_done = ctx.args_done;
+        unfinished_ = true;
+      }
+      return status;
+    }
+    too_long_ = ctx.too_long;
+    if (status.code() != Code::kRetry) return status;
+    reply.rollback(mark);
+    misses.pages.clear();
+    counters_->retries.add(1);
+    now_ = env_.now();
+  }
+  return Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
+}
+
+MissSet& Dispatcher::misses_of(const PendingCommand& pending) {
+  const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
+  if (waiting != nullptr && waiting->fetched != nullptr) return waiting->fetched->set;
+  return misses_->set;  // NOLINT: never null, fetch_pages puts another in its place
+}
+
+bool Dispatcher::fetch_pages(PendingCommand& pending) {
+  Client& client = *pending.client;
+  Waiting& waiting = waiting_of(pending);
+  if (waiting.fetched == nullptr) waiting.fetched = std::exchange(misses_, std::make_shared<Fetched>());
+  std::shared_ptr<Fetched> fetched = waiting.fetched;
+  ++fetched->rounds;
+  // Before the fetch, which may be over, and resume, before this function is.
+  fetched->busy.store(true, std::memory_order_relaxed);
+  leave_waiting(pending);
+  MissSet* set = &fetched->set;
+  look_ahead(pending, set);
+  // The callback keeps the set, also when the client goes meanwhile.
+  auto done = [fetched, loop = client.loop, id = client.id] {
+    fetched->busy.store(false, std::memory_order_release);
+    loop->resume(id);
+  };
+  if (env_.db->fetch(set, std::move(done), fetches_.get())) {
+    fetched->busy.store(false, std::memory_order_relaxed);
+    pending.state = PendingCommand::State::kNotRun;
+    client.waiting = false;
+    return true;
+  }
+  counters_->waits_for_disk.add(1);
+  begin_wait(waiting, Stage::kDisk);
+  return false;
+}
+
+void Dispatcher::begin_wait(Waiting& waiting, Stage stage) {
+  if (waiting.since && waiting.stage == stage) return;  // it goes on
+  end_wait(waiting);
+  waiting.stage = stage;
+  waiting.since = env_.control->mono_nanos();
+}
+
+void Dispatcher::end_wait(Waiting& waiting) {
+  if (!waiting.since) return;
+  const std::uint64_t waited = nanos_ - std::min(nanos_, *waiting.since);
+  counters_->stage(waiting.stage, waited);
+  waiting.waits[static_cast<std::size_t>(waiting.stage)] += waited;
+  waiting.since.reset();
+}
+
+// The client's next commands wait for this one: what they will lack is read with it, not after it.
+void Dispatcher::look_ahead(const PendingCommand& pending, MissSet* misses) {
+  ReadView view;
+  for (auto i = static_cast<std::size_t>(&pending - window_.data()) + 1; i < window_.size(); ++i) {
+    if (window_[i].client != pending.client) return;
+    const Prepared& next = prepared_[i];
+    if (next.keys == 0 || next.command->spec->keys.blind(window_[i].args.size())) continue;
+    if (!view.has_tree()) view = env_.db->view(session_of(*pending.client).database, now_, ReadMode::kResident, misses);
+    for (const LookupKey& key : std::span(keys_).subspan(next.first_key, next.keys)) view.add_expected_miss(key, misses);
+  }
+}
+
+// The write stall holds the command back. It has written nothing; its loop hands it in again, and other clients go on. Where
+// writes are stopped, the more often a command has asked the less often it asks: thousands of clients may wait.
+void Dispatcher::park(PendingCommand& pending, std::uint32_t ms) {
+  Waiting& waiting = waiting_of(pending);
+  waiting.stalled = true;
+  // A stall may last: meanwhile it keeps no table open that others have replaced.
+  if (waiting.fetched != nullptr) waiting.fetched->set.clear();
+  stall_ms_ = 0;
+  pending.retry_ms = ms + std::min<std::uint32_t>(waiting.stalls++ * 10, 90);
+  leave_waiting(pending);
+  counters_->stalled.add(1);
+  begin_wait(waiting, Stage::kStall);
+}
+
+// True if it waits: others from the same network have failed. A right password waits as long, so that haste gives nothing away.
+bool Dispatcher::delay_authentication(PendingCommand& pending) {
+  Client& client = *pending.client;
+  auto* waiting = static_cast<Waiting*>(pending.continuation.get());
+  if (waiting == nullptr || !waiting->judged_at) {
+    const std::uint32_t ms = env_.control->authentication_delay_ms(client.network);
+    if (ms == 0) return false;
+    waiting = &waiting_of(pending);
+    waiting->judged_at = nanos_ + ms * kNanosPerMilli;
+  }
+  if (nanos_ >= *waiting->judged_at) return false;
+  pending.retry_ms = static_cast<std::uint32_t>((*waiting->judged_at - nanos_ + kNanosPerMilli - 1) / kNanosPerMilli);
+  leave_waiting(pending);
+  return true;
+}
+
+Status Dispatcher::transaction_discarded(const Status& error) {
+  std::string why = error_reply(error);
+  if (why.rfind("ERR ", 0) == 0) why.erase(0, 4);
+  return Status::invalid_argument("EXECABORT Transaction discarded because of: " + why);
+}
+
+void Dispatcher::send_error(Reply& reply, const Status& error) {
+  const std::string message = error_reply(error);
+  reply.error(message);
+  count_error(message);
+}
+
+void Dispatcher::count_reads(const ReadCounts& counts) {
+  if (counts.hits != 0) counters_->keyspace_hits.add(counts.hits);
+  if (counts.misses != 0) counters_->keyspace_misses.add(counts.misses);
+  if (counts.scan_steps) counters_->scan(*counts.scan_steps);
+}
+
+void Dispatcher::count_error(Bytes message) {
+  counters_->errors.add(1);
+  env_.stats->count_error(message);
+}
+
+void Dispatcher::reject(PendingCommand& pending, const Command* command, const Status& error) {
+  Client& client = *pending.client;
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  const bool in_transaction = (session_of(client).modes & Session::kInTransaction) != 0;
+  if (command != nullptr && command->spec->has(kRunsQueue)) {
+    send_error(reply, transaction_discarded(error));
+    end_transaction(client);  // what was watched, too, though there was no MULTI
+  } else {
+    send_error(reply, error);
+    if (in_transaction) transaction_of(client)->failed = true;
+  }
+  if (command != nullptr) counters_->rejected(command->index);
+  end_of_command(pending, reply, mark);
+}
+
+void Dispatcher::finish(PendingCommand& pending, const Command& command, const Status& status, Reply& reply,
+                        const Reply::Mark& mark) {
+  if (!status.is_ok()) [[unlikely]] {
+    reply.rollback(mark);
+    misses_of(pending).clear();
+    send_error(reply, status);
+    counters_->failed(command.index);
+    failed_ = true;
+  }
+  Session& session = session_of(*pending.client);
+  session.last_command = &command;
+  const std::uint64_t start = nanos_;
+  const auto* waiting = static_cast<const Waiting*>(pending.continuation.get());
+  noted_ = false;
+  const bool moved = refresh_time();
+  const auto waits = [waiting] { return waiting == nullptr ? StageNanos{} : waiting->waits; };
+  if (large_commit_ != 0) [[unlikely]] {
+    Unlogged& unlogged =
+        unlogged_.emplace_back(Unlogged{std::exchange(large_commit_, 0), command.index, nanos_ - start, nanos_, {}});
+    note_slow(*pending.client, command, pending.args, nanos_ - start, waits(), &unlogged);
+  } else {
+    if (moved || waiting != nullptr) [[unlikely]]
+      note_slow(*pending.client, command, pending.args, nanos_ - start, waits());
+    counters_->call(command.index, nanos_ - start);
+  }
+  end_of_command(pending, reply, mark);
+}
+
+void Dispatcher::end_of_command(PendingCommand& pending, Reply& reply, const Reply::Mark& mark) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  client.last_command_ms = static_cast<std::int64_t>(now_);
+  ++session.commands;
+  if (session.replies != Session::Replies::kOn) [[unlikely]] {
+    if (session.replies != Session::Replies::kSkipNext && !session.wrote_pushes) reply.rollback(mark);
+    session.wrote_pushes = false;
+    if (session.replies == Session::Replies::kSkip) session.replies = Session::Replies::kOn;
+    if (session.replies == Session::Replies::kSkipNext) session.replies = Session::Replies::kSkip;
+  }
+  pending.continuation.reset();
+  pending.state = PendingCommand::State::kDone;
+}
+
+void Dispatcher::client_closed(Client& client, PendingCommand* waiting_command) {
+  // Fetches and threads under way own what they use, the arguments from now on; resume() of a client that is gone does nothing.
+  if (waiting_command == nullptr || waiting_command->continuation == nullptr) return;
+  const auto& waiting = static_cast<Waiting&>(*waiting_command->continuation);
+  if (waiting.job != nullptr) waiting.job->input = client.take_input();
+  if (waiting.long_write != nullptr) waiting.long_write->input = client.take_input();
+  waiting_command->continuation.reset();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,162 @@
+#include "dispatch/expiry_watch.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace ebbtide {
+namespace {
+
+/// What a key that was written during a sweep takes beside its bytes, about.
+constexpr std::size_t kTouchedBytes = 64;
+constexpr Millis kForever = std::numeric_limits<Millis>::max();
+
+std::string id_of(DatabaseId database, Bytes key) {
+  std::string id;
+  id.reserve(key.size() + 2);
+  id += static_cast<char>(database >> 8);
+  id += static_cast<char>(database & 0xff);
+  id += key;
+  return id;
+}
+
+ExpiryWatch::Key key_of(const std::string& id) {
+  const auto byte = [&id](std::size_t i) { return static_cast<DatabaseId>(static_cast<unsigned char>(id[i])); };
+  return {static_cast<DatabaseId>(byte(0) << 8 | byte(1)), id.substr(2)};
+}
+
+}  // namespace
+
+void ExpiryWatch::set_mode(bool on, bool sweeping, Millis now) {
+  std::lock_guard lock(mutex_);
+  const bool was_on = on_.load(std::memory_order_relaxed);
+  on_.store(on, std::memory_order_relaxed);
+  if (!on) {
+    sweeping_ = false;
+    return forget();
+  }
+  if (sweeping && !sweeping_) horizon_ = now;
+  if (!sweeping && (sweeping_ || !was_on)) horizon_ = kForever;
+  sweeping_ = sweeping;
+}
+
+void ExpiryWatch::add(const std::string& id, Millis expiry, Millis known) {
+  remove(id);
+  if (expiry > known && !under_way_) return;
+  order_.emplace(expiry, &expiries_.emplace(id, expiry).first->first);
+  bytes_ += id.size();
+  while (order_.size() > kMaxKeys || bytes_ > kMaxBytes) {
+    // Of too many at the first moment of all some are not told of: waiting for room would be waiting for ever.
+    const Millis first = order_.begin()->first, last = std::prev(order_.end())->first, known = first == last ? last : last - 1;
+    if (sweeping_) horizon_ = std::min(horizon_, known);
+    full_ = std::min(full_, known);
+    erase_last();
+  }
+}
+
+void ExpiryWatch::remove(const std::string& id) {
+  if (const auto it = expiries_.find(id); it != expiries_.end()) erase(order_.find({it->second, &it->first}));
+}
+
+ExpiryWatch::Order::iterator ExpiryWatch::erase(Order::iterator it) {
+  const auto entry = expiries_.find(*it->second);
+  bytes_ -= entry->first.size();
+  expiries_.erase(entry);
+  return order_.erase(it);
+}
+
+void ExpiryWatch::written(DatabaseId database, Bytes key, Millis expiry, Millis time) {
+  const std::string id = id_of(database, key);
+  std::lock_guard lock(mutex_);
+  if (!on()) return;
+  if (under_way_ && !stale_ && touched_.insert(id).second) touched_bytes_ += kTouchedBytes + id.size();
+  if (touched_bytes_ > kMaxBytes) make_stale();
+  expiry == 0 ? remove(id) : add(id, expiry, std::max(horizon_, time));
+}
+
+void ExpiryWatch::seen(DatabaseId database, Bytes key, Millis expiry) {
+  if (expiry == 0) return;
+  const std::string id = id_of(database, key);
+  std::lock_guard lock(mutex_);
+  if (on()) add(id, expiry, horizon_);
+}
+
+void ExpiryWatch::range_deleted(DatabaseId database, Bytes start, Bytes end) {
+  const std::string low = id_of(database, start), high = id_of(database, end);
+  std::lock_guard lock(mutex_);
+  make_stale();
+  for (auto it = order_.begin(); it != order_.end();) {
+    const std::string& id = *it->second;
+    const bool gone = id.compare(0, 2, low, 0, 2) == 0 && id >= low && (end.empty() || id < high);
+    it = gone ? erase(it) : std::next(it);
+  }
+}
+
+void ExpiryWatch::databases_changed() {
+  std::lock_guard lock(mutex_);
+  make_stale();
+  forget();
+}
+
+void ExpiryWatch::make_stale() {
+  stale_ = under_way_;
+  touched_.clear();
+  touched_bytes_ = 0;
+}
+
+void ExpiryWatch::forget() {
+  if (sweeping_ && !order_.empty()) horizon_ = std::min(horizon_, order_.begin()->first - 1);
+  order_.clear();
+  expiries_.clear();
+  bytes_ = 0;
+}
+
+std::vector<ExpiryWatch::Key> ExpiryWatch::take_due(Millis now) {
+  std::vector<Key> due;
+  std::lock_guard lock(mutex_);
+  while (!order_.empty() && order_.begin()->first <= now) {
+    due.push_back(key_of(*order_.begin()->second));
+    erase(order_.begin());
+  }
+  return due;
+}
+
+bool ExpiryWatch::take_due(DatabaseId database, Bytes key, Millis now) {
+  const std::string id = id_of(database, key);
+  std::lock_guard lock(mutex_);
+  const auto it = expiries_.find(id);
+  if (it == expiries_.end() || it->second > now) return false;
+  remove(id);
+  return true;
+}
+
+std::optional<ExpiryWatch::Sweep> ExpiryWatch::begin_sweep(Millis now) {
+  std::lock_guard lock(mutex_);
+  if (!sweeping_ || under_way_ || horizon_ > now + kHorizon / 4) return std::nullopt;
+  // Of what has expired and was not told in time, a minute is made up for.
+  const Millis after = std::max(horizon_, now > kHorizon ? now - kHorizon : Millis{0});
+  under_way_ = true;
+  full_ = kForever;
+  stale_ = false;
+  return Sweep{after, now + kHorizon};
+}
+
+void ExpiryWatch::found(DatabaseId database, const std::string& key, Millis expiry) {
+  const std::string id = id_of(database, key);
+  std::lock_guard lock(mutex_);
+  if (on() && !stale_ && !touched_.contains(id)) add(id, expiry, horizon_);
+}
+
+void ExpiryWatch::end_sweep(std::optional<Millis> until) {
+  std::lock_guard lock(mutex_);
+  under_way_ = false;
+  touched_.clear();
+  touched_bytes_ = 0;
+  if (std::exchange(stale_, false)) return forget();
+  if (!until || !sweeping_) return;
+  horizon_ = std::min(*until, full_);
+  // Written meanwhile, and later than what is known of others.
+  while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,260 @@
+#include "dispatch/long_write.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "dispatch/command_keys.h"
+#include "dispatch/dispatch_state.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/key_locks.h"
+#include "dispatch/planted_bug.h"
+
+namespace ebbtide {
+void LongWrite::run() {
+  const std::uint64_t start = env->control->mono_nanos();
+  if (step == Step::kMark) {
+    status = collect();
+  } else {
+    for (int i = 0; i < kMaxRevocations; ++i) {
+      status = attempt();
+      if (status.code() != Code::kRevoked) break;
+    }
+  }
+  if (!status.is_ok()) forget_run();
+  nanos += env->control->mono_nanos() - start;
+  if (planted(PlantedServerBug::kMarksEndEarly) && step == Step::kRun) env->intents->unmark(marks);
+  complete();
+}
+
+Status LongWrite::collect() {
+  const auto add = [this](DatabaseId database, const LookupKey& key) {
+    marks->keys.add(database, key.hash);
+    stripes.push_back(KeyLocks::stripe_of(key, database));
+  };
+  if (transaction == nullptr) {
+    std::size_t escaped_used = 0;
+    TRY(collect_keys(command->spec->keys, args, &keys_, &escaped_, &escaped_used));
+    const DatabaseId target = target_database(*command->spec, args, session.database);
+    one_view = target == session.database;
+    for (const LookupKey& key : keys_) add(session.database, key);
+    for (std::size_t i = 0; !one_view && i < keys_.size(); ++i) add(target, keys_[i]);
+  } else {
+    one_view = !transaction->selects;
+    for (const auto& [place, watched] : transaction->watched) add(place.first, {place.second, watched.hash});
+    for (const QueuedCommand& queued : transaction->queue) {
+      for (const LookupKey& key : queued.keys) add(queued.database, key);
+      if (queued.command->spec->walks()) {
+        marks->keys.add_all(queued.database);
+        locks_all = true;
+      }
+      if (queued.target == queued.database) continue;
+      one_view = false;
+      for (const LookupKey& key : queued.keys) add(queued.target, key);
+    }
+  }
+  marks->keys.seal();
+  std::sort(stripes.begin(), stripes.end());
+  stripes.erase(std::unique(stripes.begin(), stripes.end()), stripes.end());
+  return Status::ok();
+}
+
+void LongWrite::forget_run() {
+  out.clear();
+  batch = WriteBatch();
+  staged = nullptr;
+  written = {};
+  transaction_run = nullptr;
+  charge.release();
+}
+
+Status LongWrite::attempt() {
+  forget_run();
+  counts = {};
+  session.database = database;  // a run before this one may have selected another
+  const ReadView view = env->db->lease(database);
+  seen_seq = std::max(seen_seq, view.seq());
+  TRY(transaction == nullptr ? run_command(view) : run_transaction(view));
+  written = KeySet(batch);
+  return stages(batch) ? stage() : Status::ok();
+}
+
+Status LongWrite::stage() {
+  auto made = env->db->stage(std::move(batch), &client_gone);
+  if (made.is_ok()) {
+    staged = std::move(made).value();
+  } else if (made.status().code() != Code::kUnsupported) {  // else it commits as it is
+    return made.status();
+  }
+  return Status::ok();
+}
+
+Status LongWrite::run_command(const ReadView& view) {
+  Reply reply(&out, protocol);
+  Ctx ctx{*env, *command, args, keys_, view, batch, reply, session};
+  ctx.client_id = client_id;
+  ctx.now = env->db->now();
+  ctx.random = random;
+  ctx.cancelled = &client_gone;
+  const std::function<ReadView(DatabaseId)> other_view = [this](DatabaseId other) {
+    ReadView lease = env->db->lease(other);
+    seen_seq = std::max(seen_seq, lease.seq());
+    return lease;
+  };
+  ctx.other_view = &other_view;
+  TRY(command->spec->run(ctx));
+  charge = std::move(ctx.charge);
+  counts = ctx.counts;
+  return Status::ok();
+}
+
+Status LongWrite::run_transaction(const ReadView& view) {
+  transaction_run = std::make_unique<TransactionRun>(*env, *transaction, session, nullptr, batch);
+  TransactionRun& run = *transaction_run;
+  run.client_id = client_id;
+  run.protocol = protocol;
+  run.reply_limit = out.limit();
+  run.now = env->db->now();
+  run.random = random;
+  run.notes_reads = notes_reads;
+  run.cancelled = &client_gone;
+  TRY(run.run(view));
+  charge = std::move(run.charge);
+  seen_seq = std::max(seen_seq, run.seen_seq);
+  Reply reply(&out, protocol);
+  if (run.changed) {
+    reply.null_array();
+    return Status::ok();
+  }
+  reply.array(run.outcomes.size());
+  for (TransactionRun::Part& part : run.parts) {
+    if (part.out.overflown()) out.overflow();
+    out.take(part.out);
+  }
+  return Status::ok();
+}
+
+void Dispatcher::start_long_write(PendingCommand& pending, const Prepared& prepared) {
+  auto work = std::make_shared<LongWrite>();
+  send_off_loop(pending, prepared, *work);
+  work->database = work->session.database;
+  if (prepared.command->spec->has(kRunsQueue)) {
+    Client& client = *pending.client;
+    work->transaction = std::move(state_of(client).transaction);
+    work->notes_reads = (work->session.modes & Session::kTracks) != 0 && tracking_of(client).notes_reads();
+  }
+  Waiting& waiting = waiting_of(pending);
+  waiting.fetched = nullptr;  // it reads by itself
+  waiting.long_write = work;
+  submit_long_write(pending, waiting);
+}
+
+void Dispatcher::submit_long_write(PendingCommand& pending, Waiting& waiting) {
+  waiting.long_write->done.store(false, std::memory_order_relaxed);
+  leave_waiting(pending);
+  begin_wait(waiting, Stage::kThread);
+  env_.offload->submit(OffloadClass::kWrite, waiting.long_write);
+}
+
+void Dispatcher::continue_long_write(PendingCommand& pending, const Prepared& prepared) {
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  LongWrite& work = *waiting.long_write;
+  if (!work.done.load(std::memory_order_acquire)) return leave_waiting(pending);  // another resume than its own
+  if (work.status.is_ok()) {
+    if (work.step == LongWrite::Step::kMark) return mark_long_write(pending, waiting);
+    if (!commit_long_write(pending, waiting)) return;
+  }
+  env_.intents->unmark(work.marks);
+  end_wait(waiting);
+  if (const std::uint32_t ms = memory_wait_ms(pending, work.status); ms != 0) {
+    work.status = Status::ok();
+    work.step = LongWrite::Step::kMark;  // it begins anew
+    return park_for_memory(pending, ms);
+  }
+  if (work.transaction != nullptr) {
+    end_transaction(*pending.client);
+    if (work.status.is_ok()) session_of(*pending.client).database = work.session.database;
+    if (!work.status.is_ok()) work.status = transaction_discarded(work.status);
+  }
+  const std::shared_ptr<LongWrite> kept = waiting.long_write;  // finish() ends the wait
+  if (work.status.is_ok()) finished_ = kept;
+  finish_off_loop(pending, prepared, work, waiting, work.transaction_run.get());
+}
+
+void Dispatcher::dispose_finished() {
+  const bool is_long = finished_->marks->keys.size() > kLoopArguments || finished_->writes().payload_bytes() >= kDisposedBytes;
+  let_go(std::move(finished_), is_long);
+}
+
+const WriteBatch& Dispatcher::written_batch() const { return finished_ != nullptr ? finished_->writes() : batch_; }
+
+// Its marks are set under its locks, and its view is taken after that. So it sees every write that did not see its marks.
+void Dispatcher::mark_long_write(PendingCommand& pending, Waiting& waiting) {
+  LongWrite& work = *waiting.long_write;
+  {
+    const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
+    const bool firm = work.conflicts >= LongWrite::kSoftRuns;
+    if (!env_.intents->mark(work.marks, firm, {work.loop, work.client_id})) return leave_waiting(pending);
+  }
+  work.step = LongWrite::Step::kRun;
+  ++work.runs;
+  submit_long_write(pending, waiting);
+}
+
+// True: it is over, and `status` says how. False: it waits, or runs again.
+bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
+  LongWrite& work = *waiting.long_write;
+  if (work.writes().empty() && work.one_view) return true;  // a read of the moment of its view
+  if (!work.writes().empty() && hold_back_commit(pending)) return false;
+  bool broken = false;
+  stall_ms_ = 0;
+  {
+    const KeyLocks::Guard guard = work.locks_all ? KeyLocks::Guard(*env_.locks) : KeyLocks::Guard(*env_.locks, work.stripes);
+    broken = env_.intents->is_broken(*work.marks) && !planted(PlantedServerBug::kCommitDespiteConflict);
+    if (!broken) {
+      if (env_.intents->must_wait(work.written, work.marks.get(), {work.loop, work.client_id}))
+        return leave_waiting(pending), false;
+      work.status = work.staged != nullptr ? env_.db->try_commit(*work.staged, waiting.stalled, &stall_ms_)
+                                           : env_.db->try_commit(work.batch, waiting.stalled, &stall_ms_);
+      if (work.status.is_ok()) env_.intents->committed(work.written, work.marks.get());
+    }
+    if (broken || work.status.code() == Code::kRetry) env_.intents->unmark(work.marks);
+  }
+  if (stall_ms_ != 0) {  // the batch is kept, and so are its marks
+    work.status = Status::ok();
+    park(pending, stall_ms_);
+    return false;
+  }
+  if (!broken && work.status.code() != Code::kRetry) {
+    if (work.status.is_ok()) {
+      const WriteBatch& written = work.writes();
+      if (written.empty()) return true;
+      work.seen_seq = std::max(work.seen_seq, written.last_seq());
+      if (written.payload_bytes() > kLargeCommitBytes) large_commit_ = written.last_seq();
+    }
+    return true;
+  }
+  counters_->retries.add(1);
+  if (work.runs >= LongWrite::kMaxRuns) {
+    work.status = Status::busy("other writes came between during each of " + std::to_string(LongWrite::kMaxRuns) + " attempts");
+    return true;
+  }
+  work.status = Status::ok();
+  work.conflicts += broken ? 1 : 0;
+  work.step = LongWrite::Step::kMark;
+  mark_long_write(pending, waiting);
+  return false;
+}
+
+// CLIENT PAUSE delays the commit of a long write that began before it: once it has answered nothing changes.
+bool Dispatcher::hold_back_commit(PendingCommand& pending) {
+  if ((env_.observers->switches() & Observers::kPause) == 0) return false;
+  const std::uint32_t ms = env_.observers->paused_for(nanos_ / kNanosPerMilli, true);
+  if (ms == 0) return false;
+  pending.retry_ms = ms;
+  leave_waiting(pending);
+  return true;
+}
+
+}  // namespace ebbtide

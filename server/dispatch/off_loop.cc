@@ -1,0 +1,177 @@
+// Commands off their loop, as the loop sees it: what is sent to a thread, and what comes back.
+#include "dispatch/off_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dispatch/arg_cursor.h"
+#include "dispatch/command_keys.h"
+#include "dispatch/dispatch_state.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/transaction_run.h"
+
+namespace ebbtide {
+
+Status OffLoopRun::attempt(Reply& reply) {
+  std::vector<LookupKey> keys;
+  std::deque<std::string> escaped;
+  std::size_t escaped_used = 0;
+  TRY(collect_keys(command->spec->keys, args, &keys, &escaped, &escaped_used));
+  const ReadView view = env->db == nullptr ? ReadView() : env->db->lease(session.database);
+  WriteBatch batch;
+  Ctx ctx{*env, *command, args, keys, view, batch, reply, session};
+  ctx.client_id = client_id;
+  ctx.now = env->now();
+  ctx.random = random;
+  ctx.cancelled = &client_gone;
+  ctx.waited_ms = waited_ms;
+  ctx.unblocked = unblocked;
+  ctx.on_short_thread = threads == OffloadClass::kShort;
+  const Status ran = command->spec->run(ctx);
+  // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
+  // data, INFO above all, answer also while the log cannot be written.
+  if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
+  wants_long = ctx.wants_long;
+  TRY(ran);
+  charge = std::move(ctx.charge);
+  again_ms = ctx.again_ms;
+  counts = ctx.counts;
+  // Writes are locked and committed on loops only.
+  if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
+  return Status::ok();
+}
+
+void OffLoopRun::run() {
+  if (wait_only) {
+    status = env->db->wait_synced(seen_seq);
+    return complete();
+  }
+  const std::uint64_t start = env->control->mono_nanos();
+  Reply reply(&out, protocol);
+  const Reply::Mark mark = reply.mark();
+  for (int i = 0; i < kMaxRevocations; ++i) {
+    status = attempt(reply);
+    if (status.code() != Code::kRevoked) break;
+    reply.rollback(mark);
+  }
+  nanos = env->control->mono_nanos() - start;
+  complete();
+}
+
+void Dispatcher::send_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work) {
+  Client& client = *pending.client;
+  work.env = &env_;
+  work.command = prepared.command;
+  work.args = pending.args;
+  session_of(client).last_command = prepared.command;  // CLIENT LIST shows what runs
+  work.session = session_of(client);
+  work.protocol = client.protocol;
+  work.out.set_limit(client.out.limit());
+  work.client_id = client.id;
+  work.loop = client.loop;
+  work.random = next_random();
+  misses_of(pending).clear();
+  counters_->offloaded.add(1);
+}
+
+void Dispatcher::leave_waiting(PendingCommand& pending) {
+  pending.state = PendingCommand::State::kWaiting;
+  pending.client->waiting = true;
+}
+
+void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  auto job = std::make_shared<OffLoopRun>();
+  send_off_loop(pending, prepared, *job);
+  Waiting& waiting = waiting_of(pending);
+  if (prepared.command->spec->has(kBlocking)) {
+    if (!waiting.blocked) {
+      waiting.blocked_since = nanos_;
+      waiting.blocked.emplace(*env_.blocked, client);
+    }
+    job->waited_ms = (nanos_ - waiting.blocked_since) / kNanosPerMilli;
+    job->unblocked = waiting.blocked->end() == BlockedClients::End::kTimeout;
+  }
+  if (prepared.command->spec->has(kLong)) job->threads = OffloadClass::kLong;
+  waiting.job = job;
+  leave_waiting(pending);
+  begin_wait(waiting, Stage::kThread);
+  const OffloadClass threads = job->threads;
+  env_.offload->submit(threads, std::move(job));
+}
+
+void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  auto job = std::make_shared<OffLoopRun>();
+  Reply reply(&job->out, client.protocol);
+  const std::uint64_t start = nanos_;
+  Status status;
+  if (!run_resident(pending, prepared, reply, &status)) return;
+  if (!status.is_ok()) {
+    Reply direct(&client.out, client.protocol);
+    return finish(pending, *prepared.command, status, direct, direct.mark());
+  }
+  refresh_time();
+  job->env = &env_;
+  job->command = prepared.command;
+  job->client_id = client.id;
+  job->loop = client.loop;
+  // A ticket stands for deletes before it, too: where there was nothing to delete its reply waits all the same.
+  job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
+  job->nanos = nanos_ - start;
+  large_commit_ = 0;  // its wait for the log is counted with the others
+  Waiting& waiting = waiting_of(pending);
+  waiting.job = job;
+  begin_wait(waiting, Stage::kWal);
+  leave_waiting(pending);
+  job->wait_only = true;
+  env_.offload->submit(OffloadClass::kSync, std::move(job));
+}
+
+void Dispatcher::finish_job(PendingCommand& pending, const Prepared& prepared) {
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  const std::shared_ptr<OffLoopRun> job = waiting.job;
+  if (!job->done.load(std::memory_order_acquire)) return leave_waiting(pending);
+  if (job->wants_long && job->threads == OffloadClass::kShort) {
+    job->threads = OffloadClass::kLong;
+    job->out.clear();
+    job->done.store(false, std::memory_order_relaxed);
+    leave_waiting(pending);
+    return env_.offload->submit(OffloadClass::kLong, job);
+  }
+  end_wait(waiting);
+  if (const std::uint32_t ms = memory_wait_ms(pending, job->status); ms != 0) {
+    waiting.job = nullptr;
+    return park_for_memory(pending, ms);
+  }
+  if (job->again_ms != 0 && job->status.is_ok()) {
+    waiting.job = nullptr;
+    if (waiting.blocked->end() != BlockedClients::End::kNotYet)
+      return run_admitted(pending, prepared);  // unblocked while the job ran
+    pending.retry_ms = job->again_ms;
+    return leave_waiting(pending);
+  }
+  if (waiting.blocked) waiting.waits = {};  // as long as its client asked for
+  finish_off_loop(pending, prepared, *job, waiting);
+}
+
+void Dispatcher::finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
+                                 TransactionRun* run) {
+  Client& client = *pending.client;
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  client.seen_seq = std::max(client.seen_seq, work.seen_seq);
+  if (work.status.is_ok() && (run == nullptr || begin_effects(client, *run))) client.out.take(work.out);
+  pass_charge_.join(std::move(work.charge));
+  if (work.out.overflown()) client.out.overflow();
+  if (run != nullptr && work.status.is_ok()) {
+    for (const auto& effect : run->effects) effect(client);
+  }
+  count_reads(work.counts);
+  nanos_ -= std::min(nanos_, work.nanos);  // its own time counts as the command's; what lay between does not
+  std::uint64_t& off_loop = waiting.waits[static_cast<std::size_t>(Stage::kThread)];
+  off_loop -= std::min(off_loop, work.nanos);
+  finish(pending, *prepared.command, work.status, reply, mark);
+}
+
+}  // namespace ebbtide

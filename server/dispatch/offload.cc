@@ -1,0 +1,84 @@
+#include "dispatch/offload.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ebbtide {
+
+namespace {
+
+class Disposal final : public OffloadWork {
+ public:
+  explicit Disposal(std::shared_ptr<const void> garbage) : garbage_(std::move(garbage)) {}
+  void run() override { garbage_ = nullptr; }
+
+ private:
+  std::shared_ptr<const void> garbage_;
+};
+
+}  // namespace
+
+void OffloadDisposer::dispose(std::shared_ptr<const void> garbage) {
+  offload_.submit(OffloadClass::kWrite, std::make_shared<Disposal>(std::move(garbage)));
+}
+
+ThreadOffload::ThreadOffload(unsigned short_threads, unsigned long_threads) {
+  const unsigned counts[kClasses] = {short_threads, long_threads, 1, long_threads};
+  for (std::size_t kind = 0; kind < kClasses; ++kind) {
+    Queue& queue = queues_[kind];
+    for (unsigned i = 0; i < counts[kind]; ++i) queue.threads.emplace_back([&queue] { run(queue); });
+  }
+}
+
+ThreadOffload::~ThreadOffload() {
+  for (Queue& queue : queues_) {
+    {
+      std::lock_guard lock(queue.mutex);
+      queue.stopping = true;
+    }
+    queue.changed.notify_all();
+  }
+  for (Queue& queue : queues_) {
+    for (std::thread& thread : queue.threads) thread.join();
+  }
+}
+
+void ThreadOffload::submit(OffloadClass kind, std::shared_ptr<OffloadWork> work) {
+  Queue& queue = queues_[static_cast<std::size_t>(kind)];
+  std::deque<std::shared_ptr<OffloadWork>> dropped;  // destroyed without the lock
+  {
+    std::lock_guard lock(queue.mutex);
+    // Now and then, so that it costs each piece next to nothing.
+    if (queue.work.size() >= queue.prune_at) {
+      const auto unwanted =
+          std::stable_partition(queue.work.begin(), queue.work.end(), [](const auto& piece) { return piece->wanted(); });
+      std::move(unwanted, queue.work.end(), std::back_inserter(dropped));
+      queue.work.erase(unwanted, queue.work.end());
+      queue.prune_at = std::max(kPruneFrom, 2 * queue.work.size());
+    }
+    queue.work.push_back(std::move(work));
+  }
+  queue.changed.notify_one();
+}
+
+std::size_t ThreadOffload::queued(OffloadClass kind) const {
+  const Queue& queue = queues_[static_cast<std::size_t>(kind)];
+  std::lock_guard lock(queue.mutex);
+  return queue.work.size();
+}
+
+void ThreadOffload::run(Queue& queue) {
+  std::unique_lock lock(queue.mutex);
+  while (true) {
+    queue.changed.wait(lock, [&queue] { return queue.stopping || !queue.work.empty(); });
+    if (queue.work.empty()) return;
+    std::shared_ptr<OffloadWork> work = std::move(queue.work.front());
+    queue.work.pop_front();
+    lock.unlock();
+    if (work->wanted()) work->run();
+    work = nullptr;
+    lock.lock();
+  }
+}
+
+}  // namespace ebbtide

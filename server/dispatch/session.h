@@ -1,0 +1,105 @@
+// What the command layer remembers of a connection between commands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <engine/types.h>
+
+#include "dispatch/blocked_clients.h"
+#include "dispatch/observers.h"
+#include "dispatch/server_control.h"
+#include "dispatch/transaction.h"
+#include "resp/client.h"
+
+namespace ebbtide {
+
+struct Command;
+
+/// Belongs to its client's loop thread. Copyable: a command that runs elsewhere sees a copy.
+struct Session {
+  /// CLIENT REPLY.
+  enum class Replies : std::uint8_t { kOn, kOff, kSkipNext, kSkip };
+
+  /// What makes dispatch look twice before it runs a command; 0 for nearly every connection.
+  enum Modes : std::uint8_t {
+    kInTransaction = 1,  ///< after MULTI
+    kSubscribed = 2,     ///< to a channel or a pattern
+    kTracks = 4,         ///< CLIENT TRACKING ON
+    kPaused = 8,         ///< CLIENT PAUSE delays its next command
+  };
+
+  DatabaseId database = 0;
+  std::uint8_t modes = 0;
+  Replies replies = Replies::kOn;
+  /// What the command at hand has written are pushes, which CLIENT REPLY does not hold back.
+  bool wrote_pushes = false;
+  std::uint32_t channels = 0, patterns = 0, shard_channels = 0;  ///< subscribed to
+  bool no_evict = false;
+  bool no_touch = false;
+  const Command* last_command = nullptr;  ///< the latest one that was run, for CLIENT LIST
+  std::string name;
+  std::string user;  ///< whose password AUTH or HELLO gave; "" = nobody's yet: "default"
+  std::string library_name, library_version;
+  std::uint64_t commands = 0;  ///< run so far
+};
+
+/// Whether the reply to the command at hand is held back.
+inline bool is_quiet(const Session& session) {
+  return session.replies == Session::Replies::kOff || session.replies == Session::Replies::kSkip;
+}
+
+inline Bytes user_of(const Session& session) { return session.user.empty() ? Bytes("default") : Bytes(session.user); }
+
+/// How a session hangs on its client.
+struct SessionState final : ClientState {
+  Session session;
+  Client* client = nullptr;                  ///< whose it is
+  std::unique_ptr<Transaction> transaction;  ///< from the first MULTI or WATCH on
+  Tracking tracking;
+  std::optional<BlockedClients::Wait> paused;  ///< set with Session::kPaused
+  Observers* observers = nullptr;              ///< set while it tracks
+  Observers* monitored = nullptr;              ///< set after MONITOR
+  ~SessionState() override;
+  /// What the client's commands made it keep, in bytes: subscriptions and prefixes. (Transactions are charged by themselves.)
+  [[nodiscard]] std::size_t memory() const override;
+  std::unique_ptr<ClientState> subscriptions;  ///< from the first SUBSCRIBE on; ends them when it goes
+};
+
+void make_session(Client& client);
+/// Ends or begins tracking; `observers` outlives the client. Loop thread only.
+void set_tracking(Client& client, Observers& observers, const Tracking& tracking);
+
+/// The client's session and what hangs on it, made on first use. Loop thread only.
+inline SessionState& state_of(Client& client) {
+  if (client.state == nullptr) [[unlikely]]
+    make_session(client);
+  return static_cast<SessionState&>(*client.state);
+}
+inline Session& session_of(Client& client) { return state_of(client).session; }
+/// CLIENT TRACKING's settings of the client.
+inline Tracking& tracking_of(Client& client) { return state_of(client).tracking; }
+
+/// The client's transaction, or null if it never had one. Loop thread only.
+inline Transaction* transaction_of(Client& client) {
+  return client.state == nullptr ? nullptr : static_cast<SessionState&>(*client.state).transaction.get();
+}
+/// The same, made on first use.
+Transaction& make_transaction(Client& client, MemoryAccount& memory);
+/// Whether the client may run DEBUG; null: it may not.
+Status check_debugging(const ServerControl& control, const Client* client);
+/// Forgets what was queued and watched, and leaves MULTI.
+void end_transaction(Client& client);
+
+/// RESET: everything as in a new connection, but for the authentication, which is the caller's.
+void reset_session(Client& client);
+
+/// The line of CLIENT LIST and CLIENT INFO, without a newline; Redis's fields in Redis's order. `blocked`: by a command that
+/// waits for something to happen, not for the disk. Loop thread only.
+std::string describe_client(Client& client, std::int64_t now_ms, bool blocked);
+
+/// Whether a client or library name may be set: printable ASCII without spaces.
+bool is_valid_client_text(Bytes text);
+
+}  // namespace ebbtide

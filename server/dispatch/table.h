@@ -1,0 +1,107 @@
+// Names to commands.
+//
+// An open-addressed table at a quarter of its capacity, hashed over the name's bytes with the case bit set, so that a look-up
+// costs one multiplication a byte, one probe and one comparison, and allocates nothing. Built once; immutable and thread-safe.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "dispatch/spec.h"
+#include "resp/args.h"
+
+namespace ebbtide {
+
+/// A spec with its place in the table: `index` counts commands and subcommands from 0, for arrays of counters.
+struct Command {
+  const CommandSpec* spec = nullptr;
+  std::uint32_t index = 0;
+  std::uint32_t first_subcommand = 0;  ///< index of the first one; they follow in order
+  std::string full_name;               ///< "get", "config|get"
+};
+
+class CommandTable {
+ public:
+  /// The specs must outlive the table. Names must differ.
+  explicit CommandTable(std::span<const std::span<const CommandSpec>> families);
+
+  /// A command by name in any case, not a subcommand; null if there is none.
+  [[nodiscard]] const Command* find(Bytes name) const;
+  /// A subcommand by name in any case; null if there is none.
+  [[nodiscard]] const Command* find_subcommand(const Command& container, Bytes name) const;
+  /// "config|get" too.
+  [[nodiscard]] const Command* find_full(Bytes name) const;
+  /// All, subcommands after their container, by index.
+  [[nodiscard]] const std::vector<Command>& all() const { return commands_; }
+  /// The commands that are not subcommands, in order of definition.
+  [[nodiscard]] const std::vector<const Command*>& top_level() const { return top_level_; }
+
+ private:
+  static std::uint32_t hash(Bytes name);
+
+  std::vector<Command> commands_;
+  std::vector<const Command*> top_level_;
+  std::vector<const Command*> slots_;
+  std::uint32_t mask_ = 0;
+};
+
+/// CommandTable::find() for a thread whose clients repeat a few commands: remembers how they spell the latest short names.
+/// Not thread-safe.
+class RecentCommands {
+ public:
+  [[nodiscard]] const Command* find(const CommandTable& table, Bytes name) {
+    if (name.size() - 1 >= kMaxName) return table.find(name);
+    const std::uint64_t word = word_of(name);
+    Recent& recent = recent_[(word * 0x9e3779b97f4a7c15u) >> (64 - kLog2)];
+    if (recent.word == word && recent.size == name.size()) [[likely]]
+      return recent.command;
+    const Command* command = table.find(name);
+    if (command != nullptr) recent = {word, name.size(), command};
+    return command;
+  }
+
+ private:
+  static constexpr std::size_t kMaxName = 8;
+  static constexpr unsigned kLog2 = 4;
+  struct Recent {
+    std::uint64_t word = 0;
+    std::size_t size = 0;
+    const Command* command = nullptr;
+  };
+  /// The bytes of a name of 1 to 8 bytes. Names of one length have one word only if they are equal.
+  static std::uint64_t word_of(Bytes name) {
+    const std::size_t n = name.size();
+    if (n >= 4) {
+      std::uint32_t first = 0, last = 0;
+      std::memcpy(&first, name.data(), 4);
+      std::memcpy(&last, name.data() + n - 4, 4);
+      return first | std::uint64_t{last} << 32;
+    }
+    const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(name[i])); };
+    return byte(0) | byte(n / 2) << 8 | byte(n - 1) << 16;
+  }
+
+  std::array<Recent, std::size_t{1} << kLog2> recent_{};
+};
+
+/// The error for a name that is no command, with the beginning of the arguments, as Redis words it.
+Status unknown_command(const Args& args);
+/// The error for a container's subcommand that does not exist.
+Status unknown_subcommand(const Command& container, Bytes name);
+/// The error for arguments of a known subcommand (argument 1) that make no form of it.
+Status wrong_subcommand_arguments(const Command& command, const Args& args);
+/// The error for a wrong number of arguments.
+Status wrong_arity(const Command& command);
+
+/// The categories of a command, "@read @string @fast", each with its '@'.
+std::vector<std::string_view> acl_categories(const CommandSpec& spec);
+/// Whether that one, named without @ and in any case, is among them.
+bool in_category(const Command& command, Bytes category);
+/// "string", "generic", ...
+std::string_view group_name(Group group);
+
+}  // namespace ebbtide

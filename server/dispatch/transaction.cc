@@ -1,0 +1,350 @@
+// MULTI and EXEC in dispatch: queueing, and running what was queued as one.
+//
+// A transaction is run like a command: against one view, into one batch, with one commit, so that all of it is visible or none.
+// Its commands write into a batch of their own each, which joins the transaction's if the command does not fail, and read through
+// PendingWrites what those before them wrote. Nothing leaves an attempt that does not count: replies, writes and the session are
+// taken back, and the queue stays; nor is it counted. Before the first command runs, all keys of all of them are looked up, so
+// that the disk is asked once.
+//
+// A transaction that is long, by its arguments or by the bytes that it processes, or that walks, runs off the loop (long_write.h),
+// unless one of its commands cannot.
+//
+// What writes holds the locks of its keys, as a single command does; so does what looks at several databases, since another
+// database's view is taken when it is come to, later than the transaction's view, and nothing may be written to its keys in between.
+// A transaction that walks on its loop holds all: a walk begins on a lease of its own.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "dispatch/arg_cursor.h"
+#include "dispatch/command_keys.h"
+#include "dispatch/dispatcher.h"
+#include "dispatch/key_locks.h"
+#include "dispatch/transaction_run.h"
+#include "store/numbers.h"
+
+namespace ebbtide {
+namespace {
+
+/// What a queued argument costs beside its bytes.
+constexpr std::uint64_t kArgumentBytes = 64;
+
+/// Held from before the view is taken until the commit is visible, as of a single command.
+void lock(KeyLocks& locks, const Transaction& transaction, std::optional<KeyLocks::Guard>* guard) {
+  if (!locks.enabled()) return;
+  if (transaction.locks_all) guard->emplace(locks);
+  // What only reads needs none, unless it reads several databases: their views are not of one moment.
+  if (transaction.locks_all || (!transaction.writes && !transaction.selects)) return;
+  std::vector<std::uint16_t> stripes;
+  for (const auto& [place, key] : transaction.watched) {
+    stripes.push_back(KeyLocks::stripe_of({place.second, key.hash}, place.first));
+  }
+  for (const QueuedCommand& queued : transaction.queue) {
+    for (const LookupKey& key : queued.keys) stripes.push_back(KeyLocks::stripe_of(key, queued.database));
+  }
+  guard->emplace(locks, std::move(stripes));
+}
+
+}  // namespace
+
+bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  const CommandSpec& spec = *prepared.command->spec;
+  const std::uint8_t modes = session_of(client).modes;
+  if ((modes & Session::kSubscribed) != 0 && client.protocol == 2 && !spec.has(kSubscriber)) {
+    reject(pending, prepared.command,
+           reply_error("ERR Can't execute '" + prepared.command->full_name +
+                       "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"));
+    return false;
+  }
+  if ((modes & Session::kInTransaction) == 0 || spec.has(kImmediate)) return true;
+  queue(pending, prepared);
+  return false;
+}
+
+bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
+  // What has begun goes on; only what is new waits.
+  if ((env_.observers->switches() & Observers::kPause) == 0 || pending.continuation != nullptr) return false;
+  Client& client = *pending.client;
+  const bool queues = (session_of(client).modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
+  if (queues || spec.container == "client") return false;
+  const Transaction* transaction = transaction_of(client);
+  const bool writes = spec.has(kWrite | kMayReplicate) || spec.name == "publish" || spec.name == "spublish" ||
+                      (spec.has(kRunsQueue) && transaction != nullptr && transaction->writes);
+  const std::uint32_t ms = env_.observers->paused_for(nanos_ / 1'000'000, writes);
+  if (ms == 0) return false;
+  if (!state_of(client).paused) {
+    state_of(client).paused.emplace(*env_.blocked, client, false);
+    session_of(client).modes |= Session::kPaused;
+  }
+  pending.retry_ms = ms;
+  pending.state = PendingCommand::State::kWaiting;
+  client.waiting = true;
+  return true;
+}
+
+void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
+  Client& client = *pending.client;
+  const CommandSpec& spec = *prepared.command->spec;
+  const Session& session = session_of(client);
+  Observers& observers = *env_.observers;
+  if (hold_back(pending, spec)) return;
+  if ((session.modes & Session::kPaused) != 0) {
+    state_of(client).paused.reset();
+    session_of(client).modes &= static_cast<std::uint8_t>(~Session::kPaused);
+  }
+  if (prepared.long_by_arguments) {  // observers, and a queue, need its keys here
+    const Status status = collect(pending.args, &prepared);
+    if (!status.is_ok()) return reject(pending, prepared.command, status);
+  }
+  if (session.modes != 0 && !admit(pending, prepared)) return;
+  const DatabaseId database = session.database;
+  const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+  Tracking* tracking = (session.modes & Session::kTracks) != 0 ? &tracking_of(client) : nullptr;
+  if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) observers.note_reads(client.id, keys);
+  PresentKeys had;
+  const std::uint32_t asked = observers.notify_flags() & (kNotifyMiss | kNotifyNew);
+  if (asked != 0) had = which_are_there(keys, database);
+  if (observers.expiries.on()) {
+    for (const LookupKey& key : keys) {
+      if (observers.expiries.take_due(database, key.key, now_)) observers.expired(database, key.key, client.loop);
+    }
+  }
+  failed_ = false;
+  batch_.clear();
+  const std::uint64_t start = nanos_;
+  run_admitted(pending, prepared);
+  if (pending.state == PendingCommand::State::kDone) {
+    if (tracking != nullptr && observers.expiries.on()) watch_what_was_read(keys, database);
+    // Afterwards, as Redis: SELECT is shown with the database that it selects.
+    show_to_monitors(env_, client, *prepared.command, pending.args, session.database);
+    // finish() has noted it if a millisecond has passed, or if it had to wait.
+    if ((observers.switches() & Observers::kQuick) != 0 && !noted_) {
+      note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start), {});
+    }
+    if (tracking != nullptr && spec.container != "client" && (session.modes & Session::kInTransaction) == 0) {
+      tracking->caching.reset();
+    }
+    if (!failed_ && (asked & kNotifyMiss) != 0) {
+      observers.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq);
+    }
+  }
+  // EXEC has told of its commands itself.
+  const WriteBatch& batch = written_batch();
+  if (batch.empty() || batch.first_seq() == 0 || spec.has(kRunsQueue)) return;
+  observers.committed({*prepared.command, pending.args, database, batch, batch.last_seq(), had, batch.time()}, client);
+}
+
+// What a client-side cache now holds is told of when it expires. It was just read, and is looked up where it is at hand.
+void Dispatcher::watch_what_was_read(std::span<const LookupKey> keys, DatabaseId database) {
+  MissSet misses;
+  const ReadView view = view_of(database, ReadMode::kResident, &misses);
+  for (const LookupKey& key : keys) {
+    Found found;
+    if (view.has_tree() && view.locate({key.key, key.hash}, &found).is_ok())
+      env_.observers->expiries.seen(database, key.key, found.expiry);
+  }
+}
+
+// Reads from disk if it must: whoever wants to hear of new and of missing keys pays for it.
+PresentKeys Dispatcher::which_are_there(std::span<const LookupKey> keys, DatabaseId database) const {
+  PresentKeys had;
+  const ReadView view = view_of(database, ReadMode::kBlocking, nullptr);
+  for (const LookupKey& key : keys) {
+    Found found;
+    if (view.has_tree() && view.locate({key.key, key.hash}, &found).is_ok()) had.insert(key.key);
+  }
+  return had;
+}
+
+QueuedCommand& CommandQueue::add(const Args& args, std::span<const LookupKey> keys) {
+  auto* const queued = new (memory_.allocate(sizeof(QueuedCommand))) QueuedCommand;
+  (last_ == nullptr ? first_ : last_->next) = queued;
+  last_ = queued;
+  ++size_;
+  queued->shared.assign(args.shared_list.begin(), args.shared_list.end());
+  auto* const list = static_cast<Bytes*>(memory_.allocate(args.size() * sizeof(Bytes)));
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const auto shared = args.shared(i);
+    new (list + i) Bytes(shared != nullptr ? Bytes(*shared) : memory_.copy(args[i]));
+  }
+  queued->list = {list, args.size()};
+  auto* const copies = static_cast<LookupKey*>(memory_.allocate(keys.size() * sizeof(LookupKey)));
+  for (std::size_t i = 0; i < keys.size(); ++i) new (copies + i) LookupKey{memory_.copy(keys[i].key), keys[i].hash};
+  queued->keys = {copies, keys.size()};
+  return *queued;
+}
+
+void CommandQueue::clear() {
+  for (QueuedCommand *at = first_, *next = nullptr; at != nullptr; at = next) {
+    next = at->next;
+    at->~QueuedCommand();
+  }
+  first_ = last_ = nullptr;
+  size_ = 0;
+  memory_.release();
+}
+
+void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
+  Client& client = *pending.client;
+  Transaction& transaction = *transaction_of(client);
+  const CommandSpec& spec = *prepared.command->spec;
+  if (spec.has(kNoMulti | kNeverInline)) {
+    return reject(pending, prepared.command, reply_error("ERR Command not allowed inside a transaction"));
+  }
+  if (spec.name == "debug") {
+    if (const Status status = check_debugging(*env_.control, &client); !status.is_ok())
+      return reject(pending, prepared.command, status);
+  }
+  if (!transaction.failed) {
+    const Args& args = pending.args;
+    const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
+    std::uint64_t bytes = sizeof(QueuedCommand) + kArgumentBytes * args.size(), charged_already = 0;
+    std::size_t text_bytes = 0;
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const auto shared = args.shared(i);
+      (shared != nullptr ? bytes : text_bytes) += args[i].size();
+      if (shared != nullptr && is_charged(shared)) charged_already += args[i].size();
+    }
+    for (const LookupKey& key : keys) text_bytes += key.key.size();
+    if (!transaction.charge(bytes + text_bytes - charged_already)) {
+      transaction.forget_queue();
+      return reject(pending, prepared.command, Status::out_of_memory("the transaction's commands did not fit into memory"));
+    }
+    transaction.bytes += bytes + text_bytes;
+    QueuedCommand& queued = transaction.queue.add(args, keys);
+    queued.command = prepared.command;
+    queued.database = transaction.database;
+    queued.target = target_database(spec, args, transaction.database);
+    transaction.writes |= spec.has(kWrite | kMayReplicate);
+    transaction.synced |= spec.has(kReplySynced);
+    if (spec.name == "select") {
+      transaction.selects = true;
+      const auto index = parse_integer(args[1]);
+      if (index && *index >= 0 && *index < env_.databases) transaction.database = static_cast<DatabaseId>(*index);
+    }
+    transaction.may_leave = transaction.may_leave && (may_leave(spec) || spec.has(kAnyThread));
+    transaction.walks |= spec.walks();
+    transaction.arguments += args.size();
+    transaction.locks_all |= spec.has(kLockAll) || spec.walks();
+  }
+  Reply reply(&client.out, client.protocol);
+  const Reply::Mark mark = reply.mark();
+  reply.simple("QUEUED");
+  end_of_command(pending, reply, mark);
+}
+
+Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply) {
+  Client& client = *pending.client;
+  Session& session = session_of(client);
+  batch_.clear();
+  stall_ms_ = 0;
+  marked_ = too_long_ = false;
+  Transaction* transaction = transaction_of(client);
+  if (transaction == nullptr || !transaction->open) return reply_error("ERR EXEC without MULTI");
+  if (transaction->failed) return reply_error("EXECABORT Transaction discarded because of previous errors.");
+  MissSet& misses = misses_of(pending);
+  const Reply::Mark mark = reply.mark();
+  const Session before = session;
+  const int protocol = client.protocol;
+  for (int i = 0; i < kMaxRetries; ++i) {
+    batch_.clear();
+    std::optional<KeyLocks::Guard> guard;
+    lock(*env_.locks, *transaction, &guard);
+    const ReadView view = view_of(session.database, block ? ReadMode::kBlocking : ReadMode::kResident, &misses);
+    client.seen_seq = std::max(client.seen_seq, view.seq());
+    const Status status = attempt_transaction(client, waited, view, reply);
+    if (status.is_ok()) return status;
+    reply.rollback(mark);
+    session = before;
+    client.protocol = protocol;
+    if (status.is_not_resident() || stall_ms_ != 0 || marked_) return status;
+    memory_ms_ = memory_wait_ms(pending, status);
+    if (memory_ms_ != 0) return status;
+    if (status.code() != Code::kRetry) return transaction_discarded(status);
+    misses.pages.clear();
+    counters_->retries.add(1);
+    now_ = env_.now();
+  }
+  return transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
+}
+
+Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply) {
+  Session& session = session_of(client);
+  const Transaction& transaction = *transaction_of(client);
+  TransactionRun run(env_, transaction, session, &client, batch_);
+  prepare_run(client, &run);
+  run.now = now_;
+  if (transaction.may_leave) run.work_left = kLoopWorkBytes;
+  const Status ran = run.run(view);
+  too_long_ = run.too_long;
+  client.seen_seq = std::max(client.seen_seq, run.seen_seq);
+  TRY(ran);
+  if (run.changed) {
+    reply.null_array();
+    return Status::ok();
+  }
+  if (!batch_.empty()) {
+    TRY(commit(client, waited));
+    client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+  }
+  if (begin_effects(client, run)) write_replies(client, run, view, reply);
+  for (const auto& effect : run.effects) effect(client);
+  pass_charge_.join(std::move(run.charge));
+  return Status::ok();
+}
+
+void Dispatcher::prepare_run(Client& client, TransactionRun* run) {
+  run->client_id = client.id;
+  run->protocol = client.protocol;
+  run->reply_limit = client.out.limit();
+  run->random = next_random();
+  run->notes_reads = (session_of(client).modes & Session::kTracks) != 0 && tracking_of(client).notes_reads();
+}
+
+bool Dispatcher::begin_effects(Client& client, TransactionRun& run) {
+  Session& session = session_of(client);
+  const WriteBatch& batch = written_batch();
+  run.commit_time = batch.empty() ? 0 : batch.time();
+  count_queued(client, run);
+  // What the effects send this very client are pushes.
+  if (!is_quiet(session) || run.effects.empty()) return true;
+  session.wrote_pushes = true;
+  return false;
+}
+
+void Dispatcher::write_replies(Client& client, TransactionRun& run, const ReadView& view, Reply& reply) {
+  reply.array(run.outcomes.size());
+  for (TransactionRun::Part& part : run.parts) {
+    if (part.out.overflown()) client.out.overflow();
+    reply.out().take(part.out);
+    if (part.after_commit == nullptr) continue;
+    const Args args{part.last->list, part.last->shared};
+    const ReadView at = run.view_in(part.database, view);
+    client.seen_seq = std::max(client.seen_seq, run.seen_seq);
+    Ctx ctx{env_, *part.last->command, args, part.last->keys, at, batch_, reply, session_of(client)};
+    ctx.client = &client;
+    ctx.client_id = client.id;
+    ctx.now = now_;
+    ctx.first_op = part.first_op;
+    ctx.ops_end = part.ops_end;
+    part.after_commit(ctx);
+  }
+}
+
+void Dispatcher::count_queued(Client& client, const TransactionRun& run) {
+  for (const TransactionRun::Outcome& outcome : run.outcomes) {
+    const QueuedCommand& queued = *outcome.queued;
+    const Command& command = *queued.command;
+    counters_->call(command.index, outcome.nanos);
+    note_slow(client, command, Args{queued.list, queued.shared}, outcome.nanos, {});
+    if (outcome.error.empty()) {
+      count_reads(outcome.counts);
+    } else {
+      counters_->failed(command.index);
+      count_error(outcome.error);
+    }
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,225 @@
+#include "dispatch/transaction_run.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "dispatch/dispatcher.h"
+#include "dispatch/random.h"
+
+namespace ebbtide {
+namespace {
+
+/// What is charged at a time.
+constexpr std::uint64_t kChargeStep = std::uint64_t{1} << 20;
+/// An operation's bytes are in the batch, which may have grown to twice of what it needs, and in PendingWrites.
+constexpr std::uint64_t kCopies = 3;
+/// Of an operation in PendingWrites, and of a command's outcome, beside their bytes.
+constexpr std::uint64_t kOperationBytes = 256;
+
+/// Appends the operations of `from`.
+void append(const WriteBatch& from, WriteBatch* to, PendingWrites* pending) {
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; from.next_op(&cursor, &op);) {
+    if (pending != nullptr) pending->apply(op);
+    const WriteBatch::PutOptions options{.stamp = op.stamp, .expiry = op.expiry};
+    switch (op.kind) {
+      case OpKind::kPut:
+        op.shared != nullptr ? to->put_shared(op.tree, op.key, *op.shared, options) : to->put(op.tree, op.key, op.value, options);
+        break;
+      case OpKind::kTombstone:
+        to->del(op.tree, op.key);
+        break;
+      case OpKind::kRangeTombstone:
+        to->delete_range(op.tree, op.key, op.end);
+        break;
+      case OpKind::kFlushDatabase:
+        to->flush_database(static_cast<DatabaseId>(op.lo));
+        break;
+      case OpKind::kSwapDatabases:
+        to->swap_databases(static_cast<DatabaseId>(op.lo), static_cast<DatabaseId>(op.hi));
+        break;
+      case OpKind::kSecondaryDelete:
+        to->delete_stamps(op.tree, op.lo, op.hi);
+        break;
+      case OpKind::kHeader:
+      case OpKind::kCreateTree:
+        break;  // no handler writes these
+    }
+  }
+  to->rely_on_expiry(from.relied_expiry());
+}
+
+}  // namespace
+
+std::size_t TransactionRun::pass_ops() {
+  for (WriteBatch::Op op; batch_.next_op(&cursor_, &op);) {
+  }
+  return cursor_;
+}
+
+ReadView TransactionRun::view_in(DatabaseId database, const ReadView& view) {
+  if (database == view.database()) return view;
+  if (env_.db == nullptr) return view;  // nothing is in any database yet
+  for (const ReadView& lease : leases_) {
+    if (lease.database() == database) return lease;
+  }
+  ReadView other = client_ == nullptr ? env_.db->lease(database) : env_.db->view(database, now, view.mode(), view.misses());
+  seen_seq = std::max(seen_seq, other.seq());
+  if (client_ == nullptr) leases_.push_back(other);
+  return other;
+}
+
+Status TransactionRun::run(const ReadView& view) {
+  seen_seq = std::max(seen_seq, view.seq());
+  other_view_ = [this, &view](DatabaseId database) { return view_in(database, view); };
+  TRY(look_ahead(view));
+  if (changed) return Status::ok();
+  PendingWrites writes(env_.db, now, view.mode(), view.misses());
+  writes_ = &writes;
+  begin_part();
+  for (const QueuedCommand& queued : transaction_.queue) TRY(run_queued(queued, view_in(session_.database, view)));
+  return Status::ok();
+}
+
+Status TransactionRun::look_ahead(const ReadView& view) {
+  bool resident = true;
+  Status failure;
+  const auto look = [&](const ReadView& at, const LookupKey& key, Found* found) {
+    const Status status = at.locate(key, found);
+    resident &= !status.is_not_resident();
+    if (!status.is_ok() && !status.is_not_found() && !status.is_not_resident()) failure = status;
+    return status;
+  };
+  for (const auto& [place, watched] : transaction_.watched) {
+    Found found;
+    const Status status = look(view_in(place.first, view), {place.second, watched.hash}, &found);
+    if (status.is_ok()) changed |= !watched.present || found.seq != watched.entry_seq;
+    if (status.is_not_found()) changed |= watched.present || found.seq > watched.seen_seq;
+  }
+  if (!failure.is_ok()) return failure;
+  if (changed) return Status::ok();
+  const bool looks = view.mode() != ReadMode::kBlocking;
+  for (const QueuedCommand& queued : transaction_.queue) {
+    if (!looks) break;
+    if (queued.command->spec->keys.blind(queued.list.size())) continue;
+    const ReadView at = view_in(queued.database, view);
+    for (const LookupKey& key : queued.keys) {
+      Found found;
+      const bool large = look(at, key, &found).is_ok() && found.large.table != nullptr;
+      const bool is_read = (queued.command->spec->keys.access & KeySpec::kAccess) != 0;
+      // A longer one may be wanted in part only, or be too long for the memory that is left: the command says.
+      if (large && is_read && found.length <= Dispatcher::kLoopWorkBytes) resident &= !at.read(&found).is_not_resident();
+    }
+  }
+  return resident ? Status::ok() : Status::not_resident();
+}
+
+void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed) {
+  Observers& observers = *env_.observers;
+  if (!failed && (observers.notify_flags() & kNotifyMiss) != 0) {
+    effects.push_back([&observers, &queued, had, database](Client& client) {
+      const Args args{queued.list, queued.shared};
+      observers.missed(*queued.command, args, queued.keys, had, database, client.loop, client.seen_seq);
+    });
+  }
+  if ((observers.switches() & Observers::kMonitor) != 0) {
+    effects.push_back([this, &queued, selected = session_.database](Client& client) {
+      show_to_monitors(env_, client, *queued.command, Args{queued.list, queued.shared}, selected);
+    });
+  }
+  if (observers.switches() == 0 || own_.empty()) return;
+  auto batch = std::make_shared<WriteBatch>();
+  append(own_, batch.get(), nullptr);
+  effects.push_back([this, &observers, &queued, database, batch, had = std::move(had)](Client& client) {
+    const Args args{queued.list, queued.shared};
+    observers.committed({*queued.command, args, database, *batch, client.seen_seq, had, commit_time}, client);
+  });
+}
+
+Status TransactionRun::account() {
+  TRY(batch_.check_length());
+  const std::uint64_t held = kCopies * (batch_.payload_bytes() - batch_.shared_bytes()) +
+                             kOperationBytes * (batch_.count() + outcomes.size()) + replies_ + parts.back().out.memory();
+  if (held < charge.bytes() + kChargeStep || env_.db == nullptr) return Status::ok();
+  const std::uint64_t more = held - charge.bytes();
+  if (!env_.db->try_charge(MemoryAccount::Kind::kCommands, more)) return refused_charge(env_.db->memory(), held);
+  charge.took(env_.db->memory(), MemoryAccount::Kind::kCommands, more);
+  return Status::ok();
+}
+
+Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& view) {
+  const std::uint64_t start = env_.control->mono_nanos();
+  const CommandSpec& spec = *queued.command->spec;
+  Part& part = parts.back();
+  own_.clear();
+  Reply reply(&part.out, current_protocol());
+  const Reply::Mark mark = reply.mark();
+  const Args args{queued.list, queued.shared};
+  Ctx ctx{env_, *queued.command, args, queued.keys, view, own_, reply, session_};
+  ctx.client = client_;
+  ctx.client_id = client_id;
+  ctx.now = now;
+  ctx.random = next_random(&random);
+  ctx.cancelled = cancelled;
+  ctx.work_left = work_left;
+  ctx.pending = writes_;
+  ctx.effects = &effects;
+  ctx.other_view = &other_view_;
+  ctx.reply_charged = part.out.memory();
+  if (notes_reads && spec.has(kReadOnly)) env_.observers->note_reads(client_id, queued.keys);
+  PresentKeys had;
+  if ((env_.observers->notify_flags() & (kNotifyNew | kNotifyMiss)) != 0) {
+    for (const LookupKey& key : queued.keys) {
+      std::optional<Found> found;
+      TRY(ctx.strings().locate_any(key, &found));
+      if (found) had.insert(key.key);
+    }
+    ctx.counts = {};
+  }
+  TRY(ctx.work(0));
+  const Status status = spec.run(ctx);
+  work_left = ctx.work_left;
+  too_long |= ctx.too_long;
+  // It ends as a whole: what its commands have built before is what there is no room beside.
+  if (status.code() == Code::kOutOfMemory) {
+    if (status.refused_bytes() == 0) return status;
+    return refused_charge(env_.db->memory(), status.refused_bytes() + charge.bytes() + batch_.shared_bytes());
+  }
+  if (status.is_not_resident() || (client_ == nullptr && status.code() == Code::kRevoked) || ctx.is_cancelled()) return status;
+  // What asks the engine itself may have seen more than the view has.
+  if (spec.has(kOffload) && env_.db != nullptr) seen_seq = std::max(seen_seq, env_.db->visible_seq());
+  std::string error;
+  if (!status.is_ok()) {
+    error = error_reply(status);
+    own_.clear();
+    reply.rollback(mark);
+    reply.error(error);
+  }
+  observe_later(queued, view.database(), std::move(had), !status.is_ok());
+  if (status.is_ok()) {
+    const bool ends_part = ctx.after_commit != nullptr;
+    if (ends_part) part.first_op = pass_ops();
+    append(own_, &batch_, writes_);
+    if (ends_part) {
+      part.last = &queued;
+      part.after_commit = ctx.after_commit;
+      part.database = view.database();
+      part.ops_end = pass_ops();
+      begin_part();
+    }
+  }
+  outcomes.push_back({&queued, std::move(error), env_.control->mono_nanos() - start, ctx.counts});
+  ctx.charge.release();  // its reply is charged with the others
+  return account();
+}
+
+void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database) {
+  if ((env.observers->switches() & Observers::kMonitor) == 0) return;
+  // Neither what administrates nor what carries a password.
+  if (command.spec->has(kAdmin) || command.spec->name == "auth" || command.spec->name == "hello") return;
+  env.observers->show_command(args, database, client, env.control->unix_micros());
+}
+
+}  // namespace ebbtide

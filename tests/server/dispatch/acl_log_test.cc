@@ -1,0 +1,43 @@
+// ACL LOG's entries.
+#include "dispatch/acl_log.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+namespace {
+
+AclLogEntry entry(const std::string& user, std::int64_t ms) {
+  return {.context = "toplevel", .object = "AUTH", .user = user, .client = "at " + std::to_string(ms), .updated_ms = ms};
+}
+
+}  // namespace
+
+TEST_CASE("ACL log: like failures within a minute count in one entry, which moves to the front") {
+  AclLog log;
+  log.add(entry("a", 1'000));
+  log.add(entry("b", 2'000));
+  log.add(entry("a", 61'000));
+  const auto entries = log.newest(10);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].user == "a");
+  CHECK(entries[0].count == 2);
+  CHECK(entries[0].id == 0);
+  CHECK(entries[0].created_ms == 1'000);
+  CHECK(entries[0].updated_ms == 61'000);
+  CHECK(entries[0].client == "at 61000");
+  log.add(entry("b", 62'001));  // over a minute after the other one
+  CHECK(log.newest(10).size() == 3);
+  CHECK(log.newest(1)[0].id == 2);
+  log.reset();
+  CHECK(log.newest(10).empty());
+}
+
+TEST_CASE("ACL log: more kinds of failure than it holds, the newest stay") {
+  AclLog log;
+  for (int i = 0; i < 200; ++i) log.add(entry(std::to_string(i), 1'000));
+  const auto entries = log.newest(1'000);
+  REQUIRE(entries.size() == AclLog::kEntries);
+  CHECK(entries.front().user == "199");
+  CHECK(entries.back().user == "72");
+}

@@ -1,0 +1,73 @@
+// Threads for long work: classes that do not wait for each other, and work that nobody wants any more.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <future>
+#include <thread>
+
+#include "dispatch/offload.h"
+
+using namespace ebbtide;
+
+namespace {
+
+struct Work final : OffloadWork {
+  void run() override {
+    begun.set_value();
+    released.wait();
+    done = true;
+  }
+  [[nodiscard]] bool wanted() const override { return is_wanted; }
+  std::promise<void> begun, release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> is_wanted{true}, done{false};
+};
+
+struct Signal final : OffloadWork {
+  void run() override { ran.set_value(); }
+  std::promise<void> ran;
+};
+
+struct Unwanted final : OffloadWork {
+  void run() override { std::abort(); }
+  [[nodiscard]] bool wanted() const override { return false; }
+};
+
+}  // namespace
+
+TEST_CASE("each class has threads of its own") {
+  ThreadOffload offload(1, 1);
+  auto slow = std::make_shared<Work>();
+  offload.submit(OffloadClass::kLong, slow);
+  slow->begun.get_future().wait();
+  for (const OffloadClass kind : {OffloadClass::kShort, OffloadClass::kSync}) {
+    auto quick = std::make_shared<Signal>();
+    offload.submit(kind, quick);
+    quick->ran.get_future().wait();
+  }
+  CHECK_FALSE(slow->done);
+  slow->release.set_value();
+}
+
+TEST_CASE("a queue behind slow work keeps no more of what is unwanted than of what is wanted") {
+  ThreadOffload offload(1, 1);
+  auto slow = std::make_shared<Work>();
+  offload.submit(OffloadClass::kLong, slow);
+  slow->begun.get_future().wait();
+  for (int i = 0; i < 100'000; ++i) offload.submit(OffloadClass::kLong, std::make_shared<Unwanted>());
+  CHECK(offload.queued(OffloadClass::kLong) < 1'000);
+  slow->release.set_value();
+}
+
+TEST_CASE("what is queued and wanted is run before the end") {
+  auto last = std::make_shared<Signal>();
+  auto ran = last->ran.get_future();
+  {
+    ThreadOffload offload(1, 1);
+    auto slow = std::make_shared<Work>();
+    offload.submit(OffloadClass::kLong, slow);
+    offload.submit(OffloadClass::kLong, last);
+    slow->begun.get_future().wait();
+    slow->release.set_value();
+  }
+  CHECK(ran.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+}
