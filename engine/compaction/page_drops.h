@@ -1,30 +1,18 @@
 // Chooses the pages to drop: whole pages of dead entries, without a read, and a few more in part.
 //
-// A page is dropped whole if all of these conditions hold, checked in memory alone:
-//   1. Every entry is dead: each has an expiry and all have passed; or all are stamped, and records cover the page's whole range
-//      of delete keys with seqs above every seq in it. Expiry is judged now, for all views. Records are judged for every view
-//      that can see an entry of the page, and for all future ones.
-//   2. It has plain values only. A dead header stays until a range tombstone over its elements is committed. A large value is in
-//      blocks whose place only the page has. A tombstone hides older versions.
-//   3. No older version of its keys becomes visible. In this table: the tile has all versions of its keys (`unique_keys`), and
-//      one of each, or the rest of the tile is newer than the whole page. In older runs, one of three:
-//      a. none of them overlaps the tile: the run is final there;
-//      b. all entries of the page are flagged `first`;
-//      c. delete keys grow with seqs in this tree (write_time), and records cover everything from the smallest delete key of the
-//      older
-//         files that overlap the tile. Older versions have smaller stamps, so they are covered too. True for records only; the
-//         records exist as long as those files (they retire last).
-//   4. It has no delete debts, or the run is final.
-// Newer runs and memtables do not matter: their entries hide the page's entries anyway.
+//   page                                                       what becomes of it
+//   meets every condition of a full drop (page_conditions.h)   goes as a whole, without a read
+//   records cover some of its entries, not all                 an edge: read, and replaced by its survivors
+//   records cover all; older runs may have versions of keys    may hide: read, and replaced by tombstones, or nothing
+//   any other                                                  stays
 //
-// Pages that records cover in part are read and replaced by their survivors, if these pages and earlier replaced ones are at most
-// an eighth of the table: the edge pages of a delete in a KiWi layout. If a delete touches every page, merges and the deadline do
-// the work. Expired pages are dropped whole or not at all: the page at the edge changes every moment.
+// Edges are the pages at the ends of a delete in a KiWi layout. They go if they and earlier replaced pages are at most an eighth of
+// the table. If a delete touches every page, merges and the deadline do the work. Pages that may hide go within the same eighth. A
+// false positive at the flush is enough for a version not to be flagged `first`. Its page would then keep a deleted entry in an
+// upper level until a merge. Older runs' filters are asked again for each entry: if they deny the key the entry is removed, else it
+// becomes a tombstone.
 //
-// The same is done with pages that records cover whole but that fail only condition 3, within the same eighth. A false positive
-// at the flush is enough for a version not to be flagged `first`. Its page would then keep a deleted entry in an upper level until
-// a merge. Older runs' filters are asked again for each entry: if they deny the key the entry is removed, else it becomes a
-// tombstone.
+// Expired pages are dropped whole or not at all: the page at the edge changes every moment.
 //
 // A drop rewrites the table's metadata. So pages wait until the drop frees as many bytes as it writes, or a quarter of the
 // deadline has passed since they died.
@@ -32,6 +20,7 @@
 
 #include <functional>
 
+#include "compaction/page_conditions.h"
 #include "deletes/record.h"
 #include "table/page_drop.h"
 #include "tree/plan.h"

@@ -1,0 +1,93 @@
+#include "compaction/page_conditions.h"
+
+#include <algorithm>
+
+#include "table/metadata.h"
+
+namespace ebbtide {
+namespace {
+
+bool has_flag(const PageFence& page, std::uint32_t flag) { return (page.flags & flag) != 0; }
+bool has_stamps(const PageFence& page) { return page.min_delete_key <= page.max_delete_key; }
+
+bool all_expired(const PageFence& page, Millis now) {
+  return some_expired(page, now) && has_flag(page, kPageAllExpire) && page.max_expiry <= now;
+}
+
+/// Tests every version with a delete key in [min, max] that is as old as the page's entries, for all readers that may see them.
+bool covers_all(const PageFence& page, DeleteKey min, DeleteKey max, const DropJudge& judge) {
+  if (has_flag(page, kPageHasUnstamped) || !has_stamps(page)) return false;
+  const SeqNum view = oldest_view_of(page.min_seq, judge.view_seqs, judge.visible_seq);
+  return judge.records->covers_all(min, max, page.max_seq, view);
+}
+
+PageDeath death_of(const PageFence& page, const DropJudge& judge) {
+  if (all_expired(page, judge.now)) return PageDeath::kExpired;
+  return all_covered(page, judge) ? PageDeath::kCovered : PageDeath::kNone;
+}
+
+bool older_are_covered(const PageFence& page, const TileBelow& below, const DropJudge& judge) {
+  if (!below.smallest_stamp) return false;
+  return covers_all(page, std::min(page.min_delete_key, *below.smallest_stamp), page.max_delete_key, judge);
+}
+
+}  // namespace
+
+SeqNum oldest_view_of(SeqNum seq, std::span<const SeqNum> view_seqs, SeqNum visible_seq) {
+  const auto view = std::lower_bound(view_seqs.begin(), view_seqs.end(), seq);
+  return view == view_seqs.end() ? visible_seq : std::min(*view, visible_seq);
+}
+
+bool some_expired(const PageFence& page, Millis now) { return page.min_expiry <= page.max_expiry && page.min_expiry <= now; }
+
+bool some_covered(const PageFence& page, const RecordSet& records, SeqNum applied_seq) {
+  return has_stamps(page) && records.may_cover(page.min_delete_key, page.max_delete_key, page.min_seq, applied_seq);
+}
+
+bool all_covered(const PageFence& page, const DropJudge& judge) {
+  return covers_all(page, page.min_delete_key, page.max_delete_key, judge);
+}
+
+PageConditions conditions_of(const PageFence& page, const TileBelow& below, const DropJudge& judge) {
+  PageConditions c;
+  c.death = death_of(page, judge);
+  c.plain = has_flag(page, kPagePlainOnly) && !has_flag(page, kPageHasLarge);
+  c.tile_has_all_versions = page.unique_keys;
+  c.final = below.final;
+  c.all_first = has_flag(page, kPageAllFirst);
+  c.older_are_covered = c.death == PageDeath::kCovered && older_are_covered(page, below, judge);
+  c.debts = has_flag(page, kPageHasDebts);
+  return c;
+}
+
+bool may_go_whole(const PageConditions& c) {
+  if (c.death == PageDeath::kNone) return false;  // 1
+  if (!c.plain) return false;                     // 2
+  if (!c.tile_has_all_versions) return false;     // 3, this table
+  if (c.final) return true;                       // 3, older runs, and 4
+  if (c.debts) return false;                      // 4
+  return c.all_first || c.older_are_covered;      // 3, older runs
+}
+
+void keep_pages_that_hide(std::span<TilePage> pages) {
+  SeqNum oldest_staying = kMaxSeqNum;
+  const auto note_stay = [&](const TilePage& page) { oldest_staying = std::min(oldest_staying, page.fence.min_seq); };
+  for (const TilePage& page : pages) {
+    if (!page.goes) note_stay(page);
+  }
+  const auto may_hide = [&](const TilePage& page) {
+    return !page.fence.single_versions && !has_flag(page.fence, kPageAllFirst) && page.fence.max_seq >= oldest_staying;
+  };
+  // A page that stays may be hidden by others in turn.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (TilePage& page : pages) {
+      if (!page.goes || !may_hide(page)) continue;
+      page.goes = false;
+      note_stay(page);
+      changed = true;
+    }
+  }
+}
+
+}  // namespace ebbtide
