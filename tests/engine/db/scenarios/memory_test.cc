@@ -53,15 +53,29 @@ Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found
 
 }  // namespace
 
-TEST_CASE("a get of many large values holds no more than the budget, and answers out of memory") {
+TEST_CASE("large values that together exceed the budget: none is read, and the get answers out of memory") {
   Harness h;
   h.open();
   put_big(h, 40);
   MissSet misses;
   std::vector<Found> found;
   CHECK(get_all(h, 40, &misses, &found).code() == Code::kOutOfMemory);
-  CHECK(h.db->stats().large_value_bytes <= h.settings.memory_budget);
+  CHECK(h.db->stats().large_value_bytes == 0);
+}
+
+TEST_CASE("large values beyond the room that is left: the get holds no more than the budget, and answers out of memory") {
+  Harness h;
+  h.open();
+  put_big(h, 12);
+  MemoryAccount& account = h.db->memory();
+  const std::uint64_t others = h.settings.memory_budget / 4;
+  account.charge(MemoryAccount::Kind::kConnections, others);
+  MissSet misses;
+  std::vector<Found> found;
+  CHECK(get_all(h, 12, &misses, &found).code() == Code::kOutOfMemory);
+  CHECK(h.db->stats().large_value_bytes <= h.settings.memory_budget - others);
   CHECK(h.db->stats().large_value_bytes >= 4 * kBig);
+  account.release(MemoryAccount::Kind::kConnections, others);
   found.clear();
   misses.clear();
   CHECK(h.db->stats().large_value_bytes == 0);
