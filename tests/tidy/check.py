@@ -3,7 +3,7 @@
     layers      every #include in engine/ and server/ is one that the tables in ARCHITECTURE.md allow
     raw_calls   files, sockets, clocks, randomness and threads are used only where they live (RULES below)
     planted     every bug of engine/base/planted_bug.h is where the table in tests/README.md says, and the test named there finds it
-    decisions   pages in engine/docs/decisions/ are numbered without gaps, begin alike, and stand in the index
+    decisions   pages in engine/docs/decisions/ are numbered without gaps, have one form, and stand in the index
     words       comments, test names, messages and documents are plain English as far as a program sees it (words.py)
     mirror      tests/engine/io/x_test.cc tests engine/io/x.h or x.cc; tests of several files together stand in a folder scenarios/
     hygiene     no file over 1 MB, no left-overs (of a merge, too), #pragma once in headers, no tabs or trailing blanks in code, no machine's paths
@@ -312,6 +312,7 @@ def check_hygiene(root):
 
 DECISIONS = Path("engine/docs/decisions")
 STATUS = re.compile(r"\*\d{4}-\d\d-\d\d, (accepted|replaced by \d{4})\*$")
+SECTIONS = re.compile(r"Context, Decision, (Alternatives, )?(Measurements, )?Consequences")
 
 
 def check_decisions(root):
@@ -323,9 +324,12 @@ def check_decisions(root):
         if not path.name.startswith(number + "-"):
             yield f"{name}: the next number is {number}"
             return
-        title, blank, status, *_ = [*path.read_text().split("\n"), "", "", ""]
+        text = path.read_text()
+        title, blank, status, *_ = [*text.split("\n"), "", "", ""]
         if not title.startswith(f"# {number}: ") or blank or not STATUS.match(status):
             yield f"{name}: does not begin with '# {number}: title', an empty line, and '*date, accepted*'"
+        if not SECTIONS.fullmatch(", ".join(re.findall(r"^## (.*)$", text, re.M))):
+            yield f"{name}: the sections should be Context, Decision, Alternatives (if any), Measurements (if any), Consequences"
         date, _, state = status.strip("*").partition(", ")
         row = f"[{title.partition(': ')[2]}]({path.name}) | {date} | {state}"
         if rows.pop(number, None) != row:

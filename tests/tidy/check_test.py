@@ -147,12 +147,16 @@ class Rules(unittest.TestCase):
     # decisions
     def test_decisions_are_numbered_dated_and_in_the_index(self):
         folder, name = "engine/docs/decisions", "0001-one" + ".md"
-        page, row = "# 0001: One\n\n*2026-01-02, accepted*\n\nWhy.\n", f"| 0001 | [One]({name}) | 2026-01-02 | accepted |\n"
+        page = "# 0001: One\n\n*2026-01-02, accepted*\n\n## Context\n\n## Decision\n\nSo.\n\n## Consequences\n"
+        row = f"| 0001 | [One]({name}) | 2026-01-02 | accepted |\n"
         self.write(f"{folder}/README.md", row)
         self.assert_clean("decisions", f"{folder}/{name}", page)
         for bad in (page.replace("0001: ", ""), page.replace("2026-01-02", "lately"), page.replace("\n\n*", "\n*"), page.replace(", accepted", "")):
             with self.subTest(bad):
                 self.assertIn("does not begin", self.breaches("decisions", f"{folder}/{name}", bad)[0])
+        for bad in (page.replace("Context", "Why"), page.replace("## Decision\n", ""), page + "## Alternatives\n"):
+            with self.subTest(bad):
+                self.assert_one("decisions", f"{folder}/{name}", bad, "the sections should be")
         self.write(f"{folder}/{name}", page)
         self.assert_one("decisions", f"{folder}/README.md", "", "should be " + row.strip())
         self.assert_one("decisions", f"{folder}/README.md", row + row.replace("0001", "0002"), "0002 has no page")
