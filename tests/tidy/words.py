@@ -14,7 +14,6 @@ LONGEST_SENTENCE = 30
 # Places that still have breaches: files, or folders with everything below them.
 NOT_YET = (
     "engine/db",
-    "engine/docs/performance.md",
     "server/dispatch",
     "server/commands",
     "server/net",
