@@ -44,9 +44,6 @@
 #include "base/wait_point.h"
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
-#include "compaction/job_registry.h"
-#include "db/backoff.h"
-#include "db/counters.h"
 #include "db/damage_reports.h"
 #include "db/disk_watch.h"
 #include "db/engine_time.h"
@@ -54,16 +51,15 @@
 #include "db/large_values.h"
 #include "db/log_queue.h"
 #include "db/page_fetcher.h"
-#include "db/purge/deadline_rates.h"
 #include "db/purge/deadline_tracker.h"
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
 #include "db/scrub.h"
 #include "db/staging.h"
-#include "db/tree_view.h"
+#include "db/trees/counters.h"
 #include "db/trees/lease_registry.h"
-#include "deletes/deadline.h"
+#include "db/trees/tree.h"
 #include "io/file_system.h"
 #include "io/removals_fs.h"
 #include "policy/policy.h"
@@ -72,106 +68,6 @@
 #include "wal/log_sequence.h"
 
 namespace ebbtide {
-
-/// A memtable that takes no more writes, and which operations it has.
-struct FrozenMemTable {
-  std::shared_ptr<MemTable> memtable;
-  SeqNum first_seq = 0, last_seq = 0;
-};
-
-/// One tree: the changing part. Retired to the epoch when dropped.
-struct Tree {
-  /// `clock` outlives it.
-  explicit Tree(const Clock& clock) : budget(clock) {}
-
-  TreeId id = kNoTree;
-  StampMode stamp = StampMode::kWriteTime;
-  std::atomic<const TreeView*> view{nullptr};
-  const std::shared_ptr<std::atomic<bool>> recorded = std::make_shared<std::atomic<bool>>(false);  ///< TreeView::recorded
-  const std::shared_ptr<TreeLookups> lookups = std::make_shared<TreeLookups>();
-  std::atomic<bool> dropped{false};  ///< running jobs give up, nothing is installed any more
-  /// Obligations born by then are overdue, with a deadline or without one: somebody asked for them to be met now. Only grows.
-  std::atomic<Millis> purge_before{0};
-  std::atomic<Millis> dropped_at{0};  ///< birth of the delete that took the whole tree; 0 = it lives
-
-  // guarded by commit_mutex_
-  MemTable* active = nullptr;
-  SeqNum active_first_seq = 0, active_last_seq = 0;  ///< of the active memtable; 0 = empty
-
-  // guarded by state_mutex_
-  std::shared_ptr<const TreeView> view_owner;
-  std::vector<FrozenMemTable> frozen;                         ///< oldest first
-  std::shared_ptr<const int> work = std::make_shared<int>();  ///< held by whoever writes files for the tree
-  TreeSettings settings;
-  std::shared_ptr<const Policy> policy;
-  int inherited_runs = 0;  ///< of the newest level, beyond what slows writes down, that the policy before has left; only shrinks
-  Arrivals arrivals = all_arrive();   ///< as measured so far
-  LookupsByLevel lookups_measured{};  ///< that it was measured from, since the tree was opened
-  TileSize tile_size;                 ///< where the settings leave it to measurement
-  bool frozen_rest =
-      false;  ///< what is frozen came from staged batches, has room, and waits for the next memtable to be flushed with
-  bool flush_queued = false;
-  bool flush_waits = false;         ///< for the merges of the flush before; the end of a job asks again
-  bool flush_hurries = false;       ///< its memtables are to go for another reason than being full, and wait for no merge
-  Backoff merges, deadline_merges;  ///< a merge for a deadline may go through where others fail, for lack of room
-  std::string broken_bounds;        ///< of its policy, when it was last at rest; "" = none
-
-  // What is known of pages that may go (page_drops.cc); guarded by state_mutex_.
-  std::weak_ptr<const TablesView> pages_of;  ///< the tables that were looked at last ...
-  Millis pages_purged_by = 0;                ///< ... with this bound of what goes now ...
-  Millis next_page_look = 0;                 ///< ... and when there may be more to find in them; 0 = never
-  std::map<FileNum, SeqNum> parts_done;      ///< by metadata file: records up to it had their chance in parts
-  std::set<FileNum> not_punched;             ///< data files that are purged by being written anew: others have links to them
-
-  std::atomic<bool> dead{false};  ///< some data file may have bytes that are dead and not punched
-  std::atomic<bool> punching_queued{false};
-  std::atomic<bool> filter_fit_queued{false};
-
-  DeadlineRule deadlines;
-  std::map<FileNum, std::uint64_t> fruitless;  ///< files that rewriting did not clean: not before mono_ns()
-
-  FlushSize flush_size;           ///< guarded by flush_mutex_
-  FlushRate flush_rate;           ///< own synchronization
-  JobRegistry jobs;               ///< own synchronization
-  std::atomic<Millis> margin{0};  ///< how long before a deadline its work is to be done; set by keep_deadlines()
-  DeadlineBudget budget;          ///< own synchronization; set by keep_deadlines()
-
-  TreeDeadlines deadline_state;  ///< guarded by the tracker's mutex
-
-  /// What compactions owe, and of what that was computed: it is computed anew only when that changes.
-  struct Debt {
-    VersionPtr version;
-    std::shared_ptr<const Policy> policy;
-    std::uint64_t file_size = 0;
-    std::uint64_t debt_bytes = 0, data_bytes = 0;
-  };
-  Debt debt;  ///< guarded by pressure_mutex_
-};
-using TreePtr = std::shared_ptr<Tree>;
-
-/// What a plan is made of, as of one moment.
-struct PlanBase {
-  std::shared_ptr<const TablesView> tables;
-  std::shared_ptr<const Policy> policy;
-  TreeSettings settings;
-  DeadlineRule deadlines;
-  std::vector<FileNum> fruitless;  ///< files that were written anew for what they owe, and owe it still
-};
-
-/// What pressure and statistics need of a tree, as of one moment.
-struct TreeLoad {
-  TreePtr tree;
-  std::shared_ptr<const TreeView> view;
-  std::shared_ptr<const Policy> policy;
-  std::uint64_t file_size = 0;
-  std::uint64_t delete_io_budget = 0;
-  bool compactions_fail = false;
-  int inherited_runs = 0;
-  bool has_deadlines = false;
-  [[nodiscard]] std::uint64_t memtable_bytes() const;
-  [[nodiscard]] std::uint64_t uncharged_bytes() const;  ///< without the values that the memory account has
-  [[nodiscard]] std::uint64_t frozen_bytes() const;     ///< of memtables that wait to be flushed
-};
 
 constexpr std::size_t kAllMemTables = std::numeric_limits<std::size_t>::max();
 

@@ -69,8 +69,7 @@ void DbImpl::keep_deadlines(const std::vector<TreeLoad>& loads) {
 DeadlineTracker::TreeNow DbImpl::deadlines_now(const TreeLoad& load, Millis now) {
   Tree& tree = *load.tree;
   const VersionPtr& version = load.view->tables->version;
-  DeadlineTracker::TreeNow out{
-      .id = tree.id, .state = tree.deadline_state, .budget = tree.budget, .margin = tree.margin, .tables = version};
+  DeadlineTracker::TreeNow out{.id = tree.id, .budget = tree.budget, .margin = tree.margin, .tables = version};
   {
     MutexLock lock(state_mutex_);
     out.rule = tree.deadlines;
@@ -99,7 +98,7 @@ void DbImpl::flush_due(const TreeLoad& load) {
 
 // Something is late and all threads are taken by merges that are not: they give way.
 void DbImpl::make_way(const TreePtr& tree) {
-  if (!deadlines_.is_late(tree->deadline_state, tree->margin.load(std::memory_order_relaxed), time_.now())) return;
+  if (!deadlines_.is_late(tree->id, tree->margin.load(std::memory_order_relaxed), time_.now())) return;
   PlanBase base;
   {
     MutexLock lock(state_mutex_);

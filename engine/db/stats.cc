@@ -123,7 +123,7 @@ Stats DbImpl::stats() {
   const std::vector<TreeLoad> loads = tree_loads();
   add_garbage(loads, &s);
   s.delete_persist_seconds = purges_.persist_times();
-  for (const TreeLoad& load : loads) s.deadline_work_bytes += deadlines_.work_bytes(load.tree->deadline_state);
+  for (const TreeLoad& load : loads) s.deadline_work_bytes += deadlines_.work_bytes(load.tree->id);
   for (const TreeLoad& load : loads) {
     s.memtable_bytes += load.uncharged_bytes();
     s.table_bytes += load.view->tables->memory_bytes;
@@ -251,7 +251,7 @@ Result<TreeInfo> DbImpl::tree_info(DatabaseId database) {
   info.delete_io_budget = tree->budget.rate();
   const Millis due = info.oldest_obligation == 0 ? DeadlineRule::kNever : rule.due(info.oldest_obligation);
   info.oldest_obligation_deadline = due == DeadlineRule::kNever ? 0 : due;
-  info.deadline_work_bytes = deadlines_.work_bytes(tree->deadline_state);
+  info.deadline_work_bytes = deadlines_.work_bytes(tree->id);
   info.pending_compaction_bytes = policy->debt_bytes(shape);
   return info;
 }

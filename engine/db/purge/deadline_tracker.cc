@@ -41,15 +41,17 @@ std::vector<std::size_t> DeadlineTracker::tick(std::span<const TreeNow> trees, M
     double needed = 0;
     for (std::size_t i = 0; i < trees.size(); ++i) {
       const TreeNow& tree = trees[i];
-      if (keep(tree, now)) due.push_back(i);
-      if (exceeds_budget(tree)) {
+      TreeState& state = states_[tree.id];
+      if (keep(tree, now, &state)) due.push_back(i);
+      if (exceeds_budget(tree, &state)) {
         exceeded.push_back("the delete deadlines of tree " + std::to_string(tree.id) + " need reads and writes of " +
                            std::to_string(tree.budget.rate() / 1024) + " KiB a second, more than tree.deletes.io_budget, " +
                            std::to_string(tree.io_budget / 1024) + " KiB: they get it");
       }
-      needed += tree.state.work_.bytes_per_ms;
-      final_bytes += tree.state.final_bytes_;
+      needed += state.work.bytes_per_ms;
+      final_bytes += state.final_bytes;
     }
+    forget_others(trees);
     const double rate = rate_.bytes_per_ms();
     needed_permille_ = rate > 0 ? static_cast<std::uint32_t>(std::min(1000.0, 1000 * needed / rate)) : 0;
   }
@@ -58,49 +60,49 @@ std::vector<std::size_t> DeadlineTracker::tick(std::span<const TreeNow> trees, M
   return due;
 }
 
-// Whether the tree's memtables are to be flushed.
-bool DeadlineTracker::keep(const TreeNow& tree, Millis now) {
-  TreeDeadlines& state = tree.state;
+// True if the tree's memtables are to be flushed.
+bool DeadlineTracker::keep(const TreeNow& tree, Millis now, TreeState* state) {
   if (tree.rule.never() && tree.purge_before == 0) {
-    state.tables_ = nullptr;
-    state.looked_at_ = 0;
-    state.work_ = {};
-    state.final_bytes_ = 0;
-    state.memtable_share_ = 1;
+    *state = {.over_budget_known = state->over_budget_known};
     return false;
   }
-  if (state.tables_ != tree.tables || now >= state.looked_at_ + kLookEvery) look(tree, now);
+  if (state->tables != tree.tables || now >= state->looked_at + kLookEvery) look(tree, now, state);
   const Millis birth = oldest_resting(tree);
   if (birth == 0) return false;
   if (birth <= tree.purge_before) return true;
   return tree.rule.due(birth) != DeadlineRule::kNever &&
-         now >= expires_at(birth, tree.rule.due(birth), tree.margin.load(std::memory_order_relaxed), state.memtable_share_);
+         now >= expires_at(birth, tree.rule.due(birth), tree.margin.load(std::memory_order_relaxed), state->memtable_share);
 }
 
-void DeadlineTracker::look(const TreeNow& tree, Millis now) {
-  TreeDeadlines& state = tree.state;
+void DeadlineTracker::look(const TreeNow& tree, Millis now, TreeState* state) {
   const TreeShape shape = tree.shape();
-  state.tables_ = tree.tables;
-  state.looked_at_ = now;
-  state.work_ = fade_work(shape, now);
-  state.final_bytes_ = final_bytes(shape);
-  state.memtable_share_ = TtlShares(shape, *tree.policy).memtable();
+  state->tables = tree.tables;
+  state->looked_at = now;
+  state->work = fade_work(shape, now);
+  state->final_bytes = final_bytes(shape);
+  state->memtable_share = TtlShares(shape, *tree.policy).memtable();
   double rate = rate_.bytes_per_ms();
   if (tree.io_budget != 0) {
     const double budget = DeadlineBudget::work_rate(tree.io_budget);
     rate = rate == 0 ? budget : std::min(rate, budget);
   }
   const Millis shortest = tree.rule.shortest();
-  tree.margin = tree.disk_is_short ? shortest / 2 : deadline_margin(shortest, state.work_.bytes, rate);
+  tree.margin = tree.disk_is_short ? shortest / 2 : deadline_margin(shortest, state->work.bytes, rate);
 }
 
-// Whether it is news that the deadlines need more: reported once for all the work that there is.
-bool DeadlineTracker::exceeds_budget(const TreeNow& tree) {
-  TreeDeadlines& state = tree.state;
-  const bool raised = tree.budget.follow(tree.io_budget, state.work_.bytes_per_ms);
-  const bool news = raised && !state.over_budget_known_;
-  state.over_budget_known_ = raised || (state.over_budget_known_ && state.work_.bytes != 0);
-  return news;
+// True when the deadlines first need more than the budget; then not again before all work is done.
+bool DeadlineTracker::exceeds_budget(const TreeNow& tree, TreeState* state) {
+  const bool raised = tree.budget.follow(tree.io_budget, state->work.bytes_per_ms);
+  const bool first = raised && !state->over_budget_known;
+  state->over_budget_known = raised || (state->over_budget_known && state->work.bytes != 0);
+  return first;
+}
+
+void DeadlineTracker::forget_others(std::span<const TreeNow> trees) {
+  if (states_.size() == trees.size()) return;
+  std::erase_if(states_, [&](const auto& known) {
+    return std::none_of(trees.begin(), trees.end(), [&](const TreeNow& tree) { return tree.id == known.first; });
+  });
 }
 
 // At the measured rate all final data can be merged once within the least deadline.
@@ -112,26 +114,28 @@ void DeadlineTracker::report_least(std::span<const TreeNow> trees, std::uint64_t
   for (const TreeNow& tree : trees) {
     if (tree.rule.deadline() != 0) strictest = std::min(strictest, tree.rule.deadline());
   }
-  bool news = false;
+  bool first = false;
   {
     MutexLock lock(mutex_);
     const bool too_short = least > strictest;
-    news = too_short && !too_short_known_;
+    first = too_short && !too_short_known_;
     too_short_known_ = too_short;
   }
-  if (!news) return;
+  if (!first) return;
   warn_("the delete deadline of " + seconds(strictest) +
         " is shorter than merging all data takes at the measured rate: " + seconds(least));
 }
 
-std::uint64_t DeadlineTracker::work_bytes(const TreeDeadlines& tree) const {
+FadeWork DeadlineTracker::work_of(TreeId tree) const {
   MutexLock lock(mutex_);
-  return tree.work_.bytes;
+  const auto known = states_.find(tree);
+  return known == states_.end() ? FadeWork{} : known->second.work;
 }
 
-bool DeadlineTracker::is_late(const TreeDeadlines& tree, Millis margin, Millis now) const {
-  MutexLock lock(mutex_);
-  const FadeWork& work = tree.work_;
+std::uint64_t DeadlineTracker::work_bytes(TreeId tree) const { return work_of(tree).bytes; }
+
+bool DeadlineTracker::is_late(TreeId tree, Millis margin, Millis now) const {
+  const FadeWork work = work_of(tree);
   return work.deadline != 0 && now >= expires_at(work.oldest_birth, work.deadline, margin / 2, 1);
 }
 

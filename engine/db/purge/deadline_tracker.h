@@ -1,15 +1,16 @@
-// When the work of tables for delete deadlines starts.
+// Decides when the work of tables for delete deadlines starts.
 //
-// On each tick, of each tree: how much is still to be written for the deadlines (FadeWork), and from the measured rate of merges how
-// long that takes. So much earlier than a deadline its work begins (the margin). A memtable whose oldest delete has had its part of
-// the time is to be flushed though it is not full. Of all trees together: which part of the measured rate the deadlines need (writes
-// are slowed down before a miss, db/write_stall.cc), and the least deadline that could be kept.
+// Each tick computes for each tree how much is still to be written for the deadlines (FadeWork), and how long that takes at the
+// measured rate of merges. The work begins so much earlier than a deadline (the margin). A memtable is flushed before it is full if
+// its oldest delete has used its part of the time. For all trees together a tick computes the part of the measured rate that the
+// deadlines need, by which writes are slowed down before a miss, and the least deadline that could be kept.
 //
-// Plans are not made here: policy/fade.h makes them, from the margin and the budget.
+// policy/fade.h makes the plans, from the margin and the budget.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include <engine/types.h>
 #include "base/mutex.h"
 #include "db/purge/deadline_rates.h"
+#include "db/trees/deadline_budget.h"
 #include "deletes/deadline.h"
 #include "policy/fade.h"
 #include "policy/policy.h"
@@ -25,42 +27,31 @@
 
 namespace ebbtide {
 
-/// What the tracker knows of one tree; guarded by the tracker's mutex. Its tree keeps it.
-class TreeDeadlines {
-  friend class DeadlineTracker;
-  std::shared_ptr<const void> tables_;  // that this was made out of, and when
-  Millis looked_at_ = 0;
-  FadeWork work_;
-  std::uint64_t final_bytes_ = 0;   // of files that no older run overlaps
-  double memtable_share_ = 1;       // part of its time that a delete may spend in the memtable
-  bool over_budget_known_ = false;  // that the deadlines need more than the budget was reported
-};
-
 /// Thread-safe.
 class DeadlineTracker {
  public:
   /// One tree, as of one tick. References outlive the tick.
   struct TreeNow {
     TreeId id = kNoTree;
-    TreeDeadlines& state;
     DeadlineBudget& budget;
     std::atomic<Millis>& margin;  ///< set: how long before a deadline its work is to be done
     DeadlineRule rule{};
-    Millis purge_before = 0;             ///< what was born by then is overdue
-    std::shared_ptr<const void> tables{};  ///< the shape is looked at anew when they are others, and now and then
-    std::function<TreeShape()> shape{};  ///< with deadlines, and without what no merge can take
+    Millis purge_before = 0;               ///< deletes born by then are overdue
+    std::shared_ptr<const void> tables{};  ///< the shape is looked at again when they change, and every kLookEvery
+    std::function<TreeShape()> shape{};    ///< with deadlines, and without what no merge can take
     std::shared_ptr<const Policy> policy{};
     std::uint64_t io_budget = 0;      ///< configured, bytes per second; 0 = no limit
     bool disk_is_short = false;       ///< many small merges take longer than the rate says, and make room
     std::vector<Millis> memtables{};  ///< births of their oldest deletes, newest memtable first; 0 = none
     bool frozen_rest = false;         ///< frozen memtables are not on their way to tables
   };
-  /// A shape is looked at anew after so long: births come by expiry, too.
+  /// ms after which a shape is looked at again: expiries are births, too.
   static constexpr Millis kLookEvery = 200;
 
   explicit DeadlineTracker(std::function<void(const std::string& warning)> warn) : warn_(std::move(warn)) {}
 
-  /// Sets margins and budgets. Returns the trees, as indexes, whose memtables are to be flushed.
+  /// Sets margins and budgets. Returns the trees, as indexes, whose memtables are to be flushed. `trees` are all that there are: the
+  /// tracker forgets every other tree.
   std::vector<std::size_t> tick(std::span<const TreeNow> trees, Millis now) EXCLUDES(mutex_);
   void note_merge(std::uint64_t bytes, std::uint64_t ns) { rate_.note(bytes, ns); }
 
@@ -69,14 +60,25 @@ class DeadlineTracker {
   [[nodiscard]] std::uint32_t needed_permille() const { return needed_permille_.load(std::memory_order_relaxed); }
   /// The least deadline that merges could keep at the measured rate; 0 = unknown.
   [[nodiscard]] Millis least_deadline() const { return least_deadline_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::uint64_t work_bytes(const TreeDeadlines& tree) const EXCLUDES(mutex_);
-  /// Whether half of the margin before the tree's earliest deadline is over: merges of other work are to give way.
-  [[nodiscard]] bool is_late(const TreeDeadlines& tree, Millis margin, Millis now) const EXCLUDES(mutex_);
+  /// FadeWork::bytes of the tree; 0 if no tick has seen it.
+  [[nodiscard]] std::uint64_t work_bytes(TreeId tree) const EXCLUDES(mutex_);
+  /// True if half of the margin before the tree's earliest deadline is over: merges of other work are to give way.
+  [[nodiscard]] bool is_late(TreeId tree, Millis margin, Millis now) const EXCLUDES(mutex_);
 
  private:
-  bool keep(const TreeNow& tree, Millis now) REQUIRES(mutex_);
-  void look(const TreeNow& tree, Millis now) REQUIRES(mutex_);
-  bool exceeds_budget(const TreeNow& tree) REQUIRES(mutex_);
+  struct TreeState {
+    std::shared_ptr<const void> tables{};  // that the rest was computed from, ...
+    Millis looked_at = 0;                  // ... and when
+    FadeWork work{};
+    std::uint64_t final_bytes = 0;   // of files that no older run overlaps
+    double memtable_share = 1;       // part of its time that a delete may spend in the memtable
+    bool over_budget_known = false;  // the log says already that the deadlines need more than the budget
+  };
+  bool keep(const TreeNow& tree, Millis now, TreeState* state) REQUIRES(mutex_);
+  void look(const TreeNow& tree, Millis now, TreeState* state) REQUIRES(mutex_);
+  static bool exceeds_budget(const TreeNow& tree, TreeState* state);
+  void forget_others(std::span<const TreeNow> trees) REQUIRES(mutex_);
+  [[nodiscard]] FadeWork work_of(TreeId tree) const EXCLUDES(mutex_);
   void report_least(std::span<const TreeNow> trees, std::uint64_t final_bytes) EXCLUDES(mutex_);
 
   const std::function<void(const std::string&)> warn_;
@@ -84,7 +86,8 @@ class DeadlineTracker {
   std::atomic<std::uint32_t> needed_permille_{0};
   std::atomic<Millis> least_deadline_{0};
   mutable Mutex mutex_;
-  bool too_short_known_ GUARDED_BY(mutex_) = false;  // that a deadline is shorter than the least was reported
+  std::map<TreeId, TreeState> states_ GUARDED_BY(mutex_);
+  bool too_short_known_ GUARDED_BY(mutex_) = false;  // the log says already that a deadline is shorter than the least
 };
 
 }  // namespace ebbtide

@@ -53,7 +53,7 @@ struct TreeSettings {
   /// promised before: see deletes/deadline.h.
   Millis delete_deadline = 24ull * 3600 * 1000;
   /// Bytes per second that merges for delete deadlines may read and write, 16 KiB to 64 GiB; 0 = no limit. It gives way before a
-  /// deadline is missed: see DeadlineBudget in db/purge/deadline_rates.h.
+  /// deadline is missed: see DeadlineBudget in db/trees/deadline_budget.h.
   std::uint64_t delete_io_budget = 0;
   StampMode stamp = StampMode::kWriteTime;  ///< fixed for the life of a tree
   Compression compression = Compression::kLz4;

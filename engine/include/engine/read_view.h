@@ -26,7 +26,7 @@ namespace ebbtide {
 
 class Db;
 struct DbImpl;
-struct TreeView;  // db/tree_view.h: memtables and runs of one tree at one moment
+struct TreeView;  // db/trees/tree_view.h: memtables and runs of one tree at one moment
 class Lease;      // db/trees/lease_registry.h
 
 /// xxh3 of the key with a fixed seed, the one hash of the engine.

@@ -1,6 +1,4 @@
 // What the deadline keeper measures, and what others do for it: merges give way, writes slow down.
-#include "db/purge/deadline_rates.h"
-
 #include "engine/db/harness.h"
 
 namespace ebbtide {
@@ -66,34 +64,6 @@ std::uint32_t held_back(Harness& h) {
   CHECK(status.code() == (wait_ms == 0 ? Code::kOk : Code::kBusy));
   h.db->write_log();
   return wait_ms;
-}
-
-TEST_CASE("the flush rate is that of the last flushes, and unknown before there were a few") {
-  FlushRate rate;
-  Millis now = 1000;
-  CHECK(rate.within(10'000, now) == 0);
-  for (int i = 0; i < 5; ++i) {
-    CHECK(rate.within(10'000, now) == 0);
-    rate.note(3 * kMiB, now += 300);
-  }
-  CHECK(rate.within(10'000, now) == 100 * kMiB);
-  // Ten times as fast, in several parts at the same moment.
-  for (int i = 0; i < 60; ++i) {
-    now += 30;
-    for (int part = 0; part < 3; ++part) rate.note(kMiB, now);
-  }
-  CHECK(rate.within(10'000, now) == Approx(1000.0 * kMiB).epsilon(0.05));
-}
-
-TEST_CASE("a pause in flushes counts as it lasts") {
-  FlushRate rate;
-  Millis now = 1000;
-  for (int i = 0; i < 20; ++i) rate.note(kMiB, now += 100);
-  const std::uint64_t before = rate.within(10'000, now);
-  CHECK(rate.within(10'000, now + 100) == before);
-  const std::uint64_t paused = rate.within(10'000, now + 3'600'000);
-  CHECK(paused < before / 1000);
-  CHECK(paused > 0);  // 0 would be unknown
 }
 
 TEST_CASE("a merge that holds a file with a near deadline gives way to it, and the deadline is kept") {

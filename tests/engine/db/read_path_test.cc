@@ -4,8 +4,8 @@
 #include <deque>
 
 #include "base/random.h"
-#include "db/counters.h"
 #include "db/filters.h"
+#include "db/trees/counters.h"
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -459,24 +459,4 @@ TEST_CASE("lookups that were measured count once, though they changed nothing", 
   // One run alone has the largest chance, whatever it meets: those lookups tell nothing new.
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
-}
-
-TEST_CASE("what lookups meet moves memory to where it is needed", "[db][filters]") {
-  std::array<std::uint64_t, kLookupLevels> runs{};
-  runs[0] = 4;
-  runs[1] = runs[2] = 1;
-  LookupsByLevel lookups{};
-  lookups[0] = {39'000, 1'000, 0};  // four runs of ten thousand each
-  lookups[1] = {9'000, 1'000, 0};
-  lookups[2] = {1'000, 0, 9'000};
-  const Arrivals measured = measured_arrivals(all_arrive(), lookups, runs).value();
-  CHECK(measured[0] == 1);
-  CHECK(measured[1] == 1);
-  CHECK(measured[2] == Approx((1 + 0.1) / 2));
-  CHECK(measured[3] == 1);  // nothing is known of it
-  lookups[2] = {0, 0, 9'000};
-  CHECK(measured_arrivals(measured, lookups, runs).value()[2] == Approx((measured[2] + 1.0 / 16) / 2));
-  lookups = {};
-  lookups[0].found = 4'000 * 4;
-  CHECK_FALSE(measured_arrivals(measured, lookups, runs));
 }

@@ -16,7 +16,6 @@ struct Fixture {
   SimulatedClock clock{kBirth};
   std::vector<std::string> warnings;
   DeadlineTracker tracker{[this](const std::string& text) { warnings.push_back(text); }};
-  TreeDeadlines state;
   DeadlineBudget budget{clock};
   std::atomic<Millis> margin{0};
   std::shared_ptr<const Policy> policy = make_policy({}).value();
@@ -43,7 +42,6 @@ struct Fixture {
   }
   bool tick(Millis now) {
     const DeadlineTracker::TreeNow tree{.id = 7,
-                                        .state = state,
                                         .budget = budget,
                                         .margin = margin,
                                         .rule = rule,
@@ -100,7 +98,7 @@ TEST_CASE("shape is looked at when tables change and every 200 ms; of a tree wit
   f.rule = DeadlineRule(0);
   CHECK_FALSE(f.tick(kBirth + 10 * kDeadline));
   CHECK(f.shapes == 3);
-  CHECK(f.tracker.work_bytes(f.state) == 0);
+  CHECK(f.tracker.work_bytes(7) == 0);
 }
 
 TEST_CASE("memtable is flushed when its oldest delete has had its part of the time, or was asked to go") {
@@ -136,16 +134,26 @@ TEST_CASE("part of the measured rate that the deadlines need is bytes by time le
   CHECK(f.tracker.needed_permille() == 250);
   f.tick(kBirth + kDeadline - 2000);
   CHECK(f.tracker.needed_permille() == 1000);
-  CHECK(f.tracker.work_bytes(f.state) == 10'000'000);
+  CHECK(f.tracker.work_bytes(7) == 10'000'000);
 }
 
 TEST_CASE("tree is late when half of the margin before its deadline is over") {
   Fixture f;
-  CHECK_FALSE(f.tracker.is_late(f.state, 10'000, kBirth + kDeadline));  // nothing is known of it
+  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // nothing is known of it
   f.table_bytes = kMiB;
   f.tick(kBirth);
-  CHECK_FALSE(f.tracker.is_late(f.state, 10'000, kBirth + kDeadline - 5'001));
-  CHECK(f.tracker.is_late(f.state, 10'000, kBirth + kDeadline - 5'000));
+  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'001));
+  CHECK(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'000));
+}
+
+TEST_CASE("tracker forgets a tree that a tick does not list") {
+  Fixture f;
+  f.table_bytes = kMiB;
+  f.tick(kBirth);
+  CHECK(f.tracker.work_bytes(7) == kMiB);
+  (void)f.tracker.tick({}, kBirth);
+  CHECK(f.tracker.work_bytes(7) == 0);
+  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));
 }
 
 TEST_CASE("deadline shorter than merging all data takes is warned of once, and again after it was long enough") {

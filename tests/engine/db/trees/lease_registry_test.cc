@@ -2,17 +2,17 @@
 #include <catch2/catch.hpp>
 
 #include "db/trees/lease_registry.h"
-
-// What a lease holds is all the same here.
-struct ebbtide::TreeView {
-  int number = 0;
-};
+#include "db/trees/tree_view.h"
 
 using namespace ebbtide;
 
 namespace {
 
-std::shared_ptr<const TreeView> view_of(int number) { return std::make_shared<const TreeView>(TreeView{number}); }
+std::shared_ptr<const TreeView> view_of(TreeId tree) {
+  auto view = std::make_shared<TreeView>();
+  view->tree = tree;
+  return view;
+}
 
 }  // namespace
 
@@ -44,7 +44,7 @@ TEST_CASE("leases whose view hinders a deadline are revoked, once, and no others
   const auto hindering = registry.lease(view_of(1), 1, 100), harmless = registry.lease(view_of(2), 1, 100);
   auto ended = registry.lease(view_of(1), 1, 100);
   ended.reset();
-  const auto hinders = [](const TreeView& view) { return view.number == 1; };
+  const auto hinders = [](const TreeView& view) { return view.tree == 1; };
   registry.revoke_if(hinders);
   registry.revoke_if(hinders);
   CHECK(hindering->revoked());

@@ -1,4 +1,4 @@
-#include "db/tree_view.h"
+#include "db/trees/tree_view.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "db/backoff.h"
+#include "base/backoff.h"
 
 #include <catch2/catch.hpp>
 
