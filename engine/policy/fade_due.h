@@ -1,0 +1,73 @@
+// When pending deletes are due: by when each must leave the memtable, each level, and the files. Pure.
+//
+// Each level above the final run has a TTL, d_0 (the memtable) to d_{n-1}. The TTLs divide the time from birth to deadline, less a
+// margin for the work itself, in the ratio of the levels' capacities: the paper's geometric rule for any capacities. A file of the
+// i-th level is expired once its age exceeds d_0 + ... + d_i. A slice goes directly to the final run. So in trees of slices a file
+// has the whole time: earlier slices would write each target more often and no tombstone less. The same is true for obligations of
+// final files (engine/docs/decisions/0007-one-ttl-for-slices.md).
+//
+// If less data arrives within a deadline than the levels above the last hold, deadlines move data down, not growth. Each step would
+// then rewrite the whole next level once per TTL. So trees that go file by file treat data below level 0 as the others do: it has
+// the whole time, and goes down in one slice from all levels from 1 on. So the tree is written once per deadline
+// (engine/docs/decisions/0024-down-in-one-go.md). Memtable and level 0 keep shares, by capacities of at most the arriving data;
+// level 0 has at least half of the time.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace ebbtide {
+
+/// d_0 .. d_{n-1} for the capacities c_0 .. c_{n-1} of the levels above the final run, memtable first: ms, as fractions.
+/// d_i = (deadline - margin) c_i / sum(c). `margin` is at most `deadline`.
+std::vector<double> level_ttls(double deadline, double margin, std::span<const double> capacities);
+
+/// The part of its time that a delete may spend down to and including each level: [0] in the memtable, [i + 1] down to level i; 1
+/// for deeper levels.
+class TtlShares {
+ public:
+  TtlShares(const TreeShape& shape, const Policy& policy);
+  [[nodiscard]] double memtable() const { return shares_.front(); }
+  [[nodiscard]] double level(int level) const;
+  /// Less data arrives within a deadline than the levels above the last can hold: files that expire below level 0 go down in one
+  /// slice.
+  [[nodiscard]] bool in_one_go() const { return in_one_go_; }
+
+ private:
+  std::vector<double> shares_;
+  bool in_one_go_ = false;
+};
+
+/// The time by which a delete born at `birth` and due at `deadline` must leave a level that ends at `share` of its time.
+/// `margin`: how long before the deadline all work for it is to be done; at most half of the time counts.
+Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
+
+/// The due times of the files of one tree at one moment. A value; the shape may go.
+class DueTimes {
+ public:
+  DueTimes(const TreeShape& shape, const Policy& policy, Millis now, Millis margin)
+      : purge_before_(shape.purge_before), now_(now), margin_(margin), by_file_(policy.by_file()), shares_(shape, policy) {}
+
+  /// True if PURGE.NOW asks for the file's pending deletes.
+  [[nodiscard]] bool is_purged_now(const FileShape& file) const {
+    return file.oldest_birth != 0 && file.oldest_birth <= purge_before_;
+  }
+  /// The order of work: PURGE.NOW comes before all deadlines, files without one come last.
+  [[nodiscard]] Millis deadline_of(const FileShape& file) const;
+  /// True if half of the margin is used up. Then running jobs may be aborted for the file.
+  [[nodiscard]] bool is_late(const FileShape& file) const;
+  /// True if the file's time on this level is over. Until it is known whether the file is final, `final` is false: a final file has
+  /// more time than any other.
+  [[nodiscard]] bool is_expired(const FileShape& file, int level, bool final = false) const;
+  /// As TtlShares.
+  [[nodiscard]] bool in_one_go() const { return shares_.in_one_go(); }
+
+ private:
+  const Millis purge_before_, now_, margin_;
+  const bool by_file_;
+  const TtlShares shares_;
+};
+
+}  // namespace ebbtide

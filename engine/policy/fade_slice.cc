@@ -1,0 +1,127 @@
+// A slice: the key range of files of the oldest overlapping run (the targets), merged from all runs from the newest expired one
+// down into these files. No run is added, removed or moved.
+//
+// It begins with the target under the oldest obligation. It grows over neighbours up to kSliceFiles or kOneGoFiles: a file that
+// straddles an end is also written, only to be clipped. While disk space is short it does not grow, and takes the target that makes
+// it smallest.
+#include <algorithm>
+
+#include "policy/fade.h"
+#include "policy/fade_strategy.h"
+#include "tree/frozen.h"
+
+namespace ebbtide {
+namespace {
+
+/// How many targets of a file are tried while disk space is short. One try costs microseconds.
+constexpr std::size_t kMostTargets = 16;
+
+class SliceDown {
+ public:
+  SliceDown(const FadeQuery& query, const ExpiredFile& e)
+      : query_(query),
+        shape_(query.shape),
+        expired_(e),
+        in_one_go_(query.goes_in_one(e)),
+        below_(oldest_overlapping(shape_, e.run + 1, e.file->range())) {}
+
+  [[nodiscard]] Proposal propose() const {
+    Draft draft = query_.room_is_short ? smallest() : grown();
+    Proposal proposal{.reserved = draft.list.reserved};
+    const PlanTarget target{shape_.runs[below_].id, shape_.runs[below_].level};
+    proposal.plan.action = Slice{std::move(draft.list.inputs), std::move(draft.range), target};
+    return proposal;
+  }
+
+ private:
+  struct Draft {
+    KeyRange range;
+    InputList list;
+  };
+
+  [[nodiscard]] Draft grown() const {
+    const FileShape& target = most_urgent_target(query_, expired_, below_);
+    const std::size_t newest = newest_run_of(target.range());
+    Draft draft = cut(newest, target.range());
+    for (bool grows = true; grows;) {
+      grows = false;
+      for (const KeyRange& wider : {over_whole_files(newest, draft.range), over_next_target(draft.range)}) {
+        if (wider == draft.range || frozen_at(shape_.frozen, wider) != nullptr) continue;
+        Draft next = cut(newest, wider);
+        if (next.list.reserved.busy || next.list.reserved.bytes > most_bytes()) continue;
+        draft = std::move(next);
+        grows = true;
+        break;
+      }
+    }
+    return draft;
+  }
+  [[nodiscard]] std::uint64_t most_bytes() const { return shape_.file_bytes * (in_one_go_ ? kOneGoFiles : kSliceFiles); }
+
+  /// The smallest slice of a single target. Candidates start at the one under the oldest obligation and wrap around; a busy one is
+  /// taken only if all are busy.
+  [[nodiscard]] Draft smallest() const {
+    const std::span<const FileShape> targets = files_in(shape_.runs[below_], expired_.file->range());
+    const auto first = static_cast<std::size_t>(&most_urgent_target(query_, expired_, below_) - targets.data());
+    std::optional<Draft> best;
+    for (std::size_t i = 0; i < std::min(targets.size(), kMostTargets); ++i) {
+      const KeyRange range = targets[(first + i) % targets.size()].range();
+      Draft draft = cut(newest_run_of(range), range);
+      if (!best || is_smaller(draft.list.reserved, best->list.reserved)) best = std::move(draft);
+    }
+    return std::move(*best);
+  }
+  static bool is_smaller(const Reservation& a, const Reservation& b) {
+    if (a.busy != b.busy) return b.busy;
+    return a.bytes < b.bytes;
+  }
+
+  /// The newest run that takes part: of those with an expired file in the range, so that the target is written once. In one go it
+  /// is the newest run below level 0. There is one, and all from there on take part, expired or not. Then the rest of the range has
+  /// no pending deletes, and the target is written once per deadline.
+  [[nodiscard]] std::size_t newest_run_of(const KeyRange& range) const {
+    std::size_t run = 0;
+    if (in_one_go_) {
+      while (shape_.runs[run].level == 0) ++run;
+    } else {
+      while (run < expired_.run && !has_expired(shape_.runs[run], range)) ++run;
+    }
+    return run;
+  }
+  [[nodiscard]] bool has_expired(const RunShape& run, const KeyRange& range) const {
+    const auto files = files_in(run, range);
+    return std::any_of(files.begin(), files.end(), [&](const FileShape& file) { return query_.due.is_expired(file, run.level); });
+  }
+
+  [[nodiscard]] Draft cut(std::size_t newest, const KeyRange& range) const {
+    Draft draft{range, {}};
+    for (std::size_t run = newest; run <= below_; ++run) draft.list.take(shape_.runs[run], files_in(shape_.runs[run], range));
+    return draft;
+  }
+  /// The range grown to whole files of the younger runs, and then to whole targets.
+  [[nodiscard]] KeyRange over_whole_files(std::size_t newest, KeyRange range) const {
+    for (std::size_t run = newest; run <= below_; ++run) {
+      const auto files = files_in(shape_.runs[run], range);
+      if (!files.empty()) range = hull(range, hull(files.front().range(), files.back().range()));
+    }
+    return range;
+  }
+  /// The range; in one go with the next target, though files of the levels between are clipped at its end.
+  [[nodiscard]] KeyRange over_next_target(const KeyRange& range) const {
+    const RunShape& run = shape_.runs[below_];
+    const std::size_t next = run.overlapping(range.start, range.end).second;
+    return in_one_go_ && next < run.files.size() ? hull(range, run.files[next].range()) : range;
+  }
+
+  const FadeQuery& query_;
+  const TreeShape& shape_;
+  const ExpiredFile& expired_;
+  const bool in_one_go_;
+  const std::size_t below_;  // the run of the targets
+};
+
+}  // namespace
+
+Proposal slice_down(const FadeQuery& query, const ExpiredFile& e) { return SliceDown(query, e).propose(); }
+
+}  // namespace ebbtide
