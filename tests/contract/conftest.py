@@ -9,8 +9,8 @@ import pytest
 
 from support.server import Server
 
-TEST_SECONDS = 300  # no test takes a fifth of it
-SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # what a test sees must not depend on the machine
+TEST_SECONDS = 300  # no test takes a fifth of this
+SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}  # results must not depend on the machine
 
 
 def pytest_configure():
@@ -21,14 +21,14 @@ def pytest_configure():
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
     def interrupted(*_):
-        raise KeyboardInterrupt  # so that the servers end
+        raise KeyboardInterrupt  # so that fixtures stop the servers
 
     signal.signal(signal.SIGTERM, interrupted)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport():
-    """A test that fails shows what its servers said last."""
+    """Shows the end of each server's log when a test fails."""
     report = (yield).get_result()
     if report.failed:
         report.sections += [(f"log of {server.home}", server.log_tail()) for server in Server.all]
@@ -36,7 +36,7 @@ def pytest_runtest_makereport():
 
 @pytest.fixture(autouse=True)
 def within_time():
-    """A test that hangs fails, says where all its threads are, and does not keep the others from running."""
+    """A test that hangs fails after TEST_SECONDS and prints the stacks of its threads."""
 
     def too_late(*_):
         faulthandler.dump_traceback(file=sys.__stderr__)

@@ -1,8 +1,7 @@
-"""MULTI/EXEC, WATCH, MSET and MGET of concurrent connections on two event loops, with kill -9 now and then: all of a transaction or
-nothing of it, and one order of transactions for everybody.
+"""Transactions of concurrent connections on two event loops, some with kill -9, are atomic and have one order.
 
-The order: each transaction appends its name to several lists at once. Each list then has an order of transactions in it, readers
-(MULTI of GETs) see beginnings of the lists, and all of this together must be without a cycle.
+They use MULTI/EXEC, WATCH, MSET and MGET. To test the order, each transaction appends its name to several lists at once. So each list
+orders the transactions in it, and readers (MULTI of GETs) see prefixes of the lists. All these orders together must have no cycle.
 
 The tree has another layout after each kill. A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
@@ -28,13 +27,13 @@ GONE = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError)
 
 
 class Crowd:
-    """Threads that run until it is time; what one of them raises fails the test. A lost connection is part of the game. `deal`: the
-    layouts that the server has after kills."""
+    """Threads that run for SECONDS. An exception in one of them fails the test; a lost connection is expected. `deal`: the layouts of the
+    server after its kills."""
 
     def __init__(self, server, seed, deal):
         self.deal = deal
         self.server, self.seed, self.until, self.works = server, seed, time.monotonic() + SECONDS, set()
-        self.threads, self.errors, self.done = [], [], []  # done: the name of each piece of work that came to its end
+        self.threads, self.errors, self.done = [], [], []  # done: the name of each work that was completed
 
     def add(self, work, count=1):
         self.works.add(work.__name__)
@@ -50,7 +49,7 @@ class Crowd:
                 work(client, choose)
                 self.done.append(work.__name__)
             except redis.WatchError:
-                pass  # somebody else was faster
+                pass  # another client was faster
             except GONE:
                 client = None
                 time.sleep(0.01)
@@ -59,7 +58,7 @@ class Crowd:
                 raise
 
     def go(self, kills):
-        """Runs them all; how often each kind of work was done, which is at least once."""
+        """Runs all threads. Returns how often each kind of work was done, at least once each."""
         for thread in self.threads:
             thread.start()
         choose = random.Random(f"{self.seed}-kills")
@@ -81,7 +80,7 @@ class Crowd:
 
 
 def transfer(client, choose):
-    """Moves money with WATCH; whoever is disturbed leaves it."""
+    """Moves money under WATCH; gives up if another client changed an account."""
     a, b = choose.sample(ACCOUNTS, 2)
     with client.pipeline() as pipe:
         pipe.watch(a, b)
@@ -128,7 +127,7 @@ def settings(fsync, layout):
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("always", 2), ("no", 2)])
-def test_no_half_of_a_transaction_is_ever_seen(fsync, kills):
+def test_concurrent_transactions_are_seen_whole_or_not_at_all(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     deal = layouts(random.Random(f"{SEED}-{fsync}-layouts"))
     with Server(settings(fsync, next(deal))) as server:
@@ -144,7 +143,7 @@ def test_no_half_of_a_transaction_is_ever_seen(fsync, kills):
 
 
 def cycle(edges):
-    """Some nodes on a cycle of the graph, or None. edges: node -> set of nodes that come later."""
+    """Returns some nodes of a cycle in the graph, or None. edges: node -> set of later nodes."""
     waiting = {}
     for node, later in edges.items():
         waiting.setdefault(node, 0)
@@ -161,13 +160,13 @@ def cycle(edges):
     return sorted(waiting)[:10] or None
 
 
-def test_the_cycle_finder():
+def test_cycle_finder_finds_a_cycle_and_no_other_nodes():
     assert cycle({"a": {"b"}, "b": {"c"}}) is None
     assert cycle({"a": {"b"}, "b": {"a"}, "c": {"a"}}) == ["a", "b"]
 
 
 @pytest.mark.parametrize("fsync,kills", [("everysec", 0), ("everysec", 2)])
-def test_everybody_sees_one_order_of_transactions(fsync, kills):
+def test_all_readers_see_one_order_of_transactions(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     names, sure, reads = iter(range(1, 1 << 30)), {}, []
 
@@ -185,7 +184,7 @@ def test_everybody_sees_one_order_of_transactions(fsync, kills):
             for key in LISTS:
                 pipe.get(key)
             reads.append(pipe.execute())
-        time.sleep(0.005)  # what is read grows, and all of it is kept
+        time.sleep(0.005)  # limits memory: all replies are kept
 
     deal = layouts(random.Random(f"{SEED}-{kills}-layouts"))
     with Server(settings(fsync, next(deal))) as server:
@@ -202,7 +201,7 @@ def test_everybody_sees_one_order_of_transactions(fsync, kills):
 
     final = dict(zip(LISTS, map(items, reads[-1])))
     for key, order in final.items():
-        assert len(set(order)) == len(order), f"{key}: a transaction is in it twice"
+        assert len(set(order)) == len(order), f"{key}: a transaction occurs twice"
     for name, (lists, answered) in sure.items():
         has = [name in final[key] for key in lists]
         assert all(has) or (not any(has) and not answered), f"{name}: in {has} of {lists}, answered: {answered} (seed {SEED})"
@@ -213,9 +212,9 @@ def test_everybody_sees_one_order_of_transactions(fsync, kills):
     for number, seen in enumerate(reads):
         for key, text in zip(LISTS, seen):
             part = items(text)
-            assert final[key][: len(part)] == part, f"{key}: what was read is no beginning of what is there (seed {SEED})"
+            assert final[key][: len(part)] == part, f"{key}: a reader saw no prefix of the final list (seed {SEED})"
             if part:
                 edges.setdefault(part[-1], set()).add(f"read {number}")
             if len(part) < len(final[key]):
                 edges.setdefault(f"read {number}", set()).add(final[key][len(part)])
-    assert cycle(edges) is None, f"no order explains what was seen (seed {SEED}): {cycle(edges)}"
+    assert cycle(edges) is None, f"no order of transactions explains the replies (seed {SEED}): {cycle(edges)}"

@@ -1,5 +1,5 @@
-"""SAVE, BGSAVE and LASTSAVE: a backup made under writes opens as a database of its own, and the newest replaces those before it.
-ebbtide-inspect restores it, makes one without a server, and puts a directory in order that a crash left."""
+"""SAVE, BGSAVE and LASTSAVE: a backup made during writes opens as a database, and new backups replace old ones. ebbtide-inspect restores a
+backup, makes one without a server, and repairs a directory after a crash."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def backups(server):
 
 
 def logged(server, text):
-    """How often the server's log has it."""
+    """How often the text occurs in the server's log."""
     return server.log_path.read_text(encoding="utf-8").count(text)
 
 
@@ -33,7 +33,7 @@ def opened(home):
 
 
 def inspect(*arguments):
-    """What ebbtide-inspect says of it, and its exit status."""
+    """The JSON output of ebbtide-inspect, and its exit status."""
     done = subprocess.run([binary("ebbtide-inspect"), *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False)
     return json.loads(done.stdout), done.returncode
 
@@ -44,21 +44,21 @@ def refused(why, *arguments):
 
 
 def saved(client):
-    """BGSAVE, and until it is done."""
+    """Runs BGSAVE and waits until it is done."""
     assert client.bgsave() is True
     wait_until(lambda: client.info("persistence")["rdb_bgsave_in_progress"] == 0)
     assert client.info("persistence")["rdb_last_bgsave_status"] == "ok"
 
 
-def test_save_makes_a_backup_that_opens(fresh, tmp_path):
+def test_save_under_data_in_log_and_tables_makes_a_backup_that_restores(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
-    before = client.lastsave()  # of the server's start
+    before = client.lastsave()  # the time of the server's start
     with client.pipeline(transaction=False) as pipe:
         for i in range(20_000):
             pipe.set(f"key:{i}", f"value {i}" * 10)
             if i == 10_000:
-                pipe.execute_command("TREE.FLUSH")  # some of it is in tables, and some in the log
+                pipe.execute_command("TREE.FLUSH")  # the first half is in tables, the rest in the log
         pipe.execute()
     wait_until(lambda: time.time() >= before.timestamp() + 1, what="another second than that")
     assert client.save() is True
@@ -80,8 +80,8 @@ def test_save_makes_a_backup_that_opens(fresh, tmp_path):
     assert client.get("key:1") == b"after"
 
 
-def test_bgsave_under_writes_is_one_moment(fresh, tmp_path):
-    """Two keys written by one MSET are equal in the backup, and as new as what was acknowledged before it began."""
+def test_bgsave_during_writes_has_one_moment(fresh, tmp_path):
+    """Two keys written by one MSET are equal in the backup, and not older than the last write acknowledged before BGSAVE."""
     fresh.start()
     client, writer, written = fresh.client(), fresh.client(), 0
 
@@ -94,8 +94,8 @@ def test_bgsave_under_writes_is_one_moment(fresh, tmp_path):
         for _ in range(5):
             acknowledged = written
             saved(client)
-            wait_until(lambda: written > acknowledged, what="it goes on writing")
-    wait_until(lambda: len(backups(fresh)) == 3, what="three are kept, once the last one is verified")
+            wait_until(lambda: written > acknowledged, what="writes continue")
+    wait_until(lambda: len(backups(fresh)) == 3, what="three backups are left, once the last one is verified")
     copy = tmp_path / "copy"
     shutil.copytree(backups(fresh)[-1], copy / "data")
     with opened(copy) as restored:
@@ -103,14 +103,14 @@ def test_bgsave_under_writes_is_one_moment(fresh, tmp_path):
         assert a == b and acknowledged <= int(a)
 
 
-def test_a_backup_of_much_data_is_links(fresh):
-    """Of 200 MB in hundreds of files only what the log has is copied: how long a backup takes does not go by the data."""
+def test_backup_of_200_mb_makes_links_and_copies_only_the_log(fresh):
+    """So the time of a backup does not depend on the size of the data."""
     fresh.set("storage.memtable_size=16MiB", "tree.file_size=1MiB", "storage.wal_segment_size=4MiB").start()
     client = fresh.client()
     for i in range(500):
         client.mset({f"key:{i}:{j}": os.urandom(20_000) for j in range(20)})
     client.execute_command("TREE.FLUSH")
-    client.execute_command("TREE.PAUSE", 600_000)  # or merges might drop files meanwhile
+    client.execute_command("TREE.PAUSE", 600_000)  # otherwise merges might drop files during the backup
     wait_until(lambda: client.info("ebbtide")["compactions_running"] == 0, 60, "those under way are done")
     client.set("only in the log", b"x" * 100_000)
     began = time.monotonic()
@@ -131,7 +131,7 @@ def test_a_backup_of_much_data_is_links(fresh):
     assert 100_000 <= copied_bytes < 8_000_000  # an unfinished segment of the log, and the manifest
 
 
-def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
+def test_backup_keep_of_2_removes_only_older_backups_of_this_database(fresh):
     fresh.start()
     client = fresh.client()
     client.config_set("storage.backup_keep", 2)
@@ -142,7 +142,7 @@ def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
     unfinished = folder / f"2020-01-01T00-00-00.000Z-{identity}"
     unfinished.mkdir()
     (unfinished / "000001.data").write_bytes(b"x")
-    # Another database's, an earlier version's, and a link that has a backup's name.
+    # A backup of another database, one of an earlier version, and a link with a backup's name.
     others = [folder / "2020-01-01T00-00-00.000Z-00000000", folder / "2020-01-01T00-00-00.000Z"]
     for other in others:
         other.mkdir()
@@ -164,7 +164,7 @@ def test_as_many_as_wanted_are_kept_and_nothing_else_is_touched(fresh):
     assert (fresh.data / "DATABASE_ID").read_text().strip() == identity
 
 
-def test_a_directory_of_backups_is_protected_and_no_link(fresh, tmp_path):
+def test_backup_dir_is_a_protected_setting_and_may_not_be_a_link(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="can't set protected config"):
@@ -189,7 +189,7 @@ def test_a_directory_of_backups_is_protected_and_no_link(fresh, tmp_path):
     assert not any(line.startswith("2026-01-01T") for line in fresh.log_path.read_text().splitlines())
 
 
-def test_save_flushall_save_leaves_both(fresh, tmp_path):
+def test_save_flushall_save_keeps_both_backups(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     client.set("key", "value")
@@ -205,8 +205,8 @@ def test_save_flushall_save_leaves_both(fresh, tmp_path):
             assert restored.client().dbsize() == keys
 
 
-def test_a_damaged_backup_prunes_nothing(fresh):
-    """One byte of a table is damaged on the drive: backups are links to it. What was made before stays, however few are to be kept."""
+def test_damaged_backup_prunes_nothing(fresh):
+    """Backups link to the table with the damaged byte. Earlier backups stay although backup_keep is smaller."""
     fresh.start()
     client = fresh.client()
     client.config_set("storage.backup_keep", 1)
@@ -226,7 +226,7 @@ def test_a_damaged_backup_prunes_nothing(fresh):
     assert len(backups(fresh)) == 2
 
 
-def test_tools_beside_a_server_and_without_one(fresh, tmp_path):
+def test_inspect_tools_work_on_a_stopped_server_and_refuse_a_running_one(fresh, tmp_path):
     fresh.start()
     client = fresh.client()
     for i in range(2000):
@@ -268,7 +268,7 @@ def test_tools_beside_a_server_and_without_one(fresh, tmp_path):
             assert restored.client().get("key:1999") == b"value 1999"
 
 
-def test_refusals(fresh, tmp_path):
+def test_save_with_wrong_arguments_or_unusable_directory_is_refused_and_the_next_one_works(fresh, tmp_path):
     fresh.set("server.protected_configs=true").start()
     client = fresh.client()
     with pytest.raises(redis.ResponseError, match="syntax error"):

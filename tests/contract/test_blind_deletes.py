@@ -1,5 +1,5 @@
-"""Deletes of what is not there write nothing: no operation, no tombstone, no name in a file, nothing that is owed to a deadline. DEL
-answers how many keys it removed, so it has looked."""
+"""A delete of an absent key writes nothing: no operation, no tombstone, no name in a file, no pending delete. DEL replies with the number of
+removed keys, so it has looked them up."""
 
 import re
 from unittest.mock import ANY
@@ -9,11 +9,11 @@ import pytest
 from support.server import wait_until
 from support.sockets import Link, pairs
 
-NEVER = "a-name-that-nobody-ever-wrote"
+NEVER = "a-name-that-was-never-written"
 
 
 def deletes(key):
-    """Every way to delete one key, and what it answers where there is none."""
+    """Every way to delete one key, and its reply if the key is absent."""
     return [
         (("DEL", key), 0),
         (("DEL", key, key), 0),
@@ -28,7 +28,7 @@ def deletes(key):
 
 
 def traces(link):
-    """How many operations there were, in all databases; entries in this one's memtables, tombstones in its tables."""
+    """Number of operations in all databases; of entries in this database's memtables; of tombstones in its tables."""
     operations = re.search(r"visible_seq:(\d+)", link.call("INFO", "ebbtide"))
     tree = pairs(link.call("TREE.INFO"))
     return int(operations[1]), tree["memtable-entries"], tree["tombstones"]
@@ -42,7 +42,7 @@ def transaction(link, commands):
 
 
 def delete_blindly(link, keys):
-    """Every way, for every key, outside and inside a transaction, and all keys by one command."""
+    """Deletes every key in every way, outside and inside a transaction, and all keys by one command."""
     blind = [each for key in keys for each in deletes(key)] + [(("DEL", *keys), 0), (("UNLINK", *keys), 0)]
     for command, answer in blind:
         assert (command, link.call(*command)) == (command, answer)
@@ -50,8 +50,8 @@ def delete_blindly(link, keys):
 
 
 @pytest.mark.parametrize("place", ["memory", "tables", "disk"])
-def test_nothing_is_written(fresh, place):
-    """What says that a key is not there lies in memory, in tables, or in tables of which no page is in memory."""
+def test_delete_of_absent_key_writes_nothing(fresh, place):
+    """The proof that a key is absent is in memory, in tables, or in tables without a page in memory."""
     link = Link(fresh.start().port)
     for key in ("deleted", "expired", "in-a-range", *(f"stays{i}" for i in range(100))):
         link.call("SET", key, "v" * 100)
@@ -66,13 +66,13 @@ def test_nothing_is_written(fresh, place):
         link.close()
         fresh.restart()
         link = Link(fresh.port)
-    link.call("TREE.PAUSE")  # what is counted changes by what the test does
+    link.call("TREE.PAUSE")  # otherwise merges would change the counts
     absent = (NEVER, "deleted", "expired", "in-a-range")
     before = traces(link)
     delete_blindly(link, absent)
     assert traces(link) == before
 
-    # Whoever is there leaves one trace, however often it is named, and whatever had to be read from the disk for it.
+    # An existing key leaves one trace, even if it is named twice or read from the disk.
     assert link.call("DEL", "stays1", NEVER, "stays2", "stays1") == 2
     assert transaction(link, [("UNLINK", "stays3", NEVER), ("DEL", "stays3"), ("GETDEL", "stays3")]) == [1, 0, None]
     operations, entries, _ = traces(link)
@@ -84,7 +84,7 @@ def test_nothing_is_written(fresh, place):
     assert not any(NEVER.encode() in path.read_bytes() for path in fresh.data.iterdir() if path.is_file())
 
 
-TRANSACTIONS = [  # what is queued, where "there" is the only key; what it answers; how many operations it writes
+TRANSACTIONS = [  # queued commands, where "there" is the only key; replies; number of operations written
     ([("DEL", "there"), ("DEL", "there"), ("UNLINK", "there"), ("GETDEL", "there")], [1, 0, 0, None], 1),
     ([("SET", "there", "v", "PXAT", 1), ("UNLINK", "there"), ("SET", "there", "v", "PXAT", 1)], ["OK", 0, "OK"], 1),
     ([("SET", "new", "v", "PXAT", 1), ("GETDEL", "new"), ("DEL", "there")], ["OK", None, 1], 1),
@@ -97,7 +97,7 @@ TRANSACTIONS = [  # what is queued, where "there" is the only key; what it answe
 
 
 @pytest.mark.parametrize("place", ["memory", "tables"])
-def test_a_transaction_knows_what_it_has_deleted_itself(fresh, place):
+def test_second_delete_of_a_key_in_a_transaction_writes_nothing(fresh, place):
     link = Link(fresh.set("tree.deletes.stamp=explicit").start().port)
     for commands, answers, operations in TRANSACTIONS:
         link.call("STAMP.SET", "there", 7, "v")
@@ -109,7 +109,7 @@ def test_a_transaction_knows_what_it_has_deleted_itself(fresh, place):
         assert link.call("EXISTS", "there", "new") == 0
 
 
-def test_a_database_gets_no_tree_for_them(fresh):
+def test_delete_in_a_database_without_a_tree_creates_none(fresh):
     link = Link(fresh.start().port)
     link.call("SELECT", 5)
     before = traces(link)
@@ -118,12 +118,12 @@ def test_a_database_gets_no_tree_for_them(fresh):
     assert traces(link) == before
 
 
-def test_nothing_is_owed_for_them(fresh):
+def test_delete_of_absent_key_is_no_pending_delete(fresh):
     link = Link(fresh.start().port)
     link.call("SET", "there", "v")
 
     def left():
-        """Where something is left of the deletes so far, once that is known."""
+        """The places that still hold deleted data."""
         ticket = link.call("PURGE.TICKET")
         done = link.call("PURGE.WAIT", ticket, 500)
         state = pairs(link.call("PURGE.STATUS", ticket))
@@ -136,7 +136,7 @@ def test_nothing_is_owed_for_them(fresh):
     assert left() == {"memtable", "log"}
 
 
-def test_whoever_watches_is_not_disturbed(fresh):
+def test_delete_of_absent_key_does_not_abort_a_watching_transaction(fresh):
     fresh.start()
     with Link(fresh.port) as watching, Link(fresh.port) as other:
         other.call("SET", "there", "v")

@@ -1,6 +1,6 @@
-"""The memory budget holds what commands build: a command that has no room is answered -OOM before it allocates.
+"""The memory budget includes what commands build: a command without room gets -OOM before it allocates.
 
-Each test looks at the peak of the process, so that memory which was taken and given back counts, too.
+Each test checks the peak of the process, so memory that was taken and freed again counts, too.
 """
 
 import contextlib
@@ -28,17 +28,17 @@ def client(fresh):
 
 
 def refused(call, *arguments):
-    """Whether the call was answered -OOM; any other error is raised."""
+    """Whether the call gets -OOM; raises any other error."""
     try:
         call(*arguments)
     except redis.ResponseError as error:
-        assert "OOM" in str(error) or "used memory" in str(error), error  # the library may take the code off
+        assert "OOM" in str(error) or "used memory" in str(error), error  # redis-py may remove the error code
         return True
     return False
 
 
 def answers(fresh, connections, request, prepare=lambda link, i: None):
-    """The first line of the answer of each of many connections that send a request at the same time. Request: of a number."""
+    """The first line of each reply of many connections that send request(number) at the same time."""
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(connections)]
         for i, link in enumerate(links):
@@ -47,14 +47,14 @@ def answers(fresh, connections, request, prepare=lambda link, i: None):
         return [receive_until(link, b"\r\n").split(b"\r\n")[0] for link in links]
 
 
-def test_setrange_beyond_the_budget_is_refused_and_one_within_it_is_not(client):
+def test_setrange_beyond_the_budget_is_refused_and_within_the_budget_works(client):
     assert refused(client.setrange, "k", 500_000_000, "x")
     assert client.exists("k") == 0
     assert client.setrange("k", LARGE - 1, "x") == LARGE
     assert client.strlen("k") == LARGE
 
 
-def test_setrange_again_and_again_waits_for_flushes_and_never_takes_more_than_the_budget(client):
+def test_repeated_setrange_waits_for_flushes_and_stays_within_the_budget(client):
     for _ in range(12):
         assert client.setrange("k", LARGE - 1, "x") == LARGE
 
@@ -62,12 +62,12 @@ def test_setrange_again_and_again_waits_for_flushes_and_never_takes_more_than_th
 def test_append_beyond_the_budget_is_refused(client):
     client.setrange("k", 3 * LARGE - 1, "x")
     with pytest.raises(redis.ResponseError, match=f"{4 * LARGE} bytes are needed at once") as error:
-        client.append("k", b"x" * LARGE)  # which has to be in memory, too
+        client.append("k", b"x" * LARGE)  # the old value has to be in memory, too
     assert "storage.memory_budget is 268435456 bytes" in str(error.value)
     assert client.strlen("k") == 3 * LARGE
 
 
-def test_16_clients_set_a_bit_far_away_and_the_server_stays_within_the_budget(fresh, client):
+def test_16_clients_set_a_high_bit_and_the_server_stays_within_the_budget(fresh, client):
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 4294967295, 1))
     assert {line[:4] for line in got} == {b"-OOM"}
     got = answers(fresh, 16, lambda i: encode("SETBIT", f"big{i}", 32 * MIB * 8, 1))
@@ -86,14 +86,14 @@ def test_bitop_results_that_do_not_fit_wait_or_are_refused(fresh, client):
     assert b":600" in {line[:4] for line in got} <= {b"-OOM", b":600"}
 
 
-def test_pfmerge_of_a_huge_sketch_is_refused(client):
-    # Sparse, and of any length: the header says nothing of it.
+def test_pfmerge_of_a_sketch_beyond_the_budget_is_refused(client):
+    # A sparse sketch of any length: its header does not have the length.
     client.setrange("k", 2 * LARGE - 1, "\0")
     client.setrange("k", 0, b"HYLL\x01")
     assert refused(client.execute_command, "PFADD", "k", "a") or client.strlen("k") == 2 * LARGE
 
 
-def test_restore_of_little_that_unpacks_to_much_is_refused(client):
+def test_restore_of_a_small_payload_that_unpacks_beyond_the_budget_is_refused(client):
     payload = lzf_zeros(400_000_000)
     assert len(payload) < 8 * MIB
     assert refused(client.execute_command, "RESTORE", "k", 0, payload)
@@ -103,8 +103,8 @@ def test_restore_of_little_that_unpacks_to_much_is_refused(client):
 
 
 def lzf_zeros(length):
-    """What DUMP gives for so many zero bytes, compressed as Redis would."""
-    out = bytearray(b"\x00\x00")  # one byte as it is
+    """A DUMP payload of so many zero bytes, compressed like Redis does."""
+    out = bytearray(b"\x00\x00")  # one literal byte
     left = length - 1
     while left:
         n = min(left, 264)
@@ -167,7 +167,7 @@ def test_copies_of_a_large_value_share_its_memory(client):
 
 
 @pytest.mark.parametrize("offset", [500_000_000, LARGE])
-def test_transaction_that_builds_too_much_is_aborted_and_writes_nothing(client, offset):
+def test_transaction_that_builds_more_than_the_budget_is_aborted_and_writes_nothing(client, offset):
     with client.pipeline() as pipe:
         for i in range(8):
             pipe.setrange(f"k{i}", offset, "x")
@@ -193,7 +193,7 @@ def test_transactions_whose_replies_fill_the_budget_are_aborted(fresh, client):
     assert 1 <= aborted < 6
 
 
-def test_values_that_commands_hold_are_charged_to_commands_and_given_back(fresh, client):
+def test_values_held_by_commands_are_charged_to_commands_until_they_end(fresh, client):
     client.setrange("k", LARGE - 1, "x")
     with fresh.connect() as link:
         link.sendall(encode("DUMP", "k"))
@@ -203,7 +203,7 @@ def test_values_that_commands_hold_are_charged_to_commands_and_given_back(fresh,
 
 
 @pytest.mark.skipif("EBBTIDE_SANITIZED" in os.environ, reason="a sanitizer reserves terabytes")
-def test_allocation_that_the_system_refuses_is_logged_before_the_process_ends(fresh):
+def test_allocation_refused_by_the_system_is_logged_before_the_process_ends(fresh):
     client = fresh.set("storage.memory_budget=1GiB").start().client()
     mapped = fresh._status_bytes("VmSize")
     resource.prlimit(fresh.pid, resource.RLIMIT_AS, (mapped + 100 * MIB, mapped + 100 * MIB))
@@ -215,13 +215,13 @@ def test_allocation_that_the_system_refuses_is_logged_before_the_process_ends(fr
     assert "storage.memory_budget is 1073741824 bytes" in last
 
 
-def test_two_hundred_pipelines_whose_replies_are_not_read_wait_for_their_readers(fresh):
+def test_200_pipelines_with_unread_replies_wait_for_their_readers(fresh):
     fresh.set("storage.memory_budget=64MiB", "storage.memtable_size=4MiB").start()
     fresh.client().set("k", b"v" * 60_000)
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect(timeout=120)) for _ in range(200)]
         for link in links:
             link.sendall(encode("GET", "k") * 200)
-        for _ in range(50):  # rounds of the loops, in which all of them have had their turn
+        for _ in range(50):  # enough rounds of the loops for each of them to have its turn
             fresh.client().ping()
         assert fresh.peak_resident_bytes() < 64 * MIB * 5 // 4

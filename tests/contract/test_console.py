@@ -1,4 +1,4 @@
-"""The console, over HTTP and, in headless Chromium, as people see it."""
+"""The console over HTTP, and in headless Chromium as people see it."""
 
 import http.server
 import json
@@ -11,11 +11,11 @@ import pytest
 from support.browser import Browser, pixels
 from support.server import wait_until
 
-SECRET = "secret:4111-1111"  # keys are nobody's business who looks at the console
+SECRET = "secret:4111-1111"  # no key may appear in the console
 
 
 def ask(server, path, host="127.0.0.1"):
-    """Head and body of an answer to a request with this Host."""
+    """Head and body of the reply to a request with this Host."""
     with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
         link.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: link.recv(1 << 16), b""))
@@ -44,7 +44,7 @@ def fill(server, keys=3000):
 
 
 def fill_two_levels(server, keys=3000):
-    """Files on level 1, and one with 30 tombstones on level 0. Wants a level 0 that goes down as soon as it has two runs."""
+    """Makes files on level 1, and one with 30 tombstones on level 0. Requires a level 0 that is merged down from two runs on."""
     client = server.client()
     for part in range(2):
         with client.pipeline(transaction=False) as pipe:
@@ -52,13 +52,13 @@ def fill_two_levels(server, keys=3000):
                 pipe.set(f"{SECRET}:{i:06}", "v" * 200)
             pipe.execute()
         client.execute_command("TREE.FLUSH")
-    wait_until(lambda: [run["level"] for run in numbers(server)["tree"]["runs"]] == [1], what="both have gone down")
+    wait_until(lambda: [run["level"] for run in numbers(server)["tree"]["runs"]] == [1], what="both runs are on level 1")
     for i in range(0, keys, keys // 30):
         client.delete(f"{SECRET}:{i:06}")
     client.execute_command("TREE.FLUSH")
 
 
-def test_page_and_headers(server):
+def test_page_has_its_security_headers(server):
     head, body = ask(server, "/")
     assert head.startswith("HTTP/1.1 200")
     assert body.startswith("<!doctype html>") and body.rstrip().endswith("</html>")
@@ -68,16 +68,16 @@ def test_page_and_headers(server):
     assert "unsafe" not in head
 
 
-def test_the_page_names_no_other_place(server):
-    """Also where the policy would keep the browser from going there."""
+def test_page_refers_to_no_other_host(server):
+    """Not even where the Content-Security-Policy would block it."""
     page = ask(server, "/")[1]
-    assert set(re.findall(r"https?://[^\s'\"<>]+", page)) == {"http://www.w3.org/2000/svg"}  # a name, which nobody asks for
+    assert set(re.findall(r"https?://[^\s'\"<>]+", page)) == {"http://www.w3.org/2000/svg"}  # a namespace, which no browser requests
     assert re.findall(r"""(?i)(?:src|href)\s*=\s*["']?//|["'`]//\w|url\((?!#)|@import|\bimport\(|wss?://""", page) == []
     links = re.findall(r'\b(?:src|href)="([^"]*)"', page)
     assert {link.split(":")[0] for link in links} == {"data", "#tree", "/metrics", "/healthz", "/ready"}
 
 
-def test_numbers_and_no_keys(server):
+def test_json_has_numbers_and_positions_but_no_keys(server):
     fill(server)
     head, body = ask(server, "/console.json")
     assert "application/json" in head
@@ -93,7 +93,7 @@ def test_numbers_and_no_keys(server):
     assert numbers(server, 9)["tree"]["runs"] == []
 
 
-def test_open_tickets(fresh):
+def test_json_lists_open_tickets(fresh):
     fresh.start()
     client = fill(fresh)
     ticket = client.execute_command("DELRANGE", SECRET, f"{SECRET}:001000").decode()
@@ -103,33 +103,33 @@ def test_open_tickets(fresh):
 
 
 @pytest.mark.parametrize("database", ["16", "-1", "x", "99999999999", ""])
-def test_no_such_database(server, database):
+def test_json_of_an_unknown_database_is_400(server, database):
     head, body = ask(server, f"/console.json?db={database}")
     assert head.startswith("HTTP/1.1 400") and "error" in json.loads(body)
 
 
-def test_others_names_are_refused(server):
+def test_request_with_a_foreign_host_gets_403_but_metrics_work(server):
     for path in ("/", "/console.json"):
         head, body = ask(server, path, host="evil.example:9736")
         assert head.startswith("HTTP/1.1 403") and "loopback" in body
     assert ask(server, "/metrics", host="evil.example")[0].startswith("HTTP/1.1 200")
 
 
-def test_it_only_looks(server):
+def test_requests_other_than_get_are_405(server):
     for method in ("POST", "PUT", "DELETE"):
         with socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10) as link:
             link.sendall(f"{method} /console.json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
             assert b" 405 " in link.recv(100)
 
 
-def test_switched_off(fresh):
+def test_console_false_gives_404_and_metrics_stay(fresh):
     fresh.set("metrics.console=false").start()
     assert ask(fresh, "/")[0].startswith("HTTP/1.1 404")
     assert ask(fresh, "/console.json")[0].startswith("HTTP/1.1 404")
     assert ask(fresh, "/metrics")[0].startswith("HTTP/1.1 200")
 
 
-# --- as people see it
+# --- in a browser
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def open_console(browser, server, **how):
 
 
 @pytest.mark.parametrize("width, height, dark", [(1440, 900, True), (1024, 768, False), (390, 844, True), (320, 568, False)])
-def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark):
+def test_page_draws_every_file_and_does_not_scroll_sideways(server, browser, width, height, dark):
     fill(server)
     page = open_console(browser, server, width=width, height=height, dark=dark)
     files = sum(len(run["cells"]) for run in numbers(server)["tree"]["runs"])
@@ -153,7 +153,7 @@ def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark)
     page.wait("document.querySelector('#ops').textContent !== '\\u2013'")  # a second answer: rates
     page.wait("performance.getEntriesByType('resource').filter((e) => e.name.includes('/console.json')).length >= 4")
     assert page.errors == [] and page.refused() == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "it must not scroll sideways"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
     assert page.layout_shift() < 0.1
     assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == ("dark" if dark else "light")
     assert page.text("#fact-tombstones") == "30" and page.text("#fact-missed") == "0"
@@ -162,12 +162,12 @@ def test_it_is_drawn_and_stays_where_it_is(server, browser, width, height, dark)
     page.close()
 
 
-# What stands beyond the left or right edge of the window, cut off or not, by its names.
+# The elements that reach beyond the left or right edge of the window.
 BEYOND = """[...document.querySelectorAll("body *")].filter((e) => {
   const r = e.getBoundingClientRect();
   return r.width > 0 && r.height > 0 && (r.left < -0.5 || r.right > innerWidth + 0.5);
 }).map((e) => [e.tagName, e.id, String(e.className), e.getBoundingClientRect().right].join(" "))"""
-# Of each file: its place within its run as parts of the run's width, how high it is, its middle and its colour.
+# For each file: its position within its run as a share of the run's width, its height, its middle and its colour.
 DRAWN = """Object.fromEntries([...document.querySelectorAll(".cell:not(.mem):not(.gone)")].map((e) => {
   const lane = e.parentNode.getBoundingClientRect(), r = e.getBoundingClientRect();
   return [e.dataset.key, { x0: (r.left - lane.left) / lane.width, x1: (r.right - lane.left) / lane.width, height: r.height,
@@ -177,8 +177,8 @@ DRAWN = """Object.fromEntries([...document.querySelectorAll(".cell:not(.mem):not
 
 
 @pytest.mark.parametrize("width, height, dark", [(1600, 1000, True), (360, 740, False)])
-def test_every_file_is_where_it_belongs(fresh, browser, tmp_path, width, height, dark):
-    # Small files, and no compression: there are several to look at.
+def test_files_are_drawn_at_their_positions_in_the_colour_of_their_age(fresh, browser, tmp_path, width, height, dark):
+    # Small files without compression, so that there are several.
     fresh.set("tree.file_size=64KiB", "storage.compression=none", "storage.compression_last_level=none")
     fresh.set("tree.policy.level0_runs=2").start()
     fill_two_levels(fresh)
@@ -189,7 +189,7 @@ def test_every_file_is_where_it_belongs(fresh, browser, tmp_path, width, height,
 
     page = open_console(browser, fresh, width=width, height=height, dark=dark)
     page.wait(f"document.querySelectorAll('.cell:not(.mem):not(.gone)').length === {len(files)}")
-    page.wait("[...document.querySelectorAll('.cell')].every((e) => e.getAnimations().length === 0)")  # they glide to their places
+    page.wait("[...document.querySelectorAll('.cell')].every((e) => e.getAnimations().length === 0)")  # the cells have stopped moving
     assert page.evaluate("[...document.querySelectorAll('.row .name b')].map((e) => e.textContent)") == ["L0", "L1"]
     assert page.evaluate(BEYOND) == []
     drawn = page.evaluate(DRAWN)
@@ -200,18 +200,18 @@ def test_every_file_is_where_it_belongs(fresh, browser, tmp_path, width, height,
         assert all(abs(place[end] - cell[end]) < place["slack"] for end in ("x0", "x1")), (key, place, cell)
 
     png = page.picture(scale=0.5)
-    (tmp_path / f"console-{width}x{height}.png").write_bytes(png)  # for whoever wants to look at it
+    (tmp_path / f"console-{width}x{height}.png").write_bytes(png)  # for people to look at
     rows = pixels(png)
     assert abs(len(rows[0]) - width / 2) <= 1 and len(rows) >= height // 2 - 1
     assert len({pixel for row in rows for pixel in row}) > 50, "it is blank, or nearly"
-    assert len({tuple(place["colour"]) for place in drawn.values()}) >= 2, "files with deletes look like those without"
+    assert len({tuple(place["colour"]) for place in drawn.values()}) >= 2, "files with deletes have the colour of those without"
     own = f"http://127.0.0.1:{fresh.metrics_port}/"
     assert own in page.asked and own + "console.json?db=0" in page.asked
     assert [url for url in page.asked if not url.startswith((own, "data:"))] == [] and page.refused() == []
     page.close()
 
 
-# Of all files that were drawn meanwhile, the one that had used most of its time: how much of it, in tenths, and its colour then.
+# Keeps, of all files drawn so far, the largest used part of the deadline (in tenths) and the colour at that moment.
 WATCH_HEAT = """window.hottest = { heat: -1, colour: [] };
 new MutationObserver(() => {
   for (const e of document.querySelectorAll(".cell[data-heat]:not(.mem):not(.gone)")) {
@@ -221,7 +221,7 @@ new MutationObserver(() => {
 }).observe(document.body, { subtree: true, childList: true, attributes: true })"""
 
 
-def test_deletes_turn_red_and_vanish(fresh, browser):
+def test_files_with_deletes_turn_red_and_then_vanish(fresh, browser):
     fresh.set("tree.deletes.deadline=12s", "tree.policy.level0_runs=2").start()
     page = open_console(browser, fresh, dark=True)
     page.evaluate(WATCH_HEAT)
@@ -236,7 +236,7 @@ def test_deletes_turn_red_and_vanish(fresh, browser):
     page.close()
 
 
-def test_files_are_reached_with_the_keyboard(server, browser):
+def test_keyboard_reaches_every_file(server, browser):
     fill(server)
     page = open_console(browser, server)
     page.wait("document.querySelectorAll('.row').length >= 2")
@@ -249,14 +249,14 @@ def test_files_are_reached_with_the_keyboard(server, browser):
     assert label.startswith("File ") and "Size: " in label and "Oldest delete: " in label
     assert page.text("#detail-hint") == "Enter keeps it"
     page.key("Enter")
-    assert page.text("#detail-hint") == "kept; Esc lets go"
+    assert page.text("#detail-hint") == "kept; Esc releases it"
     page.key("Escape")
     assert page.text("#detail-hint") == "Enter keeps it"
     assert page.evaluate("document.querySelectorAll('.cell[tabindex=\"0\"]').length") == 1, "one stop for Tab"
     page.close()
 
 
-def test_empty_lost_and_found_again(fresh, browser):
+def test_page_shows_an_empty_database_a_lost_server_and_its_return(fresh, browser):
     fresh.start()
     page = open_console(browser, fresh)
     assert page.text("#empty-title") == "Database 0 is empty"
@@ -272,8 +272,8 @@ def test_empty_lost_and_found_again(fresh, browser):
     page.close()
 
 
-def test_hostile_texts_stay_texts(server, browser):
-    """A server that says whatever it likes cannot get a tag into the page."""
+def test_hostile_text_stays_text(server, browser):
+    """No text of a server becomes a tag in the page."""
     head, body = ask(server, "/")
     answer = numbers(server)
     policy = next(line.split(": ", 1)[1] for line in head.splitlines() if line.startswith("Content-Security-Policy"))

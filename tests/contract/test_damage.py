@@ -1,5 +1,5 @@
-"""A drive that gives back other bytes than it was given, under a server that runs: what is told, by file and place, and what is not
-served. EBBTIDE_SEED repeats the tree's layout.
+"""Bytes that change on the drive under a running server are reported by file and offset, and never served. EBBTIDE_SEED repeats the
+tree's layout.
 """
 
 import json
@@ -31,15 +31,15 @@ def flip(path, offset):
         file.write(bytes([byte[0] ^ 1]))
 
 
-def test_damage_under_a_running_server(fresh):
-    """TREE.VERIFY names file and place, and a read is right or an error that does so, too."""
+def test_flipped_byte_under_a_running_server_is_reported_and_never_served(fresh):
+    """TREE.VERIFY names file and offset. A read returns the right value, or an error that names them, too."""
     layout = chosen("damage", but=("storage.compression", "storage.compression_last_level"))
     change(fresh, layout)
     fresh.set("storage.compression=none", "storage.compression_last_level=none", "storage.block_cache=8MiB").start()
     client = fresh.client()
     client.mset({f"k{i}": value_of(i) for i in range(KEYS)})
     client.execute_command("TREE.FLUSH")
-    client.execute_command("TREE.COMPACT")  # and quiet it is
+    client.execute_command("TREE.COMPACT")  # no merge follows
     (table,) = fresh.data.glob("*.data")
 
     def verify():
@@ -48,13 +48,13 @@ def test_damage_under_a_running_server(fresh):
     whole = verify()
     assert whole[b"errors"] == [] and whole[b"entries"] == KEYS
 
-    offset = table.read_bytes().index(value_of(KEYS // 2)) + 100  # nothing but a checksum can tell
+    offset = table.read_bytes().index(value_of(KEYS // 2)) + 100  # only a checksum can find it
     flip(table, offset)
     found = verify()
     (error,) = found[b"errors"]
     match = re.search(rf"{re.escape(table.name)}\b.* at (\d+)", error.decode())
     assert match, error
-    assert 0 <= offset - int(match[1]) < 64 << 10  # the page that the byte is in
+    assert 0 <= offset - int(match[1]) < 64 << 10  # the page of that byte
     assert whole[b"entries"] > found[b"entries"] > KEYS // 2
     refused = 0
     for i in range(KEYS):
@@ -63,11 +63,11 @@ def test_damage_under_a_running_server(fresh):
         except redis.ResponseError as wrong:
             refused += 1
             assert table.name in str(wrong), wrong
-    # A tile is checked as a whole; what is refused are the keys of its damaged page.
+    # Verification skips the whole tile; reads fail only for the keys of the damaged page.
     unchecked = whole[b"entries"] - found[b"entries"]
     assert refused == unchecked if layout["tree.pages_per_tile"] == 1 else 0 < refused <= unchecked
 
-    # The byte was all that was wrong.
+    # With that byte mended nothing is wrong.
     flip(table, offset)
     assert verify() == whole
     assert [client.get(f"k{i}") for i in range(KEYS)] == [value_of(i) for i in range(KEYS)]
@@ -82,8 +82,8 @@ def quarantined(client):
     return pairs(client.execute_command("TREE.INFO"))[b"quarantined"]
 
 
-def test_a_damaged_table_of_one_database_leaves_the_others_alone(fresh):
-    """A merge meets the flipped byte: log, metric and TREE.INFO name the file; writes, other databases and a restart go on."""
+def test_damaged_table_of_one_database_does_not_affect_the_others(fresh):
+    """A merge finds the flipped byte. Log, metric and TREE.INFO name the file; writes, other databases and a restart work."""
     fresh.set("storage.compression=none", "storage.compression_last_level=none", "storage.block_cache=8MiB").start()
     hurt, whole = fresh.client(db=3), fresh.client(db=0)
     hurt.mset({f"k{i}": value_of(i) for i in range(KEYS)})
@@ -91,7 +91,7 @@ def test_a_damaged_table_of_one_database_leaves_the_others_alone(fresh):
     for client in (hurt, whole):
         client.execute_command("TREE.FLUSH")
         client.execute_command("TREE.COMPACT")
-    fresh.restart()  # nothing is cached
+    fresh.restart()  # the cache is empty
     hurt, whole = fresh.client(db=3), fresh.client(db=0)
     marker = value_of(KEYS // 2)
     (table,) = [path for path in fresh.data.glob("*.data") if marker in path.read_bytes()]
@@ -143,7 +143,7 @@ def test_a_damaged_table_of_one_database_leaves_the_others_alone(fresh):
 
 @pytest.mark.parametrize("what", ["a directory", "a pipe"])
 @pytest.mark.parametrize("suffix", [".data", ".meta"])
-def test_a_table_that_is_no_file_any_more_leaves_other_databases_alone(fresh, what, suffix):
+def test_directory_in_place_of_a_table_does_not_affect_other_databases(fresh, what, suffix):
     fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
     hurt, whole = fresh.client(db=3), fresh.client(db=0)
     hurt.mset({f"k{i}": value_of(i) for i in range(KEYS)})
@@ -168,8 +168,8 @@ def test_a_table_that_is_no_file_any_more_leaves_other_databases_alone(fresh, wh
         clients[damaged[0]].get("k5")
 
 
-def test_flushdb_ends_a_quarantine(fresh):
-    """A table that is missing at the start keeps no other database from opening, and goes with its database."""
+def test_flushdb_ends_the_quarantine_of_a_missing_table(fresh):
+    """A table that is missing at the start does not keep other databases from opening; FLUSHDB removes it."""
     fresh.start()
     client, other = fresh.client(db=3), fresh.client(db=0)
     other.set("k", "v")
@@ -196,13 +196,13 @@ def test_flushdb_ends_a_quarantine(fresh):
 
 
 def inspect(*arguments):
-    """What ebbtide-inspect says of it, and its exit status."""
+    """The JSON output of ebbtide-inspect, and its exit status."""
     done = subprocess.run([binary("ebbtide-inspect"), *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False)
     return json.loads(done.stdout), done.returncode
 
 
-def test_a_backup_with_a_damaged_table_is_reported_and_not_restored(fresh, tmp_path):
-    """The mark of the quarantine comes along: once the table is whole again, the backup is restored, opens with the mark, and loses it."""
+def test_backup_with_a_damaged_table_is_reported_and_restored_only_once_mended(fresh, tmp_path):
+    """The backup has the mark of the quarantine. Once the table is mended, the backup is restored, opens with the mark, and loses it."""
     fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
     client = fresh.client()
     client.mset({f"k{i}": value_of(i) for i in range(KEYS)})
@@ -227,7 +227,7 @@ def test_a_backup_with_a_damaged_table_is_reported_and_not_restored(fresh, tmp_p
     assert status == 1 and table.name in said["errors"][0]
     assert not (home / "data").exists()
 
-    flip(table, offset)  # the backup's file, too: it is a link
+    flip(table, offset)  # this changes the backup's file, too, which is a link
     said, status = inspect("restore", backup, home / "data")
     assert status == 0 and said["errors"] == []
     assert " quarantined]" in json.dumps(inspect("tree", home / "data")[0])

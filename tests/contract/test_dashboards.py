@@ -1,4 +1,4 @@
-"""What deploy/ gives to Prometheus and Grafana speaks of metrics that there are, and a real Prometheus answers every query."""
+"""The dashboards and alerts of deploy/ use existing metrics, and a real Prometheus answers every query."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def make_load(server):
             for i in range(500):
                 pipe.set(f"k{i}", "v" * 300)
                 pipe.get(f"k{i}")
-                pipe.get(f"k{i}{batch}x")  # within the tables' bounds: the filters are asked
+                pipe.get(f"k{i}{batch}x")  # within the tables' bounds, so filters are asked
             pipe.delete(*(f"k{i}" for i in range(100)))
             pipe.execute()
         client.execute_command("DELRANGE", "k3", "k4")
@@ -37,7 +37,7 @@ def make_load(server):
     client.execute_command("TREE.COMPACT")
 
 
-def test_every_metric_that_is_asked_for_exists(server):
+def test_every_metric_of_dashboard_and_alerts_exists(server):
     make_load(server)
     there = set(re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M))
     assert len(queries()) > 20
@@ -46,7 +46,7 @@ def test_every_metric_that_is_asked_for_exists(server):
     assert names_in(ALERTS) and names_in(ALERTS) <= there, names_in(ALERTS) - there
 
 
-def test_panels_do_not_overlap_and_say_what_they_are():
+def test_panels_do_not_overlap_and_have_unique_ids():
     taken = set()
     for panel in DASHBOARD["panels"]:
         place = panel["gridPos"]
@@ -56,7 +56,7 @@ def test_panels_do_not_overlap_and_say_what_they_are():
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-def test_every_query_returns_data_from_a_real_prometheus(server, tmp_path):
+def test_real_prometheus_returns_data_for_every_query(server, tmp_path):
     subprocess.run(["promtool", "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")], check=True, capture_output=True)
     port = free_port()
     config = (DEPLOY / "prometheus" / "prometheus.yml").read_text()
@@ -84,7 +84,7 @@ def test_every_query_returns_data_from_a_real_prometheus(server, tmp_path):
         wait_until(lambda: ask("up == 1"), 60, "a first scrape")
         make_load(server)
         wait_until(lambda: run("count_over_time(ebbtide_info[1m]) > 4"), 60, "some scrapes")
-        for _ in range(20):  # rates need two scrapes with load between them
+        for _ in range(20):  # a rate needs two scrapes with load in between
             empty = [(title, query) for title, query in queries() if not run(query)]
             if not empty:
                 break
@@ -95,7 +95,7 @@ def test_every_query_returns_data_from_a_real_prometheus(server, tmp_path):
         process.wait()
 
 
-def test_every_metric_is_in_the_readme_and_no_other(server):
+def test_readme_lists_exactly_the_metrics_that_exist(server):
     make_load(server)
     there = {name.removeprefix("ebbtide_") for name in re.findall(r"^# TYPE (\S+)", server.http("/metrics")[1], re.M)}
     section = (DEPLOY / "README.md").read_text().split("## Metrics", 1)[1]

@@ -1,5 +1,5 @@
-"""The delete deadline, on the real clock and a real disk: whatever the way to delete, names and values are in no file when it is over,
-neither as they are nor compressed. EBBTIDE_SEED repeats the layout of the trees, one for each test.
+"""After the delete deadline no file has a deleted name or value, plain or compressed, for every way to delete. The tests use the real
+clock and disk. EBBTIDE_SEED repeats the layout of the trees, one for each test.
 """
 
 import random
@@ -36,13 +36,13 @@ def marker_of(way):
 
 
 def value_of(way):
-    """The marker, behind its own thirds in another order: a compressor leaves nothing of it that a search for it would find. A large
-    value, which lies in blocks of its own, ends with it."""
+    """A value that ends with the marker. The thirds of the marker precede it in another order, so that compressed data does not contain it
+    literally. A large value, which has blocks of its own, ends with it, too."""
     marker = marker_of(way)
     return b"." * (LARGE if way.endswith("large") else 0) + marker[20:] + marker[10:20] + marker[:10] + marker
 
 
-KEPT = b"!" + letters("name kept")  # stays; the first of all keys, so that the table which has it names it as its bound
+KEPT = b"!" + letters("name kept")  # is never deleted; the first of all keys, so that its table has it as a bound
 
 
 def with_blocks(data):
@@ -51,19 +51,19 @@ def with_blocks(data):
 
 
 def contents(server):
-    """The bytes of all files of the data directory, and of those that the process has open though they may have no name any more; and
-    what their compressed blocks hold."""
+    """The bytes of all files of the data directory and of all open files of the process, even without a name; and their decompressed
+    blocks."""
     held = Path(f"/proc/{server.pid}/fd").iterdir() if server.running else ()
     for path in [*server.data.iterdir(), *held]:
         try:
             if path.is_file():
                 yield from with_blocks(path.read_bytes())
         except OSError:
-            pass  # went meanwhile, or is no file
+            pass  # removed meanwhile, or no file
 
 
 def dumps(server):
-    """What ebbtide-inspect says of the files. It spells out what they abbreviate: a separator begins as the one before does."""
+    """The output of ebbtide-inspect, which prints in full what files abbreviate, such as separators that share a prefix."""
     tables = [("table", path) for path in server.data.glob("*.data")]
     for what in (("wal", server.data, "--values"), ("manifest", server.data), ("tree", server.data), *tables):
         yield subprocess.run([binary("ebbtide-inspect"), *what], capture_output=True, timeout=60, check=False).stdout
@@ -78,7 +78,7 @@ def found(server, texts):
 
 
 def stamp_alone(client, key, value):
-    """Writes the key until no other has its stamp."""
+    """Writes the key until no other key has its stamp."""
 
     def write():
         client.set(key, value)
@@ -99,7 +99,7 @@ def delete_in_transaction(client, key):
 
 
 def delete_after_move(client, key):
-    """Away from here, and there as well."""
+    """Moves the key to another database and deletes it there."""
     client.move(key, 3)
     other = redis.Redis(**{**client.connection_pool.connection_kwargs, "db": 3})
     other.delete(key)
@@ -131,12 +131,11 @@ ALL = {KEPT, marker_of("kept")} | GONE
 
 
 def fill(server, compression, what, *settings):
-    """Two databases, in tables; and sees to it that all of it is seen. Else nothing would be shown: the tables have all of it, which
-    nobody sees who does not decompress them; the log has it, too. `what`: the test, which has a layout of its own unless `settings` are
-    one."""
+    """Fills two databases, flushes them to tables, and checks that the search finds every marker there: only if tables are decompressed,
+    when they are compressed. `what` names the test, which has a layout of its own unless `settings` give one."""
     if not settings:
         change(server, chosen(what, but=("storage.compression", "storage.compression_last_level")))
-    # The smaller a memtable, the smaller the reserve beside it, which is read at each look.
+    # A small memtable makes the reserve file small, which each search reads.
     compressions = (f"storage.compression={compression}", f"storage.compression_last_level={compression}")
     server.set(*compressions, "storage.memtable_size=1MiB", *settings).start()
     client, emptied = server.client(), server.client(db=2)
@@ -145,7 +144,7 @@ def fill(server, compression, what, *settings):
     client.set(KEPT, value_of("kept"))
     stamp_alone(client, name_of("stamp"), value_of("stamp"))
     emptied.set(name_of("flushdb"), value_of("flushdb"))
-    emptied.set("~", "x" * 1000)  # so that its page, too, is worth compressing
+    emptied.set("~", "x" * 1000)  # so that this page is compressed, too
     for i in range(300):
         client.set(f"stays{i}", "x" * 100)
     for each in (client, emptied):
@@ -170,7 +169,7 @@ def delete_all(client, emptied):
 
 
 def check_gone_by(server, end):
-    """A look that begins after the last deadline counts, however long those before it took."""
+    """Searches until nothing is found. Only the search that begins after the last deadline decides."""
     while time.monotonic() < end and found(server, GONE):
         time.sleep(0.1)
     assert not found(server, GONE)
@@ -194,27 +193,27 @@ def test_names_and_values_are_in_no_file_after_the_deadline(fresh, compression, 
     assert client.config_get("databases.0.deletes.deadline") == {"databases.0.deletes.deadline": f"{SECONDS}s"}
     assert client.config_get("tree.deletes.deadline") != {"tree.deletes.deadline": f"{SECONDS}s"}
     delete_all(client, emptied)
-    check_gone_by(fresh, time.monotonic() + SECONDS + 1)  # what expires is born a little later than the rest
+    check_gone_by(fresh, time.monotonic() + SECONDS + 1)  # expirations are born a little later than the deletes
     assert [client.get(name_of(way)) for way in WAYS] == [None] * len(WAYS)
     assert client.get("stays7") == b"x" * 100
     assert client.info("ebbtide")["delete_deadline_missed_load"] == 0
     fresh.kill()
-    # What is kept is seen still: whoever looks has not gone blind meanwhile.
+    # The search still finds what was kept, so it works.
     assert found(fresh, ALL) == ALL - GONE
     assert seen(GONE | {KEPT}, dumps(fresh)) == {KEPT}
     fresh.start()
     assert client.get("stays8") == b"x" * 100
 
 
-def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
+def test_kill_at_half_of_the_deadline_makes_no_delete_late(fresh):
     client, emptied = fill(fresh, "lz4", "kill")
-    client.execute_command("TREE.PAUSE")  # what goes before the kill goes for the deadline: some policies merge at once
+    client.execute_command("TREE.PAUSE")  # only deadlines may purge before the kill; some policies merge at once
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
     delete_all(client, emptied)
     time.sleep(max(0, end - 1 - SECONDS / 2 - time.monotonic()))  # half of the deadline
     fresh.kill()
-    assert found(fresh, GONE)  # there was something left to do
+    assert found(fresh, GONE)  # the kill was early enough
     fresh.start()
     client = fresh.client()
     assert [client.get(name_of(way)) for way in WAYS] == [None] * len(WAYS)
@@ -225,9 +224,9 @@ def test_a_kill_on_the_way_to_the_deadline_makes_nothing_late(fresh):
 
 
 @pytest.mark.parametrize("tree", ["leveling, h=1", "tiering, h=8"])
-def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
-    """Walks hold views for as long as they take; several of them at a time, one always has been there when another ends. One verifies
-    all tables: whatever goes from them meanwhile, what a table says of itself is true at every moment."""
+def test_permanently_open_views_make_no_delete_late(fresh, tree):
+    """Several walks hold views, so that one is always open when another ends. One of them verifies all tables, whose properties must be
+    true at every moment."""
     client, emptied = fill(fresh, "none", "views", *TREES[tree])
     for i in range(0, 20_000, 500):
         client.mset({f"walked{n}": "x" * 50 for n in range(i, i + 500)})
@@ -240,7 +239,7 @@ def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
             try:
                 into.append(own.execute_command(command, *arguments))
             except redis.ResponseError as error:
-                assert "begin" in str(error) or "deadline" in str(error), error  # a view that was taken back says why
+                assert "begin" in str(error) or "deadline" in str(error), error  # the error of a revoked view
 
         return walk
 
@@ -261,11 +260,11 @@ def test_views_that_are_open_all_the_time_make_nothing_late(fresh, tree):
     assert client.get("walked7") == b"x" * 50
 
 
-def test_nothing_of_any_database_is_in_a_file_after_flushall(fresh):
+def test_flushall_leaves_nothing_of_any_database_in_files(fresh):
     client, emptied = fill(fresh, "none", "flushall")
     promise(client, SECONDS)
     end = time.monotonic() + SECONDS + 1
-    client.set(name_of("late"), value_of("late"))  # in the log alone
+    client.set(name_of("late"), value_of("late"))  # only in the log
     client.flushall()
     client.set("stays", "y" * 100)
     gone = ALL | {name_of("late"), marker_of("late")}

@@ -1,4 +1,4 @@
-"""./dev demo in a short form: what it says it proves, it proves; and when it cannot, it says so and ends with another status."""
+"""./dev demo, shortened: it proves its claim, or says that it could not and exits with another status."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def run(tmp_path, *arguments, server=None):
 
 
 def wrapper(tmp_path, *settings):
-    """A server that is started with other settings than it is told."""
+    """A server that changes the settings that the demo gives it."""
     path = tmp_path / "server"
     path.write_text(f'#!/bin/sh\nexec {binary()} "$@" ' + " ".join(f"--set {setting}" for setting in settings) + "\n")
     path.chmod(0o755)
@@ -29,7 +29,7 @@ def wrapper(tmp_path, *settings):
 
 
 def leftovers(tmp_path):
-    """Directories of the demo, and processes that have one on their command line."""
+    """Directories of the demo, and processes with such a directory in their arguments."""
     found = [path.name for path in tmp_path.glob("ebbtide-demo-*")]
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -40,7 +40,7 @@ def leftovers(tmp_path):
     return found
 
 
-def test_it_proves_what_it_says(tmp_path):
+def test_demo_proves_that_the_secret_is_gone_here_and_still_in_redis(tmp_path):
     done = run(tmp_path, "--deadline", DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\nPROVED: deleted on time" in done.stdout
@@ -50,14 +50,14 @@ def test_it_proves_what_it_says(tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_it_admits_that_the_secret_is_still_there(tmp_path):
+def test_server_with_a_longer_deadline_makes_the_demo_report_not_proved(tmp_path):
     done = run(tmp_path, "--deadline", "3s", server=wrapper(tmp_path, "tree.deletes.deadline=1h"))
     assert done.returncode == 1, done.stdout + done.stderr
     assert "NOT PROVED: the secret was in Ebbtide's directory at its deadline." in done.stdout
     assert "\nPROVED" not in done.stdout
 
 
-def test_it_admits_that_there_is_no_deadline_to_show(tmp_path):
+def test_server_without_a_deadline_setting_makes_the_demo_report_not_proved(tmp_path):
     path = tmp_path / "server"
     path.write_text("#!/bin/sh\necho 'tree.deletes.deadline: no such key' >&2\nexit 2\n")
     path.chmod(0o755)
@@ -65,8 +65,8 @@ def test_it_admits_that_there_is_no_deadline_to_show(tmp_path):
     assert (done.returncode, "NOT PROVED: this server has no delete deadline" in done.stdout) == (1, True)
 
 
-def test_it_cleans_up_when_interrupted(tmp_path):
-    # Whoever runs the tests in the background of a script has SIGINT ignored, which a child would inherit.
+def test_interrupted_demo_cleans_up(tmp_path):
+    # A background job of a script ignores SIGINT, and its children would, too.
     heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen([*DEMO, "--deadline", "10m"], stdout=subprocess.PIPE, text=True, env=environment(tmp_path), **heeds) as process:
         try:
@@ -77,9 +77,9 @@ def test_it_cleans_up_when_interrupted(tmp_path):
         rest = process.communicate(timeout=60)[0]
     assert process.returncode == 130
     assert "Interrupted; everything is cleaned up." in rest
-    wait_until(lambda: leftovers(tmp_path) == [], 20, "nothing is left of the demo")
+    wait_until(lambda: leftovers(tmp_path) == [], 20, "no directory and no process of the demo is left")
 
 
-def test_a_wrong_deadline_is_told(tmp_path):
+def test_invalid_deadline_is_refused_with_the_allowed_values(tmp_path):
     done = run(tmp_path, "--deadline", "1")
     assert done.returncode == 2 and "a duration from 2s to 60m" in done.stderr

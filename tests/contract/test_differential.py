@@ -1,5 +1,5 @@
-"""The transcripts whose name starts with redis_ (tests/transcripts/), held against redis-server: the unit tests hold this server to
-the replies in them. ./dev test puts redis-server on the path; without it the tests fail.
+"""redis-server must give the replies of the transcripts tests/transcripts/redis_*; unit tests require the same of this server.
+./dev test puts redis-server on the path; without it the tests fail.
 
 Random sequences to both servers are in test_differential_values.py.
 """
@@ -77,7 +77,7 @@ class Link:
 
 
 def split_line(line):
-    """The words of a transcript's line; the C++ runner has the same rules (tests/server/dispatch/harness.h)."""
+    """Splits a line of a transcript into words, with the rules of the C++ runner (tests/server/dispatch/harness.h)."""
     words, i = [], 0
     while True:
         while i < len(line) and line[i] == " ":
@@ -142,7 +142,7 @@ def our_port():
 
 
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("redis_*.txt")), ids=lambda path: path.stem)
-def test_transcript_says_what_redis_says(path, redis_port):
+def test_redis_gives_the_replies_of_the_transcript(path, redis_port):
     links = {}
     Link(redis_port).call("FLUSHALL")
     for number, directive, commands, expected in transcript_cases(path):

@@ -31,7 +31,7 @@ def differ(redis_port, our_port):  # noqa: F811
 
 @pytest.fixture
 def links(redis_port, our_port):  # noqa: F811
-    """To this server and to Redis, in RESP2."""
+    """Connections to this server and to Redis, in RESP2."""
     pair = (Link(our_port), Link(redis_port))
     yield pair
     for link in pair:
@@ -39,14 +39,14 @@ def links(redis_port, our_port):  # noqa: F811
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + ROUNDS, ROUNDS_PER_TEST))
-def test_random_sequences(differ, first):
+def test_random_sequences_get_equal_replies_from_both_servers(differ, first):
     failed = differ.run(first, min(ROUNDS_PER_TEST, FIRST_SEED + ROUNDS - first))
     if failed is not None:
         pytest.fail(differ.report(failed), pytrace=False)
 
 
-def test_a_difference_is_found_and_shortened(differ, monkeypatch):
-    """What the test would say if the servers did differ: here, because one more command is sent to one of them."""
+def test_planted_difference_is_found_and_shortened(differ, monkeypatch):
+    """One server gets one more command than the other, so that they differ."""
     seed = 0  # RESP2, and no subscriptions
     exchange = differ.links[0].exchange
     monkeypatch.setattr(differ.links[0], "exchange", lambda data: exchange(data.replace(b"$3\r\nSET\r\n", b"$3\r\nGET\r\n")))
@@ -54,7 +54,7 @@ def test_a_difference_is_found_and_shortened(differ, monkeypatch):
     assert f"seed {seed}, RESP2: after" in text and "are here" in text and "in Redis" in text, text
 
 
-def test_dumps_go_both_ways(links):
+def test_dump_of_each_server_restores_in_the_other(links):
     ours, redis = links
     for value in [*VALUES, *EDGES, b"abc" * 10_000]:
         for source, target in ((ours, redis), (redis, ours)):
@@ -66,8 +66,8 @@ def test_dumps_go_both_ways(links):
             assert replies == [b"+OK\r\n", b"$%d\r\n%s\r\n" % (len(value), value)]
 
 
-def test_sketches_are_the_same_bytes(links):
-    """From empty over sparse to dense, element by element where the form changes, with and without a count that is kept."""
+def test_hyperloglogs_of_both_servers_have_the_same_bytes(links):
+    """From empty through sparse to dense, element by element where the encoding changes, with and without a cached count."""
     ours, redis = links
     rng = random.Random(7)
     for link in (ours, redis):
@@ -82,23 +82,23 @@ def test_sketches_are_the_same_bytes(links):
         assert ours.call(commands) == redis.call(commands), f"step {step}"
 
 
-# (command, field): what is different here, or in 7.2, and why.
+# (command, field): the difference to Redis 7.0, and its reason.
 REVIEWED_INFO = {
     (b"wait", "flags"): "noscript in 7.0, not in 7.2",
-    (b"client", "categories"): "the container's own, which nobody can run, has that of its subcommands here",
-    (b"monitor", "flags"): "no_multi: refused when it is queued, where Redis lets EXEC answer with the error",
+    (b"client", "categories"): "the container command cannot be run; here it has the value of its subcommands",
+    (b"monitor", "flags"): "no_multi: refused when it is queued; in Redis EXEC returns the error",
     (b"command|getkeys", "arity"): "-4 in 7.0, -3 in 7.2",
     (b"command|getkeysandflags", "arity"): "-4 in 7.0, -3 in 7.2",
     **{
-        (name, field): "a shard channel is no key here: Redis lists it as one, marked not_key, so that a cluster can route by it"
+        (name, field): "a shard channel is no key here; Redis lists it as one, marked not_key, for routing in a cluster"
         for name in (b"ssubscribe", b"sunsubscribe", b"spublish")
         for field in ("positions", "keys")
     },
 }
 
 
-def test_commands_are_described_as_redis_describes_them(links):
-    """Arity, flags, keys, categories and key specifications of every command that both have; without tips and notes."""
+def test_command_info_equals_that_of_redis(links):
+    """Compares arity, flags, keys, categories and key specifications of every common command, not tips and notes."""
 
     def described(info):
         specs = [dict(zip(spec[::2], spec[1::2], strict=True)) for spec in info[8]]

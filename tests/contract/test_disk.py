@@ -46,7 +46,7 @@ def waits(server):
     return server.client().info("stats")["total_waits_for_disk"]
 
 
-def test_readers_wait_for_the_disk(cold):
+def test_reads_of_missing_pages_wait_for_the_disk_and_return_values(cold):
     client = cold.client()
     before = waits(cold)
     rng = random.Random(1)
@@ -60,7 +60,7 @@ def test_readers_wait_for_the_disk(cold):
     assert waits(cold) > before + 100
 
 
-def test_a_pipeline_of_reads_waits_for_the_disk_as_one(cold):
+def test_reads_of_a_pipeline_wait_for_the_disk_together(cold):
     rng = random.Random(2)
     with cold.connect() as s:
         before = waits(cold)
@@ -70,11 +70,11 @@ def test_a_pipeline_of_reads_waits_for_the_disk_as_one(cold):
             for i in wanted:
                 expected = b"$%d\r\n%s\r\n" % (len(value_of(i)), value_of(i))
                 assert receive_exactly(s, len(expected)) == expected
-        # One for all but what a filter erred about, and what the cache, a megabyte, has given up meanwhile.
+        # One wait for all, and more for false positives and for pages that the small cache has dropped meanwhile.
         assert 20 <= waits(cold) - before < 20 * 8
 
 
-def test_large_values(cold):
+def test_large_values_on_disk_are_read_and_changed(cold):
     client = cold.client()
     for i in range(30):
         assert client.get(f"large{i}") == large_of(i)
@@ -85,7 +85,7 @@ def test_large_values(cold):
     client.set("large29", large_of(29))
 
 
-def test_writers_wait_for_the_disk(cold):
+def test_writes_that_read_missing_pages_get_correct_replies(cold):
     client = cold.client()
     for i in range(30):
         assert client.incr(f"n{i}") == i + 1
@@ -98,7 +98,7 @@ def test_writers_wait_for_the_disk(cold):
     client.execute_command("TREE.FLUSH")
 
 
-def test_pipelines_stay_in_order(cold):
+def test_pipelines_with_missing_pages_keep_their_order(cold):
     def work(seed):
         rng = random.Random(seed)
         with cold.connect() as s:
@@ -126,20 +126,20 @@ def test_pipelines_stay_in_order(cold):
         list(threads.map(work, range(8)))
 
 
-def test_clients_that_go_while_they_wait(cold):
+def test_server_survives_clients_that_disconnect_while_they_wait(cold):
     rng = random.Random(3)
     for _ in range(100):
         s = cold.connect()
         keys = [f"k{rng.randrange(KEYS)}" for _ in range(50)]
         s.sendall(encode("MGET", *keys) + encode("DBSIZE") + encode("INCR", "gone") + encode("GET", "large7"))
         if rng.random() < 0.5:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset instead of an orderly end
         s.close()
     assert cold.client().ping()
     cold.client().delete("gone")
 
 
-def test_clients_killed_while_they_wait(cold):
+def test_server_survives_clients_that_are_killed_while_they_wait(cold):
     admin = cold.client()
     for _ in range(20):
         with cold.connect() as s:
@@ -150,7 +150,7 @@ def test_clients_killed_while_they_wait(cold):
     assert admin.get("k77") == value_of(77)
 
 
-def test_no_update_is_lost(cold):
+def test_concurrent_increments_beside_disk_reads_lose_no_update(cold):
     counters = [f"count{i}" for i in range(5)]
     cold.client().mset({c: 0 for c in counters})
     cold.client().execute_command("TREE.FLUSH")
@@ -172,7 +172,7 @@ def test_no_update_is_lost(cold):
     cold.client().delete(*counters)
 
 
-def test_stopping_while_commands_wait(fresh):
+def test_server_stops_cleanly_while_commands_wait_for_the_disk(fresh):
     fresh.set(*COLD, "server.threads=2").start()
     client = fresh.client()
     for start in range(0, 20_000, 1000):
@@ -190,11 +190,10 @@ def test_stopping_while_commands_wait(fresh):
     assert fresh.client().get("k19999") == value_of(19_999)
 
 
-def test_a_disk_whose_syncs_are_slow(fresh):
-    """They hold up who waits for them, and nobody else; what was acknowledged is there."""
+def test_slow_syncs_delay_only_their_writers_and_lose_nothing(fresh):
     tracer = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync"]
     if shutil.which("strace") is None or subprocess.run([*tracer, "true"], check=False).returncode != 0:
-        pytest.skip("strace, which slows the syncs down, does not run here")
+        pytest.skip("strace, which delays the syncs, does not run here")
     fresh.prefix = [*tracer, "--seccomp-bpf", "-e", "inject=fsync,fdatasync:delay_enter=50000"]
     fresh.set("storage.fsync=always").start()
     client, overtaken = fresh.client(), 0

@@ -1,4 +1,4 @@
-"""The doors: what clients without a password, and clients of the HTTP port, can do to the others."""
+"""Clients without a password and clients of the HTTP port do not lock others out."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ WRONG = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
 
 
 def healthz_seconds(server):
-    """How long /healthz takes, over a connection of its own."""
+    """Seconds that /healthz takes over a new connection."""
     began = time.monotonic()
     assert server.http("/healthz")[0] == 200
     return time.monotonic() - began
@@ -28,7 +28,7 @@ def metrics_link(server):
     return socket.create_connection(("127.0.0.1", server.metrics_port), timeout=10)
 
 
-def test_a_thousand_idle_connections_to_the_http_port_leave_health_checks_prompt(fresh):
+def test_1000_idle_http_connections_leave_health_checks_prompt(fresh):
     fresh.start()
     with contextlib.ExitStack() as idle:
         for _ in range(1_000):
@@ -37,7 +37,7 @@ def test_a_thousand_idle_connections_to_the_http_port_leave_health_checks_prompt
         assert fresh.http("/metrics")[0] == 200
 
 
-def test_requests_that_dribble_into_the_http_port_leave_health_checks_prompt(fresh):
+def test_slow_http_requests_leave_health_checks_prompt_and_are_cut_off(fresh):
     fresh.start()
     with contextlib.ExitStack() as slow:
         links = [slow.enter_context(metrics_link(fresh)) for _ in range(60)]
@@ -46,7 +46,7 @@ def test_requests_that_dribble_into_the_http_port_leave_health_checks_prompt(fre
                 with contextlib.suppress(OSError):
                     link.sendall(bytes([byte]))
             assert healthz_seconds(fresh) < 1
-        # Each is cut off by the deadline of the whole header, 5 s, although it has sent bytes all the time.
+        # The time limit of a whole header, 5 s, cuts each off although it never stopped sending.
         deadline = time.monotonic() + 20
         for link in links:
             while time.monotonic() < deadline:
@@ -60,7 +60,7 @@ def test_requests_that_dribble_into_the_http_port_leave_health_checks_prompt(fre
         assert "was not complete after 5000 ms" in fresh.log_path.read_text()
 
 
-def test_readers_that_take_no_metrics_leave_health_checks_prompt(fresh):
+def test_unread_metrics_leave_health_checks_prompt(fresh):
     fresh.start()
     with contextlib.ExitStack() as slow:
         for _ in range(100):
@@ -72,7 +72,7 @@ def test_readers_that_take_no_metrics_leave_health_checks_prompt(fresh):
 # --- passwords
 
 
-def test_idle_connections_without_a_password_keep_nobody_out(fresh):
+def test_300_idle_unauthenticated_connections_lock_no_client_out(fresh):
     fresh.set("server.password=secret", "limits.authentication_timeout=0s").start()
     with contextlib.ExitStack() as idle:
         for _ in range(300):
@@ -86,7 +86,7 @@ def test_idle_connections_without_a_password_keep_nobody_out(fresh):
         assert "too many unauthenticated clients, most of them from 127.0.0.1" in fresh.log_path.read_text()
 
 
-def test_idle_connections_without_a_password_do_not_fill_the_few_that_the_file_limit_allows(fresh):
+def test_unauthenticated_connections_under_a_small_file_limit_lock_no_client_out(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
     fresh.set("server.password=secret", "limits.authentication_timeout=0s").start()
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def test_idle_connections_without_a_password_do_not_fill_the_few_that_the_file_l
                 s.sendall(b"AUTH secret\r\nPING\r\n")
                 return s.recv(12).startswith(b"+OK")
 
-        wait_until(gets_in, what="a client with the password is served")  # once those evicted during the burst are closed
+        wait_until(gets_in, what="a client with the password is served")  # once the evicted connections are closed
         assert client.info("clients")["connected_clients"] <= 40
 
 
@@ -118,9 +118,9 @@ def test_wrong_passwords_are_logged_and_delayed_and_the_right_one_gets_in(fresh)
         with fresh.connect() as s:
             s.sendall(b"AUTH secret\r\n")
             assert receive_exactly(s, 5) == b"+OK\r\n"
-        assert 1 < time.monotonic() - before < 10  # its delay, 2 s, and not the attackers' queue
+        assert 1 < time.monotonic() - before < 10  # waits for its own delay, 2 s, not for the attackers' attempts
         denied = known.info("stats")["acl_access_denied_auth"]
-        assert 50 <= denied < 1_000, denied  # of 5,000
+        assert 50 <= denied < 1_000, denied  # of 5,000 attempts
     log = fresh.log_path.read_text()
     assert "authentication failed: user 'ev\\il' from 127.0.0.1:" in log
     assert log.count("authentication failed") <= 3
@@ -155,19 +155,19 @@ def with_file(tmp_path):
     server.close()
 
 
-def test_a_rewritten_file_with_a_password_is_its_owners_alone(with_file):
+def test_rewritten_file_with_a_password_becomes_private_to_its_owner(with_file):
     file = with_file.config
     file.chmod(0o644)
     with_file.start()
     client = with_file.client()
     client.config_rewrite()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o644  # there is no password
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644  # without a password the mode stays
     client.config_set("requirepass", "secret")
     client = with_file.client(password="secret")
     client.config_rewrite()
     assert "secret" in file.read_text() and stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "holds a password and others could read it" in with_file.log_path.read_text()
-    file.chmod(0o640)  # an operator has chosen a group
+    file.chmod(0o640)  # a mode that an operator chose for a group stays
     link = file.with_name("link.yaml")
     client.config_set("timeout", "100")
     client.config_rewrite()
@@ -178,7 +178,7 @@ def test_a_rewritten_file_with_a_password_is_its_owners_alone(with_file):
         assert (file.stat().st_uid, file.stat().st_gid) == (12345, 23456)
 
 
-def test_a_rewritten_file_behind_a_link_leaves_the_link(with_file, tmp_path):
+def test_rewrite_through_a_link_changes_the_file_and_keeps_the_link(with_file, tmp_path):
     real = tmp_path / "real.yaml"
     real.write_text("server:\n  port: 1\n")
     with_file.config.unlink()
@@ -189,7 +189,7 @@ def test_a_rewritten_file_behind_a_link_leaves_the_link(with_file, tmp_path):
     assert with_file.config.is_symlink() and "77s" in real.read_text()
 
 
-def test_maxclients_is_what_the_limit_of_open_files_leaves(fresh):
+def test_limit_of_64_open_files_makes_maxclients_32(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
     fresh.start()
     client = fresh.client()
@@ -202,7 +202,7 @@ def test_maxclients_is_what_the_limit_of_open_files_leaves(fresh):
     assert client.config_get("maxclients") == {"maxclients": "20"}
 
 
-def test_odd_configurations_are_refused_with_file_and_line(tmp_path):
+def test_unknown_tags_and_second_documents_are_refused_with_file_and_line(tmp_path):
     for text, said in [
         ("server:\n  port: !!foo 1\n", ":2: the tag !!foo is not known"),
         ("server:\n  port: 1\n---\nlog:\n  level: debug\n", ":3: a second document begins here"),

@@ -44,12 +44,12 @@ def test_erasure_removes_the_user_and_prints_a_certificate(server):
     assert server.client().get("user:7:name") == b"other"
 
 
-def test_installed_engine_runs_in_a_program_of_its_own(tmp_path):
+def test_installed_engine_runs_in_the_example_program(tmp_path):
     prefix, build = tmp_path / "prefix", tmp_path / "build"
     output_of("cmake", "--install", ROOT / "build" / "release", "--component", "engine", "--prefix", prefix)
     output_of("cmake", "-S", EXAMPLES / "embedded", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
     output_of("cmake", "--build", build)
-    for _ in range(2):  # the second opens what the first has left
+    for _ in range(2):  # the second run opens the first one's files
         printed = output_of(build / "embedded", tmp_path / "data", env={**os.environ, "PATH": "/usr/bin:/bin"}).splitlines()
         assert printed[:3] == ["user:1:name is Ada", "user:1:name", "user:2:name"]
         assert printed[3].startswith("deleted; purge-")

@@ -1,10 +1,10 @@
-"""A disk that is really full: a small tmpfs, filled by the server itself and by somebody else.
+"""A full disk: a small tmpfs, filled by the server itself or by another program.
 
-Reads and deletes go on, writes that add data get -MISCONF, and what makes room - FLUSHDB, somebody else's file that goes - heals it
-within 5 s. What was acknowledged survives kill -9, full disk or not, and is there in the server that has lived through it. Each test
-has another layout of its tree; EBBTIDE_SEED repeats it.
+Reads and deletes work, and writes that add data get -MISCONF. Within 5 s after space becomes free (FLUSHDB, the other program's file is
+removed) writes work again. Acknowledged writes survive kill -9 and are in the server that went on running. Each test has another layout of
+its tree; EBBTIDE_SEED repeats it.
 
-EBBTIDE_FULL_DISK_CYCLES   how often one server sees its disk fill up and get room again (3)
+EBBTIDE_FULL_DISK_CYCLES   how often the disk fills up and gets room again under one server (3)
 """
 
 import contextlib
@@ -68,7 +68,7 @@ def room_left(server, disk):
 
 
 def fill(disk):
-    """Somebody else's file takes all that is free now; what the server gives back meanwhile is the server's."""
+    """Another program's file takes all space that is free now, but not what the server frees meanwhile."""
     room = free_bytes(disk)
     with open(disk / "ballast", "ab", buffering=0) as ballast:
         while room > 0:
@@ -79,8 +79,7 @@ def fill(disk):
 
 
 def works(command, *arguments):
-    """Whether a command goes through; -MISCONF is no, and so is an outcome that is not known, which ends the connection; anything
-    else is an error."""
+    """Whether a command succeeds. False for -MISCONF and for an unknown outcome, which closes the connection; any other error is raised."""
     try:
         command(*arguments)
     except redis.ResponseError as error:
@@ -100,7 +99,7 @@ def value_of(i):
 
 
 def fill_by_writing(client, limit=200_000):
-    """Writes until it is refused; returns how many keys were acknowledged."""
+    """Writes until a write is refused; returns the number of acknowledged keys."""
     batch = 50
     for start in range(0, limit, batch):
         pipe = client.pipeline(transaction=False)
@@ -113,13 +112,13 @@ def fill_by_writing(client, limit=200_000):
     raise AssertionError("the disk did not fill up")
 
 
-def test_the_server_fills_the_disk(server, small_disk):
+def test_disk_filled_by_the_server_serves_reads_and_deletes_and_heals(server, small_disk):
     client = server.client()
     kept = fill_by_writing(client)
     assert kept > 1000
     for i in range(0, kept, kept // 50):
         assert client.get(f"k{i}") == value_of(i)
-    # Deletes go on, one by one and by range, for as long as one likes.
+    # Any number of deletes works, of single keys and by range.
     for i in range(0, 500):
         assert client.delete(f"k{i}") == 1
     client.execute_command("DELRANGE", "k500", "k501")
@@ -135,25 +134,25 @@ def test_the_server_fills_the_disk(server, small_disk):
             assert client.get(f"k{i}") == value_of(i), i
     assert client.mget([f"k{i}" for i in range(502)]) == [None] * 502
 
-    wait_until(lambda: works(client.flushdb), HEALS_SECONDS, "FLUSHDB is taken")
+    wait_until(lambda: works(client.flushdb), HEALS_SECONDS, "FLUSHDB succeeds")
     wait_until(lambda: takes_data(client), HEALS_SECONDS, "writes after FLUSHDB")
     assert client.get("k600") is None
 
 
-def test_somebody_else_fills_the_disk(server, small_disk):
+def test_disk_filled_by_another_program_serves_reads_and_deletes_and_heals(server, small_disk):
     client = server.client()
     for i in range(2000):
         client.set(f"k{i}", value_of(i))
     fill(small_disk)
     wait_until(lambda: not takes_data(client), 2, "data is refused")
-    # Who reads while the log of such a write has failed is told that what he reads may not last.
+    # While the log of such a write has failed, reads get an error: their values may not be durable.
     wait_until(lambda: works(client.get, "k0"), HEALS_SECONDS, "reads")
     for i in range(0, 2000, 40):
         assert client.get(f"k{i}") == value_of(i)
-    # Who is the first to meet the end of the disk, between two looks at it, is refused, a delete too; what was set aside, or what a
-    # merge that was given up had taken, is for those that follow.
+    # The first write that fails before the server notices the full disk is refused, even a delete. Later deletes use the reserved space,
+    # or that of a cancelled merge.
     wait_until(lambda: free_bytes(small_disk) >= 64 << 10, HEALS_SECONDS, "there is room for the log")
-    wait_until(lambda: works(client.delete, "k0"), 2, "deletes with what was set aside")
+    wait_until(lambda: works(client.delete, "k0"), 2, "deletes in reserved space")
     for i in range(1, 300):
         try:
             assert client.delete(f"k{i}") == 1
@@ -170,21 +169,21 @@ def test_somebody_else_fills_the_disk(server, small_disk):
     assert not takes_data(client)
 
     (small_disk / "ballast").unlink()
-    wait_until(lambda: takes_data(client), HEALS_SECONDS, "writes after the ballast has gone")
-    wait_until(lambda: (server.data / "RESERVE").exists(), HEALS_SECONDS, "space is set aside again")
+    wait_until(lambda: takes_data(client), HEALS_SECONDS, "writes after the ballast is removed")
+    wait_until(lambda: (server.data / "RESERVE").exists(), HEALS_SECONDS, "space is reserved again")
     assert client.get("k300") == value_of(300)
     assert server.stop() == 0, server.log_tail()
 
 
-def test_a_running_server_heals_again_and_again(server, small_disk):
-    """Nothing is restarted: what memory has of the log that failed, and of the tables that were not written, has to be right."""
+def test_running_server_heals_after_each_full_disk(server, small_disk):
+    """Without a restart, the server's memory must be right about the failed log and the unwritten tables."""
     client, born = server.client(), server.client().info("server")["run_id"]
     kept = {}  # key -> acknowledged value, or None
-    open_keys = set()  # of writes whose outcome nobody knows
+    open_keys = set()  # keys of writes with an unknown outcome
     refusals = []
 
     def write(key, value):
-        """Whether it was taken."""
+        """Whether the write succeeded."""
         try:
             client.set(key, value) if value is not None else client.delete(key)
         except redis.ResponseError as error:
@@ -211,29 +210,29 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
         keys = sorted(kept.keys() - open_keys)
         for start in range(0, len(keys), 500):
             part, answers = keys[start : start + 500], []
-            # Who reads while the log of a write has failed is told that what he reads may not last.
+            # While the log of a write has failed, reads get an error: their values may not be durable.
             heals(lambda: works(lambda: answers.extend(client.mget(part))), "reads")
             for key, value in zip(part, answers, strict=True):
                 assert value == kept[key], key
 
     tries = itertools.count()
     for cycle in range(CYCLES):
-        for i in range(1500):  # from the second cycle on over what is there
-            # Merges that failed on the full disk are tried again within 4 s; with too many runs by then, data waits for that.
+        for i in range(1500):  # from the second cycle on, these are overwrites
+            # Merges that failed on the full disk are retried within 4 s; if there are too many runs by then, writes wait for that.
             heals(lambda: write(f"k{i}", b"%d.%d:" % (cycle, i) * 200), "writes with room", refusals)  # noqa: B023
         assert write(f"cycle{cycle}", b"%d" % cycle)
         fill(small_disk)
-        # Merges go on giving back what was overwritten: it is used up.
+        # Merges free the space of overwritten values; use it up.
         wait_until(lambda: not write(f"more{next(tries) % 100}", b"m" * 20_000), 20, "data is refused", interval=0)
         check()
-        for i in range(100):  # the log may fail under any of them; what was set aside is for what follows
+        for i in range(100):  # the log may fail at any of them; later ones use the reserved space
             heals(lambda: write(f"k{i}", None), "deletes")
-        check()  # a merge may have made room meanwhile
+        check()  # a merge may have freed space meanwhile
 
         (small_disk / "ballast").unlink()
-        heals(lambda: write("healed", b"%d" % cycle), "writes after the ballast has gone")
+        heals(lambda: write("healed", b"%d" % cycle), "writes after the ballast is removed")
         check()
-        heals(lambda: (server.data / "RESERVE").exists(), "space is set aside again")
+        heals(lambda: (server.data / "RESERVE").exists(), "space is reserved again")
     assert client.info("server")["run_id"] == born
     print(f"\n{CYCLES} times a full disk healed")
 
@@ -244,12 +243,12 @@ def test_a_running_server_heals_again_and_again(server, small_disk):
 
 
 def missed(client):
-    """Deadlines that were missed, by reason."""
+    """Number of missed deadlines, by reason."""
     return {key: value for key, value in client.info("ebbtide").items() if key.startswith("delete_deadline_missed_") and value != 0}
 
 
-def test_deletes_are_on_time_on_a_full_disk(server, small_disk):
-    """Others take what merges give back, again and again, but for room for the log and for two files."""
+def test_full_disk_with_room_for_two_files_makes_no_delete_late(server, small_disk):
+    """Another program takes all space that merges free, except room for the log and two files."""
     seconds, room = 20, 4 << 20
     server.stop()
     server.set("tree.file_size=1MiB", f"tree.deletes.deadline={seconds}s").start()

@@ -1,11 +1,11 @@
-"""kill -9 under load: what was acknowledged is there, and the state is a prefix of the history.
+"""After kill -9 under load all acknowledged writes are there, and the state is a prefix of the history.
 
-One connection sends a known list of writes (SET, STAMP.SET, DEL, INCR, DELRANGE, DELPREFIX, STAMP.DELRANGE, FLUSHDB, a big value
-now and then) as fast as the socket takes them, and counts the replies. After the kill the recovered database must equal the model
-after n operations for some n between the replies that had arrived and the commands that had been sent: nothing acknowledged lost,
-nothing wrong, nothing out of order. Each round goes on from the state that the last one left, through the same files, which most
-starts lay out otherwise: merge policy, tiles, partitioning, compression. Somewhere among the writes is a TREE.POLICY, which the next
-start has forgotten.
+One connection sends a known list of writes as fast as the socket takes them, and counts the replies: SET, STAMP.SET, DEL, INCR, DELRANGE,
+DELPREFIX, STAMP.DELRANGE, FLUSHDB, some large values. After the kill the recovered database must equal the model after n operations,
+where n lies between the number of received replies and of sent commands. So no acknowledged write is lost, wrong or out of order.
+
+Each round continues with the files of the last one. Most starts change the layout: merge policy, tiles, partitioning, compression. One
+command of each round is a TREE.POLICY, which the next start forgets.
 
 A failure names the seed; EBBTIDE_SEED repeats it.
 """
@@ -26,7 +26,7 @@ SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randran
 
 
 class Workload:
-    """A list of commands with unique values, and the model that says what each does. `policy`: a TREE.POLICY that is one of them."""
+    """A list of commands with unique values, and the model of their effects. `policy`: the TREE.POLICY among them."""
 
     def __init__(self, choose, count, policy):
         self.commands = [self.command(choose, number) for number in range(count)]
@@ -38,7 +38,7 @@ class Workload:
         dice = choose.random()
         key = choose.choice(KEYS)
         if dice < 0.35:
-            stamp = choose.randrange(1000)  # what starts like that has it
+            stamp = choose.randrange(1000)  # every value with this prefix has the stamp
             return ("STAMP.SET", key, str(stamp), f"stamp{stamp}:{number}-{choose.getrandbits(64):x}")
         if dice < 0.70:
             return ("SET", key, f"{number}-{choose.getrandbits(64):x}" * choose.choice((1, 1, 10, 100)))
@@ -109,8 +109,8 @@ class Replies:
 
 
 def write_until_killed(server, commands, kill_after):
-    """Sends all commands, kills the server once kill_after replies are in; (replies that arrived, commands sent at least in part, INFO of
-    the moment before the kill)."""
+    """Sends all commands and kills the server after kill_after replies. Returns the number of replies, the number of commands sent at
+    least in part, and INFO before the kill."""
     replies = Replies()
     pieces = [encode(*command) for command in commands]
     ends, total = [], 0
@@ -123,7 +123,7 @@ def write_until_killed(server, commands, kill_after):
         link.setblocking(False)
         while replies.count < kill_after:
             readable, writable, _ = select.select([link], [link] if sent < total else [], [], 30)
-            assert readable or writable, "the server neither reads nor answers"
+            assert readable or writable, "the server neither reads nor replies"
             if writable:
                 sent += link.send(data[sent : sent + 65536])
             if readable:
@@ -132,7 +132,7 @@ def write_until_killed(server, commands, kill_after):
                 replies.feed(received)
         info = server.client().info("ebbtide")
         server.kill()
-        # What it had sent before it died still counts as acknowledged.
+        # Replies sent before the kill count as acknowledged.
         deadline = time.monotonic() + 5
         while time.monotonic() < deadline and select.select([link], [], [], 1)[0]:
             try:
@@ -155,7 +155,7 @@ def test_acknowledged_writes_survive_kill_9(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     choose = random.Random(f"{SEED}-{fsync}")
     deal = layouts(choose)
-    # Small everything: flushes, log switches and merges are under way at most kills.
+    # Small sizes, so that flushes, log switches and merges run during most kills.
     small = {"storage.memtable_size": "64KiB", "tree.file_size": "64KiB", "storage.wal_segment_size": "256KiB"}
     settings = {**small, "storage.fsync": fsync, "tree.deletes.stamp": "explicit"}
     state, merges = {}, 0
@@ -180,12 +180,12 @@ def test_acknowledged_writes_survive_kill_9(fsync, kills):
             position = acknowledged
             while state != found:
                 assert position < sent, (
-                    f"kill {number + 1}: no prefix of the history between {acknowledged} and {sent} operations gives what was recovered"
-                    f" (seed {SEED}); against the last one, keys that differ: "
+                    f"kill {number + 1}: no prefix of the history between {acknowledged} and {sent} operations gives the recovered state"
+                    f" (seed {SEED}); keys that differ from the last prefix: "
                     f"{[key for key in {*state, *found} if state.get(key) != found.get(key)][:5]}"
                 )
                 Workload.apply(state, workload.commands[position])
                 position += 1
         assert pairs(client.execute_command("TREE.VERIFY"))[b"errors"] == []
-    assert merges >= kills // 2, "trees hardly ever merge: layouts make no difference"
+    assert merges >= kills // 2, "too few merges for the layouts to matter"
     print(f"{kills} kills survived")

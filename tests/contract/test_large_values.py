@@ -1,6 +1,6 @@
-"""Values that are larger than the memory that is left: what needs none of their bytes reads none, what needs a part reads that part.
+"""Values larger than the free memory: commands that need none of their bytes read none, and commands that need a part read that part.
 
-They come in under a large budget. Under a small one they can still be looked at, in parts, and deleted.
+The values are written under a large budget. Under a small one they can still be inspected, read in parts, and deleted.
 """
 
 import random
@@ -15,7 +15,7 @@ PART = 1000
 
 
 def block(number):
-    """A mebibyte that can be compressed by half and that no other looks like."""
+    """A mebibyte unlike the others, which compresses by half."""
     noise = random.Random(number).randbytes(MIB // 2)
     return b"".join(noise[i : i + 64] + b"." * 64 for i in range(0, len(noise), 64))
 
@@ -28,7 +28,7 @@ def bits(data):
 
 
 def oom(error):
-    return "OOM" in str(error.value) or "used memory" in str(error.value)  # the library may take the code off
+    return "OOM" in str(error.value) or "used memory" in str(error.value)  # redis-py may remove the error code
 
 
 @pytest.fixture(params=[("1", "none"), ("8", "zstd")], ids=["h=1", "h=8, zstd"])
@@ -77,11 +77,11 @@ def test_commands_that_need_no_bytes_of_a_value_read_none(small):
     for wrong in (("INCR", "large"), ("INCRBYFLOAT", "large", "1")):
         with pytest.raises(redis.ResponseError, match="not an integer|not a valid float"):
             client.execute_command(*wrong)
-    assert time.monotonic() - start < 5  # some tens of milliseconds; the value takes as many for each of these commands
+    assert time.monotonic() - start < 5  # takes some tens of milliseconds; reading the value would take as long for each command
     assert small.resident_bytes() - before < 40 * MIB
 
 
-def test_commands_that_need_a_part_of_a_value_read_the_part(small):
+def test_commands_that_need_a_part_of_a_value_read_only_that_part(small):
     client = small.client()
     before = small.resident_bytes()
     for first in (0, 1, 256 * 1024 - 5, 77 * MIB + 12_345, SIZE - PART):
@@ -103,7 +103,7 @@ def test_commands_that_need_a_part_of_a_value_read_the_part(small):
     assert small.resident_bytes() - before < 48 * MIB
 
 
-def test_what_does_not_fit_is_refused_and_the_value_can_be_deleted(small):
+def test_commands_that_need_the_whole_value_are_refused_and_it_can_be_deleted(small):
     client = small.client()
     for command in (("GET", "large"), ("GETDEL", "large"), ("APPEND", "large", "x"), ("SETRANGE", "large", "0", "x"),
                     ("EXPIRE", "large", "100"), ("PERSIST", "large"), ("RENAME", "large", "new"), ("COPY", "large", "new"),
@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_refused_and_the_value_can_be_deleted(small):
     assert small.client().mget("large", "other") == [None, b"x"]
 
 
-def test_value_that_fits_once_can_be_changed_again_and_again(small):
+def test_value_that_fits_into_memory_once_can_be_changed_repeatedly(small):
     small.stop()
     small.set("storage.memory_budget=256MiB").start()
     client = small.client()
@@ -139,7 +139,7 @@ def test_value_that_fits_once_can_be_changed_again_and_again(small):
      ("GETDEL", "large"), ("GETEX", "large", "EX", 50), ("APPEND", "large", "x"), ("SETRANGE", "large", 0, "x")],
     ids=lambda command: command[0],
 )
-def test_value_that_fits_beside_no_memtable_waits_for_the_flush(fresh, command):
+def test_command_on_a_value_that_does_not_fit_beside_memtables_waits_for_their_flush(fresh, command):
     fresh.set("storage.memory_budget=256MiB", "storage.memtable_size=64MiB").start()
     client = fresh.client()
     size = 100_000_000
@@ -150,14 +150,14 @@ def test_value_that_fits_beside_no_memtable_waits_for_the_flush(fresh, command):
     fresh.stop()
     fresh.start()
     client = fresh.client()
-    client.setrange("fill", 140_000_000, "x")  # no room for a second value beside this one
+    client.setrange("fill", 140_000_000, "x")  # no room for the large value beside this one
     answer = client.execute_command(*command)
     assert len(answer) == size if command[0].startswith("GET") else answer in (1, b"OK", True, size, size + 1)
     assert fresh.peak_resident_bytes() < 256 * MIB * 5 // 4
 
 
 @pytest.mark.parametrize("command", [("DEL", "large"), ("UNLINK", "large", "other"), ("SET", "large", "short")])
-def test_value_that_does_not_fit_into_memory_goes(small, command):
+def test_value_that_does_not_fit_into_memory_can_be_deleted_and_overwritten(small, command):
     client = small.client()
     client.execute_command(*command)
     assert client.get("large") == (b"short" if command[0] == "SET" else None)

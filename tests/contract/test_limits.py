@@ -1,4 +1,4 @@
-"""What no client may do to the others: passwords, limits, clients that never read or only dribble."""
+"""No client harms the others: passwords, limits, clients that never read or send slowly."""
 
 import contextlib
 import itertools
@@ -16,7 +16,7 @@ from support.server import ROOT, wait_until
 from support.sockets import encode, receive_all, receive_exactly
 
 
-def test_password(fresh):
+def test_commands_before_the_password_are_refused_and_work_after_it(fresh):
     fresh.set("server.password=secret").start()
     with fresh.connect() as s:
         s.sendall(b"GET a\r\nnonsense\r\n")
@@ -33,7 +33,7 @@ def test_password(fresh):
     with fresh.connect() as s:
         s.sendall(b"*2\r\n$3\r\nGET\r\n$16385\r\n")
         assert receive_all(s) == b"-ERR Protocol error: unauthenticated bulk length\r\n"
-    # AUTH at the front of a pipeline counts for what follows it.
+    # AUTH at the front of a pipeline holds for the commands after it.
     with fresh.connect() as s:
         s.sendall(b"AUTH secret\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000\r\n" + b"x" * 20000 + b"\r\n")
         assert receive_exactly(s, 10) == b"+OK\r\n+OK\r\n"
@@ -42,7 +42,7 @@ def test_password(fresh):
     assert fresh.client().get("a") == b"b"
 
 
-def test_a_password_from_a_file(fresh, tmp_path):
+def test_password_from_a_file_is_required_and_not_shown(fresh, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("from a file\n")
     fresh.set(f"server.password_file={secret}").start()
@@ -55,7 +55,7 @@ def test_a_password_from_a_file(fresh, tmp_path):
         assert receive_exactly(s, len(expected)) == expected
 
 
-def test_users_from_a_file(fresh, tmp_path):
+def test_users_from_a_file_log_in_and_acl_load_replaces_them(fresh, tmp_path):
     wrong = b"-WRONGPASS invalid username-password pair or user is disabled.\r\n"
     bobs = "81b637d8fcd2c6da6359e6963113a1170de795e4b725b84d1e0b4cfd9ec58ce9"  # SHA-256 of "bob"
     file = tmp_path / "users.acl"
@@ -65,7 +65,7 @@ def test_users_from_a_file(fresh, tmp_path):
     end = b"-ERR Protocol version is not an integer or out of range\r\n"
 
     def exchange(s, *commands):
-        """All replies; a command that strangers may give, too, tells where they end."""
+        """All replies. They end with the error of a last command, which unauthenticated clients may send, too."""
         s.sendall(b"".join(command + b"\r\n" for command in [*commands, b"HELLO end"]))
         answer = b""
         while not answer.endswith(end):
@@ -85,14 +85,14 @@ def test_users_from_a_file(fresh, tmp_path):
         clients = exchange(s, b"CLIENT LIST")
         assert b" user=alice " in clients and b" user=bob " in clients
         assert b"user bob on sanitize-payload #" + bobs.encode() in exchange(s, b"ACL LIST")
-        # A file with a mistake changes nothing; one without bob ends his connections, and nobody else's.
+        # A file with a mistake changes nothing. A file without bob closes only bob's connections.
         file.write_text("user alice on >wonder ~* &* +get\n")
         assert exchange(s, b"ACL LOAD").startswith(b"-ERR %b:1: the rule '+get' is not known" % bytes(file))
         assert exchange(other, b"ACL WHOAMI") == b"$3\r\nbob\r\n"
         file.write_text("user alice on >wonder >land ~* &* +@all\n")
         assert exchange(s, b"ACL LOAD", b"ACL WHOAMI") == b"+OK\r\n$5\r\nalice\r\n"
         assert receive_all(other) == b""
-    # Now nobody has to say who he is, until a password is set; alice may all the same.
+    # Without a password no client has to authenticate, and alice still may.
     client = fresh.client()
     assert client.ping()
     client.config_set("requirepass", "secret")
@@ -101,7 +101,7 @@ def test_users_from_a_file(fresh, tmp_path):
             wrong + b"+OK\r\n$7\r\ndefault\r\n+OK\r\n$5\r\nalice\r\n+RESET\r\n" + noauth
         )
     with fresh.connect() as s:
-        # Nor can the file say what default needs while a password does.
+        # The file may not set the user default while a password is set.
         file.write_text("user default off\nuser alice on >wonder >land ~* &* +@all\n")
         answer = exchange(s, b"AUTH alice land", b"ACL LOAD", b"CONFIG SET requirepass ''", b"ACL LOAD", b"ACL WHOAMI")
         assert b"-ERR a password and the user default in" in answer
@@ -109,15 +109,15 @@ def test_users_from_a_file(fresh, tmp_path):
         assert b"-ERR CONFIG SET failed" in exchange(s, b"CONFIG SET requirepass again")
 
 
-def test_unauthenticated_clients(fresh):
+def test_sixth_unauthenticated_client_replaces_the_oldest_and_authenticates(fresh):
     fresh.set("server.password=secret", "limits.authentication_timeout=60s", "limits.unauthenticated_clients=5").start()
     client = fresh.client(password="secret")
     assert client.ping()
     strangers = []
-    for count in range(5):  # one after another: several event loops take in connections side by side, in any order
+    for count in range(5):  # one after another, since several event loops accept connections in any order
         strangers.append(fresh.connect())
-        wait_until(lambda count=count: len(client.client_list()) == count + 2, what="the server knows the connection")
-    with fresh.connect() as s:  # the oldest one makes room, and who authenticates gets in
+        wait_until(lambda count=count: len(client.client_list()) == count + 2, what="the server has accepted the connection")
+    with fresh.connect() as s:  # the oldest one is closed, and the new one may authenticate
         assert receive_all(strangers.pop(0)) == b"-ERR max number of unauthenticated clients reached\r\n"
         s.sendall(b"AUTH secret\r\nPING\r\n")
         assert receive_exactly(s, 12) == b"+OK\r\n+PONG\r\n"
@@ -128,14 +128,14 @@ def test_unauthenticated_clients(fresh):
 
 
 def admitted(server):
-    """Whether somebody who connects now is."""
+    """Whether a new connection is served."""
     with contextlib.suppress(ConnectionError), server.connect() as s:
         s.sendall(b"PING\r\n")
         return s.recv(100) == b"+PONG\r\n"
     return False
 
 
-def test_max_clients(fresh):
+def test_connection_beyond_max_clients_is_refused_until_one_closes(fresh):
     fresh.set("server.max_clients=3").start()
     clients = [fresh.connect() for _ in range(3)]
     for s in clients:
@@ -157,7 +157,7 @@ def own_address():
             return None
 
 
-def test_protected_mode(fresh):
+def test_protected_mode_without_a_password_denies_other_machines(fresh):
     address = own_address()
     if address is None or address.startswith("127."):
         pytest.skip("no address but loopback")
@@ -170,7 +170,7 @@ def test_protected_mode(fresh):
         assert receive_exactly(s, 7) == b"+PONG\r\n"
 
 
-def test_idle_timeout(fresh):
+def test_idle_client_is_closed_after_the_timeout(fresh):
     fresh.start()
     with fresh.connect() as s:
         s.sendall(b"PING\r\n")
@@ -179,7 +179,7 @@ def test_idle_timeout(fresh):
         assert receive_all(s) == b""
 
 
-def test_clients_that_never_read(fresh):
+def test_clients_that_never_read_take_bounded_memory(fresh):
     fresh.start()
     client = fresh.client()
     client.set("k", "v" * 100)
@@ -191,7 +191,7 @@ def test_clients_that_never_read(fresh):
         s.setblocking(False)
         sockets.append(s)
     stuck = 0
-    while stuck < 20:  # until the server takes no more from any of them
+    while stuck < 20:  # until the server reads from none of them any more
         stuck += 1
         for s in sockets:
             try:
@@ -207,7 +207,7 @@ def test_clients_that_never_read(fresh):
     assert client.ping()
 
 
-def test_sockets_that_dribble(fresh):
+def test_1000_unfinished_commands_take_bounded_memory(fresh):
     fresh.start()
     client = fresh.client()
     client.ping()
@@ -224,7 +224,7 @@ def test_sockets_that_dribble(fresh):
         s.close()
 
 
-def test_announced_bulk_costs_nothing(fresh):
+def test_announced_bulk_takes_no_memory_before_it_arrives(fresh):
     fresh.start()
     client = fresh.client()
     client.ping()
@@ -238,12 +238,12 @@ def test_announced_bulk_costs_nothing(fresh):
         s.close()
 
 
-# Without the right to raise the limit of open files again, which root has.
+# Removes root's right to raise the limit of open files again.
 NO_MORE_FILES = ["setpriv", "--bounding-set=-sys_resource", "--inh-caps=-sys_resource", "prlimit"]
 
 
 def files_of(server):
-    """How many it has open."""
+    """Number of open files of the server."""
     return len(os.listdir(f"/proc/{server.pid}/fd"))
 
 
@@ -252,7 +252,7 @@ def served(link):
     return receive_exactly(link, 7) == b"+PONG\r\n"
 
 
-def test_a_file_limit_of_64(fresh):
+def test_file_limit_of_64_serves_32_clients_and_refuses_the_others(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=64:64"]
     fresh.start()
     assert resource.prlimit(fresh.pid, resource.RLIMIT_NOFILE) == (64, 64)
@@ -265,7 +265,7 @@ def test_a_file_limit_of_64(fresh):
         for _ in range(200):
             with fresh.connect() as s:
                 assert receive_all(s) == b"-ERR max number of clients reached\r\n"
-        # And if there are none left, be it for those few: nobody is left to wait.
+        # Without any free file new connections are closed at once instead of waiting.
         crowd.pop().close()
         wait_until(lambda: client.info("clients")["connected_clients"] == 31, what="one has gone")
         lowest_free = next(number for number in itertools.count() if not os.path.lexists(f"/proc/{fresh.pid}/fd/{number}"))
@@ -286,8 +286,8 @@ def test_a_file_limit_of_64(fresh):
 
 @pytest.mark.parametrize("files", [None, 64])
 @pytest.mark.parametrize("said", [b"SET a c\r\nGET", b""])
-def test_connections_that_are_reset(fresh, files, said):
-    """Thousands a second, as many as the machine gives: in the middle of a command, or at once. With few files most of them are refused."""
+def test_thousands_of_resets_a_second_leave_others_served_and_nothing_behind(fresh, files, said):
+    """Clients reset their connections in the middle of a command or at once, as fast as the machine can. With few files most are refused."""
     if files is not None:
         fresh.prefix = [*NO_MORE_FILES, f"--nofile={files}:{files}"]
     fresh.start()
@@ -298,7 +298,7 @@ def test_connections_that_are_reset(fresh, files, said):
     with contextlib.ExitStack() as stack:
         attackers = [stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT / "tests")) for _ in range(2)]
         stack.callback(lambda: [attacker.kill() for attacker in attackers])
-        while any(attacker.poll() is None for attacker in attackers):  # a healthy client is served all the while
+        while any(attacker.poll() is None for attacker in attackers):  # another client is served meanwhile
             assert client.get("a") in (b"b", b"c")
             reads += 1
         took = time.monotonic() - began
@@ -308,17 +308,16 @@ def test_connections_that_are_reset(fresh, files, said):
     wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
     assert client.set("after", "d")
     assert client.get("after") == b"d" and client.get("a") in (b"b", b"c")
-    # Nothing is left of them.
+    # Files and memory of the connections are released.
     wait_until(lambda: files_of(fresh) <= before + 2, what="their files are closed")
     grown = fresh.resident_bytes() - resident
     print(f"{grown / made:,.0f} bytes more in memory for each of {made:,} that were reset")
     assert grown < 16 << 20
     assert client.info("stats")["total_connections_received"] >= made / 2
-    wait_until(lambda: admitted(fresh), what="those that were still to be refused are, and somebody new is served")
+    wait_until(lambda: admitted(fresh), what="the pending connections are refused, and a new one is served")
 
 
-def test_half_closed_sockets(fresh):
-    """What was sent before is answered to its end, and then the server closes, too."""
+def test_half_closed_socket_gets_all_replies_and_is_then_closed(fresh):
     fresh.start()
     client = fresh.client()
     client.set("big", b"x" * 300_000)
@@ -336,7 +335,7 @@ def test_half_closed_sockets(fresh):
         for link in links:
             assert receive_exactly(link, len(expected)) == expected
             assert link.recv(1) == b""
-    # What is no whole command has no answer.
+    # An incomplete command gets no reply.
     with fresh.connect() as link:
         link.sendall(encode("PING") + encode("SET", "part", "x")[:-3])
         link.shutdown(socket.SHUT_WR)
@@ -346,13 +345,12 @@ def test_half_closed_sockets(fresh):
     assert client.get("n4") == b"%d" % count
 
 
-def test_too_few_files_for_the_tables(fresh):
-    """What was acknowledged is there, whatever could not be opened."""
+def test_too_few_files_for_the_tables_refuses_writes_and_loses_none(fresh):
     fresh.prefix = [*NO_MORE_FILES, "--nofile=48:48"]
     fresh.set("server.max_clients=8", "storage.memtable_size=1MiB", "tree.file_size=1MiB", "storage.compression=none").start()
     client, kept = fresh.client(), {}
     with pytest.raises(redis.ResponseError, match="Too many open files"):
-        for start in range(0, 1_000_000, 500):  # more than memory has room for, if flushes come late
+        for start in range(0, 1_000_000, 500):  # more than fits into memory, even if flushes are late
             values = {f"k{i}": f"{i}:" * 200 for i in range(start, start + 500)}
             client.mset(values)
             kept.update(values)
@@ -368,7 +366,7 @@ def test_too_few_files_for_the_tables(fresh):
         assert client.mget(part) == [kept[key].encode() for key in part]
 
 
-def test_ten_thousand_idle_connections(fresh):
+def test_10000_idle_connections_take_under_64_mib_and_still_work(fresh):
     wanted = 10_000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard - 1000)
@@ -388,23 +386,23 @@ def test_ten_thousand_idle_connections(fresh):
             assert receive_exactly(link, 5) == b"+OK\r\n"
     wait_until(lambda: client.info("clients")["connected_clients"] == 1, what="all are gone")
     assert client.get("idle3") == b"3"
-    if count < wanted:  # all that could be seen has been, and is not what was to be seen
+    if count < wanted:  # the test was weaker than it should be
         pytest.skip(f"only {count:,} connections: this is allowed {hard:,} open files, and needs {wanted + 1000:,}")
 
 
-def test_one_reply_of_many_gigabytes(fresh):
+def test_reply_of_12_gb_closes_the_client_and_takes_bounded_memory(fresh):
     fresh.set("limits.client_output_buffer_limit.hard=8MiB", "limits.client_output_buffer_limit.soft=0B").start()
     client = fresh.client()
     client.set("k", "v" * 60_000)
     before = fresh.resident_bytes()
     with fresh.connect() as s:
-        s.sendall(b"*200001\r\n$4\r\nMGET\r\n" + b"$1\r\nk\r\n" * 200_000)  # 12 GB
+        s.sendall(b"*200001\r\n$4\r\nMGET\r\n" + b"$1\r\nk\r\n" * 200_000)  # a reply of 12 GB
         assert receive_all(s) == b""
     assert fresh.resident_bytes() - before < 64 << 20
     assert client.ping()
 
 
-def test_a_command_of_many_big_arguments(fresh):
+def test_command_of_500_mb_of_arguments_is_cut_off_with_bounded_memory(fresh):
     fresh.set("limits.client_query_buffer_limit=4MiB").start()
     client = fresh.client()
     client.ping()
@@ -416,11 +414,11 @@ def test_a_command_of_many_big_arguments(fresh):
             for _ in range(500):
                 s.sendall(argument)
     assert fresh.resident_bytes() - before < 32 << 20
-    assert client.set("k", b"x" * 20_000_000)  # one is free
+    assert client.set("k", b"x" * 20_000_000)  # a single large argument does not count
     assert client.strlen("k") == 20_000_000
 
 
-def test_slow_reader_under_fsync_always(fresh):
+def test_slow_reader_under_fsync_always_delays_no_other_client(fresh):
     fresh.set("storage.fsync=always").start()
     client = fresh.client()
     client.set("big", b"x" * 900_000)
@@ -434,7 +432,7 @@ def test_slow_reader_under_fsync_always(fresh):
         assert receive_exactly(s, len(expected)) == expected
 
 
-def test_output_limit(fresh):
+def test_reply_beyond_the_output_limit_closes_the_client(fresh):
     fresh.set("limits.client_output_buffer_limit.hard=1MiB", "limits.client_output_buffer_limit.soft=0B").start()
     client = fresh.client()
     client.mset({f"k{i}": "v" * 10_000 for i in range(2000)})

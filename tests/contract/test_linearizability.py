@@ -1,8 +1,7 @@
-"""Single-key commands of concurrent connections, with flushes and merges under way and kill -9 now and then: each history is one
-that could have happened one command after the other. The tree has another merge policy now and then, and after each kill another
-layout.
+"""Single-key commands of concurrent connections are linearizable during flushes, merges and kill -9: some sequential order of the commands
+explains every reply. The merge policy changes during the run, and the tree's layout after each kill.
 
-Clients are processes of their own. A command whose answer never came, because the server was killed, may have happened or not.
+Clients are processes of their own. A command without a reply, because the server was killed, may have happened or not.
 
 A failure names the seed; EBBTIDE_SEED repeats the choices, though not the timing.
 """
@@ -27,7 +26,7 @@ SEED = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randran
 
 
 def step(state, name, arguments):
-    """What Redis's command does to one key. None: there is no key."""
+    """Reply and new value of a command on one key with this value. None: the key is absent."""
     if name in ("GET", "GETDEL"):
         return state, None if name == "GETDEL" else state
     if name == "SET":
@@ -61,7 +60,7 @@ def choose_command(choose, unique):
 
 
 def client(number, port, seed, until, results):
-    """Runs commands until it is time, and hands over what happened, by key."""
+    """Runs commands until `until`, and puts its history into `results`."""
     choose = random.Random(f"{seed}-{number}")
     history, link, count = [], None, 0
     while time.monotonic() < until:
@@ -70,7 +69,7 @@ def client(number, port, seed, until, results):
         try:
             link = link or Link(port, timeout=10)
         except OSError:
-            time.sleep(0.01)  # it is being started again
+            time.sleep(0.01)  # the server is restarting
             continue
         called = time.monotonic_ns()
         try:
@@ -88,7 +87,7 @@ def client(number, port, seed, until, results):
 
 
 def record(server, seed, kills, deal):
-    """A history by key, of `CLIENTS` clients over `SECONDS`. `deal`: layouts."""
+    """Runs `CLIENTS` clients for `SECONDS`; returns the history of each key. `deal`: layouts."""
     until = time.monotonic() + SECONDS
     fork = multiprocessing.get_context("fork")
     results = fork.Queue()
@@ -126,7 +125,7 @@ def record(server, seed, kills, deal):
 
 @pytest.mark.parametrize("kills", [0, 2])
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
-def test_histories_are_linearizable(fsync, kills):
+def test_concurrent_histories_are_linearizable(fsync, kills):
     print(f"EBBTIDE_SEED={SEED}")
     settings = {"storage.fsync": fsync, "storage.memtable_size": "256KiB", "tree.file_size": "256KiB", "storage.memory_budget": "64MiB"}
     seed = f"{SEED}-{fsync}-{kills}"
@@ -139,7 +138,7 @@ def test_histories_are_linearizable(fsync, kills):
     unknown = sum(operation.answer is UNKNOWN for history in by_key.values() for operation in history)
     print(f"{operations} operations on {len(by_key)} keys, {unknown} without an answer")
     assert operations > 500 and len(by_key) == len(REGISTERS) + len(COUNTERS)
-    assert kills == 0 or unknown > 0, "no kill met a command under way"
+    assert kills == 0 or unknown > 0, "no command was under way at any kill"
     for key, history in by_key.items():
         wrong = violation(history, step, None)
         assert wrong is None, f"{key}, seed {SEED}: {wrong}"

@@ -1,4 +1,4 @@
-"""One memory budget for everything that clients make the server hold, and who is told -OOM."""
+"""Everything that clients make the server hold counts towards one memory budget; -OOM beyond it."""
 
 import contextlib
 import os
@@ -23,16 +23,16 @@ def set_if_there_is_room(client):
     try:
         return client.set("k", b"x" * 20_000_000)
     except redis.ResponseError as error:
-        assert "OOM" in str(error) or "used memory" in str(error)  # the library may take the code off
+        assert "OOM" in str(error) or "used memory" in str(error)  # redis-py may remove the error code
         return False
 
 
-def test_values_on_their_way_in(fresh):
+def test_values_in_transfer_beyond_the_budget_are_refused_when_complete(fresh):
     client = start(fresh)
     before = fresh.resident_bytes()
     with contextlib.ExitStack() as stack:
         links = [stack.enter_context(fresh.connect()) for _ in range(12)]
-        for link in links:  # 240 MB of values, none of them complete
+        for link in links:  # 240 MB of incomplete values
             link.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$20000000\r\n" + b"x" * 19_999_999)
         assert client.ping()
         assert fresh.resident_bytes() - before < 128 * MIB
@@ -51,11 +51,11 @@ def test_values_on_their_way_in(fresh):
     assert client.strlen("k") == 20_000_000
 
 
-def test_buffers_of_many_clients(fresh):
-    """Each below its own limit, together far above the budget."""
+def test_buffers_of_many_clients_stay_within_the_budget(fresh):
+    """Each buffer is below its own limit; together they are far above the budget."""
     client = start(fresh)
     before = fresh.resident_bytes()
-    arguments = b"*1000000\r\n" + encode("x" * 1000)[4:] * 8_000  # 8 MB that are no command yet
+    arguments = b"*1000000\r\n" + encode("x" * 1000)[4:] * 8_000  # 8 MB of an incomplete command
     with contextlib.ExitStack() as stack:
         for _ in range(40):
             link = stack.enter_context(fresh.connect())
@@ -65,10 +65,10 @@ def test_buffers_of_many_clients(fresh):
         assert fresh.resident_bytes() - before < 160 * MIB
         assert client.set("a", "b")
         assert client.get("a") == b"b"
-    wait_until(lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are given back")
+    wait_until(lambda: client.info("memory")["used_memory_connections"] < 8 * MIB, 20, "the buffers are released")
 
 
-def test_memory_by_owner(fresh):
+def test_used_memory_is_the_sum_of_its_owners(fresh):
     client = start(fresh)
     client.set("k", "v" * 1000)
     with fresh.connect() as link:
@@ -96,10 +96,10 @@ def test_short_commands_do_not_wait_for_long_ones(fresh, reader):
             for link in links:
                 link.sendall(reader.encode() + b"\r\n")
             client.scan(0)
-            # All of them would have to be answered by now if SCAN stood in their line.
+            # If SCAN waited in their queue, all of them would have replies by now.
             return not select.select([links[-1]], [], [], 0)[0]
 
-    assert any(overtakes() for _ in range(5))  # this process may be kept from looking in time
+    assert any(overtakes() for _ in range(5))  # this process may be scheduled too late to see it
 
 
 def flushes(client):
@@ -107,7 +107,7 @@ def flushes(client):
 
 
 def set_in_all(fresh, databases, rounds):
-    """One SET in each database, `rounds` times, over one connection."""
+    """Sends one SET to each database, `rounds` times, over one connection."""
     with fresh.connect() as link:
         for n in range(rounds):
             request = b"".join(encode("SELECT", db) + encode("SET", f"k{n}", "v" * 100) for db in range(databases))
@@ -115,7 +115,7 @@ def set_in_all(fresh, databases, rounds):
             assert receive_exactly(link, 2 * databases * 5) == b"+OK\r\n" * 2 * databases
 
 
-def test_1024_databases_with_a_key_each_stay_within_the_budget_and_are_not_flushed(fresh):
+def test_1024_databases_of_one_key_each_stay_within_the_budget_without_flushes(fresh):
     fresh.set("server.databases=1024", "storage.memory_budget=256MiB")
     client = fresh.start().client()
     set_in_all(fresh, 1024, 20)
@@ -129,7 +129,7 @@ def test_1024_databases_with_a_key_each_stay_within_the_budget_and_are_not_flush
 
 
 def test_log_longer_than_the_budget_is_replayed_within_the_budget(fresh):
-    """Many databases, a batch in pieces, and a value that is larger than the budget alone."""
+    """The log has many databases, a batch in pieces, and one value larger than the budget."""
     fresh.set("storage.memory_budget=2GiB", "storage.memtable_size=1GiB", "limits.client_query_buffer_limit=1GiB")
     fresh.start()
     value = os.urandom(100_000)
@@ -144,10 +144,10 @@ def test_log_longer_than_the_budget_is_replayed_within_the_budget(fresh):
     assert flushes(fresh.client()) == 0
     fresh.kill()
     fresh.set(*BUDGET).start()
-    # Three quarters of the budget for memtables, the large value once, and what the process takes by itself.
+    # Three quarters of the budget for memtables, the large value once, and the process itself.
     assert fresh.peak_resident_bytes() < 1.25 * 64 * MIB + 100_000_000 + 48 * MIB
     client = fresh.client()
-    assert client.strlen("large") == 0  # it went to the last database
+    assert client.strlen("large") == 0  # the last database has it
     client = fresh.client(db=15)
     assert client.getrange("large", 99_999_900, -1) == value[-100:]
     assert client.get("b5999") == value[:10_000]

@@ -1,8 +1,8 @@
-"""Real input: the machine's own package index, loaded through redis-cli --pipe, read back byte for byte after kill -9.
+"""The machine's package index, loaded through redis-cli --pipe, is read back byte for byte after kill -9.
 
-Each stanza of `apt-cache dumpavail` becomes one key, `package:version`, with the stanza as its value: some 60,000 records of
-about 1 KB on Debian 12, names that share prefixes, values of very different lengths. A machine without apt (or with empty lists)
-gets stanzas of the same shape made up from a seed, so that the test always runs.
+Each stanza of `apt-cache dumpavail` becomes one key, `package:version`, with the stanza as its value. On Debian 12 these are about 60,000
+records of about 1 KB, with names that share prefixes and values of very different lengths. A machine without apt, or with empty lists,
+gets stanzas of the same shape from a seed.
 """
 
 import random
@@ -23,7 +23,7 @@ def dumped_stanzas():
 
 
 def made_up_stanzas(count=60_000, seed=20):
-    """Stanzas like the real ones, for a machine that has none."""
+    """Stanzas like the real ones, for a machine without any."""
     choose = random.Random(seed)
     stems = ["lib%s", "lib%s-dev", "%s-doc", "python3-%s", "golang-%s-dev", "linux-image-%s", "%s"]
     stanzas = []
@@ -58,9 +58,9 @@ def check_contents(client, expected):
 
 @pytest.fixture(scope="module")
 def loaded():
-    """A server that holds the index, was killed with -9 after the load, and was started again."""
+    """A server with the index, killed with -9 after the load and restarted."""
     expected = records()
-    # A small memtable: the load goes through flushes and merges, not only through the log.
+    # A small memtable, so that the load causes flushes and merges.
     server = Server(settings={"storage.memtable_size": "4MiB", "tree.file_size": "4MiB"})
     with server:
         said = server.cli("--pipe", stdin=b"".join(encode("SET", key, value) for key, value in expected.items()))
@@ -85,7 +85,7 @@ def test_scan_with_match_finds_exactly_the_matching_keys(loaded):
     assert scan(client) == set(expected)
 
 
-def test_deleted_range_and_prefix_stay_gone_after_kill(loaded):
+def test_deleted_range_and_prefix_stay_deleted_after_kill(loaded):
     server, expected = loaded
     client = server.client()
     client.execute_command("DELRANGE", b"m", b"n")

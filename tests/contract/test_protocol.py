@@ -1,4 +1,4 @@
-"""The table of network input, pipelines and large values, over plain sockets."""
+"""Valid and invalid network input, pipelines and large values, over plain sockets."""
 
 import threading
 
@@ -8,7 +8,7 @@ from support.sockets import encode, receive_all, receive_exactly, receive_until
 
 
 @pytest.mark.parametrize("data", [b"\r\n", b"*0\r\n", b"*-1\r\n", b"*-10\r\n"])
-def test_nothing_and_usable(server, data):
+def test_empty_request_leaves_connection_usable(server, data):
     with server.connect() as s:
         s.sendall(data + b"PING\r\n")
         assert receive_exactly(s, 7) == b"+PONG\r\n"
@@ -38,7 +38,7 @@ LONG = b"1" * (64 * 1024 + 1)
         (b'set """k""" v\r\n', "unbalanced quotes in request"),
     ],
 )
-def test_errors(server, data, error):
+def test_protocol_error_gets_its_message_and_closes_the_connection(server, data, error):
     with server.connect() as s:
         s.sendall(b"PING\r\n" + data)
         assert receive_all(s) == b"+PONG\r\n-ERR Protocol error: " + error.encode() + b"\r\n"
@@ -48,38 +48,38 @@ def test_errors(server, data, error):
     "data",
     [
         b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"PING\r\nPOST / HTTP/1.1\r\n\r\nPING\r\n",  # nor what the commands before it have as their replies
+        b"PING\r\nPOST / HTTP/1.1\r\n\r\nPING\r\n",  # commands before it get no replies either
         b"\x16\x03\x01\x02\x00",
         b"\x00\x01",
         encode("host:", "x"),
     ],
 )
-def test_silent_close(server, data):
+def test_input_of_other_protocols_closes_the_connection_without_a_reply(server, data):
     with server.connect() as s:
         s.sendall(data)
         assert receive_all(s) == b""
 
 
-def test_unknown_command(server):
+def test_unknown_command_gets_an_error_with_its_name(server):
     with server.connect() as s:
         s.sendall(b"nonsense a b\r\n")
         assert s.recv(1000).startswith(b"-ERR unknown command 'nonsense'")
 
 
-def test_inline_with_quotes(server):
+def test_inline_command_with_quotes_and_escapes_is_understood(server):
     with server.connect() as s:
         s.sendall(b"set inline \"a b\\x41\"\r\nget inline\r\n")
         assert receive_exactly(s, 15) == b"+OK\r\n$4\r\na bA\r\n"
 
 
-def test_byte_by_byte(server):
+def test_commands_that_arrive_byte_by_byte_work(server):
     with server.connect() as s:
         for byte in encode("SET", "slow", "value") + encode("GET", "slow"):
             s.sendall(bytes([byte]))
         assert receive_exactly(s, 16) == b"+OK\r\n$5\r\nvalue\r\n"
 
 
-def test_long_pipeline(server):
+def test_pipeline_of_100000_commands_gets_all_replies_in_order(server):
     n = 50_000
     with server.connect() as s:
         s.settimeout(60)
@@ -92,7 +92,7 @@ def test_long_pipeline(server):
 
 
 @pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1 << 20, 20_000_000])
-def test_large_values(server, size):
+def test_large_value_is_stored_and_returned_whole(server, size):
     client = server.client()
     value = (b"0123456789abcdef" * (size // 16 + 1))[:size]
     assert client.set("large", value)
@@ -105,7 +105,7 @@ def test_large_values(server, size):
 
 
 @pytest.mark.parametrize("protocol,greeting,nil,pair", [(2, b"*14", b"$-1", b"*2"), (3, b"%7", b"_", b"%1")])
-def test_both_protocols(server, protocol, greeting, nil, pair):
+def test_hello_switches_between_resp2_and_resp3(server, protocol, greeting, nil, pair):
     with server.connect() as s:
         s.sendall(encode("HELLO", protocol) + encode("PING"))
         answer = receive_until(s, b"+PONG\r\n")
@@ -115,7 +115,7 @@ def test_both_protocols(server, protocol, greeting, nil, pair):
         assert receive_exactly(s, len(expected)) == expected
 
 
-def test_hundreds_of_clients(server):
+def test_300_connections_get_their_own_replies(server):
     sockets = [server.connect() for _ in range(300)]
     for i, s in enumerate(sockets):
         s.sendall(encode("SET", f"many{i}", i) + encode("GET", f"many{i}"))
@@ -127,7 +127,7 @@ def test_hundreds_of_clients(server):
         s.close()
 
 
-def test_client_list_shows_the_command_that_asks(server):
+def test_client_list_shows_itself_as_the_current_command(server):
     client = server.client(single_connection_client=True)
     client.ping()
     number = str(client.client_id())

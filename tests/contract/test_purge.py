@@ -1,4 +1,4 @@
-"""Purge tickets: what they promise, over a real socket, on a real disk."""
+"""Purge tickets over a real socket and a real disk."""
 
 import json
 import time
@@ -21,7 +21,7 @@ def files_with(server, text):
             if path.is_file() and text in path.read_bytes():
                 found.append(path.name)
         except FileNotFoundError:
-            pass  # went meanwhile
+            pass  # removed meanwhile
     return found
 
 
@@ -40,12 +40,12 @@ def status_of(client, ticket):
 
 @pytest.fixture
 def plain(fresh):
-    """Nothing that hides bytes from a search."""
+    """A server without compression, so that a search finds all bytes."""
     return fresh.set("storage.compression=none", "storage.compression_last_level=none").start()
 
 
 @pytest.mark.parametrize("way", ["DELRANGE", "DELPREFIX"])
-def test_a_purged_range_is_in_no_file(plain, way):
+def test_purged_range_is_in_no_file_and_its_ticket_stays_done(plain, way):
     client = plain.client()
     fill(client)
     assert files_with(plain, MARKER)
@@ -66,7 +66,7 @@ def test_a_purged_range_is_in_no_file(plain, way):
     assert state[b"files-left"] == 0 and state[b"left-in"] == []
     assert ticket not in client.execute_command("PURGE.LIST")
     assert client.get("key7") == b"x" * 100
-    # It stays so, over any end of the server.
+    # It stays done after a stop and after a kill.
     plain.restart()
     wait_until(lambda: status_of(plain.client(), ticket)[b"state"] == b"done", 5, "done after a restart")
     plain.kill()
@@ -74,7 +74,7 @@ def test_a_purged_range_is_in_no_file(plain, way):
     assert status_of(plain.client(), ticket)[b"state"] == b"done"
 
 
-def test_a_report_is_for_auditors(plain):
+def test_report_names_places_and_times_but_no_keys(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -91,7 +91,7 @@ def test_a_report_is_for_auditors(plain):
     assert NAME not in text and MARKER not in text
 
 
-def test_a_ticket_outlives_restarts_and_the_list_does_not(plain):
+def test_tickets_survive_restarts_and_the_list_does_not(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -123,11 +123,11 @@ def test_a_ticket_outlives_restarts_and_the_list_does_not(plain):
         assert client.execute_command("PURGE.WAIT", each, 5000) == 1
     assert status_of(client, ticket)[b"deadline"] == before[b"deadline"]
     report = json.loads(client.execute_command("PURGE.REPORT", of_emptied))
-    # Its tree is gone: nobody knows any more what it had promised.
+    # Its tree was removed, so its deadline is unknown after a restart.
     assert (report["state"], report["promised"], report["deadline"], report["in_time"]) == ("done", None, None, None)
 
 
-def test_a_ticket_for_everything(plain):
+def test_ticket_for_all_databases_without_deletes_is_done_at_once(plain):
     client = plain.client()
     ticket = client.execute_command("PURGE.TICKET")
     assert ticket.startswith(b"purge-") and ticket.count(b"-") == 1
@@ -137,7 +137,7 @@ def test_a_ticket_for_everything(plain):
     assert int(later[6:]) >= int(ticket[6:])
 
 
-def test_what_is_no_ticket(plain):
+def test_invalid_and_unknown_tickets_are_refused(plain):
     client = plain.client()
     client.set("k", "v")
     far = b"purge-%d" % (int(time.time() * 1000) + 10_000_000)
@@ -156,7 +156,7 @@ def test_what_is_no_ticket(plain):
         client.execute_command("PURGE.STATUS")
 
 
-def test_many_wait_and_nobody_else_does(plain):
+def test_40_waiting_clients_delay_no_other_client(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -172,7 +172,7 @@ def test_many_wait_and_nobody_else_does(plain):
             began = time.monotonic()
             assert client.execute_command("PURGE.WAIT", ticket, 300) == 0
             assert 0.25 < time.monotonic() - began
-            assert client.execute_command("COUNTRANGE", "-", "+", "EXACT") == 500  # threads for other work are free
+            assert client.execute_command("COUNTRANGE", "-", "+", "EXACT") == 500  # offload threads are free
             assert client.get("key1") is not None
         assert not any(one.done() for one in waiting)
         client.execute_command("PURGE.NOW", ticket)
@@ -181,14 +181,14 @@ def test_many_wait_and_nobody_else_does(plain):
 
 
 @pytest.mark.parametrize("reason, answer", [((), b":0"), (("TIMEOUT",), b":0"), (("error",), b"-UNBLOCKED client unblocked via CLIENT UNBLOCK")])
-def test_another_client_ends_the_wait(plain, reason, answer):
+def test_client_unblock_ends_a_wait(plain, reason, answer):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
     with plain.connect() as waiting, waiting.makefile("rb") as replies:
         waiting.sendall(encode("CLIENT", "ID"))
         number = int(replies.readline()[1:])
-        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0  # it does not wait
+        assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0  # it is not waiting
         waiting.sendall(encode("PURGE.WAIT", ticket, 0) + encode("PING"))
         wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits")
         assert next(one for one in client.client_list() if int(one["id"]) == number)["flags"] == "b"
@@ -198,10 +198,10 @@ def test_another_client_ends_the_wait(plain, reason, answer):
         assert client.execute_command("CLIENT", "UNBLOCK", number, *reason) == 0
         waiting.sendall(encode("PURGE.WAIT", ticket, 0))
         wait_until(lambda: client.info("clients")["blocked_clients"] == 1, what="it waits again")
-    wait_until(lambda: client.info("clients")["blocked_clients"] == 0, what="one that has gone waits no more")
+    wait_until(lambda: client.info("clients")["blocked_clients"] == 0, what="a closed client no longer waits")
 
 
-def test_inside_a_transaction_nothing_blocks(plain):
+def test_purge_wait_in_a_transaction_returns_at_once(plain):
     client = plain.client()
     fill(client)
     ticket = client.execute_command("DELPREFIX", NAME)
@@ -214,7 +214,7 @@ def test_inside_a_transaction_nothing_blocks(plain):
 
 
 @pytest.mark.parametrize("fsync", ["everysec", "no", "always"])
-def test_a_ticket_leaves_after_the_log_is_synced(fresh, fsync):
+def test_ticket_is_sent_after_the_log_is_synced(fresh, fsync):
     fresh.set(f"storage.fsync={fsync}").start()
     client = fresh.client()
 
@@ -231,7 +231,7 @@ def test_a_ticket_leaves_after_the_log_is_synced(fresh, fsync):
     assert synced() >= seen
 
 
-def test_neither_log_nor_files_have_what_was_typed(plain):
+def test_arguments_of_failed_commands_are_in_no_log_and_no_file(plain):
     client = plain.client()
     secret = b"secret-that-is-in-no-log"
     client.config_set("slowlog-log-slower-than", 0)

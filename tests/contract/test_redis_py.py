@@ -1,4 +1,4 @@
-"""redis-py as people use it, and its asyncio half: pipelines, transactions, scans, pub/sub, RESP3, invalidations."""
+"""redis-py and its asyncio client in common use: pipelines, transactions, scans, pub/sub, RESP3, invalidations."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ def run(server, body, **options):
     return asyncio.run(main())
 
 
-# Debian's redis-py is older than RESP3 support; the protocol itself is tried over plain sockets elsewhere.
+# Debian's redis-py may be older than RESP3 support; other tests use RESP3 over plain sockets.
 PROTOCOLS = [{}, {"protocol": 3}] if "protocol" in redis.Connection.__init__.__code__.co_varnames else [{}]
 
 
@@ -32,7 +32,7 @@ def options(request):
     return request.param
 
 
-def test_commands(server, options):
+def test_commands_get_typed_replies(server, options):
     async def body(client):
         await client.flushall()
         assert await client.set("k", "v", ex=100) is True
@@ -50,7 +50,7 @@ def test_commands(server, options):
     run(server, body, **options)
 
 
-def test_pipelines_and_gather(server, options):
+def test_long_pipelines_and_concurrent_gets_return_every_reply(server, options):
     async def body(client):
         async with client.pipeline(transaction=False) as pipe:
             for i in range(10_000):
@@ -62,7 +62,7 @@ def test_pipelines_and_gather(server, options):
     run(server, body, **options)
 
 
-def test_transactions_that_watch(server, options):
+def test_concurrent_watch_loops_lose_no_increment(server, options):
     async def body(client):
         await client.set("watched", 0)
 
@@ -80,7 +80,7 @@ def test_transactions_that_watch(server, options):
 
         await asyncio.gather(*[increment() for _ in range(50)])
         assert await client.get("watched") == b"50"
-        # One that somebody else disturbs for sure.
+        # A transaction that another client certainly aborts.
         async with client.pipeline() as pipe:
             await pipe.watch("watched")
             await client.set("watched", 7)
@@ -92,7 +92,7 @@ def test_transactions_that_watch(server, options):
     run(server, body, **options)
 
 
-def test_scans(server, options):
+def test_scan_iter_with_a_pattern_returns_every_matching_key(server, options):
     async def body(client):
         await client.flushall()
         await client.mset({f"scan:{i}": i for i in range(3000)} | {"other": 1})
@@ -101,7 +101,7 @@ def test_scans(server, options):
     run(server, body, **options)
 
 
-def test_publish_and_subscribe(server, options):
+def test_pattern_subscriber_receives_the_message(server, options):
     async def body(client):
         async with client.pubsub() as listener:
             await listener.psubscribe("news.*")
@@ -113,7 +113,7 @@ def test_publish_and_subscribe(server, options):
     run(server, body, **options)
 
 
-def test_invalidations_reach_the_connection_that_was_named(server):
+def test_invalidations_reach_the_redirect_connection(server):
     async def body(client):
         listener = client.pubsub()
         await listener.subscribe("__redis__:invalidate")
@@ -136,7 +136,7 @@ def test_invalidations_reach_the_connection_that_was_named(server):
 
 
 def expired_up_to(last, listener, meanwhile=lambda: None):
-    """The keys that are told of as expired before `last` is."""
+    """The keys whose expired event arrives before that of `last`."""
     keys = []
 
     def heard_last():
@@ -150,8 +150,8 @@ def expired_up_to(last, listener, meanwhile=lambda: None):
     return sorted(keys[:-1])
 
 
-def test_expired_events(server):
-    """Told of whether the key is met or not, once, and not of what was persisted or deleted."""
+def test_expired_keys_get_one_event_and_persisted_or_deleted_ones_none(server):
+    """Whether a client reads the key at its expiry or not."""
     client = server.client()
     client.config_set("notify-keyspace-events", "Ex")
     listener = client.pubsub(ignore_subscribe_messages=True)
@@ -170,9 +170,9 @@ def test_expired_events(server):
         listener.close()
 
 
-def test_expired_events_of_what_was_there_before_anybody_listened(fresh):
-    """Keys in tables and in the log of an earlier run: found by the sweep over page expiries. After a kill engine time may go on up to
-    ten seconds ahead, so that nothing that expires within those is told of."""
+def test_keys_from_before_a_restart_get_expired_events(fresh):
+    """The sweep over page expiries finds keys in tables and in the log of an earlier run. After a kill, engine time may be up to ten seconds
+    ahead, so keys that expire within these get no event."""
     fresh.start()
     client = fresh.client()
     client.mset({f"filler:{i}": "x" * 100 for i in range(3000)})
@@ -189,8 +189,8 @@ def test_expired_events_of_what_was_there_before_anybody_listened(fresh):
         assert expired_up_to(b"last", listener) == [b"in:memtable", b"in:table"]
 
 
-def test_caches_hear_of_keys_that_expire(server):
-    """RESP3, by hand: a tracked key that expires is told of as one that is written."""
+def test_expiry_of_a_tracked_key_sends_an_invalidation(server):
+    """RESP3 over a plain socket."""
     with server.connect() as link:
         link.settimeout(20)
         link.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nSET cached:short 1 PX 700\r\nGET cached:short\r\n")

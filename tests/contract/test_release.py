@@ -1,15 +1,15 @@
-"""What the programs that are shipped must not have."""
+"""Shipped programs contain no test switches."""
 
 import re
 
 from support.server import ROOT, binary
 
 
-def test_no_bug_can_be_planted():
+def test_release_server_has_no_switch_for_planted_bugs():
     header = (ROOT / "engine/base/planted_bug.h").read_text()
     switch = re.search(r"inline std::atomic<PlantedBug> (\w+)\{", header)[1].encode()
     for program in (binary(), binary("ebbtide-inspect")):
         content = program.read_bytes()
-        assert b"block_checksum" in content  # the engine's names are in it, so the switch's would be
-        # Only what is built with sanitizers has it, and that is not shipped.
+        assert b"block_checksum" in content  # the binary has the engine's names, so it would have the switch's
+        # Only builds with sanitizers have the switch, and these are not shipped.
         assert (switch in content) == (b"__asan_" in content or b"__tsan_" in content), program

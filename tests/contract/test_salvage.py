@@ -1,4 +1,4 @@
-"""ebbtide-inspect salvage: what can be read of a damaged directory becomes a database that the server opens."""
+"""ebbtide-inspect salvage makes a database of the readable parts of a damaged directory."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from support.server import Server, binary
 
 
 def salvage(*arguments):
-    """What it says, and its exit status."""
+    """The JSON output of salvage, and its exit status."""
     done = subprocess.run(
         [binary("ebbtide-inspect"), "salvage", *map(str, arguments), "--json"], capture_output=True, timeout=120, check=False
     )
@@ -24,7 +24,7 @@ def flip(path, offset):
 
 
 def keys_of(directory, home):
-    """The keys of a server over it, which has to be called `data`."""
+    """The keys of a server over the directory, which is moved to `home`/data."""
     home.mkdir()
     directory.rename(home / "data")
     with Server(SETTINGS, home, config=None) as server:
@@ -43,7 +43,7 @@ def fill(server):
     return client
 
 
-def test_salvage_of_a_damaged_page_saves_the_rest_and_lists_it(fresh, tmp_path):
+def test_salvage_of_a_damaged_page_saves_the_rest_and_lists_the_page(fresh, tmp_path):
     client = fill(fresh)
     client.execute_command("TREE.PAUSE", 600_000)
     alive = set(client.keys())
@@ -57,7 +57,7 @@ def test_salvage_of_a_damaged_page_saves_the_rest_and_lists_it(fresh, tmp_path):
     assert saved <= alive and len(saved) > len(alive) - 300
 
 
-def test_salvage_without_a_manifest_puts_all_apart(fresh, tmp_path):
+def test_salvage_without_a_manifest_puts_all_keys_into_possibly_deleted(fresh, tmp_path):
     client = fill(fresh)
     alive = set(client.keys())
     fresh.stop()
@@ -69,7 +69,7 @@ def test_salvage_without_a_manifest_puts_all_apart(fresh, tmp_path):
     assert keys_of(tmp_path / "out", tmp_path / "certain") == set()
 
 
-def test_salvage_of_a_backup_is_whole_and_a_running_server_is_refused(fresh, tmp_path):
+def test_salvage_of_a_backup_is_complete_and_of_a_running_server_is_refused(fresh, tmp_path):
     client = fill(fresh)
     client.save()
     said, status = salvage(fresh.data, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""Life of the server: start, restart, loading, signals, configuration, metrics, clients."""
+"""The server's life: start, restart, loading, signals, configuration, metrics, clients."""
 
 import re
 import signal
@@ -14,7 +14,7 @@ from support.server import ROOT, binary, wait_until
 from support.sockets import Link, encode, receive_all, receive_exactly
 
 
-def test_restart_keeps_everything(fresh):
+def test_restart_keeps_all_keys(fresh):
     fresh.start()
     client = fresh.client()
     with client.pipeline(transaction=False) as pipe:
@@ -35,7 +35,7 @@ def test_restart_keeps_everything(fresh):
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec", "no"])
-def test_kill_loses_nothing_acknowledged(fresh, fsync):
+def test_kill_loses_no_acknowledged_write(fresh, fsync):
     fresh.set(f"storage.fsync={fsync}").start()
     client = fresh.client()
     acknowledged = 0
@@ -64,7 +64,7 @@ def test_kill_loses_nothing_acknowledged(fresh, fsync):
         assert client.get(f"k{i}") == str(i).encode(), (i, acknowledged)
 
 
-def test_sigterm_with_clients_and_pipelines(fresh):
+def test_sigterm_closes_idle_clients_and_stops_cleanly(fresh):
     fresh.start()
     client = fresh.client()
     client.set("before", "x")
@@ -77,7 +77,7 @@ def test_sigterm_with_clients_and_pipelines(fresh):
     assert fresh.client().get("before") == b"x"
 
 
-def test_shutdown_command(fresh):
+def test_shutdown_command_stops_the_server(fresh):
     fresh.start()
     client = fresh.client()
     client.set("a", "b")
@@ -87,8 +87,7 @@ def test_shutdown_command(fresh):
     assert fresh.wait(30) == 0
 
 
-def test_loading_replies(fresh):
-    """While a long log is replayed, clients read -LOADING, health says alive and readiness says no."""
+def test_replay_of_a_long_log_answers_loading_and_is_alive_but_not_ready(fresh):
     fresh.set("storage.fsync=no").start()
     n = 400_000
     with fresh.connect() as s:
@@ -109,7 +108,7 @@ def test_loading_replies(fresh):
                     readiness = fresh.http("/ready")
                     assert fresh.http("/healthz") == (200, "ok\n")
                     assert "ebbtide_loading" in fresh.http("/metrics")[1]
-                    s.sendall(b"INFO persistence\r\n")  # what ioredis asks until it is told that it may begin
+                    s.sendall(b"INFO persistence\r\n")  # ioredis asks this until loading is 0
                     info = s.recv(10_000)
                     for command in (b"SELECT 3", b"CLIENT SETNAME x", b"CLIENT LIST", b"CONFIG SET slowlog-max-len 77", b"MULTI", b"EXEC"):
                         s.sendall(command + b"\r\n")
@@ -118,7 +117,7 @@ def test_loading_replies(fresh):
         except ConnectionError:
             return False
 
-    for _ in range(5):  # until a start was met while it loads
+    for _ in range(5):  # until one start was seen while loading
         fresh.kill()
         fresh.start(wait=False)
         wait_until(ask, 60, "loaded", interval=0.001)
@@ -133,7 +132,7 @@ def test_loading_replies(fresh):
     assert fresh.client().get("loading399999") == b"%020d" % 399_999
 
 
-def test_second_server_on_the_same_directory(fresh):
+def test_second_server_on_the_same_directory_is_refused(fresh):
     fresh.start()
     other = subprocess.run(
         [str(binary()), "--port", "0", "--dir", str(fresh.data), "--set", "metrics.port=0"],
@@ -144,7 +143,7 @@ def test_second_server_on_the_same_directory(fresh):
     assert fresh.client().ping()
 
 
-def test_port_taken(fresh):
+def test_occupied_port_is_reported_and_ends_the_start(fresh):
     fresh.start()
     other = subprocess.run(
         [str(binary()), "--port", str(fresh.port), "--dir", str(fresh.home / "other"), "--set", "metrics.port=0"],
@@ -154,7 +153,7 @@ def test_port_taken(fresh):
     assert "cannot listen on 127.0.0.1" in other.stdout
 
 
-def test_private_files(fresh):
+def test_data_files_are_private_to_the_user(fresh):
     fresh.start()
     fresh.client().set("a", "b")
     data = fresh.data
@@ -164,7 +163,7 @@ def test_private_files(fresh):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
 
-def test_command_line():
+def test_command_line_and_environment_errors_name_key_and_value():
     def run(*args, environment=None):
         return subprocess.run([str(binary()), *args], capture_output=True, text=True, timeout=60, env=environment)
 
@@ -185,7 +184,7 @@ def test_command_line():
     assert run("--chekc").returncode == 2
 
 
-def test_config_get_set_rewrite(fresh):
+def test_config_set_and_rewrite_keep_comments_and_survive_a_restart(fresh):
     config = fresh.home / "server.yaml"
     fresh.config = config
     config.write_text("# mine\nserver:\n  max_clients: 500  # enough\n")
@@ -215,13 +214,13 @@ def test_config_get_set_rewrite(fresh):
     assert fresh.client().config_get("maxclients") == {"maxclients": "600"}
 
 
-def test_rewrite_without_a_file(fresh):
+def test_config_rewrite_without_a_file_is_refused(fresh):
     fresh.start()
     with pytest.raises(redis.ResponseError, match="The server is running without a config file"):
         fresh.client().config_rewrite()
 
 
-def test_metrics(server):
+def test_metrics_count_commands_and_bytes(server):
     client = server.client()
     for i in range(50):
         client.set(f"m{i}", "x")
@@ -243,7 +242,7 @@ def test_metrics(server):
     assert value("ebbtide_loading") == 0
 
 
-def test_metrics_of_scans_and_of_keys_that_expire(fresh):
+def test_metrics_count_scan_steps_and_expired_events(fresh):
     def metric(name):
         return float(re.search(rf"^ebbtide_{name} (\S+)$", fresh.http("/metrics")[1], re.M)[1])
 
@@ -256,17 +255,17 @@ def test_metrics_of_scans_and_of_keys_that_expire(fresh):
     assert (metric("scan_steps_count"), metric("scan_steps_sum")) == (3, 25)
     with fresh.connect() as tracker:
         tracker.sendall(b"HELLO 3\r\nCLIENT TRACKING ON\r\nSET read 1 PX 2000\r\nGET read\r\n")
-        wait_until(lambda: client.info("clients")["tracking_clients"] == 1, 5, "it tracks")
+        wait_until(lambda: client.info("clients")["tracking_clients"] == 1, 5, "the client tracks keys")
         client.set("not-read", "v", px=1)
-        wait_until(lambda: metric("expired_keys_total") >= 1, 10, "a cache is told of the key that it had read")
+        wait_until(lambda: metric("expired_keys_total") >= 1, 10, "the expiry of the tracked key is counted")
         assert metric("expired_keys_total") == 1
     client.config_set("notify-keyspace-events", "Ex")
     client.set("heard", "v", px=1)
-    wait_until(lambda: metric("expired_keys_total") >= 2, 5, "somebody is told of a key that has expired")
+    wait_until(lambda: metric("expired_keys_total") >= 2, 5, "an expired event is counted")
     assert metric("expired_keys_total") == client.info("stats")["expired_keys"] == 2
 
 
-def test_info_tells_of_deletes(fresh):
+def test_info_shows_pending_deletes_of_a_database(fresh):
     fresh.start()
     client = fresh.client()
     client.mset({f"k{i}": "v" for i in range(100)})
@@ -275,7 +274,7 @@ def test_info_tells_of_deletes(fresh):
     client.execute_command("DELRANGE", "k5", "k6")
     client.execute_command("TREE.FLUSH")
     told = client.info()
-    assert told["db0"]["keys"] > 0, "the keyspace is still what db0 means"
+    assert told["db0"]["keys"] > 0, "db0 is still the line of the keyspace section"
     deletes = told["deletes_db0"]
     assert (deletes["tombstones"], deletes["range_tombstones"]) == (2, 1)
     assert 0 <= deletes["oldest_age_ms"] < 60_000 and deletes["oldest_birth_ms"] > 1_600_000_000_000
@@ -283,7 +282,7 @@ def test_info_tells_of_deletes(fresh):
     assert deletes["deadline_ms"] == 24 * 3600 * 1000
 
 
-def test_log_rotation(fresh):
+def test_sighup_reopens_the_log_file(fresh):
     log = fresh.home / "own.log"
     fresh.set(f"log.file={log}").start(wait=False)
     wait_until(lambda: log.exists() and "ready to accept" in log.read_text(), 60, "the log file")
@@ -294,7 +293,7 @@ def test_log_rotation(fresh):
     assert fresh.client().ping()
 
 
-def test_client_list_says_what_a_connection_is_in(server):
+def test_client_list_shows_an_open_transaction_and_its_length(server):
     with Link(server.port) as link:
         own = str(link.call("CLIENT", "ID"))
 
@@ -311,7 +310,7 @@ def test_client_list_says_what_a_connection_is_in(server):
         assert told() == ("N", "-1")
 
 
-def test_client_list_and_kill(server):
+def test_client_kill_closes_the_listed_client_and_its_own_after_the_reply(server):
     a = server.client(client_name="alpha")
     a.ping()
     b = server.client(client_name="beta")
@@ -329,7 +328,7 @@ def test_client_list_and_kill(server):
         assert receive_all(s) == b""
 
 
-def test_the_policy_of_one_database_changes_while_running(fresh):
+def test_tree_policy_changes_one_database_while_running(fresh):
     fresh.start()
     client = fresh.client()
 
@@ -373,14 +372,14 @@ def client_id(link):
     return int(link.recv(100)[1:-2])
 
 
-def test_client_list_measures_buffers(fresh):
+def test_client_list_shows_sizes_of_buffers_and_incomplete_arguments(fresh):
     fresh.start()
     client = fresh.client()
     client.set("value", b"v" * 60_000)
     with fresh.connect() as receiving, fresh.connect() as sending:
         unread, half_sent = client_id(receiving), client_id(sending)
         receiving.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        receiving.sendall(b"GET value\r\n" * 100)  # 6 MB, which the client does not read
+        receiving.sendall(b"GET value\r\n" * 100)  # 6 MB of replies, which the client does not read
         sending.sendall(b"*2\r\n$4\r\nECHO\r\n$1000000\r\n" + b"e" * 500_000)
 
         def fields(which):
@@ -391,7 +390,7 @@ def test_client_list_measures_buffers(fresh):
         assert waiting["omem"] > 100_000 and waiting["obl"] > 0 and waiting["rbs"] > 0, waiting
         assert waiting["tot-mem"] > waiting["omem"] and waiting["rbp"] >= waiting["rbs"], waiting
         assert fields(unread)["events"] == "rw"
-        wait_until(lambda: int(fields(half_sent)["argv-mem"]) == 500_000, 10, "the argument that is being received is measured")
+        wait_until(lambda: int(fields(half_sent)["argv-mem"]) == 500_000, 10, "the incomplete argument is counted")
         assert int(fields(half_sent)["tot-mem"]) > 500_000
 
 
@@ -430,17 +429,17 @@ def test_info_shows_chosen_percentiles_and_rates(fresh):
     assert client.info("memory")["mem_allocator"]
 
 
-def test_changes_since_the_last_save_fall_by_a_save_alone(fresh):
+def test_only_a_save_resets_changes_since_last_save(fresh):
     fresh.set("storage.fsync=always").start()
     client = fresh.client()
     for i in range(20):
         client.set(f"k{i}", i)
-    assert client.info("persistence")["rdb_changes_since_last_save"] >= 20  # though all of it is synced
+    assert client.info("persistence")["rdb_changes_since_last_save"] >= 20  # although all of it is synced
     client.save()
     assert client.info("persistence")["rdb_changes_since_last_save"] == 0
 
 
-def test_acl_genpass_answers_as_many_bits_as_asked(fresh):
+def test_acl_genpass_returns_the_requested_bits(fresh):
     fresh.start()
     client = fresh.client()
     first, again = (client.execute_command("ACL", "GENPASS").decode() for _ in range(2))
@@ -448,7 +447,7 @@ def test_acl_genpass_answers_as_many_bits_as_asked(fresh):
     assert re.fullmatch(rb"[0-9a-f]{2}", client.execute_command("ACL", "GENPASS", 5))
 
 
-def test_debug_error_is_sent_as_it_is(fresh):
+def test_debug_error_is_sent_unchanged_but_for_line_breaks(fresh):
     fresh.set("server.debug_commands=local").start()
     with fresh.connect() as s:
         s.sendall(b"DEBUG ERROR WRONGPASS\r\n")

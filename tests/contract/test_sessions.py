@@ -1,7 +1,7 @@
 """Transactions, subscriptions and tracking over real sockets, byte for byte against redis-server, in RESP2 and RESP3.
 
-A script is a list of steps: a connection, the command it sends (None: it only listens) and how many values it then receives. The bytes
-of each step must be the same on both servers; HELLO's reply, which has the connection's id in it, is read apart.
+A script is a list of steps: a connection, its command (None: it only listens) and the number of values that it then receives. The bytes
+of each step must be the same on both servers, except for HELLO's reply, which contains the connection's id.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +15,7 @@ from test_differential import Link, redis_port  # noqa: F401 (a fixture)
 
 
 class RawLink(Link):
-    """Returns replies as the bytes that came."""
+    """A connection that returns replies as received bytes."""
 
     def send(self, line):
         self.socket.sendall(encode(*line.split(" ")))
@@ -69,7 +69,7 @@ TRANSACTION = [
 SUBSCRIPTIONS = [
     ("a", "UNSUBSCRIBE", 1), ("a", "PUNSUBSCRIBE x", 1), ("a", "SUNSUBSCRIBE", 1),
     ("a", "SUBSCRIBE c1 c2 c1", 3), ("a", "PSUBSCRIBE c*", 1), ("a", "SSUBSCRIBE s1", 1),
-    ("b", "PUBLISH c1 hello", 1), ("a", None, 2), ("b", "PUBLISH nobody x", 1), ("b", "SPUBLISH s1 m", 1), ("a", None, 1),
+    ("b", "PUBLISH c1 hello", 1), ("a", None, 2), ("b", "PUBLISH unheard x", 1), ("b", "SPUBLISH s1 m", 1), ("a", None, 1),
     ("b", "SPUBLISH c1 m", 1),
     ("b", "PUBSUB CHANNELS c1", 1), ("b", "PUBSUB CHANNELS z*", 1), ("b", "PUBSUB NUMSUB c1 c2 z", 1), ("b", "PUBSUB NUMPAT", 1),
     ("b", "PUBSUB SHARDCHANNELS", 1), ("b", "PUBSUB SHARDNUMSUB s1 z", 1), ("b", "PUBSUB NUMSUB", 1), ("b", "PUBSUB NOSUCH", 1),
@@ -80,7 +80,7 @@ SUBSCRIPTIONS = [
 SUBSCRIPTIONS_IN_A_TRANSACTION = [
     ("a", "SUBSCRIBE c", 1), ("b", "MULTI", 1), ("b", "PUBLISH c 1", 1), ("b", "PUBLISH c 2", 1), ("b", "EXEC", 1), ("a", None, 2),
     ("b", "MULTI", 1), ("b", "SSUBSCRIBE s", 1), ("b", "EXEC", 1),
-    # Who subscribes in the same transaction later is not told.
+    # A client that subscribes later in the same transaction gets no message.
     ("d", "MULTI", 1), ("d", "PUBLISH e 1", 1), ("d", "PSUBSCRIBE e*", 1), ("d", "EXEC", 1), ("b", "PUBLISH e 2", 1), ("d", None, 1),
     ("c", "MULTI", 1), ("c", "SUBSCRIBE d", 1), ("c", "EXEC", 1), ("b", "PUBLISH d 3", 1), ("c", None, 1),
 ]  # fmt: skip
@@ -142,20 +142,20 @@ SCRIPTS = {
     "subscriptions in a transaction": (SUBSCRIPTIONS_IN_A_TRANSACTION, BOTH),
     "keyspace notifications": (NOTIFY, BOTH),
     "notifications of new and of missing keys": (NOTIFY_OF_NEW_AND_MISSING, BOTH),
-    "asking and pausing": (ASKING, BOTH),
+    "pauses and diagnostics": (ASKING, BOTH),
     "tracking": (TRACKING, RESP3),
     "restricted": (RESTRICTED, RESP2),
 }
 
 
 @pytest.mark.parametrize("name, protocol", [(name, protocol) for name, (_, protocols) in SCRIPTS.items() for protocol in protocols])
-def test_script(name, protocol, redis_port, two_loops):  # noqa: F811
+def test_script_gets_the_same_bytes_from_both_servers(name, protocol, redis_port, two_loops):  # noqa: F811
     script, _ = SCRIPTS[name]
     assert play(two_loops.port, script, protocol) == play(redis_port, script, protocol)
 
 
-def test_messages_of_a_publisher_keep_their_order(two_loops):
-    """Eight subscribers, spread over the loops, and two publishers that send as fast as they can."""
+def test_subscribers_get_messages_of_each_publisher_in_order(two_loops):
+    """Eight subscribers on two loops, and two publishers that send as fast as they can."""
     messages = 2000
     subscribers = [two_loops.client() for _ in range(8)]
     listeners = []
@@ -164,7 +164,7 @@ def test_messages_of_a_publisher_keep_their_order(two_loops):
         listener.subscribe("order")
         listener.psubscribe("ord*")
         for _ in range(2):
-            listener.get_message(timeout=60)  # both are confirmed
+            listener.get_message(timeout=60)  # the confirmations
         listeners.append(listener)
     admin = two_loops.client()
     wait_until(lambda: admin.pubsub_numsub("order") == [(b"order", 8)] and admin.pubsub_numpat() == 1, 10, "all have subscribed")
@@ -190,7 +190,7 @@ def test_messages_of_a_publisher_keep_their_order(two_loops):
         assert list(published) == [[16] * messages] * 2
 
 
-def test_a_slow_subscriber_is_closed_and_the_others_go_on(two_loops):
+def test_slow_subscriber_is_closed_and_other_clients_go_on(two_loops):
     slow = RawLink(two_loops.port)
     slow.send("SUBSCRIBE flood")
     slow.value()
@@ -206,8 +206,8 @@ def test_a_slow_subscriber_is_closed_and_the_others_go_on(two_loops):
     slow.close()
 
 
-def test_invalidations_reach_a_redirect_on_any_loop(two_loops):
-    """RESP2: the tracking connection and the one that listens may live on different loops."""
+def test_invalidations_reach_a_redirect_on_another_loop(two_loops):
+    """RESP2: the tracking and the listening connection may be on different loops."""
     writer = two_loops.client()
     for round_number in range(6):
         listener, reader = RawLink(two_loops.port), RawLink(two_loops.port)
@@ -224,7 +224,7 @@ def test_invalidations_reach_a_redirect_on_any_loop(two_loops):
 
 
 def test_reader_gets_tracking_redir_broken_once_the_redirect_has_quit(two_loops):
-    """QUIT alone is enough: the client that quit may keep its socket open."""
+    """QUIT is enough; the client may keep its socket open."""
     for round_number in range(4):  # readers and redirects on either loop
         writer, listener, reader = two_loops.client(), RawLink(two_loops.port), RawLink(two_loops.port)
         number = int(listener.call("CLIENT", "ID").split()[1])
@@ -241,7 +241,7 @@ def test_reader_gets_tracking_redir_broken_once_the_redirect_has_quit(two_loops)
         listener.close()
 
 
-def test_a_transaction_over_databases_survives_a_kill(fresh):
+def test_transaction_with_swapdb_and_flushdb_survives_a_kill_in_order(fresh):
     fresh.start()
     client = fresh.client()
     with client.pipeline() as pipe:
@@ -260,7 +260,7 @@ def test_a_transaction_over_databases_survives_a_kill(fresh):
         link.call("SELECT", str(database))
         values.append((link.call("GET", "first"), link.call("GET", "second")))
         link.close()
-    # What a database had went up with the swap, and was emptied there, but for the last one.
+    # Each swap moved the keys to the next database, where they were flushed; only the last ones are left.
     assert values == [("(nil)", "(nil)")] * 3 + [("(nil)", '"2"')]
 
 

@@ -1,4 +1,4 @@
-"""ebbtide-simulate as it is called: the flags that are fixed, a configuration, tables and plots, and what it refuses."""
+"""The command line of ebbtide-simulate: its flags, a configuration, tables and plots, and what it refuses."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ def rows_of(text):
     return list(reader)
 
 
-def test_csv_of_one_policy_at_given_moments():
+def test_csv_has_one_row_per_requested_moment():
     rows = rows_of(simulate("--policy", "binomial", "--k", 6, "--flushes", 20000, "--at", "1000,3000,5000", "--format", "csv"))
     assert [(row["policy"], row["flushes"]) for row in rows] == [("binomial", "1000"), ("binomial", "3000"), ("binomial", "5000")]
     for row in rows:
@@ -30,7 +30,7 @@ def test_csv_of_one_policy_at_given_moments():
         assert float(row["space_amp"]) == 1 and 1 < float(row["transient_space_amp"]) <= 2
 
 
-def test_policies_side_by_side_and_a_configuration():
+def test_policies_and_a_configuration_are_compared_in_one_table():
     config = ROOT / "config" / "ebbtide.yaml"
     common = ("--config", config, "--policy", "tiered:T=3,minlatency:k=5", "--flushes", 500, "--at", 500, "--updates", 0.3, "--deletes", 0.1)
     rows = rows_of(simulate(*common, "--sizes", "random", "--format", "csv"))
@@ -43,7 +43,7 @@ def test_policies_side_by_side_and_a_configuration():
     assert "write amp" in table and len(table.splitlines()) == 4
 
 
-def test_plots():
+def test_plot_and_svg_show_one_line_per_policy():
     common = ("--policy", "bigtable,constant", "--k", 4, "--flushes", 300, "--metric", "avg_runs")
     plot = simulate(*common, "--format", "plot")
     assert plot.startswith("sorted runs, average over flushes") and "  a  bigtable\n  b  constant\n" in plot
@@ -51,7 +51,7 @@ def test_plots():
     assert svg.startswith("<svg ") and svg.count("<polyline") == 2
 
 
-def test_what_is_refused_is_named(tmp_path):
+def test_refused_arguments_are_named(tmp_path):
     assert "no policy" in simulate("--flushes", 10, status=2)
     assert "allowed: a whole number from 1 to 64" in simulate("--policy", "binomial", "--k", 65, status=2)
     assert "no policy that was named has it" in simulate("--policy", "tiering", "--lambda", 2, status=2)

@@ -1,7 +1,7 @@
-"""Long commands beside others: PING goes on while a client does what takes long, and what it does is atomic all the same.
+"""Long commands are atomic and do not delay the PINGs of other clients.
 
-The bound is generous, for busy machines, and the best of several tries counts: other processes delay a PING now and then, but a loop that
-a command keeps busy delays it each time. Without threads for long commands the worst of these take seconds.
+The bound is generous, for busy machines, and the best of several tries counts: other processes delay a PING sometimes, but a loop that is
+kept busy by a command delays it each time. Without offload threads the worst of these delays are seconds.
 """
 
 import threading
@@ -17,13 +17,13 @@ TRIES = 5
 
 @pytest.fixture
 def big(fresh):
-    """A server that has room for large values, and one event loop, so that PING and the long command share it."""
+    """A server with room for large values and one event loop, which PING and the long command share."""
     fresh.set("storage.memory_budget=4GiB", "server.threads=1").start()
     return fresh
 
 
 def longest_beside(server, work, commands):
-    """How long each of the commands took at most while `work` ran."""
+    """The longest time of each command while `work` ran."""
     longest, stop = [0.0] * len(commands), threading.Event()
 
     def repeat(i, client):
@@ -49,7 +49,7 @@ def longest_beside(server, work, commands):
 
 
 def worst_ping(server, work):
-    """The longest that a PING took while `work` ran. The best of several tries, which end with one that is within the bound."""
+    """The longest PING while `work` ran: the best of several tries, which end with the first one within the bound."""
     worst = float("inf")
     for _ in range(TRIES):
         worst = min(worst, longest_beside(server, work, [("PING",)])[0])
@@ -59,7 +59,7 @@ def worst_ping(server, work):
 
 
 def worst_wait_for_the_log(server, work):
-    """How much longer a small SET or a GET of its key took at most than a PING. The best of several tries, likewise."""
+    """How much longer than the longest PING a small SET, or a GET of its key, took at most: the best of several tries, too."""
     worst = float("inf")
     for _ in range(TRIES):
         ping, *small = longest_beside(server, work, [("PING",), ("SET", "small", "1"), ("GET", "small")])
@@ -70,7 +70,7 @@ def worst_wait_for_the_log(server, work):
 
 
 def send(server, data):
-    """Sends bytes that were made before, so that Python does not hold up the thread that measures."""
+    """Sends prepared bytes, so that Python does not delay the measuring thread."""
     with server.connect() as s:
         s.sendall(data + encode("QUIT"))
         received = receive_all(s)
@@ -82,7 +82,7 @@ def pairs(count):
     return [word for i in range(count) for word in (f"key:{i}", f"value:{i}")]
 
 
-def test_a_bit_far_out(big):
+def test_setbit_and_setrange_far_out_delay_no_ping(big):
     client = big.client()
     assert worst_ping(big, lambda: (client.setbit("far", 2**31 - 1, 1), client.delete("far"))) < BOUND
     client.setbit("far", 2**31 - 1, 1)
@@ -90,7 +90,7 @@ def test_a_bit_far_out(big):
     assert client.strlen("far") == 2**28
 
 
-def test_bitop_of_many_large_values_alone_and_in_a_transaction(big):
+def test_bitop_of_many_large_values_alone_or_in_a_transaction_delays_no_ping(big):
     client = big.client()
     for i in range(10):
         client.set(f"source:{i}", bytes([i]) * (16 << 20))
@@ -114,7 +114,7 @@ def test_bitop_of_many_large_values_alone_and_in_a_transaction(big):
     assert big.client(db=1).get("k") == b"v"
 
 
-def test_a_transaction_of_many_commands(big):
+def test_transaction_of_200000_commands_delays_no_ping(big):
     queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
     received = []
     assert worst_ping(big, lambda: received.append(send(big, queue))) < BOUND
@@ -124,7 +124,7 @@ def test_a_transaction_of_many_commands(big):
 
 
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
-def test_small_write_beside_large_ones_does_not_wait_for_them_in_the_log(big, fsync):
+def test_small_write_does_not_wait_for_the_log_of_large_ones(big, fsync):
     big.stop()
     big.set(f"storage.fsync={fsync}").start()
     queue = encode("MULTI") + b"".join(encode("SET", f"key:{i}", b"v" * 1000) for i in range(200_000)) + encode("EXEC")
@@ -139,7 +139,7 @@ def test_small_write_beside_large_ones_does_not_wait_for_them_in_the_log(big, fs
     assert client.getrange("large", 1000, 1003) == bytes(range(232, 236))
 
 
-def test_many_keys(big):
+def test_commands_of_half_a_million_keys_delay_no_ping(big):
     largest = 524_287  # 1,048,575 arguments
     commands = {
         "MSET": encode("MSET", *pairs(largest)),
@@ -154,7 +154,7 @@ def test_many_keys(big):
     assert big.client().dbsize() == 0
 
 
-def test_values_of_hundreds_of_megabytes(big):
+def test_commands_on_400_mb_values_delay_no_ping(big):
     value = bytes(400 << 20)
     commands = {
         "SET": encode("SET", "large", value),
@@ -169,14 +169,14 @@ def test_values_of_hundreds_of_megabytes(big):
     assert big.client().strlen("large") > len(value)
 
 
-def test_many_names_of_one_connection(big):
+def test_watch_and_subscribe_of_a_million_names_delay_no_ping(big):
     names = [f"name:{i}" for i in range(1_000_000)]
     for name in ("WATCH", "SUBSCRIBE"):
         command = encode(name, *names)
         assert worst_ping(big, lambda command=command: send(big, command)) < BOUND, name
 
 
-def test_many_sketches(big):
+def test_pfcount_and_pfmerge_of_20000_sketches_delay_no_ping(big):
     client = big.client()
     for i in range(200):
         client.pfadd(f"sketch:{i}", *range(i * 100, i * 100 + 3000))
@@ -192,7 +192,7 @@ def transaction_of(*commands):
     return b"".join(encode(*command) for command in [("MULTI",), *commands, ("EXEC",)])
 
 
-def test_transactions_that_copy_and_walk(big):
+def test_transactions_with_copies_and_walks_delay_no_ping(big):
     send(big, encode("MSET", *pairs(200_000)))
     copies = transaction_of(*(("COPY", f"key:{i}", f"copy:{i}") for i in range(200_000)), ("MOVE", "key:0", "1"))
     assert worst_ping(big, lambda: send(big, copies)) < BOUND
@@ -202,7 +202,7 @@ def test_transactions_that_copy_and_walk(big):
     assert big.client(db=1).get("key:0") == b"value:0"
 
 
-def test_pipelines_of_commands_that_are_short_each(big):
+def test_pipelines_of_40000_short_commands_delay_no_ping(big):
     client = big.client()
     client.set("mebibyte", bytes(1 << 20))
     counts = encode("BITCOUNT", "mebibyte") * 40_000
@@ -211,7 +211,7 @@ def test_pipelines_of_commands_that_are_short_each(big):
     assert worst_ping(big, lambda: send(big, parts)) < BOUND
 
 
-def test_tracking_of_many_prefixes(big):
+def test_tracking_of_20000_prefixes_delays_no_ping(big):
     prefixes = [word for i in range(20_000) for word in ("PREFIX", f"prefix:{i:06}")]
     assert worst_ping(big, lambda: send(big, encode("CLIENT", "TRACKING", "ON", "BCAST", *prefixes))) < BOUND
     with big.connect() as s:
@@ -219,7 +219,7 @@ def test_tracking_of_many_prefixes(big):
         assert receive_all(s) == b"-ERR Prefixes for a single client must not overlap.\r\n+OK\r\n"
 
 
-def test_a_client_that_goes_leaves_nothing_of_its_long_command(big):
+def test_client_that_disconnects_during_its_long_command_blocks_no_other(big):
     client = big.client()
     client.set("account", "1")
     for i in range(20):
@@ -227,13 +227,13 @@ def test_a_client_that_goes_leaves_nothing_of_its_long_command(big):
         link.sendall(encode("MULTI") + encode("SETBIT", "far", 2**31 - 1, 1) + encode("INCR", "account") + encode("EXEC"))
         time.sleep(0.02 * i)
         link.close()
-    # Each transaction happened or did not; none holds up who comes after it.
+    # Each transaction happened or did not, and none blocks later commands.
     assert client.incr("account") >= 2
     assert client.setbit("far", 7, 1) in (0, 1)
 
 
-def test_long_writes_and_short_ones_of_the_same_keys_lose_nothing(fresh):
-    """Transactions that are long, two ways, beside single increments and range deletes of other keys, on two event loops."""
+def test_long_and_short_writes_of_the_same_keys_lose_no_update(fresh):
+    """Two kinds of long transactions beside short ones and range deletes of other keys, on two event loops."""
     fresh.set("storage.memory_budget=1GiB", "server.threads=2").start()
     counters, until, sums, errors = ["a", "b"], time.monotonic() + 5, [], []
 

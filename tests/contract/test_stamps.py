@@ -1,6 +1,6 @@
-"""Stamps over a real server: deletes by stamp through flushes, merges, kills and restarts, scans while others write, and concurrency.
+"""Stamps on a real server: deletes by stamp through flushes, merges, kills and restarts; scans and concurrent writes.
 
-What each command replies is in tests/transcripts/stamps.txt. EBBTIDE_SEED repeats the layout of the trees, one for each test.
+The reply of each command is in tests/transcripts/stamps.txt. EBBTIDE_SEED repeats the layout of the trees, one for each test.
 """
 
 import operator
@@ -26,7 +26,7 @@ def stamped(tmp_path, request):
 
 
 def every_page(step):
-    """All keys of a scan: `step` takes a cursor and returns the next one, with keys."""
+    """All keys of a scan. `step` takes a cursor and returns the next cursor and keys."""
     keys, cursor = [], 0
     while True:
         cursor, found = step(cursor)
@@ -40,7 +40,7 @@ def scan_stamps(client, lo, hi, count=100):
     return every_page(lambda cursor: client.execute_command("STAMP.SCAN", lo, hi, cursor, "COUNT", count))
 
 
-def test_a_sliding_window_survives_flushes_merges_kills_and_restarts(stamped):
+def test_sliding_window_of_deletes_survives_flushes_merges_kills_and_restarts(stamped):
     client = stamped.client()
     model = {}
     choose = random.Random(7)
@@ -74,7 +74,7 @@ def test_a_sliding_window_survives_flushes_merges_kills_and_restarts(stamped):
         in_range = {key.encode() for key, stamp in model.items() if low <= stamp < low + 300}
         assert set(scan_stamps(client, low, low + 300)) == in_range
         estimate = client.execute_command("STAMP.COUNT", low, low + 300)
-        shadowed = 1 if step % 3 == 2 else 2  # what was overwritten counts until a merge drops it
+        shadowed = 1 if step % 3 == 2 else 2  # overwritten versions count until a merge drops them
         assert 0.75 * len(in_range) < estimate < 1.25 * shadowed * len(in_range)
     client.execute_command("TREE.COMPACT")
     assert pairs(client.execute_command("TREE.INFO"))[b"secondary-records"] == 0
@@ -83,8 +83,8 @@ def test_a_sliding_window_survives_flushes_merges_kills_and_restarts(stamped):
     assert verified[b"files"] > 0 and verified[b"errors"] == []
 
 
-def test_a_scan_returns_every_key_that_stays(stamped):
-    """While keys beside them come and go and they themselves are overwritten; a flush and a merge come between two pages of each scan."""
+def test_scan_returns_every_key_that_exists_throughout(stamped):
+    """Other keys are added and deleted and these keys overwritten meanwhile, with a flush and a merge between two pages of each scan."""
     client = stamped.client()
     pipeline = client.pipeline(transaction=False)
     for number in range(2000):
@@ -109,12 +109,12 @@ def test_a_scan_returns_every_key_that_stays(stamped):
         return info["flushes"], info["compactions"]
 
     def disturbed(step):
-        """The same steps; after the first one the tables become others."""
+        """The same steps, but after the first one a flush and a merge change the tables."""
 
         def take(cursor):
             answer = step(cursor)
             if cursor == 0:
-                assert int(answer[0]) != 0, "a scan of one page is disturbed by nothing"
+                assert int(answer[0]) != 0, "the scan has one page, which nothing can disturb"
                 began = work()
                 wait_until(lambda: all(map(operator.gt, work(), began)), 60, "a flush and a merge")
             return answer
@@ -132,8 +132,8 @@ def test_a_scan_returns_every_key_that_stays(stamped):
             assert not any(key.startswith(b"other:") for key in found)
 
 
-def test_no_read_and_write_keeps_a_stamp_past_its_delete(stamped):
-    """INCR keeps the stamp of the value that it read: with the delete in between, nothing with that stamp may stay."""
+def test_increment_beside_a_delete_by_stamp_keeps_no_deleted_stamp(stamped):
+    """INCR keeps the stamp of the value that it read. If the delete comes in between, no key with that stamp may remain."""
     client = stamped.client()
     others = stamped.client()
 
@@ -146,11 +146,11 @@ def test_no_read_and_write_keeps_a_stamp_past_its_delete(stamped):
             for number in range(8):
                 client.execute_command("STAMP.SET", f"counter:{number}", 77, 1)
             client.execute_command("STAMP.DELRANGE", 77, 78)
-            # What comes after the delete makes new keys, without a stamp.
+            # Increments after the delete make new keys, without a stamp.
             assert [client.execute_command("STAMP.GET", f"counter:{number}") for number in range(8)] == [None] * 8
 
 
-def test_the_mode_is_fixed_when_the_database_is_made(stamped):
+def test_stamp_mode_of_a_database_stays_until_flushdb(stamped):
     client = stamped.client()
     client.execute_command("STAMP.SET", "k", 5, "v")
     assert stamped.stop() == 0
@@ -164,7 +164,7 @@ def test_the_mode_is_fixed_when_the_database_is_made(stamped):
     assert client.execute_command("STAMP.GET", "k") > 1_600_000_000_000
 
 
-def test_its_ticket_is_done_when_the_tables_have_let_go(stamped):
+def test_ticket_of_a_delete_by_stamp_is_done_after_its_tables_are_merged(stamped):
     client = stamped.client()
     for number in range(500):
         client.execute_command("STAMP.SET", f"k{number}", number, "v" * 100)
@@ -176,7 +176,7 @@ def test_its_ticket_is_done_when_the_tables_have_let_go(stamped):
     def status():
         return pairs(client.execute_command("PURGE.STATUS", ticket))
 
-    # The record is in the manifest now, and the table with what it covers owes it.
+    # The record is in the manifest, and the table with covered entries has a pending delete.
     wait_until(lambda: b"table" in status()[b"left-in"], what="the table is named")
     assert status()[b"state"] == b"pending"
     client.execute_command("TREE.RESUME")

@@ -1,4 +1,4 @@
-"""The tools that come with Redis work as they are: redis-cli and redis-benchmark."""
+"""redis-cli and redis-benchmark work unchanged."""
 
 import csv
 import io
@@ -17,15 +17,15 @@ def test_redis_cli_sets_gets_and_deletes(server, protocol):
     assert server.cli(protocol, "GET", key) == b"\n"
 
 
-def test_info_parses(server):
+def test_redis_cli_prints_info(server):
     info = server.cli("INFO").decode()
     assert "# Server" in info and "redis_version:" in info
     fields = dict(line.split(":", 1) for line in info.splitlines() if ":" in line and not line.startswith("#"))
     assert int(fields["tcp_port"]) == server.port
 
 
-def test_command_docs_describe_our_own_commands(server):
-    """What redis-cli makes its hints of."""
+def test_command_docs_describe_commands_that_redis_does_not_have(server):
+    """redis-cli makes its hints of them."""
     wanted = {
         "delrange": ["start", "end"],
         "delprefix": ["prefix"],

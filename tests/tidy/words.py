@@ -20,7 +20,6 @@ NOT_YET = (
     "server/resp",
     "server/server.cc",
     "tests/bench",
-    "tests/contract",
     "tests/engine/db",
     "tests/fuzz",
     "tests/server/dispatch",

@@ -218,7 +218,7 @@
     const box = last && last.tree && (cells.get(shown) || cells.get(pinned) || mostUrgent()), list = $("detail");
     if (!box) { text("detail-title", "File"); text("detail-hint", NBSP); list.replaceChildren(); return; }
     text("detail-title", nameOf(box.cell));
-    text("detail-hint", box.cell.key === pinned ? "kept; Esc lets go" : box.cell.key === shown ? "Enter keeps it" : box.cell.o ? "oldest delete" : "newest");
+    text("detail-hint", box.cell.key === pinned ? "kept; Esc releases it" : box.cell.key === shown ? "Enter keeps it" : box.cell.o ? "oldest delete" : "newest");
     const facts = describe(box.cell);
     if (list.children.length === facts.length * 2) facts.forEach(([k, v], i) => { list.children[2 * i].textContent = k; list.children[2 * i + 1].textContent = v; });
     else list.replaceChildren(...facts.flatMap(([k, v]) => [make("dt", "", k), make("dd", "", v)]));
