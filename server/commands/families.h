@@ -8,32 +8,33 @@
 
 namespace ebbtide {
 
-std::span<const CommandSpec> connection_commands();   ///< connection.cc
-std::span<const CommandSpec> client_commands();       ///< client.cc: CLIENT
-std::span<const CommandSpec> acl_commands();          ///< acl.cc: ACL
-std::span<const CommandSpec> transaction_commands();  ///< transactions.cc
-std::span<const CommandSpec> diagnostics_commands();  ///< diagnostics.cc: SLOWLOG, LATENCY, MEMORY, LOLWUT
-std::span<const CommandSpec> pubsub_commands();       ///< pubsub.cc
-std::span<const CommandSpec> string_commands();       ///< strings.cc
-std::span<const CommandSpec> counter_commands();      ///< counters.cc: strings as numbers
-std::span<const CommandSpec> lcs_commands();          ///< lcs.cc
-std::span<const CommandSpec> bitmap_commands();       ///< bitmaps.cc
-std::span<const CommandSpec> bitfield_commands();     ///< bitfields.cc
-std::span<const CommandSpec> hyperloglog_commands();  ///< hyperloglog.cc
-std::span<const CommandSpec> key_commands();          ///< keys.cc
-std::span<const CommandSpec> transfer_commands();     ///< transfer.cc: from one key to another
-std::span<const CommandSpec> dump_commands();         ///< dump.cc: values as Redis's files have them
-std::span<const CommandSpec> object_commands();       ///< object.cc: OBJECT
-std::span<const CommandSpec> wait_commands();         ///< wait.cc: WAIT, WAITAOF
-std::span<const CommandSpec> scan_commands();         ///< scan.cc: walks over the key space
-std::span<const CommandSpec> database_commands();     ///< databases.cc: whole databases
-std::span<const CommandSpec> debug_commands();        ///< debug.cc: DEBUG
-std::span<const CommandSpec> server_commands();       ///< server.cc: CONFIG, TIME, SHUTDOWN
-std::span<const CommandSpec> info_commands();         ///< info.cc: INFO
-std::span<const CommandSpec> command_commands();      ///< command_info.cc: COMMAND
-std::span<const CommandSpec> extension_commands();    ///< extensions.cc: range deletes and the tree
-std::span<const CommandSpec> purge_commands();        ///< purge.cc: PURGE.*, when deletes have left the files
-std::span<const CommandSpec> stamp_commands();        ///< stamps.cc: keys by stamp
+std::span<const CommandSpec> connection_commands();    ///< connection.cc
+std::span<const CommandSpec> client_commands();        ///< client.cc: CLIENT
+std::span<const CommandSpec> acl_commands();           ///< acl.cc: ACL
+std::span<const CommandSpec> transaction_commands();   ///< transactions.cc
+std::span<const CommandSpec> diagnostics_commands();   ///< diagnostics.cc: SLOWLOG, LATENCY, MEMORY, LOLWUT
+std::span<const CommandSpec> pubsub_commands();        ///< pubsub.cc
+std::span<const CommandSpec> string_commands();        ///< strings.cc
+std::span<const CommandSpec> counter_commands();       ///< counters.cc: strings as numbers
+std::span<const CommandSpec> lcs_commands();           ///< lcs.cc
+std::span<const CommandSpec> bitmap_commands();        ///< bitmaps.cc
+std::span<const CommandSpec> bitfield_commands();      ///< bitfields.cc
+std::span<const CommandSpec> hyperloglog_commands();   ///< hyperloglog.cc
+std::span<const CommandSpec> key_commands();           ///< keys.cc
+std::span<const CommandSpec> transfer_commands();      ///< transfer.cc: from one key to another
+std::span<const CommandSpec> dump_commands();          ///< dump.cc: values as Redis's files have them
+std::span<const CommandSpec> object_commands();        ///< object.cc: OBJECT
+std::span<const CommandSpec> wait_commands();          ///< wait.cc: WAIT, WAITAOF
+std::span<const CommandSpec> scan_commands();          ///< scan.cc: walks over the key space
+std::span<const CommandSpec> database_commands();      ///< databases.cc: whole databases
+std::span<const CommandSpec> debug_commands();         ///< debug.cc: DEBUG
+std::span<const CommandSpec> server_commands();        ///< server.cc: CONFIG, TIME, SHUTDOWN
+std::span<const CommandSpec> info_commands();          ///< info.cc: INFO
+std::span<const CommandSpec> command_commands();       ///< command_info.cc: COMMAND
+std::span<const CommandSpec> range_delete_commands();  ///< range_deletes.cc: DELRANGE, DELPREFIX, COUNTRANGE
+std::span<const CommandSpec> tree_commands();          ///< trees.cc: TREE.*
+std::span<const CommandSpec> purge_commands();         ///< purge.cc: PURGE.*, when deletes have left the files
+std::span<const CommandSpec> stamp_commands();         ///< stamps.cc: STAMP.*, keys by stamp
 
 /// The families above, for CommandTable.
 std::span<const std::span<const CommandSpec>> command_families();

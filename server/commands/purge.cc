@@ -9,6 +9,7 @@
 #include <string>
 
 #include "commands/families.h"
+#include "commands/purge_ticket.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 
@@ -227,6 +228,21 @@ constexpr CommandSpec kPurge[] = {
 };
 
 }  // namespace
+
+void reply_ticket(Ctx& ctx) {
+  TreeId tree = kNoTree;
+  std::size_t cursor = ctx.first_op;
+  if (WriteBatch::Op op; cursor < ctx.ops_end && ctx.batch.next_op(&cursor, &op)) {
+    tree = op.tree;
+  } else if (const auto info = ctx.env.db->tree_info(ctx.view.database()); info.is_ok()) {
+    tree = info->tree;
+  }
+  SeqNum up_to = 0;
+  const Millis born_by = ctx.batch.empty() ? ctx.env.db->purge_ticket(&up_to).born_by : ctx.batch.time();
+  const PurgeTicket ticket{born_by, tree};
+  ctx.env.db->note_ticket(ticket);
+  ctx.reply.bulk(format_ticket(ticket));
+}
 
 std::span<const CommandSpec> purge_commands() { return kPurge; }
 

@@ -1,4 +1,4 @@
-// Keys by stamp: STAMP.GET, STAMP.DELRANGE, STAMP.COUNT, STAMP.SCAN. (STAMP.SET is SET with a stamp: strings.cc.)
+// STAMP.*: keys by stamp. STAMP.SET is SET with a stamp.
 //
 // A range of stamps is [lo, hi); - and + leave an end open. Keys without a stamp are in no range, open ones included.
 //
@@ -11,7 +11,8 @@
 
 #include "commands/families.h"
 #include "commands/purge_ticket.h"
-#include "commands/stamp_argument.h"
+#include "commands/set_value.h"
+#include "commands/strings_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
 #include "dispatch/scan_cursors.h"
@@ -19,16 +20,14 @@
 #include "store/numbers.h"
 
 namespace ebbtide {
+namespace {
 
+/// An integer from 0 to 2^63 - 1; on error the message is a reply.
 Result<DeleteKey> stamp_argument(Bytes text) {
   const auto number = parse_integer(text);
   if (!number || *number < 0) return reply_error("ERR stamp is not an integer or out of range");
   return static_cast<DeleteKey>(*number);
 }
-
-namespace {
-
-using Type = ArgDoc::Type;
 
 /// Pages that a call of STAMP.SCAN may read, if it is to find no more keys than that.
 constexpr std::uint64_t kMinPages = 64;
@@ -69,6 +68,15 @@ Status get(Ctx& ctx) {
     ctx.reply.null();
   }
   return Status::ok();
+}
+
+Status set(Ctx& ctx) {
+  TRY_ASSIGN(stamp, stamp_argument(ctx.arg(2)));
+  if (const StampMode mode = ctx.strings().stamp_mode(); mode != StampMode::kExplicit) {
+    return reply_error("ERR stamps of this database are not chosen by clients: its stamp mode is " +
+                       std::string(mode == StampMode::kWriteTime ? "write_time" : "expire_time"));
+  }
+  return set_value(ctx, 3, stamp);
 }
 
 Status delrange(Ctx& ctx) {
@@ -262,7 +270,23 @@ constexpr ArgDoc kScanArguments[] = {
     {.name = "type", .token = "TYPE", .flags = ArgDoc::kOptional},
 };
 
+// Without a condition, GET or KEEPTTL it is as blind as SET.
+constexpr KeySpec kStampSetKey = {
+    .first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate | KeySpec::kVariableFlags, .blind_argc = 4};
+
 constexpr CommandSpec kStamps[] = {
+    {.name = "stamp.set",
+     .arity = at_least(4),
+     .keys = kStampSetKey,
+     .flags = kWrite | kDenyOom,
+     .run = set,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Sets the string value of a key and its stamp, an integer from 0 to 2^63-1, where the database's stamp mode is "
+                "explicit. Options as of SET.",
+     .group = Group::kExtension,
+     .arguments = kStampSetArguments,
+     .extra_acl = "@string"},
     {.name = "stamp.get",
      .arity = exactly(2),
      .keys = {.first = 1, .access = KeySpec::kRo | KeySpec::kAccess},

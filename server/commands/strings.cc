@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "commands/families.h"
-#include "commands/stamp_argument.h"
+#include "commands/set_value.h"
 #include "commands/strings_docs.h"
 #include "dispatch/arg_cursor.h"
 #include "dispatch/context.h"
@@ -130,7 +130,8 @@ Status write_value(Ctx& ctx, Strings& strings, std::size_t value_arg, std::int64
   return Status::ok();
 }
 
-/// SET with whatever options follow the value.
+}  // namespace
+
 Status set_value(Ctx& ctx, std::size_t value_arg, DeleteKey stamp) {
   Strings strings = ctx.strings();
   TRY_ASSIGN(options, parse_set_options(ctx, value_arg + 1));
@@ -158,20 +159,13 @@ Status set_value(Ctx& ctx, std::size_t value_arg, DeleteKey stamp) {
   return Status::ok();
 }
 
+namespace {
+
 Status set(Ctx& ctx) {
   if (ctx.argc() > 3) return set_value(ctx, 2, kNoStamp);
   ctx.strings().set(ctx.key(), ctx.arg(2), 0, ctx.shared_arg(2));
   ctx.reply.ok();
   return Status::ok();
-}
-
-Status stamp_set(Ctx& ctx) {
-  TRY_ASSIGN(stamp, stamp_argument(ctx.arg(2)));
-  if (const StampMode mode = ctx.strings().stamp_mode(); mode != StampMode::kExplicit) {
-    return reply_error("ERR stamps of this database are not chosen by clients: its stamp mode is " +
-                       std::string(mode == StampMode::kWriteTime ? "write_time" : "expire_time"));
-  }
-  return set_value(ctx, 3, stamp);
 }
 
 Status setnx(Ctx& ctx) {
@@ -361,23 +355,7 @@ constexpr auto kUpdate = kWrite | kDenyOom;
 constexpr KeySpec kSetnxKeys[] = {{.first = 1, .access = KeySpec::kOw | KeySpec::kInsert}};
 constexpr KeySpec kMsetnxKeys[] = {{.first = 1, .last = -1, .step = 2, .access = KeySpec::kOw | KeySpec::kInsert}};
 
-// Without a condition, GET or KEEPTTL it is as blind as SET.
-constexpr KeySpec kStampSetKey = {
-    .first = 1, .access = KeySpec::kRw | KeySpec::kAccess | KeySpec::kUpdate | KeySpec::kVariableFlags, .blind_argc = 4};
-
 constexpr CommandSpec kStrings[] = {
-    {.name = "stamp.set",
-     .arity = at_least(4),
-     .keys = kStampSetKey,
-     .flags = kWrite | kDenyOom,
-     .run = stamp_set,
-     .since = "0.1.0",
-     .complexity = "O(1)",
-     .summary = "Sets the string value of a key and its stamp, an integer from 0 to 2^63-1, where the database's stamp mode is "
-                "explicit. Options as of SET.",
-     .group = Group::kExtension,
-     .arguments = kStampSetArguments,
-     .extra_acl = "@string"},
     {.name = "get",
      .arity = exactly(2),
      .keys = kReadKey,

@@ -29,7 +29,7 @@ void pass(CommandHarness& server, Millis ms) {
 }  // namespace
 
 TEST_CASE("a report says whether deletes were gone in time, and nothing once nobody knows any more") {
-  const std::span<const CommandSpec> families[] = {string_commands(), extension_commands(), purge_commands()};
+  const std::span<const CommandSpec> families[] = {string_commands(), range_delete_commands(), tree_commands(), purge_commands()};
   CommandHarness server(families, with_deadline());
   server("SET k v");
   REQUIRE(server.db->flush(0).is_ok());

@@ -27,17 +27,10 @@ constexpr CommandSpec kProbes[] = {
 };
 
 std::span<const std::span<const CommandSpec>> families() {
-  static const std::array all = {string_commands(),
-                                 counter_commands(),
-                                 key_commands(),
-                                 scan_commands(),
-                                 database_commands(),
-                                 extension_commands(),
-                                 connection_commands(),
-                                 transaction_commands(),
-                                 client_commands(),
-                                 purge_commands(),
-                                 std::span<const CommandSpec>(kProbes)};
+  static const std::array all = {string_commands(), counter_commands(),    key_commands(),
+                                 scan_commands(),   database_commands(),   range_delete_commands(),
+                                 tree_commands(),   connection_commands(), transaction_commands(),
+                                 client_commands(), purge_commands(),      std::span<const CommandSpec>(kProbes)};
   return all;
 }
 

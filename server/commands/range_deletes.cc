@@ -1,0 +1,154 @@
+// DELRANGE, DELPREFIX and COUNTRANGE: deletes and counts of all keys in a range.
+//
+// A range delete is one operation, however many keys the range has. It holds all locks, so that no command that has read a value
+// writes it back after the delete.
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "commands/families.h"
+#include "commands/purge_ticket.h"
+#include "commands/range_argument.h"
+#include "dispatch/arg_cursor.h"
+#include "dispatch/context.h"
+#include "store/key_codec.h"
+
+namespace ebbtide {
+namespace {
+
+using Type = ArgDoc::Type;
+
+/// "-" and "+" stand for an open end, wherever they are given.
+std::optional<Bytes> bound(Bytes argument) {
+  if (argument == "-" || argument == "+") return std::nullopt;
+  return argument;
+}
+
+}  // namespace
+
+KeyRange range_argument(const Ctx& ctx, std::size_t i) {
+  const std::optional<Bytes> nothing = Bytes();
+  if (ctx.arg(i) == "+" || ctx.arg(i + 1) == "-") return engine_range(nothing, nothing);
+  return engine_range(bound(ctx.arg(i)), bound(ctx.arg(i + 1)));
+}
+
+namespace {
+
+Status delete_keys(Ctx& ctx, const KeyRange& range) {
+  // Where nothing was ever written there is nothing to delete, and no tree to note it in.
+  if (ctx.has_tree() && !is_empty(range)) ctx.batch.delete_range(ctx.session.database, range.start, range.end);
+  ctx.after_commit = reply_ticket;
+  return Status::ok();
+}
+
+Status delrange(Ctx& ctx) { return delete_keys(ctx, range_argument(ctx, 1)); }
+Status delprefix(Ctx& ctx) { return delete_keys(ctx, engine_prefix_range(ctx.arg(1))); }
+
+/// COUNTRANGE without EXACT counts so many keys one by one, passing over so many versions; beyond that it estimates.
+constexpr std::uint64_t kMaxCountedKeys = 100'000;
+constexpr std::uint64_t kMaxCountSteps = 1'000'000;
+
+struct RangeCount {
+  std::uint64_t keys = 0;
+  bool complete = false;
+};
+
+Result<RangeCount> count_keys(const Ctx& ctx, const KeyRange& range, bool exact) {
+  RangeCount out;
+  IteratorOptions options;
+  options.bounds = range;
+  options.keys_only = true;
+  if (!exact || ctx.pending != nullptr) options.max_steps = ctx.pending != nullptr ? kMaxCountedKeys : kMaxCountSteps;
+  const auto walk = ctx.iterate(options);
+  const auto too_many = [] {
+    return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(kMaxCountedKeys) + " keys");
+  };
+  for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next()) {
+    if (is_element_key(walk->key())) continue;
+    if (ctx.pending != nullptr && out.keys + walk->steps() >= kMaxCountedKeys) {
+      if (exact) return too_many();
+      return out;
+    }
+    if (!exact && (out.keys == kMaxCountedKeys || walk->steps() >= kMaxCountSteps)) return out;
+    ++out.keys;
+  }
+  if (walk->paused()) {
+    if (exact) return too_many();
+    return out;
+  }
+  TRY(walk->status());
+  out.complete = true;
+  return out;
+}
+
+Status countrange(Ctx& ctx) {
+  ArgCursor cursor(ctx.args, 3);
+  const bool exact = cursor.take_word("EXACT");
+  if (!cursor.done()) return syntax_error();
+  const KeyRange range = range_argument(ctx, 1);
+  std::uint64_t count = 0;
+  if (ctx.has_tree() && !is_empty(range)) {
+    TRY_ASSIGN(counted, count_keys(ctx, range, exact));
+    count = counted.keys;
+    if (!counted.complete) count = std::max(count, ctx.env.db->estimate_keys(ctx.session.database, range));
+  }
+  ctx.reply.integer(static_cast<std::int64_t>(count));
+  return Status::ok();
+}
+
+constexpr ArgDoc kRangeArguments[] = {
+    {.name = "start"},
+    {.name = "end"},
+};
+constexpr ArgDoc kPrefixArguments[] = {
+    {.name = "prefix"},
+};
+constexpr ArgDoc kCountArguments[] = {
+    {.name = "start"},
+    {.name = "end"},
+    {.name = "exact", .type = Type::kPureToken, .token = "EXACT", .flags = ArgDoc::kOptional},
+};
+
+constexpr auto kRangeDelete = kWrite | kDangerous | kLockAll | kReplySynced;
+constexpr auto kOwn = Group::kExtension;
+
+constexpr CommandSpec kRangeDeletes[] = {
+    {.name = "delrange",
+     .arity = exactly(3),
+     .flags = kRangeDelete,
+     .run = delrange,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Deletes every key from start up to, but not including, end; - and + leave an end open. Returns a purge ticket.",
+     .group = kOwn,
+     .arguments = kRangeArguments,
+     .extra_acl = "@keyspace"},
+    {.name = "delprefix",
+     .arity = exactly(2),
+     .flags = kRangeDelete,
+     .run = delprefix,
+     .since = "0.1.0",
+     .complexity = "O(1)",
+     .summary = "Deletes every key that starts with a prefix. Returns a purge ticket.",
+     .group = kOwn,
+     .arguments = kPrefixArguments,
+     .extra_acl = "@keyspace"},
+    {.name = "countrange",
+     .arity = at_least(3),
+     .flags = kReadOnly | kOffload | kLong,
+     .run = countrange,
+     .since = "0.1.0",
+     .complexity = "O(N) where N is the number of keys in the range, with EXACT; without it, at most a hundred thousand of them.",
+     .summary = "Counts the keys from start up to, but not including, end; - and + leave an end open. Estimates a large number, "
+                "unless EXACT is given.",
+     .group = kOwn,
+     .arguments = kCountArguments,
+     .extra_acl = "@keyspace"},
+};
+
+}  // namespace
+
+std::span<const CommandSpec> range_delete_commands() { return kRangeDeletes; }
+
+}  // namespace ebbtide

@@ -1,0 +1,17 @@
+// SET's work, for the commands that set a string with SET's options.
+#pragma once
+
+#include <cstddef>
+
+#include <engine/status.h>
+#include <engine/types.h>
+
+namespace ebbtide {
+
+struct Ctx;
+
+/// Sets the command's key to argument `value_arg`, with the options of SET that follow it, and replies as SET does.
+/// `stamp`: the value's stamp, or kNoStamp.
+Status set_value(Ctx& ctx, std::size_t value_arg, DeleteKey stamp);
+
+}  // namespace ebbtide
