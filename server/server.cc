@@ -182,21 +182,21 @@ Server::Server(Config config, std::string executable)
   net_env_.unix_ms = [] { return static_cast<std::int64_t>(unix_micros_now() / 1000); };
   net_env_.mono_ns = mono_nanos_now;
   net_env_.memory = &client_memory_;
-  observers_.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
+  observers_.notifications.publish = [this](Bytes channel, Bytes message, ClientLoop* here, std::uint64_t seq) {
     pubsub_.publish(PubSub::Kind::kChannel, channel, message, here, seq);
   };
-  observers_.to_client = [this](std::uint64_t id, const std::function<void(Client&)>& f) {
+  observers_.tracking.to_client = [this](std::uint64_t id, const std::function<void(Client&)>& f) {
     for (const auto& loop : loops_) {
       loop->post([l = loop.get(), id, f] {
         if (Client* client = l->find(id)) f(*client);
       });
     }
   };
-  observers_.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
-  observers_.set_slow_log(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
+  observers_.tracking.is_connected = [this](std::uint64_t id) { return net_.live.contains(id); };
+  observers_.slow_log.configure(config.slowlog_slower_than_us, config.slowlog_max_len, config.slowlog_arguments);
   observers_.latency.set_threshold(config.latency_threshold_ms);
   stats_.set_shown_percentiles(config.percentiles());
-  observers_.set_notify_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
+  observers_.notifications.set_flags(parse_notify_flags(config.notify_keyspace_events).value_or(0));
   net_env_.log = [this](NetLog level, const std::string& text) {
     log_->write(level == NetLog::kWarning ? ServerLog::Level::kWarning
                 : level == NetLog::kInfo  ? ServerLog::Level::kInfo
@@ -539,11 +539,11 @@ Status Server::apply_config(const Config& before, const Config& after) {
   client_cap_ = cap;
   client_memory_.set_budget(settings.memory_budget);
   set_failure_log_budget(settings.memory_budget);
-  observers_.set_slow_log(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
+  observers_.slow_log.configure(after.slowlog_slower_than_us, after.slowlog_max_len, after.slowlog_arguments);
   observers_.latency.set_threshold(after.latency_threshold_ms);
   stats_.set_shown_percentiles(after.percentiles());
   if (after.notify_keyspace_events != before.notify_keyspace_events) {
-    observers_.set_notify_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
+    observers_.notifications.set_flags(parse_notify_flags(after.notify_keyspace_events).value_or(0));
     if (db != nullptr) observers_.refresh_expiries(db->now());  // what is set next may have expired before the timer comes
   }
   set_users(std::move(users));

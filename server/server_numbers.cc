@@ -188,7 +188,7 @@ MetricsSnapshot Server::snapshot() const {
   s.keyspace_hits = totals.keyspace_hits;
   s.keyspace_misses = totals.keyspace_misses;
   s.waits_for_disk = totals.waits_for_disk;
-  s.expired_told = observers_.expired_told();
+  s.expired_reported = observers_.expired_reported();
   const ScanCounts scans = stats_.scans();
   s.scan_steps = {
       {kScanBounds.begin(), kScanBounds.end()}, {scans.buckets.begin(), scans.buckets.end()}, static_cast<double>(scans.steps)};

@@ -169,14 +169,14 @@ Status client_pause(Ctx& ctx) {
   }
   TRY_ASSIGN(ms, timeout_argument(ctx.arg(2), ctx.now));
   const std::uint64_t now_ms = ctx.env.control->mono_nanos() / 1'000'000;
-  (void)ctx.env.observers->paused_for(now_ms, true);  // forgets a pause that is over
-  ctx.env.observers->pause(now_ms + ms, all);
+  (void)ctx.env.observers->pause.wait_ms(now_ms, true);  // forgets a pause that is over
+  ctx.env.observers->pause.begin(now_ms + ms, all);
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status client_unpause(Ctx& ctx) {
-  ctx.env.observers->unpause();
+  ctx.env.observers->pause.end();
   ctx.reply.ok();
   return Status::ok();
 }

@@ -226,9 +226,9 @@ Status memory_purge(Ctx& ctx) {
 // --- MONITOR
 
 Status monitor(Ctx& ctx) {
-  state_of(*ctx.client).monitored = ctx.env.observers;
+  state_of(*ctx.client).monitored = &ctx.env.observers->monitors;
   ctx.client->subscriber = true;  // never idle
-  ctx.env.observers->add_monitor(*ctx.client);
+  ctx.env.observers->monitors.add(*ctx.client);
   ctx.reply.ok();
   return Status::ok();
 }

@@ -71,7 +71,7 @@ struct Facts {
   ServerInfo server;
   Stats engine;
   std::uint64_t now_micros;
-  Observers::TrackingCounts tracking;
+  TrackingTable::Counts tracking;
 
   /// Of the databases that have one, in order. Asked for by the first section that needs it: it looks at all files.
   [[nodiscard]] const std::vector<TreeInfo>& trees() const {
@@ -254,7 +254,7 @@ void info_stats(const Facts& facts, InfoText& out) {
   out.field("sync_full", "0");
   out.field("sync_partial_ok", "0");
   out.field("sync_partial_err", "0");
-  out.field("expired_keys", facts.env.observers->expired_told());
+  out.field("expired_keys", facts.env.observers->expired_reported());
   out.field("expired_stale_perc", "0.00");
   for (const char* name : {"expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds", "evicted_keys", "evicted_clients",
                            "total_eviction_exceeded_time", "current_eviction_exceeded_time"}) {
@@ -470,7 +470,7 @@ Status info(Ctx& ctx) {
   const bool all = asked("all") || asked("everything");
   const bool defaults = ctx.argc() == 1 || asked("default");
   const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db == nullptr ? Stats{} : ctx.env.db->stats(),
-                    ctx.env.control->unix_micros(), ctx.env.observers->tracking_counts()};
+                    ctx.env.control->unix_micros(), ctx.env.observers->tracking.counts()};
   InfoText out;
   for (const Section& section : kSections) {
     if (all || (defaults && section.by_default) || asked(section.name)) section.print(facts, out);

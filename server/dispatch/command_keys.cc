@@ -31,6 +31,12 @@ Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey
   return Status::ok();
 }
 
+std::string user_key(Bytes engine_key) {
+  std::string buffer;
+  const auto key = unescape_key(engine_key, &buffer);
+  return std::string(key.is_ok() ? *key : engine_key);
+}
+
 DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected) {
   Bytes named;
   if (spec.name == "move") {

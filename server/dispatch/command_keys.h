@@ -19,6 +19,9 @@ namespace ebbtide {
 Status collect_keys(const KeySpec& spec, const Args& args, std::vector<LookupKey>* keys, std::deque<std::string>* escaped,
                     std::size_t* escaped_used);
 
+/// The key as clients name it; the engine key itself if it is no user's key.
+std::string user_key(Bytes engine_key);
+
 /// The database that COPY or MOVE names, where it may write its last key; `selected` of other commands, or if it names none.
 DatabaseId target_database(const CommandSpec& spec, const Args& args, DatabaseId selected);
 

@@ -163,7 +163,7 @@ void Dispatcher::run_pass(std::span<PendingCommand> commands) {
     run_window(commands.first(n));
     commands = commands.subspan(n);
   }
-  env_.observers->send_broadcasts(here);
+  env_.observers->tracking.send_broadcasts(here);
   counters_->stage(Stage::kQueue, begun_ - start);
   if (nanos_ != begun_) counters_->stage(Stage::kMemory, nanos_ - begun_);
   look_around();  // what the pass has asked for is read while its replies are sent
@@ -277,7 +277,7 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
     return reject(pending, command, Status::out_of_memory("the command's values did not fit into memory"));
   if (env_.db == nullptr && !command->spec->has(kLoading)) [[unlikely]]
     return reject(pending, command, Status::invalid_argument("LOADING Redis is loading the dataset in memory"));
-  if ((session_of(client).modes | env_.observers->switches()) != 0) [[unlikely]]
+  if ((session_of(client).modes | env_.observers->switches.word()) != 0) [[unlikely]]
     return run_observed(pending, prepared);
   run_admitted(pending, prepared);
 }

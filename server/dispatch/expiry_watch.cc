@@ -159,4 +159,29 @@ void ExpiryWatch::end_sweep(std::optional<Millis> until) {
   while (!order_.empty() && std::prev(order_.end())->first > horizon_) erase_last();
 }
 
+void ExpiryWatch::committed(const CommittedCommand& commit, DatabaseId target) {
+  std::size_t cursor = 0;
+  for (WriteBatch::Op op; commit.batch.next_op(&cursor, &op);) {
+    switch (op.kind) {
+      case OpKind::kPut:
+      case OpKind::kHeader:
+        written(target, op.key, op.expiry, commit.time);
+        break;
+      case OpKind::kTombstone:
+        written(commit.database, op.key, 0, commit.time);
+        break;
+      case OpKind::kRangeTombstone:
+        range_deleted(commit.database, op.key, op.end);
+        break;
+      case OpKind::kFlushDatabase:
+      case OpKind::kSwapDatabases:
+      case OpKind::kSecondaryDelete:
+        databases_changed();
+        break;
+      case OpKind::kCreateTree:
+        break;
+    }
+  }
+}
+
 }  // namespace ebbtide

@@ -24,6 +24,7 @@
 
 #include <engine/types.h>
 
+#include "dispatch/committed_command.h"
 #include "resp/args.h"
 
 namespace ebbtide {
@@ -51,6 +52,8 @@ class ExpiryWatch {
   /// The key was written at `time`, that of the commit, with this expiry; 0: with none, or deleted. What had expired by then was
   /// written as a delete, which no sweep finds.
   void written(DatabaseId database, Bytes key, Millis expiry, Millis time);
+  /// Takes over the writes of a command. `target`: the database that its puts went to (COPY and MOVE name one).
+  void committed(const CommittedCommand& commit, DatabaseId target);
   /// The key was read, and expires then.
   void seen(DatabaseId database, Bytes key, Millis expiry);
   /// All keys of the range are gone; an empty end is the end of the database.

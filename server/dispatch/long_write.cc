@@ -249,8 +249,8 @@ bool Dispatcher::commit_long_write(PendingCommand& pending, Waiting& waiting) {
 
 // CLIENT PAUSE delays the commit of a long write that began before it: once it has answered nothing changes.
 bool Dispatcher::hold_back_commit(PendingCommand& pending) {
-  if ((env_.observers->switches() & Observers::kPause) == 0) return false;
-  const std::uint32_t ms = env_.observers->paused_for(nanos_ / kNanosPerMilli, true);
+  if (!env_.observers->switches.has(Switches::kPause)) return false;
+  const std::uint32_t ms = env_.observers->pause.wait_ms(nanos_ / kNanosPerMilli, true);
   if (ms == 0) return false;
   pending.retry_ms = ms;
   leave_waiting(pending);

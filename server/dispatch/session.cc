@@ -9,7 +9,7 @@ namespace ebbtide {
 
 SessionState::~SessionState() {
   if (observers != nullptr) observers->set_tracking(*client, Tracking{});
-  if (monitored != nullptr) monitored->remove_monitor(client->id);
+  if (monitored != nullptr) monitored->remove(client->id);
   if (subscriptions != nullptr && subscriptions->memory() >= kDisposedBytes) {
     let_go(std::shared_ptr<ClientState>(std::move(subscriptions)), true);  // the client is closed: no message reaches it
   }
@@ -66,7 +66,7 @@ void reset_session(Client& client) {
   Session& session = state.session;
   end_transaction(client);
   if (state.observers != nullptr) set_tracking(client, *state.observers, Tracking{});
-  if (state.monitored != nullptr) state.monitored->remove_monitor(client.id);
+  if (state.monitored != nullptr) state.monitored->remove(client.id);
   state.monitored = nullptr;
   state.subscriptions.reset();
   client.subscriber = false;

@@ -60,7 +60,7 @@ struct SessionState final : ClientState {
   Tracking tracking;
   std::optional<BlockedClients::Wait> paused;  ///< set with Session::kPaused
   Observers* observers = nullptr;              ///< set while it tracks
-  Observers* monitored = nullptr;              ///< set after MONITOR
+  Monitors* monitored = nullptr;               ///< set after MONITOR
   ~SessionState() override;
   /// What the client's commands made it keep, in bytes: subscriptions and prefixes. (Transactions are charged by themselves.)
   [[nodiscard]] std::size_t memory() const override;

@@ -7,6 +7,7 @@ namespace ebbtide {
 void SlowLog::configure(std::uint64_t micros, std::uint64_t entries, bool arguments) {
   // No threshold is so high that its nanoseconds overflow into a low one.
   threshold_nanos_.store(micros > kMaxMicros ? ~std::uint64_t{0} : micros * 1000, std::memory_order_relaxed);
+  switches_.set(Switches::kEveryTime, micros < 1000);
   std::lock_guard lock(mutex_);
   max_entries_ = entries;
   while (entries_.size() > max_entries_) entries_.pop_back();

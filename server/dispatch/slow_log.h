@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/switches.h"
 #include "resp/args.h"
 
 namespace ebbtide {
@@ -21,6 +22,8 @@ namespace ebbtide {
 /// Thread-safe.
 class SlowLog {
  public:
+  explicit SlowLog(Switches& switches) : switches_(switches) {}
+
   static constexpr std::size_t kMaxArguments = 32, kMaxArgumentBytes = 128;
 
   static constexpr std::uint64_t kMaxMicros = ~std::uint64_t{0} / 1000;
@@ -34,8 +37,9 @@ class SlowLog {
     bool has_arguments = false;  ///< more than the name
   };
 
-  /// Commands of `micros` or more are kept, the latest `entries` of them, with their arguments or without. Entries
-  /// that have arguments go when that is switched off.
+  /// Keeps the latest `entries` of the commands that took `micros` or more, with or without their arguments. Switching the
+  /// arguments off removes all entries. Dispatch looks at a command's time when a millisecond has passed; a lower threshold
+  /// makes it look at every command (Switches::kEveryTime).
   void configure(std::uint64_t micros, std::uint64_t entries, bool arguments);
   [[nodiscard]] std::uint64_t threshold_nanos() const { return threshold_nanos_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool keeps_arguments() const { return arguments_.load(std::memory_order_relaxed); }
@@ -50,6 +54,7 @@ class SlowLog {
   void reset();
 
  private:
+  Switches& switches_;
   std::atomic<std::uint64_t> threshold_nanos_{10'000'000};
   std::atomic<bool> arguments_{false};  // changes under mutex_
   mutable std::mutex mutex_;

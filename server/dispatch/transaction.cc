@@ -64,14 +64,14 @@ bool Dispatcher::admit(PendingCommand& pending, const Prepared& prepared) {
 
 bool Dispatcher::hold_back(PendingCommand& pending, const CommandSpec& spec) {
   // What has begun goes on; only what is new waits.
-  if ((env_.observers->switches() & Observers::kPause) == 0 || pending.continuation != nullptr) return false;
+  if (!env_.observers->switches.has(Switches::kPause) || pending.continuation != nullptr) return false;
   Client& client = *pending.client;
   const bool queues = (session_of(client).modes & Session::kInTransaction) != 0 && !spec.has(kImmediate);
   if (queues || spec.container == "client") return false;
   const Transaction* transaction = transaction_of(client);
   const bool writes = spec.has(kWrite | kMayReplicate) || spec.name == "publish" || spec.name == "spublish" ||
                       (spec.has(kRunsQueue) && transaction != nullptr && transaction->writes);
-  const std::uint32_t ms = env_.observers->paused_for(nanos_ / 1'000'000, writes);
+  const std::uint32_t ms = env_.observers->pause.wait_ms(nanos_ / 1'000'000, writes);
   if (ms == 0) return false;
   if (!state_of(client).paused) {
     state_of(client).paused.emplace(*env_.blocked, client, false);
@@ -101,9 +101,9 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
   const DatabaseId database = session.database;
   const std::span<const LookupKey> keys(keys_.data() + prepared.first_key, prepared.keys);
   Tracking* tracking = (session.modes & Session::kTracks) != 0 ? &tracking_of(client) : nullptr;
-  if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) observers.note_reads(client.id, keys);
+  if (tracking != nullptr && spec.has(kReadOnly) && tracking->notes_reads()) observers.tracking.note_reads(client.id, keys);
   PresentKeys had;
-  const std::uint32_t asked = observers.notify_flags() & (kNotifyMiss | kNotifyNew);
+  const std::uint32_t asked = observers.notifications.flags() & (kNotifyMiss | kNotifyNew);
   if (asked != 0) had = which_are_there(keys, database);
   if (observers.expiries.on()) {
     for (const LookupKey& key : keys) {
@@ -119,14 +119,14 @@ void Dispatcher::run_observed(PendingCommand& pending, Prepared prepared) {
     // Afterwards, as Redis: SELECT is shown with the database that it selects.
     show_to_monitors(env_, client, *prepared.command, pending.args, session.database);
     // finish() has noted it if a millisecond has passed, or if it had to wait.
-    if ((observers.switches() & Observers::kQuick) != 0 && !noted_) {
+    if (observers.switches.has(Switches::kEveryTime) && !noted_) {
       note_slow(client, *prepared.command, pending.args, nanos_ - std::min(nanos_, start), {});
     }
     if (tracking != nullptr && spec.container != "client" && (session.modes & Session::kInTransaction) == 0) {
       tracking->caching.reset();
     }
     if (!failed_ && (asked & kNotifyMiss) != 0) {
-      observers.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq);
+      observers.notifications.missed(*prepared.command, pending.args, keys, had, database, client.loop, client.seen_seq);
     }
   }
   // EXEC has told of its commands itself.

@@ -118,18 +118,18 @@ Status TransactionRun::look_ahead(const ReadView& view) {
 
 void TransactionRun::observe_later(const QueuedCommand& queued, DatabaseId database, PresentKeys had, bool failed) {
   Observers& observers = *env_.observers;
-  if (!failed && (observers.notify_flags() & kNotifyMiss) != 0) {
+  if (!failed && (observers.notifications.flags() & kNotifyMiss) != 0) {
     effects.push_back([&observers, &queued, had, database](Client& client) {
       const Args args{queued.list, queued.shared};
-      observers.missed(*queued.command, args, queued.keys, had, database, client.loop, client.seen_seq);
+      observers.notifications.missed(*queued.command, args, queued.keys, had, database, client.loop, client.seen_seq);
     });
   }
-  if ((observers.switches() & Observers::kMonitor) != 0) {
+  if (observers.switches.has(Switches::kMonitors)) {
     effects.push_back([this, &queued, selected = session_.database](Client& client) {
       show_to_monitors(env_, client, *queued.command, Args{queued.list, queued.shared}, selected);
     });
   }
-  if (observers.switches() == 0 || own_.empty()) return;
+  if (observers.switches.word() == 0 || own_.empty()) return;
   auto batch = std::make_shared<WriteBatch>();
   append(own_, batch.get(), nullptr);
   effects.push_back([this, &observers, &queued, database, batch, had = std::move(had)](Client& client) {
@@ -168,9 +168,9 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.effects = &effects;
   ctx.other_view = &other_view_;
   ctx.reply_charged = part.out.memory();
-  if (notes_reads && spec.has(kReadOnly)) env_.observers->note_reads(client_id, queued.keys);
+  if (notes_reads && spec.has(kReadOnly)) env_.observers->tracking.note_reads(client_id, queued.keys);
   PresentKeys had;
-  if ((env_.observers->notify_flags() & (kNotifyNew | kNotifyMiss)) != 0) {
+  if ((env_.observers->notifications.flags() & (kNotifyNew | kNotifyMiss)) != 0) {
     for (const LookupKey& key : queued.keys) {
       std::optional<Found> found;
       TRY(ctx.strings().locate_any(key, &found));
@@ -216,10 +216,10 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
 }
 
 void show_to_monitors(CommandEnv& env, const Client& client, const Command& command, const Args& args, DatabaseId database) {
-  if ((env.observers->switches() & Observers::kMonitor) == 0) return;
+  if (!env.observers->switches.has(Switches::kMonitors)) return;
   // Neither what administrates nor what carries a password.
   if (command.spec->has(kAdmin) || command.spec->name == "auth" || command.spec->name == "hello") return;
-  env.observers->show_command(args, database, client, env.control->unix_micros());
+  env.observers->monitors.show(args, database, client, env.control->unix_micros());
 }
 
 }  // namespace ebbtide

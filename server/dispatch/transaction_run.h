@@ -48,7 +48,7 @@ class TransactionRun {
   std::size_t reply_limit = 0;  ///< of OutputBuffer::set_limit
   Millis now = 0;
   std::uint64_t random = 0;
-  bool notes_reads = false;                     ///< for a client-side cache (Observers::note_reads)
+  bool notes_reads = false;                     ///< for a client-side cache (TrackingTable::note_reads)
   std::uint64_t work_left = ~std::uint64_t{0};  ///< Ctx::work
   const std::atomic<bool>* cancelled = nullptr;
 

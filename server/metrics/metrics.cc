@@ -110,7 +110,7 @@ class Collector final : public prometheus::Collectable {
     counter("expired_keys_total",
             "Expirations that clients were notified of, by an event or an invalidation. Others are not counted, since "
             "expiry is no operation.",
-            s_.expired_told);
+            s_.expired_reported);
     histogram("scan_steps", "Keys, and versions and tombstones between them, that a call of SCAN read.", s_.scan_steps);
     counter("disk_waits_total", "Times a command waited for pages from the disk.", s_.waits_for_disk);
     gauge("process_resident_bytes", "Memory of the process.", s_.resident_bytes);

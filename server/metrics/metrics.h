@@ -39,7 +39,7 @@ struct MetricsSnapshot {
   std::vector<Stage> stages;  ///< of commands; dispatch/server_stats.h
   Durations passes;
   std::uint64_t errors = 0, keyspace_hits = 0, keyspace_misses = 0, waits_for_disk = 0;
-  std::uint64_t expired_told = 0;  ///< expirations that clients were notified of
+  std::uint64_t expired_reported = 0;  ///< expirations that clients were notified of
   HistogramInfo scan_steps;
   std::uint64_t clients = 0, blocked_clients = 0, waiting_clients = 0, max_clients = 0, unauthenticated_clients = 0,
                 client_bytes = 0;

@@ -228,7 +228,7 @@ TEST_CASE("every command outside of MULTI leaves the connection without a mode")
     server(line);
   }
   CHECK(session_of(server.client()).modes == 0);
-  CHECK(server.observers.switches() == 0);
+  CHECK(server.observers.switches.word() == 0);
 }
 
 TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs later") {
@@ -275,10 +275,10 @@ TEST_CASE("an EXEC that the write stall holds back keeps its queue and runs late
 TEST_CASE("a write that the stall holds back does not make a key new that was there") {
   CommandHarness server(command_families());
   std::vector<std::string> events;
-  server.observers.publish = [&](Bytes channel, Bytes message, ClientLoop*, std::uint64_t) {
+  server.observers.notifications.publish = [&](Bytes channel, Bytes message, ClientLoop*, std::uint64_t) {
     events.push_back(std::string(channel) + " " + std::string(message));
   };
-  server.observers.set_notify_flags(*parse_notify_flags("En"));
+  server.observers.notifications.set_flags(*parse_notify_flags("En"));
   server.stop_writes();
   events.clear();
   CHECK(server("SET k 2") == "OK");
@@ -316,7 +316,7 @@ TEST_CASE("a ticket that EXEC replies leaves after the log is synced, though the
 
 TEST_CASE("the slow log has the commands of a transaction, and no password") {
   CommandHarness server(command_families());
-  server.observers.set_slow_log(0, 100, true);
+  server.observers.slow_log.configure(0, 100, true);
   server.control.config["requirepass"] = "";
   for (const char* line : {"AUTH default sesame", "HELLO 2 AUTH default sesame", "CONFIG SET maxmemory 1 requirepass sesame",
                            "MULTI", "SET a 1", "GETX a", "DISCARD", "MULTI", "SET a 2", "EXEC"}) {
@@ -338,7 +338,7 @@ TEST_CASE("the slow log has the commands of a transaction, and no password") {
 
 TEST_CASE("the slow log has no argument unless that is asked for, and forgets them when it is not any more") {
   CommandHarness server(command_families());
-  server.observers.set_slow_log(0, 100, false);
+  server.observers.slow_log.configure(0, 100, false);
   const auto latest = [&server] {
     const std::vector<SlowLog::Entry> entries = server.observers.slow_log.latest(1);
     std::string line;
@@ -356,10 +356,10 @@ TEST_CASE("the slow log has no argument unless that is asked for, and forgets th
   CHECK(std::none_of(entries.begin(), entries.end(), [](const SlowLog::Entry& entry) {
     return std::any_of(entry.arguments.begin(), entry.arguments.end(), [](const auto& a) { return a.find("secret") != a.npos; });
   }));
-  server.observers.set_slow_log(0, 100, true);
+  server.observers.slow_log.configure(0, 100, true);
   server("SET secret-key secret-value");
   CHECK(latest() == "SET secret-key secret-value ");
-  server.observers.set_slow_log(0, 100, false);
+  server.observers.slow_log.configure(0, 100, false);
   CHECK(server.observers.slow_log.size() == 0);
 }
 

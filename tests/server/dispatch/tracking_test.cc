@@ -1,128 +1,154 @@
-// Client-side caches: who is told of what, and what noting it may take.
-#include "dispatch/observers.h"
+// Client-side caches: which client is sent which invalidation, and the limits of the notes.
+#include "dispatch/tracking.h"
 
 #include <catch2/catch.hpp>
 #include <string>
 
-#include "dispatch/table.h"
+#include "one_loop.h"
 
 namespace ebbtide::test {
 namespace {
 
-/// One client, on the loop at hand.
-class OneLoop final : public ClientLoop {
- public:
-  OneLoop() {
-    client.id = 1;
-    client.loop = this;
-    client.protocol = 3;
-  }
-  void post(std::function<void()> task) override { task(); }
-  void resume(std::uint64_t) override {}
-  Client* find(std::uint64_t id) override { return id == client.id ? &client : nullptr; }
-  void touch(Client*) override {}
-  int index() const override { return 0; }
-  void for_each(const std::function<void(Client&)>& f) override { f(client); }
+/// A tracking table, and a loop with one client.
+struct Fixture {
+  explicit Fixture(std::size_t max_bytes = TrackingTable::kMaxBytes) : table(switches, max_bytes) {}
 
-  Client client;
+  void write(Client& writer, const char* key, SeqNum seq = 1) {
+    WriteBatch batch;
+    batch.put(0, key, "v");
+    table.committed(batch, writer, seq);
+  }
+  void write(const char* key, SeqNum seq = 1) { write(client, key, seq); }
+  void read(Bytes key) {
+    const LookupKey read{key, 0};
+    table.note_reads(client.id, std::span(&read, 1));
+  }
+  std::string received() {
+    std::string out = client.out.to_string();
+    client.out.clear();
+    return out;
+  }
+
+  Switches switches;
+  TrackingTable table;
+  OneLoop loop;
+  Client& client = loop.client;
 };
 
-constexpr CommandSpec kSpec = {.name = "mset"};
+std::string invalidation(const std::string& key) {
+  return ">2\r\n$10\r\ninvalidate\r\n*1\r\n$" + std::to_string(key.size()) + "\r\n" + key + "\r\n";
+}
+constexpr const char* kInvalidateAll = ">2\r\n$10\r\ninvalidate\r\n_\r\n";
+
+TEST_CASE("a write invalidates a noted key once") {
+  Fixture t;
+  t.table.set(t.client, {.on = true});
+  CHECK(t.switches.has(Switches::kTracking));
+  t.read("k");
+  t.write("k", 7);
+  CHECK(t.received() == invalidation("k"));
+  CHECK(t.client.seen_seq == 7);
+  t.write("k", 8);
+  CHECK(t.received().empty());
+  t.table.set(t.client, {});
+  CHECK_FALSE(t.switches.has(Switches::kTracking));
+}
+
+TEST_CASE("an expired key is invalidated like a written one") {
+  Fixture t;
+  t.table.set(t.client, {.on = true});
+  t.read("k");
+  CHECK_FALSE(t.table.expired("other", &t.loop));
+  CHECK(t.table.expired("k", &t.loop));
+  CHECK(t.received() == invalidation("k"));
+}
+
+TEST_CASE("a flush invalidates all keys of a client that has noted none") {
+  Fixture t;
+  t.table.set(t.client, {.on = true});
+  WriteBatch batch;
+  batch.flush_database(0);
+  t.table.committed(batch, t.client, 1);
+  CHECK(t.received() == kInvalidateAll);
+}
+
+TEST_CASE("a client whose redirection target is gone is notified of that instead") {
+  Fixture t;
+  t.table.is_connected = [](std::uint64_t) { return false; };
+  t.table.set(t.client, {.on = true, .redirect = 9});
+  t.read("k");
+  t.write("k");
+  CHECK(t.received() == ">2\r\n$21\r\ntracking-redir-broken\r\n:9\r\n");
+}
 
 TEST_CASE("a key that a batch writes twice is broadcast once") {
-  OneLoop loop;
-  Observers observers;
-  observers.set_tracking(loop.client, {.on = true, .broadcast = true});
+  Fixture t;
+  t.table.set(t.client, {.on = true, .broadcast = true});
   WriteBatch batch;
   for (const char* key : {"a", "b", "a"}) batch.put(0, key, "v");
-  const Command command{&kSpec, 0, 0, "mset"};
-  const Args args;
-  observers.committed({command, args, 0, batch, 1, {}, 0}, loop.client);
-  CHECK(loop.client.out.empty());
-  observers.send_broadcasts(&loop);
-  CHECK(loop.client.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
+  t.table.committed(batch, t.client, 1);
+  CHECK(t.received().empty());
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n");
 }
 
 TEST_CASE("commits of one pass are broadcast as one message per prefix") {
-  OneLoop loop;
-  Observers observers;
-  observers.set_tracking(loop.client, {.on = true, .broadcast = true, .prefixes = {"a", "b"}});
-  const Command command{&kSpec, 0, 0, "set"};
-  const Args args;
-  for (const char* key : {"a2", "b1", "c1", "a1"}) {
-    WriteBatch batch;
-    batch.put(0, key, "v");
-    observers.committed({command, args, 0, batch, 7, {}, 0}, loop.client);
-  }
-  observers.send_broadcasts(&loop);
-  CHECK(loop.client.out.to_string() ==
-        ">2\r\n$10\r\ninvalidate\r\n*2\r\n$2\r\na1\r\n$2\r\na2\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$2\r\nb1\r\n");
-  CHECK(loop.client.seen_seq == 7);
-  loop.client.out.clear();
-  observers.send_broadcasts(&loop);
-  CHECK(loop.client.out.empty());
+  Fixture t;
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a", "b"}});
+  for (const char* key : {"a2", "b1", "c1", "a1"}) t.write(key, 7);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == ">2\r\n$10\r\ninvalidate\r\n*2\r\n$2\r\na1\r\n$2\r\na2\r\n" + invalidation("b1"));
+  CHECK(t.client.seen_seq == 7);
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received().empty());
 }
 
 TEST_CASE("NOLOOP leaves out the broadcast of keys that only the client itself wrote") {
-  OneLoop loop;
-  Observers observers;
-  observers.set_tracking(loop.client, {.on = true, .broadcast = true, .no_loop = true});
-  const Command command{&kSpec, 0, 0, "set"};
-  const Args args;
-  Client& self = loop.client;
-  const auto write = [&](Client& writer, const char* key) {
-    WriteBatch batch;
-    batch.put(0, key, "v");
-    observers.committed({command, args, 0, batch, 1, {}, 0}, writer);
-  };
+  Fixture t;
+  t.table.set(t.client, {.on = true, .broadcast = true, .no_loop = true});
   Client other;
   other.id = 2;
-  other.loop = &loop;
-  write(self, "own");
-  observers.send_broadcasts(&loop);
-  CHECK(self.out.empty());
-  write(self, "both");
-  write(other, "both");
-  write(self, "own");
-  observers.send_broadcasts(&loop);
-  CHECK(self.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n*1\r\n$4\r\nboth\r\n");
+  other.loop = &t.loop;
+  t.write("own");
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received().empty());
+  t.write("both");
+  t.write(other, "both");
+  t.write("own");
+  t.table.send_broadcasts(&t.loop);
+  CHECK(t.received() == invalidation("both"));
 }
 
-TEST_CASE("a range delete tells who is broadcast to that any key may be gone") {
-  OneLoop loop;
-  Observers observers;
-  observers.set_tracking(loop.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
+TEST_CASE("a range delete invalidates all keys of a broadcasting client") {
+  Fixture t;
+  t.table.set(t.client, {.on = true, .broadcast = true, .prefixes = {"a"}});
   WriteBatch batch;
   batch.delete_range(0, "a", "b");
-  const Command command{&kSpec, 0, 0, "delrange"};
-  const Args args;
-  observers.committed({command, args, 0, batch, 1, {}, 0}, loop.client);
-  CHECK(loop.client.out.to_string() == ">2\r\n$10\r\ninvalidate\r\n_\r\n");
+  t.table.committed(batch, t.client, 1);
+  CHECK(t.received() == kInvalidateAll);
 }
 
-TEST_CASE("noted keys stay within their memory: what is noted no more is told as if it had changed") {
+TEST_CASE("notes stay within their memory: a key whose note goes is invalidated") {
   constexpr std::size_t kKeyBytes = 1000, kFit = 50, kKeys = 200;
-  OneLoop loop;
-  Observers observers(kFit * kKeyBytes);
-  observers.set_tracking(loop.client, {.on = true});
+  Fixture t(kFit * kKeyBytes);
+  t.table.set(t.client, {.on = true});
   for (std::size_t i = 0; i < kKeys; ++i) {
     std::string key(kKeyBytes, 'k');
     key.replace(0, 3, std::to_string(100 + i));
-    const LookupKey read{key, i};
-    observers.note_reads(1, std::span(&read, 1));
-    observers.note_reads(1, std::span(&read, 1));
+    t.read(key);
+    t.read(key);
   }
-  const auto counts = observers.tracking_counts();
+  const auto counts = t.table.counts();
   CHECK(counts.keys < kFit);
   CHECK(counts.keys > kFit / 2);
   CHECK(counts.items == counts.keys);
-  const std::string told = loop.client.out.to_string();
+  const std::string received = t.received();
   std::size_t n = 0;
-  for (std::size_t at = told.find("invalidate"); at != std::string::npos; at = told.find("invalidate", at + 1)) ++n;
+  for (std::size_t at = received.find("invalidate"); at != std::string::npos; at = received.find("invalidate", at + 1)) ++n;
   CHECK(n == kKeys - counts.keys);
-  observers.set_tracking(loop.client, {});
-  CHECK(observers.tracking_counts().keys == 0);
-  CHECK(observers.tracking_counts().items == 0);
+  t.table.set(t.client, {});
+  CHECK(t.table.counts().keys == 0);
+  CHECK(t.table.counts().items == 0);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ MetricsSnapshot sample() {
   s.passes.buckets = {5, 3, 2};
   s.passes.sum_seconds = 0.5;
   s.clients = 7;
-  s.expired_told = 12;
+  s.expired_reported = 12;
   s.scan_steps = {{10, 100}, {3, 2, 1}, 345};
   return s;
 }

@@ -415,7 +415,7 @@ TEST_CASE("calls, failures, rejections, hits and misses are counted") {
 
 TEST_CASE("the slow log counts what a command waited for, and says what that was") {
   CommandHarness server(families());
-  server.observers.set_slow_log(10'000, 100, true);
+  server.observers.slow_log.configure(10'000, 100, true);
   const auto latest = [&server] {
     const auto entries = server.observers.slow_log.latest(1);
     if (entries.empty()) return std::string();
@@ -445,7 +445,7 @@ TEST_CASE("the slow log counts what a command waited for, and says what that was
 
 TEST_CASE("a large write is counted, and slow, up to its reply: when the log has it") {
   CommandHarness server(families());
-  server.observers.set_slow_log(100'000, 10, true);
+  server.observers.slow_log.configure(100'000, 10, true);
   const std::size_t set = server.table.find_full("set")->index;
   const std::string value(2 << 20, 'v');
   const std::vector<Bytes> words{"SET", "large", value};

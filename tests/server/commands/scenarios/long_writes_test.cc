@@ -716,8 +716,10 @@ TEST_CASE("EXEC that reads two databases off the loop answers as of one moment")
 TEST_CASE("long writes notify of each key once, when they are committed") {
   TwoLoops server;
   std::vector<std::string> events;
-  server.observers.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) { events.emplace_back(message); };
-  server.observers.set_notify_flags(kNotifyKeyevent | kNotifyString);
+  server.observers.notifications.publish = [&](Bytes, Bytes message, ClientLoop*, std::uint64_t) {
+    events.emplace_back(message);
+  };
+  server.observers.notifications.set_flags(kNotifyKeyevent | kNotifyString);
   const bool transaction = GENERATE(false, true);
   if (transaction) queue_many(server, 1);
   Asked asked = server.ask(1, transaction ? std::vector<std::string>{"EXEC"} : many("MSET", 400 * 3, true));

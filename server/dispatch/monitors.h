@@ -1,0 +1,33 @@
+// MONITOR: clients that are sent every command that the server runs.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include <engine/types.h>
+
+#include "dispatch/switches.h"
+#include "resp/args.h"
+#include "resp/client.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class Monitors {
+ public:
+  explicit Monitors(Switches& switches) : switches_(switches) {}
+
+  /// Sends the client every command from now on, until remove(). Called on the client's loop.
+  void add(Client& client);
+  void remove(std::uint64_t client_id);
+  /// Sends all monitors a line for the command. Called on the loop of `client`, which has issued it.
+  void show(const Args& args, DatabaseId database, const Client& client, std::uint64_t unix_micros);
+
+ private:
+  Switches& switches_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, ClientLoop*> monitors_;  // guarded by mutex_
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,221 @@
+#include "dispatch/tracking.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "dispatch/command_keys.h"
+#include "resp/reply.h"
+
+namespace ebbtide {
+namespace {
+
+/// Estimated memory of a noted key, and of a client that has noted it, beside the key's bytes.
+constexpr std::size_t kKeyBytes = 128, kItemBytes = 48;
+
+/// Writes an invalidation to a client: of `keys`, or of all keys.
+void write_invalidation(Client& client, const std::optional<std::vector<std::string>>& keys) {
+  Reply reply(&client.out, client.protocol);
+  if (client.protocol == 3) {
+    reply.push(2);
+    reply.bulk("invalidate");
+  } else {
+    reply.array(3);
+    reply.bulk("message");
+    reply.bulk("__redis__:invalidate");
+  }
+  if (!keys) {
+    reply.null_array();
+  } else {
+    reply.array(keys->size());
+    for (const std::string& key : *keys) reply.bulk(user_key(key));
+  }
+}
+
+/// Tells a client that the client which its invalidations went to is gone.
+void report_broken_redirect(Client& client, std::uint64_t redirect) {
+  if (client.protocol != 3) return;
+  Reply reply(&client.out, client.protocol);
+  reply.push(2);
+  reply.bulk("tracking-redir-broken");
+  reply.integer(static_cast<std::int64_t>(redirect));
+  client.loop->touch(&client);
+}
+
+}  // namespace
+
+void TrackingTable::set(Client& client, const Tracking& tracking) {
+  std::lock_guard lock(mutex_);
+  const auto before = trackers_.find(client.id);
+  for (std::size_t i = 0; before != trackers_.end() && i < before->second.prefixes.size(); ++i) {
+    const auto prefix = prefixes_.find(before->second.prefixes[i]);
+    prefix->second.clients.erase(client.id);
+    if (prefix->second.clients.empty()) prefixes_.erase(prefix);
+  }
+  if (tracking.on) {
+    Tracker& tracker = trackers_[client.id];
+    tracker = {client.loop, tracking.no_loop, tracking.redirect, tracking.prefixes, tracking.broadcast};
+    if (tracking.broadcast && tracking.prefixes.empty()) tracker.prefixes.emplace_back();  // every key
+    for (const std::string& prefix : tracker.prefixes) prefixes_[prefix].clients.insert(client.id);
+  } else {
+    trackers_.erase(client.id);  // its notes go when their keys are written, or at the limits
+  }
+  if (trackers_.empty()) forget_notes();
+  switches_.set(Switches::kTracking, !trackers_.empty());
+}
+
+void TrackingTable::note_reads(std::uint64_t client_id, std::span<const LookupKey> keys) {
+  Invalidations invalidations;
+  {
+    std::lock_guard lock(mutex_);
+    for (const LookupKey& key : keys) {
+      auto it = noted_.find(key.key);
+      if (it == noted_.end()) {
+        it = noted_.emplace(std::string(key.key), std::set<std::uint64_t>()).first;
+        bytes_ += kKeyBytes + key.key.size();
+      }
+      if (!it->second.insert(client_id).second) continue;
+      items_ += 1;
+      bytes_ += kItemBytes;
+    }
+    while (noted_.size() > kMaxKeys || bytes_ > max_bytes_) take_notes(noted_.begin(), 0, &invalidations);
+  }
+  if (!invalidations.empty()) send(invalidations, nullptr, 0);
+}
+
+void TrackingTable::forget_notes() {
+  noted_.clear();
+  items_ = bytes_ = 0;
+}
+
+void TrackingTable::take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out) {
+  for (const std::uint64_t id : it->second) {
+    const auto tracker = trackers_.find(id);
+    if (tracker == trackers_.end() || tracker->second.broadcast || (tracker->second.no_loop && id == writer)) continue;
+    auto& keys = out->try_emplace(id, std::vector<std::string>()).first->second;
+    if (keys) keys->push_back(it->first);
+  }
+  items_ -= it->second.size();
+  bytes_ -= kKeyBytes + it->first.size() + kItemBytes * it->second.size();
+  noted_.erase(it);
+}
+
+void TrackingTable::invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out) {
+  if (const auto it = noted_.find(key); it != noted_.end()) take_notes(it, writer, out);
+  if (prefixes_.empty()) return;
+  const std::string shown_key = user_key(key);
+  for (auto& [prefix, broadcast] : prefixes_) {
+    if (!shown_key.starts_with(prefix)) continue;
+    const auto [it, is_new] = broadcast.keys.try_emplace(std::string(key), writer);
+    if (!is_new && it->second != writer) it->second = 0;
+    has_broadcasts_.store(true, std::memory_order_relaxed);
+  }
+}
+
+void TrackingTable::send_broadcasts(ClientLoop* here) {
+  if (!has_broadcasts_.load(std::memory_order_relaxed)) return;
+  std::vector<Invalidations> messages;  // a message per prefix and client
+  SeqNum seq = 0;
+  {
+    std::lock_guard lock(mutex_);
+    has_broadcasts_.store(false, std::memory_order_relaxed);
+    seq = broadcast_seq_;
+    for (auto& [name, prefix] : prefixes_) {
+      if (prefix.keys.empty()) continue;
+      Invalidations& invalidations = messages.emplace_back();
+      for (const std::uint64_t id : prefix.clients) {
+        const bool no_loop = trackers_.at(id).no_loop;
+        std::vector<std::string> keys;
+        for (const auto& [key, writer] : prefix.keys) {
+          if (!no_loop || writer != id) keys.push_back(key);
+        }
+        if (!keys.empty()) invalidations.emplace(id, std::move(keys));
+      }
+      prefix.keys.clear();
+    }
+  }
+  for (const Invalidations& invalidations : messages) send(invalidations, here, seq);
+}
+
+bool TrackingTable::expired(Bytes engine_key, ClientLoop* here) {
+  Invalidations invalidations;
+  if (switches_.has(Switches::kTracking)) {
+    std::lock_guard lock(mutex_);
+    invalidate_key(engine_key, 0, &invalidations);
+  }
+  const bool broadcasts = has_broadcasts_.load(std::memory_order_relaxed);
+  if (!invalidations.empty()) send(invalidations, here, 0);
+  if (broadcasts) send_broadcasts(here);
+  return !invalidations.empty() || broadcasts;
+}
+
+TrackingTable::Counts TrackingTable::counts() {
+  std::lock_guard lock(mutex_);
+  Counts counts{trackers_.size(), noted_.size(), items_, 0};
+  for (const auto& [id, tracker] : trackers_) counts.prefixes += tracker.prefixes.size();
+  return counts;
+}
+
+void TrackingTable::committed(const WriteBatch& batch, Client& writer, SeqNum seq) {
+  Invalidations invalidations;
+  {
+    std::lock_guard lock(mutex_);
+    std::unordered_set<Bytes> met;  // a key is invalidated once, however often it was written
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op);) {
+      // The keys of a delete by stamp are not known, so it invalidates all keys, as FLUSHDB does.
+      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases || op.kind == OpKind::kSecondaryDelete) {
+        for (const auto& [id, tracker] : trackers_) invalidations[id] = std::nullopt;
+        forget_notes();
+      } else if (op.kind == OpKind::kRangeTombstone) {
+        // Nor are the keys known that a broadcasting client has.
+        for (const auto& [id, tracker] : trackers_) {
+          if (tracker.broadcast && !(tracker.no_loop && id == writer.id)) invalidations[id] = std::nullopt;
+        }
+        while (true) {
+          const auto it = noted_.lower_bound(op.key);
+          if (it == noted_.end() || (!op.end.empty() && it->first >= op.end)) break;
+          take_notes(it, writer.id, &invalidations);
+        }
+      } else if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader || op.kind == OpKind::kTombstone) {
+        if (met.insert(op.key).second) invalidate_key(op.key, writer.id, &invalidations);
+      }
+    }
+    broadcast_seq_ = std::max(broadcast_seq_, seq);
+  }
+  if (!invalidations.empty()) send(invalidations, writer.loop, seq);
+}
+
+void TrackingTable::send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq) {
+  for (const auto& [id, keys] : invalidations) {
+    Tracker tracker;
+    {
+      std::lock_guard lock(mutex_);
+      const auto it = trackers_.find(id);
+      if (it == trackers_.end()) continue;
+      tracker = it->second;
+    }
+    const std::uint64_t redirect = tracker.redirect;
+    const auto deliver = [redirected = redirect != 0, keys = keys, seq](Client& client) {
+      if (client.protocol == 2 && !(redirected && client.subscriber)) return;
+      client.seen_seq = std::max(client.seen_seq, seq);
+      write_invalidation(client, keys);
+      client.loop->touch(&client);
+    };
+    const auto on_own_loop = [&](auto function) {
+      const auto task = [loop = tracker.loop, id = id, function] {
+        if (Client* client = loop->find(id)) function(*client);
+      };
+      tracker.loop == here ? task() : tracker.loop->post(task);
+    };
+    if (redirect == 0) {
+      on_own_loop(deliver);
+    } else if (is_connected && !is_connected(redirect)) {
+      on_own_loop([redirect](Client& client) { report_broken_redirect(client, redirect); });
+    } else if (to_client) {
+      to_client(redirect, deliver);
+    }
+  }
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,114 @@
+// Client-side caches: which clients have read which keys, and the invalidations that they are sent (CLIENT TRACKING).
+//
+// A tracking client's reads are noted before they run, so that no write is missed in between. A write sends one invalidation to
+// every client that has noted one of its keys, and forgets the note. A range delete invalidates the noted keys in its range. A
+// broadcasting client has no notes: a range delete tells it that any key may be gone. FLUSHDB, SWAPDB and deletes by stamp
+// invalidate all keys of all clients.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <engine/types.h>
+#include <engine/write_batch.h>
+
+#include "dispatch/switches.h"
+#include "resp/args.h"
+#include "resp/client.h"
+
+namespace ebbtide {
+
+/// What a client has asked for by CLIENT TRACKING.
+struct Tracking {
+  bool on = false, broadcast = false, opt_in = false, opt_out = false, no_loop = false;
+  std::optional<bool> caching;  ///< of CLIENT CACHING, for the client's next command
+  std::uint64_t redirect = 0;
+  std::vector<std::string> prefixes;
+
+  /// Whether the keys of a read are noted.
+  [[nodiscard]] bool notes_reads() const {
+    return on && !broadcast && (!opt_in || caching == std::optional(true)) && !(opt_out && caching == std::optional(false));
+  }
+};
+
+/// The clients that track, and their notes. Thread-safe, except for what is set before use.
+class TrackingTable {
+ public:
+  /// Limits of the notes. Beyond them the first keys are invalidated as if they had changed.
+  static constexpr std::size_t kMaxKeys = 1'000'000;
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20;
+
+  explicit TrackingTable(Switches& switches, std::size_t max_bytes = kMaxBytes) : switches_(switches), max_bytes_(max_bytes) {}
+
+  /// Whether a client is connected. Set once, before use.
+  std::function<bool(std::uint64_t client_id)> is_connected;
+  /// Calls a function with a client on the client's loop, or not at all if the client is gone. Set once, before use.
+  using ToClient = std::function<void(std::uint64_t client_id, std::function<void(Client&)>)>;
+  ToClient to_client;
+
+  /// Replaces the client's settings; `on` false removes them. Called on the client's loop.
+  void set(Client& client, const Tracking& tracking);
+  /// The client has read, or is about to read, these engine keys.
+  void note_reads(std::uint64_t client_id, std::span<const LookupKey> keys);
+  /// Sends the invalidations of a committed batch, but those of broadcasting clients. `writer`: the client whose command it was.
+  void committed(const WriteBatch& batch, Client& writer, SeqNum seq);
+  /// Sends the invalidations of a key that has expired. `here`: the loop of the calling thread, null if it is no loop.
+  /// False if there was none to send.
+  bool expired(Bytes engine_key, ClientLoop* here);
+  /// Sends each broadcasting client one message per prefix, with the keys written since the last call. Redis does so at the end
+  /// of its event loop's round. `here`: as in expired().
+  void send_broadcasts(ClientLoop* here);
+
+  struct Counts {
+    std::size_t clients = 0, keys = 0;
+    std::size_t items = 0;  ///< notes: clients, summed over the keys
+    std::size_t prefixes = 0;
+  };
+  [[nodiscard]] Counts counts();
+
+ private:
+  struct Tracker {
+    ClientLoop* loop = nullptr;
+    bool no_loop = false;
+    std::uint64_t redirect = 0;
+    std::vector<std::string> prefixes;  ///< of a broadcast
+    bool broadcast = false;
+  };
+  struct Prefix {
+    std::set<std::uint64_t> clients;
+    /// Written since the last broadcast: engine key -> id of the client that wrote it; 0: none, or several.
+    std::map<std::string, std::uint64_t> keys;
+  };
+  using NotedKeys = std::map<std::string, std::set<std::uint64_t>, std::less<>>;
+  /// Engine keys to invalidate, by client id; nullopt: all keys.
+  using Invalidations = std::map<std::uint64_t, std::optional<std::vector<std::string>>>;
+
+  /// Adds the clients that have noted the key, and forgets the note. With the lock held.
+  void take_notes(NotedKeys::iterator it, std::uint64_t writer, Invalidations* out);
+  /// Like take_notes(), and keeps the key for the broadcasts of its prefixes. With the lock held.
+  void invalidate_key(Bytes key, std::uint64_t writer, Invalidations* out);
+  void forget_notes();
+  void send(const Invalidations& invalidations, ClientLoop* here, SeqNum seq);
+
+  Switches& switches_;
+  const std::size_t max_bytes_;
+  std::atomic<bool> has_broadcasts_{false};
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  std::map<std::uint64_t, Tracker> trackers_;
+  std::map<std::string, Prefix> prefixes_;
+  SeqNum broadcast_seq_ = 0;  ///< of the latest commit with keys in prefixes_
+  NotedKeys noted_;
+  std::size_t items_ = 0;  ///< as in Counts
+  std::size_t bytes_ = 0;  ///< memory of the notes, estimated
+};
+
+}  // namespace ebbtide

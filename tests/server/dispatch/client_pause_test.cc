@@ -1,0 +1,43 @@
+// CLIENT PAUSE: which commands wait, and until when.
+#include "dispatch/client_pause.h"
+
+#include <catch2/catch.hpp>
+
+namespace ebbtide::test {
+namespace {
+
+TEST_CASE("a pause of writes delays writes alone, and asks them again soon") {
+  Switches switches;
+  ClientPause pause(switches);
+  CHECK(pause.wait_ms(0, true) == 0);
+  pause.begin(1000, false);
+  CHECK(switches.has(Switches::kPause));
+  CHECK(pause.wait_ms(0, true) == 20);
+  CHECK(pause.wait_ms(995, true) == 5);
+  CHECK(pause.wait_ms(0, false) == 0);
+}
+
+TEST_CASE("of two pauses the later end and the stricter mode count") {
+  Switches switches;
+  ClientPause pause(switches);
+  pause.begin(1000, false);
+  pause.begin(500, true);
+  CHECK(pause.wait_ms(990, false) == 10);
+  CHECK(pause.wait_ms(990, true) == 10);
+}
+
+TEST_CASE("a pause ends at its time, or by hand, and leaves nothing of its mode") {
+  Switches switches;
+  ClientPause pause(switches);
+  pause.begin(1000, true);
+  CHECK(pause.wait_ms(1000, true) == 0);
+  CHECK_FALSE(switches.has(Switches::kPause));
+  pause.begin(3000, false);
+  CHECK(pause.wait_ms(2000, false) == 0);
+  pause.end();
+  CHECK(pause.wait_ms(2000, true) == 0);
+  CHECK_FALSE(switches.has(Switches::kPause));
+}
+
+}  // namespace
+}  // namespace ebbtide::test

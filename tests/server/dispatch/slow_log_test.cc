@@ -1,0 +1,80 @@
+// The slow log: what it keeps, and how arguments are shown.
+#include "dispatch/slow_log.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+namespace ebbtide::test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+SlowLog::Entry entry(const char* name, bool has_arguments = false) {
+  SlowLog::Entry entry;
+  entry.arguments = {name};
+  entry.has_arguments = has_arguments;
+  return entry;
+}
+
+TEST_CASE("the slow log keeps the latest entries, the newest first, with ids that go on") {
+  Switches switches;
+  SlowLog log(switches);
+  log.configure(10'000, 2, false);
+  for (const char* name : {"a", "b", "c"}) log.add(entry(name));
+  const auto kept = log.latest(10);
+  REQUIRE(kept.size() == 2);
+  CHECK(kept[0].arguments == Strings{"c"});
+  CHECK(kept[0].id == 2);
+  CHECK(kept[1].arguments == Strings{"b"});
+  CHECK(log.latest(1).size() == 1);
+  log.configure(10'000, 1, false);
+  CHECK(log.size() == 1);
+  log.reset();
+  CHECK(log.size() == 0);
+  log.add(entry("d"));
+  CHECK(log.latest(1)[0].id == 3);
+}
+
+TEST_CASE("a threshold below a millisecond makes dispatch measure every command") {
+  Switches switches;
+  SlowLog log(switches);
+  log.configure(999, 10, false);
+  CHECK(log.threshold_nanos() == 999'000);
+  CHECK(switches.has(Switches::kEveryTime));
+  log.configure(1000, 10, false);
+  CHECK_FALSE(switches.has(Switches::kEveryTime));
+  log.configure(SlowLog::kMaxMicros + 1, 10, false);
+  CHECK(log.threshold_nanos() == ~std::uint64_t{0});
+}
+
+TEST_CASE("switching arguments off removes entries that have them, and refuses late ones") {
+  Switches switches;
+  SlowLog log(switches);
+  log.configure(10'000, 10, true);
+  log.add(entry("a", true));
+  CHECK(log.size() == 1);
+  log.configure(10'000, 10, false);
+  CHECK(log.size() == 0);
+  log.add(entry("a", true));
+  CHECK(log.size() == 0);
+}
+
+TEST_CASE("shown arguments are limited in number and length, and secrets are redacted") {
+  const std::string long_text(SlowLog::kMaxArgumentBytes + 7, 'x');
+  std::vector<Bytes> words{"auth", "user", "secret"};
+  Args args;
+  args.list = words;
+  CHECK(SlowLog::shorten(args, 2) == Strings{"auth", "user", "(redacted)"});
+  words = {"get", long_text};
+  args.list = words;
+  CHECK(SlowLog::shorten(args, 2)[1] == std::string(SlowLog::kMaxArgumentBytes, 'x') + "... (7 more bytes)");
+  words.assign(SlowLog::kMaxArguments + 3, "x");
+  args.list = words;
+  const Strings shown = SlowLog::shorten(args, words.size());
+  CHECK(shown.size() == SlowLog::kMaxArguments);
+  CHECK(shown.back() == "... (4 more arguments)");
+}
+
+}  // namespace
+}  // namespace ebbtide::test
