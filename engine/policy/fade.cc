@@ -110,7 +110,7 @@ class Fade {
   [[nodiscard]] Plan split_for(Proposal proposal) const {
     const std::uint64_t part = part_bytes(context_.room, shape_.runs.size(), shape_.file_bytes);
     const FileShape* file = proposal.reserved.largest;
-    const bool can = file != nullptr && !file->busy && file->bytes <= context_.room && file->bytes >= 2 * part &&
+    const bool can = file != nullptr && file->bytes <= context_.room && file->bytes >= 2 * part &&
                      file->entries >= 2 * (file->bytes / part);  // else its entries are too large
     if (can) proposal.plan.action = Rewrite{proposal.reserved.largest_run, file->num};
     return std::move(proposal.plan);

@@ -53,11 +53,6 @@ Millis expires_at(Millis birth, Millis deadline, Millis margin, double share) {
   return birth + (share >= 1 ? time : static_cast<Millis>(static_cast<double>(time) * share));
 }
 
-Millis DueTimes::deadline_of(const FileShape& file) const {
-  if (is_purged_now(file)) return 0;
-  return file.deadline == 0 ? std::numeric_limits<Millis>::max() : file.deadline;
-}
-
 bool DueTimes::is_late(const FileShape& file) const {
   return file.deadline != 0 && now_ >= expires_at(file.oldest_birth, file.deadline, margin_ / 2, 1);
 }

@@ -54,8 +54,8 @@ class DueTimes {
   [[nodiscard]] bool is_purged_now(const FileShape& file) const {
     return file.oldest_birth != 0 && file.oldest_birth <= purge_before_;
   }
-  /// The order of work: PURGE.NOW comes before all deadlines, files without one come last.
-  [[nodiscard]] Millis deadline_of(const FileShape& file) const;
+  /// The deadline of an expired file, for the order of work: PURGE.NOW comes before all others.
+  [[nodiscard]] Millis deadline_of(const FileShape& file) const { return is_purged_now(file) ? 0 : file.deadline; }
   /// True if half of the margin is used up. Then running jobs may be aborted for the file.
   [[nodiscard]] bool is_late(const FileShape& file) const;
   /// True if the file's time on this level is over. Until it is known whether the file is final, `final` is false: a final file has

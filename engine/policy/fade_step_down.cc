@@ -71,7 +71,7 @@ class StepDown {
     for (std::size_t run = expired_.run + 1; run < below; ++run) {
       const RunShape& between = shape_.runs[run];
       const bool oldest_of_its_level = between.level != shape_.runs[run + 1].level;
-      if (between.level == level_ || between.level == shape_.runs[below].level || !oldest_of_its_level) continue;
+      if (between.level == level_ || !oldest_of_its_level) continue;
       if (!query_.due.is_expired(*expired_.file, between.level)) return PlanTarget{between.id, between.level};
     }
     return std::nullopt;

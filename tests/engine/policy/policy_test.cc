@@ -13,6 +13,7 @@
 #include "policy/registry.h"
 #include "support/datadriven.h"
 #include "tree/apply.h"
+#include "tree/frozen.h"
 #include "tree/text.h"
 
 namespace ebbtide {
@@ -147,21 +148,21 @@ class Drive {
   FileNum last_file_ = 0;
 };
 
-/// policy name=... [parameter=...]   makes the policy of the cases that follow; answers the error if it is refused
-/// next [choice=] [now=]             the plan for the shape that is the input
-/// all [choice=] [now=]              plans until there is none, each marked busy before the next
-/// debt, check, levels, flushes      as the methods; `bounds`: as `check`, though the policy would ask for something
-/// urgent now= [margin=] [late] [arriving=] [room=]  what the deadlines ask for; `all`: plan after plan, each marked busy before
-/// the
-///                                   next
-/// part room= runs= file=            how large files are made, and whether room is short
-/// ttl [deadline=] [margin=]         of the memtable and each level above the final one, and what a file may have had by then
-/// shares arriving=                  the part of its time by which something leaves the memtable, and each level above the final
-/// one work now=                         what is still to be done
-/// capacity                          of levels 0 to 4
-/// drive flushes=... [files] [choice=]  from an empty tree, after each of the flushes named (as in 16,20): the runs in memtables,
-///                                   newest first, "|" between levels. Flushes are even and all overlap. `files`: what is written
-///                                   is cut into files of a memtable each; the plans of the flushes named follow
+/// The commands:
+///   * policy name=... [parameter=...]. Makes the policy of the cases that follow; answers the error if it is refused.
+///   * next [choice=] [now=]. The plan for the shape that is the input.
+///   * all [choice=] [now=]. Plans until there is none, each marked busy before the next.
+///   * debt, check, levels, flushes, capacity. As the methods; capacity of levels 0 to 4.
+///   * bounds. As `check`, though the policy has a plan.
+///   * urgent now= [margin=] [late] [over_budget] [arriving=] [room=] [purge=] [skip=] [all]. The plan for the deadlines, without
+///     the files in frozen ranges. `all`: plan after plan, each marked busy before the next.
+///   * part room= runs= file=. How large files are made, and whether room is short.
+///   * ttl [deadline=] [margin=]. TTLs of the memtable and each level above the final one, and the age up to which a file stays.
+///   * shares arriving=. The part of its time by which a delete leaves the memtable, and each level above the final one.
+///   * work now=. The work still to be done.
+///   * drive flushes=... [files] [choice=]. Flushes into an empty tree. After each of the flushes listed (as in 16,20) it answers
+///     the runs in memtables, newest first, "|" between levels. Flushes are even and all overlap. `files`: outputs are cut into
+///     files of a memtable each, and the plans of the listed flushes follow.
 class Runner {
  public:
   std::string run(const test::DataCase& data) {
@@ -227,6 +228,9 @@ class Runner {
     if (data.args.count("skip") != 0) skip.push_back(std::stoull(data.arg("skip")));
     FadeContext context{std::stoull(data.arg("now")), std::stoull(data.arg("margin", "0")), data.args.count("late") != 0, skip};
     if (data.args.count("room") != 0) context.room = std::stoull(data.arg("room"));
+    context.over_budget = data.args.count("over_budget") != 0;
+    shape.purge_before = std::stoull(data.arg("purge", "0"));
+    leave_out_frozen(&shape);
     std::string out;
     for (;;) {
       const Plan plan = urgent(shape, *policy_, context);
@@ -270,6 +274,27 @@ TEST_CASE("policies make the recorded decisions", "[policy]") {
   test::run_datadriven_dir(
       std::string(EBBTIDE_TEST_DIR) + "/testdata", [&](const std::string&) { runner = Runner(); },
       [&](const test::DataCase& data) { return runner.run(data); });
+}
+
+TEST_CASE("deadline's plan on a short disk is the smallest among the 64 most urgent files", "[policy]") {
+  TreeShape shape;
+  shape.file_bytes = 100;
+  shape.runs.push_back({1, 1, {}});
+  for (FileNum n = 1; n <= 65; ++n) {
+    FileShape file;
+    file.num = n;
+    file.smallest = file.largest = "k" + std::to_string(100 + n);
+    file.bytes = 200 - n;
+    file.oldest_birth = n;
+    file.deadline = 100 + n;
+    shape.runs[0].files.push_back(file);
+  }
+  const auto policy = *make_policy({"leveling", {}});
+  FadeContext context;
+  context.now = 1000;
+  CHECK(to_text(urgent(shape, *policy, context)) == "rewrite r1{1} (deadline, urgent)");
+  context.room = 1000;
+  CHECK(to_text(urgent(shape, *policy, context)) == "rewrite r1{64} (deadline, urgent)");
 }
 
 TEST_CASE("every plan that the policies make reads back from its text", "[policy]") {
