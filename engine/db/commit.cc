@@ -27,9 +27,17 @@ auto filter_settings(const TreeSettings& s) {
 }
 }  // namespace
 
+Status DbImpl::refuse(const WriteBatch& batch) {
+  TRY(check_batch(batch, settings_.databases));
+  if (log_->failed()) return Status::read_only(log_->status().to_string());
+  if (read_only_.load(std::memory_order_relaxed)) TRY(read_only_status());
+  return writes_.refuse(batch, disk_.full(log_->bytes_written()));
+}
+
 Status DbImpl::commit(WriteBatch& batch) {
   if (batch.empty()) return Status::ok();
-  TRY(admit(batch));
+  TRY(refuse(batch));
+  TRY(writes_.await(batch));
   return commit_admitted(batch, true);
 }
 
@@ -37,10 +45,8 @@ Status DbImpl::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms
   *wait_ms = 0;
   if (batch.empty()) return Status::ok();
   TRY(refuse(batch));
-  if (slowdown_permille_.load(std::memory_order_relaxed) != 0 || batch.flushes() != 0) [[unlikely]] {
-    *wait_ms = wait_asked(batch, waited);
-    if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
-  }
+  *wait_ms = writes_.delay_ms(batch, waited);
+  if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
   return commit_admitted(batch, false);
 }
 

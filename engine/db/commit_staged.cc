@@ -57,7 +57,7 @@ Result<std::unique_ptr<StagedBatch>> DbImpl::stage(WriteBatch&& batch, const std
   TRY(refuse(batch));
   auto impl = std::make_unique<StagedBatch::Impl>();
   const std::size_t expected = staged_bytes_expected(batch);
-  if (!try_charge(MemoryAccount::Kind::kCommands, expected)) return refused_charge(*memory_, expected);
+  if (!budget_.try_charge(MemoryAccount::Kind::kCommands, expected)) return refused_charge(*memory_, expected);
   impl->account = memory_;
   impl->charged = expected;
   TRY_ASSIGN(entries, stage_entries(batch, stop));
@@ -133,7 +133,8 @@ Status DbImpl::commit_at_once(WriteBatch& batch, StagedEntries* entries, bool ma
 
 Status DbImpl::commit(StagedBatch& staged) {
   if (staged.batch().empty()) return Status::ok();
-  TRY(admit(staged.batch()));
+  TRY(refuse(staged.batch()));
+  TRY(writes_.await(staged.batch()));
   return commit_staged(*staged.impl_);
 }
 
@@ -141,10 +142,8 @@ Status DbImpl::try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_
   *wait_ms = 0;
   if (staged.batch().empty()) return Status::ok();
   TRY(refuse(staged.batch()));
-  if (slowdown_permille_.load(std::memory_order_relaxed) != 0) {
-    *wait_ms = wait_asked(staged.batch(), waited);
-    if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
-  }
+  *wait_ms = writes_.delay_ms(staged.batch(), waited);
+  if (*wait_ms != 0) return Status::busy("writes wait for flushes and compactions");
   return commit_staged(*staged.impl_);
 }
 

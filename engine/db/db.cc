@@ -41,9 +41,7 @@ Status Db::write_status() const {
     if (!log.is_ok()) return Status::read_only(log.to_string());
     return Status::ok();
   }
-  MutexLock lock(impl_->state_mutex_);
-  if (impl_->background_error_.is_ok()) return Status::ok();
-  return Status::read_only(impl_->background_error_.to_string());
+  return impl_->read_only_status();
 }
 
 Millis Db::now() const { return impl_->time_.now(); }
@@ -140,7 +138,7 @@ Status Db::reconfigure(const Settings& settings) {
                                     std::to_string(impl_->settings_.databases));
   }
   impl_->log_->set_fsync(settings.fsync);
-  impl_->memory_budget_ = settings.memory_budget;
+  impl_->budget_.set_bytes(settings.memory_budget);
   impl_->scrub_interval_ = settings.scrub_interval;
   {
     MutexLock lock(impl_->commit_mutex_);
@@ -187,12 +185,12 @@ Status Db::try_commit(WriteBatch& batch, bool waited, std::uint32_t* wait_ms) {
 }
 // A stop that nothing is going to end, because nothing can be written, refuses: whoever is told to wait would wait for ever.
 bool Db::writes_stopped() const {
-  return impl_->slowdown_permille_.load(std::memory_order_relaxed) >= 1000 && !impl_->stuck_.load(std::memory_order_relaxed) &&
-         !impl_->read_only_.load(std::memory_order_relaxed) && !impl_->log_->failed();
+  return impl_->writes_.stopped() && !impl_->writes_.stuck() && !impl_->read_only_.load(std::memory_order_relaxed) &&
+         !impl_->log_->failed();
 }
 MemoryAccount& Db::memory() const { return *impl_->memory_; }
-bool Db::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) { return impl_->try_charge(kind, bytes); }
-BudgetRoom Db::memory_room(std::uint64_t bytes) { return impl_->memory_room(bytes); }
+bool Db::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) { return impl_->budget_.try_charge(kind, bytes); }
+BudgetRoom Db::memory_room(std::uint64_t bytes) { return impl_->budget_.room(bytes); }
 Stats Db::stats() const { return impl_->stats(); }
 std::vector<std::string> Db::damage() const { return impl_->damage(); }
 Result<TreeInfo> Db::tree_info(DatabaseId database) const { return impl_->tree_info(database); }

@@ -5,7 +5,8 @@
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
-//   write_stall.cc disk and shape pressure; healing                  checker.cc     verify, scrub
+//   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
+//   checker.cc     verify, scrub
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
@@ -17,7 +18,7 @@
 //   Retention's      one look at what is due at a time
 //   PurgeTracker's   one survey at a time; never held across I/O, but for looking whether names exist
 //   DeadlineTracker's  what is known of the trees' deadlines; never held across I/O
-//   pressure_mutex_  one measurement of the pressure at a time; never held across I/O
+//   WriteController's  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
 //   commit_mutex_    the short critical section of a commit: next_seq_, databases, active memtables
@@ -60,6 +61,8 @@
 #include "db/trees/counters.h"
 #include "db/trees/lease_registry.h"
 #include "db/trees/tree.h"
+#include "db/write/memory_budget.h"
+#include "db/write/write_controller.h"
 #include "io/file_system.h"
 #include "io/removals_fs.h"
 #include "policy/policy.h"
@@ -93,9 +96,6 @@ struct DatabaseChanges {
 //// All that is wrong with a table, or, once it is stopped, what was found until then (checker.cc).
 std::vector<Status> errors_of_table(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
                                     const std::function<bool()>& stopped);
-
-/// Why writes are held back. Order of severity is the server's business; the numbers index stall counters.
-enum class StallReason : std::uint8_t { kNone, kMemTable, kRuns, kPendingBytes, kDeadline };
 
 /// What the log has to know of an operation that was written at `time`.
 LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time);
@@ -131,7 +131,7 @@ struct DbImpl {
   Status flush(DatabaseId database);
   // compactions.cc
   Status compact(DatabaseId database, const KeyRange& range);
-  // write_stall.cc
+  // maintenance.cc
   void tick();
   // stats.cc
   [[nodiscard]] Stats stats();
@@ -175,6 +175,7 @@ struct DbImpl {
   // --- helpers, by file
   // commit.cc
   struct Inserts;
+  Status refuse(const WriteBatch& batch);
   Status begin_sequence(const WriteBatch& batch, Inserts* inserts, Millis* time) REQUIRES(commit_mutex_);
   Status sequence(WriteBatch& batch, Inserts* inserts) REQUIRES(commit_mutex_);
   TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
@@ -307,37 +308,24 @@ struct DbImpl {
   Status advance_log() REQUIRES(manifest_mutex_);
   Status roll_manifest() REQUIRES(manifest_mutex_);
   void leave_segments(FileNum oldest);
-  // write_stall.cc
-  Status admit(const WriteBatch& batch);
-  Status refuse(const WriteBatch& batch);
-  Status await_drops();
-  std::uint32_t wait_asked(const WriteBatch& batch, bool waited);
-  Status stall(const WriteBatch& batch, std::uint32_t pressure);
-  void count_stall(std::uint64_t nanos);
-  void update_pressure();
-  [[nodiscard]] std::vector<TreeLoad> tree_loads();
-  const Tree::Debt& debt_of(const TreeLoad& load) REQUIRES(pressure_mutex_);
+  // health.cc
+  /// kReadOnly, with the reason, while the database is read-only; ok else.
+  Status read_only_status();
   void background_failed(const Status& status, const char* what);
   void heal();
   void still_failed(const Status& status);
   void note_refusal(const Status& status);
   Status try_to_heal(std::vector<TreePtr>* trees) REQUIRES(flush_mutex_);
+  // maintenance.cc
   void advance_time_mark() REQUIRES(tick_mutex_);
   void look_at_disk(const std::vector<TreeLoad>& loads);
   void relieve_log();
-  void say(Severity severity, const std::string& text);
-  // memory_budget.cc
-  [[nodiscard]] std::uint64_t small_memtable(std::size_t trees) const;
-  /// Bytes of all memtables; without the charged values in them; of those, what no flush gives back.
-  struct MemTableBytes {
-    std::uint64_t all, uncharged, kept;
-  };
-  void divide_memory(const MemTableBytes& memtables, std::uint64_t tables) REQUIRES(pressure_mutex_);
-  void fit_cache();
-  [[nodiscard]] bool try_charge(MemoryAccount::Kind kind, std::uint64_t bytes);
-  [[nodiscard]] BudgetRoom memory_room(std::uint64_t bytes);
-  void memory_charged();
   void relieve_memory();
+  [[nodiscard]] std::vector<TreeLoad> tree_loads();
+  const Tree::Debt& debt_of(const TreeLoad& load);
+  WriteLoad write_load();
+  void update_pressure();
+  void say(Severity severity, const std::string& text);
   // estimate.cc
   static void estimate_invalidated(const TablesView& tables, TreeShape* shape);
   // deadline_keeper.cc
@@ -430,13 +418,9 @@ struct DbImpl {
   std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
   std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
   LeaseRegistry leases_;
-  std::atomic<std::uint64_t> memory_budget_{0};
-  std::atomic<std::uint64_t> fixed_memory_{0}, table_memory_{0};  ///< memtables and open tables; the latter alone
-  std::atomic<std::uint64_t> flushable_memory_{0};    ///< of memtables, without charged values: what flushes would give back
-  std::atomic<std::uint64_t> charged_to_readers_{0};  ///< of kMemTables: values that no memtable has any more
-  std::atomic<std::uint64_t> left_memtables_ns_{0};   ///< when charged_to_readers_ last grew
-  std::atomic<std::uint64_t> account_fitted_{0};      ///< of memory_, when the cache was last fitted to it
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
+  MemoryBudget budget_;
+  WriteController writes_;
   std::atomic<bool> closing_{false};
   std::atomic<int> compactions_paused_{0};
   std::atomic<std::uint64_t> pending_drops_{0};  ///< trees that were dropped and that the manifest still has
@@ -465,8 +449,6 @@ struct DbImpl {
   std::atomic<std::uint64_t> scrub_errors_{0}, scrub_bytes_{0};
   std::atomic<std::uint64_t> bounds_broken_{0};
   std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason_{}, read_by_reason_{}, written_by_reason_{};
-  Mutex pressure_mutex_;                                                ///< or an older measurement could replace a newer one
-  std::uint64_t pressure_measured_ns_ GUARDED_BY(pressure_mutex_) = 0;  ///< mono_ns() of the last measurement
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
   std::vector<ObsoleteFiles> disowned_
@@ -490,18 +472,10 @@ struct DbImpl {
   std::uint64_t last_heal_ns_ GUARDED_BY(state_mutex_) = 0;
   Code heal_error_ GUARDED_BY(state_mutex_) = Code::kOk;  ///< of the last try to heal
 
-  // pressure (write_stall.cc); read on every commit, written rarely
-  std::atomic<bool> read_only_{false};
+  std::atomic<bool> read_only_{false};  ///< read on every commit, written rarely
   DiskWatch disk_;
   std::atomic<bool> disk_full_told_{false};  ///< what the log says
   std::atomic<bool> reserve_queued_{false};
-  std::atomic<bool> out_of_memory_{false};
-  std::atomic<bool> stuck_{false};                   ///< the stop is due to runs, and compactions of that tree fail
-  std::atomic<std::uint32_t> slowdown_permille_{0};  ///< 0 = none, 1000 = stop
-  std::atomic<StallReason> stall_reason_{StallReason::kNone};
-  std::array<std::atomic<std::uint64_t>, 5> stall_nanos_{};
-  std::atomic<std::uint64_t> delay_debt_ns_{0};
-  std::atomic<std::uint64_t> next_slot_ns_{0};  ///< try_commit's slowdown: when what was let in so far is paid for
 };
 
 }  // namespace ebbtide

@@ -457,6 +457,7 @@ void DbImpl::schedule_database_changes() {
       MutexLock lock(state_mutex_);
       progress_.notify_all();
     }
+    writes_.wake();
     purge_obsolete();
   });
 }

@@ -94,12 +94,25 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .report_error = [this](const std::string& text) { say(Severity::kError, text); }}),
       deadlines_([this](const std::string& text) { say(Severity::kWarning, text); }),
       time_(clock_),
+      budget_({.account = memory_,
+               .clock = &clock_,
+               .block_cache = settings.block_cache,
+               .set_cache_capacity = [this](std::uint64_t bytes) { cache_->set_capacity(bytes); },
+               .flushes_fail = [this] { return read_only_.load(std::memory_order_relaxed); }},
+              settings.memory_budget),
+      writes_({.clock = &clock_,
+               .threads = threads_,
+               .load = [this] { return write_load(); },
+               .divide = [this](const MemoryUse& use) { budget_.divide(use); },
+               .write_status = [this] { return read_only_status(); },
+               .closing = [this] { return closing_.load(); },
+               .pending_drops = [this] { return pending_drops_.load(); },
+               .run_task = [this] { return pool_->run_one(); }}),
       scrub_walk_(Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
              .reserve_bytes = kReservedMemtables * settings.memtable_size}) {
-  memory_budget_ = settings.memory_budget;
   scrub_interval_ = settings.scrub_interval;
   database_trees_.resize(settings.databases);
   for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
@@ -133,7 +146,7 @@ Status DbImpl::open() {
     flush_pool_ = std::make_unique<ThreadPool>(1, "ebbtide-flush", 5);
     pool_ = own_pool_.get();
   }
-  large_values_ = std::make_shared<LargeValues>(memory_, [this] { memory_charged(); });
+  large_values_ = std::make_shared<LargeValues>(memory_, [this] { budget_.note_charged(); });
   fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *large_values_);
 
   SeqNum last_seq = versions_->last_seq();

@@ -184,7 +184,7 @@ Status DbImpl::replay_operation(const WriteBatch::Op& op, SeqNum seq, Millis tim
   if (tree.active_first_seq == 0) tree.active_first_seq = seq;
   tree.active_last_seq = seq;
   replay->unmeasured += op.key.size() + op.value.size();
-  if (replay->unmeasured >= memory_budget_.load() / kLookShare) flush_replayed(seq, replay);
+  if (replay->unmeasured >= budget_.bytes() / kLookShare) flush_replayed(seq, replay);
   return Status::ok();
 }
 
@@ -235,7 +235,7 @@ void DbImpl::flush_replayed(SeqNum seq, Replay* replay) {
       bytes += memtable->memory_bytes() - std::min<std::uint64_t>(memtable->memory_bytes(), empty_memtable_bytes_);
     }
   }
-  if (bytes <= memory_budget_.load() / 100 * kMemTablePercent) return;
+  if (bytes <= budget_.bytes() / 100 * kMemTablePercent) return;
   for (const auto& [id, tree] : trees_) {
     if (versions_->tree(id) == nullptr) continue;
     if (tree->active_first_seq != 0) freeze_replayed(*tree);

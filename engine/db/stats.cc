@@ -84,16 +84,16 @@ Stats DbImpl::stats() {
   s.cache_misses = cache_->misses();
   s.cache_bytes = cache_->usage();
   s.cache_capacity = cache_->capacity();
-  s.memory_budget = memory_budget_;
+  s.memory_budget = budget_.bytes();
   s.connection_bytes = memory_->charged(MemoryAccount::Kind::kConnections);
   s.large_value_bytes = memory_->charged(MemoryAccount::Kind::kLargeValues);
   s.pinned_page_bytes = memory_->charged(MemoryAccount::Kind::kPages);
   s.command_bytes = memory_->charged(MemoryAccount::Kind::kCommands);
   s.memtable_bytes = memory_->charged(MemoryAccount::Kind::kMemTables);
-  s.stall_micros_memtable = stall_nanos_[static_cast<std::size_t>(StallReason::kMemTable)] / 1000;
-  s.stall_micros_runs = stall_nanos_[static_cast<std::size_t>(StallReason::kRuns)] / 1000;
-  s.stall_micros_pending_bytes = stall_nanos_[static_cast<std::size_t>(StallReason::kPendingBytes)] / 1000;
-  s.stall_micros_deadline = stall_nanos_[static_cast<std::size_t>(StallReason::kDeadline)] / 1000;
+  s.stall_micros_memtable = writes_.stalled_ns(StallReason::kMemTable) / 1000;
+  s.stall_micros_runs = writes_.stalled_ns(StallReason::kRuns) / 1000;
+  s.stall_micros_pending_bytes = writes_.stalled_ns(StallReason::kPendingBytes) / 1000;
+  s.stall_micros_deadline = writes_.stalled_ns(StallReason::kDeadline) / 1000;
   s.deadline_rate_needed = deadlines_.needed_permille() / 1000.0;
   s.least_feasible_deadline = deadlines_.least_deadline();
   for (std::size_t i = 0; i < kReasons; ++i) {
@@ -101,7 +101,7 @@ Stats DbImpl::stats() {
     s.merges_by_reason.push_back(
         {reason_name(static_cast<Reason>(i)), jobs_by_reason_[i], read_by_reason_[i], written_by_reason_[i]});
   }
-  s.write_stalled = slowdown_permille_ >= 1000;
+  s.write_stalled = writes_.stopped();
   s.snapshots = leases_.count();
   s.leases_revoked = leases_.revoked();
   s.scrub_bytes = scrub_bytes_;

@@ -97,7 +97,7 @@ struct Tree {
     std::uint64_t file_size = 0;
     std::uint64_t debt_bytes = 0, data_bytes = 0;
   };
-  Debt debt;  ///< guarded by the pressure mutex
+  Debt debt;  ///< used only where pressure is measured, one measurement at a time
 };
 using TreePtr = std::shared_ptr<Tree>;
 

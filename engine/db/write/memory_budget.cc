@@ -1,0 +1,112 @@
+#include "db/write/memory_budget.h"
+
+#include <algorithm>
+
+namespace ebbtide {
+namespace {
+
+constexpr std::size_t kFewTrees = 64;  // up to this number, each may keep a memtable of 1/512 of the budget
+// Ten ticks. A value that only readers hold is freed when no pass of a loop can see its memtable.
+constexpr std::uint64_t kMemTableGoesNs = 1'000'000'000;
+
+/// What the cache keeps, and what each kind of charge may have, however short memory is.
+std::uint64_t memory_floor(std::uint64_t budget) { return std::min<std::uint64_t>(budget / 16, 8 << 20); }
+
+std::uint64_t above(std::uint64_t a, std::uint64_t b) { return a - std::min(a, b); }
+
+}  // namespace
+
+std::uint64_t small_memtable_bytes(std::uint64_t budget, std::uint64_t empty_memtable_bytes, std::size_t trees) {
+  return std::max(2 * empty_memtable_bytes, budget / (8 * std::max(trees, kFewTrees)));
+}
+
+MemoryRelief plan_relief(std::span<const TreeMemory> trees, std::uint64_t ceiling, std::uint64_t small) {
+  MemoryRelief relief;
+  std::uint64_t all = 0, active = 0;
+  for (const TreeMemory& tree : trees) {
+    active += tree.active_bytes;
+    all += tree.active_bytes + tree.frozen_bytes;
+  }
+  if (all <= ceiling) return relief;
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    if (trees[i].frozen_rests) relief.flush_frozen.push_back(i);
+  }
+  if (active <= ceiling / 2) return relief;
+  std::vector<std::size_t> large;
+  for (std::size_t i = 0; i < trees.size(); ++i) {
+    if (!trees[i].active_is_empty && trees[i].active_bytes > small) large.push_back(i);
+  }
+  std::sort(large.begin(), large.end(),
+            [&](std::size_t a, std::size_t b) { return trees[a].active_bytes > trees[b].active_bytes; });
+  for (const std::size_t i : large) {
+    if (active <= ceiling / 4) break;
+    active -= trees[i].active_bytes;
+    relief.freeze_active.push_back(i);
+  }
+  return relief;
+}
+
+void MemoryBudget::divide(const MemoryUse& use) {
+  const std::uint64_t budget = bytes(), floor = memory_floor(budget), fixed = use.uncharged + use.tables;
+  MemoryAccount& account = *env_.account;
+  const std::uint64_t to_readers = above(account.charged(MemoryAccount::Kind::kMemTables), use.memtables - use.uncharged);
+  if (to_readers > charged_to_readers_.load(std::memory_order_relaxed)) left_memtables_ns_ = env_.clock->mono_ns();
+  charged_to_readers_.store(to_readers, std::memory_order_relaxed);
+  flushable_.store(above(use.uncharged, use.kept), std::memory_order_relaxed);
+  fixed_.store(fixed, std::memory_order_relaxed);
+  tables_.store(use.tables, std::memory_order_relaxed);
+  account.set_limit(above(budget, fixed + floor), floor);
+  account.set_budget(budget, above(budget, use.tables + floor));
+  fit_cache();
+}
+
+void MemoryBudget::fit_cache() {
+  const std::uint64_t budget = bytes(), floor = memory_floor(budget), charged = env_.account->charged();
+  const std::uint64_t used = fixed_.load(std::memory_order_relaxed) + charged;
+  const std::uint64_t left = budget > used + floor ? budget - used : floor;
+  fitted_.store(charged, std::memory_order_relaxed);
+  env_.set_cache_capacity(env_.block_cache != 0 ? std::min(env_.block_cache, left) : left);
+}
+
+bool MemoryBudget::try_charge(MemoryAccount::Kind kind, std::uint64_t bytes) {
+  if (!env_.account->try_charge(kind, bytes)) return false;
+  note_charged();
+  return true;
+}
+
+void MemoryBudget::note_charged() {
+  if (env_.account->charged() > fitted_.load(std::memory_order_relaxed) + bytes() / 32) fit_cache();
+}
+
+BudgetRoom MemoryBudget::room(std::uint64_t bytes) {
+  MemoryAccount& account = *env_.account;
+  const std::uint64_t charged = account.charged();
+  if (bytes <= account.room()) return BudgetRoom::kNow;
+  if (env_.flushes_fail()) return BudgetRoom::kNone;
+  const std::uint64_t in_memtables = account.charged(MemoryAccount::Kind::kMemTables);
+  // Values of a memtable that was just flushed may be freed by one of the next ticks.
+  const bool may_go = env_.clock->mono_ns() - left_memtables_ns_.load(std::memory_order_relaxed) < kMemTableGoesNs;
+  const std::uint64_t stay = may_go ? 0 : std::min(in_memtables, charged_to_readers_.load(std::memory_order_relaxed));
+  const std::uint64_t flushed = flushable_.load(std::memory_order_relaxed) + in_memtables - stay;
+  const std::uint64_t left = above(fixed_.load(std::memory_order_relaxed) + charged, flushed);
+  const std::uint64_t budget = this->bytes();
+  if (left + bytes + memory_floor(budget) > budget) return BudgetRoom::kNone;
+  account.note_refused(bytes);
+  return BudgetRoom::kAfterFlush;
+}
+
+// Memtables may have half of the budget, or what the others leave if that is less.
+MemoryRelief MemoryBudget::relief(std::span<const TreeMemory> trees, std::uint64_t empty_memtable_bytes) {
+  const std::uint64_t budget = bytes(), floor = memory_floor(budget);
+  const std::uint64_t charged = env_.account->charged(), own = env_.account->charged(MemoryAccount::Kind::kMemTables);
+  const std::uint64_t others = tables_.load(std::memory_order_relaxed) + above(charged, own);
+  const std::uint64_t left = above(budget, others);
+  // The refused charge is tried again: room is made for it, if it can have room at all.
+  const std::uint64_t refused = env_.account->take_refused();
+  const bool fits = refused == 0 || refused + floor <= left;
+  const std::uint64_t wanted = refused == 0 || !fits ? 0 : std::min(refused + 2 * floor, left);
+  return plan_relief(trees, std::min(budget / 2, left - wanted),
+                     small_memtable_bytes(budget, empty_memtable_bytes, trees.size()));
+}
+
+}  // namespace ebbtide

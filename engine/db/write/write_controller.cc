@@ -1,0 +1,139 @@
+#include "db/write/write_controller.h"
+
+#include <algorithm>
+#include <string>
+
+#include <engine/types.h>
+
+namespace ebbtide {
+namespace {
+
+constexpr std::uint64_t kSlowNsPerByte = 200;  // 5 MB/s
+constexpr std::uint32_t kSteep = 800;          // permille of pressure
+constexpr std::uint64_t kSteepest = 40;        // 125 kB/s
+constexpr std::uint64_t kSleepNs = 1'000'000;
+constexpr std::uint64_t kLongestSleepMs = 100;  // of one batch
+constexpr std::uint64_t kPollMs = 10;           // between two looks of a batch that waits for the end of a stop
+constexpr std::uint64_t kMaxPendingDrops = 64;
+constexpr std::uint32_t kMaxFlushes = 256;  // in one batch, if there are not more databases than that
+
+bool adds_data(const WriteBatch& batch) {
+  std::size_t cursor = 0;
+  WriteBatch::Op op;
+  while (batch.next_op(&cursor, &op)) {
+    if (op.kind == OpKind::kPut || op.kind == OpKind::kHeader) return true;
+  }
+  return false;
+}
+
+/// The time that a batch costs under a slowdown.
+std::uint64_t price_ns(const WriteBatch& batch, std::uint32_t pressure) {
+  const std::uint64_t price = batch.payload_bytes() * kSlowNsPerByte * pressure / 1000;
+  if (pressure <= kSteep) return price;
+  const std::uint64_t steep = pressure - kSteep, all = 1000 - kSteep;
+  return price + price * (kSteepest - 1) * steep * steep / (all * all);
+}
+
+Status stuck_error() { return Status::no_space("too many sorted runs, and compactions fail; the log says why"); }
+
+}  // namespace
+
+Status check_batch(const WriteBatch& batch, std::uint32_t databases) {
+  TRY(batch.check_length());
+  if (batch.longest_key() > kMaxKeyBytes) {  // the log could not be read back
+    return Status::invalid_argument("a key of " + std::to_string(batch.longest_key()) + " bytes; at most " +
+                                    std::to_string(kMaxKeyBytes) + " are allowed");
+  }
+  if (const std::uint32_t most = std::max(kMaxFlushes, databases); batch.flushes() > most) {
+    return Status::invalid_argument("a batch that empties databases " + std::to_string(batch.flushes()) + " times; at most " +
+                                    std::to_string(most) + " can be done at once");
+  }
+  return Status::ok();
+}
+
+void WriteController::measure() {
+  std::uint32_t before = 0, now = 0;
+  {
+    MutexLock lock(measure_mutex_);
+    const WriteLoad load = env_.load();
+    const Pressure pressure = pressure_of(load);
+    const std::uint64_t at = env_.clock->mono_ns();
+    before = permille();
+    if (before >= 1000) count_stall(at - measured_ns_);
+    measured_ns_ = at;
+    out_of_memory_.store(pressure.out_of_memory, std::memory_order_relaxed);
+    stuck_.store(pressure.stuck, std::memory_order_relaxed);
+    reason_.store(pressure.reason, std::memory_order_relaxed);
+    permille_.store(now = pressure.permille, std::memory_order_relaxed);
+    env_.divide(load.memory);
+  }
+  if (now < before) wake();
+}
+
+void WriteController::wake() {
+  MutexLock lock(wait_mutex_);
+  wake_.notify_all();
+}
+
+Status WriteController::refuse(const WriteBatch& batch, bool disk_full) const {
+  const bool memory_full = out_of_memory_.load(std::memory_order_relaxed);
+  if (!disk_full && !memory_full && !stuck()) [[likely]]
+    return Status::ok();
+  if (!adds_data(batch)) return Status::ok();
+  if (disk_full) return Status::no_space("the disk, or storage.max_disk_bytes, is full");
+  if (memory_full) return Status::out_of_memory("storage.memory_budget is spent");
+  return stuck_error();
+}
+
+Status WriteController::await(const WriteBatch& batch) {
+  if (batch.flushes() != 0) return await_until([this] { return env_.pending_drops() <= kMaxPendingDrops; });
+  const std::uint32_t pressure = permille();
+  if (pressure == 0) return Status::ok();
+  if (pressure < 1000) return sleep_off(batch, pressure);
+  TRY(await_until([this] { return !stopped() || stuck(); }));
+  return stuck() && adds_data(batch) ? stuck_error() : Status::ok();
+}
+
+// Not longer than the longest wait, however many batches are in the line.
+std::uint32_t WriteController::reserve_slot(const WriteBatch& batch, bool waited) {
+  if (batch.flushes() != 0) return env_.pending_drops() > kMaxPendingDrops ? kPollMs : 0;
+  const std::uint32_t pressure = permille();
+  if (pressure >= 1000) return stuck() ? 0 : kPollMs;  // refuse() has refused batches that add data
+  if (pressure == 0 || waited) return 0;
+  const std::uint64_t now = env_.clock->mono_ns();
+  const std::uint64_t price = price_ns(batch, pressure), latest = now + kLongestSleepMs * kSleepNs;
+  std::uint64_t slot = next_slot_ns_.load(std::memory_order_relaxed), begin = 0, end = 0;
+  do {
+    begin = std::min(std::max(slot, now), latest);
+    end = std::min(begin + price, latest);
+  } while (!next_slot_ns_.compare_exchange_weak(slot, end, std::memory_order_relaxed));
+  count_stall(end - begin);
+  return static_cast<std::uint32_t>((end - now) / kSleepNs);
+}
+
+Status WriteController::sleep_off(const WriteBatch& batch, std::uint32_t pressure) {
+  const std::uint64_t price = price_ns(batch, pressure);
+  if (sleep_due_ns_.fetch_add(price, std::memory_order_relaxed) + price < kSleepNs) return Status::ok();
+  const std::uint64_t ms = std::min(sleep_due_ns_.exchange(0, std::memory_order_relaxed) / kSleepNs, kLongestSleepMs);
+  count_stall(ms * kSleepNs);
+  if (!env_.threads || ms == 0 || !env_.write_status().is_ok()) return Status::ok();
+  MutexLock lock(wait_mutex_);
+  wake_.wait_for(wait_mutex_, std::chrono::milliseconds(ms));
+  return Status::ok();
+}
+
+// Without threads, the caller runs the tasks that it waits for. When there is none, nothing else can end the wait.
+Status WriteController::await_until(const std::function<bool()>& done) {
+  while (!done() && !env_.closing() && env_.write_status().is_ok()) {
+    if (env_.threads) {
+      MutexLock lock(wait_mutex_);
+      wake_.wait_for(wait_mutex_, std::chrono::milliseconds(kPollMs));
+    } else if (!env_.run_task()) {
+      measure();
+      break;
+    }
+  }
+  return env_.write_status();
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,98 @@
+// When writes wait, and when they are refused.
+//
+// Pressure (pressure.h) is measured when the shape of a tree changes and on each tick. A commit only reads a few flags.
+//
+// Slowdown: at pressure p a byte costs p * kSlowNsPerByte, and up to kSteepest times that from kSteep on. So writes become as slow as any
+// compaction before they have to stop. A thread that waits by itself sleeps when it has saved up a millisecond. A caller that must not
+// sleep gets the next free slot of a line that moves at the slowed rate. All clients together write at that rate, however many they are.
+//
+// Stop: writes wait until the pressure falls. A stop that no compaction can end refuses instead.
+//
+// Refusals concern data that is added. Deletes, range deletes and FLUSHDB go on when disk or memory is full, and no pressure delays a
+// FLUSHDB. An emptied database leaves its tree behind until the manifest is synced: a FLUSHDB waits while too many are left.
+//
+// The stalled time is the time that a byte costs, or that writes are stopped. It is not the sum over those that wait.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+#include <engine/status.h>
+#include <engine/write_batch.h>
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "db/write/pressure.h"
+
+namespace ebbtide {
+
+/// kInvalidArgument for a batch that can never be committed: it or one of its keys is too long, or it empties databases too often.
+/// `databases`: Settings::databases. Pure.
+Status check_batch(const WriteBatch& batch, std::uint32_t databases);
+
+/// Thread-safe.
+class WriteController {
+ public:
+  struct Env {
+    const Clock* clock = nullptr;
+    bool threads = true;                           ///< false: a caller that waits runs background tasks meanwhile
+    std::function<WriteLoad()> load;               ///< called by measure(), one at a time
+    std::function<void(const MemoryUse&)> divide;  ///< the same: MemoryBudget::divide()
+    std::function<Status()> write_status;          ///< kReadOnly while the database is read-only
+    std::function<bool()> closing;
+    std::function<std::uint64_t()> pending_drops;  ///< dropped trees that the manifest still has
+    std::function<bool()> run_task;                ///< a background task; false: there is none
+  };
+  explicit WriteController(Env env) : env_(std::move(env)) {}
+
+  /// Measures the pressure, and divides the memory. No lock of the caller's that Env::load takes is held.
+  void measure() EXCLUDES(measure_mutex_, wait_mutex_);
+  /// kNoSpace or kOutOfMemory if the batch adds data and there is no room for it.
+  Status refuse(const WriteBatch& batch, bool disk_full) const;
+  /// Waits as long as the batch has to. Returns an error if the database becomes read-only meanwhile, or a stop cannot end.
+  Status await(const WriteBatch& batch) EXCLUDES(wait_mutex_);
+  /// As await(), for a caller that must not sleep: how many milliseconds to wait before the next attempt; 0 = commit now.
+  /// `waited`: the batch has had its slot of a slowdown. Requires that refuse() returned ok.
+  std::uint32_t delay_ms(const WriteBatch& batch, bool waited) {
+    if (permille() == 0 && batch.flushes() == 0) [[likely]]
+      return 0;
+    return reserve_slot(batch, waited);
+  }
+  /// Callers of await() look again: the database became read-only, or the manifest has fewer dropped trees.
+  void wake() EXCLUDES(wait_mutex_);
+
+  /// Writes are stopped.
+  [[nodiscard]] bool stopped() const { return permille() >= 1000; }
+  /// Writes are stopped, and compactions that would end that fail.
+  [[nodiscard]] bool stuck() const { return stuck_.load(std::memory_order_relaxed) && stopped(); }
+  [[nodiscard]] std::uint64_t stalled_ns(StallReason reason) const {
+    return stalled_ns_[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t permille() const { return permille_.load(std::memory_order_relaxed); }
+  std::uint32_t reserve_slot(const WriteBatch& batch, bool waited);
+  Status sleep_off(const WriteBatch& batch, std::uint32_t pressure) EXCLUDES(wait_mutex_);
+  Status await_until(const std::function<bool()>& done) EXCLUDES(wait_mutex_);
+  void count_stall(std::uint64_t ns) {
+    stalled_ns_[static_cast<std::size_t>(reason_.load(std::memory_order_relaxed))].fetch_add(ns, std::memory_order_relaxed);
+  }
+
+  const Env env_;
+  // Read by every commit, written by measure().
+  std::atomic<std::uint32_t> permille_{0};
+  std::atomic<bool> stuck_{false}, out_of_memory_{false};
+  std::atomic<StallReason> reason_{StallReason::kNone};
+
+  std::array<std::atomic<std::uint64_t>, kStallReasons> stalled_ns_{};
+  std::atomic<std::uint64_t> sleep_due_ns_{0};  // saved up by callers of await()
+  std::atomic<std::uint64_t> next_slot_ns_{0};  // mono_ns() until which slots are taken
+
+  Mutex measure_mutex_;  // an older measurement does not replace a newer one
+  std::uint64_t measured_ns_ GUARDED_BY(measure_mutex_) = 0;
+  Mutex wait_mutex_;
+  CondVar wake_;  // with wait_mutex_
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,155 @@
+// What memtables and tables have goes in; limits of the account, the cache's size and memtables to flush come out. No database.
+#include <catch2/catch.hpp>
+
+#include "base/clock.h"
+#include "db/write/memory_budget.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr auto kLarge = MemoryAccount::Kind::kLargeValues;
+constexpr auto kMemTables = MemoryAccount::Kind::kMemTables;
+
+/// A budget of 160 MiB. Its floor is 8 MiB.
+struct Fixture {
+  SimulatedClock clock{1'000'000};
+  std::shared_ptr<MemoryAccount> account = std::make_shared<MemoryAccount>();
+  std::uint64_t cache = 0;
+  int fits = 0;
+  bool flushes_fail = false;
+  MemoryBudget budget;
+
+  explicit Fixture(std::uint64_t block_cache = 0)
+      : budget({.account = account,
+                .clock = &clock,
+                .block_cache = block_cache,
+                .set_cache_capacity =
+                    [this](std::uint64_t bytes) {
+                      cache = bytes;
+                      ++fits;
+                    },
+                .flushes_fail = [this] { return flushes_fail; }},
+               160 * kMiB) {}
+};
+
+}  // namespace
+
+TEST_CASE("the cache gets what memtables, tables and charges leave, and never less than the floor") {
+  Fixture f;
+  f.account->charge(kLarge, 10 * kMiB);
+  f.budget.divide({.memtables = 20 * kMiB, .uncharged = 20 * kMiB, .tables = 30 * kMiB});
+  CHECK(f.cache == 100 * kMiB);
+  CHECK(f.account->room() == 92 * kMiB);
+  CHECK(f.account->budget() == 160 * kMiB);
+  CHECK(f.account->most() == 122 * kMiB);
+  f.budget.divide({.memtables = 160 * kMiB, .uncharged = 160 * kMiB});
+  CHECK(f.cache == 8 * kMiB);
+  CHECK(f.account->room() == 0);
+  CHECK(f.budget.try_charge(MemoryAccount::Kind::kPages, 8 * kMiB));  // each kind's floor
+}
+
+TEST_CASE("charged values in memtables count once") {
+  Fixture f;
+  f.account->charge(kMemTables, 50 * kMiB);
+  f.budget.divide({.memtables = 60 * kMiB, .uncharged = 10 * kMiB});
+  CHECK(f.cache == 100 * kMiB);
+}
+
+TEST_CASE("a configured cache size is an upper limit") {
+  Fixture f(16 * kMiB);
+  f.budget.divide({});
+  CHECK(f.cache == 16 * kMiB);
+  f.budget.divide({.memtables = 148 * kMiB, .uncharged = 148 * kMiB});
+  CHECK(f.cache == 12 * kMiB);
+}
+
+TEST_CASE("a changed budget takes effect with the next division") {
+  Fixture f;
+  f.budget.divide({});
+  f.budget.set_bytes(320 * kMiB);
+  CHECK(f.cache == 160 * kMiB);
+  f.budget.divide({});
+  CHECK(f.cache == 320 * kMiB);
+}
+
+TEST_CASE("the cache is fitted again after charges of a thirty-second of the budget") {
+  Fixture f;
+  f.budget.divide({});
+  REQUIRE(f.fits == 1);
+  CHECK(f.budget.try_charge(kLarge, 5 * kMiB));
+  CHECK(f.fits == 1);
+  CHECK(f.budget.try_charge(kLarge, 1));
+  CHECK(f.fits == 2);
+  CHECK(f.cache == 155 * kMiB - 1);
+}
+
+TEST_CASE("a charge has room now, after a flush, or not at all") {
+  Fixture f;
+  f.budget.divide({.memtables = 100 * kMiB, .uncharged = 100 * kMiB, .kept = 10 * kMiB});
+  CHECK(f.budget.room(52 * kMiB) == BudgetRoom::kNow);
+  CHECK(f.account->take_refused() == 0);
+  CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kAfterFlush);
+  CHECK(f.account->take_refused() == 53 * kMiB);  // the next relief flushes for it
+  CHECK(f.budget.room(142 * kMiB) == BudgetRoom::kAfterFlush);
+  CHECK(f.budget.room(143 * kMiB) == BudgetRoom::kNone);  // 10 MiB stay in memtables, 8 are the floor
+  f.flushes_fail = true;
+  CHECK(f.budget.room(53 * kMiB) == BudgetRoom::kNone);
+}
+
+TEST_CASE("values that only readers hold count as flushable for a second after they left their memtable") {
+  Fixture f;
+  f.account->charge(kMemTables, 100 * kMiB);
+  f.budget.divide({.memtables = 100 * kMiB, .uncharged = 0});
+  CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kAfterFlush);
+  f.budget.divide({});  // flushed, and a reader has its values still
+  CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kAfterFlush);
+  f.clock.advance(1'000);
+  CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kNone);
+}
+
+TEST_CASE("no memtable is flushed for its memory below the ceiling") {
+  const std::vector<TreeMemory> trees = {{.active_bytes = 60 * kMiB, .frozen_bytes = 40 * kMiB, .frozen_rests = true}};
+  CHECK(plan_relief(trees, 100 * kMiB, kMiB).flush_frozen.empty());
+  const MemoryRelief relief = plan_relief(trees, 100 * kMiB - 1, kMiB);
+  CHECK(relief.flush_frozen == std::vector<std::size_t>{0});
+  CHECK(relief.freeze_active == std::vector<std::size_t>{0});
+}
+
+TEST_CASE("the largest active memtables are frozen until the rest is at a quarter of the ceiling") {
+  const std::vector<TreeMemory> trees = {{.active_bytes = 10 * kMiB},
+                                         {.active_bytes = 40 * kMiB},
+                                         {.active_bytes = 50 * kMiB, .active_is_empty = true},
+                                         {.active_bytes = 30 * kMiB},
+                                         {.active_bytes = 1 * kMiB}};
+  CHECK(plan_relief(trees, 120 * kMiB, 2 * kMiB).freeze_active == std::vector<std::size_t>{1, 3, 0});
+  CHECK(plan_relief(trees, 120 * kMiB, 35 * kMiB).freeze_active == std::vector<std::size_t>{1});
+  CHECK(plan_relief(std::vector<TreeMemory>{{.active_bytes = 40 * kMiB}, {.active_bytes = 30 * kMiB}}, 60 * kMiB, 0)
+            .freeze_active == std::vector<std::size_t>{0, 1});
+}
+
+TEST_CASE("active memtables stay while frozen ones have most of the memory") {
+  const std::vector<TreeMemory> trees = {{.active_bytes = 50 * kMiB, .frozen_bytes = 60 * kMiB}};
+  CHECK(plan_relief(trees, 100 * kMiB, kMiB).freeze_active.empty());
+}
+
+TEST_CASE("memtables may have half of the budget, or what others and a refused charge leave") {
+  Fixture f;
+  const std::vector<TreeMemory> trees = {{.active_bytes = 70 * kMiB}};
+  f.budget.divide({.memtables = 70 * kMiB, .uncharged = 70 * kMiB});
+  CHECK(f.budget.relief(trees, 0).freeze_active.empty());
+  REQUIRE(f.budget.room(100 * kMiB) == BudgetRoom::kAfterFlush);
+  CHECK(f.budget.relief(trees, 0).freeze_active.size() == 1);
+  CHECK(f.budget.relief(trees, 0).freeze_active.empty());  // the refused charge counts once
+  f.account->note_refused(500 * kMiB);                     // never fits
+  CHECK(f.budget.relief(trees, 0).freeze_active.empty());
+  f.account->charge(kLarge, 100 * kMiB);
+  CHECK(f.budget.relief(trees, 0).freeze_active.size() == 1);
+}
+
+TEST_CASE("small memtables together have at most an eighth of the budget") {
+  CHECK(small_memtable_bytes(512 * kMiB, 0, 3) == kMiB);
+  CHECK(small_memtable_bytes(512 * kMiB, 0, 640) == kMiB / 10);
+  CHECK(small_memtable_bytes(512 * kMiB, kMiB, 3) == 2 * kMiB);
+}
