@@ -1,15 +1,15 @@
-"""GETs from the disk: data ten times the memory budget, beside what the drive itself can do.
+"""GETs from the disk with data of ten times the memory budget, compared with the drive's own rate.
 
-Ebbtide gets a small budget (256 MiB) and ten times as much data, of bytes that do not compress, and reads tables past the system's page
-cache (storage.direct_io), so that what its own cache lacks comes from the drive. Then GETs of random keys, so many at a time: on as many
-connections, one each, or on fewer that send several at once (4x16: 4 connections, 16 each). Against them fio with as many 4 KiB random
-reads at a time, past the page cache, over the very same files; the two take turns.
+Ebbtide gets a small budget (256 MiB) and ten times as much data of random bytes. It reads tables past the system's page cache
+(storage.direct_io), so every page that its cache lacks comes from the drive. Then it serves GETs of random keys, so many at a time: one on
+each connection, or several on fewer connections (4x16: 4 connections, 16 each). In turn, fio makes as many 4 KiB random reads at a time
+over the same files, past the page cache.
 
-Shown are GETs per second, their latency, how many pages and 4 KiB blocks were read for one, and the ratio of GETs per second to the
-drive's reads per second. And once more latency at half of that rate, by an open-loop load (from the intended start of each request).
+Printed are GETs per second, their latency, pages and 4 KiB blocks read per GET, and the ratio of GETs per second to the drive's reads per
+second; and the latency at half of that rate under an open-loop load, from the intended start of each request.
 
-The system's page cache can be limited too, by a memory cgroup that you have made: --cgroup /sys/fs/cgroup/NAME. Where io_uring is not
-allowed (or --set storage.io_uring=false), a server reads as many pages at a time as it has fetch threads (storage.fetch_threads).
+A memory cgroup that you have made can limit the system's page cache as well: --cgroup /sys/fs/cgroup/NAME. Without io_uring (or with
+--set storage.io_uring=false), a server reads as many pages at a time as it has fetch threads (storage.fetch_threads).
 """
 
 import argparse
@@ -18,11 +18,11 @@ import sys
 
 from common import fio, load, plots, proc, report, servers
 
-ENTRY_OVERHEAD = 16  # the key
+ENTRY_OVERHEAD = 16  # bytes of the key
 
 
 class Point:
-    """GETs at a time: on how many connections, and how many on each."""
+    """The number of GETs at a time: connections, and GETs on each."""
 
     def __init__(self, text):
         connections, _, pipeline = text.partition("x")
@@ -44,17 +44,17 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench cold", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a budget of 64 MiB, 640 MiB of data, 3 s a point, one round")
     parser.add_argument("--budget", type=report.size, help="storage.memory_budget; default 256MiB")
-    parser.add_argument("--times", type=float, default=10, help="how many times the budget there is of keys and values; default 10")
+    parser.add_argument("--times", type=float, default=10, help="size of keys and values, in multiples of the budget; default 10")
     parser.add_argument(
         "--depths", type=Point.list_of, default="1,4,16,1x16,4x16,16x16", metavar="N,NxN", help="requests at a time; default 1,4,16,1x16,4x16,16x16"
     )
-    parser.add_argument("--seconds", type=int, help="of each point; default 15")
+    parser.add_argument("--seconds", type=int, help="duration of each point; default 15")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--value-bytes", type=int, default=100)
-    parser.add_argument("--fio-engine", default="libaio", help="default libaio; psync reads one at a time whatever the depth")
-    parser.add_argument("--cgroup", help="folder of a memory cgroup that the server is put into; its limit is yours to set")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, for instance storage.fetch_threads=16")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/cold.json"), help="where the figures go; a plot beside it")
+    parser.add_argument("--fio-engine", default="libaio", help="default libaio; psync reads only one block at a time")
+    parser.add_argument("--cgroup", help="folder of a memory cgroup for the server; you set its limit")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, for instance storage.fetch_threads=16; may be repeated")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/cold.json"), help="file for the figures; the plot goes beside it")
     options = parser.parse_args()
     options.budget = options.budget or (64 << 20 if options.quick else 256 << 20)
     options.seconds = options.seconds or (3 if options.quick else 15)
@@ -66,14 +66,14 @@ def parse_arguments():
 def start(options):
     settings = {"storage.memory_budget": f"{options.budget}B", "storage.direct_io": "true"}
     if options.quick:
-        settings["storage.memtable_size"] = "8MiB"  # a quarter of so small a budget
+        settings["storage.memtable_size"] = "8MiB"  # a quarter of the budget
     server = servers.Ebbtide({**settings, **servers.pairs_of(options.set)})
     if options.cgroup:
         group = proc.MemoryCgroup(options.cgroup)
         group.take(server.pid)
         report.progress(f"the server is in {options.cgroup}, limit {report.human(group.limit) if group.limit else 'none'}")
     else:
-        report.progress("no memory cgroup: what keeps the page cache out is direct I/O alone")
+        report.progress("no memory cgroup: only direct I/O bypasses the page cache")
     return server
 
 
@@ -89,7 +89,7 @@ def gets(server, point, options, seed):
     blocks = None if read is None else (proc.disk_read_bytes(server.pid) - read) / 4096 / done
     pages = (after["pages_read"] - before["pages_read"]) / done
     if pages == 0 and blocks:
-        pages = None  # the server's count is not to be believed
+        pages = None  # the server's count cannot be right
     return {
         "rate": seen["rate"], **{name: seen["get"][name] for name in ("p50_us", "p90_us", "p99_us", "p999_us", "max_us")},
         "misses": seen["misses"], "pages_per_get": pages, "blocks_per_get": blocks,
@@ -106,7 +106,7 @@ def paced(server, rate, options, seed):
 
 
 def drive(server, depth, options):
-    """What the drive does with the same files, while the server is idle."""
+    """The drive's rate with the same files, while the server is idle."""
     server.settle()
     return fio.random_reads(sorted(server.data.glob("**/*.data")), depth, options.seconds, engine=options.fio_engine)
 
@@ -140,7 +140,7 @@ def show(figures):
     print(report.table(rows, ["", "what", "per second", "ratio", "p50 ms", "p99 ms", "p99.9 ms", "pages/GET", "blocks/GET", "cpu us"]))
     print(
         "\nratio: GETs per second to the drive's own 4 KiB random reads per second. pages: by the server's count. blocks: of 4 KiB, by the kernel's "
-        "count of what the process had the drive read. Half the rate: open loop, from the intended start."
+        "count of the process's reads from the drive. Half the rate: open loop, from the intended start."
     )
 
 

@@ -1,21 +1,24 @@
-"""Are deletes gone in time, and what does that cost? The engine beside RocksDB, as Lethe's evaluation (section 5.1) has it.
+"""Deletes on time and their cost: the engine beside RocksDB, as in Lethe's evaluation (section 5.1).
 
-    ingest  keys of 1 KB in random order at a fixed rate, into an empty database; --deletes percent of the writes delete a key that exists.
-            The deadline of deletes is 16.7, 25 and 50 % of the run. At its end merges stop, and every version in every table is looked at;
-            then keys that were inserted at some time are looked up, from the disk but for a tenth that is cached.
-    mixed   the same with half of the writes overwriting existing keys (--full).
-    long    a run of fifteen deadlines: bytes written, relative to RocksDB, as time goes on (the paper's figure 6 F).
-    cold    9 % of the keys of one half of a database at rest are deleted; from then on only the other half is written to.
-    empty   every key of a database at rest is deleted; nothing happens any more.
+    ingest  Keys of 1 KB in random order at a fixed rate, into an empty database; --deletes percent of the writes delete an existing key.
+            The delete deadlines are 16.7, 25 and 50 % of the run. At the end merges stop, and every version in every table is checked.
+            Then lookups of inserted keys read from the disk; a tenth of the data is cached.
+    mixed   The same, and half of the writes overwrite existing keys (--full).
+    long    A run of fifteen deadlines: bytes written over time, relative to RocksDB (the paper's figure 6 F).
+    cold    9 % of the keys of one half of a database at rest are deleted; then only the other half is written.
+    empty   Every key of a database at rest is deleted; then nothing is written.
 
-RocksDB runs plain and at its best: level_compaction_dynamic_level_bytes, CompactOnDeletionCollector (half of 1024 neighbours, or a twentieth of a
-file), ttl and periodic_compaction_seconds of half the deadline (it begins the work only when they are over). Ebbtide runs with each deadline and
-without one. Both have memtables of 1 MiB, size ratio 10, level 0 of four runs, 10 bits a key, no compression, two threads for merges, the log on.
-RocksDB's options are in whole seconds, and so must half a deadline be: below 12 seconds of run time they are rounded.
+RocksDB runs plain and at its best. At its best it has level_compaction_dynamic_level_bytes and CompactOnDeletionCollector (half of 1024
+neighbours, or a twentieth of a file). Its ttl and periodic_compaction_seconds are half the deadline, since it begins work only when they
+are over. These are whole seconds; with a run below 12 seconds they are rounded. Ebbtide runs with each deadline and without one. Both have
+memtables of 1 MiB, size ratio 10, level 0 of four runs, 10 bits a key, no compression, two merge threads, and a log.
 
-space amp: bytes of all versions in tables to bytes of the keys that exist, less 1 (the paper's). disk: bytes on the disk to the same. written: by
-flushes and merges. late: tombstones, and values of deleted keys, that were older at the end than the deadline; of plain RocksDB and of Ebbtide
-without a deadline, older than each of the deadlines. used: of its deadline by the oldest delete, at most, as the run was observed sixty times.
+    space amp  bytes of all versions in tables, by bytes of the existing keys, less 1 (the paper's)
+    disk       bytes on the disk, by bytes of the existing keys
+    written    bytes written by flushes and merges
+    late       tombstones and values of deleted keys that were older than the deadline at the end; for plain RocksDB and Ebbtide without a
+               deadline, older than each of the deadlines
+    used       the largest part of its deadline that the oldest delete used, of sixty observations
 """
 
 import argparse
@@ -32,7 +35,7 @@ LONG_FRACTION = 1 / 15
 
 @dataclass
 class Variant:
-    """An engine, as it is set up. fraction: the deadline as a part of the run, None without one."""
+    """An engine and its set-up. fraction: the deadline as a part of the run, or None."""
 
     name: str
     engine: str
@@ -71,18 +74,18 @@ def number_list(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench deletes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="six seconds a run: to see that everything works")
+    size.add_argument("--quick", action="store_true", help="six seconds a run: to check that everything works")
     size.add_argument("--full", action="store_true", help="1 GB a run as in the paper, three parts of deletes; under two hours")
     parser.add_argument("--only", choices=PARTS, action="append", help="parts to run; default all but mixed")
-    parser.add_argument("--seconds", type=float, help="of an ingest; default 15, --full 120")
-    parser.add_argument("--long-seconds", type=float, help="of the long run; default 30, --full 450")
+    parser.add_argument("--seconds", type=float, help="duration of an ingest; default 15, --full 120")
+    parser.add_argument("--long-seconds", type=float, help="duration of the long run; default 30, --full 450")
     parser.add_argument("--watch", type=float, metavar="SECONDS", help="deadline in cold and empty; default 8, --full 60")
     parser.add_argument("--rate", type=int, default=8000, help="writes a second; default 8000")
     parser.add_argument("--hot-rate", type=int, default=1000, help="writes a second beside the cold half; default 1000")
-    parser.add_argument("--deletes", type=number_list, metavar="PERCENT,...", help="of the writes; default 10, --full 2,5,10")
-    parser.add_argument("--entries", type=report.count, help="of the databases of cold and empty; default 64k, --full 500k")
-    parser.add_argument("--reads", type=report.count, help="default 20k, --full 200k")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/deletes.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--deletes", type=number_list, metavar="PERCENT,...", help="percentages of the writes; default 10, --full 2,5,10")
+    parser.add_argument("--entries", type=report.count, help="entries of the databases of cold and empty; default 64k, --full 500k")
+    parser.add_argument("--reads", type=report.count, help="lookups at the end; default 20k, --full 200k")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/deletes.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
 
     default = report.defaults_by_size(options)
@@ -99,7 +102,7 @@ def parse_arguments():
 
 
 def run(part, variant, options, result, **how):
-    """One run of one engine, noted in the result."""
+    """Runs one engine once and adds its figures to the result."""
     what = f"{part}, {variant.name}" + (f", {how['deletes'] * 100:g} % deletes" if part in ("ingest", "mixed") else "")
     report.progress(what)
     figure = programs.figures("deletes", what, engine=variant.engine, reads=options.reads, **variant.options, **how)[0]
@@ -125,16 +128,16 @@ def run_watched(part, options, result):
         run(part, variant, options, result, scenario=part, entries=options.entries, rate=options.hot_rate, deletes=0.09, deadline=options.watch)
 
 
-# --- showing
+# --- output
 
 
 def of(figures, part, **wanted):
-    """Figures of a part whose settings are those."""
+    """The figures of a part with these settings."""
     return [one for one in figures if one["part"] == part and all(one["asked"].get(name) == value for name, value in wanted.items())]
 
 
 def late_after(figure, seconds):
-    """Tombstones that were older than so many seconds when the run was over."""
+    """Number of tombstones that were older than so many seconds at the end."""
     return next((count for age, count in figure["tombstones_by_age"] if age >= seconds * (1 - 1e-6)), 0)
 
 
@@ -143,7 +146,7 @@ def written(figure):
 
 
 def late_cells(figure, fractions):
-    """By deadline: late tombstones, with their part of all deletes; a dash where the run had another deadline."""
+    """By deadline: late tombstones and their share of all deletes; a dash if the run had another deadline."""
     cells = []
     for fraction in fractions:
         own = figure["fraction"]
@@ -173,7 +176,7 @@ def show_ingest(figures, title, fractions):
 
 
 def snapshots(figure, count=15):
-    """(seconds, bytes written until then), at as many moments as there are deadlines in a long run."""
+    """(seconds, bytes written until then) at the end of each deadline of a long run."""
     rows = figure["timeline"]
     points = []
     for number in range(1, count + 1):
@@ -199,7 +202,7 @@ def show_long(figures):
 
 
 def clean_at(figure, column):
-    """From how many seconds after the last delete on a column of the time line was seen to be 0; None: it never was."""
+    """Seconds after the last delete from which a column of the time line stays 0; None if it never does."""
     rows = figure["timeline"]
     dirty = max((index for index, row in enumerate(rows) if row[column] > 0), default=-1)
     return rows[dirty + 1][0] if dirty + 1 < len(rows) else None
@@ -215,7 +218,7 @@ def show_watched(part, figures, options):
             f"{one['table_bytes'] / 1e6:,.1f}", f"{one['live_bytes'] / 1e6:,.1f}",
         ])  # fmt: skip
     what = "Cold half with 9 % deleted, the other half written to" if part == "cold" else "All keys deleted, then nothing"
-    print(f"\n{what}; deadline {options.watch:g} s, looked at after {1.25 * options.watch:g} s")
+    print(f"\n{what}; deadline {options.watch:g} s, checked after {1.25 * options.watch:g} s")
     print(report.table(rows, ["", "deletes", "tombstones at first", "at the end", "none after s", "late", "late values", "MB at first", "at the end", "live"]))
 
 
@@ -240,7 +243,7 @@ def judge(result):
             plain = next(other for other in of(figures, part, deletes=one["asked"]["deletes"]) if other["variant"] == PLAIN.name)
             name = f"{part}, {one['asked']['deletes'] * 100:g} % deletes, {percent(one['fraction'])}"
             space = plain["space_amplification"] / max(one["space_amplification"], 1e-9)
-            result.target(f"{name}: space amplification of rocksdb to ours", space, 2.1, at_most=False)
+            result.target(f"{name}: space amplification of rocksdb to ebbtide's", space, 2.1, at_most=False)
             result.target(f"{name}: reads per second to rocksdb's", one["reads_per_second"] / plain["reads_per_second"], 1.17, at_most=False)
             result.target(f"{name}: bytes written to rocksdb's", written(one) / written(plain), 1.25)
             result.target(f"{name}: tombstones and values past the deadline", one["tombstones_late"] + one["deleted_values_late"], 0)

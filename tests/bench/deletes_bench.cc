@@ -1,15 +1,15 @@
-// One run of `./dev bench deletes` on one engine: writes, deletes among them, and what is left of the deleted when time is up.
+// One run of `./dev bench deletes` on one engine: writes with deletes, and what is left of the deleted data at the end.
 //
-//   ingest  keys are inserted in random order at a fixed rate, a part of the writes deletes existing ones and a part overwrites
-//           them. At the end merges stop, and everything that lies in tables is looked at, version by version: the program knows
-//           of each key whether and when it was deleted. Then keys that were inserted at some time are looked up.
-//   cold    a database at rest; some of the keys of its lower half are deleted, and from then on only the upper half is written
-//   to. empty   a database at rest; every key is deleted, and nothing happens any more.
+//   ingest  Keys are inserted in random order at a fixed rate; a part of the writes deletes existing keys, and a part overwrites
+//           them. At the end merges stop, and every version in the tables is checked: the program knows for each key whether and
+//           when it was deleted. Then inserted keys are looked up.
+//   cold    A database at rest. Some keys of its lower half are deleted; then only the upper half is written.
+//   empty   A database at rest. Every key is deleted; then nothing is written.
 //
-// A delete counts from the moment at which the engine has taken it. Latency of a write counts from when it was due if the one
-// before made it late, else from when it was made: what the timer is late by is not the engine's.
+// The age of a delete counts from the moment at which the engine returned from it. The latency of a write counts from its due
+// time if the write before it made it late, otherwise from its start: the timer's lateness is not the engine's.
 //
-// Prints `progress: TEXT` lines, and at the end one line `figure: {...}`.
+// Prints `progress: TEXT` lines, and one line `figure: {...}` at the end.
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -74,19 +74,19 @@ struct Parameters {
   }
 };
 
-/// What the database should hold: which keys exist, by number, and when the others were deleted.
+/// The expected contents: existing keys, by number, and the times at which the others were deleted.
 class Model {
  public:
-  /// The next number; numbers are given out in order, their keys are scattered.
+  /// Returns the next number. Numbers ascend; their keys are scattered.
   std::uint64_t insert() {
     live_.push_back(static_cast<std::uint32_t>(deleted_at_.size()));
     deleted_at_.push_back(0);
     return deleted_at_.size() - 1;
   }
   [[nodiscard]] std::uint64_t any(Random& random) const { return live_[random.uniform(live_.size())]; }
-  /// Takes any of the living out; note_deleted() is to follow, once the engine has deleted it.
+  /// Removes a random existing key. The caller calls note_deleted() once the engine has deleted it.
   std::uint64_t remove_any(Random& random) { return remove(random.uniform(live_.size())); }
-  /// The same of all that `chosen` says, one after the other, each given to `deleter`.
+  /// Removes all keys that `chosen` accepts, and passes each to `deleter`.
   template <typename Chosen, typename Deleter>
   void remove_if(Chosen chosen, Deleter deleter) {
     for (std::size_t i = live_.size(); i-- > 0;) {
@@ -96,7 +96,7 @@ class Model {
   void note_deleted(std::uint64_t number) { deleted_at_[number] = now_seconds(); }
   [[nodiscard]] std::size_t living() const { return live_.size(); }
   [[nodiscard]] std::size_t inserted() const { return deleted_at_.size(); }
-  /// 0: it exists.
+  /// 0 if the key exists.
   [[nodiscard]] double deleted_at(std::uint64_t number) const { return deleted_at_[number]; }
 
  private:
@@ -110,8 +110,8 @@ class Model {
   std::vector<double> deleted_at_;
 };
 
-/// Looks at the engine from a thread of its own, so many times in a run: seconds since its start, bytes written into tables,
-/// bytes of the tables on the disk, tombstones, and how much of its deadline the oldest delete has used.
+/// Samples the engine kLooks times a run, from a thread of its own: seconds since its start, bytes written into tables, bytes of
+/// the tables on the disk, tombstones, and the part of its deadline that the oldest delete has used.
 class Observer {
  public:
   Observer(Engine& engine, const std::string& dir, double seconds)
@@ -124,7 +124,7 @@ class Observer {
     });
   }
   ~Observer() { stop(); }
-  /// One more look, and the rows.
+  /// Takes a last sample and returns all rows.
   const std::vector<std::vector<double>>& stop() {
     if (!thread_.joinable()) return rows_;
     stopped_ = true;
@@ -132,7 +132,7 @@ class Observer {
     look();
     return rows_;
   }
-  /// Of all looks; NaN without deadlines.
+  /// The maximum of all samples; NaN without deadlines.
   [[nodiscard]] double most_used() const { return most_used_; }
 
  private:
@@ -157,7 +157,7 @@ class Observer {
   std::thread thread_;
 };
 
-/// What lies in the tables, against what the model says.
+/// Compares the versions in the tables with the model.
 struct Remains {
   std::uint64_t versions = 0, bytes = 0, tombstones = 0;
   std::uint64_t of_deleted = 0;  ///< versions with a value whose key was deleted
@@ -171,10 +171,10 @@ struct Remains {
       ++r.versions;
       r.bytes += version.bytes;
       const std::uint64_t number = Key::number_of(version.key);
-      if (number >= model.inserted()) die("a table has a key that nobody wrote");
+      if (number >= model.inserted()) die("a table has a key that was never written");
       const double deleted_at = model.deleted_at(number);
       if (deleted_at == 0) {
-        if (version.tombstone) die("a table has a tombstone of a key that nobody deleted");
+        if (version.tombstone) die("a table has a tombstone of a key that was never deleted");
         return;
       }
       const double age = now - deleted_at;
@@ -193,8 +193,8 @@ struct Remains {
     std::sort(r.ages.begin(), r.ages.end());
     return r;
   }
-  /// [age in seconds, tombstones as old or older], at ages from 0 to `span`: so many that a fifteenth, a sixth, a quarter and
-  /// a half of it are among them.
+  /// [age in seconds, tombstones of this age or older] for ages from 0 to `span`, among them a fifteenth, a sixth, a quarter and
+  /// a half of it.
   [[nodiscard]] std::vector<std::vector<double>> by_age(double span) const {
     std::vector<std::vector<double>> rows;
     constexpr int kAges = 120;
@@ -209,7 +209,7 @@ struct Remains {
 class Run {
  public:
   Run(const Parameters& p, Engine& engine) : p_(p), engine_(engine), values_(p.value_bytes) {
-    ::prctl(PR_SET_TIMERSLACK, 1UL);  // sleeps end when they should
+    ::prctl(PR_SET_TIMERSLACK, 1UL);  // precise sleeps
   }
 
   JsonLine run() {
@@ -245,13 +245,13 @@ class Run {
   }
   void put(std::uint64_t number) { engine_.put(Key::scattered(number).view(), values_.at(puts_++)); }
 
-  /// Does `work` at `rate` a second for `seconds`, whatever is late.
+  /// Calls `work` at `rate` a second for `seconds`, even if calls are late.
   template <typename Work>
   void paced(double seconds, double rate, const std::string& what, Work work) {
     Progress progress(what);
     const double start = now_seconds();
     const auto count = static_cast<std::uint64_t>(seconds * rate);
-    double free_at = start;  // when the one before was done
+    double free_at = start;  // end of the call before
     for (std::uint64_t i = 0; i < count; ++i) {
       const double due = start + static_cast<double>(i) / rate;
       double from = due;
@@ -283,7 +283,7 @@ class Run {
     engine_.settle();
   }
 
-  // What is measured
+  // Measuring
 
   void ingest() {
     const IoBytes io = IoBytes::now();
@@ -300,12 +300,12 @@ class Run {
     finish(observer);
   }
 
-  /// Looks at a run that is over.
+  /// Measures a finished run.
   void finish(Observer& observer) {
     const double now = now_seconds();
     deadline_figures();
     line_.add("timeline", observer.stop()).add("deadline_used", observer.most_used());
-    Progress("looking at all tables").at(0, 1);
+    Progress("checking all tables").at(0, 1);
     engine_.freeze();
     const Remains remains = Remains::of(engine_, model_, now, p_.deadline);
     const double live_bytes = static_cast<double>(model_.living()) * p_.entry_bytes();
@@ -325,7 +325,7 @@ class Run {
     line_.add("missed", state.missed).add("missed_by_load", state.missed_by_load);
   }
 
-  /// Lookups of keys that were inserted at some time; those deleted since are among them.
+  /// Lookups of inserted keys, including deleted ones.
   void lookups() {
     Random random(19);
     Progress progress("reading");
@@ -343,7 +343,7 @@ class Run {
   }
   void lookup(Random& random) {
     const std::uint64_t number = random.uniform(model_.inserted());
-    if (engine_.get(Key::scattered(number).view()) != (model_.deleted_at(number) == 0)) die("a lookup was answered wrongly");
+    if (engine_.get(Key::scattered(number).view()) != (model_.deleted_at(number) == 0)) die("a lookup had the wrong result");
   }
 
   /// Keys of the lower half of all keys.
@@ -371,7 +371,7 @@ class Run {
       progress.at(deletes_, all);
     });
   }
-  /// A quarter longer than the deadline; `work` goes on meanwhile.
+  /// Waits for the deadline and a quarter more, while `work` runs.
   template <typename Work>
   void wait_out(double rate, Work work) {
     const double seconds = 1.25 * p_.deadline;
@@ -395,16 +395,17 @@ class Run {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One run of ./dev bench deletes, which says more"};
+  CLI::App app{"One run of ./dev bench deletes; its --help explains more"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
   app.add_option("--scenario", p.scenario)->check(CLI::IsMember({"ingest", "cold", "empty"}));
-  app.add_option("--seconds", p.seconds, "of an ingest");
-  app.add_option("--rate", p.rate, "writes a second; cold: after the deletes");
-  app.add_option("--entries", p.entries, "of a database that is filled first");
+  app.add_option("--seconds", p.seconds, "duration of an ingest");
+  app.add_option("--rate", p.rate, "writes a second; for cold, after the deletes");
+  app.add_option("--entries", p.entries, "entries of a database that is filled first (cold, empty)");
   app.add_option("--value-bytes", p.value_bytes);
-  app.add_option("--deletes", p.deletes, "part of the writes of an ingest, or of the cold keys")->check(CLI::Range(0.0, 0.4));
-  app.add_option("--updates", p.updates, "part of the writes of an ingest")->check(CLI::Range(0.0, 0.9));
-  app.add_option("--deadline", p.deadline, "of deletes, in seconds; 0 = none. RocksDB has none: what counts as late");
+  app.add_option("--deletes", p.deletes, "fraction of deletes among an ingest's writes, or of the cold keys")
+      ->check(CLI::Range(0.0, 0.4));
+  app.add_option("--updates", p.updates, "fraction of overwrites among an ingest's writes")->check(CLI::Range(0.0, 0.9));
+  app.add_option("--deadline", p.deadline, "delete deadline in seconds; 0 = none. For RocksDB, the age that counts as late");
   app.add_option("--reads", p.reads);
   app.add_option("--memtable", p.memtable_bytes);
   app.add_option("--size-ratio", p.size_ratio);
@@ -413,7 +414,7 @@ int main(int argc, char** argv) {
   app.add_option("--periodic", p.periodic, "RocksDB's periodic_compaction_seconds");
   app.add_flag("--collector", p.collector, "RocksDB's CompactOnDeletionCollector");
   app.add_flag("--dynamic-levels", p.dynamic_levels, "RocksDB's level_compaction_dynamic_level_bytes");
-  app.add_option("--dir", p.dir, "where the database goes while it runs");
+  app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = default_dir();
   const auto remove_ours = [&] {
@@ -426,7 +427,7 @@ int main(int argc, char** argv) {
     Run(p, *engine).run().print();
   }
   remove_ours();
-  std::error_code not_empty;  // then it is not only ours
+  std::error_code not_empty;  // others use the directory, too
   std::filesystem::remove(p.dir, not_empty);
   return 0;
 }

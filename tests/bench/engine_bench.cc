@@ -1,19 +1,19 @@
-// The engine beside RocksDB: the same keys, values, order, memory and promises, in one process, taking turns.
+// The engine beside RocksDB: the same keys, values, order, memory and durability, in one process, in turn.
 //
-// A round builds a database in random order on one engine, lets its merges come to rest, reads from it, builds another in key
-// order, and throws both away; then the other engine does the same. Rounds begin with each engine in turn. What is shown is the
-// median over the rounds.
+// A round builds a database in random order on one engine, waits until its merges are at rest, reads from it, builds another in
+// key order, and removes both; then the other engine does the same. Rounds begin with each engine in turn. Results are medians over
+// the rounds.
 //
-// What is held equal: 16-byte keys, 100-byte values, log on and written at each put but never synced, no compression, 10 filter
-// bits a key, 4 KiB pages, memtables of 64 MiB, as many threads for merges and one for flushes, and a block cache that holds all
-// of the data (engines/engine.h). All else is each engine's default. Stored keys are even numbers and absent ones odd, so that a
-// miss lies in the range of every file.
+// Equal for both: 16-byte keys, 100-byte values, a log that is written at each put but never synced, no compression. There are 10
+// filter bits a key, 4 KiB pages, memtables of 64 MiB, as many merge threads and one flush thread. The block cache holds all of the
+// data (engines/engine.h). Everything else is each engine's default. Stored keys are even numbers and absent ones odd, so an
+// absent key lies in the range of every file.
 //
-// "span 16" looks up sixteen keys at once: Ebbtide as its server does, with staged prefetch, and what is not in memory fetched
-// together by the four threads that it has for that; RocksDB with MultiGet.
+// "span 16" looks up sixteen keys at once. Ebbtide uses staged prefetch, like its server, and its four fetch threads read the
+// missing pages together. RocksDB uses MultiGet.
 //
-// "Cold" reads come after the others, on the same database, opened anew with a cache of a twentieth of the data and past the
-// system's page cache: nearly each one waits for the drive. Indexes and filters of both engines stay in memory.
+// "Cold" reads come last, on the same database, reopened with a cache of a twentieth of the data and past the system's page
+// cache: nearly each one waits for the drive. Indexes and filters of both engines stay in memory.
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct Parameters {
   std::string only;
 
   [[nodiscard]] std::uint64_t data_bytes() const { return entries * (16 + value_bytes); }
-  /// Room for all of the data and its indexes, or, of a cold database, for a twentieth.
+  /// Room for all data and indexes, or for a twentieth if the database is cold.
   [[nodiscard]] std::uint64_t cache_bytes(bool cold) const {
     if (cold) return std::max(data_bytes() / 20, std::uint64_t{8} << 20);
     return 2 * data_bytes() + (std::uint64_t{256} << 20);
@@ -63,7 +63,7 @@ struct Parameters {
 constexpr std::size_t kSpan = Engine::kSpan;
 constexpr std::size_t kScanLength = 10;
 
-/// (load, engine) -> one sample a round; loads in the order in which they first ran.
+/// (load, engine) -> one sample per round; loads in the order of their first run.
 struct Results {
   std::vector<std::string> loads;
   std::map<std::pair<std::string, std::string>, std::vector<PerOperation>> samples;
@@ -139,7 +139,7 @@ class Round {
   void random_order(Engine& engine) {
     load(engine, "load random", shuffled());
     progress("read");
-    for (std::uint64_t i = 0; i < p_.entries; i += 8) {  // every page of the last run comes into the cache
+    for (std::uint64_t i = 0; i < p_.entries; i += 8) {  // loads every page of the last run into the cache
       if (!engine.get(Key(2 * i).view())) die(name_ + " has lost key " + std::to_string(2 * i));
     }
     gets(engine, "read hit", 0, p_.reads);
@@ -230,7 +230,7 @@ void show(Results& results, const std::vector<std::string>& engines) {
       "rounds.\n");
 }
 
-/// Ends the program rather than have it pushed out of memory, or fill the disk, an hour later.
+/// Ends the program now if it would later run out of memory or disk.
 void check_room(const Parameters& p) {
   const auto memory =
       static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGE_SIZE));
@@ -239,7 +239,7 @@ void check_room(const Parameters& p) {
     die(std::to_string(p.entries) + " entries need about " + std::to_string(wanted_memory >> 20) +
         " MiB of memory, as both caches hold all data; this machine has " + std::to_string(memory >> 20) + " MiB");
   need_disk(p.dir,
-            4 * p.data_bytes() + 16 * p.memtable_bytes);  // one database at a time, twice over while it merges, and its log
+            4 * p.data_bytes() + 16 * p.memtable_bytes);  // one database at a time, twice its size while it merges, and its log
 }
 
 }  // namespace
@@ -254,16 +254,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--reads", p.reads, "lookups per load")->capture_default_str();
   app.add_option("--scans", p.scans, "seeks")->capture_default_str();
-  app.add_option("--cold-reads", p.cold_reads, "lookups, and seeks, per cold load")->capture_default_str();
+  app.add_option("--cold-reads", p.cold_reads, "lookups or seeks per cold load")->capture_default_str();
   app.add_option("--rounds", p.rounds)->check(CLI::Range(1, 100))->capture_default_str();
   app.add_option("--background", p.background, "background threads of each engine")->capture_default_str();
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable of each engine")->capture_default_str();
   app.add_option("--policy", p.policy, "Ebbtide's merge policy")->capture_default_str();
   app.add_option("--pages-per-tile", p.pages_per_tile, "Ebbtide's h")->capture_default_str();
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"both", "ebbtide", "rocksdb"}))->capture_default_str();
-  app.add_option("--only", p.only, "loads that have this in their name");
-  app.add_option("--dir", p.dir,
-                 "where the databases go while it runs; default: a folder of its own under the system's temporary one");
+  app.add_option("--only", p.only, "only loads with this text in their names");
+  app.add_option("--dir", p.dir, "directory for the databases; default: a new folder under the system's temporary one");
   CLI11_PARSE(app, argc, argv);
   if (quick) {
     const auto shorten = [&app](const char* option, auto& value, std::uint64_t shorter) {
@@ -288,7 +287,7 @@ int main(int argc, char** argv) {
     std::reverse(engines.begin(), engines.end());
   }
   std::sort(engines.begin(), engines.end(), std::greater<>());
-  std::error_code not_empty;  // then it is not only ours
+  std::error_code not_empty;  // others use the directory, too
   std::filesystem::remove(p.dir, not_empty);
   show(results, engines);
   return 0;

@@ -1,17 +1,18 @@
-"""What filters spare: pages read by lookups of keys that do not exist, and of keys that do, at 0 to 16 bits a key, while the data doubles and doubles
-again (Monkey, TODS 2018, section 5).
+"""Pages read by lookups of absent and existing keys at 0 to 16 filter bits a key, while the data doubles several times (Monkey, TODS 2018,
+section 5).
 
     monkey            memory by Monkey for lookups of absent keys
-    monkey, measured  by Monkey for the lookups that there are
+    monkey, measured  by Monkey for the measured lookups
     uniform           the same bits for every key
     rocksdb           the same bits for every key, RocksDB's filters
 
-With --navigate, in their place: trees that were chosen for a workload, with Monkey for the lookups that there are, beside leveling with T = 10 and
-uniform filters. The paper's navigation chooses policy, size ratio and memory by its model; here the trees are given, and the table has what each
-costs, writes included.
+With --navigate, trees with given policies and size ratios instead, with Monkey for the measured lookups, beside leveling with T = 10 and
+uniform filters. The paper's navigation chooses policy, size ratio and memory by its model. Here you choose the trees, and the table shows
+what each costs, writes included.
 
-Size ratio 2 and memtables of 1 MiB as in the paper, level 0 empty, as good as no block cache; no filter is ever read from the disk. An existing key
-costs one page at least: what is above one was read for nothing, as is all of an absent one's. "bits": asked for, a key; in memory: what there is.
+Size ratio 2 and memtables of 1 MiB as in the paper, level 0 empty, hardly any block cache; filters are always in memory. An existing key
+costs one page at least; pages beyond that, and all pages of an absent key, are false positives. "bits": configured, per key; "in memory":
+the actual number.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def trees(text):
     for item in text.split(","):
         policy, _, ratio = item.partition(":")
         if not policy or not ratio.isdigit():
-            raise argparse.ArgumentTypeError(f"{item}: a policy and its size ratio are meant, as in leveling:4")
+            raise argparse.ArgumentTypeError(f"{item}: not a policy and its size ratio, such as leveling:4")
         found.append((policy, int(ratio)))
     return found
 
@@ -49,22 +50,22 @@ def navigated(chosen):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench filters", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="200 thousand entries, 0, 5 and 10 bits: to see that everything works")
-    parser.add_argument("--entries", type=report.count, help="in the end, of 116 bytes; default 2M")
-    parser.add_argument("--doublings", type=int, help="before the end, at which lookups are counted, too; default 4")
+    parser.add_argument("--quick", action="store_true", help="200 thousand entries, 0, 5 and 10 bits: to check that everything works")
+    parser.add_argument("--entries", type=report.count, help="entries of 116 bytes at the end; default 2M")
+    parser.add_argument("--doublings", type=int, help="doublings of the data, with lookups counted before each; default 4")
     parser.add_argument("--reads", type=report.count, help="lookups of each kind after each doubling; default 100k")
-    parser.add_argument("--bits", type=lambda text: report.count_list(text, least=0), metavar="N,...", help="a key; default " + ",".join(map(str, BITS)))
+    parser.add_argument("--bits", type=lambda text: report.count_list(text, least=0), metavar="N,...", help="filter bits per key; default " + ",".join(map(str, BITS)))
     parser.add_argument("--size-ratio", type=int, default=2, help="default 2")
     parser.add_argument("--only", choices=list(VARIANTS), action="append", help="variants; default all")
-    parser.add_argument("--navigate", type=trees, metavar="POLICY:T,...", help="trees of Ebbtide's instead, as in leveling:4,lazy_leveling:8")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/filters.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--navigate", type=trees, metavar="POLICY:T,...", help="compare these trees instead, for instance leveling:4,lazy_leveling:8")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/filters.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
     options.entries = options.entries or (200_000 if options.quick else 2_000_000)
     options.doublings = options.doublings if options.doublings is not None else (2 if options.quick else 4)
     options.reads = options.reads or (10_000 if options.quick else 100_000)
     options.bits = options.bits or ([0, 5, 10] if options.quick else list(BITS))
     if options.navigate and options.only:
-        parser.error("--navigate has variants of its own: --only is for the others")
+        parser.error("--only does not apply to --navigate")
     options.variants = navigated(options.navigate) if options.navigate else VARIANTS
     options.only = options.only or list(options.variants)
     return options
@@ -86,7 +87,7 @@ def at(figures, variant, bits, step):
 
 
 def pages(figures, kind, variant, bits, step):
-    """Pages that a lookup reads for nothing."""
+    """False-positive pages that a lookup reads."""
     one = at(figures, variant, bits, step)
     return None if one is None else one[kind]["pages"] - (kind == "existing")
 
@@ -107,7 +108,7 @@ def show(figures, options):
 
 
 def fewest_bits(figures, options, kind, variant):
-    """The fewest bits with which `variant` reads no more pages for nothing than RocksDB with 10."""
+    """The fewest bits with which `variant` reads no more false-positive pages than RocksDB with 10."""
     rival = pages(figures, kind, "rocksdb", 10, options.doublings)
     if rival is None:
         return None
@@ -130,14 +131,14 @@ def judge(figures, options, result):
             best = min(costs, key=costs.get)
             if before:
                 spared_by_best = 1 - costs[best] / before
-                result.target(f"{kind} keys, {bits} bits: pages for nothing that {best} spares against {UNNAVIGATED}", spared_by_best, 0.5, at_most=False)
+                result.target(f"{kind} keys, {bits} bits: false-positive pages that {best} saves against {UNNAVIGATED}", spared_by_best, 0.5, at_most=False)
     for rival in ("uniform", "rocksdb"):
         gains = [gain for bits in options.bits if 4 <= bits <= 10 and (gain := spared(bits, rival)) is not None]
         if gains:
-            result.target(f"absent keys: pages that monkey spares against {rival}, at best of 4 to 10 bits", max(gains), 0.6, at_most=False)
+            result.target(f"absent keys: pages that monkey saves against {rival}, at best of 4 to 10 bits", max(gains), 0.6, at_most=False)
     if at(figures, "rocksdb", 10, last):
-        result.target("absent keys: bits of monkey that do as RocksDB's 10", fewest_bits(figures, options, "absent", "monkey"), 6)
-        result.target("existing keys: bits of monkey, measured, that do as RocksDB's 10", fewest_bits(figures, options, "existing", "monkey, measured"), 4)
+        result.target("absent keys: bits of monkey that equal RocksDB's 10", fewest_bits(figures, options, "absent", "monkey"), 6)
+        result.target("existing keys: bits of monkey, measured, that equal RocksDB's 10", fewest_bits(figures, options, "existing", "monkey, measured"), 4)
     for bits in (5, 10):
         first, end = (pages(figures, "absent", "monkey", bits, step) for step in (0, last))
         if first and end:

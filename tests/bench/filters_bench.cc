@@ -1,19 +1,17 @@
-// One variant of what filters.py compares: pages read by lookups of keys that do not exist, and of keys that do, while the data doubles
-// and doubles again.
+// One variant of filters.py: pages read by lookups of absent and existing keys while the data doubles several times.
 //
-// After each doubling merges come to rest and the lookups are counted. The block cache is as good as none (a thousandth of the
-// data), so a page that a lookup looks at is a page read; indexes and filters stay in memory. Absent keys lie between the others,
-// scattered over the range of every file.
+// After each doubling merges come to rest and lookups are counted. The block cache is tiny (a thousandth of the data), so each page
+// that a lookup visits is read; indexes and filters stay in memory. Absent keys are scattered over the range of every file.
 //
-// Trees are alike (engines/engine.h: size_ratio), but with --policy: level 0 goes down at four runs, every further level is size_ratio
-// times the one before. How many runs level 0 has at rest, none to three, is luck, and would cost lookups their share: so before
-// each count one run after the other is added until level 0 has none. And every run, half a memtable, waits for the merges of the one
-// before, and one thread merges: where files lie would else go by which merge was done first, and how many runs have a file where a
-// key would be differs by a fifth from one time to the next. As it is, all variants of Ebbtide have the same tree.
+// Trees are alike without --policy (engines/engine.h: size_ratio): level 0 is merged down at four runs, and every further level is
+// size_ratio times the one before. Two sources of chance are removed. Level 0 would have none to three runs at rest, which cost
+// lookups, so before each count runs are added until level 0 has none. The places of files would depend on which merge ends first,
+// which changes the number of runs with a file for a key by a fifth. So each run of half a memtable waits for the merges of the one
+// before, and one thread merges. Then all variants of Ebbtide have the same tree.
 //
-// --measured: Monkey goes by the lookups that there are. Before each count there are as many of its kind, four times, and a run after
-// each (without --measured the runs alone), after which the filters in memory are chosen anew; what a file has on disk for other mixes
-// is what it was written with.
+// --measured: Monkey uses the measured lookups. Before each count there are four times as many lookups of its kind, with a run
+// after each quarter, which makes the engine choose the filters in memory again. Without --measured there are only the runs. What a
+// file has on disk stays as it was written.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -30,7 +28,7 @@ namespace {
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
-constexpr int kFillLooks = 3;  // there are hundreds of runs
+constexpr int kFillLooks = 3;  // hundreds of runs
 
 struct Parameters {
   std::uint64_t entries = 2'000'000;
@@ -40,7 +38,7 @@ struct Parameters {
   std::string policy = "one_leveling";
   std::size_t value_bytes = 100;
   std::uint64_t memtable_bytes = std::uint64_t{1} << 20;
-  unsigned background = 1;  // with two it is luck which files a merge meets
+  unsigned background = 1;  // with two threads, chance decides which files a merge overlaps
   double bits = 10;
   std::string engine = "ebbtide";
   bool monkey = false, measured = false;
@@ -51,15 +49,15 @@ struct Parameters {
 
 /// Lookups of one kind.
 struct Reads {
-  double pages = 0;  ///< a lookup
+  double pages = 0;  ///< per lookup
   PerOperation took;
 };
 
 struct Row {
   std::uint64_t entries = 0;
   std::uint64_t runs = 0;
-  double write_amplification = 0;  ///< bytes that flushes and merges have written, to those of flushes
-  double bits_in_memory = 0;       ///< a key
+  double write_amplification = 0;  ///< bytes written by flushes and merges, divided by those of flushes
+  double bits_in_memory = 0;       ///< per key
   Reads absent, existing;
 };
 
@@ -111,19 +109,19 @@ class Bench {
     return 1 +
            static_cast<double>(done.merged_bytes_written) / static_cast<double>(std::max<std::uint64_t>(done.flushed_bytes, 1));
   }
-  /// Level 0 has no runs.
+  /// Adds runs until level 0 has none.
   void even_out(Engine& engine) {
     engine.settle();
     for (int tries = 0;; ++tries) {
       const std::vector<LevelCounts> levels = engine.levels();
       if (levels.empty() || levels.front().level != 0) return;
-      if (tries == 40) die(p_.engine + " does not get level 0 empty");
+      if (tries == 40) die(p_.engine + " cannot empty level 0");
       add_run(engine);
     }
   }
 
   [[nodiscard]] Reads count(Engine& engine, bool existing) {
-    for (int i = 0; i < 4; ++i) {  // shares are averaged with what was assumed before
+    for (int i = 0; i < 4; ++i) {  // shares are averaged with the previous ones
       if (p_.measured) (void)look_up(engine, existing);
       add_run(engine);
     }
@@ -169,22 +167,23 @@ class Bench {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One run of ./dev bench filters, which says more"};
+  CLI::App app{"One run of ./dev bench filters; its --help explains more"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
-  app.add_flag("--monkey", p.monkey, "Ebbtide: filter memory by Monkey, not the same for all");
-  app.add_flag("--measured", p.measured, "Monkey for the lookups that there were, not for those of absent keys");
-  app.add_option("--bits", p.bits, "a key")->check(CLI::Range(0, 32));
-  app.add_option("--entries", p.entries, "in the end")->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
+  app.add_flag("--monkey", p.monkey, "Ebbtide: filter memory by Monkey instead of uniform");
+  app.add_flag("--measured", p.measured, "Monkey for the measured lookups instead of absent keys");
+  app.add_option("--bits", p.bits, "filter bits per key")->check(CLI::Range(0, 32));
+  app.add_option("--entries", p.entries, "entries at the end")
+      ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--reads", p.reads, "lookups of each kind after each doubling")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
-  app.add_option("--doublings", p.doublings, "before the end, at which lookups are counted, too")->check(CLI::Range(0, 10));
+  app.add_option("--doublings", p.doublings, "doublings of the data, with lookups counted before each")->check(CLI::Range(0, 10));
   app.add_option("--size-ratio", p.size_ratio)->check(CLI::Range(2, 32))->capture_default_str();
-  app.add_option("--policy", p.policy, "Ebbtide: those whose flushes leave level 0 sooner or later, and that have a size ratio")
+  app.add_option("--policy", p.policy, "Ebbtide's policy, with a size ratio and merges out of level 0")
       ->check(CLI::IsMember({"one_leveling", "leveling", "tiering", "lazy_leveling", "klsm", "garnering"}))
       ->capture_default_str();
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable")->capture_default_str();
-  app.add_option("--background", p.background, "threads that merge")->capture_default_str();
-  app.add_option("--dir", p.dir, "where the database goes while it runs");
+  app.add_option("--background", p.background, "merge threads")->capture_default_str();
+  app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = default_dir();
   need_disk(p.dir, 4 * p.data_bytes() + (std::uint64_t{1} << 28));

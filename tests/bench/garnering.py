@@ -1,13 +1,14 @@
-"""Does it pay to have fewer levels? Garnering with c = 1 (leveling), 0.8 and 0.4 beside RocksDB's leveled compaction, as in Autumn's evaluation
-(Zhao et al., section 4).
+"""Garnering with c = 1 (leveling), 0.8 and 0.4 beside RocksDB's leveled compaction: what fewer levels gain, as in Autumn's evaluation (Zhao
+et al., section 4).
 
     db_bench   T = 2: a fill in random order, then point reads without filters, seeks and short scans
     ycsb       T = 5, 1 KB values: a load, then YCSB's workloads A to F, with percentiles
 
-No compression, as good as no block cache, no filters: every level costs a read its share. Each variant runs in a process of its own. Before each
-part level 0 is emptied, as the number of runs that it happens to have would cost reads more than the levels that are compared.
+No compression, no filters, hardly any block cache, so that every level costs each read. Each variant runs in a process of its own. Level 0
+is emptied before each part, since its random number of runs would cost reads more than the compared levels do.
 
-to c = 1, to rocksdb: rates by theirs; latencies the other way round, so that above 1 is better throughout. L: levels below level 0 that have files.
+"to c = 1" and "to rocksdb" are ratios of speed: rates by theirs, latencies the other way round, so above 1 is better. L: levels below level
+0 that have files.
 """
 
 import argparse
@@ -24,15 +25,15 @@ KINDS = (("read", "read"), ("update", "update"), ("insert", "insert"), ("scan", 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench garnering", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="a tenth of everything: to see that everything works")
+    size.add_argument("--quick", action="store_true", help="a tenth of everything: to check that everything works")
     size.add_argument("--full", action="store_true", help="ten times the data of ycsb, a million operations; an hour and more, 60 GB of disk")
     parser.add_argument("--only", choices=["db_bench", "ycsb"], help="one of the two parts")
-    parser.add_argument("--entries", type=report.count, help="of db_bench; default 2M, as in the paper")
-    parser.add_argument("--ycsb-entries", type=report.count, help="default 1M, --full 10M; the paper has 80M")
-    parser.add_argument("--operations", type=report.count, help="of each read and workload; default 200k, --full 1M, as in the paper")
-    parser.add_argument("--value-bytes", type=report.count_list, help="of db_bench; default 50, --full 50,100,200, as in the paper")
-    parser.add_argument("--rounds", type=int, default=1, help="medians over them are shown")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/garnering.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--entries", type=report.count, help="entries of db_bench; default 2M, as in the paper")
+    parser.add_argument("--ycsb-entries", type=report.count, help="entries of ycsb; default 1M, --full 10M; the paper has 80M")
+    parser.add_argument("--operations", type=report.count, help="operations of each kind of read and workload; default 200k, --full 1M, as in the paper")
+    parser.add_argument("--value-bytes", type=report.count_list, help="value sizes of db_bench; default 50, --full 50,100,200, as in the paper")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds; medians are shown; default 1")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/garnering.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
 
     default = report.defaults_by_size(options)
@@ -44,8 +45,8 @@ def parse_arguments():
 
 
 def settings_of(part, value_bytes, options):
-    """What the program is told: the paper's settings of each part. Memtables of 2 MiB for its 2 million entries, of 1 MiB for a million of 1 KB
-    (it has 64 MiB for 80 million, nearly as many in proportion), and in proportion for other numbers: so the levels stay."""
+    """The arguments of the program: the paper's settings of each part. Memtables have 2 MiB for 2 million entries and 1 MiB for a million
+    of 1 KB (the paper has 64 MiB for 80 million). For other numbers they are proportional, so that the levels stay the same."""
     if part == "db_bench":
         return {"size_ratio": 2, "entries": options.entries, "value_bytes": value_bytes, "memtable": max(options.entries * (2 << 20) // 2_000_000, 64 << 10)}
     return {"size_ratio": 5, "entries": options.ycsb_entries, "value_bytes": 1000, "memtable": max(options.ycsb_entries * (1 << 20) // 1_000_000, 64 << 10)}
@@ -66,7 +67,7 @@ def run_all(options, result):
                     result.add(part=part, value_bytes=value_bytes, variant=variant, **figure)
 
 
-# --- showing
+# --- output
 
 
 def depth(figure):
@@ -74,12 +75,12 @@ def depth(figure):
 
 
 def middle(runs):
-    """The median over dictionaries, key by key, and of those in them."""
+    """The median of each key over dictionaries, nested ones included."""
     return {key: middle([run[key] for run in runs]) if isinstance(value, dict) else value for key, value in report.median_of(runs).items()}
 
 
 def medians(figures, **wanted):
-    """{variant: medians over the rounds} of the figures that have what is wanted."""
+    """{variant: medians over the rounds} of the figures with these settings."""
     found = {}
     for one in figures:
         if all(one.get(key) == value for key, value in wanted.items()):

@@ -1,16 +1,15 @@
-// One engine, one merge policy, in a process of its own: what Autumn measures of them (Zhao et al., section 4). The order of runs,
-// tables and targets are in garnering.py.
+// One engine with one merge policy, in a process of its own: Autumn's measurements (Zhao et al., section 4). garnering.py has the
+// order of runs, tables and targets.
 //
-//   db_bench   a fill in random order; then reads without filters: keys that are there, keys that are not, seeks, seeks with 10 and
-//              100 steps
-//   ycsb       a load in random order; then YCSB's core workloads, A B C F D E in YCSB's own order
+//   db_bench   A fill in random order; then reads without filters: existing keys, absent keys, seeks, seeks with 10 and 100 steps.
+//   ycsb       A load in random order; then YCSB's core workloads, A B C F D E in YCSB's own order.
 //
-// As in the paper: no compression, as good as no block cache (a thousandth of the data; pages come out of the system's page
-// cache), no filters. Both engines have the same memtable, level 0 goes down at four runs, and the first level has four memtables
-// at least (engines/engine.h).
+// As in the paper there are no compression, no filters, and hardly any block cache (a thousandth of the data; pages are in the
+// system's page cache). Both engines have the same memtable, level 0 is merged down at four runs, and the first level has at least
+// four memtables (engines/engine.h).
 //
-// How many runs level 0 has at rest, none to three, is luck, and would cost reads more than what is compared here. So before each
-// part one run of new keys after the other is written, half a memtable each, until level 0 has none; that is four at most.
+// Level 0 would have none to three runs at rest by chance, which cost reads more than the compared levels do. So before each part
+// runs of new keys, half a memtable each, are written until level 0 has none; at most four.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -42,7 +41,7 @@ struct Parameters {
   [[nodiscard]] std::uint64_t data_bytes() const { return entries * (Key::kBytes + value_bytes); }
 };
 
-/// Ranks from 0, the smaller the more often: P(rank) ~ 1 / (rank + 1)^0.99, as YCSB draws them (Gray et al., SIGMOD 1994).
+/// Ranks from 0, smaller ones more often: P(rank) ~ 1 / (rank + 1)^0.99, as YCSB draws them (Gray et al., SIGMOD 1994).
 class Zipfian {
  public:
   explicit Zipfian(std::uint64_t items) : items_(static_cast<double>(items)) {
@@ -97,7 +96,7 @@ class Bench {
       reads("read", [&] { expect(engine_->get(key(random_.uniform(written_)).view()), true); });
       reads("read absent", [&] { expect(engine_->get(absent().view()), false); });
       for (const std::size_t steps : {0, 10, 100}) {
-        // A seek alone looks at the entry that it finds.
+        // A seek without steps reads the entry that it finds.
         reads(steps == 0 ? "seek" : "seek and " + std::to_string(steps) + " next",
               [&] { engine_->scan(key(random_.uniform(written_)).view(), steps + 1); });
       }
@@ -112,17 +111,17 @@ class Bench {
   }
 
  private:
-  /// Per cent of the operations.
+  /// Percentages of operations.
   struct Mix {
     unsigned reads = 0, updates = 0, inserts = 0, scans = 0, changes = 0;
     bool latest = false;
   };
 
   static Key key(std::uint64_t number) { return Key::scattered(number); }
-  /// A key among the others that nobody writes.
+  /// A key that is never written, in the range of the others.
   Key absent() { return key((std::uint64_t{1} << 40) + random_.uniform(std::uint64_t{1} << 40)); }
   void expect(bool found, bool wanted) const {
-    if (found != wanted) die(p_.engine + (wanted ? " has lost a key" : " has found a key that nobody wrote"));
+    if (found != wanted) die(p_.engine + (wanted ? " has lost a key" : " has found a key that was never written"));
   }
   void put(std::uint64_t number) { engine_->put(key(number).view(), values_.at(number + random_.uniform(64))); }
   void insert() { put(written_++); }
@@ -147,15 +146,15 @@ class Bench {
     tree(&line);
     line.print();
   }
-  /// Level 0 has no runs. What small entries take of a memtable is up to three times their bytes: a sixth does not flush itself,
-  /// and each settle() makes one run, so that none is jumped over.
+  /// Adds runs until level 0 has none. Small entries take up to three times their bytes of a memtable. A sixth of a memtable does not
+  /// flush itself, so each settle() makes exactly one run.
   void even_out() {
     const std::uint64_t some = std::max<std::uint64_t>(1, p_.memtable_bytes / (Key::kBytes + p_.value_bytes) / 6);
     for (int tries = 0;; ++tries) {
       engine_->settle();
       const std::vector<LevelCounts> levels = engine_->levels();
       if (levels.empty() || levels.front().level != 0) return;
-      if (tries == 40) die(p_.engine + " does not get level 0 empty: it has " + std::to_string(levels.front().runs) + " runs");
+      if (tries == 40) die(p_.engine + " cannot empty level 0; runs left there: " + std::to_string(levels.front().runs));
       for (std::uint64_t i = 0; i < some; ++i) insert();
     }
   }
@@ -192,7 +191,7 @@ class Bench {
     line.print();
   }
 
-  /// A number of a key that is there, by the workload's distribution; popular keys lie anywhere.
+  /// The number of an existing key, by the workload's distribution; popular keys are scattered.
   std::uint64_t popular(bool latest) {
     const std::uint64_t rank = zipfian_.next(random_);
     return latest ? written_ - 1 - rank : Key::scatter(rank) % p_.entries;
@@ -248,26 +247,26 @@ class Bench {
   const Zipfian zipfian_;
   Random random_{47};
   std::unique_ptr<Engine> engine_;
-  std::uint64_t written_ = 0;  // keys 0 to written_ - 1 are there
+  std::uint64_t written_ = 0;  // keys 0 to written_ - 1 exist
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One engine under Autumn's loads; ./dev bench garnering runs this for all that are compared"};
+  CLI::App app{"One engine under Autumn's loads; ./dev bench garnering runs it for all variants"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
   app.add_option("--part", p.part)->check(CLI::IsMember({"db_bench", "ycsb"}));
   app.add_option("--size-ratio", p.size_ratio, "T of both engines")->check(CLI::Range(2, 32));
-  app.add_option("--scaling-ratio", p.scaling_ratio, "c, Ebbtide's; 1 is leveling")->check(CLI::Range(0.25, 1.0));
-  app.add_option("--filter-bits", p.filter_bits, "a key")->check(CLI::Range(0, 32));
+  app.add_option("--scaling-ratio", p.scaling_ratio, "c of Ebbtide; 1 is leveling")->check(CLI::Range(0.25, 1.0));
+  app.add_option("--filter-bits", p.filter_bits, "filter bits per key")->check(CLI::Range(0, 32));
   app.add_option("--entries", p.entries)->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
-  app.add_option("--operations", p.operations, "of each read, or workload")
+  app.add_option("--operations", p.operations, "operations of each kind of read, or of each workload")
       ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--value-bytes", p.value_bytes)->check(CLI::Range(std::size_t{8}, std::size_t{60'000}));
   app.add_option("--memtable", p.memtable_bytes, "bytes of a memtable of each engine");
-  app.add_option("--background", p.background, "threads that merge");
-  app.add_option("--dir", p.dir, "where the database goes while it runs");
+  app.add_option("--background", p.background, "merge threads");
+  app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = default_dir();
   need_disk(p.dir, 4 * p.data_bytes() + 16 * p.memtable_bytes + (std::uint64_t{1} << 28));

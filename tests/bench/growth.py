@@ -1,12 +1,12 @@
-"""What an operation costs as the data grows, and as event loops are added.
+"""CPU time per command as the data grows and as event loops are added.
 
-For each number of keys a server is filled in random order and comes to rest; then SET and GET of random keys and GET of absent ones, 50
-clients, pipeline 1 and 16, run on it with each number of event loops (it is stopped and started in between, and its cache warmed). The cost is
-the server's CPU time per command, with the flushes and merges that the load has caused. Printed are the slopes: how much a command costs more
-for ten times the keys, and for twice the loops.
+For each number of keys, a server is filled in random order and comes to rest. Then SET and GET of random keys and GET of absent ones run
+with 50 clients, at pipeline 1 and 16, with each number of event loops; the server restarts in between and its cache is warmed. The cost is
+the server's CPU time per command, with the flushes and merges that the load caused. Slopes are printed: the additional cost for ten times
+the keys, and for twice the loops.
 
-redis-server does the same where its data fits into memory (about 200 bytes a key of 100-byte values, and its fork): larger sizes are left out
-for it, and this says so. Servers take turns; a size is measured on all of them before the next one is filled.
+redis-server does the same where its data fits into memory (about 200 bytes a key of 100-byte values, and its fork). Larger sizes are left
+out for it, with a message. Servers take turns; each size is measured on all of them before the next one is filled.
 """
 
 import argparse
@@ -28,13 +28,13 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="sizes 10k,100k, loops 1,2, 20,000 requests a point, one round")
     parser.add_argument("--sizes", type=report.count_list, metavar="N,N", help="numbers of keys; default 1M,10M,100M (100M: 25 GB of disk)")
     parser.add_argument("--threads", type=report.count_list, metavar="N,N", help="event loops; default 1,2,4")
-    parser.add_argument("--requests", type=report.count, help="of each point, four times as many of SETs; default 1,000,000")
+    parser.add_argument("--requests", type=report.count, help="requests of each point, four times as many for SETs; default 1,000,000")
     parser.add_argument("--rounds", type=int, help="default 3")
-    parser.add_argument("--order", choices=["shuffled", "sequential"], default="shuffled", help="of the fill; sequential is faster and leaves less to merge")
+    parser.add_argument("--order", choices=["shuffled", "sequential"], default="shuffled", help="order of the fill; sequential is faster and leaves less to merge")
     parser.add_argument("--no-redis", action="store_true", help="Ebbtide only")
-    parser.add_argument("--only", default="", help="points whose name has this in it, for instance 'GET, pipeline 16'")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/growth.json"), help="where the figures go; a plot beside it")
+    parser.add_argument("--only", default="", help="only points with this text in their name, for instance 'GET, pipeline 16'")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, as for ebbtide-server; may be repeated")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/growth.json"), help="file for the figures; the plot goes beside it")
     options = parser.parse_args()
     options.sizes = sorted(options.sizes or ([10_000, 100_000] if options.quick else [1_000_000, 10_000_000, 100_000_000]))
     options.threads = sorted(options.threads or ([1, 2] if options.quick else [1, 2, 4]))
@@ -47,7 +47,7 @@ def parse_arguments():
 
 
 def measure(server, point, keys, options, threads):
-    # Flushes and merges come in lumps: several of them belong to a point, or its cost is a matter of luck.
+    # Flushes and merges are rare and large: a point needs several of them, or its cost is random.
     requests = options.requests * (4 if point.name.startswith("SET") else 1)
     before, cpu = server.counters(), server.cpu_seconds()
     seen = redis_benchmark.run(server, point.name, point.arguments, point.pipeline, requests, keys, threads=max(1, min(threads, (os.cpu_count() or 2) // 2)))
@@ -58,12 +58,12 @@ def measure(server, point, keys, options, threads):
 
 
 def warm(server, keys, options):
-    """Reads three keys for each page that there is, so that no point pays for a cache that has just been started."""
+    """Reads three keys for each page, so that no point pays for a cold cache."""
     redis_benchmark.run(server, "warming", ["-t", "get"], 16, min(keys, max(options.requests, keys // KEYS_PER_PAGE * 3)), keys)
 
 
 def measure_size(running, keys, options):
-    """{(server, loops, point): runs}; `running` are a redis-server or none, and ours."""
+    """{(server, loops, point): runs}. `running`: Ebbtide, and a redis-server or none."""
     taken = {}
     for number in range(options.rounds):
         turns = [(server, threads) for server in running for threads in (options.threads if isinstance(server, servers.Ebbtide) else [1])]
@@ -101,7 +101,7 @@ def run_size(keys, options, result):
 
 
 def slope(points):
-    """Of the straight line nearest to (x, y) by least squares; None for fewer than two different x."""
+    """The slope of the straight line through (x, y) by least squares; None for fewer than two different x."""
     count = len(points)
     if len({x for x, _ in points}) < 2:
         return None

@@ -1,12 +1,11 @@
-"""How long requests wait, at fixed rates, on redis-server and Ebbtide.
+"""Latency at fixed rates on redis-server and Ebbtide.
 
-An open-loop load: requests start when a schedule says so, on 50 connections, whatever is still unanswered, and latency counts from the
-intended start. A server that stalls is late for everything that should have started meanwhile, and this shows; a client that waits for
-each answer before it asks again (as redis-benchmark does) leaves that out. bench_load --help says more.
+An open-loop load: requests start by a schedule on 50 connections, even if earlier ones have no reply yet, and latency counts from the
+intended start. So a stalled server is late for everything that should have started meanwhile. A client that waits for each reply before its
+next request, like redis-benchmark, leaves that out. bench_load --help explains more.
 
 Both servers hold the same keys and take turns: at each rate, each mix of GET and SET runs on one, then on the other, and rounds begin with
-either in turn. Shown are medians over the rounds. `lag` is how late the generator itself was (p99.9): a latency below it says nothing of
-the server.
+each in turn. Results are medians over the rounds. `lag` is the generator's own lateness (p99.9): latencies below it are not the server's.
 """
 
 import argparse
@@ -24,15 +23,15 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="100,000 keys, rates 5,000 and 20,000, 3 s each, one round")
     parser.add_argument("--rates", type=report.count_list, metavar="N,N", help="requests per second; default 10k,30k,60k")
     parser.add_argument("--mixes", default="GET,SET,mixed", help="default GET,SET,mixed; mixed is half and half")
-    parser.add_argument("--seconds", type=float, help="of each point; default 20, after 2 s of warm-up")
+    parser.add_argument("--seconds", type=float, help="duration of each point; default 20, after 2 s of warm-up")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--keys", type=report.count, help="default 1,000,000")
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--connections", type=int, default=50)
     parser.add_argument("--arrivals", choices=["poisson", "constant"], default="poisson", help="random or equal gaps between requests")
     parser.add_argument("--generator-threads", type=int, default=1)
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/latency.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, as for ebbtide-server; may be repeated")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/latency.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
     options.keys = options.keys or (100_000 if options.quick else 1_000_000)
     options.rates = options.rates or ([5_000, 20_000] if options.quick else [10_000, 30_000, 60_000])
@@ -84,11 +83,11 @@ def show(figures):
             rows.append([f"{figure['mix']} at {figure['rate']:,}/s", name, *(f"{median[key] / 1000:.2f}" for key in SHOWN),
                          f"{median['longest_gap_ms']:.1f}", f"{median['cpu_us']:.1f}", f"{median['lag_p999_us'] / 1000:.2f}", kept_up])  # fmt: skip
     print(report.table(rows, ["load", "server", "p50 ms", "p90", "p99", "p99.9", "p99.99", "max", "gap ms", "cpu us", "lag ms", ""]))
-    print("\ngap: the longest time without any answer while some were due. cpu us: the server's, per request. lag: the generator's own, p99.9.")
+    print("\ngap: the longest time without a reply while replies were due. cpu us: the server's, per request. lag: the generator's own, p99.9.")
 
 
 def plot(figures, path):
-    """Latency by percentile: x is how many requests there are to one that waits that long."""
+    """Latency by percentile; x: one in x requests waits that long."""
     panels = []
     for mix in dict.fromkeys(figure["mix"] for figure in figures):
         panel = plots.Panel(f"{mix}: ms", log_x=True, log_y=True)

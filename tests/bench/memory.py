@@ -1,12 +1,12 @@
-"""How much memory the server takes, against its budget; and how long it takes to start.
+"""The server's memory against its budget, and its start time.
 
-A server with a budget (storage.memory_budget) is filled with keys and values of many times that, in random order, and then read and
-overwritten. Its resident size is sampled five times a second; its highest may be the budget and 10 % at most. What it consisted of by the
-server's own account (INFO memory) at the highest sample is shown.
+A server with a budget (storage.memory_budget) is filled with many times as much data, in random order, and then read and overwritten. Its
+resident size is sampled five times a second; the highest sample may exceed the budget by 10 %. The server's own account (INFO memory) at
+that sample is shown.
 
-Then it is stopped cleanly and started again, several times: the time from the start of the process to the first answer to a GET, with the
-files in the system's page cache and without. A start after a clean stop may take 2 s at most. And once after kill -9, when it has its log
-to read.
+Then the server is stopped cleanly and restarted several times, with the files in the system's page cache and without. The start time is
+from the start of the process to the first reply to a GET, at most 2 s after a clean stop. The last start is after kill -9, with a log to
+replay.
 """
 
 import argparse
@@ -25,14 +25,14 @@ OWNERS = ("used_memory_memtables", "used_memory_block_cache", "used_memory_table
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench memory", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="1 GB of data, a budget of 256 MiB, memtables of 16 MiB")
-    parser.add_argument("--data", type=report.size, help="keys and values; default 10GiB")
+    parser.add_argument("--data", type=report.size, help="size of all keys and values; default 10GiB")
     parser.add_argument("--budget", type=report.size, help="storage.memory_budget; default 1GiB")
-    parser.add_argument("--value-bytes", type=int, default=400, help="default 400; 100 takes four times as long, with more filters and indexes")
-    parser.add_argument("--seconds", type=int, help="of reading and overwriting after the fill; default 120")
+    parser.add_argument("--value-bytes", type=int, default=400, help="default 400; 100 takes four times as long and has more filters and indexes")
+    parser.add_argument("--seconds", type=int, help="duration of reads and overwrites after the fill; default 120")
     parser.add_argument("--connections", type=int, default=200)
-    parser.add_argument("--starts", type=int, default=3, help="of each kind; default 3")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/memory.json"), help="where the figures go; a plot beside it")
+    parser.add_argument("--starts", type=int, default=3, help="starts of each kind; default 3")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, as for ebbtide-server; may be repeated")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/memory.json"), help="file for the figures; the plot goes beside it")
     options = parser.parse_args()
     options.data = options.data or (10**9 if options.quick else 10 << 30)
     options.budget = options.budget or (256 << 20 if options.quick else 1 << 30)
@@ -42,7 +42,7 @@ def parse_arguments():
 
 
 class Sampler:
-    """Looks at the memory of a server five times a second, in a thread of its own, until it is closed."""
+    """Samples a server's memory five times a second, in a thread of its own, until closed."""
 
     def __init__(self, server):
         self.server, self.client = server, server.client()
@@ -71,7 +71,7 @@ class Sampler:
 
 
 def start_seconds(server):
-    """Starts a server that has ended; from the start of its process to the first answer to a GET."""
+    """Starts a stopped server. Returns the time from the start of its process to the first reply to a GET."""
     begin = time.monotonic()
     server.server.start(wait=False)
     while time.monotonic() - begin < servers.START_TIMEOUT:
@@ -87,7 +87,7 @@ def start_seconds(server):
 
 
 def starts(server, how, options, result):
-    """Ends and starts the server `options.starts` times; medians."""
+    """Stops and starts the server `options.starts` times; returns medians."""
     taken = []
     for number in range(1 if how == "killed" else options.starts):
         report.progress(f"start {number + 1}, {how}")
@@ -140,7 +140,7 @@ def main():
             server.settle()
         samples = sampler.samples
         peak = max(samples, key=lambda sample: sample["rss"])
-        highest = max(sample["peak"] for sample in samples)  # the kernel's own, between samples too
+        highest = max(sample["peak"] for sample in samples)  # the kernel's own maximum, between samples too
         result.add(empty=empty, peak=peak, highest=highest, filled_at=filled, tables=server.counters()["table_live_bytes"], samples=samples)
         for how in ("cached", "not cached", "killed"):
             starts(server, how, options, result)

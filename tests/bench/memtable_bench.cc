@@ -1,5 +1,5 @@
-// What a memtable costs, per operation: ns of CPU time (of all threads; a busy machine disturbs it less than time) of insertion,
-// point read and walk, for the sizes that the figures in engine/docs/decisions/0001-memtable-index.md are given for.
+// The cost of a memtable: ns of CPU time per insertion, point read and step of a walk, of all threads, with the sizes of
+// engine/docs/decisions/0001-memtable-index.md. A busy machine disturbs CPU time less than wall time.
 //
 //   memtable_bench [keys = 500000] [rounds = 3]      prints the best round of each, and bytes per key
 #include <algorithm>
@@ -23,11 +23,11 @@ constexpr std::size_t kValueBytes = 100;
 
 constexpr std::size_t kKeyBytes = 16;
 
-/// Keys of one length side by side, in the order of use: reading them costs the benchmark next to nothing.
+/// Keys of one length side by side, in the order of use, so that reading them costs hardly anything.
 class KeyList {
  public:
-  /// Keys number `numbers[0]`, `numbers[1]`, ...: "key:" and 12 digits, as benchmarks of key-value servers have them, so that the
-  /// first 8 bytes tell little.
+  /// Keys number `numbers[0]`, `numbers[1]`, ...: "key:" and 12 digits, as in benchmarks of key-value servers, so that the first 8
+  /// bytes distinguish few keys.
   explicit KeyList(const std::vector<std::size_t>& numbers) {
     char text[32];
     for (const std::size_t number : numbers) {

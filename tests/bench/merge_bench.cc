@@ -1,9 +1,9 @@
-// What a merge costs: entries of 116 bytes (16 of key, 100 of value that compresses to about half), one older run and three newer
-// ones that overwrite a quarter of it each, merged into a single run.
+// The cost of a merge of one older run and three newer ones, which overwrite a quarter of it each, into a single run. Entries have
+// 116 bytes: 16 of key, 100 of value that compresses to about half.
 //
 //   bench_merge <dir> <MiB> [threads] [lz4|zstd|none]
 //
-// Prints the nanoseconds per input entry, on the clock and of CPU, and the bytes per second. The directory is removed afterwards.
+// Prints wall and CPU nanoseconds per input entry, and bytes per second. The directory is removed afterwards.
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t kEntryBytes = 116;
 
-/// Ascending keys, `step` apart, made as they are asked for.
+/// Ascending keys, `step` apart, made on demand.
 class Generator final : public InternalIterator {
  public:
   Generator(std::uint64_t count, std::uint64_t step, SeqNum seq) : count_(count), step_(step), seq_(seq), random_(seq) {}

@@ -1,15 +1,16 @@
-"""Does it pay to end files where key ranges end? Stacks of 1 KiB entries, as in Mao's thesis (section 5.5): how long all writes and their merges
-take, by tree.partitioning.
+"""Stacks with files that end at range borders: what partitioning gains, as in Mao's thesis (section 5.5). Measured is the time of all writes
+and their merges with entries of 1 KiB, by tree.partitioning.
 
     keys      semi (ascending, some come late), random, skewed (a quarter of the range has half of them), strings (4 to 32 bytes)
-    policies  exploring merges runs of similar size, bigtable by the total of the newer ones
-    files     end nowhere (none), by size, by local ranges, by global ranges
+    policies  exploring merges runs of similar size; bigtable merges by the total size of newer runs
+    files     one per merge (none), or ended by size, by local ranges, by global ranges
 
-The thesis' merges without partitions have one thread, and its targets are against those: `none, 1 thread`. `none` itself is cut into parts for all
-threads, as any merge is, so that what the ranges win by having parts is told from what they win by ending alike.
+The thesis' merges without partitions have one thread, and its targets are relative to those: `none, 1 thread`. `none` itself is cut into
+parts for all threads, like any merge. So it shows whether ranges gain from parts or from common ends.
 
-write s: until the last merge is done. parts: what merges were cut into. moves: files that went into a merge's output as they are. merged: bytes that
-merges wrote, by bytes of the entries. Each run is a process of its own; the variants take turns, from another one each round.
+write s: until the last merge is done. parts: into which merges were cut. moves: files that became part of an output without a rewrite.
+merged: bytes written by merges, divided by the bytes of the entries. Each run is a process of its own; variants take turns, and each round
+begins with another one.
 """
 
 import argparse
@@ -26,19 +27,19 @@ VARIANTS = {
     "local_range": {"partitioning": "local_range"},
     "global_range": {"partitioning": "global_range"},
 }
-# The thesis: with random keys global ranges take so much less time than none.
+# The thesis' gain of global ranges with random keys, relative to none.
 TARGETS = {"exploring": 0.18, "bigtable": 0.07}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench partitioning", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="60 thousand entries, one round: to see that everything works")
-    parser.add_argument("--entries", type=report.count, help="of 1 KiB; default 1M")
+    parser.add_argument("--quick", action="store_true", help="60 thousand entries, one round: to check that everything works")
+    parser.add_argument("--entries", type=report.count, help="entries of 1 KiB; default 1M")
     parser.add_argument("--rounds", type=int, help="default 3")
-    parser.add_argument("--keys", choices=KEYS, action="append", help="default all four")
-    parser.add_argument("--policy", choices=list(TARGETS), action="append", help="default both")
-    parser.add_argument("--background", type=int, default=2, help="threads that merge; default 2")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/partitioning.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--keys", choices=KEYS, action="append", help="kinds of keys; default all four")
+    parser.add_argument("--policy", choices=list(TARGETS), action="append", help="policies; default both")
+    parser.add_argument("--background", type=int, default=2, help="merge threads; default 2")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/partitioning.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
     options.entries = options.entries or (60_000 if options.quick else 1_000_000)
     options.rounds = options.rounds or (1 if options.quick else 3)
@@ -48,7 +49,7 @@ def parse_arguments():
 
 
 def run_all(options, result):
-    # Memtables and files in proportion to the data: so the stacks stay.
+    # Memtables and files are proportional to the data, so that stacks stay the same.
     size = max(options.entries * 8 // 1_000_000, 1) << 20
     names = list(VARIANTS)
     for number in range(options.rounds):
@@ -64,7 +65,7 @@ def run_all(options, result):
 
 
 def medians(figures, policy, keys):
-    """{variant: medians over the rounds}, of those that were measured."""
+    """{variant: medians over the rounds} of the measured variants."""
     found = {}
     for name in VARIANTS:
         runs = [one for one in figures if (one["policy"], one["keys"], one["variant"]) == (policy, keys, name)]

@@ -1,13 +1,13 @@
-// One run of what partitioning.py compares: how long writes take and what merges do under a stack policy, by where files end.
+// One run of partitioning.py: the time of writes and the work of merges under a stack policy, by where files end.
 //
-// The experiments of Mao's thesis, section 5.5: entries of 1 KiB, each key written once, with keys that are
+// The experiments of Mao's thesis, section 5.5: entries of 1 KiB, each key written once, with these kinds of keys:
 //
-//   semi      ascending but for some that come late: flushes next to each other overlap a little
-//   random    8 bytes, any
-//   skewed    8 bytes, by far more of them at the beginning: Zipf with q = 0.5, so that a quarter of the range has half of them
-//   strings   4 to 32 bytes, any
+//   semi      ascending, but some come late, so that neighbouring flushes overlap a little
+//   random    8 random bytes
+//   skewed    8 bytes, most of them near the beginning: Zipf with q = 0.5, so that a quarter of the range has half of them
+//   strings   4 to 32 random bytes
 //
-// and with files that end nowhere (`none`: 4 GiB), by size, by local and by global ranges.
+// Files end by size, by local ranges or by global ranges, or hold a whole output (`none`: 4 GiB).
 //
 // Writes are timed until the last merge is done. Then keys are read, and ranges of 1000 keys.
 #include <algorithm>
@@ -47,7 +47,7 @@ void check(const Status& status) {
   if (!status.is_ok()) die("ebbtide: " + status.to_string());
 }
 
-/// Key number i of a kind; all are different.
+/// Key number i of a kind; all keys differ.
 class Keys {
  public:
   Keys(std::string kind, const Parameters& p) : kind_(std::move(kind)), entries_(p.entries) {
@@ -61,13 +61,13 @@ class Keys {
     if (kind_ == "skewed") {
       const double u = std::ldexp(static_cast<double>(place >> 11), -53);
       place = static_cast<std::uint64_t>(std::ldexp(u * u, 63)) << 1;
-      place = (place & ~std::uint64_t{0xffffff}) | (i & 0xffffff);  // so that no two are equal
+      place = (place & ~std::uint64_t{0xffffff}) | (i & 0xffffff);  // makes all keys differ
     }
     return number(place);
   }
 
  private:
-  /// In blocks of twice as many as may be late, the odd ones of each come a block later: a permutation, nearly in order.
+  /// A nearly ordered permutation: in blocks of twice the largest delay, odd numbers come one block later.
   [[nodiscard]] std::uint64_t late(std::uint64_t i) const { return i % 2 == 0 ? i + 2 * late_ : i; }
   Bytes number(std::uint64_t place) {
     buffer_.clear();
@@ -88,9 +88,9 @@ class Keys {
 };
 
 struct Row {
-  double seconds = 0, cpu_seconds = 0;  ///< of all writes
+  double seconds = 0, cpu_seconds = 0;  ///< seconds of all writes
   std::uint64_t merges = 0, sub_merges = 0, moves = 0;
-  double merged = 0;  ///< bytes written by merges, by bytes of users
+  double merged = 0;  ///< bytes written by merges, divided by bytes of users
   std::uint64_t runs = 0, files = 0;
   PerOperation gets, scans;
 };
@@ -219,10 +219,11 @@ void print(const Row& row) {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One run of ./dev bench partitioning, which says more"};
-  app.add_option("--entries", p.entries, "of 1 KiB")->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
+  CLI::App app{"One run of ./dev bench partitioning; its --help explains more"};
+  app.add_option("--entries", p.entries, "entries of 1 KiB")
+      ->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--reads", p.reads)->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
-  app.add_option("--scans", p.scans, "of 1000 entries")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
+  app.add_option("--scans", p.scans, "scans of 1000 entries")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1'000'000'000}));
   app.add_option("--memtable", p.memtable_bytes)->check(CLI::Range(std::uint64_t{1} << 20, std::uint64_t{1} << 32));
   app.add_option("--file", p.file_bytes, "size of a table's file")
       ->check(CLI::Range(std::uint64_t{1} << 16, std::uint64_t{1} << 32));
@@ -231,7 +232,7 @@ int main(int argc, char** argv) {
   app.add_option("--keys", p.keys)->check(CLI::IsMember({"semi", "random", "skewed", "strings"}));
   app.add_option("--policy", p.policy)->check(CLI::IsMember({"bigtable", "constant", "exploring", "concurrent", "binomial"}));
   app.add_option("--partitioning", p.partitioning)->check(CLI::IsMember({"none", "size", "local_range", "global_range"}));
-  app.add_option("--dir", p.dir, "where the database goes while it runs");
+  app.add_option("--dir", p.dir, "directory for the database, removed at the end");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = default_dir();
   need_disk(p.dir, 4 * p.entries * kEntryBytes + (std::uint64_t{1} << 28));

@@ -1,13 +1,14 @@
-"""What merge policies cost over many flushes, by the simulator, beside what theory and Mao's thesis (chapter 3) say of them.
+"""The cost of merge policies over many flushes, by the simulator, beside theory and Mao's thesis (chapter 3).
 
-    large n    MinLatency and Binomial past 4^k flushes: within 2 % of each other; MinLatency on the curve k m / (k + 1), where C(m + k, k) = n + 1,
-               exactly where m is whole; for large n that is k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k) (Eq. 3.1). Binomial's trees are full a
-               little earlier, and then it merges everything: so it is a whole write ahead just before MinLatency's are (not compared there)
-    growth     Tiered and Leveled grow with log n, Constant with n: by the part of the variance that such a line explains (Tiered goes in
-               steps, one for each T times as many flushes, so that a line does not explain all of it)
-    million    k = 10 and a million flushes, each policy timed (target: 2 minutes), and the thesis' figure 3.12
+    large n    MinLatency and Binomial beyond 4^k flushes are within 2 % of each other. MinLatency follows the curve k m / (k + 1), where
+               C(m + k, k) = n + 1, exactly if m is whole; for large n this is k n^(1/k) / c_k, c_k = (k + 1) / (k!)^(1/k) (Eq. 3.1).
+               Binomial's trees are full a little earlier, and then it merges everything. So just before MinLatency's are full, it is a
+               whole write ahead; these moments are not compared.
+    growth     Tiered and Leveled grow with log n, Constant with n. The check is the part of the variance that such a line explains.
+               Tiered grows in steps, one for each T times as many flushes, so a line does not explain all of it.
+    million    k = 10 and a million flushes, with the time of each policy (target: 2 minutes), beside the thesis' figure 3.12
 
-Nothing is measured but the simulator's own time.
+Only the simulator's own time is measured.
 """
 
 import argparse
@@ -26,14 +27,14 @@ PAIR = ("min_latency", "binomial")
 
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench policies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a fiftieth of the flushes: to see that everything works")
+    parser.add_argument("--quick", action="store_true", help="a fiftieth of the flushes: to check that everything works")
     parser.add_argument("--only", choices=["large", "growth", "million"], help="one of the three parts")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/policies.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/policies.json"), help="file for the figures; plots go beside it")
     return parser.parse_args()
 
 
 def simulate(policy, moments):
-    """{flushes: figures} of one policy, "name:parameter=value,...", and how long it took."""
+    """{flushes: figures} of one policy, "name:parameter=value,...", and the seconds that it took."""
     begin = time.monotonic()
     command = [str(binary("ebbtide-simulate")), "--policy", policy, "--flushes", str(max(moments)), "--at", ",".join(map(str, moments)), "--format", "csv", "--quiet"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -47,7 +48,7 @@ def simulate(policy, moments):
 
 
 def full_tree(k, n):
-    """The m, not whole, with C(m + k, k) = n + 1."""
+    """The real number m with C(m + k, k) = n + 1."""
     low, high = 0.0, float(n)
     for _ in range(200):
         middle = (low + high) / 2
@@ -65,7 +66,7 @@ def first_order(k, n):
 
 
 def explained(points):
-    """Of the variance of y, by the best line through (x, y)."""
+    """The part of the variance of y that the best line through (x, y) explains."""
     count = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / count, sum(y for _, y in points) / count
     both = sum((x - mean_x) * (y - mean_y) for x, y in points)
@@ -79,7 +80,7 @@ def large(options, result):
     rows = []
     shrink = 50 if options.quick else 1
     for k in (4, 5, 6, 7, 8):
-        # The last full tree that a million flushes reach, past 4^k, and moments between: only there the curve is the exact cost.
+        # The last full tree within a million flushes, beyond 4^k, where the curve is the exact cost; and moments in between.
         m = int(full_tree(k, 1_000_000 // shrink))
         full = math.comb(m + k, k) - 1
         moments = sorted({full, *(int(full * part) for part in (0.4, 0.6, 0.8))})

@@ -1,15 +1,16 @@
-"""What does it cost to delete by a second key? A part of a database goes by its stamp, here and in RocksDB (Lethe's evaluation, section 5.2).
+"""The cost of a delete by a second key, here and in RocksDB: a part of a database is deleted by its stamp (Lethe's evaluation, section 5.2).
 
-For each layout a database of 1 KB entries is built and comes to rest. Reads are timed on it, cached and from the disk. Then, on a copy of its files for
-each selectivity, every entry with a stamp below a bound is deleted, and it is counted what the process reads and writes until no file has any of it:
-names in the tables' metadata included, for that is when a purge ticket is done.
+For each layout, a database of 1 KB entries is built and comes to rest. Reads are timed on it, cached and from the disk. Then, on a copy of
+its files for each selectivity, every entry with a stamp below a bound is deleted. All bytes that the process reads and writes are counted
+until no file has any of these entries, names in the tables' metadata included: then a purge ticket is done.
 
     ebbtide, h = N   a secondary range delete, purged at once; tiles of N pages (KiWi)
-    rocksdb, filter  a compaction of everything with a filter that takes out what is to go
+    rocksdb, filter  a compaction of everything with a filter that drops the deleted entries
     rocksdb, scan    a scan of everything, a delete for each key found, and a compaction of everything
 
-Stamps follow the arrival of entries, which keys do not (uncorrelated), or the keys themselves (correlated). whole, in part: pages that went without
-being read, and pages of which a part stays, of all pages. I/O to best: bytes read and written, by RocksDB's better way to ours.
+Stamps follow the arrival of entries in random key order (uncorrelated), or the keys (correlated). whole, in part: pages dropped without
+being read, and pages of which a part stays, as shares of all pages. I/O to best: bytes read and written by RocksDB's better way, divided by
+Ebbtide's.
 """
 
 import argparse
@@ -37,16 +38,16 @@ def parts(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench secondary-delete", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="32 MB, one layout: to see that everything works")
+    size.add_argument("--quick", action="store_true", help="32 MB, one layout: to check that everything works")
     size.add_argument("--full", action="store_true", help="4 GB, all layouts and selectivities; about two hours, 20 GB of disk, 10 GB of memory")
-    parser.add_argument("--entries", type=report.count, help="of 1000 bytes; default 128k, --full 4M")
+    parser.add_argument("--entries", type=report.count, help="entries of 1000 bytes; default 128k, --full 4M")
     parser.add_argument("--pages-per-tile", type=report.count_list, metavar="H,...", help="default 1,8,16, --full 1,2,4,8,16,32,64")
     parser.add_argument("--selectivity", type=parts, metavar="PERCENT,...", help="default 1,1/7,50, --full 1,5,1/7,25,50")
     parser.add_argument("--stamps", choices=["both", "uncorrelated", "correlated"], default="both")
-    parser.add_argument("--reads", type=report.count, help="of each kind, cached; default 100k, --full 500k")
-    parser.add_argument("--cold-reads", type=report.count, help="default 10k, --full 50k")
-    parser.add_argument("--rounds", type=int, help="of building and reading each layout, in turn; deletes are in the first. Default 1, --full 2")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/secondary-delete.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--reads", type=report.count, help="cached reads of each kind; default 100k, --full 500k")
+    parser.add_argument("--cold-reads", type=report.count, help="reads of each kind from the disk; default 10k, --full 50k")
+    parser.add_argument("--rounds", type=int, help="rounds of building and reading each layout, in turn; only the first has deletes. Default 1, --full 2")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/secondary-delete.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
 
     default = report.defaults_by_size(options)
@@ -64,7 +65,7 @@ def layout(engine, h):
 
 
 def measure(engine, h, stamps, first, options, result):
-    """One database: its reads, and in the first round its deletes."""
+    """Measures the reads of one database, and in the first round its deletes."""
     what = f"{stamps}, {layout(engine, h)}"
     report.progress(what)
     done = programs.figures("secondary_delete", what, engine=engine, entries=options.entries, pages_per_tile=h, correlated=stamps == "correlated",
@@ -78,14 +79,14 @@ def run_all(options, result):
     for number in range(options.rounds):
         for stamps in ("uncorrelated", "correlated") if options.stamps == "both" else (options.stamps,):
             if number > 0 and stamps == "correlated":
-                continue  # reads do not depend on it
+                continue  # reads do not depend on the selectivity
             for h in options.pages_per_tile if number % 2 == 0 else reversed(options.pages_per_tile):
                 measure("ebbtide", h, stamps, number == 0, options, result)
             if number == 0:
                 measure("rocksdb", 1, stamps, True, options, result)
 
 
-# --- showing
+# --- output
 
 
 def moved(figure):
@@ -101,7 +102,7 @@ def best_of_rocksdb(figures):
 
 
 def pages_of(figure):
-    """How many pages the tables had, about: they are padded to 4 KiB where there are tiles of several."""
+    """The approximate number of pages of the tables; tiles of several pages pad them to 4 KiB."""
     return max(1, figure["table_bytes"] / 4096)
 
 

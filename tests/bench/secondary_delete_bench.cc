@@ -1,9 +1,9 @@
-// One database of `./dev bench secondary-delete`: built once, read, and then, on a copy of its files for each selectivity, rid of
-// all entries whose stamp is below a bound.
+// One database of `./dev bench secondary-delete`: built once and read. Then, on a copy of its files for each selectivity, all entries
+// with a stamp below a bound are deleted.
 //
-// Keys are scattered over their domain and written in the order of their numbers. Stamps are the place of the key in the domain
-// (correlated) or the order of arrival, as a time of writing is (uncorrelated). Bytes are those that the process handed to the
-// system's read and write calls, from the delete until nothing of the deleted is left in any file.
+// Keys are scattered over their domain and written in the order of their numbers. Stamps are the key's place in the domain
+// (correlated) or the order of arrival, like write times (uncorrelated). Bytes are those that the process passed to read and write
+// calls of the system, from the delete until no file has deleted data.
 //
 // Prints `progress: TEXT` lines and lines `figure: {...}`: one of "what": "reads", then one of "what": "delete" for each
 // selectivity and way to delete.
@@ -122,7 +122,7 @@ class Bench {
       if (i % 256 == 0) progress.at(i, p_.entries);
     }
   }
-  /// Of as many numbers from `first` on as there are entries: those that exist, or others.
+  /// Lookups of as many numbers from `first` on as there are entries: existing or absent ones.
   JsonLine gets(Engine& engine, std::uint64_t first, std::uint64_t count, Progress* progress) {
     Random random(19 + first);
     std::uint64_t hits = 0;
@@ -181,7 +181,7 @@ class Bench {
   }
   void compact(std::uint64_t end, JsonLine* line, void (RocksEngine::*way)(std::uint64_t)) {
     const auto engine = open_rocksdb(p_.setup(copy_, false));
-    engine->settle();  // what a compaction that runs now leaves would escape the filter
+    engine->settle();  // the output of a running compaction would escape the filter
     const IoBytes before = IoBytes::now();
     const double cpu = cpu_seconds();
     const Stopwatch watch;
@@ -192,7 +192,7 @@ class Bench {
   static void note(const IoBytes& moved, double seconds, double cpu, JsonLine* line) {
     line->add("read_bytes", moved.read).add("written_bytes", moved.written).add("seconds", seconds).add("cpu_seconds", cpu);
   }
-  /// Whether those are gone, and only those, and what reads cost now.
+  /// Checks that exactly the deleted keys are absent, and measures reads.
   void after(Engine& engine, std::uint64_t end, JsonLine* line) {
     std::vector<std::uint64_t> left;
     Random random(29);
@@ -200,7 +200,7 @@ class Bench {
       const std::uint64_t number = random.uniform(p_.entries);
       const bool stays = p_.stamp_of(number) >= end;
       if (engine.get(Key::scattered(number).view()) != stays)
-        die(p_.engine + ": key number " + std::to_string(number) + (stays ? " has gone" : " is still there"));
+        die(p_.engine + ": key number " + std::to_string(number) + (stays ? " is missing" : " is still there"));
       if (stays) left.push_back(number);
     }
     if (left.empty()) return;
@@ -220,22 +220,22 @@ class Bench {
 
 int main(int argc, char** argv) {
   Parameters p;
-  CLI::App app{"One database of ./dev bench secondary-delete, which says more"};
+  CLI::App app{"One database of ./dev bench secondary-delete; its --help explains more"};
   app.add_option("--engine", p.engine)->check(CLI::IsMember({"ebbtide", "rocksdb"}));
   app.add_option("--entries", p.entries)->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--value-bytes", p.value_bytes)->check(CLI::Range(std::size_t{8}, std::size_t{60'000}));
   app.add_option("--pages-per-tile", p.pages_per_tile, "Ebbtide's h")->check(CLI::Range(1, 64));
   app.add_flag("--correlated", p.correlated, "stamps in the order of keys");
-  app.add_option("--selectivity", p.selectivities, "parts of all entries, each deleted from a copy of its own; default none");
+  app.add_option("--selectivity", p.selectivities, "fractions of all entries, each deleted from a copy of its own; default none");
   app.add_option("--reads", p.reads)->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--cold-reads", p.cold_reads)->check(CLI::Range(std::uint64_t{1'000}, std::uint64_t{1'000'000'000}));
   app.add_option("--merge-threads", p.merge_threads);
-  app.add_option("--dir", p.dir, "where the databases go while it runs");
+  app.add_option("--dir", p.dir, "directory for the databases, removed at the end");
   CLI11_PARSE(app, argc, argv);
   if (p.dir.empty()) p.dir = default_dir();
-  need_disk(p.dir, 5 * p.data_bytes() + (1u << 30));  // one and its copy, which is written anew, and merges while it is built
+  need_disk(p.dir, 5 * p.data_bytes() + (1u << 30));  // one database, its copy that is rewritten, and merges during the build
   Bench(p).run();
-  std::error_code not_empty;  // then it is not only ours
+  std::error_code not_empty;  // others use the directory, too
   std::filesystem::remove(p.dir, not_empty);
   return 0;
 }

@@ -1,13 +1,15 @@
-"""Does it stay steady? Minutes of overwriting, with a time line of throughput, latency and what merges have still to do.
+"""Minutes of overwriting, with a time line of throughput, latency and pending merges: does the server stay steady?
 
-Keys and values of twenty times the memtable are written once; then random ones of them are overwritten:
-  flat out   a sixth of the time, 50 connections that each wait for their answer (closed loop). What the server can do, and whether it
-             ever stands still when there is more than it can do.
-  paced      the rest of the time, at half of that rate or at --rate, as an open-loop load: latency counts from the intended start of
-             each request, so that a stall counts for everything that should have started meanwhile.
-Targets: no time over 100 ms without any answer while answers are due, in either; p99.9 of at most 5 ms when paced.
+Keys and values of twenty times the memtable are written once. Then random ones are overwritten:
 
-`lag` is how late the generator itself was. A stall that coincides with a lag of the same length is the machine's, not the server's.
+    flat out  A sixth of the time, with 50 connections that each wait for their reply (closed loop): the largest throughput, and whether the
+              server ever stalls under overload.
+    paced     The rest of the time at half of that rate, or at --rate, as an open-loop load. Latency counts from the intended start of each
+              request, so a stall counts for all requests that should have started meanwhile.
+
+Targets: no time over 100 ms without a reply while replies are due, in both parts; p99.9 of at most 5 ms in the paced part.
+
+`lag` is the generator's own lateness. A stall that coincides with a lag of the same length is the machine's, not the server's.
 """
 
 import argparse
@@ -24,17 +26,17 @@ KEY_BYTES = 16
 def parse_arguments():
     parser = argparse.ArgumentParser(prog="./dev bench steady", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one minute, memtables of 8 MiB")
-    parser.add_argument("--minutes", type=float, help="default 10, flat out and paced together")
+    parser.add_argument("--minutes", type=float, help="minutes of both parts together; default 10")
     parser.add_argument("--memtable-size", type=report.size, help="storage.memtable_size; default 64MiB, as shipped")
-    parser.add_argument("--times", type=float, default=20, help="how many memtables of keys and values there are; default 20")
-    parser.add_argument("--rate", type=float, help="of the paced part, requests per second; default half of flat out")
+    parser.add_argument("--times", type=float, default=20, help="size of keys and values, in multiples of the memtable; default 20")
+    parser.add_argument("--rate", type=float, help="requests per second of the paced part; default half of flat out")
     parser.add_argument("--gets", type=float, default=0, help="fraction of GETs; default 0: SETs only")
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--connections", type=int, default=50)
-    parser.add_argument("--depth", type=int, default=1, help="flat out: requests that a connection sends at once (pipeline); default 1")
-    parser.add_argument("--redis", action="store_true", help="the same on redis-server, after Ebbtide, for comparison")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/steady.json"), help="where the figures go; a plot beside it")
+    parser.add_argument("--depth", type=int, default=1, help="requests that a connection sends at once in the flat-out part; default 1")
+    parser.add_argument("--redis", action="store_true", help="measure redis-server, too, after Ebbtide")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, as for ebbtide-server; may be repeated")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/steady.json"), help="file for the figures; the plot goes beside it")
     options = parser.parse_args()
     options.minutes = options.minutes or (1 if options.quick else 10)
     options.memtable_size = options.memtable_size or (8 << 20 if options.quick else 64 << 20)
@@ -43,7 +45,7 @@ def parse_arguments():
 
 
 class TimeLine:
-    """What the server says of itself at the end of each second of the load."""
+    """The server's INFO at the end of each second of the load."""
 
     def __init__(self, server):
         self.server, self.client = server, server.client()
@@ -60,7 +62,7 @@ class TimeLine:
 
 
 def phase(server, name, options, seconds, **how):
-    """One part of the run: what the load saw, and the server's account of it."""
+    """One part of the run: the load's results and the server's INFO."""
     line = TimeLine(server)
     before, cpu = server.counters(), server.cpu_seconds()
     seen = load.run(server, name, on_interval=line.note, gets=options.gets, seconds=seconds, keys=options.keys, value_bytes=options.value_bytes,
@@ -98,18 +100,18 @@ def show(figures):
             report.cell(sum(counters[name] for name in STALLS) / 1e6 if counters else None),
         ])  # fmt: skip
     print(report.table(rows, ["", "per second", "p50 ms", "p99", "p99.9", "max", "gap ms", "stalls", "lag p99.9", "max", "cpu us", "flushes", "merges",
-                              "write amp", "held back s"]))  # fmt: skip
-    print("\ngap: the longest time without any answer while some were due; stalls: how many of those were over 100 ms. held back: by the server itself.")
+                              "write amp", "delayed s"]))  # fmt: skip
+    print("\ngap: the longest time without a reply while replies were due; stalls: such times over 100 ms. delayed: by the server itself.")
     for one in figures:
         for stall in one["stalls"][:10]:
-            print(f"  {one['server']}, {one['phase']}: stood still for {stall['ms']:.0f} ms at {stall['at']:.1f} s")
+            print(f"  {one['server']}, {one['phase']}: stalled for {stall['ms']:.0f} ms at {stall['at']:.1f} s")
 
 
 def judge(result):
     for one in result.figures:
         if one["server"] == "redis":
             continue
-        result.target(f"longest time without an answer, {one['phase']}", one["longest_gap_ms"], 100, unit="ms")
+        result.target(f"longest time without a reply, {one['phase']}", one["longest_gap_ms"], 100, unit="ms")
         if one["phase"] == "paced":
             result.target("p99.9, paced", one["all"]["p999_us"] / 1000, 5, unit="ms")
 
@@ -123,7 +125,7 @@ def plot(figures, path):
         name = f"{one['server']}, {one['phase']}"
         at = [(begin + row["at"], row) for row in one["time_line"]]
         begins[one["server"]] = at[-1][0] + 5 if at else begin
-        at = at[:-1] or at  # the last one is no whole second
+        at = at[:-1] or at  # the last interval is shorter than a second
         panels[0].lines[name] = [(x, row["done"]) for x, row in at]
         panels[1].lines[name] = [(x, row["p999_us"] / 1000 or None) for x, row in at]
         panels[2].lines[name] = [(x, row["longest_gap_ms"] or None) for x, row in at]

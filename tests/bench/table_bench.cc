@@ -1,4 +1,4 @@
-// What one table costs: building it, looking a key up that it has and one that it has not, walking it. Pages are in the cache.
+// The cost of one table: building it, lookups of existing and absent keys, and a walk. Pages are in the cache.
 //
 //   bench_table --keys 500000 --value 100 --pages-per-tile 8 --compression 1 --dir /tmp/x
 #include <cstdio>
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   app.add_option("--page-size", arguments.page_size);
   app.add_option("--compression", arguments.compression, "0 none, 1 lz4, 2 zstd");
   app.add_option("--pages-per-tile", tiles);
-  app.add_option("--dir", arguments.dir, "an empty directory; none: in memory");
+  app.add_option("--dir", arguments.dir, "an empty directory; default: in memory");
   CLI11_PARSE(app, argc, argv);
   MemoryFileSystem memory;
   FileSystem& fs = arguments.dir.empty() ? static_cast<FileSystem&>(memory) : *posix_file_system();

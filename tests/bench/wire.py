@@ -1,17 +1,17 @@
 """Ebbtide beside Debian's redis-server, over a socket, with redis-benchmark.
 
-All servers run at once, each with data of its own, and take turns: a round runs every load on one server, then on the next, and
-every round begins with another one. Between two loads a server comes to rest. What is shown is the median over the rounds.
-redis-server keeps an append-only file, synced every second, and no snapshots, which is what `fsync: everysec` promises; all else is
-as Debian delivers it. Ebbtide runs on the shipped YAML.
+All servers run at once, each with its own data, and take turns: a round runs every load on one server, then on the next, and every round
+begins with another one. Between two loads a server comes to rest. Results are medians over the rounds. redis-server keeps an append-only
+file, synced every second, without snapshots, as durable as `fsync: everysec`; everything else is Debian's default. Ebbtide has the shipped
+YAML.
 
-Loads: 1 million keys of 100-byte values, written in random order before the first round; then SET and GET of random keys of those and
-GET of absent ones, 50 clients, pipeline 1 and 16; and SET with a sync before each reply on both (fewer requests: a disk does some
+Loads: 1 million keys of 100-byte values, written in random order before the first round; then SET and GET of random existing keys and GET
+of absent ones, 50 clients, pipeline 1 and 16; and SET with a sync before each reply on both (fewer requests, since a disk does about a
 thousand syncs a second).
 
-CPU time per command is the server process's own, all its threads and what it forked, from /proc, with that of the flushes, merges and
-rewrites that the load has caused, waited for after its end. System calls are counted in runs of their own under strace, since that slows
-a server down many times over. A figure for SETs means something only if flushes and merges have run meanwhile: their number is shown.
+CPU time per command is the server process's, all its threads and forks, from /proc, with the flushes, merges and rewrites that the load
+caused; the measurement waits for their end. System calls are counted in separate runs under strace, which slows a server down many times
+over. A figure for SETs means something only if flushes and merges ran meanwhile, so their number is shown.
 """
 
 import argparse
@@ -25,7 +25,7 @@ COUNTED = ("flushes", "compactions", "flush_bytes_written", "compaction_bytes_wr
 
 
 class Load:
-    """target: requests a second to redis-server's, at least; None where there is none."""
+    """target: the smallest ratio of requests a second to redis-server's, or None."""
 
     def __init__(self, what, pipeline, target, fsync="everysec"):
         self.what, self.pipeline, self.target, self.fsync = what, pipeline, target, fsync
@@ -45,7 +45,7 @@ LOADS = [
 
 
 def measure(server, load_, options):
-    """One run of one load on one server, its consequences included."""
+    """One run of one load on one server, with its flushes and merges."""
     requests = load_.requests(options)
     before, cpu = server.counters(), server.cpu_seconds()
     if load_.fsync == "always":
@@ -66,7 +66,7 @@ def measure(server, load_, options):
 
 
 def count_system_calls(server, load_, options):
-    """{name of the call: calls per command}; empty where strace may not attach."""
+    """{name of the call: calls per command}; empty if strace may not attach."""
     requests = min(load_.requests(options), options.strace_requests)
     if load_.fsync == "always":
         server.set_fsync("always")
@@ -82,17 +82,17 @@ def parse_arguments():
     parser.add_argument("--quick", action="store_true", help="a smoke test: 100,000 keys, 50,000 requests a point, one round")
     parser.add_argument("--rounds", type=int, help="default 3")
     parser.add_argument("--keys", type=report.count, help="default 1,000,000")
-    parser.add_argument("--requests", type=report.count, help="of each point; default 5,000,000")
-    parser.add_argument("--always-requests", type=report.count, help="of each point with fsync always; default a fiftieth of --requests")
+    parser.add_argument("--requests", type=report.count, help="requests of each point; default 5,000,000")
+    parser.add_argument("--always-requests", type=report.count, help="requests of each point with fsync always; default a fiftieth of --requests")
     parser.add_argument("--clients", type=int, default=50, help="connections; default 50")
     parser.add_argument("--threads", type=report.count_list, default=[0], metavar="N,N",
                         help="event loops of Ebbtide: one server for each number, for instance 1,2,4; default: one server with the shipped setting")  # fmt: skip
     parser.add_argument("--benchmark-threads", type=int, default=1, help="threads of redis-benchmark; with several event loops, one may not keep up")
-    parser.add_argument("--memtable-size", help="of Ebbtide, for instance 16MiB, so that a short run has flushes and merges; default: as shipped")
-    parser.add_argument("--only", default="", help="loads whose name has this in it, for instance 'GET, pipeline 16'")
+    parser.add_argument("--memtable-size", help="Ebbtide's memtable, for instance 16MiB, so that a short run has flushes and merges; default: as shipped")
+    parser.add_argument("--only", default="", help="only loads with this text in their name, for instance 'GET, pipeline 16'")
     parser.add_argument("--no-strace", action="store_true", help="do not count system calls")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="settings of Ebbtide's, as the server takes them")
-    parser.add_argument("--json", default=str(report.ROOT / "build/bench/wire.json"), help="where the figures go; plots beside it")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of Ebbtide, as for ebbtide-server; may be repeated")
+    parser.add_argument("--json", default=str(report.ROOT / "build/bench/wire.json"), help="file for the figures; plots go beside it")
     options = parser.parse_args()
     options.keys = options.keys or (100_000 if options.quick else 1_000_000)
     options.requests = options.requests or (50_000 if options.quick else 5_000_000)
@@ -106,7 +106,7 @@ def parse_arguments():
 
 
 def contestants(options):
-    """Starts them one by one; the caller closes what has been yielded."""
+    """Starts the servers one by one; the caller closes those that were yielded."""
     yield servers.Redis()
     settings = servers.pairs_of(options.set)
     if options.memtable_size:
@@ -165,7 +165,7 @@ def show(figures, names):
 
 
 def judge(result, figures, names, options):
-    """The ratios; and of runs of SETs, whether they held enough flushes and merges to mean something."""
+    """Checks the ratios, and whether runs of SETs had enough flushes and merges to mean something."""
     targets = {one.name: one.target for one in LOADS}
     for figure in figures:
         for name in names[1:]:
@@ -182,7 +182,7 @@ def judge(result, figures, names, options):
                 result.target(f"{figure['load']}: {what} of {name} in each run", fewest, least, at_most=False)
                 enough &= fewest >= least
     if not enough:
-        print(f"Too few: take more --requests (now {options.requests:,}) or a smaller --memtable-size.")
+        print(f"Too few: use more --requests (now {options.requests:,}) or a smaller --memtable-size.")
 
 
 def plot(figures, names, path):
@@ -200,7 +200,7 @@ def plot(figures, names, path):
 
 def main():
     options = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers end and their directories go
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the servers and removes their directories
     settings = {name: value for name, value in vars(options).items() if name not in ("loads", "json")}
     result = report.Result("wire", options.json, {**settings, "value_bytes": redis_benchmark.VALUE_BYTES},
                            redis=report.first_line("redis-server", "--version"))  # fmt: skip

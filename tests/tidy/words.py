@@ -19,7 +19,6 @@ NOT_YET = (
     "server/net",
     "server/resp",
     "server/server.cc",
-    "tests/bench",
     "tests/engine/db",
     "tests/fuzz",
     "tests/server/dispatch",

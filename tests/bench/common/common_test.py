@@ -1,4 +1,4 @@
-"""The parts of the benchmarks that read what others print, and those that a wrong figure could come from."""
+"""The parsers and calculations of the benchmarks, where a bug would give a wrong figure."""
 
 import argparse
 import io
@@ -50,7 +50,7 @@ class ReadsWhatProgramsPrint(unittest.TestCase):
         self.assertEqual(info, {"redis_version": "7.2.0", "port": 6379, "used": 1.5, "executable": "/a:b"})
 
     def test_proc_stat(self):
-        # The name may hold blanks and brackets; utime, stime and the children's are fields 14 to 17.
+        # The name may contain blanks and brackets; utime, stime and those of children are fields 14 to 17.
         fields = ["S", *map(str, range(4, 14)), "100", "20", "3", "4", *map(str, range(18, 53))]
         self.assertEqual(proc.stat_cpu_seconds("7 (a) b (c)) " + " ".join(fields)), (120 / proc.TICKS, 7 / proc.TICKS))
 

@@ -1,4 +1,4 @@
-"""bench_load, our own load generator, run from Python."""
+"""Runs bench_load, the load generator."""
 
 import json
 import os
@@ -20,8 +20,8 @@ def arguments_of(port, **options):
 def run(server, what, on_interval=None, **options):
     """One run of bench_load against a server: its summary, with the time line under "intervals".
 
-    on_interval(interval) is called as each one ends. Errors in replies end the program: no figure of theirs would mean anything. So do,
-    with verify, values of other keys and keys that are not found.
+    on_interval(interval) is called at the end of each interval. Error replies end the program, since the figures would mean nothing. With
+    verify, so do wrong values and missing keys.
     """
     ticker = report.Ticker(f"{server.name}, {what}")
     intervals, summary = [], None
@@ -43,7 +43,7 @@ def run(server, what, on_interval=None, **options):
             raise
     ticker.done()
     if process.returncode or summary is None:
-        raise SystemExit(f"bench_load against {server.name} ended with status {process.returncode}; the reason stands above")
+        raise SystemExit(f"bench_load against {server.name} ended with status {process.returncode}; the reason is printed above")
     if summary["errors"] or summary["wrong"]:
         raise SystemExit(
             f"{server.name}, {what}: {summary['errors']} error replies ({summary['first_error']}), {summary['wrong']} wrong values; {' '.join(command)}"
@@ -54,7 +54,7 @@ def run(server, what, on_interval=None, **options):
 
 
 def fill(server, keys, value_bytes=100, order="shuffled", compressible=0.0, first_key=0, on_interval=None):
-    """SETs each key once, as fast as the server takes it; waits until the server has come to rest. The load's summary."""
+    """SETs each key once, as fast as the server accepts them, and waits until the server is at rest. Returns the load's summary."""
     done = run(
         server, f"filling with {keys:,} keys", on_interval=on_interval, set=True, rate=0, connections=16, depth=64, order=order, keys=keys,
         first_key=first_key, requests=keys, value_bytes=value_bytes, compressible=compressible

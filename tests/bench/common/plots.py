@@ -10,10 +10,9 @@ TEXT_WIDTH = 72
 
 @dataclass
 class Panel:
-    """One of the plots above each other: lines by name, each a list of (x, y); y = None is a gap.
+    """One of several plots in a column: lines by name, each a list of (x, y); y = None is a gap.
 
-    limit is drawn as a dashed line. ticks, {x: text}, replaces the numbers below the axis. joined=False: points only, of things that have
-    nothing in between.
+    limit is a dashed line. ticks, {x: text}, replaces the numbers below the axis. joined=False draws separate points, for discrete x.
     """
 
     label: str
@@ -26,7 +25,7 @@ class Panel:
 
 
 def draw(path, title, x_label, panels):
-    """Writes PATH.png and PATH.svg, or PATH.txt, and says so; PATH has no suffix. Returns the paths written."""
+    """Writes PATH.png and PATH.svg, or PATH.txt, and prints their names; PATH has no suffix. Returns the written paths."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -35,7 +34,7 @@ def draw(path, title, x_label, panels):
         text = f"{title}\n" + "\n".join(text_panel(panel, x_label) for panel in panels)
         written = path.with_suffix(".txt")
         written.write_text(text + "\n")
-        print(f"\n{text}\nplot written to {written} (as a picture with python3-matplotlib)")
+        print(f"\n{text}\nplot written to {written} (a picture needs python3-matplotlib)")
         return [str(written)]
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -92,7 +91,7 @@ def text_panel(panel, x_label):
 
 
 def bars(values, top):
-    """Values as bars of eight heights; where there are more than fit, the highest of those that fall together."""
+    """Values as bars of eight heights. If there are too many values, a bar shows the highest of its values."""
     per_bar = max(1, math.ceil(len(values) / TEXT_WIDTH))
     text = ""
     for start in range(0, len(values), per_bar):

@@ -1,4 +1,4 @@
-"""What the kernel says of processes: CPU time, memory, disk reads, system calls; and of what else the machine was busy with."""
+"""The kernel's counts for processes (CPU time, memory, disk reads, system calls) and for the rest of the machine."""
 
 import os
 import re
@@ -12,19 +12,19 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def stat_cpu_seconds(text):
-    """(own, children's) user and system time of a /proc/PID/stat; children are those that have been waited for."""
-    fields = text.rsplit(")", 1)[1].split()  # the name in brackets may hold anything
+    """(own, children's) user and system time from /proc/PID/stat; children count once they have been waited for."""
+    fields = text.rsplit(")", 1)[1].split()  # the name in brackets may contain anything
     return (int(fields[11]) + int(fields[12])) / TICKS, (int(fields[13]) + int(fields[14])) / TICKS
 
 
-_ended_threads = {}  # {pid: seconds of threads that have ended}, as far as it was seen
+_ended_threads = {}  # {pid: seconds of ended threads}, as far as known
 
 
 def cpu_seconds(pid):
-    """User and system time of a process, all threads, with that of its children that have ended.
+    """User and system time of all threads of a process and of its ended children.
 
-    Where the kernel keeps the scheduler's account of each thread, to its nanoseconds; else in ticks of 10 ms. Threads that have ended are
-    in the ticks only: when those run ahead by more than rounding, the difference is theirs.
+    In nanoseconds if the kernel has the scheduler's statistics per thread, otherwise in ticks of 10 ms. Ended threads are only in the
+    ticks: if these exceed the sum by more than rounding, the difference belongs to ended threads.
     """
     own, children = stat_cpu_seconds(Path(f"/proc/{pid}/stat").read_text())
     exact = 0
@@ -32,7 +32,7 @@ def cpu_seconds(pid):
         try:
             exact += int((task / "schedstat").read_text().split()[0])
         except (OSError, IndexError):
-            continue  # it has ended just now, or the kernel does not say
+            continue  # the thread has just ended, or the kernel has no statistics
     ended = _ended_threads.get(pid, 0)
     if own - exact / 1e9 > ended + 3 / TICKS:
         ended = _ended_threads[pid] = own - exact / 1e9
@@ -52,7 +52,7 @@ def memory(pid):
 
 
 def disk_read_bytes(pid):
-    """Bytes that a process had the disk read, or None where the kernel does not say."""
+    """Bytes that a process read from the disk, or None if the kernel does not count them."""
     try:
         return numbers_of(Path(f"/proc/{pid}/io").read_text()).get("read_bytes")
     except OSError:
@@ -60,7 +60,7 @@ def disk_read_bytes(pid):
 
 
 def forget_cached(directory):
-    """Drops the files of a directory from the system's page cache, as far as they are on disk."""
+    """Drops a directory's files from the system's page cache, except for dirty pages."""
     os.sync()
     for path in Path(directory).rglob("*"):
         if path.is_file():
@@ -69,7 +69,7 @@ def forget_cached(directory):
 
 
 class Bystanders:
-    """How much of the machine went to processes that are not part of the benchmark, from construction to share()."""
+    """The share of the machine that other processes than the benchmark took, from construction to share()."""
 
     def __init__(self):
         self.busy, self.stolen, self.all = self._machine()
@@ -83,7 +83,7 @@ class Bystanders:
 
     @staticmethod
     def _ours():
-        """CPU seconds of this process and of everything below it."""
+        """CPU seconds of this process and its descendants."""
         parents, seconds = {}, {}
         for entry in os.scandir("/proc"):
             if not entry.name.isdigit():
@@ -91,7 +91,7 @@ class Bystanders:
             try:
                 text = Path(entry.path, "stat").read_text()
             except OSError:
-                continue  # gone meanwhile
+                continue  # ended meanwhile
             parents[int(entry.name)] = int(text.rsplit(")", 1)[1].split()[1])
             seconds[int(entry.name)] = sum(stat_cpu_seconds(text))
         family = {os.getpid()}
@@ -100,7 +100,7 @@ class Bystanders:
         return sum(seconds.get(pid, 0) for pid in family)
 
     def share(self):
-        """{"other_processes", "stolen"}: fractions of the whole machine's time. Interrupts count as others."""
+        """{"other_processes", "stolen"}: fractions of the machine's time. Interrupts count as other processes."""
         busy, stolen, everything = self._machine()
         span = max(everything - self.all, 1e-9)
         others = max(0.0, (busy - self.busy) - (self._ours() - self.ours))
@@ -108,15 +108,15 @@ class Bystanders:
 
 
 def parse_strace_counts(text):
-    """{name: calls} of the table that `strace -c -U name,calls` writes."""
+    """{name: calls} from the table of `strace -c -U name,calls`."""
     rows = (line.split() for line in text.split("\n"))
     return {words[0]: int(words[1]) for words in rows if len(words) == 2 and words[1].isdigit() and words[0] != "total"}
 
 
 @contextmanager
 def counted_system_calls(pid):
-    """Counts the system calls of a process meanwhile: yields a dictionary that is {name: calls} afterwards, and stays empty where
-    strace may not attach. It slows the process down many times over."""
+    """Counts the system calls of a process during the block. Yields a dictionary that becomes {name: calls} at the end, or stays empty if
+    strace may not attach. Slows the process down many times over."""
     calls = {}
     with tempfile.NamedTemporaryFile("r", prefix="strace-") as output:
         strace = subprocess.Popen(["strace", "-f", "-c", "-U", "name,calls", "-o", output.name, "-p", str(pid)], stderr=subprocess.PIPE, text=True)
@@ -132,9 +132,9 @@ def counted_system_calls(pid):
 
 
 class MemoryCgroup:
-    """A memory cgroup that somebody has made and limited, for a server to run in: so that the system's page cache is limited too.
+    """An existing memory cgroup for a server, whose limit includes the system's page cache.
 
-    Making one needs rights that a benchmark does not have everywhere, and may not take where it has them: it is given by its folder.
+    The user makes it and passes its folder, since a benchmark often lacks the rights to make one.
     """
 
     def __init__(self, folder):

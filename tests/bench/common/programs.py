@@ -1,6 +1,6 @@
-"""Benchmark programs in C++, run from Python: what they print, line by line.
+"""Runs the C++ benchmark programs and parses their output, line by line.
 
-`figure: {...}` is a figure, as JSON; `progress: TEXT` says how far it is. Every other line is for people.
+`figure: {...}` is a figure as JSON, and `progress: TEXT` shows the progress. Every other line is for people.
 """
 
 import json
@@ -11,7 +11,7 @@ from support.server import binary
 
 
 def lines(command, on_progress):
-    """Runs a program and yields ("figure", {...}) and ("text", line); a last ("status", number)."""
+    """Runs a program and yields ("figure", {...}) and ("text", line), and ("status", number) at the end."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             for line in process.stdout:
@@ -40,7 +40,7 @@ def arguments_of(**options):
 
 
 def figures(name, what, **options):
-    """The figures of one run of bench_NAME; shows meanwhile how far it is. A program that fails ends this one."""
+    """The figures of one run of bench_NAME, with its progress shown meanwhile. If it fails, this program ends."""
     ticker = report.Ticker(what)
     command = [str(binary("bench_" + name)), *arguments_of(**options)]
     found = []
@@ -48,6 +48,6 @@ def figures(name, what, **options):
         if kind == "figure":
             found.append(content)
         elif kind == "status" and content != 0:
-            raise SystemExit(f"{what}: the program ended with status {content}; the reason stands above. {' '.join(command)}")
+            raise SystemExit(f"{what}: the program ended with status {content}; the reason is printed above. {' '.join(command)}")
     ticker.done()
     return found

@@ -1,8 +1,8 @@
-"""Runs a benchmark program, shows what it prints as it prints it, and keeps it as JSON.
+"""Runs a benchmark program, shows its output, and stores it as JSON.
 
     record.py NAME JSON-FILE PROGRAM [ARGUMENT...]
 
-Figures are kept but not shown; every other line is shown and kept as text (programs.py says what is which).
+Figures are stored but not shown; every other line is shown and stored as text (programs.py has the format).
 """
 
 import sys

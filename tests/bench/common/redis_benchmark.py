@@ -1,4 +1,4 @@
-"""redis-benchmark, run and read."""
+"""Runs redis-benchmark and parses its output."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ VALUE_BYTES = 100
 
 
 def parse(text):
-    """{throughput, p50_ms, p99_ms, max_ms} of what `redis-benchmark --csv` prints for one test; nothing else may be in it."""
+    """{throughput, p50_ms, p99_ms, max_ms} from the output of `redis-benchmark --csv` for exactly one test."""
     rows = list(csv.DictReader(io.StringIO(text)))
     if len(rows) != 1 or "rps" not in rows[0]:
         raise ValueError(f"not the result of one test: {text!r}")
@@ -33,7 +33,7 @@ def command(port, arguments, pipeline, requests, keys, clients=50, threads=1):
 
 
 def run(server, what, arguments, pipeline, requests, keys, clients=50, threads=1):
-    """One run against a server; parse() says what it returns."""
+    """One run against a server; returns the result of parse()."""
     process = subprocess.Popen(
         command(server.port, arguments, pipeline, requests, keys, clients, threads), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

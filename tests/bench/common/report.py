@@ -1,4 +1,4 @@
-"""What every benchmark's result carries besides its figures: the machine, the versions, the command; and how it is shown."""
+"""A benchmark's result besides its figures (machine, versions, command), and its output."""
 
 import argparse
 import json
@@ -56,7 +56,7 @@ def progress(text):
 
 
 class Ticker:
-    """Says now and then how far something long has come: on a terminal in one line that changes, else a line every ten seconds."""
+    """Shows the progress of a long step: on a terminal in one changing line, otherwise in a line every ten seconds."""
 
     def __init__(self, what):
         self.what = what
@@ -84,7 +84,7 @@ class Ticker:
 class Result:
     """The JSON file of a benchmark: {benchmark, taken_at, command, machine, versions, settings, elsewhere, targets, ..., figures}.
 
-    Written anew by every save(), so that a run that is cut off leaves what it has measured.
+    Every save() writes it again, so an interrupted run keeps its figures.
     """
 
     def __init__(self, name, path, settings, **version):
@@ -107,12 +107,12 @@ class Result:
         return self.content["figures"]
 
     def add(self, **figure):
-        """One measured point; written at once."""
+        """Adds a measured point and saves."""
         self.figures.append(figure)
         self.save()
 
     def target(self, what, value, limit, at_most=True, unit=""):
-        """Notes whether a value is within its limit, and says so."""
+        """Records and prints whether a value is within its limit."""
         met = value is not None and (value <= limit if at_most else value >= limit)
         self.content["targets"].append({"what": what, "value": value, "limit": limit, "unit": unit, "met": met})
         said = "not measured" if value is None else f"{value:,.4g} {unit}".rstrip()
@@ -127,13 +127,13 @@ class Result:
         partial.replace(self.path)
 
     def finish(self, **more):
-        """The last save; says where the figures are, and whether the machine had other things to do."""
+        """Saves for the last time; prints where the figures are and whether other processes used the machine."""
         self.save(finished=True, **more)
         share = self.content["elsewhere"]
         if share["other_processes"] + share["stolen"] > 0.05:
             print(
                 f"\nThe machine was not quiet: other processes had {share['other_processes']:.0%} of it, the host took {share['stolen']:.0%}. "
-                "Ratios and CPU times say more than rates and latencies then."
+                "Then ratios and CPU times mean more than rates and latencies."
             )
         print(f"written to {self.path}")
 
@@ -150,7 +150,7 @@ def table(rows, heading):
 
 
 def cell(value, form=",.2f"):
-    """A number as text, or a dash for what was not measured."""
+    """A number as text, or a dash if it was not measured."""
     return "-" if value is None else format(value, form)
 
 
@@ -159,7 +159,7 @@ def plural(count, noun):
 
 
 def median_of(runs):
-    """Key by key, the median over dictionaries that have the same keys; of what is no number, the last one's."""
+    """The median of each key over dictionaries with the same keys. A value that is no number comes from the last one."""
     medians = {}
     for key in runs[-1]:
         values = [run[key] for run in runs if run.get(key) is not None]
@@ -172,7 +172,7 @@ UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1
 
 
 def size(text):
-    """Bytes of "256MiB", as the configuration writes it; for argparse."""
+    """Parses "256MiB" into bytes, like the configuration; for argparse."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]iB|B|)", text)
     if not match:
         raise argparse.ArgumentTypeError(f"'{text}' is no size; sizes look like 64MiB or 10GiB")
@@ -188,7 +188,7 @@ def human(count):
 
 
 def defaults_by_size(options):
-    """A function of a name and its values with --quick, usually and with --full: sets the option if it was not given."""
+    """Returns a function that sets an option unless it was given: to its value for --quick, by default, or for --full."""
 
     def default(name, quick, usual, full):
         if getattr(options, name) is None:
@@ -198,7 +198,7 @@ def defaults_by_size(options):
 
 
 def count_list(text, least=1):
-    """[1000000, 10000000] of "1M,10M" or "1_000_000,..."; for argparse."""
+    """Parses "1M,10M" or "1_000_000,..." into [1000000, 10000000]; for argparse."""
     factors = {"k": 1_000, "K": 1_000, "M": 1_000_000}
     counts = []
     for word in text.split(","):
@@ -211,7 +211,7 @@ def count_list(text, least=1):
 
 
 def count(text):
-    """1000000 of "1M"; for argparse."""
+    """Parses "1M" into 1000000; for argparse."""
     counts = count_list(text)
     if len(counts) != 1:
         raise argparse.ArgumentTypeError(f"'{text}' is no single number")

@@ -1,4 +1,4 @@
-"""As much of the Redis protocol as a benchmark needs to ask a server how it is. Needs nothing but Python."""
+"""The part of the Redis protocol that a benchmark needs to ask for INFO; pure Python."""
 
 from support.sockets import Link, ReplyError, pairs  # noqa: F401 (an error reply is raised as resp.ReplyError)
 
@@ -16,7 +16,7 @@ class Client(Link):
 
 
 def parse_info(text):
-    """{field: value} of INFO's answer, numbers as int or float."""
+    """{field: value} from INFO's reply, numbers as int or float."""
 
     def value(word):
         for kind in (int, float):

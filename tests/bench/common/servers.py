@@ -1,4 +1,4 @@
-"""The servers that are compared: started, filled, asked, left to come to rest, and stopped."""
+"""The compared servers: start, fill, query, wait for rest, stop."""
 
 import os
 import shutil
@@ -11,11 +11,11 @@ from common import proc, report, resp
 from support.server import Server, free_port
 
 START_TIMEOUT = 600
-NO_METRICS = {"metrics.port": 0}  # nobody scrapes
+NO_METRICS = {"metrics.port": 0}  # no scraper
 
 
 def data_folder(prefix):
-    """A new folder for a server's data. EBBTIDE_BENCH_DIR says where: the disk under it is the one that is measured."""
+    """Makes a folder for a server's data under EBBTIDE_BENCH_DIR, whose disk is measured."""
     where = os.environ.get("EBBTIDE_BENCH_DIR")
     if where:
         Path(where).mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def data_folder(prefix):
 
 
 def need_disk(wanted_bytes, where=None):
-    """Ends the program if there is not that much room (and a tenth more) where data goes."""
+    """Ends the program if the data's disk has less free space than this and a tenth more."""
     where = where or os.environ.get("EBBTIDE_BENCH_DIR") or tempfile.gettempdir()
     free = shutil.disk_usage(where).free
     if free < wanted_bytes * 1.1:
@@ -34,7 +34,7 @@ def need_disk(wanted_bytes, where=None):
 
 
 class Contestant:
-    """A running server: .name, .port, .pid, and what both kinds can do."""
+    """A running server: .name, .port, .pid, and the operations of both kinds."""
 
     name = ""
 
@@ -56,7 +56,7 @@ class Contestant:
         self.call("CONFIG", "SET", "appendfsync", mode)
 
     def settle(self, limit=1800):
-        """Until no work is left that earlier commands have caused; how long that took, in seconds."""
+        """Waits until the background work of earlier commands is done. Returns the seconds that it took."""
         begin = time.monotonic()
         ticker = report.Ticker(f"{self.name} comes to rest")
         quiet_since = None
@@ -83,7 +83,7 @@ class Contestant:
 
 
 class Redis(Contestant):
-    """Debian's redis-server with an append-only file, synced every second, and no snapshots: what `fsync: everysec` promises."""
+    """Debian's redis-server with an append-only file, synced every second, without snapshots: as durable as `fsync: everysec`."""
 
     name = "redis"
 
@@ -126,7 +126,7 @@ class Redis(Contestant):
 
 
 class Ebbtide(Contestant):
-    """Our server with the shipped YAML and `settings` on top, in a folder of its own."""
+    """Ebbtide with the shipped YAML and `settings` on top, in a folder of its own."""
 
     def __init__(self, settings=None, name="ebbtide", directory=None):
         self.name = name
@@ -154,15 +154,15 @@ class Ebbtide(Contestant):
         tree = client.pairs("TREE.INFO")
         running = client.info("ebbtide")["compactions_running"]
         if running or tree["frozen-memtables"]:
-            return f"{tree['frozen-memtables']} memtables to flush, {running} merges, {report.human(tree['pending-compaction-bytes'])} to go"
+            return f"{tree['frozen-memtables']} memtables to flush, {running} merges, {report.human(tree['pending-compaction-bytes'])} to write"
         return ""
 
     def counters(self):
-        """What the engine has done so far."""
+        """The engine's counters so far."""
         return self.info("ebbtide")
 
     def restart(self, settings=None, timeout=START_TIMEOUT):
-        """Stops it cleanly and starts it again, with other settings if any are given."""
+        """Stops the server cleanly and starts it again, with other settings if given."""
         self.server.stop(timeout)
         if settings is not None:
             self.server.settings = {**NO_METRICS, **settings}

@@ -9,18 +9,18 @@
 
 namespace ebbtide::bench {
 
-/// A key of 16 bytes, in a buffer of its own.
+/// A key of 16 bytes with its own buffer.
 class Key {
  public:
   static constexpr std::size_t kBytes = 16;
 
-  /// Key number i as 16 digits: dense, in the order of the numbers.
+  /// Key number i as 16 digits: dense, ordered like the numbers.
   explicit Key(std::uint64_t number) {
     for (int i = kBytes - 1; i >= 0; --i, number /= 10) bytes_[i] = static_cast<char>('0' + number % 10);
   }
-  /// Key number i somewhere in the whole domain of keys, 16 hexadecimal digits: sparse, in no order that the numbers have.
+  /// Key number i at a scattered place of the whole domain, 16 hexadecimal digits: sparse, in an order unrelated to the numbers.
   static Key scattered(std::uint64_t number) { return at(scatter(number)); }
-  /// The key at a place of that domain; in the order of the places.
+  /// The key at a place of that domain; keys are ordered like places.
   static Key at(std::uint64_t place) {
     Key key(0);
     for (int i = kBytes - 1; i >= 0; --i, place >>= 4) key.bytes_[i] = "0123456789abcdef"[place & 15];
@@ -51,7 +51,7 @@ class Key {
 };
 static_assert(Key::gather(Key::scatter(12345)) == 12345 && Key::scatter(Key::gather(67890)) == 67890);
 
-/// Values cut out of one run of random bytes: nothing to generate while the clock runs, nothing to compress.
+/// Values are cuts of one random buffer, so they cost no time to make and do not compress.
 class Values {
  public:
   explicit Values(std::size_t bytes) : bytes_(bytes), pool_(kPool + bytes, '\0') {

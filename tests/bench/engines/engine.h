@@ -1,11 +1,11 @@
-// What the benches ask of an engine, Ebbtide's or RocksDB's, and how both are opened with the same memory, files and promises.
+// The engine interface of the benches, implemented by Ebbtide and RocksDB, and their common set-up.
 //
-// Held equal: the memtable, the block cache, filter bits a key, pages of 4 KiB, no compression, a log that is written at each
-// put but never synced, as many threads for merges, and one for flushes. Where `size_ratio` is given, the trees are alike too:
-// level 0 goes down at four runs, level 1 has size_ratio memtables, four at least, every further one size_ratio times as much, and
-// files are as large as a memtable. All else is each engine's default.
+// Equal for both: the memtable, the block cache, filter bits a key, pages of 4 KiB, no compression. The log is written at each put
+// but never synced. Each has as many merge threads, and one flush thread. With `size_ratio`, the trees are alike, too: level 0 is
+// merged down at four runs; level 1 has size_ratio memtables (at least four), and every further level size_ratio times as much;
+// files are as large as a memtable. Everything else is each engine's default.
 //
-// Errors end the program: a figure of what comes after one would mean nothing.
+// Errors end the program, since later figures would mean nothing.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +25,21 @@ struct EngineSetup {
   std::string dir;
   std::uint64_t memtable_bytes = std::uint64_t{64} << 20;
   std::uint64_t cache_bytes = 0;
-  std::uint64_t entries = 0;  ///< about how many there will be: filters and indexes need memory beside the cache
+  std::uint64_t entries = 0;  ///< expected number, for the memory of filters and indexes
   bool direct_reads = false;  ///< past the system's page cache
   unsigned merge_threads = 2;
   double size_ratio = 0;         ///< 0: each engine's default tree
-  double filter_bits = 10;       ///< a key; 0: no filters
-  std::uint64_t file_bytes = 0;  ///< of a table; 0: with size_ratio as large as a memtable, else each engine's default
+  double filter_bits = 10;       ///< per key; 0: no filters
+  std::uint64_t file_bytes = 0;  ///< of a table; 0: the size of a memtable with size_ratio, otherwise each engine's default
 
   // Ebbtide
   std::string policy = "one_leveling";
-  std::map<std::string, double> policy_parameters{};  ///< but for size_ratio
+  std::map<std::string, double> policy_parameters{};  ///< without size_ratio
   std::uint32_t pages_per_tile = 1;
   Millis delete_deadline = Millis{24} * 3600 * 1000;
-  bool monkey = false;            ///< filter bits by level, in place of the same for all
-  bool measured_lookups = false;  ///< with monkey: for the lookups that there were, in place of those of absent keys
-  bool stamps = false;            ///< entries carry the stamp that put_stamped() is given
+  bool monkey = false;            ///< filter bits by level instead of uniform
+  bool measured_lookups = false;  ///< with monkey: for the measured lookups instead of absent keys
+  bool stamps = false;            ///< entries have the stamp passed to put_stamped()
 
   // RocksDB
   std::uint64_t ttl_seconds = 0;       ///< 0: its default, 30 days
@@ -48,26 +48,26 @@ struct EngineSetup {
   bool dynamic_levels = false;         ///< level_compaction_dynamic_level_bytes
 };
 
-/// What an engine says it has done since it was opened.
+/// Counters of an engine since it was opened.
 struct EngineCounters {
   std::uint64_t flushed_bytes = 0, merged_bytes_read = 0, merged_bytes_written = 0;
   std::uint64_t merges = 0;
 };
 
-/// What lies on a level that has files.
+/// The contents of a level that has files.
 struct LevelCounts {
   int level = 0;
   std::uint64_t runs = 0, files = 0, bytes = 0;
 };
 
-/// One version of a key as it lies in a table.
+/// One version of a key in a table.
 struct StoredVersion {
   Bytes key;
   bool tombstone = false;
   std::uint64_t bytes = 0;  ///< of key and value
 };
 
-/// Calls from one thread; counters(), tombstones() from any until it is frozen.
+/// Used by one thread; counters() and tombstones() by any thread until freeze().
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -75,71 +75,70 @@ class Engine {
   virtual void del(Bytes key) = 0;
   virtual bool get(Bytes key) = 0;
   static constexpr std::size_t kSpan = 16;
-  /// How many of kSpan keys exist.
+  /// Returns the number of existing keys among kSpan.
   virtual std::size_t get_span(const Key* keys) = 0;
-  /// Seeks and moves on up to `length` times; how many entries it saw. What is written later than the first scan is not seen.
+  /// Seeks and moves on up to `length` times. Returns the number of entries. Scans do not see writes after the first scan.
   virtual std::size_t scan(Bytes key, std::size_t length) = 0;
-  /// The next scan sees all that was written so far, as the first one does.
+  /// Makes the next scan see all writes so far.
   virtual void renew_scan() = 0;
-  /// Until nothing is left to flush into order or to merge: nothing has run at so many looks in a row (wait_for_rest()).
+  /// Waits until flushes and merges are at rest: nothing ran at so many checks in a row (wait_for_rest()).
   virtual void settle_after(int looks) = 0;
   void settle() { settle_after(kRestLooks); }
-  /// Puts what is in memory into tables and stops merges, for good, those for deadlines too: from here on the tables stay what
-  /// they are. Nothing may be written any more.
+  /// Flushes memory to tables and stops all merges for good, also those for deadlines, so tables no longer change. No write may
+  /// follow.
   virtual void freeze() = 0;
-  /// Where its files are; another place once it is frozen, perhaps, beside the first.
+  /// Directory of the files; freeze() may change it to one beside the first.
   [[nodiscard]] virtual const std::string& dir() const = 0;
-  /// Every version in the tables of a frozen engine, in no order.
+  /// Visits every version in the tables of a frozen engine, unordered.
   virtual void visit(const std::function<void(const StoredVersion&)>& visitor) = 0;
   [[nodiscard]] virtual EngineCounters counters() = 0;
-  /// Pages that lookups and scans of this thread had to read, as they were not in the cache.
+  /// Pages that lookups and scans of this thread read because the cache did not have them.
   [[nodiscard]] virtual std::uint64_t pages_read() = 0;
   /// Tombstones in tables.
   [[nodiscard]] virtual std::uint64_t tombstones() = 0;
   /// Smallest level first.
   [[nodiscard]] virtual std::vector<LevelCounts> levels() = 0;
-  /// Filter memory by entries of tables.
+  /// Filter memory divided by the entries of tables.
   [[nodiscard]] virtual double filter_bits_per_key() = 0;
-  /// An entry that can be deleted by its stamp, where setup.stamps is set. `value` has room for 8 bytes at its beginning, which
-  /// an engine without stamps of its own overwrites.
+  /// Puts an entry that can be deleted by its stamp; requires setup.stamps. An engine without stamps overwrites the first 8 bytes
+  /// of `value` with the stamp.
   virtual void put_stamped(Bytes key, std::string* value, std::uint64_t stamp) = 0;
 };
 
-/// How much of the deadline the oldest delete has used up, and what was not gone in time; an engine without deadlines has nothing
-/// to say.
+/// The part of the deadline that the oldest delete has used, and the missed deadlines. Unknown for an engine without deadlines.
 struct DeadlineState {
   bool known = false;
-  double used = 0;  ///< 1: it is due now
+  double used = 0;  ///< 1: due now
   std::uint64_t missed = 0;
-  std::uint64_t missed_by_load = 0;  ///< of these, those that neither a stop nor the clock explains
+  std::uint64_t missed_by_load = 0;  ///< without those explained by a stop or the clock
 };
 
-/// Ebbtide's own side, for what RocksDB has nothing of.
+/// Operations that only Ebbtide has.
 class EbbtideEngine : public Engine {
  public:
   [[nodiscard]] virtual DeadlineState deadlines() = 0;
   struct Purge {
-    double logical_us = 0;  ///< until no reader finds a key with such a stamp
-    double seconds = 0;     ///< until none is left in any file
+    double logical_us = 0;  ///< until no reader finds a deleted key
+    double seconds = 0;     ///< until no file has a deleted key
     std::uint64_t pages_whole = 0, pages_in_part = 0;
     std::uint64_t rewritten_bytes = 0;  ///< by merges meanwhile
   };
-  /// Deletes every key with a stamp below `end` and has it gone from the files now.
+  /// Deletes every key with a stamp below `end` and purges it from the files now.
   virtual Purge purge_stamps(std::uint64_t end) = 0;
 };
 
-/// RocksDB's ways to delete by what is in the value.
+/// RocksDB's ways to delete by a part of the value.
 class RocksEngine : public Engine {
  public:
-  /// Reads everything, deletes what has a stamp below `end`, and has all of it compacted.
+  /// Reads all entries, deletes those with a stamp below `end`, and compacts everything.
   virtual void scan_and_delete(std::uint64_t end) = 0;
-  /// Has all of it compacted by a filter that takes out what has a stamp below `end`.
+  /// Compacts everything with a filter that drops entries with a stamp below `end`.
   virtual void filter_out(std::uint64_t end) = 0;
 };
 
 std::unique_ptr<EbbtideEngine> open_ebbtide(const EngineSetup& setup);
 std::unique_ptr<RocksEngine> open_rocksdb(const EngineSetup& setup);
-/// "ebbtide" or "rocksdb".
+/// `name`: "ebbtide" or "rocksdb".
 std::unique_ptr<Engine> open_engine(const std::string& name, const EngineSetup& setup);
 
 }  // namespace ebbtide::bench

@@ -51,13 +51,13 @@ IoBytes IoBytes::now() {
     if (name == "rchar:") bytes.read = value, read = true;
     if (name == "wchar:") bytes.written = value, written = true;
   }
-  if (!read || !written) die("/proc/self/io does not say what was read and written");
+  if (!read || !written) die("/proc/self/io has no counts of bytes read and written");
   return bytes;
 }
 
 DiskBytes DiskBytes::of(const std::string& dir) {
   DiskBytes bytes;
-  std::error_code ignored;  // files come and go meanwhile
+  std::error_code ignored;  // files may be removed meanwhile
   for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
     struct stat info {};
     if (::stat(entry.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;

@@ -1,4 +1,4 @@
-// Clocks, the kernel's counts, and lines for the programs that run the benches.
+// Clocks, the kernel's counts, and output lines for the programs that run the benches.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@
 
 namespace ebbtide::bench {
 
-/// Ends the program with a sentence.
+/// Prints a message and ends the program.
 [[noreturn]] void die(const std::string& why);
 
-/// Seconds on a clock that only goes forward.
+/// Seconds of a monotonic clock.
 double now_seconds();
 
-/// Returns once `busy` has been false so many times, asked every hundredth of a second: nothing runs, and nothing is planned either.
+/// Returns once `busy` was false so many times in a row, asked every 10 ms. So nothing runs and nothing is planned.
 inline constexpr int kRestLooks = 20;
 inline constexpr double kRestSeconds = kRestLooks * 0.01;
 template <typename Busy>
@@ -33,7 +33,7 @@ void wait_for_rest(int looks, Busy busy) {
 /// CPU time of the whole process, its background threads included.
 double cpu_seconds();
 
-/// What an operation took, on average.
+/// Average time of an operation.
 struct PerOperation {
   double per_second = 0;
   double cpu_ns = 0;  ///< of the whole process
@@ -49,30 +49,30 @@ class Stopwatch {
   double cpu_ = cpu_seconds();
 };
 
-/// Bytes that this process has handed to, or got from, the system's read and write calls: the page cache does not hide anything,
-/// and nobody's own account is relied on. Wherever the kernel does not say it ends the program.
+/// Bytes that this process passed to read and write calls of the system: independent of the page cache and of the engines'
+/// counters. Ends the program if the kernel does not count them.
 struct IoBytes {
   std::uint64_t read = 0, written = 0;
   static IoBytes now();
   IoBytes operator-(const IoBytes& before) const { return {read - before.read, written - before.written}; }
 };
 
-/// What the files of a folder take on the disk (their blocks, holes left out): tables (.data, .meta, .sst), and all.
+/// Disk space of a folder's files (blocks, without holes): tables (.data, .meta, .sst), and all.
 struct DiskBytes {
   std::uint64_t tables = 0, all = 0;
   static DiskBytes of(const std::string& dir);
 };
 
-/// Where databases go that are given no place: a folder of this process under EBBTIDE_BENCH_DIR, or the system's temporary one.
+/// Default directory of databases: a new folder under EBBTIDE_BENCH_DIR or the system's temporary folder.
 std::string default_dir();
-/// Ends the program rather than fill the disk an hour later.
+/// Ends the program now if the disk would later be full.
 void need_disk(const std::string& dir, std::uint64_t bytes);
 
-/// Says how far something has come: a line `progress: TEXT` on standard output, a few a second at most.
+/// Prints progress as lines `progress: TEXT`, at most a few a second.
 class Progress {
  public:
   explicit Progress(std::string what);
-  /// `done` of `total`; `more` behind it.
+  /// `done` of `total`, followed by `more`.
   void at(std::uint64_t done, std::uint64_t total, const std::string& more = "");
 
  private:
@@ -80,7 +80,7 @@ class Progress {
   double next_ = 0;
 };
 
-/// A line of JSON, {"name": value, ...}, put together field by field.
+/// Builds a JSON object field by field.
 class JsonLine {
  public:
   JsonLine& add(const char* name, double value);
@@ -90,7 +90,7 @@ class JsonLine {
   /// A list of lists of numbers.
   JsonLine& add(const char* name, const std::vector<std::vector<double>>& rows);
   [[nodiscard]] std::string str() const { return "{" + fields_ + "}"; }
-  /// As a line `figure: {...}` on standard output.
+  /// Prints a line `figure: {...}`.
   void print() const;
 
  private:

@@ -44,7 +44,7 @@ class StampFilter final : public rocksdb::CompactionFilter {
   std::atomic<std::uint64_t> end{0};
 };
 
-/// Adds up what flushes and compactions tell at their end: nothing is counted while keys are read or written.
+/// Adds up the results of flushes and compactions at their end, so reads and writes count nothing.
 class Account final : public rocksdb::EventListener {
  public:
   void OnFlushCompleted(rocksdb::DB*, const rocksdb::FlushJobInfo& info) override {
@@ -80,7 +80,7 @@ rocksdb::Options options_of(const EngineSetup& setup) {
   if (setup.ttl_seconds != 0) options.ttl = setup.ttl_seconds;
   if (setup.periodic_seconds != 0) options.periodic_compaction_seconds = setup.periodic_seconds;
   options.level_compaction_dynamic_level_bytes = setup.dynamic_levels;
-  // Sensitive: a file is compacted if half of any 1024 neighbours in it are tombstones, or a twentieth of it all.
+  // Compacts a file if half of any 1024 neighbours, or a twentieth of the file, are tombstones.
   if (setup.delete_collector) {
     options.table_properties_collector_factories.push_back(rocksdb::NewCompactOnDeletionCollectorFactory(1024, 512, 0.05));
   }
@@ -102,7 +102,7 @@ class RocksDb final : public RocksEngine {
   }
   ~RocksDb() override {
     iterator_.reset();
-    pinned_.Reset();  // what it pins is the cache's
+    pinned_.Reset();  // pinned pages belong to the cache
     check(db_->Close());
   }
 
@@ -161,7 +161,7 @@ class RocksDb final : public RocksEngine {
   }
   [[nodiscard]] const std::string& dir() const override { return dir_; }
   void visit(const std::function<void(const StoredVersion&)>& visitor) override {
-    // In portions, as they come with their values. One begins with the last key of the one before, all of its versions again.
+    // In portions, since versions come with their values. A portion begins with all versions of the last key of the one before.
     constexpr std::size_t kPortion = 20'000;
     const std::string end(32, '\xff');
     std::string from;
@@ -171,7 +171,7 @@ class RocksDb final : public RocksEngine {
       check(rocksdb::GetAllKeyVersions(db_.get(), from, end, kPortion, &versions));
       more = versions.size() >= kPortion;
       const std::string last = versions.empty() ? "" : versions.back().user_key;
-      if (more && last == from && !first) die("rocksdb: more versions of one key than are looked at together");
+      if (more && last == from && !first) die("rocksdb: more versions of one key than fit into a portion");
       for (const rocksdb::KeyVersion& version : versions) {
         if (more && version.user_key == last) break;
         constexpr int kDeletion = 0;  // ValueType of its db/dbformat.h
@@ -230,7 +230,7 @@ class RocksDb final : public RocksEngine {
     }
     check(db_->Write(rocksdb::WriteOptions(), &batch));
     check(db_->Flush(rocksdb::FlushOptions()));
-    compact_all(rocksdb::BottommostLevelCompaction::kSkip);  // the tombstones take along what they meet there
+    compact_all(rocksdb::BottommostLevelCompaction::kSkip);  // compacted with the tombstones, so that both are dropped
   }
   void filter_out(std::uint64_t end) override {
     filter_.end = end;
@@ -244,7 +244,7 @@ class RocksDb final : public RocksEngine {
     while (property(rocksdb::DB::Properties::kNumRunningCompactions) != 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  // Level by level; others in between could move files past the deepest level that it has in mind, unfiltered.
+  // Level by level. Other compactions could move files unfiltered past the deepest level that a full one knows.
   void compact_all(rocksdb::BottommostLevelCompaction bottommost) {
     stop_compactions();
     rocksdb::CompactRangeOptions compact;

@@ -1,4 +1,4 @@
-// When requests are meant to start, and for which keys: what an open-loop generator follows, whatever the server does.
+// The schedule of an open-loop generator, independent of the server: intended start times and keys of requests.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace ebbtide::bench {
 
-/// Times of arrival at a fixed mean rate: equally far apart, or a Poisson process (exponential gaps). The next one does not
-/// depend on when anybody asks, so a stall of server or generator takes no request out of the schedule.
+/// Arrival times at a fixed mean rate: equal gaps, or a Poisson process (exponential gaps). They do not depend on the time of the
+/// calls, so a stall of server or generator removes no request from the schedule.
 class Arrivals {
  public:
   /// Nanoseconds from `begin_ns`; per_second > 0.
@@ -17,7 +17,7 @@ class Arrivals {
       : gap_ns_(1e9 / per_second), poisson_(poisson), begin_ns_(begin_ns), random_(seed) {
     pop();
   }
-  /// The next arrival.
+  /// Returns the next arrival time.
   [[nodiscard]] std::int64_t next_ns() const { return begin_ns_ + static_cast<std::int64_t>(offset_ns_); }
   void pop() {
     // 1 - fraction is in (0, 1]: the logarithm is finite.
@@ -32,7 +32,7 @@ class Arrivals {
   Random random_;
 };
 
-/// A permutation of [0, n) that is not kept anywhere: four rounds of a Feistel network over the next even power of two, walked
+/// A permutation of [0, n) without memory for it: four rounds of a Feistel network over the next even power of two, walked
 /// until the result is below n (cycle walking; Black and Rogaway 2002). For fills in an order that looks random and writes each
 /// key once.
 class Shuffle {
@@ -42,7 +42,7 @@ class Shuffle {
     Random random(seed);
     for (std::uint64_t& key : keys_) key = random.next();
   }
-  /// i < n; the result too.
+  /// Requires i < n; the result is below n, too.
   [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const {
     do i = once(i);
     while (i >= n_);

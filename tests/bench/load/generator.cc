@@ -20,11 +20,10 @@ namespace {
 
 constexpr std::size_t kReceiveBytes = std::size_t{256} << 10;
 constexpr std::size_t kMaxStalls = 10'000;
-/// Arrivals that are issued before answers are looked at again: else a generator that is late would not read until it has caught
+/// Requests that are sent before replies are read again. Without this limit a late generator would not read until it has caught
 /// up.
 constexpr int kIssueAtOnce = 256;
-/// Requests of a thread that wait for an answer, at which a run ends: the server does not keep up with the rate. 100 MB of ours,
-/// or so.
+/// Unanswered requests of a thread at which a run ends, since the server does not keep up with the rate. About 100 MB here.
 constexpr std::uint64_t kMaxOutstanding = 2'000'000;
 
 std::string system_error(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
@@ -93,7 +92,7 @@ std::string Generator::connect() {
 }
 
 std::string Generator::run() {
-  (void)::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // waits end when they should, not 50 us later
+  (void)::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // precise waits, not 50 us late
   const std::int64_t begin = shared_.begin_ns;
   const timespec begin_time{begin / 1'000'000'000, begin % 1'000'000'000};
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &begin_time, nullptr) == EINTR) continue;
@@ -254,7 +253,7 @@ std::string Generator::receive(Connection& connection) {
   if (n < 0) return errno == EAGAIN || errno == EINTR ? "" : system_error("recv");
   const std::int64_t now = now_ns();
   note_gap(now);
-  // What is left of an incomplete reply goes in front; mostly there is nothing, and the buffer is parsed where it is.
+  // The rest of an incomplete reply goes in front. Usually there is none, and the buffer is parsed in place.
   std::string_view stream(buffer_.data(), static_cast<std::size_t>(n));
   if (!connection.in.empty()) stream = connection.in.append(stream);
   std::size_t at = 0;
@@ -270,7 +269,7 @@ std::string Generator::receive(Connection& connection) {
 }
 
 std::string Generator::take(Connection& connection, const ReplyView& reply, std::int64_t now) {
-  if (connection.pending.empty()) return "a reply that nobody asked for: " + std::string(reply.body.substr(0, 60));
+  if (connection.pending.empty()) return "a reply without a request: " + std::string(reply.body.substr(0, 60));
   const Pending request = connection.pending.front();
   connection.pending.pop_front();
   if (--outstanding_ == 0) waiting_since_ns_ = 0;

@@ -1,15 +1,13 @@
 // One thread of load: many connections in one epoll set, and the clock.
 //
-// Open loop (a rate is given): requests start when the schedule says so, on the next connection in turn, whatever is still
-// unanswered there. Latency counts from the intended start. If the server stalls, everything that should have started meanwhile
-// is late by what is left of the stall, and is counted so; a generator that waits for an answer before it asks again would leave
-// just those out ("coordinated omission").
+// Open loop (a rate is given): requests start by the schedule, on the next connection in turn, even if it has unanswered ones.
+// Latency counts from the intended start. If the server stalls, requests that should have started meanwhile count as late by the
+// rest of the stall. A generator that waits for a reply before its next request leaves those out ("coordinated omission").
 //
-// Closed loop (no rate): each connection sends `depth` requests at once and the next ones when all are answered, as
-// redis-benchmark does. It shows how much the server can do, not how long anybody waits.
+// Closed loop (no rate): each connection sends `depth` requests at once, and the next ones after all replies, like
+// redis-benchmark. This shows the server's throughput, not how long clients wait.
 //
-// The generator may be late itself: on a busy machine its thread waits for a core. How late requests left is kept apart, in
-// `lag`.
+// The generator may be late itself, when its thread waits for a core of a busy machine. `lag` has the lateness of its requests.
 #pragma once
 
 #include <atomic>
@@ -36,9 +34,9 @@ struct Load {
   bool poisson = true;
   unsigned depth = 1;          ///< closed loop: requests that a connection sends at once
   double seconds = 10;         ///< 0: until `requests` are done
-  std::uint64_t requests = 0;  ///< 0: until the time is over
+  std::uint64_t requests = 0;  ///< 0: until `seconds` are over
   double warmup = 0;           ///< seconds at the beginning that are not recorded
-  double interval = 1;         ///< seconds of a line of the time line
+  double interval = 1;         ///< seconds per line of the time line
   std::uint64_t keys = 1'000'000, first_key = 0;
   std::size_t value_bytes = 100;
   double compressible = 0;
@@ -49,15 +47,15 @@ struct Load {
   std::uint64_t seed = 1;
   unsigned threads = 1;
   double stall_ms = 100;
-  double drain = 30;  ///< seconds to wait for answers after the last request
+  double drain = 30;  ///< seconds to wait for replies after the last request
 };
 
-/// A time during which requests were unanswered and no answer came, on any connection of a thread.
+/// A time with unanswered requests and without a reply on any connection of a thread.
 struct Stall {
   double at_seconds = 0, ms = 0;
 };
 
-/// What a thread saw, of the whole run or of one interval. Durations are nanoseconds.
+/// The results of a thread for the whole run or one interval. Durations are nanoseconds.
 struct Tally {
   Histogram get, set, lag;
   std::uint64_t sent = 0, errors = 0, misses = 0, wrong = 0, unanswered = 0;
@@ -68,13 +66,13 @@ struct Tally {
   void merge(const Tally& other);
 };
 
-/// What the threads of a run share.
+/// The state shared by the threads of a run.
 struct Shared {
   std::int64_t begin_ns = 0;
-  std::atomic<std::uint64_t> next_request{0};  ///< of runs that end after a number of requests
+  std::atomic<std::uint64_t> next_request{0};  ///< for runs that end after a number of requests
   std::atomic<bool> stop{false};
-  std::atomic<bool> overloaded{false};  ///< so much was unanswered that the run was cut short
-  /// Called by each thread once per interval that is over, and at last for the one that was not.
+  std::atomic<bool> overloaded{false};  ///< the run ended early because of too many unanswered requests
+  /// Called by each thread after every interval, and at the end for the incomplete one.
   std::function<void(std::size_t interval, const Tally& tally)> deliver;
 };
 
@@ -86,13 +84,13 @@ class Generator {
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
 
-  /// Empty, or what went wrong.
+  /// Returns an error text, or an empty one.
   std::string connect();
-  /// Until the end of the run; empty, or what cut it short. Call once.
+  /// Runs to the end. Returns the reason if the run ended early, otherwise an empty text. Call once.
   std::string run();
-  /// Of the whole run, without the warm-up.
+  /// Results of the whole run, without the warm-up.
   [[nodiscard]] const Tally& total() const { return total_; }
-  /// Nanoseconds from the end of the warm-up to the last answer.
+  /// Nanoseconds from the end of the warm-up to the last reply.
   [[nodiscard]] std::int64_t last_answer_ns() const { return last_answer_ns_; }
 
  private:
@@ -106,7 +104,7 @@ class Generator {
     std::string out, in;
     std::size_t out_sent = 0;
     std::deque<Pending> pending;
-    bool dirty = false, blocked = false;  ///< has something to send; waits until it can
+    bool dirty = false, blocked = false;  ///< has data to send and waits until the socket is writable
   };
 
   [[nodiscard]] bool issuing(std::int64_t now) const;
@@ -136,8 +134,8 @@ class Generator {
   Shuffle shuffle_;
   std::unique_ptr<Arrivals> arrivals_;
   std::uint64_t outstanding_ = 0;
-  bool exhausted_ = false;             ///< the number of requests has been sent
-  std::int64_t waiting_since_ns_ = 0;  ///< since when no answer came although one is due
+  bool exhausted_ = false;             ///< all requests have been sent
+  std::int64_t waiting_since_ns_ = 0;  ///< start of the time without a reply although one is due
   std::int64_t recorded_from_ns_ = 0, end_ns_ = 0, interval_ends_ns_ = 0, last_answer_ns_ = 0;
   std::size_t interval_ = 0;
   std::vector<char> buffer_;

@@ -1,5 +1,5 @@
 // A histogram of durations with logarithmic buckets, in the manner of HdrHistogram (Tene): every power of two is cut into 128
-// equal parts, so that a value is known to better than 0.8 % whatever its size, and recording is an increment.
+// equal parts, so every value is known to within 0.8 %, and recording is an increment.
 //
 // Values below 128 have a bucket each. A value of b bits (b > 7) keeps its highest eight bits: the bucket's number is made of the
 // length and of the seven bits after the leading one, which makes buckets adjacent across powers of two.
@@ -13,7 +13,7 @@
 
 namespace ebbtide::bench {
 
-/// Not thread-safe: one per thread, merged when somebody asks. Units are the caller's; nanoseconds here.
+/// Not thread-safe: one per thread, merged for output. Units are the caller's; nanoseconds here.
 class Histogram {
  public:
   static constexpr unsigned kPartBits = 7;
@@ -30,7 +30,7 @@ class Histogram {
   static constexpr std::uint64_t highest_in(std::size_t bucket) {
     if (bucket < kParts) return bucket;
     const unsigned shift = static_cast<unsigned>(bucket / kParts) - 1;
-    // Adding the width of a bucket before taking one off would overflow in the last one.
+    // Adding the width before subtracting 1 would overflow in the last bucket.
     return ((kParts + bucket % kParts) << shift) + ((std::uint64_t{1} << shift) - 1);
   }
 
@@ -54,7 +54,7 @@ class Histogram {
   [[nodiscard]] std::uint64_t max() const { return max_; }  ///< exact; 0 if empty
   [[nodiscard]] std::uint64_t min() const { return count_ == 0 ? 0 : min_; }
   [[nodiscard]] double mean() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
-  /// A value that at least the fraction `q` of all recorded ones do not exceed, at most 0.8 % too large and never above max();
+  /// A value that at least the fraction `q` of all values do not exceed, at most 0.8 % too large and never above max();
   /// 0 if empty. 0 <= q <= 1.
   [[nodiscard]] std::uint64_t quantile(double q) const {
     if (count_ == 0) return 0;
@@ -69,7 +69,7 @@ class Histogram {
     }
     return max_;
   }
-  /// How many values fell into a bucket.
+  /// The number of values in a bucket.
   [[nodiscard]] std::uint64_t at(std::size_t bucket) const { return counts_[bucket]; }
 
  private:

@@ -1,4 +1,4 @@
-// The parts of bench_load that a wrong figure could come from.
+// The calculations of bench_load, where a bug would give a wrong figure.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
@@ -12,7 +12,7 @@
 using namespace ebbtide;
 using namespace ebbtide::bench;
 
-TEST_CASE("histogram buckets are adjacent, ascending, and hold what they say") {
+TEST_CASE("histogram buckets are adjacent and contain their bounds") {
   for (std::size_t bucket = 0; bucket + 1 < Histogram::kBuckets; ++bucket) {
     const std::uint64_t highest = Histogram::highest_in(bucket);
     REQUIRE(Histogram::bucket_of(highest) == bucket);
@@ -22,7 +22,7 @@ TEST_CASE("histogram buckets are adjacent, ascending, and hold what they say") {
   CHECK(Histogram::bucket_of(~std::uint64_t{0}) == Histogram::kBuckets - 1);
 }
 
-TEST_CASE("histogram quantiles are those of the sorted values, to 0.8 %") {
+TEST_CASE("histogram quantiles equal those of the sorted values to 0.8 %") {
   Random random(7);
   std::vector<std::uint64_t> values;
   Histogram histogram;
@@ -43,7 +43,7 @@ TEST_CASE("histogram quantiles are those of the sorted values, to 0.8 %") {
   CHECK(histogram.min() == values.front());
 }
 
-TEST_CASE("a quantile is the smallest value that enough others do not exceed") {
+TEST_CASE("a quantile is the smallest value that this fraction does not exceed") {
   Histogram histogram;
   for (std::uint64_t value = 1; value <= 10; ++value) histogram.record(value);
   CHECK(histogram.quantile(0) == 1);
@@ -54,7 +54,7 @@ TEST_CASE("a quantile is the smallest value that enough others do not exceed") {
   CHECK(histogram.quantile(1) == 10);
 }
 
-TEST_CASE("merged histograms are the histogram of all values") {
+TEST_CASE("merged histograms equal the histogram of all values") {
   Random random(8);
   Histogram one, other, all;
   for (int i = 0; i < 5'000; ++i) {
@@ -69,7 +69,7 @@ TEST_CASE("merged histograms are the histogram of all values") {
   CHECK(one.mean() == Approx(all.mean()));
 }
 
-TEST_CASE("an empty histogram says 0") {
+TEST_CASE("an empty histogram has quantiles of 0") {
   const Histogram empty;
   CHECK(empty.quantile(0.5) == 0);
   CHECK(empty.max() == 0);
@@ -113,7 +113,7 @@ TEST_CASE("a shuffle is a permutation, and not the identity") {
   }
 }
 
-TEST_CASE("replies are taken from a stream whole, wherever it was cut") {
+TEST_CASE("replies are parsed whole at any cut of the stream") {
   const std::string stream = "+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n-ERR no\r\n$0\r\n\r\n_\r\n";
   using Kind = ReplyView::Kind;
   const std::vector<std::pair<Kind, std::string>> expected = {{Kind::kSimple, "OK"},  {Kind::kBulk, "he\r\no"}, {Kind::kNull, ""},
@@ -138,7 +138,7 @@ TEST_CASE("replies are taken from a stream whole, wherever it was cut") {
   }
 }
 
-TEST_CASE("what is no reply to a GET or SET is said to be none") {
+TEST_CASE("input that is no reply to a GET or SET is refused") {
   CHECK_FALSE(parse_reply("*1\r\n$1\r\na\r\n"));
   CHECK_FALSE(parse_reply("$x\r\n"));
   CHECK_FALSE(parse_reply("$-2\r\n"));
@@ -146,7 +146,7 @@ TEST_CASE("what is no reply to a GET or SET is said to be none") {
   CHECK_FALSE(parse_reply(std::string(600, '+')));
 }
 
-TEST_CASE("a value is known to belong to its key") {
+TEST_CASE("a value is accepted for its own key only") {
   const Requests requests(100, 0, 1);
   std::string value, set, get, absent;
   requests.append_value(42, value);
@@ -162,7 +162,7 @@ TEST_CASE("a value is known to belong to its key") {
   CHECK(absent == "*2\r\n$3\r\nGET\r\n$16\r\nkey:00000000004C\r\n");
 }
 
-TEST_CASE("the compressible part of values is as large as asked for") {
+TEST_CASE("the compressible part of values has the requested size") {
   for (const double part : {0.0, 0.5, 1.0}) {
     const Requests requests(1000, part, 1);
     std::string values;

@@ -1,8 +1,7 @@
-// bench_load: puts a server of the Redis protocol under GETs and SETs and says how long they took. Open loop by default: see
-// generator.h.
+// bench_load: sends GETs and SETs to a Redis-protocol server and measures their latency, in an open loop by default (generator.h).
 //
-// Prints JSON, a line each: {"interval": {...}} once per interval, {"summary": {...}} at the end. Latencies are microseconds. The
-// exit status is 0 only if the run came to its end; wrong or failed replies are counted, not fatal.
+// Prints lines of JSON: {"interval": {...}} per interval, {"summary": {...}} at the end. Latencies are microseconds. The exit status
+// is 0 only if the run completed; wrong or failed replies are counted, not fatal.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -50,7 +49,7 @@ std::string as_json(const Histogram& h) {
   return text + "]}";
 }
 
-/// Puts the threads' shares of an interval together and prints it when the last one has come.
+/// Merges the threads' results of an interval and prints it once the last one has arrived.
 class TimeLine {
  public:
   explicit TimeLine(const Load& load) : load_(load) {}
@@ -167,39 +166,40 @@ int main(int argc, char** argv) {
   app.add_option("--host", load.host, "IPv4 address")->capture_default_str();
   app.add_option("--port", load.port)->capture_default_str();
   app.add_option("--connections", load.connections)->check(CLI::Range(1, 20000))->capture_default_str();
-  app.add_option("--threads", load.threads, "of the generator; connections and rate are shared out among them")
+  app.add_option("--threads", load.threads, "threads of the generator, which share the connections and the rate")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--rate", load.rate, "requests per second; 0: closed loop, as fast as answers come")->capture_default_str();
-  app.add_option("--arrivals", arrivals, "poisson: random gaps; constant: equal ones")
+  app.add_option("--rate", load.rate, "requests per second; 0: closed loop, as fast as replies arrive")->capture_default_str();
+  app.add_option("--arrivals", arrivals, "poisson: random gaps; constant: equal gaps")
       ->check(CLI::IsMember({"poisson", "constant"}))
       ->capture_default_str();
   app.add_option("--depth", load.depth, "closed loop: requests that a connection sends at once")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  app.add_option("--seconds", load.seconds, "0: until --requests are done")->capture_default_str();
-  app.add_option("--requests", load.requests, "ends the run; 0: the time does")->capture_default_str();
-  app.add_option("--warmup", load.warmup, "seconds before that, which are not counted")->capture_default_str();
-  app.add_option("--interval", load.interval, "seconds of a line of the time line")
+  app.add_option("--seconds", load.seconds, "duration; 0: until --requests are done")->capture_default_str();
+  app.add_option("--requests", load.requests, "ends the run after so many requests; 0: --seconds end it")->capture_default_str();
+  app.add_option("--warmup", load.warmup, "seconds before the run that are not counted")->capture_default_str();
+  app.add_option("--interval", load.interval, "seconds per line of the time line")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
-  app.add_option("--keys", load.keys, "key:000000000000 and on")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--first-key", load.first_key, "number of the first one")->capture_default_str();
+  app.add_option("--keys", load.keys, "number of keys: key:000000000000 and so on")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--first-key", load.first_key, "number of the first key")->capture_default_str();
   app.add_option("--value-bytes", load.value_bytes)->check(CLI::Range(1, 1 << 20))->capture_default_str();
   app.add_option("--compressible", load.compressible, "fraction of a value's bytes that compress away")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--gets", load.gets, "fraction of GETs; the rest are SETs")->check(CLI::Range(0.0, 1.0))->capture_default_str();
   app.add_flag("--set", only_sets, "SETs only");
-  app.add_flag("--absent", load.absent, "GETs of keys that do not exist, each next to one that does");
-  app.add_flag("--verify", load.verify, "check that a value is one that this program wrote for its key");
-  app.add_option("--order", load.order,
-                 "uniform: any key, again and again; sequential, shuffled: each key once per --keys requests")
+  app.add_flag("--absent", load.absent, "GETs of absent keys, each next to an existing one");
+  app.add_flag("--verify", load.verify, "check that each value is one that this program writes for its key");
+  app.add_option("--order", load.order, "uniform: random keys; sequential, shuffled: each key once per --keys requests")
       ->transform(CLI::CheckedTransformer(std::map<std::string, Order>{
           {"uniform", Order::kUniform}, {"sequential", Order::kSequential}, {"shuffled", Order::kShuffled}}));
   app.add_option("--seed", load.seed)->capture_default_str();
-  app.add_option("--stall-ms", load.stall_ms, "a time without any answer that is listed as a stall")->capture_default_str();
-  app.add_option("--drain", load.drain, "seconds to wait for the last answers")->capture_default_str();
+  app.add_option("--stall-ms", load.stall_ms, "shortest time without a reply that is listed as a stall")->capture_default_str();
+  app.add_option("--drain", load.drain, "seconds to wait for the last replies")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   load.poisson = arrivals == "poisson";
   if (only_sets) load.gets = 0;
