@@ -1,4 +1,4 @@
-// The engine inside a program of your own: write, read, walk, delete for good.
+// The engine inside your own program: write, read, scan, and purge.
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,15 +17,15 @@ int main(int argc, char** argv) {
   settings.dir = argc > 1 ? argv[1] : "./embedded-data";
   settings.memory_budget = std::uint64_t{64} << 20;
   settings.memtable_size = std::uint64_t{4} << 20;
-  settings.tree.delete_deadline = 60'000;  // a minute after a delete, no file has the key or a byte of its value
+  settings.tree.delete_deadline = 60'000;  // a minute after a delete, no file has the key or its value
   auto db = Db::open(settings, Components{});
   check(db.status());
 
   WriteBatch batch;
   batch.put(0, "user:1:name", "Ada");
   batch.put(0, "user:2:name", "Grace");
-  check(db.value()->commit(batch));                           // every reader sees it from here on
-  check(db.value()->wait_synced(db.value()->visible_seq()));  // and it survives a power loss from here on
+  check(db.value()->commit(batch));                           // readers see it from here on
+  check(db.value()->wait_synced(db.value()->visible_seq()));  // it survives a power loss from here on
 
   Found found;
   const ReadView view = db.value()->lease(0);
@@ -43,6 +43,6 @@ int main(int argc, char** argv) {
   SeqNum synced = 0;
   const PurgeTicket ticket = db.value()->purge_ticket(&synced);
   check(db.value()->wait_synced(synced));
-  std::printf("deleted; %s stands for it\n", format_ticket(ticket).c_str());
+  std::printf("deleted; its purge ticket is %s\n", format_ticket(ticket).c_str());
   check(db.value()->close());
 }

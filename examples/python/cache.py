@@ -15,7 +15,7 @@ class Cache:
         self.client, self.prefix, self.seconds = client, prefix, seconds
 
     def get(self, name, compute):
-        """The cached value of `name`; else computes and keeps it."""
+        """Returns the cached value of `name`; if there is none, computes and stores it."""
         key = self.prefix + name
         kept = self.client.get(key)
         if kept is not None:
@@ -25,7 +25,7 @@ class Cache:
         return value
 
     def invalidate(self, beginning=""):
-        """Deletes all values whose names begin so. Costs the same however many there are."""
+        """Deletes all values whose names begin with `prefix`, at the same cost for any number."""
         self.client.execute_command("DELPREFIX", self.prefix + beginning)
 
 

@@ -1,9 +1,9 @@
-"""A rate limiter: at most N requests a user in any window of so many seconds, by counters that expire by themselves.
+"""A rate limiter: at most N requests per user in any window of so many seconds, with counters that expire.
 
     rate_limiter.py [--port 6379] [--limit 5] [--window 10]
 
-The count of a sliding window is estimated from two fixed ones: the current one, and the share of the one before that the sliding
-window still covers. A user costs two small keys, which nothing has to clean up: the server removes them after they have expired.
+The count of a sliding window is estimated from two fixed windows: the current one, and the part of the previous one that the sliding window
+still covers. Each user has two small keys, which the server removes after they have expired.
 """
 
 import argparse
@@ -17,7 +17,7 @@ class RateLimiter:
         self.client, self.limit, self.window = client, limit, window_seconds
 
     def allow(self, user, now=None):
-        """True if the user may go on; the request counts then."""
+        """Returns whether the request is allowed. Only an allowed request counts."""
         now = time.time() if now is None else now
         number, passed = divmod(now, self.window)
         current, before = (f"rate:{user}:{int(number) - age}" for age in (0, 1))

@@ -1,4 +1,4 @@
-// The configuration file: whatever it holds, it is taken or refused with a reason; what is taken is written back and taken again.
+// The configuration file: any input is accepted or refused with a reason. An accepted one can be written back and read again.
 #include "config/config.h"
 #include "fuzz.h"
 

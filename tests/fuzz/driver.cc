@@ -1,14 +1,16 @@
-// main() for fuzz programs without libFuzzer: replays inputs, then mutates them for as long as wanted.
+// main() for fuzz programs without libFuzzer: replays inputs, then mutates them for the requested time.
 //
 //   fuzz_resp [--runs N] [--seconds N] [--seed S] [--keep DIRECTORY] [FILE or DIRECTORY]...
 //   fuzz_resp --keep DIRECTORY --distil DIRECTORY [FILE or DIRECTORY]...
 //
-// Without a seed it is what EBBTIDE_SEED says, as in the other tests.
+// The default seed is EBBTIDE_SEED, as in the other tests.
 //
-// Where the program was built with -fsanitize-coverage=trace-pc (g++ can), an input that reaches a pair of places that no other
-// one did, or reaches one more often, is kept and mutated further. --distil: of what --keep has, shortest first, and at most
-// kMaxDistilled bytes long, what reaches a pair of places that nothing before it and no other input did is copied there. An input that crashes, takes too long or, under the address sanitizer, too much memory is
-// written to crash-<program> in the working directory.
+// With -fsanitize-coverage=trace-pc (g++ supports it), an input that reaches a new pair of places, or a known one more often, is kept
+// and mutated further. --distil goes through the inputs of --keep, shortest first, up to kMaxDistilled bytes. It copies those that
+// reach a pair of places that no earlier and no other input reaches.
+//
+// An input that crashes, takes too long or, under the address sanitizer, too much memory is written to crash-<program> in the
+// working directory.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -32,21 +34,21 @@ namespace {
 
 constexpr std::size_t kMaxInput = 64 << 10, kMaxDistilled = 4 << 10;
 constexpr std::size_t kMap = 1 << 16;
-// Of one input, in processor time, which a busy machine does not add to. Sanitizers make most things two to ten times as slow.
+// Limit of one input in processor time, which a busy machine does not increase. Sanitizers make code two to ten times as slow.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr unsigned kMaxSeconds = 10;
 #else
 constexpr unsigned kMaxSeconds = 1;
 #endif
-constexpr unsigned kMaxWallSeconds = 120;      // one that waits for ever takes no processor time
-constexpr std::int64_t kMaxBytes = 512 << 20;  // allocated at a time
+constexpr unsigned kMaxWallSeconds = 120;      // wall time, since an input that waits for ever takes no processor time
+constexpr std::int64_t kMaxBytes = 512 << 20;  // allocated at the same time
 
-// Plain arrays: the callback below must not call anything that calls it.
+// Plain arrays, since the callback below must not call instrumented code.
 std::uint8_t hits[kMap], seen[kMap];
 std::uintptr_t last_place = 0;
 
-std::string current;   // the input that runs
-std::string crash_to;  // where it goes if it crashes
+std::string current;   // the running input
+std::string crash_to;  // its file if it crashes
 
 void keep_crash(int signal) {
   if (std::FILE* file = std::fopen(crash_to.c_str(), "wb"); file != nullptr) {
@@ -58,13 +60,13 @@ void keep_crash(int signal) {
   std::raise(signal);
 }
 
-std::atomic<std::int64_t> allocated = 0;  // since the input began, less what was freed
+std::atomic<std::int64_t> allocated = 0;  // since the start of the input, without freed bytes
 
 #ifdef __SANITIZE_ADDRESS__
 extern "C" {
 int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*, std::size_t), void (*)(const volatile void*));
 std::size_t __sanitizer_get_allocated_size(const volatile void*);
-// Findings are signals, so that their inputs are kept.
+// Findings raise a signal, so that their inputs are kept.
 const char* __asan_default_options() { return "abort_on_error=1"; }
 const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 }
@@ -74,7 +76,7 @@ void watch_memory() {
       [](const volatile void*, std::size_t bytes) {
         const auto more = static_cast<std::int64_t>(bytes);
         if (allocated.fetch_add(more) + more <= kMaxBytes) return;
-        allocated = -4 * kMaxBytes;  // what follows allocates, too
+        allocated = -4 * kMaxBytes;  // the message allocates, too
         std::fprintf(stderr, "an input took more than %lld bytes of memory\n", static_cast<long long>(kMaxBytes));
         std::abort();
       },
@@ -84,7 +86,7 @@ void watch_memory() {
 void watch_memory() {}
 #endif
 
-/// Runs one input; true if it reached something new, or, if counts matter, something more often.
+/// Runs one input. Returns true if it reached a new pair of places or, if `counts`, a known one more often.
 bool run(const std::string& input, bool counts_matter = true) {
   current = input;
   std::memset(hits, 0, sizeof(hits));
@@ -154,7 +156,7 @@ void write_input(const std::filesystem::path& path, const std::string& input) {
   std::exit(2);
 }
 
-/// Of `inputs`, the shortest first, those that reach what none before did.
+/// Returns those of `inputs`, shortest first, that reach a pair of places that none before reaches.
 void distil(std::vector<std::string> inputs, const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory);
   std::erase_if(inputs, [](const std::string& input) { return input.size() > kMaxDistilled; });
@@ -232,7 +234,7 @@ int main(int argc, char** argv) {
   corpus.insert(corpus.end(), std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
   for (const std::string& input : corpus) (void)run(input);
   std::printf("%zu inputs replayed; seed %llu\n", corpus.size(), static_cast<unsigned long long>(seed));
-  std::fflush(stdout);  // a crash that follows is repeated by the seed
+  std::fflush(stdout);  // the seed repeats a later crash
   if (corpus.empty()) corpus.emplace_back();
 
   ebbtide::Random random(seed);

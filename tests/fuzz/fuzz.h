@@ -1,8 +1,7 @@
-// What the fuzz programs share. Each has one LLVMFuzzerTestOneInput, which libFuzzer (clang) or driver.cc (any compiler) calls
-// with one input after the other. It must not crash, whatever the input, and FUZZ_CHECK what must hold for all of them.
+// Shared parts of the fuzz programs. Each has one LLVMFuzzerTestOneInput, which libFuzzer (clang) or driver.cc (any compiler) calls
+// with one input after the other. It must not crash on any input, and checks its properties by FUZZ_CHECK.
 //
-// Checksums would turn nearly every input away at the door, so the programs whose files have them mend those after the mutation,
-// for half of the inputs.
+// Checksums would refuse nearly every mutated file. So programs for files with checksums correct them for half of the inputs.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace ebbtide::fuzz {
 
-/// Puts a u64 in the place of eight bytes.
+/// Overwrites eight bytes by a u64.
 inline void set_number(std::string* bytes, std::size_t at, std::uint64_t value) {
   std::string number;
   put_u64(&number, value);
   bytes->replace(at, number.size(), number);
 }
 
-/// Takes numbers and texts off the front of an input; zeros and nothing once it is used up.
+/// Reads numbers and texts from the front of an input. At its end numbers are 0 and texts empty.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}

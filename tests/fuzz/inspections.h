@@ -1,4 +1,4 @@
-// What ebbtide-inspect says of the files that an input makes: it has to end and be whole, whatever they hold.
+// Runs ebbtide-inspect on the files of an input: it must end and print complete output for any contents.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ebbtide::fuzz {
 
-/// Whether a text is one JSON value of the kinds that the tools write: no fractions, no exponents.
+/// Whether a text is one JSON value as the tools write it: no fractions, no exponents.
 class JsonCheck {
  public:
   static bool whole(Bytes text) {
@@ -65,7 +65,7 @@ inline void check_inspection(Inspection found) {
   FUZZ_CHECK(JsonCheck::whole(found.json.str()));
 }
 
-/// All that looks at a data directory as a whole, and writes nothing.
+/// Every read-only command on a whole data directory.
 inline void inspect_directory(FileSystem& fs, const std::string& dir) {
   check_inspection(inspect_tree(fs, dir));
   check_inspection(inspect_verify(fs, dir));
@@ -73,7 +73,7 @@ inline void inspect_directory(FileSystem& fs, const std::string& dir) {
   check_inspection(inspect_repair(fs, dir, false));
 }
 
-/// A table, by one of its files, with its entries.
+/// Prints a table, given one of its files, with its entries.
 inline void inspect_table_file(FileSystem& fs, const std::string& path) {
   check_inspection(inspect_table(fs, path));
   for (const bool json : {false, true}) {

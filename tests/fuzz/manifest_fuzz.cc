@@ -1,4 +1,4 @@
-// A manifest: read as open() does, and printed; an edit that decodes is encoded to one that decodes to the same.
+// A manifest is read as in open() and printed. An edit that decodes can be encoded and decoded to the same edit.
 #include "base/checksum.h"
 #include "base/coding.h"
 #include "fuzz.h"
@@ -14,7 +14,7 @@ using namespace ebbtide;
 
 constexpr FileNum kFile = 5;
 
-/// Each text of the input as a record with a right checksum; a seal now and then.
+/// Writes each text of the input as a record with a correct checksum, and some seals.
 std::string manifest_of(fuzz::Input& input) {
   std::string out;
   put_u32(&out, kManifestMagic);

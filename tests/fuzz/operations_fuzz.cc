@@ -1,7 +1,7 @@
-// Operations on a database, spelled by the input, beside ordered maps: the model test (tests/engine/db/model_life.h) with bytes in
-// the place of random numbers, so that whoever mutates the input sees which operations led somewhere new.
+// Operations on a database, chosen by the input, compared with ordered maps. This is the model test (tests/engine/db/model_life.h) with
+// input bytes instead of random numbers, so that the fuzzer's mutations change single operations.
 //
-// The first byte is the option set, the second the seed of what is not chosen step by step (stamp mode, deadline).
+// The first byte chooses the option set, the second one seeds the choices made once (stamp mode, deadline).
 #include <cstdio>
 #include <iterator>
 
@@ -12,14 +12,14 @@ namespace {
 
 using namespace ebbtide;
 
-/// The most operations of an input: it has to end within a second.
+/// Largest number of operations of an input, which has to end within a second.
 constexpr int kMaxOperations = 3000;
 
-/// As Random (base/random.h): what is asked for is taken off the input, zeros once that is used up.
+/// Has the interface of Random (base/random.h), but takes numbers from the input, and zeros at its end.
 class Choices {
  public:
   explicit Choices(fuzz::Input* input) : input_(*input) {}
-  /// Tells values apart, so that a stale one is noticed; takes nothing off the input.
+  /// A counter that makes values unique, so that a stale one is found; takes nothing from the input.
   std::uint64_t next() { return ++count_; }
   std::uint64_t uniform(std::uint64_t n) {
     std::uint64_t value = 0;

@@ -1,4 +1,4 @@
-// The request parser: the same commands and the same error, whether the input comes whole, in pieces, or byte by byte.
+// The request parser gives the same commands and the same error if the input arrives whole, in pieces, or byte by byte.
 #include <functional>
 #include <vector>
 
@@ -31,7 +31,7 @@ void drain(RequestParser& parser, const ParserLimits& limits, std::size_t at_onc
   out->error = parser.error();
 }
 
-/// `pieces`: sizes in turn; the last one again and again.
+/// `pieces`: sizes in turn; the last one repeats.
 Outcome parse(Bytes input, const ParserLimits& limits, const std::function<std::size_t()>& piece, std::size_t at_once) {
   Outcome out;
   RequestParser parser;

@@ -1,6 +1,5 @@
-// The two files of a table, damaged, with checksums mended or not: opened, walked both ways, asked, verified and printed without a
-// crash.
-// An input is a list of changes to one of a few tables.
+// The two files of a damaged table, with corrected checksums or not, are opened, walked both ways, queried, verified and printed
+// without a crash. An input is a list of changes to one of a few tables.
 #include <array>
 #include <memory>
 #include <vector>
@@ -72,7 +71,7 @@ void store(MemoryFileSystem& fs, const std::string& name, const std::string& con
   FUZZ_CHECK(file.is_ok() && (*file)->append(content).is_ok());
 }
 
-/// The same table after a drop of pages: it has dropped and replaced pages, and holes if a tile went.
+/// The same table after a page drop: it has dropped and replaced pages, and holes if a whole tile was dropped.
 Sample with_drops(const Sample& before) {
   MemoryFileSystem fs;
   FUZZ_CHECK(fs.create_dir(kDir).is_ok());
@@ -99,7 +98,7 @@ Sample with_drops(const Sample& before) {
   return {before.data, *read_file(fs, join_path(kDir, metadata_file_name(9))), files_of(built)};
 }
 
-/// As they were built, then with drops.
+/// The tables as built, then with page drops.
 const std::array<Sample, 8>& samples() {
   static const std::array<Sample, 8> made = [] {
     std::array<Sample, 8> out{make_sample(1, Compression::kNone, 1), make_sample(4, Compression::kNone, 2),
@@ -117,7 +116,7 @@ std::uint64_t number_at(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-/// Checksums of the sections, and of directory and footer (formats.md, metadata file).
+/// Corrects the checksums of the sections, the directory and the footer (formats.md, metadata file).
 void mend(std::string* metadata, FileNum file) {
   constexpr std::size_t kFooter = 32, kEntry = 32;
   if (metadata->size() < kFooter) return;
@@ -133,7 +132,7 @@ void mend(std::string* metadata, FileNum file) {
   fuzz::set_number(metadata, end, block_checksum(Bytes(*metadata).substr(directory, end - directory), file, directory));
 }
 
-/// The same answer in one go and in stages.
+/// Checks that a lookup at once and one in stages have the same result.
 void look_up(const TableReader& table, Bytes key) {
   const LookupKey lookup{key, hash_key(key)};
   Entry entry;

@@ -1,8 +1,7 @@
-// A segment of the log: read as recovery does, batches and their operations included, and printed; cut where it is torn, it reads
-// the same again.
+// A log segment is read as in recovery, with its batches and operations, and printed. Cut at its torn end, it reads the same again.
 //
-// The first byte says whether checksums are mended. If not, the rest is a segment as it is, and its file is called what its header
-// says, so that any segment of any database is an input.
+// The first byte chooses whether checksums are corrected. If not, the rest is a literal segment, and its file has the name that its
+// header implies, so that any segment of any database is an input.
 #include <vector>
 
 #include <engine/write_batch.h>
@@ -24,7 +23,7 @@ using namespace ebbtide;
 
 constexpr FileNum kFile = 7;
 
-/// A header, then the input as records, their checksums made right.
+/// Writes a header, then the input as records with correct checksums.
 std::string mended(std::string body) {
   std::string segment;
   put_u32(&segment, kLogMagic);
@@ -48,7 +47,7 @@ std::string mended(std::string body) {
   return segment;
 }
 
-/// What the header of a segment says of its file, if that can be.
+/// The file number in a segment's header, if it is valid.
 FileNum number_in_header(Bytes segment) {
   constexpr std::size_t kNumber = 8;
   std::uint64_t number = 0;
@@ -58,7 +57,7 @@ FileNum number_in_header(Bytes segment) {
   return number == kNoFile || number > kMaxFileNum ? kFile : number;
 }
 
-/// A manifest whose log begins with `file`, and no tables.
+/// Writes a manifest without tables whose log begins with `file`.
 void make_manifest(FileSystem& fs, FileNum file) {
   VersionState state;
   state.oldest_log = file;
@@ -109,7 +108,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   make_manifest(fs, number);
   fuzz::inspect_directory(fs, "d");
   Result<LogEnd> end = Status::ok();
-  LogPieces pieces(fs, "d", number);  // batches in pieces come as groups
+  LogPieces pieces(fs, "d", number);  // batches in pieces arrive as groups
   for (const std::string& record : records(fs, number, &end, &pieces)) (void)each_batch(record, visit_batch);
   const std::vector<std::string> found = records(fs, number, &end);
   for (const std::string& record : found) (void)each_batch(record, visit_batch);

@@ -1,10 +1,10 @@
-"""./dev torture mutations: changes the engine at random, one small mistake at a time, and looks whether the tests notice.
+"""./dev torture mutations: changes the engine at random, one small mistake at a time, and checks whether a test fails.
 
-A mutation is one line of one file. That file is compiled as build/release compiles it, into build/mutate, and takes its own place in a
-copy of the layer's library, with which the tests are linked: first those of the layer, then those of the database, until one fails. One
-that none of them notices has survived: its diff is printed, and is either a test that is missing or a change that changes nothing
-(tests/README.md has those that were looked at). The same seed makes the same mutations of the same source. What does not compile counts
-for nothing, and another one takes its place. --resume goes on where the last run stopped.
+A mutation changes one line of one file. That file is compiled like in build/release, into build/mutate, and replaces its object in a copy
+of the layer's library. The tests are linked with it: first those of the layer, then those of the database, until one fails. If none fails,
+the mutation has survived and its diff is printed. Then either a test is missing, or the change has no effect (tests/README.md lists the known
+ones). The same seed makes the same mutations of the same source. A mutation that does not compile is replaced by another one. --resume
+continues where the last run stopped.
 """
 
 import argparse
@@ -28,20 +28,20 @@ import check  # noqa: E402
 BUILD = ROOT / "build/release"
 OUT = ROOT / "build/mutate"
 STATE = ROOT / "build/torture/mutations.json"
-LAYERS = {"deletes": ["deletes", "compaction"], "wal": ["wal"], "compaction": ["compaction"]}  # layer -> whose tests come before the database's
-# A test: its binary, and which of its cases. The quick ones of the database come first.
+LAYERS = {"deletes": ["deletes", "compaction"], "wal": ["wal"], "compaction": ["compaction"]}  # layer -> layers whose tests run before the database's
+# A test: its binary and its cases. The quick cases of the database come first.
 DATABASE = [("test_engine_db", "~[long]"), ("test_engine_db", "[long]")]
-# What a sanitizer's run of the long tests takes: each kind of step, not each of them often.
+# Shortens the long tests as for sanitizers: each kind of step, but fewer of each.
 SHORTER = {"EBBTIDE_MODEL_ROUNDS": "1", "EBBTIDE_CRASH_SEEDS": "200", "EBBTIDE_CRASH_STEP": "5", "EBBTIDE_FAULT_STEP": "5"}
-MEMORY_BYTES = 8 << 30  # of a test: one that never ends may take all there is
+MEMORY_BYTES = 8 << 30  # limit of a test, since a mutant that never ends may take all memory
 
-# What is looked for in a line of code, and what takes its place. Blanks around an operator tell it from a template's brackets.
+# Pairs of a text in a line of code and its replacement. Blanks around an operator exclude the brackets of templates.
 SWAPS = [
     (" < ", " <= "), (" <= ", " < "), (" > ", " >= "), (" >= ", " > "), (" == ", " != "), (" != ", " == "), (" && ", " || "), (" || ", " && "),
     (" + 1", ""), (" - 1", ""), (" + ", " - "), (" - ", " + "), ("std::min", "std::max"), ("std::max", "std::min"), ("lower_bound", "upper_bound"),
     ("upper_bound", "lower_bound"), ("true", "false"), ("false", "true"), ("continue;", "break;"), (".front()", ".back()"), (".back()", ".front()"),
 ]  # fmt: skip
-# A whole line that does something and declares nothing.
+# A whole line with an effect and without a declaration.
 STATEMENT = re.compile(
     r"^\s+(?:TRY\((?P<try>.*)\)|(?:\+\+|--)[\w.>:*\[\]-]+|(?!return\b|break\b|continue\b)[\w.>:*\[\]-]+(?:\(.*\)|\s*[-+|&]?=\s.*|\+\+|--));$"
 )
@@ -49,7 +49,7 @@ CONDITION = re.compile(r"\bif \(")
 
 
 class Mutation:
-    """One line of one file, and what it becomes."""
+    """One line of one file, and its replacement."""
 
     def __init__(self, path, line, what, old, new):
         self.path, self.line, self.what, self.old, self.new = path, line, what, old, new
@@ -69,7 +69,7 @@ class Mutation:
 
 
 def negated(line, code):
-    """Each `if (condition)` that ends on the line, with the opposite condition."""
+    """Negates each `if (condition)` that ends on the line."""
     for match in CONDITION.finditer(code):
         depth, end = 1, match.end()
         while end < len(code) and depth:
@@ -80,13 +80,13 @@ def negated(line, code):
 
 
 def mutations_of(path, text):
-    """All that can be made of a source file, in the order of its lines."""
+    """All mutations of a source file, in the order of its lines."""
     for number, (line, code) in enumerate(zip(text.split("\n"), check.without_comments_and_strings(text).split("\n"), strict=True)):
         if re.search(r"ASSERT|static_assert|^#|\btemplate\b|\.reserve\(", code):
-            continue  # what guards, and what changes nothing but time
+            continue  # assertions, and code that affects only speed
         for old, new in SWAPS:
             if old == " + " and ('"' in line or "to_string" in line):
-                continue  # of strings
+                continue  # ranges of strings
             for match in re.finditer(re.escape(old), code):
                 yield Mutation(path, number, f"'{old.strip()}' becomes '{new.strip()}'", line, line[: match.start()] + new + line[match.end() :])
         for match in re.finditer(r"(?<![\w.:\"'])(\d+)(?=[\s;,)u}])", code):
@@ -100,7 +100,7 @@ def mutations_of(path, text):
 
 
 def draw(root, seed, layers):
-    """Endless, by seed: a layer after the other, in it each line and each kind of change alike."""
+    """Mutations in random order by seed, one layer after the other; each line and each kind of change is equally likely."""
     dice = random.Random(seed)
     of_layer = {}
     for layer in layers:
@@ -118,28 +118,28 @@ def tests_of(layer):
 
 
 class Workshop:
-    """The release build, and beside it one object, one library and the tests that are linked with it."""
+    """The release build, and a mutated object, its library and the tests linked with it."""
 
     def __init__(self):
         OUT.mkdir(parents=True, exist_ok=True)
         entries = json.loads((BUILD / "compile_commands.json").read_text())
         self.compile_commands = {entry["file"]: (shlex.split(entry["command"]), entry["directory"]) for entry in entries}
-        self.seconds = {}  # by test
+        self.seconds = {}  # time limit by test
 
     def ninja(self, *arguments):
         return subprocess.run(["ninja", "-C", str(BUILD), *arguments], capture_output=True, text=True, check=False)
 
     def link_command(self, binary):
-        """What ninja would run last for it, in a shell."""
+        """The shell command by which ninja links the binary."""
         return self.ninja("-t", "commands", "-s", f"bin/{binary}").stdout.strip().splitlines()[-1]
 
     def compiles(self, mutation):
-        """Whether it does; then the layer's library with it lies in OUT."""
+        """Compiles the mutation. If that succeeds, OUT has the layer's library with it."""
         source, layer = OUT / mutation.path.name, mutation.path.parts[1]
         text = (ROOT / mutation.path).read_text()
         source.write_text(mutation.applied_to(text))
         command, directory = self.compile_commands[str(ROOT / mutation.path)]
-        compiled = OUT / f"{mutation.path.name}.o"  # ar knows it by this name
+        compiled = OUT / f"{mutation.path.name}.o"  # the object's name in the library
         command = [*command]
         command[command.index("-o") + 1] = str(compiled)
         command[command.index("-c") + 1] = str(source)
@@ -161,7 +161,7 @@ class Workshop:
         return program
 
     def failing(self, test, program):
-        """The first test case that fails, None if none does. The first run of a test decides how long later ones may take."""
+        """The first test case that fails, or None. The first run of a test sets the time limit of later ones."""
         binary, cases = test
         command = [str(program), "--abort", *([cases] if cases else [])]
         began, limit = time.monotonic(), self.seconds.get(test, 900)
@@ -178,7 +178,7 @@ class Workshop:
 
 
 def try_out(workshop, layer, mutation):
-    """What noticed it: a test, "" if it does not compile, None if nothing did."""
+    """The test that failed; "" if the mutation does not compile; None if it survived."""
     if not workshop.compiles(mutation):
         return ""
     linked = {}
@@ -191,7 +191,7 @@ def try_out(workshop, layer, mutation):
 
 
 class State:
-    """What has been tried, in the order in which it was drawn; written after each."""
+    """The tried mutations in order, stored after each one."""
 
     def __init__(self, seed, layers):
         self.seed, self.layers, self.verdicts = seed, layers, []
@@ -216,30 +216,30 @@ class State:
 
 
 def prepare(workshop, layers):
-    """The tests as they are: built, and passing."""
+    """Builds the tests and checks that they pass without a mutation."""
     tests = sorted({test for layer in layers for test in tests_of(layer)})
     built = workshop.ninja(*sorted({binary for binary, _ in tests}))
     if built.returncode != 0:
         sys.exit(built.stdout + built.stderr)
     for test in tests:
         if (case := workshop.failing(test, BUILD / "bin" / test[0])) is not None:
-            sys.exit(f"torture mutations: {' '.join(test)} fails before anything was changed: {case}")
+            sys.exit(f"torture mutations: {' '.join(test)} fails without a mutation: {case}")
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./dev torture mutations", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="by default one that is new")
-    parser.add_argument("--count", type=int, default=30, metavar="N", help="how many that compile, those of the run that is resumed too (default: 30)")
-    parser.add_argument("--minutes", type=float, default=600, metavar="N", help="begin no further one after that")
-    parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS), metavar="LAYER", help=f"of {', '.join(LAYERS)}")
-    parser.add_argument("--quick", action="store_true", help="the tests of the layers alone: a minute for ten, and more survive")
-    parser.add_argument("--resume", action="store_true", help="go on where the last run stopped, with its seed and layers")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed; default: a random one")
+    parser.add_argument("--count", type=int, default=30, metavar="N", help="mutations that compile, including those of a resumed run (default: 30)")
+    parser.add_argument("--minutes", type=float, default=600, metavar="N", help="start no mutation after so many minutes (default: 600)")
+    parser.add_argument("--layers", nargs="+", choices=LAYERS, default=list(LAYERS), metavar="LAYER", help=f"layers to mutate: {', '.join(LAYERS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="run only the layers' tests: ten mutations a minute, but more survive")
+    parser.add_argument("--resume", action="store_true", help="continue where the last run stopped, with its seed and layers")
     options = parser.parse_args()
     if options.quick:
         DATABASE.clear()
     end = time.monotonic() + options.minutes * 60
     state = State.resume() if options.resume else State(options.seed or random.SystemRandom().randrange(1, 2**30), options.layers)
-    print(f"torture mutations: seed {state.seed}; building the tests and running them as they are", flush=True)
+    print(f"torture mutations: seed {state.seed}; building the tests and running them without a mutation", flush=True)
     workshop = Workshop()
     prepare(workshop, state.layers)
     survived = []
@@ -247,7 +247,7 @@ def main():
         if number < len(state.verdicts):
             known, by = state.verdicts[number]
             if known != str(mutation):
-                sys.exit("torture mutations: the source is another one than that of the run to be resumed")
+                sys.exit("torture mutations: the source has changed since the run to be resumed")
         else:
             if len(state.counted()) >= options.count or time.monotonic() >= end:
                 break

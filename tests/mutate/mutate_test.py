@@ -1,4 +1,4 @@
-"""Mutations are made of code, each of one line, and the same ones from the same seed."""
+"""Mutations change one line of code each, and the same seed gives the same ones."""
 
 import sys
 import tempfile
@@ -17,7 +17,7 @@ def results(code):
 
 
 class Mutations(unittest.TestCase):
-    def test_each_kind(self):
+    def test_line_of_each_kind_gets_its_mutation(self):
         for code, changed in (
             ("  while (a < b) {", "  while (a <= b) {"),
             ("  return a + 1;", "  return a;"),
@@ -33,17 +33,17 @@ class Mutations(unittest.TestCase):
             with self.subTest(code):
                 self.assertIn(changed, results(code))
 
-    def test_what_is_no_code_stays(self):
+    def test_comments_includes_assertions_and_strings_are_not_mutated(self):
         for code in ("// a < b", '#include "x1.h"', "  ASSERT(a < b);", "std::vector<std::pair<Key, Value>> list;", '  say("a < b");'):
             with self.subTest(code):
                 self.assertEqual(results(code), ["  ;"] if "say" in code else [])
 
-    def test_a_declaration_is_not_dropped(self):
+    def test_declaration_is_never_dropped(self):
         for code in ("  auto it = f(a);", "  return f(a);", "  Status status = f(a);", "  Foo foo(a);"):
             with self.subTest(code):
                 self.assertNotIn("  ;", results(code))
 
-    def test_a_seed_repeats(self):
+    def test_same_seed_draws_the_same_mutations(self):
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
             for layer in ("wal", "deletes"):
@@ -61,7 +61,7 @@ class Mutations(unittest.TestCase):
 
 
 class Resumed(unittest.TestCase):
-    def test_verdicts_are_kept_in_their_order(self):
+    def test_resumed_run_has_the_verdicts_in_order(self):
         with tempfile.TemporaryDirectory() as folder:
             kept, mutate.STATE = mutate.STATE, Path(folder) / "torture/mutations.json"
             try:

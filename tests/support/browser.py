@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over two pipes: no driver, no library.
+"""A headless Chromium, controlled over two pipes without a driver or library.
 
     with Browser() as browser:
         page = browser.open("http://127.0.0.1:9736/", width=390, height=844)
@@ -6,9 +6,9 @@
         assert page.evaluate("document.title") == "Ebbtide"
         page.key("Tab")
 
-Chromium's DevTools protocol: JSON messages, each ended by a zero byte. What a page logs as an error, throws or is refused by its
-Content-Security-Policy is kept in `page.errors`; how far its content was shifted without the user's doing, in `page.layout_shift()`;
-what it has asked for, whomever, in `page.asked`. `page.picture()` is what people see, `pixels()` its colours.
+Chromium's DevTools protocol has JSON messages that end with a zero byte. `page.errors` has the page's logged errors, exceptions and
+violations of its Content-Security-Policy. `page.layout_shift()` is the shift of its content without user input. `page.asked` has all URLs
+that it requested. `page.picture()` is what people see, and `pixels()` has its colours.
 """
 
 import base64
@@ -26,7 +26,7 @@ import zlib
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
 TYPED = {"Enter": {"text": "\r"}}
-# Runs before the page's own scripts.
+# A script that runs before the page's own ones.
 WATCH = """
 window.shifted = 0;
 new PerformanceObserver((list) => { for (const e of list.getEntries()) if (!e.hadRecentInput) window.shifted += e.value; })
@@ -45,7 +45,7 @@ def program():
 
 
 def pixels(png):
-    """The rows of a picture as Chromium writes it, 8 bits a channel and not interlaced, each a list of (red, green, blue)."""
+    """The rows of a PNG as Chromium writes it (8 bits a channel, not interlaced), as lists of (red, green, blue)."""
     chunks, at = {b"IDAT": b""}, 8
     while at < len(png):
         length, kind = struct.unpack_from(">I4s", png, at)
@@ -80,10 +80,10 @@ class Browser:
         self._read, to_write = os.pipe()
 
         def pipes():
-            os.dup2(to_read, 203), os.dup2(to_write, 204)  # first out of the way, should one of them be 3 or 4
+            os.dup2(to_read, 203), os.dup2(to_write, 204)  # moved away first, in case one of them is 3 or 4
             os.dup2(203, 3), os.dup2(204, 4)
 
-        # No sandbox: it needs what containers and root lack, and the pages are our own.
+        # No sandbox: containers and root cannot have one, and the pages are our own.
         options = ["--headless=new", "--remote-debugging-pipe", f"--user-data-dir={self._profile}", "--no-sandbox", "--disable-gpu",
                    "--disable-dev-shm-usage", "--no-first-run", "--no-proxy-server", "--disable-extensions", "--hide-scrollbars",
                    "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb", "about:blank"]  # fmt: skip
@@ -107,7 +107,7 @@ class Browser:
         return json.loads(message)
 
     def call(self, method, session=None, seconds=60, **parameters):
-        """Calls a method and returns its result; what is told meanwhile goes to the pages."""
+        """Calls a method and returns its result. Events that arrive meanwhile go to their pages."""
         self._number += 1
         number = self._number
         message = {"id": number, "method": method, "params": parameters, **({"sessionId": session} if session else {})}
@@ -175,7 +175,7 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
     def evaluate(self, expression):
-        """The value of a JavaScript expression (awaited), as JSON can carry it."""
+        """The value of a JavaScript expression (awaited), via JSON."""
         done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in done:
             raise RuntimeError(f"{expression}: {done['exceptionDetails']['exception'].get('description')}")
@@ -189,14 +189,14 @@ class Page:
             if value:
                 return value
             time.sleep(0.05)
-        raise AssertionError(f"not within {seconds} s: {expression}; errors: {self.errors}; the page says: {self.text()[:2000]}")
+        raise AssertionError(f"not within {seconds} s: {expression}; errors: {self.errors}; the page shows: {self.text()[:2000]}")
 
     def text(self, selector="body"):
-        """What stands there to read, with plain blanks."""
+        """The visible text, with plain blanks."""
         return (self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText") or "").replace("\u00a0", " ")
 
     def picture(self, scale=1):
-        """A PNG of the whole page, of what one would have to scroll to as well."""
+        """A PNG of the whole page, scrolled parts included."""
         width, height = self.evaluate("[innerWidth, document.documentElement.scrollHeight]")
         clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)["data"])
@@ -214,11 +214,11 @@ class Page:
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=1)
 
     def layout_shift(self):
-        """Chromium's cumulative layout shift since the page was opened, what followed from input not counted."""
+        """Chromium's cumulative layout shift since the page was opened, without shifts caused by input."""
         return self.evaluate("window.shifted")
 
     def refused(self):
-        """What the Content-Security-Policy has kept from happening."""
+        """The violations of the Content-Security-Policy."""
         return self.evaluate("window.violations")
 
     def close(self):

@@ -1,4 +1,4 @@
-// Tests as text files: a command, its input, a line of four dashes, and what it must answer.
+// Tests as text files: a command, its input, a line of four dashes, and the expected answer.
 //
 //   # a comment
 //   command key=value flag
@@ -6,8 +6,8 @@
 //   ----
 //   the expected answer, up to an empty line
 //
-// An answer with empty lines in it stands between `----` twice and `----` twice. With EBBTIDE_REWRITE=1 in the environment the
-// files are written anew with what the commands answered; review the diff before you commit it.
+// An answer with empty lines has two lines `----` before it and two after it. With EBBTIDE_REWRITE=1 in the environment, the
+// actual answers are written to the files; review the diff before you commit it.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct DataCase {
 /// Runs every case of the file at `path` in order and compares the answers (Catch2 checks; each failure names file and line).
 void run_datadriven(const std::string& path, const std::function<std::string(const DataCase&)>& run);
 
-/// As above for each *.txt in a folder, in the order of their names; `start` is called before each file.
+/// Does the same for each *.txt of a folder, ordered by name; calls `start` before each file.
 void run_datadriven_dir(const std::string& dir, const std::function<void(const std::string& file)>& start,
                         const std::function<std::string(const DataCase&)>& run);
 

@@ -1,4 +1,4 @@
-"""The comparison with redis-server, without servers: what is a difference, and what is not."""
+"""The comparison with redis-server, tested without servers."""
 
 import sys
 import unittest
@@ -26,7 +26,7 @@ HELLO = b"%1\r\n$2\r\nid\r\n:7\r\n"
 
 
 def replies(protocol, middle):
-    """As both servers would answer a sequence with these replies in the middle."""
+    """The replies of a server to a sequence with these replies in the middle."""
     start = b"+RESET\r\n" + (HELLO if protocol == 3 else b"") + b"+OK\r\n:0\r\n" * (len(CLEAN) // 2)
     return start + b"".join(middle) + b"+OK\r\n" * len(TAIL)
 
@@ -42,55 +42,55 @@ class Comparison(unittest.TestCase):
         parts = [b"+OK\r\n", b"$5\r\na\r\nb+\r\n", b"*2\r\n*1\r\n:1\r\n%1\r\n+k\r\n_\r\n", b"$-1\r\n", b"*-1\r\n", b"-ERR x\r\n", b"#t\r\n", b",1.5\r\n"]
         self.assertEqual(split_replies(b"".join(parts)), parts)
 
-    def test_what_differs_is_told(self):
+    def test_different_reply_is_returned_with_its_command(self):
         commands = [[b"SET", b"k", b"1"], [b"GET", b"k"]]
         mine = replies(2, [b"+OK\r\n", b"$1\r\n1\r\n"])
         self.assertIsNone(compare(0, commands, mine, mine))
         theirs = replies(2, [b"+OK\r\n", b"$1\r\n2\r\n"])
         self.assertEqual(compare(0, commands, mine, theirs), ([b"GET", b"k"], b"$1\r\n1\r\n", b"$1\r\n2\r\n"))
-        # A reply too few, and keys that the sequence before has left on one server only.
+        # A missing reply, and keys that the sequence before left on one server only.
         self.assertIsNotNone(compare(0, commands, mine, replies(2, [b"+OK\r\n"])))
         self.assertIsNotNone(compare(0, commands, mine, mine.replace(b":0\r\n", b":1\r\n", 1)))
 
-    def test_a_listed_difference_is_none_also_in_a_transaction(self):
+    def test_reviewed_difference_is_accepted_also_in_a_transaction(self):
         commands = [[b"MULTI"], [b"PTTL", b"k"], [b"GET", b"k"], [b"EXEC"]]
         answer = [b"+OK\r\n", b"+QUEUED\r\n", b"+QUEUED\r\n"]
         mine = replies(3, [*answer, b"*2\r\n:5000\r\n$1\r\n1\r\n"])
         self.assertIsNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n1\r\n"])))
         self.assertIsNotNone(compare(1, commands, mine, replies(3, [*answer, b"*2\r\n:4990\r\n$1\r\n2\r\n"])))
 
-    def test_a_damaged_sketch_parts_the_servers_though_both_refuse_it(self):
+    def test_damaged_sketch_parts_the_servers_although_both_refuse_it(self):
         commands = [[b"PFADD", b"k", b"a"], [b"GET", b"k"]]
         refused = b"-INVALIDOBJ Corrupted HLL object detected\r\n"
         self.assertEqual(compare(0, commands, replies(2, [refused, b"$1\r\n1\r\n"]), replies(2, [refused, b"$1\r\n2\r\n"])), PARTED)
         self.assertIsInstance(compare(0, commands, replies(2, [refused, b"$-1\r\n"]), replies(2, [b":1\r\n", b"$-1\r\n"])), tuple)
 
-    def test_what_was_watched_before_a_swap_may_be_as_it_was(self):
+    def test_key_watched_before_a_swap_may_count_as_unchanged(self):
         middle = [[b"INCR", b"k"], [b"SWAPDB", b"0", b"1"], [b"WATCH", b"b"], [b"MULTI"], [b"EXEC"]]
         mine, theirs = ([b"+OK\r\n", b":1\r\n", b"+OK\r\n", b"+OK\r\n", b"+OK\r\n", executed] for executed in (b"*0\r\n", b"*-1\r\n"))
         self.assertEqual(compare(0, [[b"WATCH", b"k"], *middle], replies(2, mine), replies(2, theirs)), PARTED)
         self.assertIsInstance(compare(0, [[b"SET", b"k", b"0"], *middle], replies(2, mine), replies(2, theirs)), tuple)
 
-    def test_pushes_of_a_transaction_follow_it(self):
+    def test_pushes_of_a_transaction_may_follow_its_reply(self):
         own = b">3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n"
         commands = [[b"MULTI"], [b"PUBLISH", b"c", b"x"], [b"UNSUBSCRIBE", b"c"], [b"EXEC"]]
         here, there = b"*2\r\n:1\r\n" + own + PUSH, b"*2\r\n" + PUSH + b":1\r\n" + own
         self.assertTrue(pushes_agree(commands, here, there))
         self.assertFalse(pushes_agree(commands, here + PUSH, there))
         self.assertFalse(pushes_agree(commands, here.replace(b":0", b":1"), there))
-        self.assertFalse(pushes_agree(commands[1:3], here, there))  # outside of one their order counts
+        self.assertFalse(pushes_agree(commands[1:3], here, there))  # outside of a transaction their order counts
         here, there = (each.replace(b">3", b"*3") for each in (here, there))
         self.assertFalse(pushes_agree(commands, here, there))
         self.assertTrue(pushes_agree(commands, as_pushes(here), as_pushes(there)))
 
-    def test_redis_may_tell_of_keys_from_before_tracking_was_off(self):
+    def test_redis_may_invalidate_keys_from_before_tracking_was_off(self):
         told = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nc\r\n"
         off = [[b"CLIENT", b"TRACKING", b"off"], [b"GET", b"c"]]
         self.assertTrue(pushes_agree(off, b":1\r\n", b":1\r\n" + told))
         self.assertFalse(pushes_agree(off, b":1\r\n" + told, b":1\r\n"))
         self.assertFalse(pushes_agree(off[1:], b":1\r\n", b":1\r\n" + told))
 
-    def test_every_kind_of_sequence_is_made_and_can_be_repeated(self):
+    def test_seeds_make_every_kind_of_sequence_repeatably(self):
         made = Sequences()
         first = {seed: made.make(seed) for seed in range(40)}
         self.assertEqual({seed: Sequences().make(seed) for seed in (0, 8, 9, 19, 39)}, {seed: first[seed] for seed in (0, 8, 9, 19, 39)})
@@ -98,7 +98,7 @@ class Comparison(unittest.TestCase):
         for commands, data, _ in first.values():
             self.assertEqual(data, b"".join(map(encoded, commands)))
 
-    def test_a_batch_cleans_up_what_the_sequence_before_may_have_left(self):
+    def test_batch_removes_keys_that_the_sequence_before_may_have_left(self):
         self.assertEqual(stray_keys([[b"SET", b"a", b"stray"], [b"DEL"]]), {b"stray"})
         batch = Batch(Sequences(), range(1), {b"left behind"})
         self.assertEqual(batch.data.count(b"$11\r\nleft behind\r\n"), 4)  # in each database

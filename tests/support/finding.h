@@ -1,4 +1,4 @@
-// Proofs that can be asked what they find, so that a test can see that they find what they are there for.
+// Proofs that report their finding, so that a test can check that a proof finds a planted bug.
 #pragma once
 
 #include <stdexcept>
@@ -9,18 +9,18 @@
 
 namespace ebbtide {
 
-/// What a proof found. Nobody catches it in the proof's own test: it fails, with the INFO of all that was under way.
+/// The finding of a proof. The proof's own test does not catch it, so it fails with all current INFO messages.
 class Finding : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Part of a proof: what has to hold; `finding` is what it means if it does not.
+/// Part of a proof: throws `finding` if `holds` is false.
 inline void demand(bool holds, const char* finding) {
   if (!holds) throw Finding(finding);
-  CHECK(holds);  // counts
+  CHECK(holds);  // counts as an assertion
 }
-/// The same of a call that has to succeed, and of two answers that have to be one.
+/// Part of a proof: a call has to succeed, or two results have to be equal.
 inline void demand_ok(const Status& status, const char* call) {
   if (!status.is_ok()) throw Finding(std::string(call) + ": " + status.to_string());
   CHECK(status.is_ok());
@@ -30,7 +30,7 @@ inline void demand_same(const std::string& got, const std::string& expected, con
   CHECK(got == expected);
 }
 
-/// What `proof` finds; "" if nothing.
+/// Runs `proof` and returns its finding, or "".
 template <typename Proof>
 std::string finding_of(Proof proof) {
   try {

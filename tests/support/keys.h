@@ -7,7 +7,7 @@
 
 namespace ebbtide {
 
-/// A key whose place among others is that of its number.
+/// Key number `number`; keys are ordered like their numbers.
 inline std::string key_of(std::uint64_t number) {
   char text[32];
   std::snprintf(text, sizeof text, "key%08llu", static_cast<unsigned long long>(number));

@@ -1,8 +1,8 @@
-"""How a tree may be laid out: merge policy and its parameters, tiles, partitioning, choice of files, compression. For tests of what
-has to hold over any of them.
+"""Random layouts of a tree: merge policy and its parameters, tiles, partitioning, choice of files, compression. For tests whose property must
+hold for all of them.
 
     deal = layouts(random.Random(SEED))
-    with Server(settings={**settings, **next(deal)}) as server:   # as --set takes them
+    with Server(settings={**settings, **next(deal)}) as server:   # in the form of --set
         ...
         server.kill()
         change(server, next(deal))                                # from the next start on
@@ -13,7 +13,7 @@ has to hold over any of them.
 import os
 import random
 
-# What a few megabytes can tell apart; within what engine/docs/policies.md allows.
+# Values that make a difference with a few megabytes, within the ranges of engine/docs/policies.md.
 POLICIES = {
     "one_leveling": {"size_ratio": (2, 3, 6), "level0_runs": (1, 2, 4)},
     "leveling": {"size_ratio": (2, 4, 10)},
@@ -39,7 +39,7 @@ POLICY = "tree.policy."
 
 
 def layouts(choose):
-    """Layouts without end. Each policy comes before any comes again; the rest is left to `choose`, a random.Random."""
+    """Yields layouts for ever. All policies come before one comes again; `choose`, a random.Random, chooses the rest."""
     while True:
         for name in choose.sample(sorted(POLICIES), len(POLICIES)):
             parameters = {POLICY + key: choose.choice(values) for key, values in POLICIES[name].items()}
@@ -47,8 +47,8 @@ def layouts(choose):
 
 
 def chosen(what, but=()):
-    """One layout for the test `what`, which it prints with the seed that repeats it: EBBTIDE_SEED, or one by chance. `but`: keys that
-    the test sets itself."""
+    """Returns one layout for the test `what`, and prints it with its seed: EBBTIDE_SEED or a random one. `but`: keys that the test sets
+    itself."""
     seed = int(os.environ.get("EBBTIDE_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
     layout = {key: value for key, value in next(layouts(random.Random(f"{seed}-{what}"))).items() if key not in but}
     print(f"EBBTIDE_SEED={seed}: {text_of(layout)}")
@@ -56,14 +56,14 @@ def chosen(what, but=()):
 
 
 def change(server, layout):
-    """The layout of a server from its next start on."""
+    """Sets the layout of a server from its next start on."""
     for key in [key for key in server.settings if key.startswith(POLICY)]:
-        del server.settings[key]  # another policy has other parameters
+        del server.settings[key]  # parameters of the previous policy
     server.settings.update(layout)
 
 
 def switch(layout):
-    """The command that gives a running server the layout's policy. A server that is started again has what it is started with."""
+    """The command that gives a running server the layout's policy, until its next start."""
     parameters = [str(part) for key, value in layout.items() if key.startswith(POLICY) and key != POLICY + "name"
                   for part in (key.removeprefix(POLICY), value)]  # fmt: skip
     return ("TREE.POLICY", layout[POLICY + "name"], *parameters)

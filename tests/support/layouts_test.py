@@ -1,4 +1,4 @@
-"""Layouts: every policy has its turn, with parameters that it has; a seed repeats them."""
+"""Layouts include every policy with valid parameters, and repeat by seed."""
 
 import itertools
 import random
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def allowed():
-    """{policy: {parameter: (least, most)}} of engine/docs/policies.md, whose table a test of the engine holds against the registry."""
+    """{policy: {parameter: (least, most)}} from engine/docs/policies.md; an engine test compares its table with the registry."""
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| ([\d.]+) to ([\d.]+)", (ROOT / "engine/docs/policies.md").read_text(), re.MULTILINE)
     table = {}
     for policy, parameter, least, most in rows:
@@ -25,7 +25,7 @@ def allowed():
 
 
 class Layouts(unittest.TestCase):
-    def test_all_policies_are_there_with_parameters_that_they_have(self):
+    def test_every_policy_is_there_with_valid_parameters(self):
         table = allowed()
         self.assertEqual(set(POLICIES), set(table))
         for policy, parameters in POLICIES.items():
@@ -33,17 +33,17 @@ class Layouts(unittest.TestCase):
                 least, most = table[policy][parameter]
                 self.assertTrue(all(least <= value <= most for value in values), f"{policy}: {parameter}")
 
-    def test_each_policy_comes_before_any_comes_again(self):
+    def test_all_policies_come_before_one_comes_again(self):
         names = [layout["tree.policy.name"] for layout in itertools.islice(layouts(random.Random(7)), 2 * len(POLICIES))]
         self.assertEqual(set(names[: len(POLICIES)]), set(POLICIES))
         self.assertEqual(set(names[len(POLICIES) :]), set(POLICIES))
 
-    def test_a_seed_repeats_them(self):
+    def test_same_seed_gives_the_same_layouts(self):
         first, again, other = (list(itertools.islice(layouts(random.Random(seed)), 20)) for seed in (1, 1, 2))
         self.assertEqual(first, again)
         self.assertNotEqual(first, other)
 
-    def test_parameters_of_another_policy_do_not_stay(self):
+    def test_change_removes_parameters_of_the_previous_policy(self):
         server = SimpleNamespace(settings={"tree.policy.name": "leveling", "tree.policy.size_ratio": 4, "storage.fsync": "no"})
         change(server, {"tree.policy.name": "binomial", "tree.policy.k": 3, "tree.pages_per_tile": 8})
         self.assertEqual(

@@ -1,20 +1,19 @@
-"""Is a history of concurrent operations on one object one that could have happened one after the other?
+"""Checks whether a history of concurrent operations on one object is linearizable.
 
-Each operation has a time at which it was called and one at which its answer was there; it must have taken effect at one moment in
-between. The search goes through the operations in the order of their calls, takes one that may be next, and goes back when it is
-stuck; what it has taken and the state that this led to are remembered, so that nothing is searched twice (Wing and Gong 1993, with
-Lowe's memory, 2017).
+Each operation has the times of its call and of its reply, and took effect at one moment in between. The search goes through the operations
+in the order of their calls, chooses one that may be next, and backtracks when it is stuck. It remembers each set of chosen operations with
+its state, so that nothing is searched twice (Wing and Gong 1993, with Lowe's memory, 2017).
 """
 
 import enum
 from typing import Any, NamedTuple
 
 
-class Missing(enum.Enum):  # an enum: one and the same in every process
+class Missing(enum.Enum):  # an enum, so that it is the same object in every process
     UNKNOWN = "?"
 
 
-UNKNOWN = Missing.UNKNOWN  # the answer never came: it may have taken effect at any time after the call, or not at all
+UNKNOWN = Missing.UNKNOWN  # no reply: the operation took effect at any time after the call, or never
 NEVER = float("inf")
 
 
@@ -32,12 +31,12 @@ class Operation(NamedTuple):
 
 
 def violation(operations, step, initial):
-    """None if the history is linearizable, else the operations around the place where every order fails.
+    """None if the history is linearizable, otherwise the operations around the place where every order fails.
 
     step(state, name, arguments) -> (answer, new state); states are hashable.
     """
     operations = sorted(operations, key=lambda operation: operation.called)
-    # A linked list of events: calls and answers in the order of time. Of equal times calls come first: they may overlap.
+    # A linked list of calls and replies in the order of time. At equal times calls come first, since they may overlap.
     events = [(operation.called, 0, i) for i, operation in enumerate(operations)]
     events += [(operation.returned, 1, i) for i, operation in enumerate(operations) if operation.returned != NEVER]
     events.sort()
@@ -75,7 +74,7 @@ def violation(operations, step, initial):
             else:
                 at = following[at]
             continue
-        # An answer is reached whose call could not be taken yet: some earlier choice was wrong.
+        # A reply whose call was not chosen yet: an earlier choice was wrong.
         if answered > furthest:
             furthest, stuck = answered, (at, state)
         if not stack:
@@ -95,6 +94,6 @@ def explain(operations, events, stuck, end):
     moment = events[at][0] if at != end else NEVER
     near = [operation for operation in operations if operation.called <= moment and operation.returned >= moment]
     before = sorted((operation for operation in operations if operation.returned < moment), key=lambda operation: operation.returned)
-    lines = [f"no order explains the answers by {moment}; the best one found had the state {state!r} there", "answered before:"]
+    lines = [f"no order explains the replies by {moment}; the longest one found ended in state {state!r} there", "answered before:"]
     lines += [f"  {operation}" for operation in before[-8:]]
     return "\n".join([*lines, "under way:", *[f"  {operation}" for operation in near]])

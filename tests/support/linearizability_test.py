@@ -1,4 +1,4 @@
-"""The checker itself: it must tell legal histories from illegal ones before anybody believes it."""
+"""The checker accepts legal histories and refuses illegal ones."""
 
 import random
 import sys
@@ -31,45 +31,45 @@ class Checker(unittest.TestCase):
     def illegal(self, *rows):
         self.assertIsNotNone(violation(history(*rows), register, None))
 
-    def test_one_after_the_other(self):
+    def test_sequential_read_must_see_the_write(self):
         self.legal((1, "set", [1], "OK", 0, 1), (1, "get", [], 1, 2, 3))
         self.illegal((1, "set", [1], "OK", 0, 1), (1, "get", [], None, 2, 3))
 
     def test_overlapping_calls_may_be_in_either_order(self):
         self.legal((1, "set", [1], "OK", 0, 10), (2, "get", [], None, 1, 2), (3, "get", [], 1, 3, 4))
-        self.illegal((1, "set", [1], "OK", 0, 10), (2, "get", [], 1, 1, 2), (3, "get", [], None, 3, 4))  # it goes back
+        self.illegal((1, "set", [1], "OK", 0, 10), (2, "get", [], 1, 1, 2), (3, "get", [], None, 3, 4))  # the value goes back
 
-    def test_a_stale_read(self):
+    def test_stale_read_is_illegal(self):
         self.illegal((1, "set", [1], "OK", 0, 1), (1, "set", [2], "OK", 2, 3), (2, "get", [], 1, 4, 5))
 
-    def test_two_readers_disagree_on_the_order(self):
+    def test_readers_that_disagree_on_the_order_are_illegal(self):
         self.illegal(
             (1, "set", [1], "OK", 0, 10), (2, "set", [2], "OK", 0, 10),
             (3, "get", [], 1, 11, 12), (4, "get", [], 2, 13, 14),
         )  # fmt: skip
 
-    def test_a_lost_update(self):
+    def test_lost_update_is_illegal(self):
         self.illegal((1, "incr", [], 1, 0, 5), (2, "incr", [], 1, 0, 5))
         self.legal((1, "incr", [], 1, 0, 5), (2, "incr", [], 2, 0, 5))
 
-    def test_without_an_answer_it_happened_or_not(self):
+    def test_operation_without_a_reply_may_have_happened_or_not(self):
         self.legal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], None, 5, 6))
         self.legal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], 1, 5, 6))
-        self.illegal((1, "set", [1], UNKNOWN, 4, NEVER), (2, "get", [], 1, 1, 2))  # before it was called
+        self.illegal((1, "set", [1], UNKNOWN, 4, NEVER), (2, "get", [], 1, 1, 2))  # read before the call
         self.illegal((1, "set", [1], UNKNOWN, 0, NEVER), (2, "get", [], 1, 1, 2), (2, "get", [], None, 3, 4))
 
-    def test_random_histories_of_a_real_register(self):
+    def test_random_histories_of_a_register_are_legal_and_with_one_wrong_reply_illegal(self):
         for seed in range(40):
             choose = random.Random(seed)
             rows, state, moment = [], None, 0.0
-            for number in range(60):  # each takes effect at `moment`, called a little before, answered a little later
+            for number in range(60):  # each takes effect at `moment`, with its call before and its reply after that
                 moment += choose.random()
                 name = choose.choice(("set", "get", "incr")) if isinstance(state, int) or state is None else "set"
                 arguments = (choose.randrange(1000),) if name == "set" else ()
                 answer, state = register(state, name, arguments)
                 rows.append(Operation(number, name, arguments, answer, moment - choose.random() * 4, moment + choose.random() * 4))
             self.assertIsNone(violation(rows, register, None), seed)
-            # One wrong answer is found.
+            # One wrong reply is found.
             reads = [i for i, row in enumerate(rows) if row.name == "get"]
             i = choose.choice(reads)
             rows[i] = rows[i]._replace(answer=-1)

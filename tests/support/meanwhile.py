@@ -1,4 +1,4 @@
-"""Work that goes on in threads of its own while a test does something else; what goes wrong there fails the test.
+"""Runs work in threads of its own while a test does something else. An error there fails the test.
 
     with meanwhile(write):
         client.bgsave()
@@ -12,8 +12,8 @@ from support.server import wait_until
 
 @contextlib.contextmanager
 def meanwhile(*works):
-    """Calls each of `works` again and again, in a thread each, while the block runs, and at least once. What one of them raises is
-    raised at the end, and ends that one."""
+    """Calls each of `works` repeatedly in a thread of its own while the block runs, at least once. An exception ends its thread and is
+    raised at the end of the block."""
     stop, rounds, errors = threading.Event(), [0] * len(works), []
 
     def run(number):

@@ -1,4 +1,4 @@
-"""What goes wrong beside a test must not go unseen."""
+"""Errors in threads beside a test fail the test."""
 
 import sys
 import threading
@@ -11,13 +11,13 @@ from support.meanwhile import meanwhile  # noqa: E402
 
 
 class Meanwhile(unittest.TestCase):
-    def test_each_has_worked_before_the_block_ends(self):
+    def test_every_work_was_called_before_the_block_ends(self):
         done = []
         with meanwhile(lambda: done.append("a"), lambda: done.append("b")):
             pass
         self.assertEqual(set(done), {"a", "b"})
 
-    def test_what_a_thread_raises_is_raised_at_the_end(self):
+    def test_exception_of_a_thread_is_raised_at_the_end(self):
         def fail():
             raise ValueError("seen")
 
@@ -25,7 +25,7 @@ class Meanwhile(unittest.TestCase):
             with meanwhile(fail, lambda: None):
                 pass
 
-    def test_what_the_block_raises_ends_the_threads(self):
+    def test_exception_of_the_block_ends_the_threads(self):
         before = threading.active_count()
         with self.assertRaises(KeyError):
             with meanwhile(lambda: None):

@@ -1,4 +1,4 @@
-// Tests of the tests: with a bug in the engine a proof has to find something.
+// Tests of the tests: a proof has to find a bug planted in the engine.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -8,8 +8,7 @@
 
 namespace ebbtide {
 
-/// The proof finds the bug, and nothing where there is none: a build in which bugs can be planted shows the one, any other build
-/// the other.
+/// Checks that the proof finds the bug, in builds with planted bugs, and that it finds nothing without a bug, in all others.
 template <typename Proof>
 void must_catch(PlantedBug bug, Proof proof) {
 #ifdef EBBTIDE_PLANTED_BUGS

@@ -1,4 +1,4 @@
-// Tests of the tests: with a bug in the command layer a proof has to find something.
+// Tests of the tests: a proof has to find a bug planted in the server's dispatch layer.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// As must_catch for a bug of the engine (support/planted.h).
+/// Like must_catch for a bug of the engine (support/planted.h).
 template <typename Proof>
 void must_catch(PlantedServerBug bug, Proof proof) {
 #ifdef EBBTIDE_PLANTED_BUGS

@@ -1,6 +1,6 @@
-"""Connects, says something and resets the connection, as often and as fast as it can: a process of its own, which holds up nobody else's.
+"""Connects, sends some bytes and resets the connection, as often and as fast as possible; a process of its own, so that it delays no other.
 
-    python3 -m support.resets PORT COUNT WORDS      WORDS as Python writes bytes: "b'PING'"
+    python3 -m support.resets PORT COUNT WORDS      WORDS as a Python bytes literal: "b'PING'"
 """
 
 import ast
@@ -11,7 +11,7 @@ import sys
 
 
 def main(port, count, words):
-    """How many there were; those that the server refuses by not taking them are no failure."""
+    """Returns the number of connections; refused ones are no failure."""
     made = 0
     for _ in range(count):
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=60) as link:

@@ -1,4 +1,4 @@
-"""The real server, started by a test: on free ports, in a directory of its own, over a real socket.
+"""Starts the real server for a test, on free ports and in a directory of its own.
 
     with Server() as server:
         server.client().set("k", "v")
@@ -6,7 +6,7 @@
         server.start()                  # the same directory, the same port
         assert server.client().get("k") == b"v"
 
-The binary is build/release/bin/ebbtide-server, or what EBBTIDE_SERVER names.
+The binary is EBBTIDE_SERVER or build/release/bin/ebbtide-server.
 """
 
 import contextlib
@@ -36,18 +36,18 @@ def binary(name="ebbtide-server"):
     return ROOT / "build" / "release" / "bin" / name
 
 
-# Without a limit a server refuses writes once less than 5 % of the disk is free, and machines that run tests may be fuller than that.
-# With one it keeps about half a gigabyte: eight times storage.memtable_size.
+# Without a limit, a server refuses writes when less than 5 % of the disk is free, which is common on test machines. With a limit, it keeps
+# about half a gigabyte free: eight times storage.memtable_size.
 MOST_BYTES = "1TiB"
 
 _ports_given = set()
 
 
 def free_port(worker=None):
-    """A port that nobody listens on, and that no other call has given: not in this process, nor in another worker of the same pytest run
-    (`worker`: pytest-xdist's name for it, "gw3"), whose servers may not be up yet. It lies below those that the kernel gives to outgoing
-    connections, so it stays free until it is used."""
-    workers = 16  # each has every 16th port
+    """Returns a free port that no other call returned, in this process or in another worker of the same pytest run, whose servers may not
+    have started yet. `worker`: pytest-xdist's name of the worker, "gw3". The port is below the kernel's range for outgoing connections, so it
+    stays free."""
+    workers = 16  # each worker has every 16th port
     name = worker or os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     offset = int(name.removeprefix("gw")) % workers
     while True:
@@ -75,15 +75,15 @@ def wait_until(condition, seconds=20.0, what="condition", interval=0.02):
 
 
 class Server:
-    """One server process and its data directory. Not started by the constructor; a context manager does that and cleans up.
+    """One server process and its data directory. The constructor does not start it; the context manager does, and cleans up.
 
-    settings   dotted configuration keys and values, as --set takes them: {"storage.fsync": "always"}
-    directory  where data and log go; by default a temporary directory that goes with the object
-    config     the YAML file; by default the one that is shipped, None for none
+    settings   dotted configuration keys and values, as for --set: {"storage.fsync": "always"}
+    directory  for data and log; by default a temporary directory that is removed with the object
+    config     the YAML file; by default the shipped one, None for none
     prefix     a command that runs the server: ["nice"]
     """
 
-    all = weakref.WeakSet()  # for whoever reports on a test that has failed
+    all = weakref.WeakSet()  # for the report of a failed test
 
     def __init__(self, settings=None, directory=None, config=ROOT / "config" / "ebbtide.yaml", prefix=()):
         self.port = free_port()
@@ -95,15 +95,15 @@ class Server:
         self.data = self.home / "data"
         self.log_path = self.home / "server.log"
         self.process = None
-        self._last_words = ""  # the log's end, once the log is removed
+        self._last_words = ""  # the end of the log, once the log is removed
         Server.all.add(self)
 
     def set(self, *settings):
-        """More settings, as "key=value", for all starts from now on: server.set("storage.fsync=always").start()"""
+        """Adds settings, as "key=value", for all later starts: server.set("storage.fsync=always").start()"""
         self.settings.update(setting.split("=", 1) for setting in settings)
         return self
 
-    # --- life and death
+    # --- start and stop
     def command_line(self):
         line = [*self.prefix, str(binary()), "--port", str(self.port), "--dir", str(self.data)]
         if self.config is not None:
@@ -113,7 +113,7 @@ class Server:
         return line
 
     def start(self, timeout=60.0, wait=True):
-        """Starts it and waits until it is ready. A server that ends instead raises with the last lines of its log."""
+        """Starts the server and waits until it is ready. If it ends instead, raises with the last lines of its log."""
         assert not self.running, "already running"
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home)
@@ -137,7 +137,7 @@ class Server:
         raise TimeoutError(f"the server was not ready within {timeout} s (last answer: {last!r}):\n{self.log_tail()}")
 
     def _ready(self):
-        """Whether it is, and what it said. Asks the metrics port, if there is one: a connection to the other is a client that is counted."""
+        """Whether the server is ready, and its answer. Uses the metrics port if there is one, since a connection to the other port counts as a client."""
         if self.metrics_port != 0:
             answer = self.http("/ready")
             return answer[0] == 200, answer
@@ -147,7 +147,7 @@ class Server:
             return answer.startswith((b"+PONG", b"-NOAUTH")), answer
 
     def kill(self):
-        """kill -9: nothing is flushed, nothing is said."""
+        """kill -9: nothing is flushed or logged."""
         return self._end(signal.SIGKILL)
 
     def stop(self, timeout=60.0):
@@ -155,7 +155,7 @@ class Server:
         return self._end(signal.SIGTERM, timeout)
 
     def wait(self, timeout=60.0):
-        """Waits until it has ended by itself; returns the exit status."""
+        """Waits until the server ends by itself; returns the exit status."""
         return self._end(None, timeout)
 
     def restart(self, timeout=60.0):
@@ -188,13 +188,13 @@ class Server:
     def running(self):
         return self.process is not None and self.process.poll() is None
 
-    # --- talking to it
+    # --- connections
     def connect(self, timeout=30.0):
         """A plain socket."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
 
     def client(self, **options):
-        """A redis-py client that never tries again: that would hide a lost reply. Replies are bytes, unless decode_responses=True."""
+        """A redis-py client without retries, which would hide a lost reply. Replies are bytes, unless decode_responses=True."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -202,7 +202,7 @@ class Server:
         return redis.Redis(host="127.0.0.1", port=self.port, **{"socket_timeout": 60, "retry": Retry(NoBackoff(), 0), **options})
 
     def cli(self, *arguments, stdin=None, timeout=300):
-        """Runs redis-cli against it and returns what it prints."""
+        """Runs redis-cli against the server and returns its output."""
         done = subprocess.run(
             ["redis-cli", "-p", str(self.port), *arguments], input=stdin, capture_output=True, timeout=timeout, check=False
         )
@@ -212,16 +212,16 @@ class Server:
 
     def http(self, path):
         """(status, text) of a page of the metrics port."""
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # not through a proxy of the environment's
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # not through the environment's proxy
         try:
             with direct.open(f"http://127.0.0.1:{self.metrics_port}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
 
-    # --- looking at it
+    # --- inspection
     def log(self):
-        """All that it has said, in all its lives."""
+        """The log of all starts so far."""
         try:
             return self.log_path.read_text(errors="replace")
         except FileNotFoundError:
@@ -236,18 +236,18 @@ class Server:
         return self._status_bytes("VmRSS")
 
     def peak_resident_bytes(self):
-        """The most that was resident since the process began."""
+        """The largest resident size since the process started."""
         return self._status_bytes("VmHWM")
 
     def _status_bytes(self, field):
         if "EBBTIDE_SANITIZED" in os.environ:
-            return 0  # what a sanitizer keeps is no concern of the tests
+            return 0  # a sanitizer's memory does not count
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.search(rf"{field}:\s+(\d+)", status).group(1)) << 10
 
     # --- cleaning up
     def close(self):
-        """Ends the process, whatever its state, and removes a temporary directory."""
+        """Ends the process in any state, and removes a temporary directory."""
         if self.running:
             self.kill()
         if self._own_directory:
@@ -267,7 +267,7 @@ class Server:
 
 @contextlib.contextmanager
 def redis_server(home, *options):
-    """The port of a redis-server to compare with, without snapshots, in the directory `home`. ./dev puts its program on the path."""
+    """Starts a redis-server without snapshots in the directory `home`, and returns its port. ./dev puts its program on the path."""
     if shutil.which("redis-server") is None:
         raise RuntimeError("there is no redis-server to compare with: ./dev test provides one")
     port, log = free_port(), Path(home) / "redis.log"

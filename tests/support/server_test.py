@@ -1,4 +1,4 @@
-"""Free ports: no two servers of one run are sent to the same one."""
+"""Free ports: no two servers of one run get the same one."""
 
 import sys
 import unittest
@@ -10,12 +10,12 @@ from support.server import free_port  # noqa: E402
 
 
 class FreePort(unittest.TestCase):
-    def test_a_server_and_its_metrics_never_share_a_port(self):
-        """Regression: both came from the same draw, which sometimes gave one number twice."""
+    def test_server_and_its_metrics_get_different_ports(self):
+        """Both once came from one random draw, which sometimes gave the same number twice."""
         given = [free_port() for _ in range(400)]
         self.assertEqual(len(set(given)), len(given))
 
-    def test_workers_never_share_a_port(self):
+    def test_workers_get_different_ports(self):
         def remainders(worker):
             return {free_port(worker) % 16 for _ in range(20)}
 

@@ -1,10 +1,10 @@
-"""The protocol over plain sockets: what a client library would hide."""
+"""The protocol over plain sockets, without a client library that hides parts of it."""
 
 import socket
 
 
 def encode(*arguments):
-    """A command as clients send it. Arguments are bytes, or become text."""
+    """Encodes a command. Arguments are bytes, or are converted to text."""
     parts = [b"*%d\r\n" % len(arguments)]
     for argument in arguments:
         data = argument if isinstance(argument, bytes) else str(argument).encode()
@@ -13,7 +13,7 @@ def encode(*arguments):
 
 
 def receive_all(link):
-    """Everything until the peer closes."""
+    """Receives until the peer closes."""
     data = bytearray()
     while True:
         try:
@@ -35,7 +35,7 @@ def receive_exactly(link, size):
 
 
 def receive_until(link, mark):
-    """Everything until `mark` is in it; what came behind it, too."""
+    """Receives until the data contains `mark`; bytes received after it are included."""
     data = b""
     while mark not in data:
         part = link.recv(65536)
@@ -49,8 +49,8 @@ class ReplyError(Exception):
 
 
 def read_reply(stream):
-    """A reply of RESP2: str, int, None or a list of them. An error reply is raised as ReplyError, a closed connection as
-    ConnectionError."""
+    """Reads a reply of RESP2: str, int, None or a list of them. Raises ReplyError for an error reply, and ConnectionError for a closed
+    connection."""
     line = stream.readline()
     if not line.endswith(b"\r\n"):
         raise ConnectionError("the server closed the connection")
@@ -74,7 +74,7 @@ def read_reply(stream):
 
 
 class Link:
-    """One connection: commands out, replies in (read_reply)."""
+    """One connection, which sends commands and reads replies (read_reply)."""
 
     def __init__(self, port, timeout=60):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
@@ -96,5 +96,5 @@ class Link:
 
 
 def pairs(flat):
-    """A map as RESP2 sends it, names and values in turn, as a dictionary."""
+    """The dictionary of a RESP2 map, whose names and values alternate."""
     return dict(zip(flat[::2], flat[1::2], strict=True))

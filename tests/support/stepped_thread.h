@@ -1,9 +1,9 @@
 // A thread that stops after a given number of machine instructions. A test of lock-free code runs one operation in it, stops it after
-// each instruction in turn, and does meanwhile what other threads might do: every interleaving of two threads, and the same ones in
-// each run.
+// each instruction in turn, and meanwhile does the work of another thread. So it tests every interleaving of two threads, and the
+// same ones in each run.
 //
-// The processor traps after each instruction while the trap flag is set; the handler of that signal counts, and waits where the thread is
-// to stop. So `body` must take no lock that the test needs while the thread is stopped, and allocate no memory. For x86-64.
+// The processor traps after each instruction while the trap flag is set. The signal handler counts the traps, and waits at the stop. So
+// `body` must not allocate memory, nor take a lock that the test needs while the thread is stopped. For x86-64.
 #pragma once
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ namespace ebbtide {
 
 class SteppedThread {
  public:
-  /// `body` begins with the first run().
+  /// The first run() starts `body`.
   explicit SteppedThread(std::function<void()> body) : body_(std::move(body)) {
     static std::once_flag once;
     std::call_once(once, [] {
@@ -41,7 +41,7 @@ class SteppedThread {
   SteppedThread(const SteppedThread&) = delete;
   SteppedThread& operator=(const SteppedThread&) = delete;
 
-  /// Runs `instructions` more and stops. False if the body ended before that.
+  /// Runs so many more instructions and stops. Returns false if the body ended before that.
   bool run(std::uint64_t instructions) {
     if (ended_) return false;
     left_ = instructions;
@@ -63,7 +63,7 @@ class SteppedThread {
   void main() {
     go_.acquire();
     current_ = this;
-    if (!free_) (void)::raise(SIGTRAP);  // from its handler's return on each instruction traps
+    if (!free_) (void)::raise(SIGTRAP);  // each instruction traps from the handler's return on
     body_();
     free_ = true;
     current_ = nullptr;
@@ -86,7 +86,7 @@ class SteppedThread {
 
   static inline thread_local SteppedThread* current_ = nullptr;
   const std::function<void()> body_;
-  // Whose turn it is, go_ and stopped_ say.
+  // go_ and stopped_ say which thread runs.
   std::uint64_t left_ = 0;
   bool ended_ = false;
   std::atomic<bool> free_{false};

@@ -20,15 +20,11 @@ NOT_YET = (
     "server/resp",
     "server/server.cc",
     "tests/engine/db",
-    "tests/fuzz",
     "tests/server/dispatch",
     "tests/server/commands",
     "tests/server/config",
     "tests/server/net",
     "tests/server/resp",
-    "tests/support",
-    "tests/tools",
-    "tests/torture",
 )
 
 # What is read. Test data, corpora and transcripts are input, not text.

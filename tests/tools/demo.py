@@ -1,10 +1,10 @@
-"""What the delete deadline is, shown in a minute: ./dev demo.
+"""Shows the delete deadline in a minute: ./dev demo.
 
-Ebbtide with a short deadline and a redis-server with an append-only file stand side by side, in a directory that goes away
-afterwards. Both are given a secret, both are told to delete it. Then everybody looks at the disk, with grep.
+Ebbtide with a short deadline and a redis-server with an append-only file run side by side, in a temporary directory. Both store a secret and
+both delete it. Then grep searches the disk for it.
 
-The demo proves what it says or says that it could not: it ends with status 0 only if nothing is left of the secret, neither its
-name nor its value, in Ebbtide's directory at the deadline - in no file, nor in one that is unlinked but still open.
+The demo proves its claim or says that it could not. It exits with status 0 only if no file of Ebbtide's directory has the secret's name or
+value at the deadline. Unlinked files that are still open count, too.
 
     demo.py [--deadline 20s] [--server PATH] [--plain]
 """
@@ -30,12 +30,12 @@ from support.sockets import Link, ReplyError  # noqa: E402
 
 COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 BLANK = "  "
-LOOK_SECONDS = 0.2  # between two looks at the disk
-LATE_SECONDS = 1.0  # that the last one, which is due at the deadline, may begin later
+LOOK_SECONDS = 0.2  # between two searches of the disk
+LATE_SECONDS = 1.0  # allowed delay of the last search, which is due at the deadline
 
 
 class Screen:
-    """Words for people: coloured, with a line that is written anew, on a terminal; plain lines elsewhere."""
+    """Output for people: coloured, with a changing line, on a terminal; plain lines elsewhere."""
 
     def __init__(self, plain):
         self.live = sys.stdout.isatty() and not plain and os.environ.get("TERM", "dumb") != "dumb"
@@ -56,7 +56,7 @@ class Screen:
         self.say(self.paint("bold", f"{number}. {title}"))
 
     def progress(self, text, what):
-        """A line that replaces the one before. Without a terminal: a line whenever `what` has changed."""
+        """Prints a line that replaces the one before. Without a terminal, prints a line whenever `what` has changed."""
         if self.live:
             print("\r\x1b[2K" + text, end="", flush=True)
             self.open_line = True
@@ -70,23 +70,23 @@ class Screen:
         self.open_line = False
 
 
-# --- looking at the disk
+# --- searching the disk
 
 
 def grep(words, directory):
-    """Files below `directory` that contain one of the words, by name, as grep finds them."""
+    """Names of the files below `directory` in which grep finds one of the words."""
     patterns = [part for word in words for part in ("-e", word)]
     for _ in range(20):
         done = subprocess.run(["grep", "-rlaF", *patterns, "."], cwd=directory, capture_output=True, text=True, check=False)
         if done.returncode < 2 or not re.search("No such file", done.stderr):
-            break  # a file that went while grep looked at it is no error, but the rest is looked at once more
+            break  # a file that was removed meanwhile is no error, but grep runs again for the rest
     if done.returncode > 1:
         raise RuntimeError(f"grep: {done.stderr.strip()}")
     return sorted(line.removeprefix("./") for line in done.stdout.splitlines())
 
 
 def unlinked(words, pid, directory):
-    """The same for files below `directory` that have no name any more and that the process still holds open."""
+    """The same for unlinked files of `directory` that the process still holds open."""
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ def has_deadlines(deadline):
 
 @contextlib.contextmanager
 def ebbtide(directory, deadline):
-    # Without compression, so that grep sees everything that is there.
+    # Without compression, so that grep sees all data.
     settings = {
         "tree.deletes.deadline": deadline, "storage.compression": "none", "storage.compression_last_level": "none",
         "storage.memory_budget": "64MiB", "server.bind": "127.0.0.1",
@@ -133,7 +133,7 @@ def redis(directory):
         yield port
 
 
-# --- the story
+# --- the demo
 
 
 def listed(files):
@@ -143,7 +143,7 @@ def listed(files):
 def seconds_of(text):
     match = re.fullmatch(r"(\d+)(s|m)", text)
     if not match or not 2 <= int(match[1]) * {"s": 1, "m": 60}[match[2]] <= 3600:
-        raise argparse.ArgumentTypeError("a duration from 2s to 60m, like 20s")
+        raise argparse.ArgumentTypeError("a duration from 2s to 60m, for example 20s")
     return int(match[1]) * {"s": 1, "m": 60}[match[2]]
 
 
@@ -161,19 +161,19 @@ class Demo:
         screen.step(1, "Two servers, one secret")
         with ebbtide(home / "ebbtide", f"{self.deadline}s") as server, redis(home / "redis") as port:
             ours, theirs = Link(server.port), Link(port)
-            self.tell("Ebbtide", f"deletes are due on disk within {self.deadline} s; compression is off, so that grep sees all there is")
+            self.tell("Ebbtide", f"delete deadline {self.deadline} s; compression is off, so that grep sees all data")
             self.tell("Redis", "with an append-only file")
             for link in (ours, theirs):
                 link.call("MSET", *(word for i in range(5000) for word in (f"other:{i:05}", secrets.token_hex(40))))
                 link.call("SET", self.name, self.value)
-            ours.call("TREE.FLUSH")  # into a table, too: not in the log alone
+            ours.call("TREE.FLUSH")  # into a table as well as the log
             self.both(f"SET {self.name} {self.value[:12]}...", "OK, among 5000 other keys")
-            with contextlib.suppress(AssertionError):  # both write their logs through within a second
+            with contextlib.suppress(AssertionError):  # both write their logs to the disk within a second
                 wait_until(lambda: traces(self.words, server) and grep(self.words, home / "redis"), 10, "the secret is on both disks")
             screen.step(2, "It is on the disk, of course")
             here, there = traces(self.words, server), grep(self.words, home / "redis")
             if not here or not there:
-                screen.say(BLANK + screen.paint("red", "grep does not find the secret before it is deleted; so there is nothing to show."))
+                screen.say(BLANK + screen.paint("red", "grep does not find the secret before its deletion, so there is nothing to show."))
                 return 1
             self.tell("Ebbtide", f"grep finds it in {listed(here)}")
             self.tell("Redis", f"grep finds it in {listed(there)}")
@@ -181,8 +181,8 @@ class Demo:
             ticket, began = self.delete(ours, theirs)
             self.tell("Ebbtide", f"and on disk? Still in {listed(traces(self.words, server))}")
             self.tell("Redis", f"and on disk? Still in {listed(grep(self.words, home / 'redis'))}")
-            screen.say(BLANK + "Every store works like this: deleted means hidden. From here on, it is a matter of time.")
-            screen.step(4, "Wait for the deadline, and touch nothing")
+            screen.say(BLANK + "Every store works like this: a delete only hides the data at first. The question is when the data leaves the disk.")
+            screen.step(4, "Wait for the deadline without any writes")
             took = self.wait(ours, server, began)
             return self.conclude(ours, server, home, ticket, took)
 
@@ -194,20 +194,20 @@ class Demo:
         for link in (ours, theirs):
             if link.call("DEL", self.name) != 1 or link.call("GET", self.name) is not None:
                 raise RuntimeError("DEL did not delete")
-        self.both(f"DEL {self.name}", "1 from both; GET says nil from both")
+        self.both(f"DEL {self.name}", "both reply 1, and nil to GET")
         ticket = ours.call("PURGE.TICKET")
         self.both("PURGE.TICKET", f"{ticket}, for every delete until now")
         return ticket, began
 
     def wait(self, ours, server, began):
-        """Until nothing is left or the deadline has come; the last look is at the deadline. The seconds it took, or None."""
+        """Searches until nothing is left or the deadline has come, and a last time then. Returns the seconds, or None if something is left."""
         while True:
             passed = time.monotonic() - began
             left = traces(self.words, server)
             if not left and passed > self.deadline + LATE_SECONDS:
-                raise RuntimeError("the machine was too busy to look at the deadline")
+                raise RuntimeError("the machine was too busy to search at the deadline")
             if not left:
-                self.screen.progress(f"{BLANK}after {passed:4.1f} s  {self.screen.paint('green', 'nothing found any more')}", "gone")
+                self.screen.progress(f"{BLANK}after {passed:4.1f} s  {self.screen.paint('green', 'nothing is left')}", "gone")
                 return passed
             if passed >= self.deadline:
                 return None
@@ -218,8 +218,8 @@ class Demo:
             time.sleep(min(LOOK_SECONDS, self.deadline - passed))
 
     def report(self, ours, ticket):
-        """What the server itself says of it."""
-        self.tell("Ebbtide", f"PURGE.WAIT {ticket} 2000 says {ours.call('PURGE.WAIT', ticket, 2000)}; PURGE.REPORT, for whoever has to prove it:")
+        """Prints the server's own report."""
+        self.tell("Ebbtide", f"PURGE.WAIT {ticket} 2000 replies {ours.call('PURGE.WAIT', ticket, 2000)}; PURGE.REPORT for auditors:")
         report = json.loads(ours.call("PURGE.REPORT", ticket))
         for name in ("state", "born_by", "deadline", "gone_at_the_latest", "in_time", "scope"):
             if name in report:
@@ -227,11 +227,11 @@ class Demo:
 
     def conclude(self, ours, server, home, ticket, took):
         screen = self.screen
-        screen.step(5, "Look once more")
+        screen.step(5, "Search once more")
         left, there = traces(self.words, server), grep(self.words, home / "redis")
         kept = ours.call("GET", "other:00042") is not None and ours.call("EXISTS", self.name) == 0
         self.report(ours, ticket)
-        self.tell("Redis", f"grep still finds it in {listed(there)}, until that file is rewritten some day")
+        self.tell("Redis", f"grep still finds it in {listed(there)}, until that file is rewritten")
         if left:
             self.tell("Ebbtide", screen.paint("red", f"grep still finds it in {listed(left)}"))
         else:
@@ -241,16 +241,16 @@ class Demo:
             screen.say(screen.paint("red", "NOT PROVED: ") + "the secret was in Ebbtide's directory at its deadline. This is a fault; please report it.")
             return 1
         if not kept:
-            screen.say(screen.paint("red", "NOT PROVED: ") + "other data has gone, too, or the key is still there.")
+            screen.say(screen.paint("red", "NOT PROVED: ") + "other data is missing, or the key still exists.")
             return 1
-        screen.say(screen.paint("green", "PROVED: ") + "deleted on time, with no further write, and everything else is still there.")
+        screen.say(screen.paint("green", "PROVED: ") + "deleted on time, without further writes, and all other data is still there.")
         return 0
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev demo", description="Shows in a minute what a delete deadline is.")
-    parser.add_argument("--deadline", type=seconds_of, default=20, metavar="20s", help="the deadline of deletes, from 2s to 60m")
-    parser.add_argument("--plain", action="store_true", help="no colours, and no line that is written anew")
+    parser = argparse.ArgumentParser(prog="./dev demo", description="Shows in a minute what a delete deadline does.")
+    parser.add_argument("--deadline", type=seconds_of, default=20, metavar="20s", help="the delete deadline, from 2s to 60m (default: 20s)")
+    parser.add_argument("--plain", action="store_true", help="no colours and no changing line")
     options = parser.parse_args()
     screen = Screen(options.plain)
 

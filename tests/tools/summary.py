@@ -1,9 +1,8 @@
-"""The end of `./dev test`: time per label, the slowest twenty tests, and one plain line `N passed, N failed`.
+"""The end of `./dev test`: time per label, the twenty slowest tests, and one plain line `N passed, N failed`.
 
-Reads what ctest and pytest left in a folder (JUnit XML, one file per run) and the file `broken`, a line for each step that
-produced no result at all. A unit test binary holds many cases; their names and times are in its output (Catch2's --durations
-and its closing line), and cases are what is counted. A binary that died has one failed case, the one it died in, however many
-it had left.
+Reads the results of ctest and pytest in a folder (JUnit XML, one file per run), and the file `broken`, which has a line for each step
+without a result. A unit test binary has many cases, and cases are counted; their names and times are in its output (Catch2's --durations
+and its closing line). A binary that crashed counts as one failed case, the one in which it crashed.
 
 The exit status is 0 only if something passed and nothing failed.
 """
@@ -45,9 +44,9 @@ def catch_counts(output, ok):
     elif match := SOME_FAILED.search(output):
         counts = {word: int(number) for number, word in COUNTED.findall(match[2])}
         passed, failed = counts.get("passed", 0), counts.get("failed", 0)
-    else:  # no closing line: no Catch2 test, or one that died
+    else:  # no closing line: no Catch2 test, or one that crashed
         return (1, 0) if ok else (len(CASE_TIME.findall(output)), 1)
-    # Clean cases and yet an error status: a sanitizer's report at exit, for instance.
+    # All cases passed but the status is an error: for instance a sanitizer's report at exit.
     return (passed, failed) if ok or failed else (passed, 1)
 
 

@@ -1,13 +1,11 @@
-"""./dev torture NAME: a test of the commit gate, again and again with other seeds, for as long as wanted.
+"""./dev torture NAME: repeats a test of ./dev test with new seeds for as long as wanted.
 
-Prints a line a round, keeps where it is in build/torture/NAME.json (a run that was cut off goes on with --resume), and ends with a
-line of figures, whatever ended it. The first failure ends it: its output is kept, and the line that repeats it is printed. So does a
-round that takes far too long, and a signal: what runs is ended with all its processes, the round does not count, and the exit status is
-128 and the signal's number.
+Prints a line per round, stores its state in build/torture/NAME.json for --resume, and always ends with a line of figures. The first
+failure ends the run: its output is stored, and the line that repeats it is printed. A round that takes far too long is a failure, too. On a
+signal, the running round is ended with all its processes and does not count; the exit status is 128 and the signal's number.
 
-With --preset asan or tsan it is the server, or the test program, under the address and undefined-behaviour sanitizers or the thread
-sanitizer; a report of theirs is a failure. How much memory the server takes is not judged then. Such a run is kept apart from that of
-the same name without (NAME-asan.json).
+With --preset asan or tsan, the server or the test program runs under the address and undefined-behaviour sanitizers or the thread
+sanitizer, and a report of theirs is a failure. The server's memory is not checked then. Such a run has a state of its own (NAME-asan.json).
 """
 
 import argparse
@@ -26,17 +24,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "torture"
-SEEDS_A_ROUND = 1000  # of tests that count their seeds: a round takes so many
-SLOWER = 3  # sanitizers: a round may take so many times as long
-END_SECONDS = 30  # for what is told to end: servers stop, file systems are unmounted
-TELL_SECONDS = 5  # a terminal is told so often that a round goes on
+SEEDS_A_ROUND = 1000  # seeds of a round, for tests that count their seeds
+SLOWER = 3  # factor of a round's time limit under sanitizers
+END_SECONDS = 30  # time for processes to end: servers stop, file systems are unmounted
+TELL_SECONDS = 5  # interval of the progress line on a terminal
 LOOK_SECONDS = 0.2
 
 
 class Program:
-    """What a round runs: commands, one after the other. `counts` finds figures in their output: name -> pattern whose first group is a
-    number; all are added up. Of those that `largest` finds the largest is kept. A round that takes more than `minutes` hangs: most take
-    less than one. `never`: presets that make no sense for it -> why."""
+    """The commands of a round, run one after the other. `counts` finds figures in their output: name -> pattern whose first group is a
+    number; matches are added up. `largest` does the same, but keeps the largest match. A round of over `minutes` hangs; most take less than
+    one. `never`: refused presets -> reason."""
 
     def __init__(self, about, commands, environment, counts, minutes=20, largest=None, never=None):
         self.about, self.commands, self.environment, self.counts, self.minutes = about, commands, environment, counts, minutes
@@ -44,26 +42,26 @@ class Program:
 
 
 def contract(tests, about, counts=None, minutes=20, **environment):
-    """tests: names of files, with blanks between them; all of them if there is none."""
+    """tests: file names separated by blanks; if empty, all files."""
     files = [f"tests/contract/{name}" for name in tests.split() or [""]]
     pytest = ["/usr/bin/python3", "-m", "pytest", "-q", "-x", "-s", "-p", "no:cacheprovider", *files]
     return Program(about, [pytest], environment, {"tests": r"(\d+) passed", **(counts or {})}, minutes)
 
 
 def engine(cases, about, counts=None, largest=None, **environment):
-    """cases: {layer: what its tests are called}, names with commas between them: a command each, and one that no test has is an error."""
+    """cases: {layer: names of its tests}, separated by commas, each a command. A name without a test is an error."""
     tests = [
         [str(ROOT / "build/{preset}/bin" / f"test_engine_{layer}"), "--warn", "NoTests", name]
         for layer, names in cases.items()
         for name in names.split(",")
     ]
-    never = {"tsan": "its tests have one thread: there is nothing for the thread sanitizer to see"}
+    never = {"tsan": "its tests have one thread, so the thread sanitizer can find nothing"}
     counts = {"assertions": r"All tests passed \((\d+) assertions", **(counts or {})}
     return Program(about, tests, environment, counts, largest=largest, never=never)
 
 
 def fuzz(name, about):
-    """What a round keeps the next ones go on from, in later runs, too."""
+    """Later rounds and runs continue from the inputs that a round keeps."""
     program = [str(ROOT / "build/fuzz/bin" / f"fuzz_{name}"), "--seconds", "60", "--seed", "{seed}",
                "--keep", f"build/torture/corpus/{name}", f"tests/fuzz/corpus/{name}"]  # fmt: skip
     none = dict.fromkeys(("asan", "tsan"), "it is built with the address and undefined-behaviour sanitizers anyway, and has one thread")
@@ -71,16 +69,16 @@ def fuzz(name, about):
 
 
 PROGRAMS = {
-    "kill": contract("test_kill.py", "kill -9 of the server under load; expected state kept outside it", {"kills": r"(\d+) kills survived"}),
+    "kill": contract("test_kill.py", "kill -9 of the server under load; its state is compared with a model", {"kills": r"(\d+) kills survived"}),
     "linearizability": contract(
         "test_linearizability.py", "histories of 8 clients on 10 keys, half of them with kills", {"operations": r"(\d+) operations on"}
     ),
     "atomicity": contract("test_atomicity.py", "transactions of concurrent clients, some with kills", {"transactions": r"(\d+) transactions"}),
     "network": contract(
-        "test_limits.py test_memory.py", "clients that never read, dribble, reset or only sit there, too few file descriptors and too little memory"
+        "test_limits.py test_memory.py", "clients that never read, send slowly, reset or stay idle; too few file descriptors; too little memory"
     ),
     "scan": contract("test_stamps.py", "scans while others write, flush and compact; deletes by stamp through kills"),
-    "contract": contract("", "every test of the running server; with --preset the one way to see all of it under a sanitizer", minutes=60),
+    "contract": contract("", "every test of the running server; with --preset, all of it under a sanitizer", minutes=60),
     "full-disk": contract(
         "test_full_disk.py",
         "a data directory on a small tmpfs fills up and heals",
@@ -107,18 +105,18 @@ PROGRAMS = {
             "db": "an I/O error*,an error at the n-th*,a read that fails*,a file operation that fails*,a checkpoint that met an error*",
             "version": "a failing disk*",
         },
-        "an I/O error at each file operation, once and from then on",
+        "an I/O error at each file operation, once or permanently",
         EBBTIDE_FAULTS="1000000",
     ),
     "damage": engine(
         {"db": "damage to any file*", "table": "every flipped byte*,every truncation*", "wal": "every flipped bit*", "version": "every flipped bit*"},
-        "files flipped, cut, swapped and stale; nothing wrong is served",
+        "flipped, truncated, swapped and stale files; no wrong data is served",
         EBBTIDE_CRASH_SEEDS="10000",
         EBBTIDE_FLIP_STRIDE="1",
     ),
     "deadlines": engine(
         {"db": "[deadlines]"},
-        "markers of what was deleted, looked for in every file after the deadline",
+        "searches of every file for deleted markers after the deadline",
         {"trees": r"(\d+) trees, \d+ markers deleted", "markers": r"(\d+) markers deleted"},
         {"max(age/deadline)": r"markers deleted, max\(age/deadline\) ([\d.]+)"},
         EBBTIDE_FADE_ALL="1",
@@ -126,14 +124,14 @@ PROGRAMS = {
     "fuzz-resp": fuzz("resp", "the request parser, whole, in pieces and byte by byte"),
     "fuzz-glob": fuzz("glob", "patterns"),
     "fuzz-config": fuzz("config", "the configuration file, read and written back"),
-    "fuzz-wal": fuzz("wal", "segments of the log, checksums mended"),
-    "fuzz-manifest": fuzz("manifest", "manifests, checksums mended"),
-    "fuzz-table": fuzz("table", "the two files of a table, checksums mended"),
-    "fuzz-operations": fuzz("operations", "operations on a database beside ordered maps, with restarts and kills"),
+    "fuzz-wal": fuzz("wal", "segments of the log with corrected checksums"),
+    "fuzz-manifest": fuzz("manifest", "manifests with corrected checksums"),
+    "fuzz-table": fuzz("table", "the two files of a table with corrected checksums"),
+    "fuzz-operations": fuzz("operations", "operations on a database, compared with ordered maps, with restarts and kills"),
 }
 
 
-MUTATIONS = "  mutations        changes the engine at random and looks whether its tests notice; --count N, --layers; mutations --help"
+MUTATIONS = "  mutations        changes the engine at random and checks whether a test fails; --count N, --layers; mutations --help"
 
 
 def show_time(seconds):
@@ -141,17 +139,17 @@ def show_time(seconds):
 
 
 def sanitizer_options(directory):
-    """They write their reports into the directory, whatever becomes of the output of what they are in."""
+    """Makes the sanitizers write their reports into the directory."""
     options = {"ASAN": "", "UBSAN": "print_stacktrace=1", "LSAN": "", "TSAN": "detect_deadlocks=0"}  # its detector ends at 64 locks at once
     return {f"{name}_OPTIONS": f"log_path={directory / name.lower()}:{more}" for name, more in options.items()}
 
 
 class State:
-    """Where a run is; written before the first round and after each that was well."""
+    """The state of a run, stored before the first round and after each successful one."""
 
     def __init__(self, name, seed, preset="release"):
         self.name, self.preset = name, preset
-        self.label = name if preset == "release" else f"{name}-{preset}"  # of all its files
+        self.label = name if preset == "release" else f"{name}-{preset}"  # the common part of its file names
         self.path = OUT / f"{self.label}.json"
         self.seed, self.rounds, self.seconds, self.figures = seed, 0, 0.0, {}
 
@@ -172,21 +170,21 @@ class State:
         fresh.replace(self.path)
 
     def round_seed(self):
-        """The seeds of two rounds do not meet."""
+        """The first seed of the current round; the seeds of rounds do not overlap."""
         return self.seed + self.rounds * SEEDS_A_ROUND
 
     def summary(self):
         figures = "".join(f", {figure:,} {what}" for what, figure in self.figures.items())
-        return f"torture {self.label}: {self.rounds:,} rounds in {show_time(self.seconds)} from seed {self.seed}{figures}"
+        rounds = "1 round" if self.rounds == 1 else f"{self.rounds:,} rounds"
+        return f"torture {self.label}: {rounds} in {show_time(self.seconds)} from seed {self.seed}{figures}"
 
 
 class Stopped(Exception):
-    """A signal came while a round was under way."""
+    """A signal arrived during a round."""
 
 
 class Signals:
-    """Those that end a run. They are looked for, and interrupt nothing: no process is started that nobody ends, no file is written by
-    half."""
+    """The signals that end a run. They are polled and interrupt nothing, so no process is left behind and no file is half written."""
 
     def __init__(self):
         self.came = []
@@ -198,7 +196,7 @@ class Signals:
 
 
 def end(process, signals):
-    """The process and all that it started: first they are asked to. A second signal is enough of that."""
+    """Ends a process and all that it started: by SIGTERM first, by SIGKILL after END_SECONDS or a second signal."""
     try:
         os.killpg(process.pid, signal.SIGTERM)
         until = time.monotonic() + END_SECONDS
@@ -211,7 +209,7 @@ def end(process, signals):
 
 
 def run_command(command, environment, until, signals, tell):
-    """(its exit status, or None if it was not done by then; what it printed). Nothing that it started outlives it."""
+    """Returns (exit status, or None if it was not done in time; output). Ends all processes that the command started."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
@@ -234,13 +232,12 @@ def run_command(command, environment, until, signals, tell):
 
 
 def run_round(program, state, signals=None, tell=lambda: None):
-    """(whether all was well, what was printed); a round in which nothing was counted is not well, nor is one that takes too long.
-    `tell` is called now and then."""
+    """Returns (success, output). A round that counted nothing or took too long is no success. `tell` is called regularly."""
     seed = state.round_seed()
     environment = {key: value.format(seed=seed) for key, value in program.environment.items()}
     environment = {"EBBTIDE_SEED": str(seed), **environment, "PYTHONPATH": str(ROOT / "tests")}
     reports = OUT / f"{state.label}-reports"
-    shutil.rmtree(reports, ignore_errors=True)  # of the round before
+    shutil.rmtree(reports, ignore_errors=True)  # reports of the round before
     minutes = program.minutes
     if state.preset != "release":
         reports.mkdir(parents=True)
@@ -252,7 +249,7 @@ def run_round(program, state, signals=None, tell=lambda: None):
     for words in program.commands:
         command = [word.format(seed=seed, preset=state.preset) for word in words]
         repeat = " ".join([*(f"{key}={shlex.quote(value)}" for key, value in environment.items()), shlex.join(command)])
-        # What a program says until it is ended must not wait in its memory.
+        # Unbuffered, so that the output of a program that is ended is not lost.
         status, said = run_command(command, {**os.environ, "PYTHONUNBUFFERED": "1", **environment}, until, signals or Signals(), tell)
         output += said if status is not None else f"{said}\nended: the round was not done after {minutes:g} minutes"
         good = status == 0
@@ -263,7 +260,7 @@ def run_round(program, state, signals=None, tell=lambda: None):
     for what, pattern in program.counts.items():
         found = sum(map(int, re.findall(pattern, output)))
         state.figures[what] = state.figures.get(what, 0) + found
-        if good and found == 0:  # skipped, or no test has that name any more
+        if good and found == 0:  # skipped, or no test has this name
             good, output = False, f"{output}\nno {what} in this round"
     for what, pattern in program.largest.items():
         found = [float(number) for number in re.findall(pattern, output)]
@@ -274,7 +271,7 @@ def run_round(program, state, signals=None, tell=lambda: None):
 
 
 class Screen:
-    """A line a round; on a terminal, one that says how long the round has taken so far, until it is done."""
+    """Prints a line per round; on a terminal, also the time of the running round."""
 
     def __init__(self, state, end):
         self.state, self.end, self.began, self.terminal = state, end, time.monotonic(), sys.stdout.isatty()
@@ -297,10 +294,10 @@ class Screen:
 
 
 def run(program, state, seconds, signals):
-    """Rounds for as long as that; the exit status."""
+    """Runs rounds for so many seconds. Returns the exit status."""
     until = time.monotonic() + seconds
     screen = Screen(state, until)
-    state.keep()  # a run that fails or ends in its first round is the one to be resumed, and not the one before it
+    state.keep()  # so that --resume takes this run even if it ends in its first round
     try:
         while True:
             screen.begin()
@@ -312,7 +309,7 @@ def run(program, state, seconds, signals):
                 log = OUT / f"{state.label}-{state.round_seed()}.log"
                 log.write_text(output)
                 screen.print(*output.splitlines()[-40:])
-                print(f"torture {state.label}: FAILED in round {state.rounds + 1}; everything it said: {log}\n{state.summary()}")
+                print(f"torture {state.label}: FAILED in round {state.rounds + 1}; output: {log}\n{state.summary()}")
                 return 1
             state.rounds += 1
             state.keep()
@@ -322,7 +319,7 @@ def run(program, state, seconds, signals):
     except Stopped:
         pass
     if signals.came:
-        screen.print(f"stopped by {signal.Signals(signals.came[0]).name}; --resume goes on")
+        screen.print(f"stopped by {signal.Signals(signals.came[0]).name}; --resume continues")
     print(state.summary())
     return 128 + signals.came[0] if signals.came else 0
 
@@ -332,11 +329,11 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="./dev torture", description=__doc__, epilog=f"names:\n{names}\n{MUTATIONS}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("name", choices=PROGRAMS, metavar="NAME", help="what to run; the names stand below")
-    parser.add_argument("--minutes", type=float, default=10, metavar="N", help="stop after the round that is under way by then (default: 10)")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed; by default one that is new")
-    parser.add_argument("--preset", choices=("release", "asan", "tsan"), default="release", help="what it is built as (default: release)")
-    parser.add_argument("--resume", action="store_true", help="go on where the last run of this name and preset stopped")
+    parser.add_argument("name", choices=PROGRAMS, metavar="NAME", help="what to run; see the names below")
+    parser.add_argument("--minutes", type=float, default=10, metavar="N", help="stop at the end of the round after so many minutes (default: 10)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="first seed; default: a random one")
+    parser.add_argument("--preset", choices=("release", "asan", "tsan"), default="release", help="build to test (default: release)")
+    parser.add_argument("--resume", action="store_true", help="continue where the last run of this name and preset stopped")
     options = parser.parse_args(arguments)
     program = PROGRAMS[options.name]
     if options.preset in program.never:

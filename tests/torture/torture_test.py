@@ -1,4 +1,4 @@
-"""A round of torture is a success only if it did something, ends with all that it started, and leaves what the next run goes on from."""
+"""A torture round succeeds only if it counted something, ends all processes that it started, and leaves a state to resume from."""
 
 import contextlib
 import fnmatch
@@ -19,7 +19,7 @@ import run
 
 
 class Kept(unittest.TestCase):
-    """What a run keeps is in a directory of the test's."""
+    """Stores the state of runs in a directory of the test."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -30,7 +30,7 @@ class Kept(unittest.TestCase):
 
 class Rounds(Kept):
     def round(self, *printed, status=0):
-        """A command for each text; the first ends with the status."""
+        """A program with one command per text; the first one exits with the status."""
         commands = [["sh", "-c", f"echo '{text} of seed' $EBBTIDE_SEED; exit {status if text is printed[0] else 0}"] for text in printed]
         return self.run_commands(commands)
 
@@ -39,13 +39,13 @@ class Rounds(Kept):
         program = run.Program("", commands, {}, {"tests": r"(\d+) passed"}, minutes)
         return (*run.run_round(program, state), state.figures["tests"])
 
-    def test_figures_are_added_up(self):
+    def test_figures_of_all_commands_are_added_up(self):
         good, output, tests = self.round("3 passed, 4 passed")
         self.assertEqual((good, tests), (True, 7))
         self.assertIn("of seed 7\n", output)
         self.assertEqual(self.round("3 passed", "4 passed")[::2], (True, 7))
 
-    def test_of_some_figures_the_largest_is_kept(self):
+    def test_largest_figure_is_kept_over_rounds(self):
         state = run.State("none", 7)
 
         def round_that_says(text):
@@ -58,30 +58,30 @@ class Rounds(Kept):
         self.assertTrue(state.summary().endswith(", 0.875 worst"))
         self.assertFalse(round_that_says("nowhere"))
 
-    def test_a_round_that_did_nothing_has_failed(self):
+    def test_round_that_counted_nothing_has_failed(self):
         for printed in ("5 skipped", "No test cases matched", "0 passed"):
             self.assertFalse(self.round(printed)[0])
 
-    def test_a_status_is_a_failure_and_is_repeated(self):
+    def test_error_status_is_a_failure_with_a_line_that_repeats_it(self):
         good, output, tests = self.round("3 passed", "4 passed", status=1)
         self.assertFalse(good)
-        self.assertEqual(tests, 3)  # nothing comes after a failure
+        self.assertEqual(tests, 3)  # no command runs after a failure
         self.assertRegex(output, r"\nrepeat: EBBTIDE_SEED=7 .*3 passed")
-        # A shell takes the line as it stands.
+        # The line works in a shell.
         line = output.split("\nrepeat: ")[1]
         again = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
         self.assertEqual((again.stdout, again.returncode), ("3 passed of seed 7\n", 1))
 
-    def test_what_a_sanitizer_reports_is_a_failure(self):
+    def test_report_of_a_sanitizer_is_a_failure(self):
         write = "echo a race >$(echo $TSAN_OPTIONS | sed 's/log_path=//; s/:.*//').1; echo 3 passed"
         good, output, tests = self.run_commands([["sh", "-c", write]], "tsan")
         self.assertEqual((good, tests), (False, 3))
         self.assertIn("\na race\n", output)
         self.assertIn("build/tsan/bin/ebbtide-server", output)
-        # The next round starts without it.
+        # The next round starts without the report.
         self.assertTrue(self.run_commands([["sh", "-c", "echo 3 passed"]], "tsan")[0])
 
-    def test_a_round_that_hangs_has_failed_and_what_it_said_is_kept(self):
+    def test_round_that_hangs_has_failed_and_its_output_is_kept(self):
         began = time.monotonic()
         good, output, tests = self.run_commands([["sh", "-c", "echo 3 passed; sleep 1000 & wait"], ["echo", "4 passed"]], minutes=1 / 60)
         self.assertEqual((good, tests), (False, 3))
@@ -89,8 +89,8 @@ class Rounds(Kept):
         self.assertRegex(output, r"not done after 0.01.* minutes\n")
         self.assertLess(time.monotonic() - began, run.END_SECONDS)
 
-    def test_nothing_outlives_its_round(self):
-        """Not even what is deaf."""
+    def test_no_process_outlives_its_round(self):
+        """Not even one that ignores SIGTERM."""
         pids = self.folder / "pids"
         deaf = f"(trap '' TERM; echo $(exec sh -c 'echo $PPID') >>{pids}; while :; do sleep 1; done) &"
         self.assertTrue(self.run_commands([["sh", "-c", f"{deaf} while ! [ -s {pids} ]; do sleep 0.1; done; echo 3 passed"]])[0])
@@ -98,7 +98,7 @@ class Rounds(Kept):
 
 
 def ends(pid, seconds=10):
-    """Whether the process does; one that nobody has waited for has ended, too."""
+    """Whether the process ends in time; a zombie counts as ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -111,13 +111,13 @@ def ends(pid, seconds=10):
 
 
 class Programs(unittest.TestCase):
-    """What the programs are made of is there."""
+    """The tests and files of the programs exist."""
 
     def commands(self, name):
         program = run.PROGRAMS[name]
         return [[word.format(seed=1, preset="release") for word in words] for words in program.commands]
 
-    def test_engine_programs_name_tests_of_their_layer(self):
+    def test_engine_programs_name_existing_tests_of_their_layer(self):
         named = 0
         for program in run.PROGRAMS:
             for binary, *options, case in self.commands(program):
@@ -127,21 +127,21 @@ class Programs(unittest.TestCase):
                 folder = run.ROOT / "tests/engine" / layer
                 sources = [path.read_text() for path in (*folder.glob("*_test.cc"), *folder.glob("scenarios/*_test.cc"))]
                 cases = re.findall(r'TEST_CASE\(\s*"([^"]*)"(?:,\s*"([^"]*)")?', "\n".join(sources))
-                self.assertEqual(options, ["--warn", "NoTests"])  # else Catch2 says no more than that there is no such test
+                self.assertEqual(options, ["--warn", "NoTests"])  # otherwise Catch2 exits with 0 if there is no such test
                 found = [tags for name, tags in cases if (case in tags if case.startswith("[") else fnmatch.fnmatchcase(name, case))]
                 self.assertTrue(found, (program, case))
-                self.assertFalse(any("[threads]" in tags for tags in found), (program, case))  # or the thread sanitizer has something to see
+                self.assertFalse(any("[threads]" in tags for tags in found), (program, case))  # the thread sanitizer would have something to check
                 named += 1
         self.assertGreater(named, 10)
 
-    def test_contract_programs_name_files(self):
+    def test_contract_programs_name_existing_files(self):
         for program in run.PROGRAMS:
             for words in self.commands(program):
                 for word in words:
                     if word.startswith("tests/contract/"):
                         self.assertTrue((run.ROOT / word).exists(), (program, word))
 
-    def test_presets_that_would_show_nothing_are_refused(self):
+    def test_presets_without_an_effect_are_refused(self):
         for name, preset in (("model", "tsan"), ("damage", "tsan"), ("fuzz-wal", "asan"), ("fuzz-wal", "tsan")):
             with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit) as ended:
                 run.main([name, "--preset", preset])
@@ -150,7 +150,7 @@ class Programs(unittest.TestCase):
 
 
 class Runs(Kept):
-    """Whole runs, as processes: of a program whose rounds are shell commands."""
+    """Whole runs as processes, of a program whose rounds are shell commands."""
 
     def start(self, shell, *options, stdout=subprocess.PIPE, patch=""):
         code = f"""
@@ -167,7 +167,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         return process
 
     def whole(self, shell, *options):
-        """(what it printed, its status)."""
+        """Returns (output, status)."""
         process = self.start(shell, "--minutes", "0", *options)
         said = process.communicate(timeout=60)[0]
         return said, process.returncode
@@ -182,15 +182,15 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
             time.sleep(0.02)
         return path.read_text()
 
-    def test_a_run_goes_on_where_it_stopped(self):
+    def test_resumed_run_continues_where_the_last_one_stopped(self):
         said, status = self.whole("echo 3 passed of $EBBTIDE_SEED", "--seed", "7")
         self.assertEqual(status, 0)
-        self.assertRegex(said, r"\ntorture none: 1 rounds in \d+ s from seed 7, 3 tests\n$")
+        self.assertRegex(said, r"\ntorture none: 1 round in \d+ s from seed 7, 3 tests\n$")
         said, status = self.whole("echo 3 passed; echo $EBBTIDE_SEED >$HERE/seed", "--resume")
         self.assertRegex(said, r"\ntorture none: 2 rounds in \d+ s from seed 7, 6 tests\n$")
         self.assertEqual((self.folder / "seed").read_text(), f"{7 + run.SEEDS_A_ROUND}\n")
 
-    def test_a_run_that_fails_at_once_is_the_one_to_be_resumed(self):
+    def test_run_that_failed_in_its_first_round_is_resumed(self):
         self.whole("echo 3 passed", "--seed", "7")
         said, status = self.whole("echo 2 passed; echo no; exit 1", "--seed", "8")
         self.assertEqual(status, 1)
@@ -199,18 +199,18 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         self.assertIn("2 passed\nno\n", (self.folder / "none-8.log").read_text())
         self.assertEqual((self.kept()["seed"], self.kept()["rounds"], self.kept()["figures"]), (8, 0, {}))
         said, status = self.whole("echo 3 passed", "--resume")
-        self.assertRegex(said, r"\ntorture none: 1 rounds in \d+ s from seed 8, 3 tests\n$")
+        self.assertRegex(said, r"\ntorture none: 1 round in \d+ s from seed 8, 3 tests\n$")
 
-    def test_each_preset_has_a_state_of_its_own(self):
+    def test_each_preset_has_its_own_state(self):
         self.whole("echo 3 passed", "--seed", "7")
         said, status = self.whole("echo 4 passed", "--seed", "8", "--preset", "tsan")
-        self.assertRegex(said, r"\ntorture none-tsan: 1 rounds in \d+ s from seed 8, 4 tests\n$")
+        self.assertRegex(said, r"\ntorture none-tsan: 1 round in \d+ s from seed 8, 4 tests\n$")
         self.assertEqual((self.kept()["seed"], self.kept("none-tsan")["seed"]), (7, 8))
         said, status = self.whole("echo 3 passed", "--resume", "--preset", "asan")
         self.assertEqual(status, 1)
         self.assertIn("nothing to resume", said)
 
-    def test_a_signal_ends_all_and_keeps_the_state(self):
+    def test_signal_ends_all_processes_and_keeps_the_state(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             pids = self.folder / f"pids-{number}"
             first = f"$HERE/first-{number}"
@@ -220,12 +220,12 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
             process.send_signal(number)
             said = process.communicate(timeout=60)[0]
             self.assertEqual(process.returncode, 128 + number)
-            self.assertRegex(said, rf"\nstopped by {number.name}; .*\ntorture none: 1 rounds in \d+ s from seed 7, 3 tests\n$")
+            self.assertRegex(said, rf"\nstopped by {number.name}; .*\ntorture none: 1 round in \d+ s from seed 7, 3 tests\n$")
             self.assertEqual((self.kept()["seed"], self.kept()["rounds"], self.kept()["figures"]), (7, 1, {"tests": 3}))
             for pid in running:
                 self.assertTrue(ends(pid), pid)
 
-    def test_what_is_deaf_is_killed_at_the_second_signal(self):
+    def test_process_that_ignores_sigterm_is_killed_at_the_second_signal(self):
         pid = self.folder / "pid"
         process = self.start(f"trap '' TERM; echo $$ >{pid}; while :; do sleep 1; done")
         running = int(self.wait_for(pid))
@@ -236,7 +236,7 @@ sys.exit(run.main(["none", *sys.argv[1:]]))
         self.assertIn("\nstopped by SIGTERM", process.communicate(timeout=20)[0])
         self.assertTrue(ends(running))
 
-    def test_a_terminal_is_told_that_a_round_goes_on(self):
+    def test_terminal_shows_the_time_of_a_running_round(self):
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
         process = self.start("sleep 1; echo 3 passed", "--minutes", "0", "--seed", "7", stdout=theirs, patch="run.TELL_SECONDS = 0.1")

@@ -1,9 +1,9 @@
-"""Random sequences to redis-server and to this server, for as long as it takes.
+"""Sends any number of random sequences to redis-server and to this server.
 
     PYTHONPATH=tests python3 -m support.differential --sequences 1000000 [--first 0] [--keep-going]
 
-Starts both servers. Prints progress, and each difference as the sequence that makes it, without the commands that it does not need;
---first SEED --sequences 1 repeats one. Ends with status 1 if there was a difference.
+Starts both servers. Prints progress, and for each difference the sequence that causes it, reduced to the necessary commands.
+--first SEED --sequences 1 repeats one. The exit status is 1 if there was a difference.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from support.differential.rounds import Differ
 from support.server import Server, redis_server
 
 SETTINGS = {"storage.memory_budget": "128MiB", "server.bind": "127.0.0.1"}
-STEP = 5000  # sequences between two lines of progress
+STEP = 5000  # sequences per line of progress
 
 
 def main():

@@ -1,6 +1,6 @@
-"""Where replies differ and should: the reviewed list. Nothing else may.
+"""The reviewed list of intended differences between replies. Every other difference fails.
 
-Each entry names commands, what has to be true of the two replies all the same, and why they differ.
+Each entry has commands, a condition that the two replies must still meet, and the reason for the difference.
 """
 
 import struct
@@ -14,7 +14,7 @@ def number(reply):
 
 
 def times_agree(command, mine, theirs):
-    """What is left of a time, and when it ends, may differ by what the servers' clocks did between the two."""
+    """Remaining times and expiry times may differ by the time between the two commands."""
     unit = {b"TTL": 1, b"EXPIRETIME": 1, b"PTTL": 1000, b"PEXPIRETIME": 1000}[command[0].upper()]
     a, b = number(mine), number(theirs)
     return a is not None and b is not None and min(a, b) >= 0 and abs(a - b) <= 60 * unit
@@ -33,7 +33,7 @@ def same_kind(_, mine, theirs):
 
 
 def scans_agree(_, mine, theirs):
-    """A page of a scan that is large enough for everything: the same keys, in whatever order, and the end."""
+    """A scan in one page must have the same keys, in any order, and the end cursor."""
     a, b = value_of(mine), value_of(theirs)
     if not (isinstance(a, list) and isinstance(b, list)):
         return False
@@ -49,13 +49,13 @@ def hellos_agree(_, mine, theirs):
 
 
 def helps_agree(_, mine, theirs):
-    """Every line that Redis 7.0 has, and what 7.2 has added."""
+    """Every line of Redis 7.0, and those added in 7.2."""
     a, b = value_of(mine), value_of(theirs)
     return isinstance(a, list) and isinstance(b, list) and a[0] == b[0] and set(b) <= set(a)
 
 
 def config_errors_agree(_, mine, theirs):
-    """Both refuse, and name the same parameter."""
+    """Both errors must name the same parameter."""
     start = b"-ERR CONFIG SET failed (possibly related to argument '"
     return mine.startswith(start) and mine.partition(b" - ")[0] == theirs.partition(b" - ")[0]
 
@@ -65,7 +65,7 @@ def is_named(*names):
 
 
 def is_sub(name, *subs):
-    """A container's subcommand; no subs: any."""
+    """Accepts these subcommands of a container command; without subs, all of them."""
     return lambda command: command[0].upper() == name and (not subs or (len(command) > 1 and command[1].upper() in subs))
 
 
@@ -78,61 +78,61 @@ def asks_for_keys(command):
 
 
 def replies(mine=None, theirs=None):
-    """Replies that begin so."""
+    """Accepts replies with these beginnings."""
     return lambda _, a, b: (mine is None or a.startswith(mine)) and (theirs is None or b.startswith(theirs))
 
 
 INT, EMBSTR, RAW = b"$3\r\nint\r\n", b"$6\r\nembstr\r\n", b"$3\r\nraw\r\n"
 ENCODINGS = [(INT, EMBSTR), (INT, RAW), (EMBSTR, RAW)]
 
-# (which commands, which replies, why)
+# (commands, replies, reason)
 REVIEWED = [
     (is_named(b"TTL", b"PTTL", b"EXPIRETIME", b"PEXPIRETIME"), times_agree, "the two servers run the command at different moments"),
     (is_named(b"KEYS"), lambda _, a, b: a[:1] == b[:1] == b"*" and sorted(elements(a)) == sorted(elements(b)),
-     "Redis has no order of keys, this server has"),
-    (is_named(b"SCAN"), scans_agree, "Redis has no order of keys, this server has; how many keys a page has is left to the server"),
-    (is_named(b"RANDOMKEY"), lambda _, a, b: a[:1] == b[:1] == b"$", "which key is left to chance"),
-    (is_named(b"DUMP"), dumps_agree, "Redis 7.0 writes version 10 and compresses; 7.2 has version 11, which is written here, without LZF"),
-    (is_named(b"LCS"), replies(b"-ERR LCS inside a transaction compares at most"), "it would keep its event loop busy"),
+     "keys are ordered here, not in Redis"),
+    (is_named(b"SCAN"), scans_agree, "keys are ordered here, not in Redis, and a page may have any number of keys"),
+    (is_named(b"RANDOMKEY"), lambda _, a, b: a[:1] == b[:1] == b"$", "the key is random"),
+    (is_named(b"DUMP"), dumps_agree, "Redis 7.0 writes version 10 with LZF; this server writes version 11, as 7.2 does, without LZF"),
+    (is_named(b"LCS"), replies(b"-ERR LCS inside a transaction compares at most"), "a larger LCS would keep its event loop busy"),
     (is_named(b"DBSIZE"), lambda _, a, b: a[:1] == b":" and number(a) < (number(b) or 0),
-     "Redis counts keys that have expired until it meets them"),
+     "Redis counts expired keys until it removes them"),
     (is_sub(b"OBJECT", b"REFCOUNT"), lambda _, a, b: a == b":1\r\n" and number(b) is not None,
-     "Redis shares small integers and counts how often; here every value is its own"),
+     "Redis shares small integers and counts references; here no value is shared"),
     (is_sub(b"OBJECT", b"ENCODING"), lambda _, a, b: (a, b) in ENCODINGS,
-     "Redis tells that a value was changed in place; here it is what such a value has that was just set"),
-    (is_sub(b"OBJECT", b"IDLETIME"), lambda _, a, b: a == b":0\r\n" and number(b) is not None, "nobody notes here when a key was read"),
+     "Redis changes the encoding of a value modified in place; here it is that of a new value"),
+    (is_sub(b"OBJECT", b"IDLETIME"), lambda _, a, b: a == b":0\r\n" and number(b) is not None, "this server does not record when a key was read"),
     (is_named(b"WAIT"), lambda _, a, b: a == b"-ERR timeout is out of range\r\n" and b == b":0\r\n",
-     "7.2 sees that the timeout overflows, 7.0 does not"),
+     "7.2 refuses a timeout that overflows, 7.0 does not"),
     (is_named(b"EXPIRETIME"), lambda _, a, b: (number(b) or 0) < -2 and number(a) == 9223372036854776,
      "Redis adds 500 ms before it divides, which overflows close to the end of time"),
-    (is_named(b"HELLO"), hellos_agree, "the version, and the connection's number"),
-    (is_sub(b"CLIENT", b"ID", b"INFO", b"LIST"), same_kind, "numbers, addresses, ages and sizes of connections"),
+    (is_named(b"HELLO"), hellos_agree, "the version and the connection's id"),
+    (is_sub(b"CLIENT", b"ID", b"INFO", b"LIST"), same_kind, "ids, addresses, ages and sizes of connections"),
     (is_named(b"TIME"), same_kind, "the moment"),
-    (is_named(b"INFO"), same_kind, "the state of the server; its fields have a test of their own"),
-    (is_named(b"LOLWUT"), same_kind, "a picture of its own"),
+    (is_named(b"INFO"), same_kind, "the state of the server; another test checks the fields"),
+    (is_named(b"LOLWUT"), same_kind, "another picture"),
     (is_sub(b"SLOWLOG", b"GET", b"LEN"), same_kind, "what was slow"),
     (is_sub(b"LATENCY", b"LATEST", b"HISTORY", b"HISTOGRAM", b"DOCTOR"), same_kind, "what was slow"),
-    (is_sub(b"MEMORY", b"USAGE", b"STATS", b"DOCTOR", b"MALLOC-STATS"), same_kind, "what a key takes in memtables and files, not on a heap"),
+    (is_sub(b"MEMORY", b"USAGE", b"STATS", b"DOCTOR", b"MALLOC-STATS"), same_kind, "the size of a key in memtables and files, not on a heap"),
     (is_sub(b"MEMORY", b"USAGE"), lambda _, a, b: a in (b"$-1\r\n", b"_\r\n") and number(b) is not None,
-     "Redis shows keys that have expired until it meets them"),
+     "Redis shows expired keys until it removes them"),
     (is_sub(b"COMMAND", b"COUNT", b"LIST", b"INFO", b"DOCS"), same_kind,
-     "Redis has commands that are not here, and the other way round; each command's description has a test of its own"),
+     "each server has commands that the other lacks; another test checks the descriptions"),
     (is_sub(b"ACL", b"LIST"), lambda _, a, b: a.replace(b"$51", b"$34").replace(b" sanitize-payload", b"") == b, "7.2 names one flag more"),
-    (is_sub(b"ACL", b"CAT"), same_kind, "Redis has commands that are not here, and the other way round"),
-    (lambda command: len(command) > 1 and command[1].upper() == b"HELP", helps_agree, "7.2 has lines that 7.0 has not"),
+    (is_sub(b"ACL", b"CAT"), same_kind, "each server has commands that the other lacks"),
+    (lambda command: len(command) > 1 and command[1].upper() == b"HELP", helps_agree, "7.2 has more lines than 7.0"),
     (is_sub(b"CLIENT", b"SETINFO", b"NO-TOUCH"), replies(theirs=b"-ERR unknown subcommand"), "new in 7.2"),
-    (asks_for_keys, replies(theirs=b"-ERR wrong number of arguments for 'command|getkeys"), "Redis 7.0 wants a command with an argument, 7.2 any command"),
+    (asks_for_keys, replies(theirs=b"-ERR wrong number of arguments for 'command|getkeys"), "Redis 7.0 requires a command with an argument, 7.2 does not"),
     (either(is_sub(b"CLIENT", b"LIST", b"KILL"), is_sub(b"CONFIG", b"SET", b"REWRITE"), is_sub(b"ACL", b"LOAD")),
-     replies(b"-ERR Command not allowed inside a transaction", b"+QUEUED"), "they wait for other threads; what is queued then is aborted"),
-    (is_sub(b"CONFIG", b"SET"), config_errors_agree, "the error names what is allowed, here in the words of the configuration file"),
+     replies(b"-ERR Command not allowed inside a transaction", b"+QUEUED"), "they wait for other threads, so they are refused and the transaction is aborted"),
+    (is_sub(b"CONFIG", b"SET"), config_errors_agree, "the error lists the allowed values, here in the form of the configuration file"),
     (is_sub(b"CONFIG", b"GET"), lambda _, a, b: b"AKE" in b and a.replace(b"n\r\n", b"\r\n")[-5:] == b[-5:],
-     "Redis forgets to print n when A is set"),
+     "Redis omits n if A is set"),
     (lambda command: b"\x00" in command[0], replies(b"-ERR unknown command"),
-     "Redis compares names up to their first zero byte, if they have come to the same place of its table"),
+     "Redis compares names up to a zero byte if they have the same place in its hash table"),
     (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and b"\x00" in command[1], replies(b"-ERR invalid cursor"),
      "Redis reads a cursor up to its first zero byte"),
     (lambda command: command[0].upper() == b"SCAN" and len(command) > 1 and command[1] not in (b"0", b""),
-     replies(b"-ERR unknown cursor", b"*"), "a cursor that was never given out is a position in Redis's table; here it is a mistake"),
+     replies(b"-ERR unknown cursor", b"*"), "an unknown cursor is a position in Redis's hash table; here it is an error"),
 ]  # fmt: skip
 
 

@@ -1,16 +1,16 @@
-"""Random sequences of commands to redis-server and to this server, and what differs between the replies.
+"""Random sequences of commands to redis-server and to this server, and the differences between their replies.
 
-A sequence has a number, its seed, and can be repeated by it alone. It starts on two empty servers and a reset connection: even
-seeds speak RESP2, odd ones RESP3. What it is made of:
+A sequence has a number, its seed, which is enough to repeat it. It starts on two empty servers and a reset connection: even seeds use RESP2,
+odd ones RESP3. Its parts:
 
-    items       a thousand seeds share a pool of some thousand items, each a command or a few that belong together
-                (sessions.item_maker); a sequence is a random choice of them. Made once and encoded once, they cost nothing.
-    pub/sub     one seed in ten has subscriptions, CLIENT REPLY and tracking instead, where replies are more or fewer than commands:
-                there everything that comes must be the same bytes.
-    events      one in twenty is told of the events of the keys that it changes: the same ones, in the same order.
+    items       A thousand seeds share a pool of some thousand items, each a command or a few that belong together
+                (sessions.item_maker). A sequence is a random choice of them. They are made and encoded once, so they cost nothing.
+    pub/sub     One seed in ten has subscriptions, CLIENT REPLY and tracking instead, where replies are more or fewer than commands.
+                There all received bytes must be equal.
+    events      One seed in twenty receives the events of the keys that it changes: the same ones in the same order.
 
-Many sequences go out at once, with marks between them; only those whose bytes differ are looked at reply by reply. The first reply
-that differs and is on no reviewed list is a difference.
+Many sequences are sent at once, with marks between them. Only sequences with different bytes are compared reply by reply. The first
+different reply that is on no reviewed list is a difference.
 """
 
 import random
@@ -42,7 +42,7 @@ def is_pubsub(seed):
 
 
 def clean(strays=()):
-    """No keys: none that a sequence has, and none of those that the one before may have left besides."""
+    """Removes all keys: those of a sequence, and others that the one before may have left."""
     return [command for database in DATABASES for command in ([b"SELECT", database], [b"DEL", *KEYS, *strays])]
 
 
@@ -63,7 +63,7 @@ NOT_LISTENING = [[b"DISCARD"], [b"PUNSUBSCRIBE"], [b"CONFIG", b"SET", NOTIFY, b"
 
 
 class Sequences:
-    """Makes sequences by seed. Seeds in order are cheap: the pool at hand is kept."""
+    """Makes sequences by seed. Seeds in order are cheap, since the current pool is kept."""
 
     def __init__(self):
         self.pool_number = None
@@ -72,12 +72,12 @@ class Sequences:
         self.pool_number = number
         rng = random.Random(number)
         make = item_maker(rng)
-        # (commands, their bytes, keys that it may leave and that no start knows)
+        # (commands, their bytes, keys outside of KEYS that the item may leave)
         made = (make() for _ in range(POOL))
         self.pool = [(commands, encoded_all(commands), stray_keys(commands) if strays else ()) for commands, strays in made]
 
     def make(self, seed):
-        """(commands, bytes, keys that may be left behind and are not in KEYS)"""
+        """(commands, bytes, keys outside of KEYS that the sequence may leave)"""
         rng = random.Random(seed)
         if is_pubsub(seed):
             commands = pubsub_sequence(rng, protocol_of(seed))
@@ -94,7 +94,7 @@ class Sequences:
 
 
 def stray_keys(commands):
-    """Any word of a command that is not well formed may be taken for a key."""
+    """Keys that invalid commands may create: any of their words."""
     return {word for command in commands for word in command[1:]}.difference(KEYS)
 
 
@@ -107,7 +107,7 @@ def whole_bytes(seed, data, strays=()):
 
 
 def queued_agree(queue, mine, theirs):
-    """The replies of EXEC, each by its own command."""
+    """Whether the replies in EXEC agree, command by command."""
     if mine[:1] != b"*" or mine.partition(b"\r\n")[0] != theirs.partition(b"\r\n")[0]:
         return False
     parts = [split_replies(reply[reply.index(b"\r\n") + 2 :]) for reply in (mine, theirs)]
@@ -128,14 +128,14 @@ INVALIDATION = b">2\r\n$10\r\ninvalidate"
 
 
 def as_pushes(data):
-    """RESP2 with its messages as RESP3 has them."""
+    """RESP2 data with its messages in the form of RESP3 pushes."""
     for message in MESSAGES:
         data = data.replace(b"*" + message[1:], message)
     return data
 
 
 def in_one_order(pushes):
-    """Of one message that several patterns match, each server has its own order."""
+    """Sorts the pushes of one message that matches several patterns, since their order is up to the server."""
     out, same = [], []
     for each in [*pushes, b""]:
         if same and (not each.startswith(b">4\r\n$8\r\npmessage") or value_of(each)[2:] != value_of(same[0])[2:]):
@@ -146,10 +146,10 @@ def in_one_order(pushes):
 
 
 def pushes_agree(commands, mine, theirs):
-    """Whether what was asked for is the same, and what came by itself, each in its order.
+    """Whether replies and pushes are each equal and in the same order.
 
-    From 7.2 on a push follows the reply to the command that made it, in a transaction the reply to EXEC; here too. In 7.0 it comes
-    before. Redis goes on to tell of keys that were read before CLIENT TRACKING was switched off, if it is switched on again.
+    From 7.2 on, and here, a push follows the reply to the command that caused it; in a transaction, the reply to EXEC. In 7.0 it precedes
+    the reply. If CLIENT TRACKING is switched off and on again, Redis still invalidates keys that were read before.
     """
     names = [[word.upper() for word in command[:3]] for command in commands]
     ours, our_pushes = pushes_taken_out(mine)
@@ -174,12 +174,12 @@ PARTED = "parted"
 
 
 def compare(seed, commands, mine, theirs, parted_before=False):
-    """None, or what differs: (command, our reply, Redis's). For a sequence with subscriptions, the bytes from where they part.
+    """None, or the difference: (command, our reply, Redis's). For a sequence with subscriptions, the bytes from the first difference on.
 
-    PARTED: nothing that should not, but from somewhere on the servers had different keys, and what followed was not looked at.
+    PARTED: only allowed differences, but the servers had different keys from some command on, so later replies were not compared.
     """
     start = STARTS[protocol_of(seed)]
-    # HELLO's reply has the connection's number. What the cleaning up has met, the sequence before has left: it must be the same, too.
+    # HELLO's reply has the connection's id. The replies of the clean-up show what the sequence before left, and must be equal, too.
     skipped = start if is_pubsub(seed) or parted_before else start[: -len(CLEAN)]
     mine, theirs = (each[end_of_replies(each, len(skipped)) :] for each in (mine, theirs))
     if mine == theirs:
@@ -206,7 +206,7 @@ def compare(seed, commands, mine, theirs, parted_before=False):
 
 
 def first_event_that_differs(ours, redis):
-    """As compare(). When `expired` comes is left to the server."""
+    """Compares events like compare(), without `expired`, whose time is up to the server."""
     ours, redis = ([each for each in told if b"expired\r\n" not in each] for told in (ours, redis))
     if ours == redis:
         return None
@@ -215,26 +215,26 @@ def first_event_that_differs(ours, redis):
 
 
 def first_difference(commands, ours, redis):
-    """As compare(), of replies one by one."""
+    """Compares replies one by one like compare()."""
     for at, (command, mine, theirs) in enumerate(zip(commands, ours, redis, strict=True)):
         executed = command[0].upper() == b"EXEC"
         if mine != theirs:
             if executed and theirs in (b"*-1\r\n", b"_\r\n") and history_was_lost(commands[:at]):
-                # A watched key was missing, came, and went with all that was known of it: here it is as it was.
+                # A watched key was absent, was created, and vanished with its history: here it counts as unchanged.
                 return PARTED
             if executed and mine in (b"*-1\r\n", b"_\r\n") and may_have_made_a_key(commands[:at]):
                 return PARTED
             if not agree(command, mine, theirs) and not (executed and queued_agree(queued_before(commands, redis, at), mine, theirs)):
                 return command, mine, theirs
         if b"-INVALIDOBJ" in mine and (executed or command[0].upper() == b"PFADD"):
-            # Redis has added the elements that it met before the damage; here a command that fails changes nothing.
+            # Redis adds the elements before the damage; here a failed command changes nothing.
             return PARTED
     return None
 
 
 def history_was_lost(commands):
-    """Whether a database was emptied or swapped, or a key may have been set that expired at once, since the first WATCH, which an EXEC
-    without MULTI leaves in force."""
+    """Whether, since the first WATCH, a database was emptied or swapped, or a key may have been set that expired at once. An EXEC without
+    MULTI does not end a WATCH."""
     names = [command[0].upper() for command in commands]
     since = names.index(b"WATCH") if b"WATCH" in names else len(names)
     expired = any(word.upper() in (b"EXAT", b"PXAT") for command in commands[since:] for word in command[3:])
@@ -242,8 +242,8 @@ def history_was_lost(commands):
 
 
 def may_have_made_a_key(commands):
-    """Whether BITFIELD may have failed at everything it was to do to a key that is watched. It makes the key all the same, and Redis
-    forgets to tell those who watch it."""
+    """Whether all operations of a BITFIELD on a watched key may have failed. It creates the key all the same, and Redis does not abort
+    the watching transaction."""
     watched = set()
     for command in commands:
         if command[0].upper() == b"WATCH":
@@ -254,16 +254,16 @@ def may_have_made_a_key(commands):
 
 
 def queued_before(commands, replies, at):
-    """What the EXEC at `at` runs: what was queued since the last MULTI."""
+    """The commands that the EXEC at `at` runs: those queued since the last MULTI."""
     begun = max(i for i in range(at) if replies[i] == b"+OK\r\n" and commands[i][0].upper() == b"MULTI")
     return [commands[i] for i in range(begun, at) if replies[i] == b"+QUEUED\r\n"]
 
 
 class Batch:
-    """Sequences that go out together, each followed by a mark."""
+    """Sequences that are sent together, each followed by a mark."""
 
     def __init__(self, sequences, seeds, strays):
-        """strays: keys that the sequence before the first may have left."""
+        """strays: keys that the sequence before the batch may have left."""
         self.sequences = []  # (seed, commands)
         parts = []
         for seed in seeds:
@@ -272,12 +272,12 @@ class Batch:
             parts += [whole_bytes(seed, data, strays), encoded([b"ECHO", b"-- seed %010d --" % seed])]
             strays = left
         self.data = b"".join(parts)
-        self.strays = strays  # what the last one may leave
+        self.strays = strays  # keys that the last one may leave
 
     def compare(self, ours, redis, parted_before=False):
-        """The first seed whose replies differ, and what differs; or None, and PARTED if the last one has ended so.
+        """The first seed with different replies, and the difference; or None, and PARTED if the last sequence ended so.
 
-        parted_before: whether the sequence before the first one has.
+        parted_before: whether the sequence before the batch ended so.
         """
         if ours == redis:
             return None, None
@@ -295,13 +295,13 @@ class Batch:
 
 
 class Differ:
-    """Two links, to this server and to Redis, and the comparison of what comes through them."""
+    """Two links, to this server and to Redis, and the comparison of their replies."""
 
     def __init__(self, our_port, redis_port):
         self.links = (Link(our_port), Link(redis_port))
         self.sequences = Sequences()
         self.commands = 0
-        self.difference = None  # of the sequence that run() has returned, as it was in its row
+        self.difference = None  # the difference of the sequence that run() returned, as seen among others
 
     def close(self):
         for link in self.links:
@@ -312,7 +312,7 @@ class Differ:
             link.exchange(EMPTY)
 
     def run_one(self, seed, commands):
-        """The difference of one sequence on empty servers, or None."""
+        """The difference of one sequence alone, on empty servers, or None."""
         self._empty()
         data = whole_bytes(seed, encoded_all(commands))
         difference = compare(seed, commands, *(link.exchange(data) for link in self.links))
@@ -321,7 +321,7 @@ class Differ:
     def run(self, first, count):
         """The first seed of [first, first + count) that differs, or None.
 
-        The next batch is made while the servers have one, and one is compared while they have the next.
+        While the servers run a batch, the next one is made and the one before is compared.
         """
         self._empty()
         sent, strays, self.difference = None, (), None
@@ -344,7 +344,7 @@ class Differ:
         return None
 
     def shrunk(self, seed, commands):
-        """The same failure, or another one, with fewer commands."""
+        """The same or another difference with fewer commands."""
         size = len(commands)
         while size > 0:
             at = 0
@@ -360,7 +360,7 @@ class Differ:
     def report(self, seed):
         commands = self.sequences.make(seed)[0]
         if self.run_one(seed, commands) is None:
-            text = f"seed {seed}, RESP{protocol_of(seed)}: differed in a row of others, and not alone"
+            text = f"seed {seed}, RESP{protocol_of(seed)}: differed among other sequences, but not alone"
             if self.difference not in (None, PARTED):
                 command, mine, theirs = self.difference
                 text += f": {shown(command)}\nwas here  {quoted(mine)}\nin Redis  {quoted(theirs)}"
@@ -368,7 +368,7 @@ class Differ:
         commands = self.shrunk(seed, commands)
         difference = self.run_one(seed, commands)
         if difference is None:
-            return f"seed {seed}, RESP{protocol_of(seed)}: differed once, and not when repeated"
+            return f"seed {seed}, RESP{protocol_of(seed)}: differed once, but not when repeated"
         command, mine, theirs = difference
         lines = [f"seed {seed}, RESP{protocol_of(seed)}: after", *(f"  {shown(each)}" for each in commands), "the replies to", f"  {shown(command)}"]
         return "\n".join([*lines, f"are here  {quoted(mine)}", f"in Redis  {quoted(theirs)}"])

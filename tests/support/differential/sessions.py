@@ -1,7 +1,7 @@
-"""Commands on connections, transactions, channels and the server: the part of the random sequences that is not about values.
+"""Random commands on connections, transactions, channels and the server, not on values.
 
-What changes the whole server (CONFIG SET) is put back in the same item. What would end it, or this connection, or write its
-configuration file, is not here.
+An item that changes the whole server (CONFIG SET) also restores it. There are no commands that end the server or the connection, or write
+the configuration file.
 """
 
 from support.differential.values import EDGES, KEYS, VALUES, Maker, allowed, broken, shapes
@@ -92,7 +92,7 @@ def server_shapes(m, value_command):
 
 
 def config_item(m):
-    """Sets a parameter, looks, and puts it back."""
+    """Sets a parameter, reads it, and restores it."""
     pick = m.rng.choice
     parameter, values, usual = pick([
         (b"notify-keyspace-events", LETTERS, b""),
@@ -114,7 +114,7 @@ def config_item(m):
 
 
 def transaction_item(m, any_command):
-    """MULTI to EXEC, mostly; watched keys, commands that are refused when they are queued, and loose ends."""
+    """Mostly MULTI to EXEC, with watched keys and commands that are refused when queued; some without an end."""
     rng = m.rng
     out = []
     if rng.random() < 0.3:
@@ -138,14 +138,14 @@ def transaction_item(m, any_command):
 
 
 def may_be_queued(command):
-    """Not what one of the two refuses where the other queues it: the whole transaction would differ.
+    """Whether both servers queue the command. If only one refuses it, the whole transaction differs.
 
-    CLIENT LIST and KILL, CONFIG SET and REWRITE and ACL LOAD wait for other threads here and are no part of a transaction; Redis 7.0 does not
-    have CLIENT SETINFO and NO-TOUCH, and wants a command with an argument for COMMAND GETKEYS.
+    CLIENT LIST and KILL, CONFIG SET and REWRITE and ACL LOAD wait for other threads here and are refused in a transaction. Redis 7.0 does not
+    have CLIENT SETINFO and NO-TOUCH, and COMMAND GETKEYS requires a command with an argument.
     """
     words = [word.upper() for word in command[:2]]
     if words[0] == b"OBJECT":
-        return False  # how a value is kept depends in Redis on how it came about; outside it is set first
+        return False  # in Redis the encoding depends on the value's history; outside of transactions the item sets it first
     if words[0] == b"CLIENT":
         return words[1] not in (b"LIST", b"KILL", b"SETINFO", b"NO-TOUCH")
     if words[0] == b"ACL":
@@ -154,7 +154,7 @@ def may_be_queued(command):
 
 
 def item_maker(rng):
-    """A function that makes one item: commands that belong together, and whether they may write keys that are not in KEYS."""
+    """Returns a function that makes an item: commands that belong together, and whether they may write keys outside of KEYS."""
     m = Maker(rng)
     values = shapes(m)
     value_weights = [weight for weight, _ in values]
@@ -186,10 +186,10 @@ def item_maker(rng):
                     return item()
             commands = [command]
             if command[0].upper() in (b"DBSIZE", b"RANDOMKEY"):
-                # Redis counts, and may name, keys that have expired until it meets them.
+                # Redis counts, and may return, expired keys until it removes them.
                 commands.insert(0, [b"EXISTS", *KEYS])
             if command[0].upper() == b"OBJECT" and len(command) > 2:
-                # How a value is kept depends in Redis on how it came about; here only on the value.
+                # In Redis the encoding depends on the value's history; here only on the value.
                 commands.insert(0, [b"SET", command[2], rng.choice(VALUES)])
             return commands, strays
         if roll < 0.76:
@@ -208,7 +208,7 @@ def item_maker(rng):
     return item
 
 
-# --- sequences that are told of what they change
+# --- sequences that receive the events of their changes
 
 
 NOTIFY = b"notify-keyspace-events"
@@ -216,11 +216,11 @@ EVENTS = [b"KEA", b"KEA", b"KA", b"EA", b"K$", b"Eg", b"KEAm", b"KEAn", b"Kg$n",
 
 
 def event_sequence(rng):
-    """Commands on values, by a connection in RESP3 that is told of their events. Without those where Redis tells of something else:
+    """Commands on values, on a RESP3 connection that receives their events. Commands with other events in Redis are left out:
 
-    LCS, PFMERGE, PFCOUNT   look their keys up, and tell of those that are missing, before they find a mistake
-    SET to a moment         that may have passed: Redis tells of the value that it stores, here the key just goes
-    BITFIELD ... FAIL       that changes no bit, and may make the key longer all the same: no event in Redis
+    LCS, PFMERGE, PFCOUNT   send events of missing keys before they find an error
+    SET to a moment         that may have passed: Redis sends an event of the stored value, here the key is only removed
+    BITFIELD ... FAIL       changes no bit but may make the value longer: no event in Redis
     """
     m = Maker(rng)
     values = shapes(m)
@@ -235,10 +235,10 @@ def event_sequence(rng):
                 return made
 
     items = [transaction_item(m, command) if rng.random() < 0.15 else [command()] for _ in range(rng.randint(4, 16))]
-    return [command for item in items for command in item if command != [b"RESET"]]  # that would end what it listens to
+    return [command for item in items for command in item if command != [b"RESET"]]  # this would end its subscriptions
 
 
-# --- sequences whose replies cannot be counted: subscriptions, CLIENT REPLY, and RESP3's pushes
+# --- sequences with an unknown number of replies: subscriptions, CLIENT REPLY, and RESP3's pushes
 
 
 def pubsub_sequence(rng, protocol):
@@ -255,12 +255,12 @@ def pubsub_sequence(rng, protocol):
         lambda: [pick([b"SUBSCRIBE", b"PSUBSCRIBE", b"PUBLISH", b"SSUBSCRIBE", b"SPUBLISH"])],
         lambda: pick([[b"GET", m.key()], [b"SET", m.key(), pick(VALUES)], [b"ECHO", b"x"], [b"CLIENT", b"GETNAME"], [b"DEL", m.key()], [b"nosuch"], [b"HELLO", b"x"]]),
     ]  # fmt: skip
-    # Not both in one sequence: what a transaction sends while replies are off differs in its order.
+    # Not both in one sequence: the pushes of a transaction while replies are off have another order.
     if rng.random() < 0.5:
         forms.append(lambda: pick([[b"MULTI"], [b"EXEC"], [b"DISCARD"], [b"RESET"], [b"WATCH", b"a"]]))
     else:
         forms.append(lambda: pick([[b"CLIENT", b"REPLY", b"OFF"], [b"CLIENT", b"REPLY", b"SKIP"], [b"CLIENT", b"REPLY", b"ON"], [b"RESET"], [b"CLIENT", b"REPLY", b"ON"]]))
-    # Without BCAST: Redis sends what it broadcasts after everything that came at once, here it follows the write.
+    # Without BCAST: Redis sends broadcasts after all commands of a read, here they follow the write.
     if protocol == 3:
         forms += [
             lambda: [b"CLIENT", b"TRACKING", b"on", *pick([[], [], [b"OPTIN"], [b"OPTOUT"], [b"NOLOOP"], [b"OPTIN", b"NOLOOP"]])],

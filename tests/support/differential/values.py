@@ -1,4 +1,4 @@
-"""Commands on keys and values, whole and broken: what the random sequences are made of."""
+"""Random commands on keys and values, valid and invalid."""
 
 import struct
 
@@ -8,7 +8,7 @@ EDGES = [b"0", b"1", b"-1", b"2147483647", b"2147483648", b"-2147483648", b"-214
          b"9223372036854775807", b"-9223372036854775808", b"9223372036854775808", b"-9223372036854775809", b"99999999999999999999",
          b"18446744073709551616", b"", b"1e400", b"-1e400", b"nan", b"inf", b"-inf", b"01", b"+1", b" 1", b"1 ", b"0x10", b"1.5", b"-0",
          b"00", b"abc", b"1e3", b"3.0e-2", b"1\x00", b"-"]  # fmt: skip
-# Expiries from now in ms: none that passes on one server before the other.
+# Expiries from now in ms, none of which could pass on one server only.
 LATER = [edge for edge in EDGES if edge != b"1"] + [b"5000000", b"7000000", b"9000000"]
 SECONDS = [edge for edge in EDGES if edge != b"1"] + [b"5000", b"7000", b"9000"]
 MOMENTS = [*EDGES, b"99999999999", b"88888888888", b"99999999999000", b"88888888888000"]
@@ -44,7 +44,7 @@ class Maker:
         return [make() for _ in range(self.rng.randint(low, high))]
 
     def options(self, *choices):
-        """Each choice, a list of words, is there or not; in any order, seldom twice."""
+        """A random selection of the choices, each a list of words, in any order, rarely one twice."""
         picked = [choice for choice in choices if self.rng.random() < 0.35]
         if picked and self.rng.random() < 0.1:
             picked.append(self.rng.choice(picked))
@@ -56,7 +56,7 @@ class Maker:
         return [word, self.rng.choice({b"EX": SECONDS, b"PX": LATER}.get(word, MOMENTS))]
 
     def expire(self, name, times, unit):
-        """GT and LT get a time that no other command has: of two that are equal, the clocks decide which is later."""
+        """GT and LT get a time of their own, since the clocks would decide which of two equal times is later."""
         conditions = [[], [b"NX"], [b"XX"], [b"GT"], [b"LT"], [b"NX", b"XX"], [b"GT", b"LT"], [b"XX", b"GT"], [b"nx", b"nx"], [b"zz"]]
         condition = self.rng.choice(conditions)
         time = self.rng.choice(times)
@@ -88,8 +88,8 @@ class Maker:
             at = rng.randrange(len(whole))
             whole = whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1 :]
         elif roll < 0.13:
-            # Cut off, with a checksum that is right. Redis reads on into the footer: what is asked for is more than that has, as
-            # here nobody takes a checksum for a value.
+            # Truncated, with a correct checksum. Redis reads on into the footer, so the length exceeds that, too: this server never
+            # reads a checksum as a value.
             whole = with_footer(rng.choice([b"\x00", b"\x00\xc3\x05", b"\x00\xc4\x05", b"\x00\x82\x00", b"\x00\x80\x00\x00\x10\x00abc"]))
         return whole
 
@@ -116,7 +116,7 @@ class Maker:
         )()
 
     def elements(self):
-        """Many or few, so that sketches are met in both forms, and on their way from one to the other."""
+        """Few or many elements, so that sketches have both encodings and change between them."""
         rng = self.rng
         roll = rng.random()
         if roll < 0.5:
@@ -127,7 +127,7 @@ class Maker:
 
 
 def shapes(m):
-    """(how often, what makes one)"""
+    """(weight, maker) of each kind of command."""
     rng = m.rng
     pick = rng.choice
     unit = lambda: pick([[], [b"BYTE"], [b"BIT"], [b"bit"], [b"x"]])  # noqa: E731
@@ -184,7 +184,7 @@ def is_number(word):
 
 
 def allowed(command):
-    """Not what would take minutes, gigabytes or the whole server."""
+    """Excludes commands that would take minutes or gigabytes, or affect the whole server."""
     name = command[0].upper()
     if name in (b"SETBIT", b"BITFIELD"):
         return not any(b"2147483647" in word or b"2147483648" in word for word in command[2:])
@@ -196,7 +196,7 @@ def allowed(command):
 
 
 def broken(rng, command):
-    """One argument too few, too many, or from elsewhere."""
+    """Removes an argument, adds one, or replaces one by another command's."""
     at = rng.randrange(1, len(command) + 1)
     roll = rng.random()
     if roll < 0.3 and at < len(command):

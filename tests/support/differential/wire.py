@@ -1,4 +1,4 @@
-"""RESP by hand: commands as bytes, replies as the bytes that came, and links that exchange many at once."""
+"""RESP as bytes: encoded commands, received replies, and links that exchange many at once."""
 
 import socket
 import threading
@@ -18,13 +18,13 @@ def quoted(value):
 
 
 def shown(command):
-    """For people; of long words only the beginning: the seed has the rest."""
+    """The command for people, with long words shortened; the seed has the rest."""
     words = [word.decode() if word.isalnum() else quoted(word) for word in command]
     return " ".join(word if len(word) < 300 else f"{word[:80]}... ({len(word)} characters)" for word in words)
 
 
 def reply_end(data, at):
-    """Where the reply ends that starts at `at`; ValueError if it is not whole."""
+    """The end of the reply that starts at `at`; ValueError if it is incomplete."""
     todo = 1
     while todo:
         todo -= 1
@@ -54,7 +54,7 @@ def split_replies(data):
 
 
 def pushes_taken_out(data):
-    """The data without its pushes, and these, in order. Redis 7.0 writes those that a transaction makes into EXEC's reply."""
+    """The data without its pushes, and the pushes in order. Redis 7.0 writes a transaction's pushes into EXEC's reply."""
     rest, pushes, start, at = [], [], 0, 0
     while at < len(data):
         kind = data[at]
@@ -71,7 +71,7 @@ def pushes_taken_out(data):
 
 
 def parsed(reply, at=0):
-    """A reply as lists, bytes, numbers and None, and where it ends. Maps are flat lists; errors begin with '-'."""
+    """A reply as lists, bytes, numbers and None, and its end. Maps are flat lists; errors begin with '-'."""
     end = reply.index(b"\r\n", at)
     kind, rest, at = reply[at : at + 1], reply[at + 1 : end], end + 2
     if kind in b"$=":
@@ -102,7 +102,7 @@ def elements(reply):
 
 
 class Link:
-    """A connection. Commands go out in one go; what comes back is cut at markers, or at the ends of replies."""
+    """A connection that sends commands at once, and splits the received bytes at marks or at the ends of replies."""
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
@@ -112,7 +112,7 @@ class Link:
         self.socket.close()
 
     def receive_until(self, mark):
-        """Everything up to the reply that is `mark`, which is cut off."""
+        """The bytes before the reply `mark`, which is removed."""
         parts, tail = [], b""
         while True:
             data = self.socket.recv(1 << 18)
@@ -124,7 +124,7 @@ class Link:
                 return b"".join(parts)[: -len(mark)]
 
     def send_in_background(self, data):
-        """Sends, while the replies that come are kept. `data` must leave the connection in a state in which ECHO is answered."""
+        """Sends `data` and collects the replies. Afterwards the connection must be in a state in which ECHO gets a reply."""
         self.marks += 1
         word = b"-- end of part %08d --" % self.marks
         self.mark = b"$%d\r\n%s\r\n" % (len(word), word)
@@ -133,7 +133,7 @@ class Link:
         self.sender.start()
 
     def finish(self):
-        """What the server said to what was sent."""
+        """The bytes that the server sent as replies."""
         answer = self.receive_until(self.mark)
         self.sender.join()
         return answer
