@@ -2,6 +2,13 @@
 
 namespace ebbtide {
 
+std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle) {
+  std::vector<KeyRange> out;
+  if (whole.start < middle.start) out.push_back({whole.start, middle.start});
+  if (end_before(middle.end, whole.end)) out.push_back({middle.end, whole.end});
+  return out;
+}
+
 Finality::Finality(std::vector<KeyRange> below) {
   std::sort(below.begin(), below.end(), [](const KeyRange& a, const KeyRange& b) { return a.start < b.start; });
   for (KeyRange& range : below) {

@@ -33,6 +33,9 @@ inline KeyRange intersection(const KeyRange& a, const KeyRange& b) {
   return {std::max(a.start, b.start), end_before(a.end, b.end) ? a.end : b.end};
 }
 
+/// The parts of `whole` before and after `middle`, which it overlaps.
+[[nodiscard]] std::vector<KeyRange> outside_of(const KeyRange& whole, const KeyRange& middle);
+
 /// The keys that are final for an output: no older file outside the merge has them in its bounds. A value; immutable.
 class Finality {
  public:

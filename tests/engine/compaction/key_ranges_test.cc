@@ -44,4 +44,15 @@ TEST_CASE("finality: a key, a range and the pieces of a range agree") {
 }
 
 }  // namespace
+
+TEST_CASE("keys outside of a range within another") {
+  using Ranges = std::vector<KeyRange>;
+  CHECK(outside_of({"a", "z"}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", "z"}});
+  CHECK(outside_of({"a", ""}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", ""}});
+  CHECK(outside_of({"a", "m"}, {"g", "p"}) == Ranges{{"a", "g"}});
+  CHECK(outside_of({"h", "z"}, {"g", "p"}) == Ranges{{"p", "z"}});
+  CHECK(outside_of({"a", ""}, {"g", ""}) == Ranges{{"a", "g"}});
+  CHECK(outside_of({"g", "p"}, {"g", "p"}).empty());
+}
+
 }  // namespace ebbtide

@@ -1,0 +1,41 @@
+// Cuts groups into partitions (where files end, compaction/partitions.h) and parts (what one thread merges).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compaction/histogram.h"
+#include "compaction/merge_group.h"
+#include "compaction/open_tables.h"
+#include "compaction/plan_inputs.h"
+
+namespace ebbtide {
+
+class GroupCuts {
+ public:
+  /// All outlive this. The tables of a group's files are open before its cuts are asked for.
+  GroupCuts(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs,
+            const OpenTables& tables);
+
+  /// Sets the group's partitions.
+  void divide(MergeGroup* group) const;
+  /// The ranges of the parts, in key order: together the group's range. The group is divided.
+  [[nodiscard]] std::vector<KeyRange> parts_of(const MergeGroup& group) const;
+  /// For global ranges the common prefix of all keys: the tree's, or a shorter one if the inputs' is; else none.
+  [[nodiscard]] const std::optional<std::string>& key_space() const { return key_space_; }
+
+ private:
+  [[nodiscard]] StreamingHistogram bytes_of(const MergeGroup& group, const KeySpace& space) const;
+  [[nodiscard]] std::size_t count_of_parts(const MergeGroup& group) const;
+  [[nodiscard]] std::vector<KeyRange> aligned(std::vector<KeyRange> ranges) const;
+
+  const CompactionContext& context_;
+  const CompactionEnv& env_;
+  const PlanInputs& inputs_;
+  const OpenTables& tables_;
+  std::optional<std::string> key_space_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,52 @@
+// Merges groups: cuts them into parts, runs the parts in parallel, and collects what they have written.
+//
+//   open()   run() once or more   finish()
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "compaction/group_cuts.h"
+#include "compaction/merge_group.h"
+#include "compaction/merge_part.h"
+#include "compaction/part_builder.h"
+
+namespace ebbtide {
+
+class GroupMerge {
+ public:
+  /// All outlive this.
+  GroupMerge(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs);
+
+  /// Opens the inputs of groups. One call.
+  Status open(std::span<const MergeGroup> groups) { return tables_.open(groups, env_); }
+  /// Merges groups whose inputs are open. Returns the error of the first part that failed.
+  Status run(std::vector<MergeGroup> groups);
+  /// Ends of what the parts have written so far; none if they have written nothing. For slices.
+  [[nodiscard]] std::optional<SliceEnds> output_ends() const;
+  /// Adds outputs and counts to `result`, and outputs and the key space to its edit, which has the moved files already. Syncs the
+  /// directory. If a part has failed or the sync does, it unlinks the outputs and returns that error; kAborted only if no part has
+  /// another one.
+  Status finish(CompactionResult* result);
+
+ private:
+  struct Part {
+    const MergeGroup* group;
+    KeyRange range;
+    ReadCounters counters{};
+    MergePartResult result{};
+  };
+
+  const Version& version_;
+  const CompactionContext& context_;
+  const CompactionEnv& env_;
+  const Judgement judgement_;
+  const NameDebts names_;
+  OpenTables tables_;
+  const GroupCuts cuts_;
+  const PartBuilder builder_;
+  std::deque<MergeGroup> groups_;  // a deque: parts point into it
+  std::deque<Part> parts_;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,106 @@
+#include "compaction/part_builder.h"
+
+#include <algorithm>
+
+#include "iter/run_iterator.h"
+
+namespace ebbtide {
+namespace {
+
+// An output file overlaps at most this many times its size in the run below.
+constexpr std::uint64_t kBelowFactor = 25;
+
+/// Bytes that all keys of the range begin with.
+std::size_t shared_prefix(const KeyRange& range) {
+  std::size_t n = 0;
+  while (n < range.start.size() && n < range.end.size() && range.start[n] == range.end[n]) ++n;
+  return n;
+}
+
+/// The same for all keys of the group's files, those outside its range too: sources need not clip.
+std::size_t shared_prefix_of(const FileGroup& group) {
+  KeyRange whole = group.range;
+  for (const InputFile& file : group.files) whole = hull(whole, file.range);
+  return shared_prefix(whole);
+}
+
+/// Indexes of the runs that the files are in, newest first.
+std::vector<std::size_t> runs_of(const std::vector<InputFile>& files) {
+  std::vector<std::size_t> runs;
+  for (const InputFile& file : files) runs.push_back(file.run);
+  std::sort(runs.begin(), runs.end());
+  runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
+  return runs;
+}
+
+using FileList = std::shared_ptr<const std::vector<FileMetaPtr>>;
+
+/// One source: files of one run, in key order.
+std::unique_ptr<InternalIterator> source_of(const FileList& files, const OpenTables& tables,
+                                            const TableIteratorOptions& options) {
+  RunFiles run;
+  run.files = files->size();
+  run.stats = [files](std::size_t i) -> const TableStats& { return (*files)[i]->stats; };
+  run.open = [files, options, &tables](std::size_t i) { return tables.of(*(*files)[i]).new_iterator(options); };
+  return std::make_unique<RunIterator>(std::move(run), options.bounds);
+}
+
+}  // namespace
+
+MergePart PartBuilder::build(const MergeGroup& group, const KeyRange& range, ReadCounters* counters) const {
+  MergePart part;
+  part.range = range;
+  if (group.border) clip_at_slice(*group.border, &part);
+  part.applied_seq = version_.flushed_seq;  // the version has every record up to it that may cover an entry
+  part.shared_prefix = shared_prefix_of(group.files);
+  add_sources(group, counters, &part);
+  add_cuts(group, &part);
+  const bool last = group.finality->is_final(group.files.range);
+  part.compression = last ? context_.settings.compression_last_level : context_.settings.compression;
+  part.filter_slices = context_.filter_slices(group.run);
+  return part;
+}
+
+/// One source a run, newest first; two if the group leaves out a range.
+void PartBuilder::add_sources(const MergeGroup& group, ReadCounters* counters, MergePart* part) const {
+  const std::vector<KeyRange> ranges = group.hole ? outside_of(part->range, *group.hole) : std::vector{part->range};
+  for (const std::size_t run : runs_of(group.files.files)) {
+    std::vector<FileMetaPtr> files;
+    for (const InputFile& file : group.files.files) {
+      if (file.run != run || !ranges_overlap(file.range, part->range)) continue;
+      files.push_back(file.meta);
+      const SharedTombstones& tombstones = tables_.of(*file.meta).range_tombstones();
+      if (!tombstones->empty()) part->tombstones.push_back(tombstones);
+    }
+    if (files.empty()) continue;
+    const auto list = std::make_shared<const std::vector<FileMetaPtr>>(std::move(files));
+    for (const KeyRange& bounds : ranges) part->sources.push_back(source_of(list, tables_, {bounds, false, counters}));
+  }
+}
+
+/// The partitions that begin within the part, and the files below it.
+void PartBuilder::add_cuts(const MergeGroup& group, MergePart* part) const {
+  part->limits = limits_of(context_.settings, kBelowFactor * context_.settings.file_size);
+  for (const Partition& partition : group.partitions) {
+    const bool begins_within = partition.start > part->range.start && !ends_at_or_before(part->range.end, partition.start);
+    if (begins_within) part->partitions.push_back(partition.start);
+  }
+  if (!group.has_below) return;
+  for (const FileMetaPtr& file : inputs_.below) {
+    if (file->stats.overlaps(part->range)) part->below.push_back({range_of(file->stats).end, file->data_bytes});
+  }
+}
+
+void clip_at_slice(const SliceBorder& border, MergePart* part) {
+  KeyRange clip = part->range;
+  const KeyRange& slice = border.slice;
+  const bool begins_at_slice = !slice.end.empty() && clip.start == slice.end;
+  const bool ends_at_slice = !slice.start.empty() && clip.end == slice.start;
+  if (begins_at_slice) clip.start = border.ends ? border.ends->last : slice.start;
+  if (ends_at_slice) clip.end = border.ends ? border.ends->first : slice.end;
+  if (border.ends && clip.start == border.ends->last) part->owed_at_start = border.ends->owed_at_last;
+  if (border.ends && clip.end == border.ends->first) part->owed_at_end = border.ends->owed_at_first;
+  part->tombstone_range = std::move(clip);
+}
+
+}  // namespace ebbtide

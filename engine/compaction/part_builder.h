@@ -1,0 +1,34 @@
+// Builds the input of one part of a merge: its sources, range tombstones, and the keys at which its files end.
+#pragma once
+
+#include "compaction/merge_group.h"
+#include "compaction/merge_part.h"
+#include "compaction/open_tables.h"
+#include "compaction/plan_inputs.h"
+
+namespace ebbtide {
+
+class PartBuilder {
+ public:
+  /// All outlive this and the parts.
+  PartBuilder(const Version& version, const CompactionContext& context, const PlanInputs& inputs, const OpenTables& tables)
+      : version_(version), context_(context), inputs_(inputs), tables_(tables) {}
+
+  /// The part of `group` in `range`. Its reads are counted in `counters`.
+  [[nodiscard]] MergePart build(const MergeGroup& group, const KeyRange& range, ReadCounters* counters) const;
+
+ private:
+  void add_sources(const MergeGroup& group, ReadCounters* counters, MergePart* part) const;
+  void add_cuts(const MergeGroup& group, MergePart* part) const;
+
+  const Version& version_;
+  const CompactionContext& context_;
+  const PlanInputs& inputs_;
+  const OpenTables& tables_;
+};
+
+/// Sets the range to which the part's range tombstones are clipped, and the pending births there: the part's range, extended into
+/// the slice up to the ends of the slice's output. Of `part` it reads `range` alone.
+void clip_at_slice(const SliceBorder& border, MergePart* part);
+
+}  // namespace ebbtide

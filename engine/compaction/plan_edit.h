@@ -1,0 +1,14 @@
+// The part of a job's edit that follows from its plan alone, for plans with a target.
+#pragma once
+
+#include "compaction/executor.h"
+#include "compaction/plan_inputs.h"
+
+namespace ebbtide {
+
+/// Adds the new run if there is one and it has files, the runs that the plan empties, and the round-robin cursor.
+/// The edit has its added files already.
+void finish_edit(const Plan& plan, const Version& version, const CompactionContext& context, const PlanInputs& inputs,
+                 TreeEdit* edit);
+
+}  // namespace ebbtide

@@ -1,0 +1,63 @@
+// Where the range tombstones of a part beside a slice are cut. Whole parts: executor_test.cc.
+#include "compaction/part_builder.h"
+
+#include <catch2/catch.hpp>
+
+namespace ebbtide {
+namespace {
+
+// The range to which range tombstones of a part in `range` are clipped, and the pending births that are known there.
+struct Clip {
+  KeyRange range;
+  std::optional<Millis> at_start, at_end;
+};
+Clip clip_of(const KeyRange& range, const SliceBorder& border) {
+  MergePart part;
+  part.range = range;
+  clip_at_slice(border, &part);
+  REQUIRE(part.tombstone_range.has_value());
+  return {*part.tombstone_range, part.owed_at_start, part.owed_at_end};
+}
+
+}  // namespace
+
+TEST_CASE("part beside a slice cuts its range tombstones at the ends of the slice's output", "[slice]") {
+  const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
+  const Clip before = clip_of({"a", "g"}, border);
+  CHECK(before.range == KeyRange{"a", "h"});
+  CHECK(before.at_start == std::nullopt);
+  CHECK(before.at_end == 70);
+  const Clip after = clip_of({"p", "z"}, border);
+  CHECK(after.range == KeyRange{"m", "z"});
+  CHECK(after.at_start == 80);
+  CHECK(after.at_end == std::nullopt);
+  const Clip unbounded = clip_of({"p", ""}, border);
+  CHECK(unbounded.range == KeyRange{"m", ""});
+}
+
+TEST_CASE("part that does not touch the slice clips range tombstones to its own range", "[slice]") {
+  const SliceBorder border{{"g", "p"}, SliceEnds{"h", "m", 70, 80}};
+  for (const KeyRange& range : {KeyRange{"a", "c"}, KeyRange{"r", "z"}, KeyRange{"a", "z"}}) {
+    const Clip clip = clip_of(range, border);
+    CHECK(clip.range == range);
+    CHECK(clip.at_start == std::nullopt);
+    CHECK(clip.at_end == std::nullopt);
+  }
+}
+
+TEST_CASE("without output of the slice range tombstones reach through it", "[slice]") {
+  const SliceBorder border{{"g", "p"}, std::nullopt};
+  CHECK(clip_of({"a", "g"}, border).range == KeyRange{"a", "p"});
+  CHECK(clip_of({"p", "z"}, border).range == KeyRange{"g", "z"});
+}
+
+TEST_CASE("slice from the first key or to the last has a part on one side only", "[slice]") {
+  const SliceEnds ends{"b", "m", 70, 80};
+  CHECK(clip_of({"p", "z"}, {{"", "p"}, ends}).range == KeyRange{"m", "z"});
+  CHECK(clip_of({"", "g"}, {{"g", ""}, ends}).range == KeyRange{"", "b"});
+  // An empty end is no key that a part could touch.
+  CHECK(clip_of({"", "g"}, {{"g", ""}, std::nullopt}).range == KeyRange{"", ""});
+  CHECK(clip_of({"p", ""}, {{"", "p"}, std::nullopt}).range == KeyRange{"", ""});
+}
+
+}  // namespace ebbtide
