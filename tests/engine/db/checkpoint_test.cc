@@ -1,4 +1,4 @@
-// A checkpoint opens as the database was, whatever happens to the one it was made of; one that was not finished does not open.
+// A checkpoint opens with the database's contents, independent of later changes to it. An unfinished one does not open.
 #include <engine/verify_checkpoint.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// The directory `dir` of `h`'s files as a database of its own, writable, beside the one it was made of.
+/// Opens the directory `dir` of `h`'s files as a separate, writable database.
 std::unique_ptr<Db> open_at(Harness& h, const std::string& dir) {
   Settings settings = h.settings;
   settings.dir = dir;
@@ -72,7 +72,7 @@ void fill_with_mortals(Harness& h) {
 }
 
 void check_mortals(Db& db) {
-  const auto report = db.verify(0);  // every page that there should be
+  const auto report = db.verify(0);  // all expected pages
   REQUIRE(report.is_ok());
   for (const std::string& error : report->errors) FAIL_CHECK(error);
   REQUIRE(*db.count(0, {}) == kMortals / 2);
@@ -83,7 +83,7 @@ void check_mortals(Db& db) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint opens as the database was, and neither writes into the other") {
+TEST_CASE("a checkpoint has the database's contents, and later writes to either do not reach the other") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -93,7 +93,7 @@ TEST_CASE("a checkpoint opens as the database was, and neither writes into the o
   INFO(report.status().to_string());
   REQUIRE(report.is_ok());
   CHECK(report->seq == h.db->visible_seq());
-  CHECK(report->bytes_copied < h.settings.wal_segment_size);  // of the segment that is written to; the rest are links
+  CHECK(report->bytes_copied < h.settings.wal_segment_size);  // the current segment; the rest are links
   CHECK(report->bytes > 4 * report->bytes_copied);
 
   fill(h, 3);
@@ -117,7 +117,7 @@ TEST_CASE("a checkpoint opens as the database was, and neither writes into the o
   CHECK(value_of(*copy, 0, "only here") == "x");
 }
 
-TEST_CASE("a checkpoint takes two links a table, whatever its size, and reads and copies nothing of it") {
+TEST_CASE("a checkpoint makes two links per table of any size, and reads and copies nothing of it") {
   struct Cost {
     std::size_t tables = 0, links = 0, other_calls = 0;
     std::uint64_t bytes = 0;
@@ -136,7 +136,7 @@ TEST_CASE("a checkpoint takes two links a table, whatever its size, and reads an
       if (call.path.ends_with(".data") || call.path.ends_with(".meta")) {
         CHECK(file_op_name(call.op) == std::string("link"));
         ++cost.links;
-      } else if (!call.path.ends_with(".wal")) {  // of that the last segment is copied, wherever it stands
+      } else if (!call.path.ends_with(".wal")) {  // the last segment is copied up to its current end
         ++cost.other_calls;
       }
     };
@@ -157,7 +157,7 @@ TEST_CASE("a checkpoint takes two links a table, whatever its size, and reads an
   CHECK(large.other_calls == few.other_calls);
 }
 
-TEST_CASE("a checkpoint has emptied and swapped databases as they were, whatever the manifest knows of it") {
+TEST_CASE("a checkpoint has emptied and swapped databases, even before the manifest has the change") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -173,14 +173,14 @@ TEST_CASE("a checkpoint has emptied and swapped databases as they were, whatever
   CHECK(*copy->count(2, {}) == 1500);
 }
 
-TEST_CASE("a checkpoint of a database that nothing was written to opens") {
+TEST_CASE("a checkpoint of an empty database opens") {
   Harness h;
   h.open();
   REQUIRE(h.db->checkpoint("copy").is_ok());
   CHECK(*open_at(h, "copy")->count(0, {}) == 0);
 }
 
-TEST_CASE("a checkpoint is made in a new or an empty directory, outside the data directory") {
+TEST_CASE("a checkpoint needs a new or empty directory outside the data directory") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -191,15 +191,15 @@ TEST_CASE("a checkpoint is made in a new or an empty directory, outside the data
   CHECK(h.db->checkpoint("").status().code() == Code::kInvalidArgument);
   REQUIRE(h.db->checkpoint("data2").is_ok());
   CHECK(h.db->checkpoint("data2").status().code() == Code::kExists);
-  CHECK(*open_at(h, "data2")->count(0, {}) == 1);  // the refusal left it alone
+  CHECK(*open_at(h, "data2")->count(0, {}) == 1);  // unchanged by the refusal
   REQUIRE(h.files->create_dir("empty").is_ok());
   h.faults->inject({.path_has = "empty/MANIFEST"});
   CHECK(h.db->checkpoint("empty").status().code() == Code::kIoError);
-  CHECK(h.files->list("empty")->empty());  // whose it is keeps it
+  CHECK(h.files->list("empty")->empty());  // its owner still has it
   CHECK(h.db->checkpoint("empty").is_ok());
 }
 
-TEST_CASE("where links cannot be made, a checkpoint is copies") {
+TEST_CASE("a checkpoint on a file system without links consists of copies") {
   Harness h;
   h.open();
   fill(h, 1);
@@ -213,11 +213,12 @@ TEST_CASE("where links cannot be made, a checkpoint is copies") {
   check_round(*open_at(h, "copy"), 1);
 }
 
-TEST_CASE("a crash at any operation of a checkpoint: the database is whole, and so is the checkpoint if it opens") {
-  // Layouts take turns, operation by operation, and in a long run round by round: trees of many small files and of few large ones.
+TEST_CASE("a crash at any operation of a checkpoint: the database is complete, and so is the checkpoint if it opens") {
+  // Each operation has the next layout, and each round of a long run another start: trees of many small files and of few large
+  // ones.
   std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    std::uint64_t ended = 0;  // of those whose turn it was last, in a row
+    std::uint64_t ended = 0;  // consecutive turns in which the script ended earlier
     for (std::uint64_t k = 1; ended < small_policies().size(); ++k, ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
       Settings settings = Harness::small();
@@ -257,7 +258,7 @@ TEST_CASE("a crash at any operation of a checkpoint: the database is whole, and 
   }
 }
 
-TEST_CASE("a checkpoint's manifest is begun once the names of all its other files are durable") {
+TEST_CASE("a checkpoint writes its manifest after the names of all its other files are durable") {
   Harness h;
   h.open();
   fill(h, 1, 1200);
@@ -278,7 +279,7 @@ TEST_CASE("a checkpoint's manifest is begun once the names of all its other file
   CHECK(durable == made);  // a manifest alone would be taken for a new database whose first start was cut off
 }
 
-TEST_CASE("a checkpoint that met an error leaves nothing behind, and the database goes on") {
+TEST_CASE("a checkpoint that met an error leaves no files, and the database works") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("error at operation " << n);
     Harness h;
@@ -302,7 +303,7 @@ TEST_CASE("a checkpoint that met an error leaves nothing behind, and the databas
   }
 }
 
-TEST_CASE("a checkpoint in the middle of a page drop, or between that and its punch, keeps every byte that it has linked") {
+TEST_CASE("a checkpoint during a page drop, or before its punch, keeps every linked byte") {
   const bool before_edit = GENERATE(true, false);
   Harness h(with_tiles());
   h.open();
@@ -315,7 +316,7 @@ TEST_CASE("a checkpoint in the middle of a page drop, or between that and its pu
     REQUIRE(h.db->checkpoint("copy").is_ok());
   };
   if (before_edit) {
-    h.watch->on_call = [&](const FileCall& call) {  // the drop describes its first table anew
+    h.watch->on_call = [&](const FileCall& call) {  // the drop writes new metadata of its first table
       if (!made && call.op == FileOp::kCreate && call.path.ends_with(".meta")) make();
     };
   }
@@ -332,14 +333,14 @@ TEST_CASE("a checkpoint in the middle of a page drop, or between that and its pu
   CHECK(h.db->stats().reclaimed_bytes_punched == 0);
   for (const auto& [path, bytes] : tables) {
     INFO(path);
-    CHECK_FALSE(h.files->exists(path));  // what could not be punched was written anew
+    CHECK_FALSE(h.files->exists(path));  // a table that could not be punched was rewritten
     CHECK(read_file(*h.files, "copy" + path.substr(path.find('/'))).value() == bytes);
   }
   check_mortals(*h.db);
   check_mortals(*open_at(h, "copy"));
 }
 
-TEST_CASE("pages that are dropped while a checkpoint copies their table are not punched before it has them") {
+TEST_CASE("pages dropped while a checkpoint copies their table are punched after the copy") {
   Harness h(with_tiles());
   h.open();
   fill_with_mortals(h);
@@ -390,7 +391,7 @@ Settings small_segments() {
 
 }  // namespace
 
-TEST_CASE("while a checkpoint copies the log, writes, flushes and merges go on, and no segment goes") {
+TEST_CASE("while a checkpoint copies the log, writes, flushes and merges work, and no segment is removed") {
   Harness h(small_segments());
   h.open();
   h.put(2, "keeps", "the log");
@@ -463,7 +464,7 @@ TEST_CASE("a checkpoint whose log segments would outlive a deadline fails") {
   REQUIRE(h.db->checkpoint("copy").is_ok());  // in time
 }
 
-TEST_CASE("a log fails while a checkpoint copies it: the copy is good") {
+TEST_CASE("a log that fails while a checkpoint copies it: the copy is good") {
   Harness h(small_segments());
   h.open();
   for (int i = 0; i < 3000; ++i) h.put(static_cast<DatabaseId>(i % 2), key_of(i), value_for(i, 1));
@@ -479,7 +480,7 @@ TEST_CASE("a log fails while a checkpoint copies it: the copy is good") {
   check_round(*open_at(h, "copy"), 1);
 }
 
-TEST_CASE("an operation that was committed and not written to the log yet: the checkpoint has it") {
+TEST_CASE("a checkpoint has an operation that is committed but not yet logged") {
   Harness h;
   h.open();
   h.put(0, "logged", "1");
@@ -494,7 +495,7 @@ TEST_CASE("an operation that was committed and not written to the log yet: the c
   CHECK(value_of(*copy, 0, "committed") == "2");
 }
 
-TEST_CASE("a database was emptied, and its tables go while a checkpoint copies the log: the checkpoint has them all") {
+TEST_CASE("a checkpoint keeps the tables of an emptied database that are removed while it copies the log") {
   Harness h(small_segments());
   h.open();
   fill(h, 1, 1200);
@@ -530,7 +531,7 @@ TEST_CASE("a database was emptied, and its tables go while a checkpoint copies t
   CHECK(*copy->count(1, {}) == 601);
 }
 
-TEST_CASE("a checkpoint copies log segments with deletes that are not due: it is not revoked") {
+TEST_CASE("a checkpoint that copies log segments with deletes not yet due is not revoked") {
   Settings settings = small_segments();
   settings.tree.delete_deadline = 3'600'000;
   Harness h(settings);

@@ -1,4 +1,4 @@
-// What deadlines ask of files that are no tables: the log, the manifest.
+// Delete deadlines for the log and the manifest.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -15,8 +15,8 @@ Settings clean_settings() {
   return s;
 }
 
-/// Writes and deletes keys, flushes them, and lets time pass beyond the deadline, the log being written after each tick. Power is lost
-/// before the k-th mutating operation. False if there are not so many.
+/// Writes and deletes keys, flushes them, and lets time pass beyond the deadline, with a log write after each tick. Power is lost
+/// before the k-th mutating operation. Returns false if there are fewer.
 bool lose_power_while_cleaning(std::uint64_t k, CrashMode mode) {
   Harness h(clean_settings());
   h.open();
@@ -49,18 +49,18 @@ bool lose_power_while_cleaning(std::uint64_t k, CrashMode mode) {
 
 }  // namespace
 
-TEST_CASE("power loss before any operation of cleaning the log: the database opens and has every key") {
+TEST_CASE("power loss before any operation of cleaning the log: the database opens with every key") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t k = 1;
     for (;; ++k) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode));
       if (!lose_power_while_cleaning(k, mode)) break;
     }
-    CHECK(k > 20);  // else the sweep sweeps over nothing
+    CHECK(k > 20);  // otherwise the loop tested nothing
   }
 }
 
-TEST_CASE("a log segment with a deleted key goes by the deadline, though its last operation is a memtable's only one") {
+TEST_CASE("a log segment with a deleted key is removed by the deadline, even if a memtable needs only its last operation") {
   Harness h(clean_settings());
   h.open();
   h.put(0, "deleted key", "value");

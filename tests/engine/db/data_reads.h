@@ -1,4 +1,4 @@
-// What is read of tables while pages of theirs are dropped.
+// Counts reads of tables during page drops.
 #pragma once
 
 #include "io/interposed_fs.h"
@@ -6,8 +6,8 @@
 
 namespace ebbtide {
 
-/// Whether the call reads more of a table's data file than the header, which is read whenever a table is opened, and has nothing
-/// of what is stored. For tables with tiles of several pages.
+/// Whether the call reads a table's data file beyond its header, which has no stored data and is read whenever a table is opened.
+/// For tables with tiles of several pages.
 inline bool reads_behind_header(const FileCall& call) {
   return call.op == FileOp::kRead && call.path.ends_with(".data") && call.offset + call.length > data_header_bytes(kPunchUnit);
 }

@@ -42,7 +42,7 @@ TEST_CASE("a value that was put is read, from memory, from tables and after a re
   CHECK(scan(h, 0) == "a=3 ");
 }
 
-TEST_CASE("databases are apart; swap and flush act at once and survive") {
+TEST_CASE("databases are separate; SWAPDB and FLUSHDB take effect at once and survive a restart") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
@@ -83,7 +83,7 @@ TEST_CASE("databases are apart; swap and flush act at once and survive") {
   expect();
 }
 
-TEST_CASE("FLUSHDB gives the files back") {
+TEST_CASE("FLUSHDB removes the tree's files") {
   Harness h;
   h.open();
   for (int i = 0; i < 3000; ++i) h.put(0, key_of(i), std::string(100, 'v'));
@@ -132,7 +132,7 @@ TEST_CASE("a range delete hides older versions everywhere and newer ones nowhere
   CHECK(*h.db->count(0, {}) == 0);
 }
 
-TEST_CASE("what has expired is gone, in memory and in tables, and stays gone") {
+TEST_CASE("expired keys are absent in memory and in tables, and stay absent") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -144,7 +144,7 @@ TEST_CASE("what has expired is gone, in memory and in tables, and stays gone") {
   CHECK(h.get(0, "a") == "(absent)");
   CHECK(h.get(0, "b") == "2");
   CHECK(scan(h, 0) == "b=2 ");
-  h.clock.set_wall(1000);  // somebody sets the clock back
+  h.clock.set_wall(1000);  // the clock is set back
   h.db->tick();
   CHECK(h.get(0, "a") == "(absent)");
   h.reopen();
@@ -165,7 +165,7 @@ TEST_CASE("a batch that relied on an expiry that has passed is not committed") {
   CHECK(h.get(0, "a") == "(absent)");
 }
 
-TEST_CASE("large values go through log, table, merge and restart unharmed") {
+TEST_CASE("large values survive log, table, merge and restart unchanged") {
   Harness h;
   h.settings.memory_budget = 256 << 20;
   h.open();
@@ -202,7 +202,7 @@ TEST_CASE("large values go through log, table, merge and restart unharmed") {
   CHECK(h.db->verify(0)->errors.empty());
 }
 
-TEST_CASE("a key that the log could not be read back with is refused, not committed") {
+TEST_CASE("a key too long for the log is refused, not committed") {
   Harness h;
   h.open();
   h.put(0, std::string(kMaxKeyBytes, 'k'), "v");
@@ -217,7 +217,7 @@ TEST_CASE("a key that the log could not be read back with is refused, not commit
   CHECK(h.get(0, std::string(kMaxKeyBytes, 'k')) == "v");
 }
 
-TEST_CASE("an iterator sees its view, whatever happens meanwhile") {
+TEST_CASE("an iterator sees its view despite later writes, flushes and merges") {
   Harness h;
   h.open();
   for (int i = 0; i < 500; ++i) h.put(0, key_of(i), "one");
@@ -260,7 +260,7 @@ TEST_CASE("a wall clock far past the last use is refused, unless accepted") {
   CHECK(h.get(0, "a") == "1");
 }
 
-TEST_CASE("engine time never goes back over crashes, and does not run away either") {
+TEST_CASE("engine time over many crashes never goes back, and stays near the wall clock") {
   Harness h;
   h.open();
   Millis last = 0;
@@ -276,7 +276,7 @@ TEST_CASE("engine time never goes back over crashes, and does not run away eithe
   CHECK(h.db->now() <= h.clock.wall_ms() + 10'000 + 1000);
 }
 
-TEST_CASE("a log that lost what the manifest relies on is reported, not passed over") {
+TEST_CASE("a log that lost operations that the manifest relies on is reported") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "v");
@@ -291,7 +291,7 @@ TEST_CASE("a log that lost what the manifest relies on is reported, not passed o
   CHECK(status.message().find("relies on") != Bytes::npos);
 }
 
-TEST_CASE("tiles of any size, mixed in one tree and changed while running") {
+TEST_CASE("tiles of mixed and changing sizes in one tree give correct reads") {
   Harness h;
   h.open();
   int n = 0;

@@ -1,4 +1,4 @@
-// What the deadline keeper measures, and what others do for it: merges give way, writes slow down.
+// Work for deadlines cancels other merges and delays writes.
 #include "engine/db/harness.h"
 
 namespace ebbtide {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// Turned by hand through another pool, and as wide as is said.
+/// A pool whose tasks another, manual pool runs, with a given number of threads.
 class WidePool final : public BackgroundPool {
  public:
   WidePool(ManualPool& pool, unsigned width) : pool_(pool), width_(width) {}
@@ -32,7 +32,7 @@ void open_on(Harness& h, BackgroundPool& pool) {
   h.db = std::move(opened).value();
 }
 
-/// Of tables: what merges do as long as they last.
+/// A callback in reads of tables, called while merges run.
 bool reads_pages(const FileCall& call) { return call.op == FileOp::kRead && call.offset != 0 && call.path.ends_with(".data"); }
 
 constexpr Millis kDeadline = 600'000;
@@ -47,7 +47,7 @@ Settings one_flush(std::uint64_t file_size) {
   return settings;
 }
 
-/// Tables with all keys, the one in the middle with `marker`, which expires at `birth`.
+/// Makes tables with all keys. The middle key has the value `marker`, which expires at `birth`.
 void fill_around(Harness& h, const std::string& marker, Millis birth) {
   for (int i = 0; i < kKeys; ++i) {
     h.put(0, key_of(i), i == kKeys / 2 ? marker : std::string(60, '.'), i == kKeys / 2 ? birth : 0);
@@ -55,7 +55,7 @@ void fill_around(Harness& h, const std::string& marker, Millis birth) {
   REQUIRE(h.db->flush(0).is_ok());
 }
 
-/// For how long a write of 60 kB is held back; 0 = it was let in.
+/// The delay of a write of 60 kB; 0 if it is not delayed.
 std::uint32_t held_back(Harness& h) {
   WriteBatch batch;
   batch.put(0, "big", std::string(60'000, 'b'));
@@ -66,13 +66,13 @@ std::uint32_t held_back(Harness& h) {
   return wait_ms;
 }
 
-TEST_CASE("a merge that holds a file with a near deadline gives way to it, and the deadline is kept") {
-  // With one thread the keeper asks the merge to stop; with two the job does that cannot start for it.
+TEST_CASE("a merge that holds a file with a near deadline is cancelled, and the deadline is kept") {
+  // With one thread the tick cancels the merge; with two, the job that cannot start because of it.
   const unsigned width = GENERATE(1u, 2u);
   Harness h(one_flush(64 << 10));
   WidePool pool(h.pool, width);
   open_on(h, pool);
-  // One value expires when the merge has begun: the merge does not count it as dead, and writes it again.
+  // One value expires after the merge has begun, so the merge still writes it.
   const std::string marker = "<expires>";
   const Millis birth = h.db->now() + 1000;
   fill_around(h, marker, birth);
@@ -86,14 +86,14 @@ TEST_CASE("a merge that holds a file with a near deadline gives way to it, and t
   int reads = 0;
   h.watch->on_call = [&](const FileCall& call) {
     if (!reads_pages(call) || ++reads < 8) return;
-    // From here on half of the margin is left, 30 s, and each file that is read takes 5 s of it.
+    // Half of the margin is left, 30 s, and each read file takes 5 s of it.
     h.advance(reads == 8 ? birth + kDeadline * 19 / 20 - h.db->now() : 5000);
   };
   h.db->resume_compactions();
   while (reads == 0) REQUIRE(h.pool.run_one());
   h.watch->on_call = nullptr;
   REQUIRE(reads >= 8);
-  CHECK(h.db->stats().compactions == 0);  // it gave up
+  CHECK(h.db->stats().compactions == 0);  // it was cancelled
   CHECK(h.db->now() < birth + kDeadline);
   h.settle();
   CHECK(h.table_bytes().find(marker) == std::string::npos);
@@ -109,7 +109,7 @@ TEST_CASE("a merge that holds a file with a near deadline gives way to it, and t
   h.drop();  // before its pool
 }
 
-TEST_CASE("a merge by hand gives way to a near deadline") {
+TEST_CASE("a manual merge is cancelled for a near deadline") {
   Harness h(one_flush(64 << 10));
   h.open();
   const std::string marker = "<expires>";
@@ -120,7 +120,7 @@ TEST_CASE("a merge by hand gives way to a near deadline") {
   REQUIRE(h.db->flush(0).is_ok());
   int reads = 0;
   bool gone = false;  // in time
-  // Time passes up to the deadline and no further, or a merge that begins again and again would never end.
+  // Time stops at the deadline, since a merge that restarts repeatedly would never end.
   h.watch->on_call = [&](const FileCall& call) {
     if (!reads_pages(call) || ++reads < 8 || h.db->now() >= birth + kDeadline) return;
     gone |= h.table_bytes().find(marker) == std::string::npos;
@@ -130,7 +130,7 @@ TEST_CASE("a merge by hand gives way to a near deadline") {
   CHECK(gone);
 }
 
-TEST_CASE("a merge that works for a deadline is not begun anew when the deadline is near") {
+TEST_CASE("a merge for a deadline is not restarted when the deadline is near") {
   Harness h(one_flush(4 * kMiB));
   h.open();
   const std::string marker = "<expires>";
@@ -146,7 +146,7 @@ TEST_CASE("a merge that works for a deadline is not begun anew when the deadline
   CHECK(h.db->now() < birth + kDeadline);
 }
 
-TEST_CASE("the least deadline that merges can keep at their rate is known, and a shorter one is warned of, once") {
+TEST_CASE("a deadline shorter than merges can keep at their rate is warned of once") {
   constexpr std::uint64_t kBytesPerMs = 32;
   Settings settings = Harness::small();
   settings.memtable_size = 8 * kMiB;
@@ -159,7 +159,7 @@ TEST_CASE("the least deadline that merges can keep at their rate is known, and a
     REQUIRE(h.db->flush(0).is_ok());
   }
   h.advance(100);
-  CHECK(h.db->stats().least_feasible_deadline == 0);  // nothing is known of merges that take no time
+  CHECK(h.db->stats().least_feasible_deadline == 0);  // merges that take no time have no rate
   h.watch->on_call = [&](const FileCall& call) {
     if (reads_pages(call)) h.clock.advance(call.length / kBytesPerMs);
   };
@@ -183,9 +183,9 @@ TEST_CASE("the least deadline that merges can keep at their rate is known, and a
   CHECK(told() == 1);
 }
 
-TEST_CASE("writes are slowed down while merges can still keep the deadline, ever more, and not stopped") {
+TEST_CASE("writes are delayed increasingly, but not stopped, as merges come close to missing a deadline") {
   constexpr Millis kShort = 120'000;
-  constexpr std::uint64_t kBytesPerMs = 32;  // that merges read: all data in about a third of the deadline
+  constexpr std::uint64_t kBytesPerMs = 32;  // merges read all data in about a third of the deadline
   constexpr int kFew = 8000;
   Settings settings = Harness::small();
   settings.memtable_size = 8 * kMiB;
@@ -208,7 +208,7 @@ TEST_CASE("writes are slowed down while merges can still keep the deadline, ever
   const Millis deadline = h.db->now() + kShort;
   for (int i = 0; i < kFew; i += 50) h.del(0, key_of(i));
   REQUIRE(h.db->flush(0).is_ok());
-  // No merge is run, but time passes, until the rest of it needs such a part of the measured rate.
+  // Time passes without a merge until the remaining time needs this part of the measured rate.
   const auto pass_until = [&](double needed) {
     while (h.db->stats().deadline_rate_needed < needed && h.db->now() < deadline) h.advance(500);
   };
@@ -229,7 +229,7 @@ TEST_CASE("writes are slowed down while merges can still keep the deadline, ever
   batch.put(0, "k", "v");
   std::uint32_t wait_ms = 0;
   CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());  // has waited
-  CHECK(h.db->stats().deadline_rate_needed < 1);           // there is time enough for what is left to do
+  CHECK(h.db->stats().deadline_rate_needed < 1);           // enough time is left for the rest of the work
   h.settle();
   h.advance(500);
   CHECK(h.db->stats().deadline_rate_needed == 0);

@@ -1,4 +1,4 @@
-// A small simulated disk that others fill and empty: who may use what is left of it.
+// A small simulated disk, filled and emptied by others: which writes may use the rest of it.
 #include "db/disk_watch.h"
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ struct Disk {
     REQUIRE(watch.open().is_ok());
     ballast = std::move(fs.create("ballast")).value();
   }
-  /// Somebody else takes or gives until `bytes` are free.
+  /// Another program takes or frees space until `bytes` are free.
   void leave(std::uint64_t bytes) {
     const std::uint64_t free = fs.disk_space("data")->free_bytes;
     if (free > bytes) {
@@ -46,7 +46,7 @@ struct Disk {
   std::unique_ptr<WritableFile> ballast;
 };
 
-TEST_CASE("the reserve is set aside while there is room, given up when there is none, and comes back") {
+TEST_CASE("the reserve file is made while there is room, given up on a full disk, and made again") {
   Disk disk;
   CHECK(disk.watch.wants_reserve());
   disk.settle();
@@ -63,7 +63,7 @@ TEST_CASE("the reserve is set aside while there is room, given up when there is 
   CHECK(disk.watch.reserve_bytes() == 0);
   CHECK(disk.fs.disk_space("data")->free_bytes >= 3 * kMiB);
 
-  // What it gave back is not for new data.
+  // The freed reserve is not for new data.
   disk.leave(4 * kMiB);
   disk.settle();
   CHECK(disk.watch.full(0));
@@ -74,23 +74,23 @@ TEST_CASE("the reserve is set aside while there is room, given up when there is 
   CHECK(disk.watch.reserve_bytes() == kReserve);
 }
 
-TEST_CASE("between two ticks the disk is looked at again as it is filled") {
+TEST_CASE("a filling disk is checked between two ticks as well") {
   Disk disk;
   disk.settle();
   disk.leave(5 * kMiB);
   disk.watch.look({.logged_bytes = 1000});
   CHECK_FALSE(disk.watch.full(1000));
   REQUIRE(disk.ballast->append(std::string(2 * kMiB, 'x')).is_ok());
-  CHECK_FALSE(disk.watch.full(1000 + (10 << 10)));  // too little was logged for another look
+  CHECK_FALSE(disk.watch.full(1000 + (10 << 10)));  // too little was logged for another check
   CHECK(disk.watch.full(1000 + kMiB));
 }
 
-TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full gives the reserve up") {
+TEST_CASE("compactions leave the last bytes free; a write that finds the disk full gives up the reserve") {
   Disk disk;
   disk.settle();
   CHECK(disk.watch.may_compact(kMiB, DiskUse::kMerge).is_ok());
   disk.leave(500 << 10);
-  CHECK(disk.watch.reserve_bytes() == 0);  // gone by now: it is as if it had never been
+  CHECK(disk.watch.reserve_bytes() == 0);  // the file is already removed
   disk.leave(500 << 10);
   CHECK(disk.watch.may_compact(64 << 10, DiskUse::kMerge).is_ok());
   CHECK(disk.watch.may_compact(256 << 10, DiskUse::kMerge).code() == Code::kNoSpace);
@@ -101,14 +101,14 @@ TEST_CASE("compactions leave the last bytes alone; whoever finds the disk full g
   CHECK(disk.watch.reserve_bytes() == 0);
 }
 
-// Data took what the reserve gave back, before the next look, and nothing was left for what heals.
-TEST_CASE("once somebody found the disk full, data is refused, with no look in between; a look says how it is") {
+// Before, data could take the freed reserve until the next check, so that nothing was left to heal with.
+TEST_CASE("after a failed write on a full disk data is refused until the next check") {
   Disk disk;
   disk.settle();
   CHECK_FALSE(disk.watch.full(0));
   const std::string all(disk.fs.disk_space("data")->free_bytes, 'x');
   REQUIRE(disk.ballast->append(all).is_ok());
-  CHECK_FALSE(disk.watch.full(0));  // nobody has looked
+  CHECK_FALSE(disk.watch.full(0));  // no check has run
   CHECK(disk.watch.give_up_reserve());
   CHECK(disk.watch.full(0));
   disk.leave(20 * kMiB);
@@ -116,8 +116,8 @@ TEST_CASE("once somebody found the disk full, data is refused, with no look in b
   CHECK_FALSE(disk.watch.full(0));
 }
 
-// A merge took what a flush needed; the flush failed, and with it deletes were refused.
-TEST_CASE("what memtables hold has its room on the disk, whatever data and merges would like to take") {
+// Before, a merge could take the space of a flush, and then deletes were refused.
+TEST_CASE("disk space for the flush of memtables stays free of data and merges") {
   Disk disk;
   disk.settle();
   disk.leave(6 * kMiB);
@@ -132,7 +132,7 @@ TEST_CASE("what memtables hold has its room on the disk, whatever data and merge
   CHECK(disk.watch.reserve_bytes() == kReserve);
   with(5 * kMiB);
   CHECK(disk.watch.reserve_bytes() == 0);
-  // Until the next look, what is logged is not flushed yet.
+  // Until the next check, logged data is not flushed yet.
   disk.leave(20 * kMiB);
   disk.settle();
   disk.leave(6 * kMiB);
@@ -142,9 +142,9 @@ TEST_CASE("what memtables hold has its room on the disk, whatever data and merge
   CHECK(disk.watch.may_compact(3 * kMiB, DiskUse::kMerge).code() == Code::kNoSpace);
 }
 
-TEST_CASE("without the reserve, merges leave room to those for deadlines") {
+TEST_CASE("without the reserve file merges leave room for merges for deadlines") {
   Disk disk;
-  disk.leave(2 * kMiB);  // no reserve was set aside
+  disk.leave(2 * kMiB);  // there is no reserve file
   REQUIRE(disk.watch.reserve_bytes() == 0);
   const std::uint64_t floor = kDisk / 160;
   CHECK(disk.watch.room(DiskUse::kMerge) == 2 * kMiB - floor);
@@ -159,21 +159,21 @@ TEST_CASE("without the reserve, merges leave room to those for deadlines") {
   CHECK(disk.watch.may_compact(deadlines, DiskUse::kDeadline).is_ok());
   CHECK(disk.watch.may_compact(deadlines + 1, DiskUse::kDeadline).code() == Code::kNoSpace);
 
-  // One that runs has what it may write to itself.
+  // A running one has its possible output reserved.
   disk.watch.claim(kMiB + (200 << 10));
   CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB - (200 << 10));
   CHECK(disk.watch.room(DiskUse::kDeadline) == deadlines);
   disk.watch.release(kMiB + (200 << 10));
   CHECK(disk.watch.room(DiskUse::kMerge) == deadlines - kMiB);
 
-  // Half of what a full disk has left is for other merges: 3.2 MiB and what was in the reserve.
+  // Half of the rest of a full disk is for other merges: 3.2 MiB and the size of the reserve file.
   disk.leave(7 * kMiB);
   disk.watch.look({.deadline_bytes = 64 * kMiB});
   CHECK(disk.watch.room(DiskUse::kMerge) == 7 * kMiB - floor - (kDisk / 20 + kReserve) / 2);
   CHECK(disk.watch.room(DiskUse::kDeadline) == 7 * kMiB - floor);
 }
 
-TEST_CASE("merge for a deadline that needs the reserve has it given up") {
+TEST_CASE("a merge for a deadline that needs the reserve file makes the watch give it up") {
   Disk disk;
   disk.settle();
   disk.leave(6 * kMiB);
@@ -191,7 +191,7 @@ TEST_CASE("merge for a deadline that needs the reserve has it given up") {
   CHECK(disk.fs.disk_space("data")->free_bytes == 6 * kMiB + kReserve);
 }
 
-TEST_CASE("how full it is goes by the disk, or by the limit, whichever is nearer") {
+TEST_CASE("the used part is that of the disk or of the limit, whichever is larger") {
   Disk disk(10 * kMiB);
   disk.leave(48 * kMiB);
   CHECK(disk.watch.used_ratio() == Approx(0.25));
@@ -205,7 +205,7 @@ TEST_CASE("how full it is goes by the disk, or by the limit, whichever is nearer
   CHECK(whole.watch.used_ratio() == Approx(0.75));
 }
 
-TEST_CASE("with a limit of its own the directory may fill the disk but for the reserve") {
+TEST_CASE("a directory with a limit may fill the disk except for the reserve") {
   Disk disk(10 * kMiB);
   disk.settle();
   CHECK(disk.watch.reserve_bytes() == kReserve);

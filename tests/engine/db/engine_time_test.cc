@@ -1,4 +1,4 @@
-// Engine time while its mark cannot be written: expiry and lateness go on, stamps and removals wait at the mark.
+// Engine time while its mark cannot be written: expiry and lateness use the current time, stamps and removals wait at the mark.
 #include "db/engine_time.h"
 
 #include <thread>
@@ -62,7 +62,7 @@ TEST_CASE("engine time that leads the wall clock never goes back, stamped or not
   CHECK(time.now() == clock.wall_ms());
 }
 
-TEST_CASE("a key expires in time though the manifest cannot be written") {
+TEST_CASE("a key expires in time while the manifest cannot be written") {
   Harness h;
   h.open();
   const Millis begin = h.db->now();
@@ -73,14 +73,14 @@ TEST_CASE("a key expires in time though the manifest cannot be written") {
   CHECK(*h.db->count(0, {}) == 1);
   pass(h, 1000);
   CHECK(h.get(0, "memory") == "(absent)");
-  CHECK(*h.db->count(0, {}) == 0);  // leased views go by the same time
+  CHECK(*h.db->count(0, {}) == 0);  // leased views use the same time
   pass(h, kLong);
   CHECK(h.db->stats().engine_time >= begin + kExpiry + kLong);
   SeqNum up_to = 0;
   CHECK(h.db->purge_ticket(&up_to).born_by <= begin + EngineTime::kLead);
 }
 
-TEST_CASE("a manifest that is busy for long: reads go by the time that passes, batches are stamped with the mark at most") {
+TEST_CASE("a manifest that is busy for long: reads use the current time, and stamps stay at the mark") {
   Harness h;
   h.open();
   const Millis begin = h.db->now(), expiry = begin + kExpiry;
@@ -115,7 +115,7 @@ TEST_CASE("a manifest that is busy for long: reads go by the time that passes, b
   CHECK(h.get(0, "b") == "3");
 }
 
-TEST_CASE("a merge removes what has expired once the mark has passed the expiry, not before") {
+TEST_CASE("a merge removes expired entries only after the mark has passed the expiry") {
   Harness h;
   h.open();
   h.put(0, "a", "expires", h.db->now() + kExpiry);
@@ -133,7 +133,7 @@ TEST_CASE("a merge removes what has expired once the mark has passed the expiry,
   CHECK(h.get(0, "a") == "(absent)");
   CHECK(h.table_bytes().find("expires") != std::string::npos);
   h.advance(100);
-  h.put(0, "b", "stays, too");  // or there would be nothing to merge
+  h.put(0, "b", "stays, too");  // otherwise there is nothing to merge
   REQUIRE(h.db->flush(0).is_ok());
   REQUIRE(h.db->compact(0, {}).is_ok());
   h.settle();
@@ -143,7 +143,7 @@ TEST_CASE("a merge removes what has expired once the mark has passed the expiry,
   CHECK(h.table_bytes().find("expires") == std::string::npos);
 }
 
-// The one case in which what had expired is seen again; any other start begins at or after the expiry.
+// The only case in which an expired key is read again; every other start begins at or after the expiry.
 TEST_CASE("after a crash a key that had expired past the mark is read again only if the wall clock was set back") {
   const bool set_back = GENERATE(false, true), flushed = GENERATE(false, true);
   Harness h;

@@ -1,4 +1,4 @@
-// Keys that expire soon, as the sweep finds them: in memtables and in tables, the current ones only.
+// The scan for keys that expire soon, in memtables and tables, current versions only.
 #include <map>
 
 #include "engine/db/harness.h"
@@ -25,7 +25,7 @@ Expiring expiring(Harness& h, Millis after, Millis until, std::size_t limit = 10
 
 }  // namespace
 
-TEST_CASE("what expires in a stretch of time is found, in memory and in tables, whether that time has come or not") {
+TEST_CASE("a scan of a time range finds keys that expire in it, past or future, in memory and in tables") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -50,11 +50,11 @@ TEST_CASE("what expires in a stretch of time is found, in memory and in tables, 
     const Expiring found = expiring(h, now + 1000, now + 2000);
     CHECK(found.keys == expected);
     CHECK(found.until == now + 2000);
-    h.clock.advance(3000);  // all of them have expired
+    h.clock.advance(3000);  // all of these have expired
   }
 }
 
-TEST_CASE("a key that a delete of a range took does not expire any more") {
+TEST_CASE("a key deleted by a range delete no longer expires") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.open();
@@ -75,7 +75,7 @@ TEST_CASE("a key that a delete of a range took does not expire any more") {
   }
 }
 
-TEST_CASE("of more than are asked for the earliest are given, and up to when; asking again from there finds all") {
+TEST_CASE("a limited scan returns the earliest keys and the time to continue from, and repeated scans find all") {
   Harness h;
   h.open();
   const Millis now = h.db->now();
@@ -103,7 +103,7 @@ TEST_CASE("of more than are asked for the earliest are given, and up to when; as
   CHECK(rounds > 10);
 }
 
-TEST_CASE("more that expire at one moment than are asked for do not keep what comes later from being found") {
+TEST_CASE("more keys at one moment than the limit do not hide later ones") {
   Harness h;
   h.open();
   const Millis now = h.db->now();

@@ -1,5 +1,5 @@
-// A database in which the test decides everything: files in memory that can lose power, time that moves when told, background
-// work that runs when told.
+// A database under full control of the test: files in memory that can lose power, and time and background work that advance only
+// on request.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@
 
 namespace ebbtide {
 
-/// Calls `on_call` before each call that reaches it; what the callback does on this file system is not seen again.
+/// Calls `on_call` before each call, except for calls made by the callback itself.
 class WatchedFileSystem final : public InterposedFileSystem {
  public:
   explicit WatchedFileSystem(FileSystem& base) : InterposedFileSystem(base) {}
@@ -38,7 +38,7 @@ class WatchedFileSystem final : public InterposedFileSystem {
   bool inside_ = false;
 };
 
-/// Keeps what the engine says.
+/// Collects the engine's log messages.
 class Listener final : public EventListener {
  public:
   void on_message(Severity severity, const std::string& text) override {
@@ -90,12 +90,12 @@ struct Harness {
     drop();
     open();
   }
-  /// Lets go of the database without closing files properly first: what a crash leaves is in `mode`.
+  /// Ends the database without closing files. `mode` chooses what survives the crash.
   void crash(CrashMode mode, std::uint64_t seed) {
     auto left = files->crash_clone(seed, mode);
     abandon(std::move(left));
   }
-  /// Goes on with what `left` holds.
+  /// Continues with the files in `left`.
   void abandon(std::unique_ptr<MemoryFileSystem> left) {
     drop();
     use(std::move(left));
@@ -119,7 +119,7 @@ struct Harness {
     }
     return out;
   }
-  /// Of all table files, one after the other.
+  /// The contents of all table files, concatenated.
   [[nodiscard]] std::string table_bytes() const {
     std::string bytes;
     for (const char* suffix : {".data", ".meta"}) {
@@ -127,14 +127,14 @@ struct Harness {
     }
     return bytes;
   }
-  /// Nothing is wrong with the tables of a database.
+  /// Checks that verify finds no error in a database.
   void verify(DatabaseId d) const {
     const auto report = db->verify(d);
     demand_ok(report.status(), "verify");
     for (const std::string& error : report->errors) throw Finding("verify: " + error);
     if (db->stats().bounds_broken != 0) throw Finding("a tree at rest is out of its policy's bounds");
   }
-  /// Everything that background work has to do.
+  /// Runs all pending background work.
   void settle() { pool.run_all(); }
   void advance(Millis ms) {
     clock.advance(ms);
@@ -157,7 +157,7 @@ struct Harness {
     batch.delete_range(d, start, end);
     return write(batch);
   }
-  /// A write to the log fails, once: what it was to have is visible, and in no file. Its seq.
+  /// Makes one write fail in the log: it is visible but in no file. Returns its seq.
   SeqNum lose_write() {
     faults->inject({.ops = ops_of(FileOp::kWrite), .path_has = ".wal"});
     WriteBatch batch;
@@ -166,7 +166,7 @@ struct Harness {
     db->write_log();
     return batch.last_seq();
   }
-  /// Time passes until writes are accepted again.
+  /// Advances time until writes are accepted again.
   void heal() {
     for (int i = 0; i < 60 && !db->write_status().is_ok(); ++i) {
       advance(100);
@@ -179,7 +179,7 @@ struct Harness {
     db->write_log();
     return batch.empty() ? 0 : batch.last_seq();
   }
-  /// The value, or "(absent)", or the error. Reads without blocking first, as the server does.
+  /// Returns the value, "(absent)", or the error. Reads without blocking first, like the server.
   std::string get(DatabaseId d, Bytes key) {
     const LookupKey lookup{key, hash_key(key)};
     MissSet misses;
@@ -195,7 +195,7 @@ struct Harness {
     }
   }
 
-  /// The stamp of a key that is there; kNoStamp if it has none.
+  /// The stamp of an existing key, or kNoStamp.
   DeleteKey stamp(DatabaseId d, Bytes key) {
     Found found;
     REQUIRE(db->lease(d).get({key, hash_key(key)}, &found).is_ok());
@@ -207,8 +207,8 @@ struct Harness {
   SimulatedClock clock;
   ManualPool pool;
   std::unique_ptr<MemoryFileSystem> files;
-  std::unique_ptr<WatchedFileSystem> watch;  ///< over files
-  std::unique_ptr<FaultFileSystem> faults;   ///< over watch
+  std::unique_ptr<WatchedFileSystem> watch;  ///< wraps files
+  std::unique_ptr<FaultFileSystem> faults;   ///< wraps watch
   std::unique_ptr<Db> db;
 };
 

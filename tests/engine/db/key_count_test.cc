@@ -1,5 +1,4 @@
-// Db::sample_keys: how far the estimate is from the truth, over many seeds and ways in which the entries of several runs may lie
-// among each other. 2 % is what DBSIZE promises.
+// Db::sample_keys: the error of the estimate over many seeds and overlaps of runs. DBSIZE promises 2 %.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -12,11 +11,11 @@ namespace {
 
 constexpr int kSeeds = 25;
 
-/// Some fifteen entries to a page, so that tens of thousands of entries are thousands of tiles.
+/// About fifteen entries per page, so that tens of thousands of entries have thousands of tiles.
 struct Keys : Harness {
   Keys() { open(); }
 
-  /// Sets the keys first, first + step ... below `last`, in an order of its own.
+  /// Sets the keys first, first + step ... below `last`, in a shuffled order.
   void put_all(std::uint64_t first, std::uint64_t last, std::uint64_t step = 1, Millis expiry = 0) {
     std::vector<std::uint64_t> order;
     for (std::uint64_t i = first; i < last; i += step) order.push_back(i);
@@ -34,7 +33,7 @@ struct Keys : Harness {
     }
   }
 
-  /// The estimate by every seed is within 2 %, and on average it is within 0.5 %.
+  /// Checks that the estimate is within 2 % for every seed, and within 0.5 % on average.
   void check() {
     const auto truth = static_cast<double>(db->count(0, KeyRange{}).value());
     REQUIRE(truth > 0);
@@ -55,7 +54,7 @@ struct Keys : Harness {
   Random random{7};
 };
 
-TEST_CASE("of a database with one key among many deleted ones no sample says 0, and with none it says 0", "[key_count]") {
+TEST_CASE("a sample of one key among many deleted ones is never 0, and without keys it is 0", "[key_count]") {
   Keys keys;
   constexpr std::uint64_t kKeys = 60'000, kLeft = 41'234;
   keys.put_all(0, kKeys);
@@ -74,8 +73,8 @@ TEST_CASE("of a database with one key among many deleted ones no sample says 0, 
   CHECK_FALSE(zero);
 }
 
-TEST_CASE("a sample of keys that nothing was done to since has no error, wherever newer runs lie", "[key_count]") {
-  // Each stretch lies in one gap of the runs before it: in front of, between and behind their keys.
+TEST_CASE("a sample of keys that later runs do not touch is exact", "[key_count]") {
+  // Each range lies in one gap of the runs before it: before, between and after their keys.
   Keys keys;
   for (const std::uint64_t first : {40'000, 0, 80'000, 20'000, 60'000}) keys.put_all(first, first + 9'000);
   REQUIRE(keys.runs() > 1);
@@ -83,7 +82,7 @@ TEST_CASE("a sample of keys that nothing was done to since has no error, whereve
   keys.check();
 }
 
-TEST_CASE("a sample of keys that were overwritten here and there", "[key_count]") {
+TEST_CASE("a sample of partly overwritten keys is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 60'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -93,7 +92,7 @@ TEST_CASE("a sample of keys that were overwritten here and there", "[key_count]"
   keys.check();
 }
 
-TEST_CASE("a sample of keys of which many were deleted, one by one and by range", "[key_count]") {
+TEST_CASE("a sample of keys with many deletes, single and by range, is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 60'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -108,7 +107,7 @@ TEST_CASE("a sample of keys of which many were deleted, one by one and by range"
   keys.check();
 }
 
-TEST_CASE("a sample of keys of which many have expired", "[key_count]") {
+TEST_CASE("a sample of keys of which many have expired is within 2 %", "[key_count]") {
   Keys keys;
   const Millis soon = keys.db->now() + 1000;
   keys.put_all(0, 30'000);
@@ -118,7 +117,7 @@ TEST_CASE("a sample of keys of which many have expired", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("a sample where most of what is stored is garbage", "[key_count]") {
+TEST_CASE("a sample of a tree of mostly garbage is within 2 %", "[key_count]") {
   Keys keys;
   keys.put_all(0, 50'000);
   REQUIRE(keys.db->compact(0, KeyRange{}).is_ok());
@@ -130,7 +129,7 @@ TEST_CASE("a sample where most of what is stored is garbage", "[key_count]") {
   keys.check();
 }
 
-TEST_CASE("a sample does not count as a workload", "[key_count]") {
+TEST_CASE("a sample does not change the measured lookups", "[key_count]") {
   Keys keys;
   keys.put_all(0, 5'000);
   REQUIRE(keys.db->flush(0).is_ok());
@@ -141,7 +140,7 @@ TEST_CASE("a sample does not count as a workload", "[key_count]") {
   CHECK(after.filter_negatives == before.filter_negatives);
 }
 
-TEST_CASE("a sample of a database that has nothing, or nothing on disk", "[key_count]") {
+TEST_CASE("a sample of an empty or unflushed database is exact", "[key_count]") {
   Keys keys;
   CHECK(keys.db->sample_keys(3, 1).value() == 0);
   keys.put(0, "a", "1");

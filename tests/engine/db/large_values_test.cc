@@ -1,4 +1,4 @@
-// Large values that are located, and read in parts: how much is read of the files, how much is charged, and that it is right.
+// Large values that are located and read in parts: bytes read from files, charged bytes, and correct results.
 #include <algorithm>
 #include <functional>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kBytes = (std::uint64_t{3} << 20) + 12'345;  // 13 chunks, the last one short
 
-/// Half of it can be compressed; no two places look alike.
+/// Half of it compresses, and no two places are equal.
 std::string patterned(std::uint64_t bytes) {
   Random random(7);
   std::string value(bytes, '.');
@@ -37,7 +37,7 @@ Settings settings_of(const Layout& layout) {
 
 const Layout kLayouts[] = {{1, Compression::kNone}, {8, Compression::kLz4}, {8, Compression::kZstd}};
 
-/// "big" and a few small keys, in a table of which nothing is in memory.
+/// Makes "big" and a few small keys in a table without a page in memory.
 void put_on_disk(Harness& h, const std::string& value) {
   h.open();
   for (int i = 0; i < 20; ++i) h.put(0, key_of(static_cast<std::uint64_t>(i)), "small");
@@ -52,7 +52,7 @@ const LookupKey& big() {
   return key;
 }
 
-/// Takes all that the budget leaves, for as long as it lives.
+/// Holds the rest of the memory budget during its lifetime.
 struct SpentBudget {
   explicit SpentBudget(Harness& harness) : h(harness) {
     h.db->memory().charge(MemoryAccount::Kind::kConnections, h.settings.memory_budget);
@@ -63,7 +63,7 @@ struct SpentBudget {
   Harness& h;
 };
 
-/// Calls `read` with views that never block, each after a fetch of what the one before lacked, until it lacks nothing.
+/// Calls `read` with non-blocking views, each after a fetch of the missing pages, until none is missing.
 Status read_resident(Harness& h, MissSet* misses, const std::function<Status(const ReadView&)>& read) {
   for (int round = 0; round < 5; ++round) {
     PassGuard guard(*h.db);
@@ -76,7 +76,7 @@ Status read_resident(Harness& h, MissSet* misses, const std::function<Status(con
 
 }  // namespace
 
-TEST_CASE("value larger than the free budget is located, and read in parts, not as a whole", "[db][large_values]") {
+TEST_CASE("a value larger than the free budget is located and read in parts, but not as a whole", "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));
@@ -117,7 +117,7 @@ TEST_CASE("value larger than the free budget is located, and read in parts, not 
   }
 }
 
-TEST_CASE("parts of a large value: all that lie at and around the edges of chunks are right", "[db][large_values]") {
+TEST_CASE("parts of a large value at and around the edges of chunks are correct", "[db][large_values]") {
   for (const Layout& layout : kLayouts) {
     CAPTURE(layout.pages_per_tile, static_cast<int>(layout.compression));
     Harness h(settings_of(layout));
@@ -152,7 +152,7 @@ TEST_CASE("parts of a large value: all that lie at and around the edges of chunk
   }
 }
 
-TEST_CASE("copying a large value into memory of the caller's charges nothing", "[db][large_values]") {
+TEST_CASE("a copy of a large value into the caller's memory charges nothing", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   const std::string value = patterned(kBytes);
   put_on_disk(h, value);
@@ -166,7 +166,7 @@ TEST_CASE("copying a large value into memory of the caller's charges nothing", "
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("part of a large value that another reader holds is read from what that one has", "[db][large_values]") {
+TEST_CASE("a part of a large value that another reader holds comes from that reader's memory", "[db][large_values]") {
   Harness h(settings_of(kLayouts[1]));
   h.settings.memory_budget = 64 << 20;
   const std::string value = patterned(kBytes);
@@ -186,7 +186,7 @@ TEST_CASE("part of a large value that another reader holds is read from what tha
   CHECK(h.db->stats().large_value_bytes == kBytes);
 }
 
-TEST_CASE("large value in a memtable is located with its bytes at hand", "[db][large_values]") {
+TEST_CASE("a large value in a memtable is located with its bytes", "[db][large_values]") {
   Harness h;
   h.open();
   const std::string value = patterned(kBytes);
@@ -205,7 +205,7 @@ TEST_CASE("large value in a memtable is located with its bytes at hand", "[db][l
   CHECK(part.bytes.empty());
 }
 
-TEST_CASE("damage in one chunk of a large value spoils the parts that have it, and no others", "[db][large_values]") {
+TEST_CASE("damage in one chunk of a large value fails only the parts that need it", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   const std::string value = patterned(kBytes);
   put_on_disk(h, value);
@@ -233,7 +233,7 @@ TEST_CASE("damage in one chunk of a large value spoils the parts that have it, a
   CHECK(report->errors.size() == 1);
 }
 
-TEST_CASE("part of a large value: revoked view says so", "[db][large_values]") {
+TEST_CASE("a read of a part of a large value in a revoked view returns the revocation error", "[db][large_values]") {
   Harness h(settings_of(kLayouts[0]));
   put_on_disk(h, patterned(kBytes));
   const ReadView view = h.db->lease(0);

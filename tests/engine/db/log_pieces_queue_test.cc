@@ -1,4 +1,4 @@
-// Large batches that are in the log in pieces: others are logged in between, and no crash, fault or flush takes a part of one.
+// Large batches that are logged in pieces: other writes are logged in between, and no crash, fault or flush loses a part of one.
 #include <engine/verify_checkpoint.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ SeqNum commit(Harness& h, StagedBatch& staged) {
   return staged.batch().last_seq();
 }
 
-/// Number of the batch's keys that are there.
+/// Number of existing keys of the batch.
 int large_keys(Harness& h, const std::string& value = "large") {
   int keys = 0;
   for (int i = 0; i < kKeys; ++i) keys += h.get(0, key_of(i)) == value + std::string(700, 'v') ? 1 : 0;
@@ -56,7 +56,7 @@ std::vector<FileNum> segments(Harness& h) {
   return files;
 }
 
-/// What the log has, record by record.
+/// The contents of the log, record by record.
 std::string records(Harness& h) {
   std::string kinds;
   for (const FileNum file : segments(h)) {
@@ -78,7 +78,7 @@ std::string files_with(Harness& h, const std::string& text) {
   return paths;
 }
 
-/// Deletes of all keys have been made, and their deadline passes.
+/// Advances time past the deadline after the deletes of all keys.
 void pass_deadline(Harness& h, Millis time_ahead = 0) {
   for (Millis passed = 0; passed < h.settings.tree.delete_deadline + time_ahead; passed += 100) {
     h.advance(100);
@@ -89,7 +89,7 @@ void pass_deadline(Harness& h, Millis time_ahead = 0) {
 
 }  // namespace
 
-TEST_CASE("batch between whose pieces others write: they are logged, and synced, before it ends", "[pieces]") {
+TEST_CASE("writes between a batch's pieces are logged and synced before the batch ends", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -121,7 +121,7 @@ TEST_CASE("batch between whose pieces others write: they are logged, and synced,
   for (int n = 50; n <= writes; n += 50) CHECK(h.get(0, "small" + std::to_string(n)) == "1");
 }
 
-TEST_CASE("pieces go no farther ahead of the device than allowed, nor over a segment's end", "[pieces]") {
+TEST_CASE("pieces stay within the allowed distance from the last sync and within their segment", "[pieces]") {
   Harness h(pieces_settings(GENERATE(FsyncMode::kAlways, FsyncMode::kEverySecond)));
   h.open();
   h.put(0, "first", "1");
@@ -141,7 +141,7 @@ TEST_CASE("pieces go no farther ahead of the device than allowed, nor over a seg
 
 namespace {
 
-/// The power goes before the k-th mutating operation of a large batch between small ones. False if there are not so many.
+/// Power is lost before the k-th mutating operation of a large batch between small ones. Returns false if there are fewer.
 bool crash_amid_pieces(std::uint64_t k, FsyncMode fsync, CrashMode mode) {
   Harness h(pieces_settings(fsync));
   h.open();
@@ -194,7 +194,7 @@ void crash_everywhere(FsyncMode fsync, CrashMode mode, std::uint64_t step) {
 }  // namespace
 
 TEST_CASE(
-    "a crash before each operation of a batch in pieces: the batch is there as a whole or not at all, and what was promised",
+    "a crash before each operation of a batch in pieces: the batch is there whole or not at all, and synced writes are there",
     "[pieces]") {
   for (const FsyncMode fsync : {FsyncMode::kAlways, FsyncMode::kEverySecond}) {
     crash_everywhere(fsync, CrashMode::kNothing, 7);
@@ -206,7 +206,7 @@ TEST_CASE(
 
 namespace {
 
-/// Pieces run over the ends of segments; the power goes once the commit record is synced.
+/// Pieces span several segments; power is lost once the commit record is synced.
 void lose_power_after_switch() {
   for (int filler = 0; filler < 3000; filler += 300) {
     Harness h(pieces_settings());
@@ -219,7 +219,7 @@ void lose_power_after_switch() {
   }
 }
 
-/// Three large values: they make no memtable of their own, which would be flushed soon.
+/// Three large values, which make no memtable of their own that would be flushed soon.
 constexpr int kValues = 3;
 WriteBatch large_values() {
   WriteBatch batch;
@@ -233,7 +233,7 @@ bool has_large_values(Harness& h) {
   return true;
 }
 
-/// Everything before and after the batch is in tables, but not the batch.
+/// All writes before and after the batch are in tables, but not the batch.
 void advance_past_pieces(bool committed, bool replayed = false) {
   Harness h(pieces_settings());
   h.open();
@@ -276,11 +276,11 @@ void advance_past_pieces(bool committed, bool replayed = false) {
 
 }  // namespace
 
-TEST_CASE("segment that ends with pieces: is synced before the next one, which may have their commit record", "[pieces]") {
+TEST_CASE("a segment that ends with pieces is synced before the next one, which may have their commit record", "[pieces]") {
   lose_power_after_switch();
 }
 
-TEST_CASE("segments with pieces: stay until the batch is in tables, and go then", "[pieces]") {
+TEST_CASE("segments with pieces stay until the batch is in tables", "[pieces]") {
   advance_past_pieces(false);
   advance_past_pieces(true);
   advance_past_pieces(true, true);
@@ -290,11 +290,11 @@ TEST_CASE("planted: a segment that counts as synced by its last seq is found by 
   must_catch(PlantedBug::kSyncBySeq, lose_power_after_switch);
 }
 
-TEST_CASE("planted: a segment that goes though a batch that no table has lies in it is found by a crash", "[planted]") {
+TEST_CASE("planted: a segment removed with pieces of a batch that is in no table is found by a crash", "[planted]") {
   must_catch(PlantedBug::kForgetPieces, [] { advance_past_pieces(true); });
 }
 
-TEST_CASE("log begins between a batch's pieces and its commit record: opens and verifies", "[pieces]") {
+TEST_CASE("a log that begins between a batch's pieces and its commit record opens and verifies", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -319,7 +319,7 @@ TEST_CASE("log begins between a batch's pieces and its commit record: opens and 
   CHECK(h.get(1, "keeps the segment of the commit record") == "1");
 }
 
-TEST_CASE("write that fails amid pieces: the batch is refused, and commits whole once the log has healed", "[pieces]") {
+TEST_CASE("a write that fails amid pieces refuses the batch, which commits whole once the log has healed", "[pieces]") {
   const auto op = GENERATE(FileOp::kWrite, FileOp::kSync);
   const std::uint64_t nth = GENERATE(1, 5, 200, 1200);
   Harness h(pieces_settings());
@@ -339,7 +339,7 @@ TEST_CASE("write that fails amid pieces: the batch is refused, and commits whole
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("log that fails and heals between pieces and commit: the batch is written whole", "[pieces]") {
+TEST_CASE("a log that fails and heals between pieces and commit gets the batch as one record", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -354,7 +354,7 @@ TEST_CASE("log that fails and heals between pieces and commit: the batch is writ
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("staged batch whose commit does not come: the log of others goes all the same, and it commits whole", "[pieces]") {
+TEST_CASE("a staged batch without a commit does not keep the log of others, and still commits whole", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -371,7 +371,7 @@ TEST_CASE("staged batch whose commit does not come: the log of others goes all t
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("values in pieces, committed or not: no file has them after the deadline of their delete", "[pieces]") {
+TEST_CASE("values in pieces, committed or not, are in no file after the deadline of their delete", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -398,7 +398,7 @@ TEST_CASE("values in pieces, committed or not: no file has them after the deadli
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("delete of a value that lies in pieces: each segment with pieces is left of it, until it goes", "[pieces]") {
+TEST_CASE("a delete of a value in pieces is pending while a segment has its pieces", "[pieces]") {
   const bool committed = GENERATE(true, false), restart = GENERATE(true, false);
   INFO("committed " << committed << ", restart " << restart);
   Settings settings = pieces_settings();
@@ -430,7 +430,7 @@ TEST_CASE("delete of a value that lies in pieces: each segment with pieces is le
   CHECK(h.db->purge_status(ticket)->done);
 }
 
-TEST_CASE("pending pieces beside deletes that are due: their segments go in time, and the batch commits whole", "[pieces]") {
+TEST_CASE("pending pieces beside due deletes: their segments are removed in time, and the batch commits whole", "[pieces]") {
   Settings settings = pieces_settings();
   settings.tree.delete_deadline = 20'000;
   Harness h(settings);
@@ -447,7 +447,7 @@ TEST_CASE("pending pieces beside deletes that are due: their segments go in time
   CHECK(large_keys(h) == kKeys);
 }
 
-TEST_CASE("damage to a piece of a batch that only the log has: open refuses, and names the piece", "[pieces]") {
+TEST_CASE("damage to a piece of a batch that only the log has: open fails and names the piece", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");
@@ -469,7 +469,7 @@ TEST_CASE("damage to a piece of a batch that only the log has: open refuses, and
   CHECK(status.to_string().find("only the log had them") != std::string::npos);
 }
 
-TEST_CASE("checkpoint beside and after a batch in pieces: opens with what was visible", "[pieces]") {
+TEST_CASE("a checkpoint beside or after a batch in pieces opens with the visible data", "[pieces]") {
   Harness h(pieces_settings());
   h.open();
   h.put(0, "first", "1");

@@ -1,4 +1,4 @@
-// The queue between commits and the log, with its own thread: who writes what is left over, and what a failure leaves.
+// The queue between commits and the log, with its own thread: the writer of queued operations, and the state after failures.
 #include "db/log_queue.h"
 
 #include <thread>
@@ -89,7 +89,7 @@ struct Log {
   std::unique_ptr<LogQueue> queue;
 };
 
-// The thread that is waited for has nothing to wait for itself: only a fault lets this run to its end.
+// The awaited thread does not wait itself, so this ends early except on a fault.
 template <typename Done>
 bool eventually(Done done) {
   const std::uint64_t until = system_clock()->mono_ns() + 10'000'000'000ull;
@@ -102,7 +102,7 @@ bool eventually(Done done) {
 
 }  // namespace
 
-TEST_CASE("what is queued while the log thread syncs for somebody is written, though no pass ends after it", "[threads]") {
+TEST_CASE("operations queued during a sync are written even if no pass ends after it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   const SeqNum first = log.put();
@@ -117,7 +117,7 @@ TEST_CASE("what is queued while the log thread syncs for somebody is written, th
   CHECK(eventually([&] { return log.queue->logged_seq() == second; }));
 }
 
-TEST_CASE("large batch that was prepared: the log thread writes it, and the order of seqs stays", "[threads][staged]") {
+TEST_CASE("a prepared large batch is written by the log thread in the order of seqs", "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   constexpr std::size_t kLarge = 1 << 20;
   Log log(fsync, 64 << 20);
@@ -159,11 +159,11 @@ TEST_CASE("large batch that was prepared: the log thread writes it, and the orde
   CHECK(next == log.last_seq + 1);
 }
 
-TEST_CASE("under `always` segments are switched though there is always more to write", "[threads]") {
+TEST_CASE("under `always` segments are switched even if there is always more to write", "[threads]") {
   Log log(FsyncMode::kAlways, 4096);
   constexpr SeqNum kBatches = 300;
   log.gate.on_sync = [&] {
-    if (log.last_seq < kBatches) (void)log.put();  // somebody commits during each sync
+    if (log.last_seq < kBatches) (void)log.put();  // another commit arrives during each sync
   };
   log.start();
   (void)log.put();
@@ -174,7 +174,7 @@ TEST_CASE("under `always` segments are switched though there is always more to w
 
 namespace {
 
-/// One put is synced, and the next sync waits: another came meanwhile, and the client of the first one is expected again.
+/// Syncs one put. Then the next sync waits: another put is queued, and the first put's client is expected again.
 void sync_once_and_gather(Log& log) {
   log.gate.on_sync = [&log] {
     if (log.last_seq == 1) (void)log.put();
@@ -189,24 +189,24 @@ void sync_once_and_gather(Log& log) {
 
 }  // namespace
 
-TEST_CASE("under `always` a sync waits for those whom the one before let go", "[threads]") {
+TEST_CASE("under `always` a sync waits for the clients that the previous one released", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_gather(log);
-  const SeqNum third = log.put();  // the first client has its answer, and comes again
+  const SeqNum third = log.put();  // the first client has its reply and writes again
   log.queue->write();
   CHECK(eventually([&] { return log.queue->durable_seq() == third; }));
-  CHECK(log.queue->syncs() == 2);  // the second and the third went together
+  CHECK(log.queue->syncs() == 2);  // the second and the third were synced together
   CHECK(log.queue->close().is_ok());
 }
 
-TEST_CASE("the log closes while a sync waits for company", "[threads]") {
+TEST_CASE("the log closes while a sync waits for more clients", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
   sync_once_and_gather(log);
   CHECK(log.queue->close().is_ok());
   CHECK(log.queue->durable_seq() == 2);
 }
 
-TEST_CASE("the log fails and starts anew while a sync of the old segment is still on its way", "[threads]") {
+TEST_CASE("the log fails and starts a new segment while a sync of the old one runs", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
@@ -234,7 +234,7 @@ TEST_CASE("the log fails and starts anew while a sync of the old segment is stil
   CHECK(log.queue->status().is_ok());
 }
 
-TEST_CASE("the log fails while a sync goes on: what was written is made sure of when that is over, and not if it failed",
+TEST_CASE("the log fails during a sync: written operations become durable if that sync succeeds, and not if it fails",
           "[threads]") {
   const bool sync_fails = GENERATE(false, true);
   Log log(FsyncMode::kEverySecond);
@@ -264,7 +264,7 @@ TEST_CASE("the log fails while a sync goes on: what was written is made sure of 
   CHECK(log.queue->synced_seq() == (sync_fails ? 0 : written));
 }
 
-TEST_CASE("fsync turned to `always` makes durable what was only written", "[threads]") {
+TEST_CASE("a change to `always` syncs operations that were only written", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
@@ -275,7 +275,7 @@ TEST_CASE("fsync turned to `always` makes durable what was only written", "[thre
   CHECK(eventually([&] { return log.queue->durable_seq() == seq; }));
 }
 
-TEST_CASE("close() lets those go who wait for a sync", "[threads]") {
+TEST_CASE("close() ends all waits for a sync", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
@@ -288,7 +288,7 @@ TEST_CASE("close() lets those go who wait for a sync", "[threads]") {
   waiter.join();
 }
 
-TEST_CASE("a segment owes to the deletes in it and in later ones, of trees that it has something of") {
+TEST_CASE("a segment's obligations are the deletes in it and in later segments, of its own trees") {
   std::vector<LogQueue::Segment> segments(3);
   segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
   segments[1].notes = {{2, 60, 0}, {3, 0, 90}};

@@ -1,4 +1,4 @@
-// The plan of a merge by hand: what takes part, and that trees of many files do not make it long.
+// The plan of a manual merge: its inputs, and its time for trees of many files.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -33,7 +33,7 @@ TreeShape random_shape(Random& random, int runs, std::uint64_t keys, std::uint64
   return shape;
 }
 
-/// The same by the definition: add what overlaps until nothing does. Empty: no plan.
+/// The same by definition: adds overlapping files until there is none. Empty: no plan.
 std::set<FileNum> closure(const TreeShape& shape, const KeyRange& range, bool* busy) {
   std::set<FileNum> taken;
   std::set<RunId> runs;
@@ -76,7 +76,7 @@ std::set<FileNum> files_of(const Plan& plan) {
 
 }  // namespace
 
-TEST_CASE("a merge by hand takes the files of its range, and all that overlap them") {
+TEST_CASE("a manual merge takes the files of its range and all files that overlap them") {
   Random random(7);
   int plans = 0, busy_plans = 0;
   for (int i = 0; i < 400; ++i) {
@@ -95,7 +95,7 @@ TEST_CASE("a merge by hand takes the files of its range, and all that overlap th
     for (std::size_t k = 0; k < merge.inputs.size(); ++k) {
       const RunShape& run = *shape.run(merge.inputs[k].run);
       if (k > 0) CHECK(merge.inputs[k - 1].run < run.id);
-      // In key order, which is that of the numbers here.
+      // In key order, which equals the order of numbers.
       CHECK(std::is_sorted(merge.inputs[k].files.begin(), merge.inputs[k].files.end()));
     }
     CHECK(merge.target.run == merge.inputs.back().run);
@@ -104,9 +104,9 @@ TEST_CASE("a merge by hand takes the files of its range, and all that overlap th
   CHECK(busy_plans > 50);
 }
 
-// A chain: each file of one run overlaps two of the other, so that each that is added brings one more. Adding one file at a time,
-// and looking at all pairs for it, took some 10^13 steps here.
-TEST_CASE("a merge by hand of a hundred thousand files that hang together is planned at once") {
+// A chain: each file of one run overlaps two of the other, so each added file brings one more. Adding one file at a time by
+// comparing all pairs would take about 10^13 steps.
+TEST_CASE("a manual merge of a hundred thousand files in one overlapping chain is planned quickly") {
   TreeShape shape;
   constexpr std::uint64_t kFiles = 50'000;
   for (std::uint64_t r = 0; r < 2; ++r) {

@@ -1,4 +1,4 @@
-// What the database should say: ordered maps, and the list of operations they came from, so that any prefix can be rebuilt.
+// The expected contents of the database: ordered maps, and the list of their operations, so that any prefix can be rebuilt.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class Model {
     for (const Op& op : batch.ops) apply(op);
     history_.push_back(std::move(batch));
   }
-  /// Goes back to what was there after `seq`. False if that cuts a batch in two.
+  /// Returns to the state after `seq`. Returns false if that splits a batch.
   bool rewind(SeqNum seq) {
     for (Map& map : maps_) map.clear();
     std::vector<Batch> kept;
@@ -89,7 +89,8 @@ class Model {
 };
 
 /// Drives harness and model side by side. What is done is chosen by `Choices`, made of a `Source`: random numbers of a seed
-/// (ModelDriver), or the bytes of an input (tests/fuzz/operations_fuzz.cc). Every check names the seed through INFO of the caller.
+/// (ModelDriver), or the bytes of an input (tests/fuzz/operations_fuzz.cc). Every check names the seed through INFO of the
+/// caller.
 template <typename Choices, typename Source>
 class BasicModelDriver {
  public:
@@ -164,7 +165,7 @@ class BasicModelDriver {
     demand_ok(it->status(), "scan");
     demand(seen == expected, "a scan sees other keys or values than the model has");
   }
-  /// A secondary range lookup, stretch by stretch.
+  /// A secondary range lookup in steps.
   void check_stamps() {
     const auto d = database();
     DeleteKey lo = 0, hi = 0;
@@ -206,7 +207,7 @@ class BasicModelDriver {
       }
     }
   }
-  /// A view that stays open over what comes, or one that has been checked enough and goes.
+  /// Opens a view that stays open for a while, or checks and closes an old one.
   void change_views() {
     if (views_.size() < 3 && random_.one_in(2)) {
       const auto d = database();
@@ -215,13 +216,13 @@ class BasicModelDriver {
       views_.erase(views_.begin() + static_cast<std::ptrdiff_t>(random_.uniform(views_.size())));
     }
   }
-  /// Before the database ends: nothing of it may be held.
+  /// Releases all views before the database is closed.
   void close_views() {
     views_.clear();
     staged_ = {};
   }
   [[nodiscard]] bool has_views() const { return !views_.empty(); }
-  /// Each shows what was there when it was opened.
+  /// Checks that each open view shows the state at its opening.
   void check_views() {
     for (const OpenView& open : views_) {
       const auto it = h_.db->iterate(open.view, {});
@@ -240,7 +241,7 @@ class BasicModelDriver {
                   key + " in an open view");
     }
   }
-  /// After a crash and open: what was durable is there, and what is there is a prefix.
+  /// Checks after a crash and an open that durable operations are there, and that the state is a prefix.
   void check_recovered(SeqNum must_have) {
     staged_ = {};  // never committed
     const SeqNum recovered = h_.db->visible_seq();
@@ -259,7 +260,7 @@ class BasicModelDriver {
     std::unique_ptr<StagedBatch> batch{};
     Model::Batch mirror{};
   };
-  /// Every eighth batch is staged, and committed after the next one that is not.
+  /// Stages every eighth batch, and commits it after the next ordinary one.
   bool stage(WriteBatch& batch, Model::Batch& mirror) {
     if (++writes_ % 8 != 0 || staged_.batch != nullptr) return false;
     auto staged = h_.db->stage(std::move(batch));
@@ -280,7 +281,7 @@ class BasicModelDriver {
   }
   DatabaseId database() { return random_.one_in(5) ? 1 : 0; }
   std::string random_key() {
-    // Some keys share long prefixes, some are a prefix of another, some hold awkward bytes.
+    // Some keys share long prefixes, some are a prefix of another, some contain special bytes.
     const auto i = random_.uniform(static_cast<std::uint64_t>(keys_));
     switch (i % 7) {
       case 0:
@@ -301,7 +302,7 @@ class BasicModelDriver {
     if (random_.one_in(20)) b.clear();
     return {a, b};
   }
-  /// Mostly from a key that is there to one a little further on: deletes leave something to be deleted, and begin and end at keys.
+  /// Mostly from an existing key to one a little further on, so that deletes are small and begin and end at keys.
   KeyRange range_to_delete(DatabaseId d) {
     const Model::Map& map = model_.map(d);
     auto start = map.lower_bound(random_key()), end = start;
@@ -320,7 +321,7 @@ class BasicModelDriver {
     }
     return value.stamp;
   }
-  /// A range of delete keys that meets some of those in use.
+  /// A range of delete keys that contains some of those in use.
   void random_stamps(DeleteKey* lo, DeleteKey* hi) {
     const Millis now = h_.db->now();
     if (stamp_ == StampMode::kExplicit) {
@@ -389,7 +390,7 @@ class BasicModelDriver {
   const int keys_;
   const StampMode stamp_;
   static constexpr std::size_t kBorders = 20;
-  std::vector<std::string> borders_;  // of the latest range deletes: where mistakes are likely
+  std::vector<std::string> borders_;  // ends of the latest range deletes, where mistakes are likely
   std::vector<OpenView> views_;
   Model model_;
   Staged staged_;  // waits for its commit

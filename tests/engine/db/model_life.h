@@ -1,5 +1,5 @@
-// A life of a database under one of the option sets: random operations, flushes, compactions, clock steps, new settings, open
-// views, clean restarts and kills, with a model beside it that every answer is compared with.
+// A run of a database with one option set: random operations, flushes, compactions, clock steps, new settings, open views, clean
+// restarts and kills. Every result is compared with a model.
 #pragma once
 
 #include <functional>
@@ -11,21 +11,21 @@
 
 namespace ebbtide {
 
-// What the lives of an option set reach: each of these states at least 66 of 80 lives, so that in seven of them, by whatever seeds, it
-// is missing once in a hundred thousand times. Range tombstones across files are in up to half of the lives of any set; three levels
-// are in none where levels are few or large.
+// The states that runs of an option set reach. At least 66 of 80 runs reach each one, so that seven runs with any seeds all miss
+// it once in a hundred thousand times. Range tombstones across files occur in up to half of the runs of any set, and three levels
+// in none of the sets with few or large levels.
 constexpr States kShallow =
     kAllStates & ~states(State::kRangeTombstoneAcross, State::kWholeDrop, State::kThreeLevels, State::kFileChosen);
 constexpr States kDeep = kShallow | states(State::kThreeLevels);
 constexpr States kTiled = kShallow | states(State::kWholeDrop);
-constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // there are fewer pages
+constexpr States kCompressed = kShallow & ~states(State::kPartialDrop);  // fewer pages
 
 struct OptionSet {
   const char* name;
   void (*change)(Settings&);
   States reaches = kShallow;
   bool changes_policy = false;  ///< while the tree is in use
-  bool disturbs = false;        ///< the disk takes its time, and somebody sets the clock
+  bool disturbs = false;        ///< the disk is slow, and the clock is changed
 };
 
 inline const OptionSet kOptionSets[] = {
@@ -168,7 +168,7 @@ inline const OptionSet kOptionSets[] = {
      }},
 };
 
-/// No promise, one that is never near, and two that merges have to hurry for.
+/// No deadline, one that is never near, and two that merges have to hurry for.
 inline Millis random_deadline(std::uint64_t dice) {
   constexpr Millis kDeadlines[] = {0, 24ull * 3600 * 1000, 60'000, 5'000};
   return kDeadlines[dice % std::size(kDeadlines)];
@@ -176,7 +176,7 @@ inline Millis random_deadline(std::uint64_t dice) {
 
 inline Partitioning random_partitioning(std::uint64_t dice) { return static_cast<Partitioning>(dice % 3); }
 
-/// What an option set that disturbs brings: each write and each sync takes a while.
+/// A slow disk: each write and each sync takes a while.
 inline void slow_down(Harness& h) {
   constexpr Millis kCallTakes = 50;
   h.watch->on_call = [&h](const FileCall& call) {
@@ -184,8 +184,8 @@ inline void slow_down(Harness& h) {
   };
 }
 
-/// Goes on for as long as `goes_on` says, then checks everything, also after a restart. `seed` is that of what is not chosen step
-/// by step.
+/// Runs while `goes_on` returns true, then checks everything, also after a restart. `seed`: for choices that are not made step by
+/// step.
 template <typename Choices, typename Source>
 void live(const OptionSet& set, std::uint64_t seed, Source source, const std::function<bool()>& goes_on, Reached* reached) {
   constexpr Millis kHour = 3'600'000;

@@ -1,5 +1,5 @@
-// Which states of the engine a life of the model test has led through: a proof of what no run ever reached is none. Looking at them
-// takes nothing off the random numbers of a life, and changes nothing in the database.
+// Records the engine states that a run of the model test reached, since a test proves nothing about states that it never reaches.
+// The observation uses no random numbers of the run and changes nothing in the database.
 #pragma once
 
 #include <array>
@@ -20,19 +20,19 @@
 namespace ebbtide {
 
 enum class State : std::uint8_t {
-  kTombstones,  ///< in tables, as are those below unless they say otherwise
+  kTombstones,  ///< in tables, like those below unless they say otherwise
   kRangeTombstones,
-  kRangeTombstoneAcross,  ///< one whose pieces lie in several files of a run
-  kRecords,               ///< secondary range deletes, in memtables too
+  kRangeTombstoneAcross,  ///< one with pieces in several files of a run
+  kRecords,               ///< secondary range deletes, also in memtables
   kRecordRetired,
   kThreeRuns,
   kThreeLevels,
-  kWholeDrop,    ///< a page that went without being read
-  kPartialDrop,  ///< one that was replaced
+  kWholeDrop,    ///< a page dropped unread
+  kPartialDrop,  ///< a replaced page
   kDeadlineMerge,
-  kFileChosen,       ///< of a level that was too large
-  kExpiryDropped,    ///< a value that expired is in no file and no memtable any more
-  kMergeUnderView,   ///< while somebody reads what was there before
+  kFileChosen,       ///< out of a level that was too large
+  kExpiryDropped,    ///< an expired value is in no file and no memtable
+  kMergeUnderView,   ///< while a view reads the previous state
   kFlushedDatabase,  ///< FLUSHDB of one that had tables
   kRestarted,
   kKilled,
@@ -67,9 +67,9 @@ inline constexpr const char* kStateNames[] = {
 };
 static_assert(std::size(kStateNames) == static_cast<std::size_t>(State::kStates));
 
-/// What the lives of an option set have led through.
+/// The states reached by the runs of an option set.
 struct Reached {
-  std::array<std::uint64_t, static_cast<std::size_t>(State::kStates)> lives{};  ///< by state: how many of them reached it
+  std::array<std::uint64_t, static_cast<std::size_t>(State::kStates)> lives{};  ///< by state: number of runs that reached it
   std::uint64_t count = 0, operations = 0;
 
   [[nodiscard]] States any() const {
@@ -89,7 +89,7 @@ struct Reached {
   }
 };
 
-/// "restart, kill"; "" for none.
+/// The names of states, such as "restart, kill"; "" for none.
 inline std::string states_text(States some) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kStateNames); ++i) {
@@ -98,13 +98,13 @@ inline std::string states_text(States some) {
   return text;
 }
 
-/// One line: in how many lives each state was reached that was not in all of them.
+/// One line: for each state that some runs did not reach, the number of runs that did.
 inline std::string states_report(const std::string& name, const Reached& reached) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kStateNames); ++i) {
     if (reached.lives[i] != reached.count) text += ", " + std::string(kStateNames[i]) + " " + std::to_string(reached.lives[i]);
   }
-  return name + ": " + std::to_string(reached.count) + " lives reached all states" +
+  return name + ": " + std::to_string(reached.count) + " runs reached all states" +
          (text.empty() ? "" : " but for " + text.substr(2));
 }
 
@@ -139,14 +139,14 @@ inline bool has_range_tombstone_across_files(FileSystem& fs, const std::string& 
   return false;
 }
 
-/// Looks at one life, from outside.
+/// Observes one run from outside.
 class StatesOfLife {
  public:
   void note(State state) { found_ |= states(state); }
   [[nodiscard]] bool has(State state) const { return (found_ & states(state)) != 0; }
   [[nodiscard]] States found() const { return found_; }
 
-  /// After each operation. `worked`: background work may have been done by it.
+  /// Called after each operation. `worked`: the operation may have run background work.
   void look(Harness& h, const Model& model, bool worked, bool open_views) {
     const TreeInfo info = *h.db->tree_info(0);
     std::uint64_t files = 0;
@@ -159,7 +159,7 @@ class StatesOfLife {
     if (info.records != 0) note(State::kRecords);
     if (info.runs.size() >= 3) note(State::kThreeRuns);
     if (!info.runs.empty() && info.runs.back().level >= 2) note(State::kThreeLevels);
-    // Records that subsume each other are merged, so there may be fewer of them while none retires; one of them always stays.
+    // Records that subsume each other are merged, so their number may fall without a retirement; one of them always stays.
     if (before_ && before_->tree == info.tree && before_->records != 0 && info.records == 0) note(State::kRecordRetired);
     // SWAPDB leaves a tree in use.
     if (before_ && before_->tree != info.tree && before_->files != 0 && h.db->tree_info(1)->tree != before_->tree)
@@ -167,7 +167,7 @@ class StatesOfLife {
     before_ = {info.tree, info.records, files};
     if (worked) look_at_work(h, model, open_views);
   }
-  /// What was counted since open begins anew.
+  /// Resets the counts since open.
   void reopened() {
     before_.reset();
     compactions_ = 0;
@@ -189,7 +189,7 @@ class StatesOfLife {
     spread_ = false;
     if (!has(State::kExpiryDropped)) look_for_expired(h, model);
   }
-  /// The model keeps what has expired until its key is written or deleted; so does the database until a flush or a merge.
+  /// The model keeps an expired value until its key is written or deleted, and the database until a flush or a merge.
   void look_for_expired(Harness& h, const Model& model) {
     const Millis now = h.db->now();
     std::vector<ExpiringKey> kept;

@@ -1,4 +1,4 @@
-// Pages that go, in a database: what is read, what is left on disk, who waits for whom, and crashes at every step.
+// Page drops in a database: reads, data left on disk, waits, and crashes at every step.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -27,7 +27,7 @@ Settings drop_settings(std::uint32_t h) {
 std::string marker_of(int i) { return "<dead value " + std::to_string(i) + ">"; }
 bool dies(int i) { return i % 2 == 0; }
 
-// Keys of which every second one expires together, the others much later, in one run.
+// One run of keys, of which every second one expires at the same time, and the others much later.
 void fill(Harness& h, int keys) {
   const Millis now = h.db->now();
   for (int i = 0; i < keys; ++i) {
@@ -41,11 +41,11 @@ void fill(Harness& h, int keys) {
 void let_expire(Harness& h) {
   h.advance(kLife + 1000);
   h.settle();
-  h.advance(2000);  // what waited for a reader's end
+  h.advance(2000);  // work that waited for a reader's end
   h.settle();
 }
 
-// Of `keys` expired values, how many are in the files of tables.
+// The number of `keys` expired values that table files still have.
 int markers_left(Harness& h, int keys) {
   int found = 0;
   const std::string tables = h.table_bytes();
@@ -70,7 +70,7 @@ void check_contents(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("pages of expired values go unread, and their bytes with them", "[drops]") {
+TEST_CASE("pages of expired values are dropped unread and their bytes punched", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Harness h(drop_settings(tile));
@@ -90,7 +90,7 @@ TEST_CASE("pages of expired values go unread, and their bytes with them", "[drop
     CHECK(stats.pages_dropped_partial == 0);
     CHECK(stats.reclaimed_bytes_punched > before / 4);
     CHECK(allocated(h) == before - stats.reclaimed_bytes_punched);
-    CHECK(markers_left(h, 400) < 200 / 4);  // what shares a page with values that live is left to merges
+    CHECK(markers_left(h, 400) < 200 / 4);  // entries that share a page with live values are left to merges
     check_contents(h, 400);
     h.reopen();
     h.settle();
@@ -98,7 +98,7 @@ TEST_CASE("pages of expired values go unread, and their bytes with them", "[drop
   }
 }
 
-TEST_CASE("a table of which everything has expired goes as a whole", "[drops]") {
+TEST_CASE("a table with only expired values is removed as a whole", "[drops]") {
   Harness h(drop_settings(4));
   h.open();
   const Millis now = h.db->now();
@@ -116,7 +116,7 @@ TEST_CASE("a table of which everything has expired goes as a whole", "[drops]") 
   CHECK(h.get(0, key_of(3)) == "(absent)");
 }
 
-TEST_CASE("punching waits for the last reader with an older description", "[drops]") {
+TEST_CASE("punching waits for the last reader of the older metadata", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -130,7 +130,7 @@ TEST_CASE("punching waits for the last reader with an older description", "[drop
     CHECK(h.db->stats().pages_dropped_full > 0);
     CHECK(h.db->stats().reclaimed_bytes_punched == 0);
     CHECK(allocated(h) == before);
-    // The reader goes on with what it has: none of it was touched.
+    // The reader's pages are unchanged.
     int walked = 0;
     for (; it->valid(); it->next()) ++walked;
     CHECK(it->status().is_ok());
@@ -171,7 +171,7 @@ TEST_CASE("power loss between a drop and its punch, and nothing else to drop: th
   check_contents(h, 400);
 }
 
-TEST_CASE("pages that a command waits for are not punched under it", "[drops]") {
+TEST_CASE("pages that a command waits for are not punched before it has read them", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -195,9 +195,9 @@ TEST_CASE("pages that a command waits for are not punched under it", "[drops]") 
   check_contents(h, 400);
 }
 
-TEST_CASE("a delete by stamp that is purged at once reads edges and names, and merges nothing", "[drops]") {
+TEST_CASE("a delete by stamp purged at once reads only edge pages and names, and merges nothing", "[drops]") {
   constexpr int kKeys = 4000;
-  // From the smallest stamp on, a tile has one edge; out of the middle, two.
+  // A range from the smallest stamp has one edge per tile, a range in the middle two.
   const bool middle = GENERATE(false, true);
   const int lo = middle ? kKeys / 2 : 0, hi = lo + kKeys / 7;
   Settings s = drop_settings(middle ? 32 : 8);
@@ -214,7 +214,7 @@ TEST_CASE("a delete by stamp that is purged at once reads edges and names, and m
   REQUIRE(h.db->flush(0).is_ok());
   h.settle();
   const Stats before = h.db->stats();
-  // A metadata file is read whole once, by the job that replaces it: what was just written is not read to be opened or punched.
+  // The job reads the old metadata file once; it does not read its output again to open or punch it.
   std::map<std::string, int> metadata_reads;
   h.watch->on_call = [&](const FileCall& call) {
     if (call.op == FileOp::kRead && call.offset == 0 && call.path.ends_with(".meta")) ++metadata_reads[call.path];
@@ -260,7 +260,7 @@ TEST_CASE("a delete by stamp that is purged at once reads edges and names, and m
   }
 }
 
-TEST_CASE("dropped pages cannot be punched for a while: the ticket of their delete is not done before they are", "[drops]") {
+TEST_CASE("dropped pages that cannot be punched for a while keep the ticket of their delete pending", "[drops]") {
   Settings s = drop_settings(8);
   s.tree.stamp = StampMode::kExplicit;
   s.tree.delete_deadline = Millis{24} * 3600 * 1000;
@@ -299,7 +299,7 @@ TEST_CASE("dropped pages cannot be punched for a while: the ticket of their dele
   CHECK(markers_left(h, 400) == 0);
 }
 
-TEST_CASE("a file with a second name is not punched but written anew", "[drops]") {
+TEST_CASE("a file with a second name is rewritten instead of punched", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -317,7 +317,7 @@ TEST_CASE("a file with a second name is not punched but written anew", "[drops]"
   check_contents(h, 400);
 }
 
-TEST_CASE("where the file system cannot punch, tables are written anew", "[drops]") {
+TEST_CASE("a file system without punching makes tables be rewritten", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   FileFault fault;
@@ -333,7 +333,7 @@ TEST_CASE("where the file system cannot punch, tables are written anew", "[drops
   check_contents(h, 400);
 }
 
-TEST_CASE("a failed sync of holes is not tried again: the table is written anew", "[drops]") {
+TEST_CASE("a failed sync of holes is not retried; the table is rewritten", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -354,7 +354,7 @@ TEST_CASE("a failed sync of holes is not tried again: the table is written anew"
   check_contents(h, 400);
 }
 
-TEST_CASE("a failed sync of holes is not tried again while nothing can be written anew", "[drops]") {
+TEST_CASE("a failed sync of holes is not retried while the table cannot be rewritten", "[drops]") {
   Harness h(drop_settings(8));
   h.open();
   fill(h, 400);
@@ -367,34 +367,35 @@ TEST_CASE("a failed sync of holes is not tried again while nothing can be writte
     h.advance(10'000);
   }
   CHECK(h.faults->failures() == 1);
-  CHECK(h.db->stats().reclaimed_bytes_punched == 0);  // a second sync would have said that all is well
+  CHECK(h.db->stats().reclaimed_bytes_punched == 0);  // a second sync would have reported success
   h.db->resume_compactions();
   h.settle();
   CHECK(markers_left(h, 400) == 0);
   check_contents(h, 400);
 }
 
-TEST_CASE("a crash at every k-th operation of a drop and its punch: nothing that lives is lost, all that died goes", "[drops]") {
+TEST_CASE("a crash at every k-th operation of a drop and its punch: no live entry is lost, and all dead ones are purged",
+          "[drops]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds();  // of layouts, operation by operation
-  std::set<FileOp> struck;                // by any of them: which operation is the k-th differs
+  std::uint64_t turn = round_of_seeds();  // the turn of layouts, one per operation
+  std::set<FileOp> struck;                // operations done in any turn, since the k-th operation differs by layout
   for (const std::uint32_t tile : {1u, 8u}) {
     const int keys = tile == 1 ? 120 : 200;
-    // A range of keys expires, so that whole tiles go; or every second key, by the page. Some have older versions below, which do not
-    // expire, and must not be seen again.
+    // Either a range of keys expires, so that whole tiles are dropped, or every second key, page by page. Some have older
+    // versions below, which do not expire and must not come back.
     const auto expires = [&](int i) { return tile == 1 ? i < 60 : dies(i); };
     const auto has_older = [&](int i) { return expires(i) && i < keys / 4; };
     const auto older_marker = [](int i) { return "<older value " + std::to_string(i) + ">"; };
     const std::string filler(140, '.');
     for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-      std::uint64_t ended = 0;  // of those whose turn it was last, in a row
+      std::uint64_t ended = 0;  // consecutive turns in which the script ended earlier
       for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
         Layout layout = layout_of(turn);
         layout.pages_per_tile = tile;
         INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
         Settings settings = drop_settings(tile);
         layout.set(&settings.tree);
-        settings.tree.delete_deadline = 1000;  // pages go as soon as they can
+        settings.tree.delete_deadline = 1000;  // pages are dropped as soon as possible
         Harness h(settings);
         h.open();
         for (int i = 0; i < keys; ++i) {
@@ -467,7 +468,7 @@ TEST_CASE("an error at the n-th operation of a drop loses nothing", "[drops]") {
   }
 }
 
-TEST_CASE("a real file gets smaller", "[drops]") {
+TEST_CASE("a page drop on a real file system frees disk space", "[drops]") {
   PosixRoom room;
   Settings settings = drop_settings(8);
   settings.dir = room.path("data");
@@ -509,7 +510,7 @@ TEST_CASE("a real file gets smaller", "[drops]") {
   CHECK(stats.pages_dropped_full > 0);
   if (events.heard("cannot punch holes")) return;  // in this temporary directory
   CHECK(stats.reclaimed_bytes_punched > 0);
-  // Holes cost some file systems a block or two for the map of what is left.
+  // Some file systems need a block or two for the map of a file with holes.
   CHECK(blocks() <= before - stats.reclaimed_bytes_punched * 3 / 4);
   const auto report = (*db)->verify(0);
   CHECK(report->errors.empty());

@@ -1,4 +1,4 @@
-// Deletes leave the files: log, manifest, views, removals; and tickets say when, and never say it too early.
+// Deletes are purged from the log, the manifest, views and removed files. Tickets are done then, and never too early.
 #include "engine/db/harness.h"
 #include "support/long_run.h"
 #include "version/version_set.h"
@@ -29,14 +29,14 @@ std::vector<std::string> files_with(MemoryFileSystem& files, const std::string& 
   return out;
 }
 
-// The manifests among them.
+// The manifests among the files that hold `text`.
 std::vector<std::string> manifests_with(MemoryFileSystem& files, const std::string& text) {
   std::vector<std::string> out = files_with(files, text);
   std::erase_if(out, [](const std::string& path) { return path.find("MANIFEST-") == std::string::npos; });
   return out;
 }
 
-// Time goes on in small steps, and whatever wants to be done is done.
+// Advances time in small steps and runs all background work.
 void pass(Harness& h, Millis ms, Millis step = 5 * 60'000) {
   for (Millis done = 0; done < ms; done += step) {
     h.advance(std::min(step, ms - done));
@@ -68,7 +68,7 @@ void put_some(Harness& h, int n = 50) {
   for (int i = 0; i < n; ++i) h.put(0, "z" + std::to_string(i), std::string(100, 'x'));
 }
 
-// A key that lies in a table is deleted; its ticket.
+// Deletes a key that is in a table; returns its ticket.
 PurgeTicket delete_from_table(Harness& h) {
   put_some(h);
   REQUIRE(h.db->flush(0).is_ok());
@@ -78,7 +78,7 @@ PurgeTicket delete_from_table(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket says so when it has") {
+TEST_CASE("a deleted key is purged from log and manifest in time, and then its ticket is done") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -96,7 +96,7 @@ TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files >= 1);
 
   REQUIRE(h.db->compact(0, {}).is_ok());
-  CHECK_FALSE(is_done(h, ticket));  // the log has it still
+  CHECK_FALSE(is_done(h, ticket));  // the log still has it
   pass(h, kDeadline / 2);
   CHECK(is_done(h, ticket));
   CHECK(is_done(h, of_tree));
@@ -107,12 +107,12 @@ TEST_CASE("a deleted key leaves the log and the manifest in time, and the ticket
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a manifest that names deleted keys gives way to a fresh one within a quarter of the deadline") {
+TEST_CASE("a manifest that names deleted keys is rolled within a quarter of the deadline") {
   const bool emptied = GENERATE(false, true);
   Harness h(with_deadline());
   h.open();
   put_some(h);
-  const std::string last = "~" + kName;  // of all keys: a bound of its table
+  const std::string last = "~" + kName;  // the first of all keys, so a bound of its table
   h.put(0, last, kMarker);
   REQUIRE(h.db->flush(0).is_ok());
   if (!emptied) h.del(0, last);
@@ -132,14 +132,14 @@ TEST_CASE("a manifest that names deleted keys gives way to a fresh one within a 
   CHECK_FALSE(h.files->exists(old.front()));
   CHECK(manifests_with(*h.files, "").size() == 1);
   CHECK(manifests_with(*h.files, last).empty());
-  h.crash(CrashMode::kNothing, 1);  // no power loss brings it back
+  h.crash(CrashMode::kNothing, 1);  // no power loss restores it
   CHECK(manifests_with(*h.files, last).empty());
   h.open();
   CHECK(h.get(0, "a7") == (emptied ? "(absent)" : std::string(100, 'x')));
   CHECK(h.get(0, last) == "(absent)");
 }
 
-TEST_CASE("a ticket's state in the very millisecond of its delete says what is left") {
+TEST_CASE("a ticket's state in the millisecond of its delete lists the places that are left") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -155,7 +155,7 @@ TEST_CASE("a ticket's state in the very millisecond of its delete says what is l
   CHECK(status->left[static_cast<std::size_t>(PurgePlace::kLog)].files == 1);
 }
 
-TEST_CASE("a tree that deletes nothing does not keep the log of one that does") {
+TEST_CASE("a tree without deletes does not keep the log of one with deletes") {
   Harness h(with_deadline());
   h.open();
   h.put(1, "quiet", "v");
@@ -174,7 +174,7 @@ TEST_CASE("a tree that deletes nothing does not keep the log of one that does") 
   CHECK(h.get(2, "quiet") == "v");
 }
 
-TEST_CASE("what expires leaves the log, too") {
+TEST_CASE("expired values are purged from the log, too") {
   Harness h(with_deadline());
   h.open();
   h.put(0, kName, kMarker, h.db->now() + kHour);
@@ -194,7 +194,7 @@ TEST_CASE("what expires leaves the log, too") {
   CHECK(is_done(h, after));
 }
 
-TEST_CASE("a value whose expiry has passed when it is written is a delete of now, not of then") {
+TEST_CASE("a value written after its expiry counts as a delete of the moment of the write") {
   Harness h(with_deadline());
   h.open();
   h.put(0, "k", "v");
@@ -214,7 +214,7 @@ TEST_CASE("a value whose expiry has passed when it is written is a delete of now
   CHECK(h.get(0, kName) == "(absent)");
 }
 
-TEST_CASE("a view that keeps deleted data is taken back before the deadline, with a clear error") {
+TEST_CASE("a view that keeps deleted data is revoked before the deadline, with a clear error") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -239,20 +239,20 @@ TEST_CASE("a view that keeps deleted data is taken back before the deadline, wit
   CHECK(walk->status().code() == Code::kRevoked);
   Found found;
   CHECK(view->get({"a1", hash_key("a1")}, &found).code() == Code::kRevoked);
-  CHECK_FALSE(is_done(h, ticket));  // it has not let go yet
+  CHECK_FALSE(is_done(h, ticket));  // it is not released yet
   walk.reset();
   view.reset();
   pass(h, 60'000, 10'000);
   CHECK(is_done(h, ticket));
   CHECK(files_with(*h.files, kMarker).empty());
   CHECK(h.db->stats().deadlines_missed_load == 0);
-  // A view taken now is in nobody's way.
+  // A view taken now hinders no delete.
   const ReadView fresh = h.db->lease(0);
   pass(h, kDeadline);
   CHECK(fresh.get({"a1", hash_key("a1")}, &found).is_ok());
 }
 
-TEST_CASE("PURGE.NOW does not wait for the deadline, nor for views, with a promise or without") {
+TEST_CASE("PURGE.NOW waits neither for the deadline nor for views, with or without a deadline") {
   Harness h(with_deadline(GENERATE(Millis{0}, kDeadline)));
   h.open();
   put_some(h);
@@ -276,7 +276,7 @@ TEST_CASE("PURGE.NOW does not wait for the deadline, nor for views, with a promi
   CHECK(files_with(*h.files, kName).empty());
 }
 
-TEST_CASE("PURGE.NOW: each tick looks at what is left until the ticket is done, not one a second") {
+TEST_CASE("PURGE.NOW makes each tick survey until the ticket is done") {
   Harness h(with_deadline(0));
   h.open();
   const PurgeTicket ticket{delete_from_table(h).born_by, h.db->tree_info(0)->tree};
@@ -293,7 +293,7 @@ TEST_CASE("PURGE.NOW: each tick looks at what is left until the ticket is done, 
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("deletes of one database are due: views of another one stay, whatever tables they keep") {
+TEST_CASE("due deletes of one database do not revoke views of another one") {
   Harness h(with_deadline());
   h.open();
   for (const DatabaseId d : {0u, 1u}) {
@@ -314,7 +314,7 @@ TEST_CASE("deletes of one database are due: views of another one stay, whatever 
   CHECK(h.db->stats().leases_revoked == 1);
 }
 
-TEST_CASE("an edit begins a new manifest that names what it takes out: the ticket waits for the next roll") {
+TEST_CASE("an edit that rolls the manifest and names the files that it removes: the ticket waits for the next roll") {
   Harness h(with_deadline());
   h.open();
   h.put(0, kName, kMarker);
@@ -339,8 +339,7 @@ TEST_CASE("an edit begins a new manifest that names what it takes out: the ticke
   CHECK(done);
 }
 
-TEST_CASE(
-    "an emptied database is gone once nobody reads it, and its part of log and manifest; and tickets say when, not before") {
+TEST_CASE("an emptied database is purged once its readers, log and manifest are done, and then its ticket is done") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -374,10 +373,10 @@ TEST_CASE(
     CHECK(status->deadline == asked.born_by + kDeadline);
     CHECK(status->in_time == true);
   }
-  CHECK(is_done(h, {h.db->now() - 100, old}));  // it was gone by then
+  CHECK(is_done(h, {h.db->now() - 100, old}));  // it was purged by then
 }
 
-TEST_CASE("of very many emptied databases the oldest are told apart no more, and none is said to be gone too early") {
+TEST_CASE("very many emptied databases: the oldest are merged in the history, and no ticket is done too early") {
   Harness h(with_deadline());
   h.open();
   std::vector<std::pair<PurgeTicket, Millis>> gone;  // and when
@@ -389,7 +388,7 @@ TEST_CASE("of very many emptied databases the oldest are told apart no more, and
     h.write(batch);
     const PurgeTicket ticket{ticket_of(h).born_by, tree};
     CHECK_FALSE(is_done(h, ticket));
-    if (i == 0) pass(h, kHour, 10'000);  // most go at once
+    if (i == 0) pass(h, kHour, 10'000);  // most are purged at once
     REQUIRE(h.db->purge_now(ticket).is_ok());
     for (int wait = 0; wait < 60 && !is_done(h, ticket); ++wait) pass(h, 1000, 1000);
     REQUIRE(is_done(h, ticket));
@@ -406,12 +405,12 @@ TEST_CASE("of very many emptied databases the oldest are told apart no more, and
   CHECK_FALSE(h.db->purge_status(gone.front().first)->in_time.has_value());
 }
 
-TEST_CASE("whether deletes were gone in time is said only if it is known, over restarts too") {
+TEST_CASE("whether deletes were purged in time is reported only if known, over restarts too") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
   const auto in_time = [&] {
-    h.clock.advance(100);  // answers are up to 20 ms old
+    h.clock.advance(100);  // results are up to 20 ms old
     return h.db->purge_status(ticket)->in_time;
   };
   const auto restart = [&] {
@@ -446,7 +445,7 @@ TEST_CASE("whether deletes were gone in time is said only if it is known, over r
     pass(h, kDeadline);
   }
   WriteBatch batch;
-  batch.flush_database(1);  // a tree that was not there then has no part in it
+  batch.flush_database(1);  // a tree created later does not count
   h.write(batch);
   h.put(1, "k", "v");
   pass(h, kHour);
@@ -456,7 +455,7 @@ TEST_CASE("whether deletes were gone in time is said only if it is known, over r
   CHECK_FALSE(in_time().has_value());
 }
 
-TEST_CASE("a file that cannot be unlinked, or may come back, is not gone") {
+TEST_CASE("a file that cannot be unlinked, or may return after power loss, keeps its deletes pending") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -475,7 +474,7 @@ TEST_CASE("a file that cannot be unlinked, or may come back, is not gone") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("a log segment that nothing needs cannot be unlinked: the deletes that it hides are not gone") {
+TEST_CASE("an unneeded log segment that cannot be unlinked keeps its deletes pending") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -490,7 +489,7 @@ TEST_CASE("a log segment that nothing needs cannot be unlinked: the deletes that
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("a log that failed goes in time like any other") {
+TEST_CASE("a failed log segment is removed in time like any other") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -509,7 +508,7 @@ TEST_CASE("a log that failed goes in time like any other") {
   CHECK(files_with(*h.files, kMarker).empty());
 }
 
-TEST_CASE("tickets that were never given out are refused; old ones stay good over restarts") {
+TEST_CASE("tickets that were never issued are refused; old ones are valid over restarts") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -535,7 +534,7 @@ TEST_CASE("tickets that were never given out are refused; old ones stay good ove
   CHECK(h.db->open_tickets() == std::vector{ticket});
   restart();
   CHECK_FALSE(is_done(h, ticket));
-  CHECK(h.db->open_tickets().empty());  // which are of this process; the ticket itself needs no list
+  CHECK(h.db->open_tickets().empty());  // the list is of this process; the ticket itself is valid without it
   for (const PurgeTicket& asked : {ticket, PurgeTicket{ticket.born_by, tree}}) {
     const PurgeStatus status = h.db->purge_status(asked).value();
     CHECK(status.promised == true);
@@ -552,7 +551,7 @@ TEST_CASE("tickets that were never given out are refused; old ones stay good ove
   CHECK(h.db->purge_status(ticket)->deadline == ticket.born_by + kDeadline);
 }
 
-TEST_CASE("of a tree that went before the start nobody says what was promised, but that it is gone") {
+TEST_CASE("a ticket of a tree removed before the start is done, with an unknown deadline") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -562,7 +561,7 @@ TEST_CASE("of a tree that went before the start nobody says what was promised, b
   h.write(batch);
   h.put(0, "another", "1");
   const PurgeTicket ticket{ticket_of(h).born_by, old}, all{ticket.born_by, {}};
-  SECTION("gone before the restart") {
+  SECTION("removed before the restart") {
     pass(h, kDeadline / 2);
     REQUIRE(is_done(h, ticket));
     CHECK(h.db->purge_status(ticket)->promised == true);
@@ -575,7 +574,7 @@ TEST_CASE("of a tree that went before the start nobody says what was promised, b
     CHECK_FALSE(status.promised.has_value());
     CHECK(status.deadline == 0);
     CHECK_FALSE(status.in_time.has_value());
-    // Of those that live it is known, whatever has become of others.
+    // For existing trees the deadline is known, whatever happened to others.
     CHECK(h.db->purge_status(all)->promised == true);
     CHECK(h.db->purge_status(all)->done);
   }
@@ -590,7 +589,7 @@ TEST_CASE("of a tree that went before the start nobody says what was promised, b
   }
 }
 
-TEST_CASE("of a ticket for all, too, nobody says after a restart that nothing was promised") {
+TEST_CASE("a ticket for all trees has an unknown deadline after a restart") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -611,7 +610,7 @@ TEST_CASE("of a ticket for all, too, nobody says after a restart that nothing wa
   CHECK(h.db->purge_status(ticket_of(h))->promised == false);
 }
 
-TEST_CASE("a database without a deadline is not waited for by a ticket for all, and is named") {
+TEST_CASE("a ticket for all trees names a database without a deadline and does not wait for it") {
   Settings s = with_deadline();
   s.overrides[1] = s.tree;
   s.overrides[1].delete_deadline = 0;
@@ -629,7 +628,7 @@ TEST_CASE("a database without a deadline is not waited for by a ticket for all, 
   CHECK(h.db->purge_status(own)->promised == false);
 }
 
-TEST_CASE("a longer deadline, or none, takes no promise back: not of the log, nor of the manifest") {
+TEST_CASE("a longer deadline, or none, withdraws no promise for log and manifest") {
   Harness h(with_deadline());
   h.open();
   const PurgeTicket ticket = delete_from_table(h);
@@ -645,7 +644,7 @@ TEST_CASE("a longer deadline, or none, takes no promise back: not of the log, no
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("how long deletes took is known when they have gone, and what is in their way is counted") {
+TEST_CASE("the time of deletes is known when they are purged, and their obstacles are counted") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -691,7 +690,7 @@ TEST_CASE("how long deletes took is known when they have gone, and what is in th
   CHECK(h.db->stats().wal_oldest_record == written);
 }
 
-TEST_CASE("what was promised before a deadline was changed holds over restarts and crashes, wherever the change was written") {
+TEST_CASE("the deadline of earlier deletes holds after a change, over restarts and crashes") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -724,7 +723,7 @@ TEST_CASE("what was promised before a deadline was changed holds over restarts a
   CHECK(files_with(*h.files, kMarker).empty());
   CHECK(files_with(*h.files, kName).empty());
   CHECK(h.db->stats().deadlines_missed_load + h.db->stats().deadlines_missed_down == 0);
-  // Nothing from before is left, so nothing is remembered of it: what is deleted now goes by the new deadline alone.
+  // No earlier delete is pending, so its deadline is forgotten: new deletes have only the new deadline.
   restart(CrashMode::kEverything);
   const TreeId tree = h.db->tree_info(0)->tree;
   auto versions = VersionSet::open(*h.files, h.settings.dir);
@@ -732,7 +731,7 @@ TEST_CASE("what was promised before a deadline was changed holds over restarts a
   CHECK((*versions)->tree(tree)->deadlines == DeadlineRule(changed.tree.delete_deadline));
 }
 
-TEST_CASE("a shorter deadline that only CONFIG SET knew of holds over a restart") {
+TEST_CASE("a shorter deadline set only by CONFIG SET holds over a restart") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -753,7 +752,7 @@ TEST_CASE("a shorter deadline that only CONFIG SET knew of holds over a restart"
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a crash at any file operation of a change of the deadline leaves the old promise or the stricter") {
+TEST_CASE("a crash at any file operation of a change of the deadline leaves the old deadline or the stricter one") {
   for (std::uint64_t k = 1;; ++k) {
     INFO("crash before operation " << k);
     Harness h(with_deadline());
@@ -783,7 +782,7 @@ TEST_CASE("a crash at any file operation of a change of the deadline leaves the 
   }
 }
 
-TEST_CASE("a change of the deadline that cannot be written is written when the disk is well again") {
+TEST_CASE("a change of the deadline that cannot be written is written once the disk works again") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -806,7 +805,7 @@ TEST_CASE("a change of the deadline that cannot be written is written when the d
   CHECK(rule->shortest() == kHour);
 }
 
-TEST_CASE("a shorter deadline holds from the change on: nothing was missed before") {
+TEST_CASE("a shorter deadline holds from the change on, so nothing was missed before") {
   Harness h(with_deadline());
   h.open();
   put_some(h);
@@ -820,7 +819,7 @@ TEST_CASE("a shorter deadline holds from the change on: nothing was missed befor
   changed.tree.delete_deadline = kHour;
   const Millis change = h.db->now();
   REQUIRE(h.db->reconfigure(changed).is_ok());
-  h.clock.advance(100);  // answers are up to 20 ms old
+  h.clock.advance(100);  // results are up to 20 ms old
   CHECK(h.db->purge_status(ticket)->deadline == change + kHour);
   pass(h, kHour / 6);
   CHECK(h.db->stats().deadlines_missed_load == 0);
@@ -830,7 +829,7 @@ TEST_CASE("a shorter deadline holds from the change on: nothing was missed befor
   CHECK(h.db->stats().deadlines_missed_load == 1);  // by the view, which is open still
 }
 
-TEST_CASE("a ticket waits for what only a record says is deleted") {
+TEST_CASE("a ticket waits for entries that only a record deletes") {
   Harness h(with_deadline(0));
   h.open();
   put_some(h, 5);
@@ -883,15 +882,15 @@ TEST_CASE("a missed deadline is counted once, under its reason") {
   const Stats stats = h.db->stats();
   CHECK(stats.deadlines_missed_down == (reason == "down" ? 1 : 0));
   CHECK(stats.deadlines_missed_clock == (reason == "clock" ? 1 : 0));
-  // A disk that refused a write while more than half of the time was left is no reason.
+  // A write refused while more than half of the time was left is no reason.
   const bool load = reason == "load" || reason == "disk early";
   CHECK(stats.deadlines_missed_disk == (reason == "disk" ? 1 : 0));
   CHECK(stats.deadlines_missed_load == (load ? 1 : 0));
   CHECK(h.events.heard("reason: " + (load ? "load" : reason)));
 }
 
-// At any moment the power may go: what was said to be gone stays gone, on the disk and in what tickets say.
-TEST_CASE("done is never taken back by a crash") {
+// After a power loss at any moment, data reported as purged is still purged, and tickets still say so.
+TEST_CASE("a done ticket stays done after a crash") {
   const int rounds = 60;
   int done_before = 0;  // the crash
   for (int round = 0; round < rounds; ++round) {

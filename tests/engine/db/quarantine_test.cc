@@ -1,4 +1,4 @@
-// A damaged table: it leaves all plans, what needs it answers with an error, everything else goes on, and it comes back only whole.
+// A damaged table is in no plan, reads that need it fail, everything else works, and only a complete file ends the quarantine.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -62,7 +62,7 @@ std::string flipped(std::string bytes, std::size_t at) {
   return bytes;
 }
 
-/// Ticks until what was reported is dealt with.
+/// Ticks until reported damage has been handled.
 void take_notice(Harness& h) {
   for (int i = 0; i < 4; ++i) {
     h.advance(100);
@@ -70,7 +70,7 @@ void take_notice(Harness& h) {
   }
 }
 
-/// Time passes as a server lives through it.
+/// Advances time with regular ticks, like a running server.
 void pass(Harness& h, Millis ms) {
   for (Millis passed = 0; passed < ms; passed += 1000) {
     h.advance(1000);
@@ -83,7 +83,7 @@ std::uint64_t quarantined(Harness& h) { return h.db->stats().quarantined_files; 
 
 bool refused(const std::string& answer) { return answer.starts_with("corruption: "); }
 
-/// The walk's keys, and how it ended.
+/// The keys of a walk, and its final status.
 std::pair<std::vector<std::string>, Status> walk(Harness& h, DatabaseId d) {
   std::vector<std::string> keys;
   auto it = h.db->iterate(h.db->lease(d), {});
@@ -100,7 +100,7 @@ void one_table(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("a merge meets a flipped bit: that table is quarantined, other databases and other keys go on") {
+TEST_CASE("a merge that meets a flipped bit quarantines that table, and other databases and keys work") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 400, "old");
@@ -131,7 +131,7 @@ TEST_CASE("a merge meets a flipped bit: that table is quarantined, other databas
     if (!got.starts_with("old")) CHECK(refused(got));
   }
   CHECK(wrong > 0);
-  CHECK(right > 100);  // pages that are whole go on answering
+  CHECK(right > 100);  // intact pages are still read
   h.reopen();
   CHECK(quarantined(h) == 1);
   WriteBatch empty;
@@ -143,7 +143,7 @@ TEST_CASE("a merge meets a flipped bit: that table is quarantined, other databas
   CHECK_FALSE(h.files->exists(victim));
 }
 
-TEST_CASE("a table that is missing or has damaged metadata at open keeps no other database from opening") {
+TEST_CASE("a missing table or damaged metadata does not keep other databases from opening") {
   for (const bool missing : {true, false}) {
     INFO("missing: " << missing);
     Harness h(plain());
@@ -166,7 +166,7 @@ TEST_CASE("a table that is missing or has damaged metadata at open keeps no othe
     CHECK(refused(got));
     CHECK(got.find(victim) != std::string::npos);
     CHECK(h.get(0, "a") == "(absent)");  // outside of its range
-    // What memtables and newer runs have decides.
+    // Memtables and newer runs decide these reads.
     h.put(0, key_of(1), "new");
     h.del(0, key_of(2));
     CHECK(h.get(0, key_of(1)) == "new");
@@ -190,7 +190,7 @@ TEST_CASE("a table that is missing or has damaged metadata at open keeps no othe
 
 namespace {
 
-/// A tombstone lies in a table that cannot be read, over an older version: whatever is merged, that version must not come back.
+/// A tombstone in an unreadable table hides an older version, which must not come back after any merge.
 void try_to_resurrect(const Layout& layout) {
   Harness h(settings_with(layout));
   h.open();
@@ -221,11 +221,11 @@ void try_to_resurrect(const Layout& layout) {
       must(got.starts_with(i % 3 == 0 ? "new" : "old"), key_of(i) + " answers " + got.substr(0, 40));
     }
   }
-  must(quarantined(h) == 1, "it is quarantined no more");
+  must(quarantined(h) == 1, "the quarantine ended");
   must(h.db->stats().bounds_broken == 0, "the tree is out of its bounds");
   must(!h.db->stats().write_stalled, "writes are stalled");
   demand_ok(h.db->compact(0, {}), "compact");
-  // Deleted from above: while the table may hold the keys, these tombstones must stay.
+  // These tombstones above must stay while the table may have the keys.
   for (int i = 102; i < 200; i += 3) h.del(0, key_of(i));
   flush(h, 0);
   demand_ok(h.db->compact(0, {}), "compact");
@@ -244,7 +244,7 @@ void try_to_resurrect(const Layout& layout) {
   h.verify(0);
 }
 
-/// Keys lie in a table that cannot be read; they are deleted from above. When a good copy is back, they must stay deleted.
+/// Keys in an unreadable table are deleted from above. They must stay deleted after a good copy is back.
 void try_to_lose_a_delete(const Layout& layout) {
   Harness h(settings_with(layout));
   h.open();
@@ -271,25 +271,25 @@ void try_to_lose_a_delete(const Layout& layout) {
 
 }  // namespace
 
-TEST_CASE("a tombstone in a table that cannot be read: the older version does not come back, whatever the policy") {
+TEST_CASE("a tombstone in an unreadable table: the older version does not come back under any policy") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     CHECK(finding_of([&] { try_to_resurrect(layout_of(turn)); }) == "");
   }
 }
 
-TEST_CASE("keys of a table that cannot be read are deleted: they are so when a good copy is back, whatever the policy") {
+TEST_CASE("keys deleted above an unreadable table stay deleted after a good copy, under any policy") {
   for (std::uint64_t turn = 0; turn < 2 * small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     CHECK(finding_of([&] { try_to_lose_a_delete(layout_of(turn)); }) == "");
   }
 }
 
-TEST_CASE("planted: a merge that takes a quarantined table for nothing loses deletes over it", "[planted]") {
+TEST_CASE("planted: a merge that treats a quarantined table as empty loses deletes over it", "[planted]") {
   must_catch(PlantedBug::kFinalOverQuarantined, [] { try_to_lose_a_delete(layout_of(0)); });
 }
 
-TEST_CASE("many flushes over a quarantined range: runs stay few, writes go on") {
+TEST_CASE("many flushes over a quarantined range leave few runs, and writes work") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     INFO(text_of(layout_of(turn)));
     Harness h(settings_with(layout_of(turn)));
@@ -306,7 +306,7 @@ TEST_CASE("many flushes over a quarantined range: runs stay few, writes go on") 
   }
 }
 
-TEST_CASE("a range delete over all of a quarantined table ends it, without a read") {
+TEST_CASE("a range delete over all of a quarantined table removes it without a read") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -324,7 +324,7 @@ TEST_CASE("a range delete over all of a quarantined table ends it, without a rea
   CHECK(walk(h, 0).second.is_ok());
 }
 
-TEST_CASE("a purge over a quarantined table stays pending, and is missed for the reason damage") {
+TEST_CASE("a purge over a quarantined table stays pending, and misses its deadline with the reason damage") {
   for (const bool by_range : {false, true}) {
     INFO("ended by a range delete: " << by_range);
     Harness h(plain(kDeadline));
@@ -369,7 +369,8 @@ TEST_CASE("deletes beside a quarantined range meet their deadline") {
     const std::vector<std::string> left = h.paths(".meta");
     fill(h, 0, 10'000, 10'600, "right");
     h.settle();
-    // The first table of the left part goes bad; the right part is in others, or the policy has merged both: then it is cut.
+    // The first table of the left part is damaged. The right part is in other tables, or is cut off if the policy has merged
+    // both.
     write(*h.files, left.front(), "short");
     if (!h.files->exists(left.front())) continue;
     h.reopen();
@@ -436,7 +437,7 @@ TEST_CASE("a restored copy of a table whose pages were dropped serves only witho
   }
 }
 
-TEST_CASE("a copy that is not the file that the manifest knows ends nothing") {
+TEST_CASE("a copy other than the manifest's file does not end the quarantine") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 300, "old");
@@ -457,7 +458,7 @@ TEST_CASE("a copy that is not the file that the manifest knows ends nothing") {
   CHECK(h.get(0, key_of(3)).starts_with("old"));
 }
 
-TEST_CASE("reads met the damage before a good copy came: what they reported does not bring the quarantine back") {
+TEST_CASE("damage reported by reads before a good copy came does not restore the quarantine") {
   Harness h(plain());
   h.open();
   fill(h, 0, 0, 300, "old");
@@ -481,7 +482,7 @@ TEST_CASE("reads met the damage before a good copy came: what they reported does
   CHECK(read_all() == 0);
 }
 
-TEST_CASE("a device that fails once is tried again, one that fails each time costs the table") {
+TEST_CASE("a device that fails once is retried, and one that fails each time quarantines the table") {
   for (const bool for_good : {false, true}) {
     INFO("for good: " << for_good);
     Harness h(plain());
@@ -504,12 +505,12 @@ TEST_CASE("a device that fails once is tried again, one that fails each time cos
       h.advance(2 * kMinute);
       h.settle();
     }
-    CHECK(quarantined(h) == 0);  // and the device has come to its senses
+    CHECK(quarantined(h) == 0);  // and the device works again
     CHECK(h.get(0, key_of(5)).starts_with("old"));
   }
 }
 
-TEST_CASE("a device that fails for ten seconds, or once at open, costs no table") {
+TEST_CASE("a device that fails for ten seconds, or once at open, quarantines no table") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -537,7 +538,7 @@ TEST_CASE("a device that fails for ten seconds, or once at open, costs no table"
   CHECK(h.get(0, key_of(5)).starts_with("old"));
 }
 
-TEST_CASE("a table is found damaged while its expired pages are dropped: it stays quarantined") {
+TEST_CASE("a table found damaged during a drop of its expired pages stays quarantined") {
   Settings s = plain();
   s.tree.stamp = StampMode::kExpireTime;
   s.tree.pages_per_tile = 8;
@@ -572,7 +573,7 @@ TEST_CASE("a table is found damaged while its expired pages are dropped: it stay
   CHECK(h.get(0, key_of(1)) == std::string(200, 'v'));
 }
 
-TEST_CASE("a crash at every k-th operation of quarantining and of its end: the next start knows what is true") {
+TEST_CASE("a crash at every k-th operation of a quarantine's begin and end: the next start has the right state") {
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     bool crashed = true;
     for (std::uint64_t k = 1; crashed; ++k) {
@@ -622,7 +623,7 @@ TEST_CASE("a crash at every k-th operation of quarantining and of its end: the n
   }
 }
 
-TEST_CASE("a checkpoint of a database with a quarantined table says so, and opens with the same reads refused") {
+TEST_CASE("a checkpoint with a quarantined table reports it, and opens with the same reads refused") {
   Harness h(plain());
   h.open();
   one_table(h);
@@ -642,7 +643,7 @@ TEST_CASE("a checkpoint of a database with a quarantined table says so, and open
   CHECK(h.get(1, key_of(4)).starts_with("other"));
 }
 
-TEST_CASE("all tables of a tree are damaged: writes go on, the log is not flooded") {
+TEST_CASE("damage to all tables of a tree: writes work, and log messages stay few") {
   Harness h(plain());
   h.open();
   for (int part = 0; part < 30; ++part) fill(h, 0, part * 100, part * 100 + 100, "old");

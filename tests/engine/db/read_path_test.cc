@@ -1,5 +1,5 @@
-// Gets after a staged prefetch against gets without one: what the stages remember changes no result, whatever is written, flushed
-// or merged between a prefetch and its get.
+// Gets after a staged prefetch have the same results as gets without one, despite writes, flushes or merges between a prefetch
+// and its get.
 #include <algorithm>
 #include <deque>
 
@@ -45,7 +45,7 @@ void random_write(Harness& h, Random& random, std::uint64_t spread) {
 
 }  // namespace
 
-TEST_CASE("a prefetch changes no result", "[db][read_path][property]") {
+TEST_CASE("a get after a prefetch has the same result as one without", "[db][read_path][property]") {
   for (const std::uint32_t pages_per_tile : {1u, 4u}) {
     for (const double filter_bits : {10.0, 2.0, 0.0}) {
       CAPTURE(pages_per_tile, filter_bits);
@@ -54,7 +54,8 @@ TEST_CASE("a prefetch changes no result", "[db][read_path][property]") {
       settings.tree.file_size = 64 << 10;
       settings.tree.pages_per_tile = pages_per_tile;
       settings.tree.filter_bits_per_key = filter_bits;
-      // A filter that changes between a prefetch and its get may deny what was to be read: another answer on the way, not in the end.
+      // A filter that changes between a prefetch and its get may deny a page that was to be read. Intermediate results differ,
+      // the final one does not.
       settings.tree.filter_allocation = FilterAllocation::kUniform;
       Harness h(settings);
       h.open();
@@ -67,7 +68,7 @@ TEST_CASE("a prefetch changes no result", "[db][read_path][property]") {
           h.reopen();  // nothing is in the cache
         }
         Span span = make_span(random, kSpread + 50);
-        // Half of the time a span's pages are not in memory, and a resident read says so with or without a prefetch.
+        // Half of the spans have pages that are not in memory, which a resident read reports with and without a prefetch.
         const ReadMode mode = random.one_in(2) ? ReadMode::kResident : ReadMode::kBlocking;
         MissSet with, without, earlier;
         PassGuard guard(*h.db);
@@ -97,7 +98,7 @@ TEST_CASE("a prefetch changes no result", "[db][read_path][property]") {
   }
 }
 
-TEST_CASE("what a prefetch found is not used by other views", "[db][read_path]") {
+TEST_CASE("a view ignores what another view's prefetch found", "[db][read_path]") {
   Harness h;
   h.open();
   h.put(0, "k", "zero");
@@ -121,7 +122,7 @@ TEST_CASE("what a prefetch found is not used by other views", "[db][read_path]")
   REQUIRE(found.value == "zero");
 }
 
-TEST_CASE("a get counts the runs that it asks, once, whatever it had to wait for") {
+TEST_CASE("a get that waits counts each run that it asks once") {
   Settings settings = Harness::small();
   settings.tree.policy = {"one_leveling", {{"level0_runs", 8}}};
   Harness h(settings);
@@ -153,12 +154,12 @@ TEST_CASE("a get counts the runs that it asks, once, whatever it had to wait for
 
 namespace {
 
-/// Keys with room for ones that do not exist between them.
+/// Keys with gaps for absent ones.
 std::string nth_key(std::uint64_t i) { return "key" + std::to_string(1'000'000 + i * 2); }
 
 Settings with_filters(FilterAllocation allocation, double bits_per_key) {
   Settings s = Harness::small();
-  s.memtable_size = 96 << 10;  // files of a thousand keys: rounding up to blocks is a few per cent
+  s.memtable_size = 96 << 10;  // files of a thousand keys, where rounding up to blocks adds a few per cent
   s.tree.file_size = 96 << 10;
   s.tree.filter_allocation = allocation;
   s.tree.filter_bits_per_key = bits_per_key;
@@ -166,7 +167,7 @@ Settings with_filters(FilterAllocation allocation, double bits_per_key) {
   return s;
 }
 
-/// Keys 0 .. n in an order that has little to do with theirs.
+/// Keys 0 .. n in a scattered order.
 void fill(Harness& h, std::uint64_t n) {
   for (std::uint64_t i = 0; i < n; ++i) {
     h.put(0, nth_key(i * 7919 % n), std::string(30, 'v'));
@@ -209,8 +210,7 @@ void look_up_absent(Harness& h, std::uint64_t n) {
 
 }  // namespace
 
-TEST_CASE("with monkey small levels have more bits, lookups read fewer pages for nothing, and the budget is kept",
-          "[db][filters]") {
+TEST_CASE("monkey gives small levels more bits, reads fewer false-positive pages, and keeps the budget", "[db][filters]") {
   constexpr std::uint64_t kKeys = 28'000;
   double uniform = 0;
   for (const FilterAllocation allocation : {FilterAllocation::kUniform, FilterAllocation::kMonkey}) {
@@ -245,7 +245,7 @@ TEST_CASE("with monkey small levels have more bits, lookups read fewer pages for
   }
 }
 
-TEST_CASE("files that are moved down keep the filter that their level has, not the one they were written with", "[db][filters]") {
+TEST_CASE("a moved file gets the filter of its new level instead of the one it was written with", "[db][filters]") {
   Settings s = with_filters(FilterAllocation::kMonkey, 8);
   s.tree.policy = {"leveling", {{"size_ratio", 4}}};
   Harness h(s);
@@ -266,7 +266,7 @@ TEST_CASE("files that are moved down keep the filter that their level has, not t
   CHECK(again.bits > again.entries * 8 * 0.7);
 }
 
-TEST_CASE("another budget acts on the files that are there, without writing one", "[db][filters]") {
+TEST_CASE("a changed filter budget applies to existing files without rewriting them", "[db][filters]") {
   Harness h(with_filters(FilterAllocation::kMonkey, 10));
   h.open();
   fill(h, 12'000);
@@ -291,7 +291,7 @@ TEST_CASE("another budget acts on the files that are there, without writing one"
   CHECK(h.db->stats().compaction_bytes_written + h.db->stats().flush_bytes_written == written);
 }
 
-TEST_CASE("filters with a budget in bytes have that much as the tree grows, and after a restart", "[db][filters]") {
+TEST_CASE("filters with a budget in bytes keep it as the tree grows and after a restart", "[db][filters]") {
   const FilterAllocation allocation = GENERATE(FilterAllocation::kMonkey, FilterAllocation::kUniform);
   CAPTURE(static_cast<int>(allocation));
   Settings settings = with_filters(allocation, 10);
@@ -300,7 +300,7 @@ TEST_CASE("filters with a budget in bytes have that much as the tree grows, and 
   Harness h(settings);
   h.open();
   const auto bits = [&] { return static_cast<double>(sum_of(h.db->tree_info(0).value()).bits); };
-  // A key gets 32 bits at most; then all have as many together, however many they are.
+  // At most 32 bits per key; beyond that the total stays the same for any number of keys.
   for (const std::uint64_t keys : {5'000, 30'000, 100'000}) {
     fill(h, keys);
     REQUIRE(h.db->compact(0, {}).is_ok());
@@ -313,7 +313,7 @@ TEST_CASE("filters with a budget in bytes have that much as the tree grows, and 
   h.settle();
   CHECK(bits() < budget * 1.1);
   CHECK(bits() > budget * 0.7);
-  // bits_per_key counts again, as files are written.
+  // bits_per_key applies again to new files.
   h.settings.tree.filter_memory = 0;
   REQUIRE(h.db->reconfigure(h.settings).is_ok());
   fill(h, 100'000);
@@ -321,8 +321,9 @@ TEST_CASE("filters with a budget in bytes have that much as the tree grows, and 
   CHECK(bits() > 100'000 * 10 * 0.7);
 }
 
-// A lookup that finds nothing in a tile of h pages asks the filter of each. With h taken from the setting both runs had the same bits.
-TEST_CASE("filter memory goes where tiles have many pages as files have them, whatever the setting is by now", "[db][filters]") {
+// A lookup without a result asks the filter of each of a tile's h pages. With h from the setting, both runs would have the same
+// bits.
+TEST_CASE("filter memory follows the pages per tile of the files, not the current setting", "[db][filters]") {
   constexpr std::uint64_t kKeys = 40'000;
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
   settings.tree.policy = {"constant", {{"k", 64}}};  // runs stay as they are written
@@ -347,14 +348,14 @@ TEST_CASE("filter memory goes where tiles have many pages as files have them, wh
   const auto bits = [&](std::size_t run) {
     return static_cast<double>(info.runs[run].filter_bits) / static_cast<double>(info.runs[run].entries);
   };
-  // Of as many keys: log2(8) / ln 2 = 4.3 more. The older run has some of its reserve for that.
+  // With equal numbers of keys: log2(8) / ln 2 = 4.3 bits more. The older run has some of its reserve for that.
   CHECK(bits(1) > bits(0) + 3);
   const FilterSum sum = sum_of(info);
   CHECK(sum.bits < sum.entries * 10 * 1.1);
   CHECK(sum.bits > sum.entries * 10 * 0.8);
 }
 
-TEST_CASE("a run's pages per tile are those of its tables, by their entries", "[db][filters]") {
+TEST_CASE("a run's pages per tile are the average of its tables by entries", "[db][filters]") {
   TiledEntries run;
   CHECK(run.pages_per_tile() == 1);
   run.add(300, 1);
@@ -368,7 +369,7 @@ TEST_CASE("a run's pages per tile are those of its tables, by their entries", "[
   CHECK(run.pages_per_tile() == 9);
 }
 
-TEST_CASE("databases that are swapped take over each other's filter budget at once", "[db][filters]") {
+TEST_CASE("swapped databases exchange their filter budgets at once", "[db][filters]") {
   Settings settings = with_filters(FilterAllocation::kMonkey, 10);
   settings.overrides[1] = settings.tree;
   settings.overrides[1].filter_bits_per_key = 0;
@@ -384,7 +385,7 @@ TEST_CASE("databases that are swapped take over each other's filter budget at on
   CHECK(sum_of(h.db->tree_info(1).value()).bits == 0);
 }
 
-TEST_CASE("slices that cannot be read are done without, told, and read when a later change asks for them", "[db][filters]") {
+TEST_CASE("unreadable filter slices are left out, logged, and read at a later change", "[db][filters]") {
   Harness h(with_filters(FilterAllocation::kMonkey, 10));
   h.open();
   fill(h, 6'000);
@@ -411,8 +412,8 @@ TEST_CASE("slices that cannot be read are done without, told, and read when a la
 
 namespace {
 
-/// By how many bits per key the first level is ahead of the last one after rounds of lookups, of keys that are there or of ones that
-/// are not, each followed by a rewriting of all keys. `earlier`: lookups of absent keys before those, while there is one run alone.
+/// The bits per key that the first level has more than the last one, after rounds of lookups of existing or absent keys, each
+/// followed by a rewrite of all keys. `earlier`: lookups of absent keys before that, with only one run.
 double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint64_t earlier = 0) {
   constexpr std::uint64_t kKeys = 8'000, kLookups = 6'000;
   Settings s = with_filters(FilterAllocation::kMonkey, 6);
@@ -432,7 +433,7 @@ double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint6
     for (std::uint64_t i = 0; !absent && i < kLookups; ++i) {
       REQUIRE(h.get(0, nth_key(i * 7919 % kKeys)) == std::string(30, 'v'));
     }
-    REQUIRE(sum_of(h.db->tree_info(0).value()).bits == bits);  // lookups alone change nothing: the next tables do
+    REQUIRE(sum_of(h.db->tree_info(0).value()).bits == bits);  // lookups alone change nothing until the next tables
     fill(h, kKeys);
   }
   const TreeInfo info = h.db->tree_info(0).value();
@@ -447,16 +448,16 @@ double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint6
 
 }  // namespace
 
-// Keys that are there cost the last level no page in vain, since they are found in it: filters above save more.
-TEST_CASE("lookups that find their keys in the last level take memory from it when tables are written, if they are measured",
+// Existing keys are found in the last level without false positives there, so filters above save more.
+TEST_CASE("measured lookups that find their keys in the last level move filter memory to the others when tables are written",
           "[db][filters]") {
   const double found = bits_ahead(FilterLookups::kMeasured, false);
   CHECK(found > bits_ahead(FilterLookups::kMeasured, true) + 1.5);
   CHECK(found > bits_ahead(FilterLookups::kZeroResult, false) + 1.5);
 }
 
-TEST_CASE("lookups that were measured count once, though they changed nothing", "[db][filters]") {
-  // One run alone has the largest chance, whatever it meets: those lookups tell nothing new.
+TEST_CASE("measured lookups count once, even if they changed nothing", "[db][filters]") {
+  // A single run has the largest chance for any lookups, so these give no information.
   const double without = bits_ahead(FilterLookups::kMeasured, false, 1);
   CHECK(bits_ahead(FilterLookups::kMeasured, false, 1, 100'000) > without - 0.3);
 }

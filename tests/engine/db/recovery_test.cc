@@ -1,5 +1,5 @@
-// States that a crash or a fault can leave between two steps of the engine, each met on purpose; and files that an earlier version
-// has written.
+// States that a crash or a fault leaves between two steps of the engine, each made on purpose; and files written by an earlier
+// version.
 #include <cstdlib>
 
 #include "engine/db/harness.h"
@@ -31,7 +31,7 @@ bool ends_with(const std::string& text, const char* end) { return text.ends_with
 
 }  // namespace
 
-TEST_CASE("a removed log segment that a power loss brings back is not taken for the log") {
+TEST_CASE("a removed log segment that a power loss restores is not replayed") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -55,7 +55,7 @@ TEST_CASE("a removed log segment that a power loss brings back is not taken for 
   CHECK(h.get(0, "key0") == std::string(1000, 'v'));
 }
 
-TEST_CASE("a FLUSHDB that a crash takes back has not taken the emptied tree's log along") {
+TEST_CASE("a FLUSHDB undone by a crash has not removed the emptied tree's log") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -64,11 +64,11 @@ TEST_CASE("a FLUSHDB that a crash takes back has not taken the emptied tree's lo
   h.put(0, "kept", "1");
   h.settle();
   for (int i = 0; h.paths(".wal").size() < 3; ++i) h.put(1, "key" + std::to_string(i), std::string(1000, 'v'));
-  h.put(2, "k", "v");  // the manifest hears of a tree, so that it knows the mapping up to here
+  h.put(2, "k", "v");  // makes the manifest store a tree, and with it the mapping up to here
   h.settle();
   REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
   h.put(1, "last", "x");
-  // While the log is synced for the flush of database 1, somebody empties database 0; that is never synced.
+  // Database 0 is emptied while the log is synced for the flush of database 1; the FLUSHDB is never synced.
   bool done = false;
   h.watch->on_call = [&](const FileCall& call) {
     if (done || call.op != FileOp::kSync || !ends_with(call.path, ".wal")) return;
@@ -85,8 +85,7 @@ TEST_CASE("a FLUSHDB that a crash takes back has not taken the emptied tree's lo
   CHECK(h.get(0, "kept") == "1");
 }
 
-TEST_CASE(
-    "under `everysec` what was written is durable a second later, once the server looks, though nothing was written since") {
+TEST_CASE("under `everysec` a write is durable at the first tick after a second, even without later writes") {
   Harness h;
   REQUIRE(h.settings.fsync == FsyncMode::kEverySecond);
   h.open();
@@ -145,7 +144,7 @@ TEST_CASE("a crash at any step of healing a failed log leaves a directory that o
     h.abandon(std::move(left));
     h.open();
     CHECK(h.get(0, "a") == "1");
-    // All of it or a prefix: c, then the emptied database 1, then d.
+    // All operations or a prefix: c, then the emptied database 1, then d.
     const bool c = h.get(0, "c") == "3", emptied = h.get(1, "b") == "(absent)", d = h.get(2, "d") == "4";
     CHECK((c || !emptied));
     CHECK((emptied || !d));
@@ -153,7 +152,7 @@ TEST_CASE("a crash at any step of healing a failed log leaves a directory that o
   }
 }
 
-TEST_CASE("tables that were flushed for a tree that was emptied meanwhile do not stay on disk") {
+TEST_CASE("tables flushed for a tree that was emptied meanwhile are removed") {
   Harness h;
   h.open();
   h.put(0, "secret", "1");
@@ -177,7 +176,7 @@ TEST_CASE("tables that were flushed for a tree that was emptied meanwhile do not
   CHECK(h.paths(".data").empty());
 }
 
-TEST_CASE("tables of an edit that the manifest refused go once it is sure that the edit never happened") {
+TEST_CASE("tables of a failed edit are removed once the edit is known not to be in the manifest") {
   Harness h;
   h.open();
   h.put(0, "k", "1");
@@ -204,7 +203,7 @@ TEST_CASE("tables of an edit that the manifest refused go once it is sure that t
   CHECK(h.get(0, "k") == "1");
 }
 
-TEST_CASE("a log of an engine that only empties databases does not grow for ever") {
+TEST_CASE("a log of only FLUSHDBs stays bounded") {
   Settings settings = Harness::small();
   settings.wal_segment_size = 64 << 10;
   Harness h(settings);
@@ -219,7 +218,7 @@ TEST_CASE("a log of an engine that only empties databases does not grow for ever
   CHECK(h.paths(".wal").size() <= 3);
 }
 
-TEST_CASE("after a failed log was healed nothing counts as durable before it is in the new log") {
+TEST_CASE("after a failed log no operation counts as durable before the new log has it") {
   Harness h;
   h.open();
   h.put(0, "a", "1");
@@ -234,7 +233,7 @@ TEST_CASE("after a failed log was healed nothing counts as durable before it is 
   CHECK(h.db->durable_seq() == batch.last_seq());
 }
 
-TEST_CASE("engine time does not go back over a crash, though the wall clock was set back before it") {
+TEST_CASE("engine time does not go back over a crash, even if the wall clock was set back before it") {
   Harness h;
   h.open();
   for (int i = 0; i < 60; ++i) h.advance(1000);
@@ -245,7 +244,7 @@ TEST_CASE("engine time does not go back over a crash, though the wall clock was 
   CHECK(h.db->now() >= last);
 }
 
-TEST_CASE("a wall clock that jumps forward by more than a day is not followed, and that is said once") {
+TEST_CASE("a wall clock that jumps forward by more than a day is not followed, and logged once") {
   Harness h;
   h.open();
   h.advance(1000);
@@ -295,13 +294,13 @@ TEST_CASE("after a clean stop with everything flushed nothing is replayed, and t
   CHECK(h.get(0, "key9") == "v");
 }
 
-TEST_CASE("a process was killed before its log was synced: what the next start replays survives a power loss") {
+TEST_CASE("operations replayed after a kill without a sync survive a power loss") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
   h.faults->inject({.ops = ops_of(FileOp::kSync), .sticky = true});
   h.drop();
-  auto written = std::move(h.files);  // not durable, and there as long as power is
+  auto written = std::move(h.files);  // not durable, but readable until a power loss
   h.use(std::move(written));
   h.open();
   REQUIRE(h.get(0, "key") == "v");
@@ -311,7 +310,7 @@ TEST_CASE("a process was killed before its log was synced: what the next start r
   CHECK(h.get(0, "key") == "v");
 }
 
-TEST_CASE("a power loss after open does not bring the manifest of the run before back") {
+TEST_CASE("a power loss after open does not restore the previous run's manifest") {
   Harness h;
   h.open();
   h.put(0, "key", "v");
@@ -323,7 +322,7 @@ TEST_CASE("a power loss after open does not bring the manifest of the run before
   CHECK(manifests == 1);
 }
 
-TEST_CASE("a file that cannot be removed is removed later, without a restart") {
+TEST_CASE("a file that cannot be removed at first is removed later without a restart") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, "key" + std::to_string(i), "deleted");
@@ -349,8 +348,8 @@ TEST_CASE("a file that cannot be removed is removed later, without a restart") {
   CHECK(h.paths(".meta").empty());
 }
 
-// Tree 0 has operations in the log only; tree 1 was flushed later, so that the manifest relies on larger seqs than those.
-TEST_CASE("a segment of the log that is missing is reported, whichever it is, though tables rely on later operations") {
+// Tree 0 has operations only in the log. Tree 1 was flushed later, so the manifest relies on larger seqs.
+TEST_CASE("any missing log segment is reported, even if tables have later operations") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   settings.wal_segment_size = 64 << 10;
@@ -372,11 +371,11 @@ TEST_CASE("a segment of the log that is missing is reported, whichever it is, th
   CHECK(status.code() == Code::kCorruption);
 }
 
-TEST_CASE("a log that is cut before its first record is whole is missed, if tables rely on what was in it") {
+TEST_CASE("a log cut within its first record is reported if tables rely on its operations") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(i % 2, "key" + std::to_string(i), "v");
-  REQUIRE(h.db->flush(0).is_ok());  // the other half is in the log alone
+  REQUIRE(h.db->flush(0).is_ok());  // the other half is only in the log
   h.settle();
   const bool closed = GENERATE(false, true);
   if (closed) {
@@ -394,7 +393,7 @@ TEST_CASE("a log that is cut before its first record is whole is missed, if tabl
     CHECK(status.code() == Code::kCorruption);
     h.db.reset();
   }
-  // One that begins behind all of that may have lost its first record in a power loss.
+  // A segment that begins behind these operations may have lost its first record in a power loss.
   REQUIRE(h.files->unlink(log).is_ok());
   write_all(*h.files, log, bytes);
   h.open();
@@ -489,7 +488,7 @@ void carry(FileSystem& from, const std::string& from_dir, FileSystem& to, const 
   }
 }
 
-// EBBTIDE_REWRITE writes them anew, into an empty directory: for a new version of the format, beside the old one.
+// EBBTIDE_REWRITE writes the files again into an empty directory, for a new version of the format beside the old one.
 void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
   FileSystem& disk = *posix_file_system();
   if (std::getenv("EBBTIDE_REWRITE") != nullptr) {
@@ -509,7 +508,7 @@ void open_kept(Harness& h, const std::string& kept, void (*write)(Harness&)) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 that were kept open, and have what was written to them") {
+TEST_CASE("files of format 1 in testdata open and have all their data") {
   Harness h(kept_settings());
   open_kept(h, kKept, write_kept);
   check_kept(h);
@@ -520,7 +519,7 @@ TEST_CASE("files of format 1 that were kept open, and have what was written to t
   check_kept(h);
 }
 
-// --- and with deletes under way: pages that are dropped and replaced, records, births, debts, what expires
+// --- with pending deletes: dropped and replaced pages, records, births, debts, expiries
 
 namespace {
 
@@ -538,13 +537,13 @@ Settings kept_deletes_settings() {
   return settings;
 }
 
-/// A value with its key and version in it, so that files can be searched for it.
+/// A value that contains its key and version, so that files can be searched for it.
 std::string marker(DatabaseId d, int i, const char* version) {
   return "<" + std::to_string(d) + " " + version + " " + std::to_string(i) + ">";
 }
 DeleteKey kept_stamp(int i) { return static_cast<DeleteKey>(i * 7919 % 1000); }
 
-/// What is found in no file in the end.
+/// Texts that no file has at the end.
 enum class Kept { kStays, kGone, kExpires };
 Kept kept_fate(DatabaseId d, int i) {
   const DeleteKey stamp = kept_stamp(i);
@@ -577,7 +576,7 @@ void write_kept_deletes(Harness& h) {
   }
   demand(h.db->stats().pages_dropped_full > 0 && h.db->stats().pages_dropped_partial > 0, "no pages are dropped");
   demand(h.db->stats().reclaimed_bytes_punched > 0, "no page is punched");
-  // ... a record whose pages are there still, tombstones above what they hide, and debts of keys that were written anew ...
+  // ... a record whose pages still exist, tombstones above hidden versions, and debts of rewritten keys ...
   h.advance(10 * kMinute);
   erase(600, 700);
   for (const DatabaseId d : {0u, 1u}) {
@@ -588,7 +587,7 @@ void write_kept_deletes(Harness& h) {
     for (int i = 100; i < 110; ++i) h.put(d, key_of(i), marker(d, i, "again"));
     demand_ok(h.db->flush(d), "flush");
   }
-  // ... and some in the log alone.
+  // ... and some only in the log.
   h.advance(10 * kMinute);
   erase(800, 810);
   h.del(1, key_of(0));
@@ -612,11 +611,12 @@ void check_kept_deletes(Harness& h, bool expired) {
 
 }  // namespace
 
-TEST_CASE("files of format 1 with deletes under way open, and keep their deadlines", "[deadlines]") {
+TEST_CASE("files of format 1 with pending deletes open and keep their deadlines", "[deadlines]") {
   Harness h(kept_deletes_settings());
   open_kept(h, EBBTIDE_TEST_DIR "/testdata/format_1_deletes", write_kept_deletes);
   check_kept_deletes(h, false);
-  // The pages of the first delete are gone, but not all names of their keys; the second database had its deletes half an hour later.
+  // The pages of the first delete are dropped, but not all names of their keys. The second database had its deletes half an hour
+  // later.
   const Millis born = h.db->tree_info(0)->oldest_obligation;
   CHECK(h.db->tree_info(0)->oldest_obligation_deadline == born + kKeptDeadline);
   CHECK(h.db->tree_info(1)->oldest_obligation == born + 30 * kMinute);

@@ -61,7 +61,7 @@ void check_all(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("log longer than the memory budget: is flushed during replay, and memtables stay below the budget", "[replay]") {
+TEST_CASE("a log longer than the memory budget is flushed during replay, and memtables stay below the budget", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   REQUIRE(h.db->stats().memtable_bytes > 8 * kMiB);
@@ -78,7 +78,7 @@ TEST_CASE("log longer than the memory budget: is flushed during replay, and memt
   check_all(h);
 }
 
-TEST_CASE("crash at any step of a replay that flushes: the next open has every write", "[replay]") {
+TEST_CASE("a crash at any step of a replay with flushes: the next open has every write", "[replay]") {
   Harness first(roomy());
   write_log_of_twice_the_budget(first);
   const CrashMode mode = GENERATE(CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything);
@@ -98,7 +98,7 @@ TEST_CASE("crash at any step of a replay that flushes: the next open has every w
   }
 }
 
-TEST_CASE("flush that fails during replay: open goes on in memory, says so, and has every write", "[replay]") {
+TEST_CASE("a flush that fails during replay is logged, and open continues in memory with every write", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   h.crash(CrashMode::kNothing, 1);
@@ -111,8 +111,7 @@ TEST_CASE("flush that fails during replay: open goes on in memory, says so, and 
   check_all(h);
 }
 
-TEST_CASE("log that is damaged behind what its replay has flushed: open fails each time, and nothing of the log goes",
-          "[replay]") {
+TEST_CASE("a log damaged behind its flushed part: open fails each time, and no segment is removed", "[replay]") {
   Harness h(roomy());
   write_log_of_twice_the_budget(h);
   h.crash(CrashMode::kNothing, 1);
@@ -130,7 +129,7 @@ TEST_CASE("log that is damaged behind what its replay has flushed: open fails ea
   check_all(h);
 }
 
-TEST_CASE("delete deadline that was configured before a replay that flushes is kept", "[replay]") {
+TEST_CASE("a delete deadline configured before a replay with flushes is kept", "[replay]") {
   Harness h(roomy());
   h.settings.tree.delete_deadline = 60'000;
   write_log_of_twice_the_budget(h);

@@ -1,5 +1,5 @@
-// The scrub: which table it takes when, and what it makes of damage. And damage of every kind to every kind of file: whoever meets
-// it says so, and nothing wrong is served.
+// The scrub: which table it takes when, and what it makes of damage. And damage of every kind to every kind of file: whoever
+// meets it says so, and nothing wrong is served.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -52,8 +52,8 @@ Settings scrubbed_daily() {
 
 using Contents = std::map<std::pair<DatabaseId, std::string>, std::string>;
 
-/// Two databases with several runs each, deletes among them, and a log that has more; closed. What reads should answer: "(absent)"
-/// for what was deleted.
+/// Two databases with several runs each, deletes among them, and a log that has more; closed. What reads should answer:
+/// "(absent)" for what was deleted.
 Contents write_history(Harness& h) {
   Contents answers;
   for (int i = 0; i < 1600; ++i) {
@@ -115,7 +115,7 @@ std::string complaints(Harness& h, const Contents& answers) {
 
 }  // namespace
 
-TEST_CASE("damage to any file is told, by name, and nothing wrong is served") {
+TEST_CASE("damage to any file is reported by name, and no wrong data is served") {
   Harness whole;
   whole.open();
   const Contents answers = write_history(whole);
@@ -154,7 +154,7 @@ TEST_CASE("damage to any file is told, by name, and nothing wrong is served") {
   CHECK(told >= rounds / 2);
 }
 
-TEST_CASE("a walk takes each table once in the interval, larger ones for a larger part of it") {
+TEST_CASE("a walk takes each table once per interval, for a time in proportion to its size") {
   std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
   ScrubWalk scrub(4);  // behind table 4
   Millis now = 1'000'000;
@@ -172,7 +172,7 @@ TEST_CASE("a walk takes each table once in the interval, larger ones for a large
   CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{9, 31});
 }
 
-TEST_CASE("a walk over nothing looks again later, and a shorter interval counts at once") {
+TEST_CASE("a walk without tables checks again later, and a shorter interval applies at once") {
   ScrubWalk scrub(0);
   Millis now = 1'000'000;
   CHECK(walk(&scrub, {}, &now, kDay, kDay).empty());
@@ -181,7 +181,7 @@ TEST_CASE("a walk over nothing looks again later, and a shorter interval counts 
   CHECK(walk(&scrub, {{3, 10}}, &now, 3 * kHour, kHour).size() >= 2);
 }
 
-TEST_CASE("what the scrub reads in its interval is everything, and all of it is right") {
+TEST_CASE("the scrub reads every table within its interval, and finds no error in good files") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -193,7 +193,7 @@ TEST_CASE("what the scrub reads in its interval is everything, and all of it is 
   CHECK_FALSE(h.events.heard("scrub"));
 }
 
-TEST_CASE("the scrub names what a drive has lost, and nothing else stops") {
+TEST_CASE("the scrub names damaged files, and nothing else stops") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -209,7 +209,7 @@ TEST_CASE("the scrub names what a drive has lost, and nothing else stops") {
   CHECK(h.get(0, "new") == "1");
 }
 
-TEST_CASE("a table is quarantined: the scrub leaves it out, and its damage is counted once") {
+TEST_CASE("a quarantined table is skipped by the scrub, and its damage counts once") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
@@ -223,7 +223,7 @@ TEST_CASE("a table is quarantined: the scrub leaves it out, and its damage is co
   CHECK(h.db->stats().quarantined_files == 1);
 }
 
-TEST_CASE("what verify finds is told and counted as what the scrub finds") {
+TEST_CASE("damage found by verify is logged and counted like the scrub's") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);
@@ -240,7 +240,7 @@ TEST_CASE("what verify finds is told and counted as what the scrub finds") {
   CHECK(h.events.heard(damaged));
 }
 
-TEST_CASE("what verify finds before its view is revoked is told and counted, too") {
+TEST_CASE("damage found by verify before its view is revoked is logged and counted, too") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   s.tree.delete_deadline = kHour;
@@ -265,7 +265,7 @@ TEST_CASE("what verify finds before its view is revoked is told and counted, too
   CHECK(seen);
 }
 
-TEST_CASE("0 switches the scrub off, while it runs, too") {
+TEST_CASE("interval 0 switches the scrub off, also while it runs") {
   Settings s = scrubbed_daily();
   s.scrub_interval = 0;
   Harness h(s);
@@ -284,7 +284,7 @@ TEST_CASE("0 switches the scrub off, while it runs, too") {
   CHECK(h.db->stats().scrub_bytes == bytes);
 }
 
-TEST_CASE("a table that is merged away while the scrub waits for its turn is no error") {
+TEST_CASE("a table merged away before its turn in the scrub is no error") {
   Harness h(scrubbed_daily());
   h.open();
   fill(h);

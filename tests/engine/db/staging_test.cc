@@ -62,7 +62,7 @@ std::string contents(Harness& h) { return contents(h, 0) + "| " + contents(h, 1)
 
 }  // namespace
 
-TEST_CASE("staged batch: after the commit reads as the batch itself does, in memory, in tables and after a restart", "[staged]") {
+TEST_CASE("a staged batch reads like an ordinary one after the commit, in memory, in tables and after a restart", "[staged]") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   Harness plain(staged_settings(mode)), h(staged_settings(mode));
   for (Harness* each : {&plain, &h}) {
@@ -105,7 +105,7 @@ TEST_CASE("staged batch: after the commit reads as the batch itself does, in mem
   }
 }
 
-TEST_CASE("staged batch that is not committed: no reader, no log and no later open sees it", "[staged]") {
+TEST_CASE("a staged batch without a commit is seen by no reader, no log and no later open", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "a", "1");
@@ -120,7 +120,7 @@ TEST_CASE("staged batch that is not committed: no reader, no log and no later op
     CHECK(contents(h, 0).starts_with("a=1@"));
     CHECK(contents(h, 1).empty());
   }
-  SECTION("it is committed: a view from before does not see it") {
+  SECTION("a committed staged batch is not seen by an earlier view") {
     commit(h, *staged);
     Found found;
     CHECK(before.get({key_of(1), hash_key(key_of(1))}, &found).is_not_found());
@@ -128,7 +128,7 @@ TEST_CASE("staged batch that is not committed: no reader, no log and no later op
   }
 }
 
-TEST_CASE("writes between staging and commit: the batch comes after them", "[staged]") {
+TEST_CASE("writes between staging and commit come before the batch", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -146,7 +146,7 @@ TEST_CASE("writes between staging and commit: the batch comes after them", "[sta
   CHECK(h.get(0, key_of(2)) == "staged");
 }
 
-TEST_CASE("databases change between staging and commit: the batch goes to the trees that they have at the commit", "[staged]") {
+TEST_CASE("databases changed between staging and commit: the batch goes to their trees at the commit", "[staged]") {
   Harness h(staged_settings());
   h.open();
   const bool exists = GENERATE(true, false);
@@ -192,7 +192,7 @@ TEST_CASE("databases change between staging and commit: the batch goes to the tr
   CHECK(contents(h) == now);
 }
 
-TEST_CASE("value that expires between staging and commit: a delete that is born at the commit", "[staged]") {
+TEST_CASE("a value that expires between staging and commit is a delete born at the commit", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -212,7 +212,7 @@ TEST_CASE("value that expires between staging and commit: a delete that is born 
   CHECK(h.get(0, "l") == "lives");
 }
 
-TEST_CASE("expiry that the handler relied on passes between staging and commit: kRetry, and nothing was written", "[staged]") {
+TEST_CASE("an expiry that the handler relied on and that passes before the commit: kRetry, and nothing is written", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -229,7 +229,7 @@ TEST_CASE("expiry that the handler relied on passes between staging and commit: 
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("commit that was refused: the same staged batch is committed later", "[staged]") {
+TEST_CASE("a staged batch whose commit was refused can be committed later", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -244,7 +244,7 @@ TEST_CASE("commit that was refused: the same staged batch is committed later", "
   CHECK(h.get(0, key_of(2)) == "first 2");
 }
 
-TEST_CASE("log fails after a staged commit: what was visible is rebuilt from the memtables", "[staged]") {
+TEST_CASE("a log failure after a staged commit: visible data is flushed from the memtables", "[staged]") {
   Harness h(staged_settings());
   h.open();
   auto staged = stage(h, everything(h.db->now()));
@@ -260,7 +260,7 @@ TEST_CASE("log fails after a staged commit: what was visible is rebuilt from the
   CHECK(contents(h) == seen);
 }
 
-TEST_CASE("batch that empties or swaps databases: is not staged, stays as it was and commits", "[staged]") {
+TEST_CASE("a batch that empties or swaps databases is not staged, stays unchanged and commits", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -276,7 +276,7 @@ TEST_CASE("batch that empties or swaps databases: is not staged, stays as it was
   CHECK(h.get(0, "m") == "1");
 }
 
-TEST_CASE("staging that is stopped: kAborted, the batch stays as it was and no memory is charged", "[staged]") {
+TEST_CASE("stopped staging returns kAborted, leaves the batch unchanged and charges no memory", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch = everything(h.db->now());
@@ -287,7 +287,7 @@ TEST_CASE("staging that is stopped: kAborted, the batch stays as it was and no m
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("memory of a staged batch: charged from its staging to its commit or end, refused where there is no room", "[staged]") {
+TEST_CASE("a staged batch's memory is charged from staging to commit or end, and refused without room", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.db->tick();
@@ -304,7 +304,8 @@ TEST_CASE("memory of a staged batch: charged from its staging to its commit or e
   CHECK(h.db->memory().charged() == 0);
 }
 
-TEST_CASE("large batch that is committed as it is: goes the same way, and frees the tree's memtable for others", "[staged]") {
+TEST_CASE("a large batch committed without staging is staged by the commit, and leaves the tree's memtable to others",
+          "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -319,7 +320,7 @@ TEST_CASE("large batch that is committed as it is: goes the same way, and frees 
   CHECK(h.get(0, key_of(77)) == "v");
 }
 
-TEST_CASE("large batch that is refused: stays as it was and commits later", "[staged]") {
+TEST_CASE("a refused large batch stays unchanged and commits later", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -335,7 +336,7 @@ TEST_CASE("large batch that is refused: stays as it was and commits later", "[st
   CHECK(h.get(0, key_of(2)) == "(absent)");
 }
 
-TEST_CASE("few large values: go into the log in pieces, and make no memtable of their own", "[staged]") {
+TEST_CASE("a few large values are logged in pieces, and make no memtable of their own", "[staged]") {
   Harness h(staged_settings());
   h.open();
   h.put(0, "k", "old");
@@ -352,7 +353,7 @@ TEST_CASE("few large values: go into the log in pieces, and make no memtable of 
   CHECK(h.get(0, "k") == "old");
 }
 
-TEST_CASE("small staged batches: rest in memory until a memtable is full, a flush is asked for or deletes are due", "[staged]") {
+TEST_CASE("small staged batches stay in memory until a memtable is full, a flush is requested or deletes are due", "[staged]") {
   Settings settings = staged_settings();
   settings.memtable_size = 1 << 20;
   settings.tree.delete_deadline = 60'000;
@@ -401,7 +402,7 @@ TEST_CASE("small staged batches: rest in memory until a memtable is full, a flus
   }
 }
 
-TEST_CASE("keys deleted by a staged batch: no file holds them after their deadline", "[staged]") {
+TEST_CASE("keys deleted by a staged batch are in no file after their deadline", "[staged]") {
   Settings settings = staged_settings();
   settings.tree.delete_deadline = 20'000;
   Harness h(settings);
@@ -429,7 +430,7 @@ TEST_CASE("keys deleted by a staged batch: no file holds them after their deadli
   CHECK(h.get(0, "other") == "1");
 }
 
-TEST_CASE("small staged batch rests, and the log grows: it is flushed, and the segments that it kept go", "[staged]") {
+TEST_CASE("a small staged batch is flushed when the log grows, and its segments are removed", "[staged]") {
   Harness h(staged_settings());
   h.open();
   WriteBatch batch;
@@ -450,7 +451,7 @@ TEST_CASE("small staged batch rests, and the log grows: it is flushed, and the s
   CHECK(h.get(1, "rests") == "1");
 }
 
-TEST_CASE("resting memtable of one operation, the last of a segment with a deleted key: the segment goes by the deadline",
+TEST_CASE("a waiting memtable with the last operation of a segment with a deleted key: the segment is removed by the deadline",
           "[staged]") {
   Settings settings = staged_settings();
   settings.fsync = FsyncMode::kAlways;

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 }  // namespace
 
-TEST_CASE("a sync waits for as many as the last one had and left, for a quarter of its time") {
+TEST_CASE("a sync waits for as many operations as the last one had and left, for at most a quarter of its time") {
   SyncGather gather;
   CHECK(gather.wanted() == 0);  // nothing is known yet
   gather.synced(25, 25, 4 * kMs);
@@ -20,19 +20,19 @@ TEST_CASE("a sync waits for as many as the last one had and left, for a quarter 
   CHECK(gather.limit_ns() == SyncGather::kLongestNs);  // a hiccup of the disk holds nobody up for long
 }
 
-TEST_CASE("one client alone waits for nobody") {
+TEST_CASE("a single client does not wait") {
   SyncGather gather;
   gather.synced(1, 0, 4 * kMs);
   CHECK(gather.wanted() <= 1);
 }
 
-TEST_CASE("no time that a sync took, no waiting") {
+TEST_CASE("without a measured sync time there is no wait") {
   SyncGather gather;
   gather.synced(25, 25, 3);
   CHECK(gather.wanted() == 0);
 }
 
-TEST_CASE("waiting that brings a quarter of the group has paid, though not all came") {
+TEST_CASE("a wait that brings a quarter of the group counts as successful") {
   SyncGather gather;
   gather.synced(25, 25, 4 * kMs);
   gather.gathered(25, 34);
@@ -40,7 +40,7 @@ TEST_CASE("waiting that brings a quarter of the group has paid, though not all c
   CHECK(gather.wanted() == 50);
 }
 
-TEST_CASE("waiting in vain is tried ever more rarely, and often again once it pays") {
+TEST_CASE("unsuccessful waits become rarer, and frequent again after a success") {
   SyncGather gather;
   const auto syncs_until_next_try = [&] {
     int n = 0;

@@ -14,7 +14,7 @@ void fill(Harness& h, int keys) {
 
 }  // namespace
 
-TEST_CASE("a map has what the numbers have, folded to as many cells as are asked for") {
+TEST_CASE("a map has the sums of the numbers, in at most the requested number of cells") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -81,7 +81,7 @@ TEST_CASE("a map has what the numbers have, folded to as many cells as are asked
   CHECK(few.cells.back().end == Approx(1));
 }
 
-TEST_CASE("an expiry that has passed is a delete that the map shows") {
+TEST_CASE("the map shows a passed expiry as a delete") {
   Harness h;
   h.open();
   const Millis expiry = h.db->now() + 5'000;

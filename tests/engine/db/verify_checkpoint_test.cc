@@ -39,7 +39,7 @@ void rewrite(MemoryFileSystem& fs, const std::string& path, const std::string& b
 
 }  // namespace
 
-TEST_CASE("whole checkpoint: every table and log segment is read, and nothing is wrong") {
+TEST_CASE("a complete checkpoint verifies without errors, with every table and log segment read") {
   Harness h;
   make_checkpoint(h);
   std::uint64_t paid = 0;
@@ -56,7 +56,7 @@ TEST_CASE("whole checkpoint: every table and log segment is read, and nothing is
   CHECK(paid > bytes / 2);
 }
 
-TEST_CASE("checkpoint with a damaged, cut or missing table or log segment: the error names the file") {
+TEST_CASE("a checkpoint with a damaged, truncated or missing file has an error that names the file") {
   Harness h;
   make_checkpoint(h);
   for (const char* suffix : {".data", ".meta", ".wal"}) {
@@ -80,7 +80,7 @@ TEST_CASE("checkpoint with a damaged, cut or missing table or log segment: the e
   }
 }
 
-TEST_CASE("log segment from before the manifest's oldest: it is not read, whatever it holds") {
+TEST_CASE("a log segment before the manifest's oldest is not read") {
   Harness h;
   make_checkpoint(h);
   const auto before = verify_checkpoint(h.files.get(), "copy", kGoOn);
@@ -92,7 +92,7 @@ TEST_CASE("log segment from before the manifest's oldest: it is not read, whatev
   CHECK(report->files == before->files);
 }
 
-TEST_CASE("verifying a checkpoint is stopped at any time: kAborted; a directory without one is an error") {
+TEST_CASE("a stopped verification returns kAborted, and a directory without a checkpoint is an error") {
   Harness h;
   make_checkpoint(h);
   int asked = 0;

@@ -1,4 +1,4 @@
-// Trees at one moment in, margins and memtables to flush out; no database, time is an argument.
+// Trees at one moment go in, margins and memtables to flush come out. No database; time is an argument.
 #include <catch2/catch.hpp>
 
 #include "base/clock.h"
@@ -61,7 +61,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("margin is a tenth of the deadline and the time of the work, half as much again; half where the disk is short") {
+TEST_CASE("margin is a tenth of the deadline and 1.5 times the time of the work; half of the deadline if disk space is short") {
   Fixture f;
   f.tick(kBirth);
   CHECK(f.margin == kDeadline / 10);
@@ -85,7 +85,7 @@ TEST_CASE("I/O budget lower than the measured rate makes work start earlier") {
   CHECK(f.margin == kDeadline / 10 + 30'000);
 }
 
-TEST_CASE("shape is looked at when tables change and every 200 ms; of a tree without promises, never") {
+TEST_CASE("shape is surveyed when tables change and every 200 ms; never for a tree without a deadline") {
   Fixture f;
   f.tick(kBirth);
   f.tick(kBirth + DeadlineTracker::kLookEvery - 1);
@@ -101,13 +101,13 @@ TEST_CASE("shape is looked at when tables change and every 200 ms; of a tree wit
   CHECK(f.tracker.work_bytes(7) == 0);
 }
 
-TEST_CASE("memtable is flushed when its oldest delete has had its part of the time, or was asked to go") {
+TEST_CASE("memtable is flushed when its oldest delete has used its part of the time, or PURGE.NOW requests it") {
   Fixture f;
   f.memtables = {kBirth, 0};
   Millis due = 0;
   for (Millis now = kBirth; due == 0 && now <= kBirth + kDeadline; now += 100) due = f.tick(now) ? now : 0;
   CHECK(due > kBirth);
-  CHECK(due <= kBirth + kDeadline - f.margin);  // the levels below need time, too
+  CHECK(due <= kBirth + kDeadline - f.margin);  // deeper levels need time, too
   f.memtables = {0, 0};
   CHECK_FALSE(f.tick(due));
   f.memtables = {kBirth + kDeadline, 0};
@@ -116,7 +116,7 @@ TEST_CASE("memtable is flushed when its oldest delete has had its part of the ti
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("frozen memtable counts only while it rests; one on its way to a table is left to the flush") {
+TEST_CASE("frozen memtable counts only while no flush of it is queued") {
   Fixture f;
   f.memtables = {0, kBirth};
   CHECK_FALSE(f.tick(kBirth + kDeadline));
@@ -124,7 +124,7 @@ TEST_CASE("frozen memtable counts only while it rests; one on its way to a table
   CHECK(f.tick(kBirth + kDeadline));
 }
 
-TEST_CASE("part of the measured rate that the deadlines need is bytes by time left, at most all of it, and 0 while unmeasured") {
+TEST_CASE("needed part of the measured rate is bytes divided by the time left, at most 1, and 0 while unmeasured") {
   Fixture f;
   f.table_bytes = 10'000'000;  // within 100 s: 100 bytes per ms
   f.tick(kBirth);
@@ -137,16 +137,16 @@ TEST_CASE("part of the measured rate that the deadlines need is bytes by time le
   CHECK(f.tracker.work_bytes(7) == 10'000'000);
 }
 
-TEST_CASE("tree is late when half of the margin before its deadline is over") {
+TEST_CASE("tree is late when half of the margin has passed") {
   Fixture f;
-  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // nothing is known of it
+  CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline));  // the tracker does not know the tree
   f.table_bytes = kMiB;
   f.tick(kBirth);
   CHECK_FALSE(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'001));
   CHECK(f.tracker.is_late(7, 10'000, kBirth + kDeadline - 5'000));
 }
 
-TEST_CASE("tracker forgets a tree that a tick does not list") {
+TEST_CASE("tree that a tick does not list is forgotten") {
   Fixture f;
   f.table_bytes = kMiB;
   f.tick(kBirth);
@@ -171,7 +171,7 @@ TEST_CASE("deadline shorter than merging all data takes is warned of once, and a
   CHECK(f.warnings.size() == 2);
 }
 
-TEST_CASE("I/O budget that deadlines exceed grows to what they need, with one warning for all the work there is") {
+TEST_CASE("I/O budget smaller than the deadlines need grows, with one warning for all pending work") {
   Fixture f;
   f.table_bytes = 100'000'000;  // 1,000 bytes per ms: 3,000,000 a second read and written
   f.io_budget = 1'024'000;

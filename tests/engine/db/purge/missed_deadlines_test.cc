@@ -1,4 +1,4 @@
-// Which deletes are counted as late, once each, and under which reason.
+// Each late delete is counted once, by reason.
 #include <catch2/catch.hpp>
 
 #include "base/oldest.h"
@@ -43,7 +43,7 @@ TEST_CASE("reason of a missed deadline is what left less than half of the time")
   }
 }
 
-TEST_CASE("late birth is counted once for its tree, a newer one again, one that is not late not at all") {
+TEST_CASE("late birth is counted once per tree, a newer late one again, and one in time never") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(5999, {table_of(5000)}), {}).empty());
   CHECK(missed.note(survey_at(6010, {table_of(5000)}), {}) == std::vector<Miss>{{1, 10, MissReason::kLoad}});
@@ -53,7 +53,7 @@ TEST_CASE("late birth is counted once for its tree, a newer one again, one that 
   CHECK(missed.count(MissReason::kDown) == 0);
 }
 
-TEST_CASE("delete that damage keeps is counted as damage alone, also after the damage is repaired") {
+TEST_CASE("late delete in a damaged table is counted only as damage, also after the repair") {
   MissedDeadlines missed;
   CHECK(missed.note(survey_at(6010, {table_of(5000, true)}), {}) == std::vector<Miss>{{1, 10, MissReason::kDamage}});
   CHECK(missed.note(survey_at(6020, {table_of(5000)}), {}).empty());

@@ -1,11 +1,11 @@
-// Since when deletes are known to be gone, and how long they took.
+// The times from which deletes are known to be purged, and how long they took.
 #include <catch2/catch.hpp>
 
 #include "db/purge/purge_history.h"
 
 using namespace ebbtide;
 
-TEST_CASE("a history answers late rather than early, however long it gets", "[purge]") {
+TEST_CASE("a history of any length answers too late rather than too early", "[purge]") {
   PurgeHistory history;
   CHECK_FALSE(history.covers(0));
   history.note(100, 110);
@@ -22,7 +22,7 @@ TEST_CASE("a history answers late rather than early, however long it gets", "[pu
   }
 }
 
-TEST_CASE("a history that is too long gets coarser: known later, and seen earlier, than it was") {
+TEST_CASE("a history that is too long becomes coarser: purged later, and last seen earlier, than it was") {
   PurgeHistory history;
   CHECK(history.left_at(0) == 0);
   const Millis steps = 5 * PurgeHistory::kMaxSteps;
@@ -31,7 +31,7 @@ TEST_CASE("a history that is too long gets coarser: known later, and seen earlie
     history.note(10 * i, 10 * i + 108);
   }
   for (Millis n = 0; n < 10 * steps; ++n) {
-    const Millis floor = (n / 10 + 1) * 10;  // of the step that told it gone
+    const Millis floor = (n / 10 + 1) * 10;  // of the survey that found it purged
     REQUIRE(history.covers(n));
     REQUIRE(history.known_at(n) >= floor + 105);
     REQUIRE(history.left_at(n) <= floor + 98);
@@ -42,11 +42,11 @@ TEST_CASE("a history that is too long gets coarser: known later, and seen earlie
   CHECK(history.left_at(10 * steps) == 10 * steps + 108);
 }
 
-TEST_CASE("times of deletes: the oldest of those that go together, of each tree, into the right bucket") {
+TEST_CASE("purge times count the oldest delete of each tree that is purged together, in the right bucket") {
   PersistTimes times;
-  times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 owes nothing
+  times.note({{2, 500}}, {{1, 1000}, {2, 500}}, 1000);  // tree 1 has no pending deletes
   times.note({{1, 1500}, {2, 500}}, {{1, 1500}, {2, 500}}, 2000);
-  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // of tree 2 only a floor is left
+  times.note({{1, 1500}}, {{1, 1500}, {2, 2500}}, 2600);  // tree 2 has only a floor left
   HistogramInfo info = times.info();
   REQUIRE(info.buckets.size() == info.bounds.size() + 1);
   CHECK(info.bounds[1] == 2);
@@ -56,7 +56,7 @@ TEST_CASE("times of deletes: the oldest of those that go together, of each tree,
   info = times.info();
   CHECK(info.buckets[1] == 1);  // 2 s is no more than 2 s
   CHECK(info.sum == Approx(2.1 + 2.0));
-  times.note({}, {{1, 4000}}, 4000);  // tree 2 is gone as a whole
+  times.note({}, {{1, 4000}}, 4000);  // the whole tree 2 is removed
   CHECK(times.info().buckets[0] == 1);
   times.note({{1, 5000}}, {{1, 5000}}, 6000);
   times.note({}, {{1, 4'000'000'000}}, 4'000'000'000);

@@ -1,4 +1,4 @@
-// Files on their way out, and what the manifest names.
+// Files to be removed, and the names in the manifest.
 #include <catch2/catch.hpp>
 
 #include "db/purge/purge_ledger.h"
@@ -6,7 +6,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("a file is gone when nobody has it open, its name is gone, and the directory was synced after that", "[purge]") {
+TEST_CASE("a file counts as removed when it is closed, unlinked, and the directory is synced after that", "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());
@@ -32,13 +32,13 @@ TEST_CASE("a file is gone when nobody has it open, its name is gone, and the dir
   CHECK(left() == 1);  // there
   CHECK_FALSE(ledger.wants_sync());
   REQUIRE(fs.unlink("data/000002.data").is_ok());
-  CHECK(left() == 1);  // it may come back
+  CHECK(left() == 1);  // a power loss may restore it
   CHECK(ledger.wants_sync());
   REQUIRE(fs.sync_dir("data").is_ok());
   CHECK(left() == 0);
 }
 
-TEST_CASE("the first edit that takes files out of a tree sets the floor, until the manifest is rolled", "[purge]") {
+TEST_CASE("the first edit that removes files of a tree sets the floor until the manifest is rolled", "[purge]") {
   MemoryFileSystem base;
   RemovalsFileSystem fs(base, "data");
   REQUIRE(fs.create_dir("data").is_ok());

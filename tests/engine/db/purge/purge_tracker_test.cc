@@ -1,4 +1,4 @@
-// Surveys in, tickets out: no database, simulated time.
+// Surveys go in, tickets come out. No database; simulated time.
 #include <catch2/catch.hpp>
 
 #include "base/clock.h"
@@ -125,7 +125,7 @@ TEST_CASE("ticket of one tree ignores others; ticket of all ignores trees withou
   CHECK(f.status({1000, 2}).promised == false);
 }
 
-TEST_CASE("tree that went is remembered with its deadline; beyond the limit only as one of all others") {
+TEST_CASE("removed tree is remembered with its deadline; beyond the limit only together with all others") {
   Fixture f;
   const auto trees = static_cast<TreeId>(PurgeTracker::kMaxGoneTrees + 1);
   for (TreeId tree = 0; tree < trees; ++tree) {
@@ -134,7 +134,7 @@ TEST_CASE("tree that went is remembered with its deadline; beyond the limit only
   }
   f.look_after(10);
   CHECK_FALSE(f.status({1000, 0}).done);
-  // Tree 0 goes first, then all others.
+  // Tree 0 is removed first, then all others.
   f.next.trees.erase(0);
   std::erase_if(f.next.holders, [](const PurgeHolder& holder) { return holder.tree == 0; });
   f.look_after(10);
@@ -144,11 +144,11 @@ TEST_CASE("tree that went is remembered with its deadline; beyond the limit only
   f.look_after(10);
   CHECK(f.status({1000, 1}).completed_at == 1030);
   CHECK(f.status({1000, 0}).done);
-  CHECK(f.status({1000, 0}).completed_at == 1020);        // later than the survey at 1010, which it was still found by
+  CHECK(f.status({1000, 0}).completed_at == 1020);        // later than the survey at 1010, which still found it
   CHECK_FALSE(f.status({1000, 0}).promised.has_value());  // forgotten
 }
 
-TEST_CASE("tree that a later survey meets first had nothing older than the survey before it") {
+TEST_CASE("tree first found by a later survey had no delete older than the survey before it") {
   Fixture f;
   f.look_after(10);
   f.tree(3, 5000);
@@ -159,7 +159,7 @@ TEST_CASE("tree that a later survey meets first had nothing older than the surve
   CHECK_FALSE(f.status({1015, 3}).done);
 }
 
-TEST_CASE("ticket of the future, of time 0 or of a tree that never was is refused") {
+TEST_CASE("ticket of the future, of time 0 or of an unknown tree is refused") {
   Fixture f;
   f.tree_limit = 8;
   f.look_after(10);
@@ -168,7 +168,7 @@ TEST_CASE("ticket of the future, of time 0 or of a tree that never was is refuse
   }
 }
 
-TEST_CASE("recent survey answers further tickets; an old one, or one before the ticket, is drawn again") {
+TEST_CASE("recent survey answers further tickets; an old one, or one before the ticket, is repeated") {
   Fixture f;
   f.look_after(10);
   (void)f.status({1000, {}});
@@ -180,7 +180,7 @@ TEST_CASE("recent survey answers further tickets; an old one, or one before the 
   CHECK(f.drawn == 3);
 }
 
-TEST_CASE("open tickets leave out those that are done, noted twice in a row count once, the oldest beyond the limit go") {
+TEST_CASE("open tickets are without done ones and repetitions, and the oldest beyond the limit are dropped") {
   Fixture f;
   f.tree(1, 5000);
   f.holder(PurgePlace::kTable, 1, 1005);
@@ -193,7 +193,7 @@ TEST_CASE("open tickets leave out those that are done, noted twice in a row coun
   CHECK(f.tracker.open_tickets().front().born_by == 2000);
 }
 
-TEST_CASE("promise for a moment after the start is known to be none; for one before it, unknown") {
+TEST_CASE("missing deadline is known for a moment after the start, and unknown for one before it") {
   Fixture f;
   f.opened_at = 1000;
   f.look_after(10);

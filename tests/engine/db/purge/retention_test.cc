@@ -1,4 +1,4 @@
-// A survey in, actions out; and that they are performed, at the right times, without a database.
+// A survey goes in, actions come out and are performed at the right times. No database.
 #include <catch2/catch.hpp>
 
 #include "db/purge/retention.h"
@@ -39,7 +39,7 @@ TEST_CASE("each place is due after its part of the time from birth to deadline")
       {holder(PurgePlace::kMemTable, kNoFile, false), 2, "flush 1"},
       {holder(PurgePlace::kLog, 9), 2, "retire up to 9, clean up"},
       {holder(PurgePlace::kLeaving), 7, "revoke views"},
-      {holder(PurgePlace::kTable), 9, ""},  // merges see to those
+      {holder(PurgePlace::kTable), 9, ""},  // merges do those
       {holder(PurgePlace::kManifest), 9, ""},
   };
   for (const Row& row : rows) {
@@ -50,7 +50,7 @@ TEST_CASE("each place is due after its part of the time from birth to deadline")
   }
 }
 
-TEST_CASE("log segment that only pins keep: they are revoked at seven eighths; a segment in use revokes none") {
+TEST_CASE("pins of a log segment that only they keep are revoked at seven eighths of the time; a segment in use revokes none") {
   const PurgeSurvey late = survey_at(kBirth + 7'000, {holder(PurgePlace::kLog, 3), holder(PurgePlace::kLog, 4)});
   CHECK(planned({.survey = late, .log_begins = 4}) == "revoke pins of 3, retire up to 4, clean up");
   CHECK(planned({.survey = late, .log_begins = 3}) == "retire up to 4, clean up");
@@ -68,7 +68,7 @@ TEST_CASE("manifest is rolled a quarter of the deadline after the edit, or at th
   CHECK(at(kBirth + 6'000, kBirth + 5'000) == "clean up and roll");
 }
 
-TEST_CASE("manifest is rolled when old edits name more than 2,000 trees, whatever they were promised") {
+TEST_CASE("manifest is rolled when old edits name more than 2,000 trees, with or without deadlines") {
   RetentionInput input{.survey = survey_at(kBirth)};
   for (TreeId tree = 10; tree < 2010; ++tree) input.superseded[tree] = {kBirth, kBirth};
   CHECK(planned(input).empty());
@@ -76,7 +76,7 @@ TEST_CASE("manifest is rolled when old edits name more than 2,000 trees, whateve
   CHECK(planned(input) == "clean up and roll");
 }
 
-TEST_CASE("asked for now: memtables, log and views at once, the manifest when the tables are clean, and looked at again") {
+TEST_CASE("PURGE.NOW acts on memtables, log and views at once, and on the manifest when the tables are clean") {
   const std::map<TreeId, PurgeLedger::Superseded> named = {{1, {kBirth, kBirth}}};
   const auto asked = [&](std::vector<PurgeHolder> holders) { return survey_at(kBirth + 1, std::move(holders), kBirth); };
   const PurgeSurvey all = asked({holder(PurgePlace::kMemTable, kNoFile, true), holder(PurgePlace::kLog, 3),
@@ -87,7 +87,7 @@ TEST_CASE("asked for now: memtables, log and views at once, the manifest when th
   CHECK_FALSE(plan_retention({.survey = asked({})}).look_again);
   PurgeHolder damaged = holder(PurgePlace::kTable);
   damaged.damage = true;
-  CHECK(planned({.survey = asked({damaged}), .superseded = named}) == "clean up and roll");  // damage holds nothing up
+  CHECK(planned({.survey = asked({damaged}), .superseded = named}) == "clean up and roll");  // damage does not delay it
   CHECK_FALSE(plan_retention({.survey = asked({damaged})}).look_again);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("unlinked file whose directory was not synced asks for a clean-up") {
   CHECK(planned({.survey = survey_at(kBirth), .unsynced_removals = true}) == "clean up");
 }
 
-TEST_CASE("interval of surveys: a second, a sixteenth of a short deadline, a twentieth of the time, never past a deadline") {
+TEST_CASE("interval of surveys is a second, or a sixteenth of a short deadline, and ends before each deadline") {
   constexpr std::uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
   PurgeSurvey survey = survey_at(1);
   const auto deadline = [&](Millis ms) { survey.trees[1].deadlines = DeadlineRule(ms); };
@@ -175,7 +175,7 @@ struct Fixture {
 
   Fixture() {
     REQUIRE(fs.create_dir("data").is_ok());
-    retention.tick();  // the first one surveys in any case
+    retention.tick();  // the first tick always surveys
   }
   void unlink_a_file() {
     REQUIRE(fs.create("data/000001.data").is_ok());
@@ -197,7 +197,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("ticks survey once in an interval, or when asked to") {
+TEST_CASE("ticks survey once per interval, or on request") {
   Fixture f;
   CHECK(f.surveys == 1);
   f.tick(499);
@@ -211,7 +211,7 @@ TEST_CASE("ticks survey once in an interval, or when asked to") {
   CHECK(f.surveys == 3);
 }
 
-TEST_CASE("deletes that were asked for and are left make every tick survey until they are gone") {
+TEST_CASE("deletes requested by PURGE.NOW make every tick survey until they are purged") {
   Fixture f;
   f.purge_before = kBirth;
   f.holders = {holder(PurgePlace::kTable)};
@@ -241,7 +241,7 @@ TEST_CASE("clean-up syncs the directory if a file was unlinked; one at a time is
   f.tick(1000);
   REQUIRE(f.submitted.size() == 1);
   CHECK(f.run_submitted() == "shorten sync ");
-  CHECK(f.ledger.leaving().size() == 1);  // as of the look before the sync
+  CHECK(f.ledger.leaving().size() == 1);  // as found by the survey before the sync
   f.ledger.look();
   CHECK(f.ledger.leaving().empty());
   f.retention.request_clean_up(true);

@@ -1,4 +1,4 @@
-// The engine with its own threads, on real files: many writers and readers at once, flushes and compactions underneath.
+// The engine with its own threads on real files: concurrent writers and readers during flushes and compactions.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -30,7 +30,7 @@ struct TempDir {
   std::string path;
 };
 
-// What went wrong on any thread: how often, and the first error.
+// Errors on any thread: their number, and the first one.
 class Wrong {
  public:
   void operator++() { ++count_; }
@@ -52,7 +52,7 @@ class Wrong {
   std::string first_;
 };
 
-// Reports at once: threads that are left running end the process.
+// Reports at once, since threads that still run end the process.
 void require_ok(const Status& status) {
   INFO(status.to_string());
   REQUIRE(status.is_ok());
@@ -61,7 +61,7 @@ void require_ok(const Status& status) {
 Settings settings_in(const std::string& dir, FsyncMode fsync) {
   Settings s;
   s.dir = dir + "/data";
-  s.max_disk_bytes = 1 << 30;  // else 5 % of the machine's disk would have to be free
+  s.max_disk_bytes = 1 << 30;  // otherwise 5 % of the machine's disk would have to be free
   s.fsync = fsync;
   s.memory_budget = 64 << 20;
   s.memtable_size = 128 << 10;
@@ -72,14 +72,14 @@ Settings settings_in(const std::string& dir, FsyncMode fsync) {
   return s;
 }
 
-// The value of a key names it, and counts up: a reader can tell a wrong value and a step back.
+// A value contains its key and a rising count, so that a reader detects wrong and older values.
 std::string value_of(std::uint64_t key, std::uint64_t count) {
   return std::to_string(key) + ":" + std::to_string(count) + std::string(80, '.');
 }
 
 }  // namespace
 
-TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees a wrong value or a step back", "[threads]") {
+TEST_CASE("concurrent writers, readers, scans, flushes and compactions: no reader sees a wrong or older value", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
@@ -169,7 +169,7 @@ TEST_CASE("writers, readers, scans, flushes and compactions at once: nobody sees
   }
 }
 
-TEST_CASE("databases that are flushed and swapped while others write and read them", "[threads]") {
+TEST_CASE("databases flushed and swapped during reads and writes stay correct", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -214,8 +214,8 @@ TEST_CASE("databases that are flushed and swapped while others write and read th
   CHECK(db->close().is_ok());
 }
 
-// freeze() followed a pointer that the dropped tree no longer had.
-TEST_CASE("databases that are flushed and compacted by hand while others empty and fill them", "[threads]") {
+// Regression: freeze() followed a pointer that the dropped tree no longer had.
+TEST_CASE("databases flushed and compacted by hand while others empty and fill them stay correct", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -244,15 +244,15 @@ TEST_CASE("databases that are flushed and compacted by hand while others empty a
   CHECK(wrong == 0);
 }
 
-// A batch that came while a sync had the log was left behind until the next write: its client waited for ever.
-TEST_CASE("what is committed while the log thread syncs for somebody is written without a further write", "[threads]") {
+// Regression: a batch that arrived during a sync waited for the next write, and its client for ever.
+TEST_CASE("a commit during a sync is logged without a further write", "[threads]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, fsync), {});
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
   std::atomic<bool> stop{false};
-  // Somebody asks for syncs all the time, as range deletes and flushes do.
+  // Another thread requests syncs all the time, like range deletes and flushes.
   std::thread syncer([&] {
     while (!stop) {
       if (!db->wait_synced(db->visible_seq()).is_ok()) return;
@@ -263,7 +263,7 @@ TEST_CASE("what is committed while the log thread syncs for somebody is written 
     batch.put(0, key_of(static_cast<std::uint64_t>(i)), "v");
     require_ok(db->commit(batch));
     db->write_log();
-    // One client, which waits for each reply: nobody writes after it. A lost wake-up hangs here.
+    // One client waits for each reply, and no write follows. A lost wake-up hangs here.
     while (db->durable_seq() < batch.last_seq()) std::this_thread::yield();
   }
   stop = true;
@@ -320,7 +320,7 @@ TEST_CASE("swapped databases: a reader of one name sees that name's history only
     batch.put(d, "k", value);
     require_ok(db->commit(batch));
   };
-  // After each swap both databases say at once, in their own tree, whose they are; the swap and the words are one batch.
+  // Each swap and the names of the databases, written to their trees, are one batch.
   put(0, "zero");
   put(1, "one");
   std::atomic<bool> stop{false};
@@ -373,7 +373,7 @@ std::unique_ptr<Db> on_disk(const std::string& dir, unsigned fetch_threads) {
   return db;
 }
 
-// Fetches what each of 400 lookups lacks, and answers how many fetches are to be answered.
+// Fetches the missing pages of 400 lookups. Returns the number of pending fetches.
 int begin_fetches(Db& db, FetchQueue* queue, std::vector<MissSet>* sets, const std::function<void()>& done) {
   int asked = 0;
   sets->resize(400);
@@ -404,7 +404,7 @@ TEST_CASE("close() answers every fetch that is still under way", "[threads]") {
   sets.clear();
 }
 
-TEST_CASE("a fetch queue that goes away answers every fetch that was begun", "[threads]") {
+TEST_CASE("a destroyed fetch queue answers every fetch that was begun", "[threads]") {
   TempDir dir;
   const std::unique_ptr<Db> db = on_disk(dir.path, 4);
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
@@ -422,7 +422,7 @@ TEST_CASE("a fetch queue that goes away answers every fetch that was begun", "[t
   REQUIRE(db->close().is_ok());
 }
 
-TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no error that threads would not", "[threads]") {
+TEST_CASE("a fetch queue loads all missing pages of a lookup, and returns the same errors as threads", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.direct_io = true;
@@ -430,7 +430,7 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
   auto opened = Db::open(settings, {});
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
-  db->pause_compactions();  // a merge would put other tables in the place of those whose pages were fetched
+  db->pause_compactions();  // a merge would replace the tables whose pages were fetched
   std::unique_ptr<FetchQueue> queue = db->new_fetch_queue();
   if (queue == nullptr) {
     WARN("io_uring is not allowed here");
@@ -444,7 +444,7 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
   }
   db->write_log();
   REQUIRE(db->flush(0).is_ok());
-  // Sets of 1, 2, ... keys, some of them with large values, which threads read.
+  // Sets of 1, 2, ... keys, some with large values, which threads read.
   std::vector<MissSet> sets(80);
   std::vector<std::atomic<int>> ended(sets.size());
   std::size_t waits = 0;
@@ -458,7 +458,7 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
       Found found;
       for (std::size_t k = 0; k <= s; ++k) (void)lookup(s, k, &found);
     }
-    if (sets[s].empty()) continue;  // earlier ones have brought it in
+    if (sets[s].empty()) continue;  // loaded by earlier sets
     if (!db->fetch(
             &sets[s], [&ended, s] { ended[s] = 1; }, queue.get()))
       ++waits;
@@ -474,7 +474,7 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
   for (std::size_t s = 0; s < sets.size(); ++s) {
     for (std::size_t k = 0; k <= s; ++k) {
       const std::uint64_t i = (s * 50 + k) % 4000;
-      for (bool lacks = true; lacks;) {  // of a large value only the page may be there yet
+      for (bool lacks = true; lacks;) {  // for a large value, perhaps only the page is there
         {
           PassGuard guard(*db);
           Found found;
@@ -497,8 +497,8 @@ TEST_CASE("a fetch queue brings in what a lookup lacks, all of it, and names no 
   REQUIRE(db->close().is_ok());
 }
 
-// On the way it met a flush that opened tables which a compaction had replaced and unlinked: the commits were refused.
-TEST_CASE("a batch is seen whole or not at all, also when younger and smaller ones are inserted before it", "[threads]") {
+// It once found a flush that opened tables which a compaction had replaced and unlinked, so that commits were refused.
+TEST_CASE("a batch is seen whole or not at all, even if younger and smaller ones are inserted before it", "[threads]") {
   TempDir dir;
   auto opened = Db::open(settings_in(dir.path, FsyncMode::kNo), {});
   REQUIRE(opened.is_ok());
@@ -542,7 +542,7 @@ TEST_CASE("a batch is seen whole or not at all, also when younger and smaller on
   CHECK(wrong == 0);
 }
 
-TEST_CASE("filters are loaded and dropped while others look keys up", "[threads]") {
+TEST_CASE("filters loaded and dropped during lookups change no result", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kNo);
   settings.tree.filter_allocation = FilterAllocation::kMonkey;
@@ -591,8 +591,7 @@ TEST_CASE("filters are loaded and dropped while others look keys up", "[threads]
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a merge policy that is changed again and again under writers and readers: nothing is lost, and nothing comes back",
-          "[threads]") {
+TEST_CASE("repeated changes of the merge policy during reads and writes lose nothing, and restore no deleted key", "[threads]") {
   TempDir dir;
   Settings settings = settings_in(dir.path, FsyncMode::kEverySecond);
   settings.memtable_size = 32 << 10;
@@ -600,7 +599,7 @@ TEST_CASE("a merge policy that is changed again and again under writers and read
   auto opened = Db::open(settings, {});
   REQUIRE(opened.is_ok());
   auto db = std::move(opened).value();
-  // Each fourth write of a key deletes it. All policies have their turn twice.
+  // Each fourth write of a key deletes it. All policies take turns twice.
   constexpr std::uint64_t kKeys = 400, kWriters = 2, kRounds = 12'000, kDeletes = 4;
   const std::uint64_t turn = kRounds / (2 * small_policies().size());
   std::vector<std::atomic<std::uint64_t>> committed(kKeys);
@@ -629,7 +628,7 @@ TEST_CASE("a merge policy that is changed again and again under writers and read
       db->write_log();
     });
   }
-  // What a look may show of a key that had `least` writes before: no older one, and nothing only if one since then is a delete.
+  // Checks a read of a key that had at least `least` writes before: no older value, and absent only if a later write is a delete.
   const auto judge = [&](std::uint64_t k, std::uint64_t least, const std::string& text) {
     const std::uint64_t most = committed[k].load() + 1;  // a write is visible before it is counted here
     if (text.empty()) {
@@ -707,7 +706,7 @@ TEST_CASE("a merge policy that is changed again and again under writers and read
 
 namespace {
 
-/// Hears of a deadline that was missed.
+/// A log that waits for the message of a missed deadline.
 class MissHeard final : public EventListener {
  public:
   void on_message(Severity /*severity*/, const std::string& text) override {
@@ -727,7 +726,7 @@ class MissHeard final : public EventListener {
   bool heard_ = false;
 };
 
-/// The first sync of the directory after the manifest had an edit that came after a new log segment takes until a miss was heard of.
+/// Delays a sync of the directory until a miss was logged: the first one after the edit that follows a new log segment.
 class SlowToOpen final : public InterposedFileSystem {
  public:
   SlowToOpen(FileSystem& base, MissHeard& miss) : InterposedFileSystem(base), miss_(miss) {}
@@ -745,8 +744,7 @@ class SlowToOpen final : public InterposedFileSystem {
 
 }  // namespace
 
-TEST_CASE("what is late when a database is opened is so because nobody ran, also for a tick that comes before it is open",
-          "[threads]") {
+TEST_CASE("deletes late at open have the reason down, also for a tick before the end of open", "[threads]") {
   MemoryFileSystem files;
   SimulatedClock clock;
   Settings settings = Harness::small();
@@ -781,7 +779,7 @@ TEST_CASE("what is late when a database is opened is so because nobody ran, also
   CHECK(db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("staged batches beside small ones, readers and flushes: each is seen whole, in order, and nothing is lost",
+TEST_CASE("staged batches beside small ones, readers and flushes are seen whole and in order, and none is lost",
           "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   TempDir dir;
@@ -808,7 +806,7 @@ TEST_CASE("staged batches beside small ones, readers and flushes: each is seen w
     });
   }
   threads.emplace_back([&] {
-    while (running != 0 && small < 20'000) {  // some megabytes of log: the disk may be small
+    while (running != 0 && small < 20'000) {  // some megabytes of log, since the disk may be small
       WriteBatch batch;
       batch.put(0, "small", std::to_string(small.load() + 1), {});
       wrong.unless_ok(db->commit(batch));

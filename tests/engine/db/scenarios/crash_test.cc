@@ -1,4 +1,4 @@
-// Power loss and faults. After each the database opens, has everything that was promised, and is a prefix of what was written.
+// Power loss and faults. After each, the database opens, has all acknowledged writes, and its state is a prefix of the writes.
 #include <iterator>
 #include <set>
 
@@ -17,7 +17,7 @@ Settings crash_settings(FsyncMode fsync) {
   s.wal_segment_size = 64 << 10;
   s.fsync = fsync;
   s.tree.stamp = StampMode::kExplicit;  // deletes by stamp reach old versions
-  s.tree.delete_deadline = 2000;        // so that urgent plans are among what is cut short
+  s.tree.delete_deadline = 2000;        // so that crashes also interrupt urgent plans
   return s;
 }
 
@@ -45,14 +45,14 @@ void some_work(Harness& h, ModelDriver& driver, int operations) {
   }
 }
 
-/// Opens what a crash has left. The power goes once more before the k-th mutating operation of that, if there are so many; then it
-/// opens again.
+/// Opens the files after a crash. Power is lost again before the k-th mutating operation, if there are so many, and the files are
+/// opened once more.
 void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
   struct Second {
     bool armed = true;
     std::unique_ptr<MemoryFileSystem> left{};
   };
-  const auto second = std::make_shared<Second>();  // the hook stays where there are not so many
+  const auto second = std::make_shared<Second>();  // the hook stays if there are fewer
   h.faults->before_nth(k, kMutatingOps, [&h, second, k, mode] {
     if (second->armed) second->left = h.files->crash_clone(first_seed() + k, mode);
   });
@@ -64,7 +64,7 @@ void open_with_a_crash(Harness& h, std::uint64_t k, CrashMode mode) {
   h.open();
 }
 
-/// A life with three power losses. After each, what was synced is there, and what is there is a prefix.
+/// A run with three power losses. After each, synced writes are there, and the state is a prefix.
 void lose_power(std::uint64_t seed) {
   const FsyncMode modes[] = {FsyncMode::kAlways, FsyncMode::kEverySecond, FsyncMode::kNo};
   const FsyncMode fsync = modes[seed % 3];
@@ -88,8 +88,8 @@ void lose_power(std::uint64_t seed) {
   }
 }
 
-/// One fixed script that goes through log switches, flushes, compactions, manifest edits and a FLUSHDB; the power goes before its
-/// k-th mutating operation. False if the script has no more than k.
+/// A fixed script with log switches, flushes, compactions, manifest edits and a FLUSHDB. Power is lost before its k-th mutating
+/// operation. Returns false if the script has no more than k.
 bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std::uint64_t seed = 42) {
   std::unique_ptr<MemoryFileSystem> left;
   SeqNum promised = 0;
@@ -119,7 +119,7 @@ bool crash_before(std::uint64_t k, CrashMode mode, std::uint64_t layout = 0, std
 
 }  // namespace
 
-TEST_CASE("power loss: what was synced survives, and what survives is a prefix") {
+TEST_CASE("power loss: synced writes survive, and the surviving writes are a prefix") {
   const std::uint64_t seeds = number_from_env("EBBTIDE_CRASH_SEEDS", 2000);
   for (std::uint64_t seed = first_seed(); seed < first_seed() + seeds; ++seed) {
     INFO("seed " << seed);
@@ -127,12 +127,12 @@ TEST_CASE("power loss: what was synced survives, and what survives is a prefix")
   }
 }
 
-TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, and is a prefix") {
+TEST_CASE("a crash with power loss at every k-th file operation: the database opens, verifies, and has a prefix") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  // Layouts take turns, operation by operation, and in a long run round by round.
+  // Each operation has the next layout, and each round of a long run another start.
   std::uint64_t turn = round_of_seeds();
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    std::uint64_t ended = 0;  // of those whose turn it was last, in a row
+    std::uint64_t ended = 0;  // consecutive turns in which the script ended earlier
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout_of(turn)));
       ended = crash_before(k, mode, turn, first_seed() + 42) ? 0 : ended + 1;
@@ -141,7 +141,7 @@ TEST_CASE("a crash at every k-th file operation, power lost: opens, verifies, an
   }
 }
 
-TEST_CASE("a crash during recovery: the next one does it again") {
+TEST_CASE("a crash during recovery: the next open recovers") {
   for (std::uint64_t k = 1; k < 60; k += 3) {
     const std::uint64_t turn = k / 3 + round_of_seeds();
     INFO("second crash before operation " << k << ", " << text_of(layout_of(turn)));
@@ -158,12 +158,12 @@ TEST_CASE("a crash during recovery: the next one does it again") {
   }
 }
 
-TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, no abort, and a clean reopening") {
+TEST_CASE("an I/O error at the n-th operation, once or permanent: an error, no abort, and a clean reopening") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
     for (std::uint64_t n = 1; n <= most && met; n += step) {
-      const std::uint64_t turn = n / step + round_of_seeds();  // which part of it happens all the same, and the policy
+      const std::uint64_t turn = n / step + round_of_seeds();  // the part of the operation that happens anyway, and the policy
       INFO("fault at " << n << (sticky ? ", sticky" : ", once") << ", effect " << turn % 3 << ", "
                        << text_of(layout_of(turn / 3)));
       Harness h(crash_settings(FsyncMode::kAlways, turn / 3));
@@ -207,7 +207,7 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
           }
         }
         if (i % 40 == 0) {
-          for (int steps = 0; steps < 10; ++steps) {  // deletes are due before the life ends
+          for (int steps = 0; steps < 10; ++steps) {  // deletes are due before the run ends
             h.advance(70);
             h.settle();
           }
@@ -215,7 +215,7 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
       }
       met = h.faults->failures() != 0;
       h.faults->clear_faults();
-      // It heals by itself, without a restart, once the fault is gone.
+      // It heals without a restart once the fault has ended.
       for (int i = 0; i < 5; ++i) {
         h.advance(3000);
         h.settle();
@@ -240,7 +240,7 @@ TEST_CASE("an I/O error at the n-th operation, once or from then on: an error, n
 }
 
 TEST_CASE(
-    "a read that fails at the n-th time, once or from then on: an error, never a wrong answer, and all is there afterwards") {
+    "a read that fails at the n-th time, once or permanently: an error, never a wrong value, and all data is there afterwards") {
   const std::uint64_t step = number_from_env("EBBTIDE_FAULT_STEP", 1), most = number_from_env("EBBTIDE_FAULTS", 300);
   for (const bool sticky : {false, true}) {
     bool met = true;
@@ -260,7 +260,7 @@ TEST_CASE(
         } else {
           batch.put(0, key, std::to_string(i) + std::string(150, 'v'));
         }
-        if (!h.db->commit(batch).is_ok()) return;  // told, and not done
+        if (!h.db->commit(batch).is_ok()) return;  // reported as failed, and not done
         h.db->write_log();
         if (i % 7 == 3) {
           written.erase(key);
@@ -314,7 +314,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a file operation that fails while a database is opened: an error or a whole database, and the next time it opens") {
+TEST_CASE("a file operation that fails during open: an error or a complete database, and the next open succeeds") {
   for (std::uint64_t n = 1;; ++n) {
     INFO("fault at operation " << n << ", " << text_of(layout_of(n)));
     Harness h(crash_settings(FsyncMode::kAlways, n));
@@ -343,11 +343,11 @@ TEST_CASE("a file operation that fails while a database is opened: an error or a
   }
 }
 
-// --- planted bugs (support/planted.h): the proofs above find what they are there for
+// --- planted bugs (support/planted.h): the proofs above find them
 
 namespace {
 
-/// Often enough to meet flushes and merges.
+/// Enough turns to include flushes and merges.
 void crash_now_and_then() {
   for (std::uint64_t k = 10; k <= 400 && crash_before(k, CrashMode::kNothing); k += 10) {
   }
@@ -359,17 +359,17 @@ TEST_CASE("planted: a table that is not synced before the manifest names it is f
   must_catch(PlantedBug::kSkipTableSync, crash_now_and_then);
 }
 
-TEST_CASE("planted: names of tables that are not synced before the manifest has them are found by crashes", "[planted]") {
+TEST_CASE("planted: table names not synced before the manifest has them are found by crashes", "[planted]") {
   must_catch(PlantedBug::kSkipDirectorySync, crash_now_and_then);
 }
 
-TEST_CASE("planted: a write that is called durable before its sync has answered is found by crashes", "[planted]") {
+TEST_CASE("planted: a write reported durable before its sync has ended is found by crashes", "[planted]") {
   must_catch(PlantedBug::kAcknowledgeBeforeSync, [] {
     for (std::uint64_t k = 1; k <= 20; ++k) demand(crash_before(k, CrashMode::kNothing), "the script ends early");
   });
 }
 
-TEST_CASE("planted: a torn record that is taken for whole is found by power losses", "[planted]") {
+TEST_CASE("planted: a torn log record accepted as complete is found by power losses", "[planted]") {
   must_catch(PlantedBug::kAcceptGarbageTail, [] {
     for (std::uint64_t seed = 0; seed < 40; ++seed) lose_power(seed);
   });

@@ -80,11 +80,11 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
   return found_of(needles, haystack).size();
 }
 
-/// A database whose every value has a marker of its own, and a memory of what has been deleted when. A page is worth compressing, and
-/// then shows nothing of its markers; one that is not compressed shows all. Each marker is seen on disk before anything deletes it: in
-/// the log, as soon as it is written, and in the tables by whoever calls check_sight().
-/// Names are such that fences cannot do with less than a whole one where four keys of a kind lie together, and end in letters of
-/// their own, so that a beginning that is shared with the name before hides none of them.
+/// A database whose every value has a marker of its own, and a memory of what has been deleted when. A page is worth compressing,
+/// and then shows nothing of its markers; one that is not compressed shows all. Each marker is seen on disk before anything
+/// deletes it: in the log, as soon as it is written, and in the tables by whoever calls check_sight(). Names are such that fences
+/// cannot do with less than a whole one where four keys of a kind lie together, and end in letters of their own, so that a
+/// beginning that is shared with the name before hides none of them.
 class Witness {
  public:
   Witness(const Case& c, std::uint64_t seed) : Witness(c, seed, settings_of(c)) {}
@@ -458,8 +458,8 @@ std::string name_of(const Case& c) {
 
 constexpr std::uint64_t kPartitionings = 3, kForms = 4;
 
-/// Twelve turns in a row have each partitioning with tiles of 1 and 8 pages, compressed and not; of each of these four some with a view
-/// and some without.
+/// Twelve turns in a row have each partitioning with tiles of 1 and 8 pages, compressed and not; of each of these four some with
+/// a view and some without.
 Case case_of(const PolicySettings& policy, std::uint64_t turn) {
   const std::uint64_t form = turn % kForms;
   Case c{policy, form % 2 == 0 ? 1u : 8u, form < 2 ? Compression::kNone : Compression::kLz4,
@@ -470,8 +470,8 @@ Case case_of(const PolicySettings& policy, std::uint64_t turn) {
 
 bool all_at_once() { return std::getenv("EBBTIDE_FADE_ALL") != nullptr; }
 
-/// Each policy with each partitioning, with tiles of 1 and 8 pages, compressed and not; which goes with which is another from round to
-/// round, and four rounds have all twelve. Or all at once.
+/// Each policy with each partitioning, with tiles of 1 and 8 pages, compressed and not; which goes with which is another from
+/// round to round, and four rounds have all twelve. Or all at once.
 std::vector<Case> cases() {
   const std::uint64_t of_each = all_at_once() ? kPartitionings * kForms : kPartitionings;
   std::vector<Case> out;
@@ -608,7 +608,7 @@ void delete_and_restart(const Case& c) {
 
 }  // namespace
 
-TEST_CASE("idle: by its deadline nothing of what was deleted is in any table", "[long][deadlines]") {
+TEST_CASE("idle database: no table has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("idle");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -624,7 +624,7 @@ TEST_CASE("idle: by its deadline nothing of what was deleted is in any table", "
   }
 }
 
-TEST_CASE("each way to delete by itself: by its deadline nothing of what was deleted is in any file", "[long][deadlines]") {
+TEST_CASE("each way to delete alone: no file has deleted data after the deadline", "[long][deadlines]") {
   Tally tally("one way");
   std::uint64_t turn = round_of_seeds();
   const std::uint64_t turns = all_at_once() ? kPartitionings * kForms : 1;
@@ -654,7 +654,7 @@ TEST_CASE("each way to delete by itself: by its deadline nothing of what was del
   }
 }
 
-TEST_CASE("killed again and again on the way to the deadline: every delete is on time", "[long][deadlines]") {
+TEST_CASE("repeated kills before the deadline make no delete late", "[long][deadlines]") {
   constexpr int kFirstKill = kSteps / 10, kBetweenKills = kSteps / 5;
   Tally tally("kills");
   std::uint64_t life = 2000;
@@ -683,7 +683,7 @@ TEST_CASE("killed again and again on the way to the deadline: every delete is on
   }
 }
 
-TEST_CASE("names in compressed pages that have nothing but tombstones are seen, and gone by their deadline") {
+TEST_CASE("names in compressed pages of only tombstones are found by the test, and purged by their deadline") {
   for (const std::uint32_t tile : {1u, 8u}) {
     const Case c{small_policies()[0], tile, Compression::kLz4};
     INFO(name_of(c));
@@ -711,7 +711,7 @@ TEST_CASE("names in compressed pages that have nothing but tombstones are seen, 
   }
 }
 
-TEST_CASE("while compactions are paused deletes are on time, and nothing else is merged") {
+TEST_CASE("paused compactions: deletes are on time, and nothing else is merged") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 7);
   const auto jobs = [&w](bool for_deadlines) {
     std::uint64_t sum = 0;
@@ -740,7 +740,7 @@ TEST_CASE("while compactions are paused deletes are on time, and nothing else is
   w.check_live();
 }
 
-TEST_CASE("under load, with restarts in between: every delete is on time", "[long][deadlines]") {
+TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
   Tally tally("load");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -784,8 +784,7 @@ TEST_CASE("under load, with restarts in between: every delete is on time", "[lon
 }
 
 // Deletes of every kind and every age wait side by side, and nothing else merges what they are in.
-TEST_CASE("now and then: deletes of all kinds, in quiet trees, with views, merges, kills and new settings: all are on time",
-          "[long][deadlines]") {
+TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every delete is on time", "[long][deadlines]") {
   Tally tally("quiet");
   std::uint64_t life = 1000;
   for (Case c : cases()) {
@@ -871,7 +870,7 @@ TEST_CASE("now and then: deletes of all kinds, in quiet trees, with views, merge
   }
 }
 
-TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by their deadline", "[long][deadlines]") {
+TEST_CASE("cold data: tombstones in a range without writes are purged by their deadline", "[long][deadlines]") {
   Tally tally("cold");
   for (const Case& c : cases()) {
     INFO(name_of(c));
@@ -895,7 +894,7 @@ TEST_CASE("cold data: tombstones in a range that nobody writes to are gone by th
   }
 }
 
-TEST_CASE("a disk that is full when deletes have been made, and has room again before their deadline, makes none of them late",
+TEST_CASE("a disk that is full after the deletes and has room before their deadline makes none of them late",
           "[long][deadlines]") {
   constexpr int kRoomAgain = kSteps / 2;
   Tally tally("full disk");
@@ -935,13 +934,13 @@ TEST_CASE("a disk that is full when deletes have been made, and has room again b
   CHECK(waited == turn);  // there was something left to do
 }
 
-TEST_CASE("planted: tables whose deadlines a restart forgets are found by what stays in them", "[planted]") {
+TEST_CASE("planted: deadlines that a restart forgets are found by data that stays in tables", "[planted]") {
   must_catch(PlantedBug::kForgetBirths, [] {
     for (const PolicySettings& policy : small_policies()) delete_and_restart({policy, 1, Compression::kNone});
   });
 }
 
-TEST_CASE("what fell due while nobody ran is done first, and counted as such") {
+TEST_CASE("deletes that were due while the server was down are done first, with the reason down") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 4);
   fill(w);
   delete_some(w);
@@ -959,7 +958,7 @@ TEST_CASE("what fell due while nobody ran is done first, and counted as such") {
   w.check_live();
 }
 
-TEST_CASE("a wall clock that is set forward misses deadlines, and is told apart") {
+TEST_CASE("deadlines missed by a wall clock that is set forward have the reason clock") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 5);
   fill(w);
   delete_some(w);
@@ -981,7 +980,7 @@ ReasonInfo for_deadlines(const Witness& w) {
 }
 
 TEST_CASE(
-    "a deadline that is shorter than the tree takes to fill: deletes are on time, and the tree is written less than twice in it",
+    "a deadline shorter than the tree takes to fill: deletes are on time, and merges write the tree less than twice per deadline",
     "[deadlines]") {
   constexpr int kMany = 16'000;
   for (const PolicySettings& policy :
@@ -1020,7 +1019,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an I/O budget spreads what the deadline asks for, and no delete is late for it") {
+TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late for it") {
   constexpr std::uint64_t kBudget = 128 << 10;
   constexpr Millis kStep = 200;
   const bool limited = GENERATE(true, false);
@@ -1059,7 +1058,7 @@ TEST_CASE("an I/O budget spreads what the deadline asks for, and no delete is la
   CHECK(w.h.db->tree_info(0)->delete_io_budget == (limited ? kBudget : 0));
 }
 
-TEST_CASE("an I/O budget that is too small for the deadline grows, and says so once") {
+TEST_CASE("an I/O budget too small for the deadline grows, and is logged once") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 9);
   Settings settings = w.h.settings;
   settings.tree.delete_deadline = 10'000;
@@ -1079,7 +1078,7 @@ TEST_CASE("an I/O budget that is too small for the deadline grows, and says so o
   CHECK(told == 1);
 }
 
-TEST_CASE("what is overdue at the start, or asked for, is done outside of the I/O budget") {
+TEST_CASE("work overdue at the start or requested by hand ignores the I/O budget") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 10);
   Settings settings = w.h.settings;
   settings.tree.delete_io_budget = 16 << 10;
@@ -1103,19 +1102,19 @@ TEST_CASE("what is overdue at the start, or asked for, is done outside of the I/
   CHECK(w.found(false) == 0);
 }
 
-TEST_CASE("a deadline that changes takes no promise back") {
+TEST_CASE("a changed deadline withdraws no promise") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 6);
   fill(w);
   delete_some(w);
   w.pass(600);  // what expires has expired: it was born before the change
   Settings settings = w.h.settings;
-  SECTION("longer: what waits keeps its time") {
+  SECTION("longer: pending deletes keep their due time") {
     settings.tree.delete_deadline = 100 * kDeadline;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
     CHECK(w.found(false) == 0);
   }
-  SECTION("none: what waits keeps its time") {
+  SECTION("none: pending deletes keep their due time") {
     settings.tree.delete_deadline = 0;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
@@ -1129,7 +1128,7 @@ TEST_CASE("a deadline that changes takes no promise back") {
     CHECK(w.h.db->tree_info(0)->oldest_obligation != 0);
     CHECK(w.h.db->tree_info(0)->oldest_obligation_deadline == 0);
   }
-  SECTION("shorter: from the change on") {
+  SECTION("shorter: holds from the change on") {
     settings.tree.delete_deadline = kDeadline / 10;
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps / 10 + 1; ++step) w.pass(kDeadline / kSteps);
@@ -1138,7 +1137,7 @@ TEST_CASE("a deadline that changes takes no promise back") {
 }
 
 // Late: with a tenth of the time as margin, what a stack had put off until then has to be begun at once by whoever takes over.
-TEST_CASE("a merge policy that changes early or late on the way to the deadline makes no delete late", "[long][deadlines]") {
+TEST_CASE("a merge policy changed early or late before the deadline makes no delete late", "[long][deadlines]") {
   Tally tally("change");
   std::size_t waiting = 0;
   const std::uint64_t first = round_of_seeds() * small_policies().size();
@@ -1171,7 +1170,7 @@ TEST_CASE("a merge policy that changes early or late on the way to the deadline 
   CHECK(waiting >= small_policies().size() / 2);  // there was something that the next policy had to see to
 }
 
-TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothing of it is in any file, and no table",
+TEST_CASE("database emptied by point deletes and idle for months: after the deadline there is no table and no deleted data",
           "[deadlines]") {
   constexpr Millis kHour = 3'600'000;
   Tally tally("months");
@@ -1193,7 +1192,8 @@ TEST_CASE("emptied by point deletes, and idle for months: by the deadline nothin
 }
 
 TEST_CASE(
-    "a crash at every k-th file operation of slices and rewrites loses nothing, brings nothing back and makes nothing late") {
+    "a crash at every k-th file operation of slices and rewrites loses nothing, restores no deleted key and makes no delete "
+    "late") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: in a row
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {

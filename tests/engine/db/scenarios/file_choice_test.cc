@@ -23,7 +23,7 @@ LevelOne level_one(Db& db) {
 }  // namespace
 
 // It counted a range as one entry.
-TEST_CASE("most_tombstones: a range delete of many entries goes before many deletes of one") {
+TEST_CASE("most_tombstones: a file with a range delete of many entries goes before one with many point deletes") {
   Harness h;
   h.settings.tree.file_choice = FileChoice::kMostTombstones;
   h.settings.tree.file_size = 64 << 10;

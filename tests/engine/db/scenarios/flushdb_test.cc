@@ -18,7 +18,7 @@ PurgeTicket ticket(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("FLUSHDB of a database that is empty makes no tree, and a crash agrees") {
+TEST_CASE("FLUSHDB of an empty database makes no tree, also after a crash") {
   Harness h;
   h.open();
   for (DatabaseId d = 0; d < 16; ++d) {
@@ -53,7 +53,7 @@ TEST_CASE("FLUSHDB of a database that is empty makes no tree, and a crash agrees
   CHECK(h.db->tree_info(3)->tree != fresh);
 }
 
-TEST_CASE("a batch that writes and empties, in any order, ends as it says") {
+TEST_CASE("a batch that writes and empties in any order has the effect of its operations in order") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -74,7 +74,7 @@ TEST_CASE("a batch that writes and empties, in any order, ends as it says") {
 }
 
 // Each left a tree with its memtable behind until the manifest was synced: a pipeline of them took all memory.
-TEST_CASE("databases that are filled and emptied faster than the manifest is synced wait for it") {
+TEST_CASE("databases filled and emptied faster than manifest syncs wait for the manifest") {
   Harness h;
   h.open();
   TreeId last = 0;
@@ -100,7 +100,7 @@ TEST_CASE("databases that are filled and emptied faster than the manifest is syn
   CHECK(h.db->stats().dropped_trees <= 1);
 }
 
-TEST_CASE("one batch cannot empty databases without end") {
+TEST_CASE("a batch with too many FLUSHDBs is refused") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -151,7 +151,7 @@ TEST_CASE("a batch that swaps databases and writes into one that had no tree sur
   expect();
 }
 
-TEST_CASE("the manifest forgets trees that were dropped by the thousand, long before a deadline asks for it") {
+TEST_CASE("the manifest is rolled after thousands of dropped trees, long before a deadline") {
   Harness h;  // deletes have a day
   h.open();
   const auto manifests = [&h] {
@@ -181,7 +181,7 @@ TEST_CASE("the manifest forgets trees that were dropped by the thousand, long be
   CHECK(h.db->purge_status(before)->done);
 }
 
-TEST_CASE("a database is emptied during a flush of another one: until the manifest has that, its log segment stays") {
+TEST_CASE("a database emptied during a flush of another one keeps its log segment until the manifest has the change") {
   Settings settings = Harness::small();
   settings.memtable_size = 1 << 20;
   settings.wal_segment_size = 64 << 10;

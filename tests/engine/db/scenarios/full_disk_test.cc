@@ -82,7 +82,7 @@ std::uint64_t misses(const Stats& s) {
          s.deadlines_missed_load;
 }
 
-TEST_CASE("full disk with room for two files: every delete is on time under every policy", "[deadlines]") {
+TEST_CASE("a full disk with room for two files: every delete is on time under every policy", "[deadlines]") {
   for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
     const Layout layout = layout_of(turn);
     INFO(text_of(layout));
@@ -114,7 +114,7 @@ TEST_CASE("full disk with room for two files: every delete is on time under ever
   }
 }
 
-TEST_CASE("a merge that failed for lack of room keeps no merge for a deadline waiting", "[deadlines]") {
+TEST_CASE("a merge that failed for lack of room does not delay a merge for a deadline", "[deadlines]") {
   Layout layout;
   layout.policy = {"tiering", {{"size_ratio", 4}}};
   FullDisk d(layout);

@@ -26,7 +26,7 @@ Settings compressing() {
 
 // About 60 memtables of 64 KiB that flush to some 4 KiB each: by memory all of it would be below the capacity of level 1, six
 // memtables, and each merge of level 0 would rewrite all data.
-TEST_CASE("levels of data that compresses are as small as what arrives") {
+TEST_CASE("levels of compressible data have capacities in flushed bytes") {
   Harness h(compressing());
   h.open();
   const std::string value(300, 'v');
@@ -85,8 +85,7 @@ std::string stack_text(Harness& h) {
 
 }  // namespace
 
-TEST_CASE("static schedules in the engine leave the stacks of the thesis, also when flushes come faster than merges",
-          "[policies]") {
+TEST_CASE("static schedules leave the stacks of the thesis, even if flushes come faster than merges", "[policies]") {
   struct Row {
     const char* policy;
     std::uint64_t flushes;
@@ -116,8 +115,7 @@ TEST_CASE("static schedules in the engine leave the stacks of the thesis, also w
 }
 
 // Such a merge may take hours; the log with what was deleted would have stayed as long, and all that other trees wrote into it.
-TEST_CASE("a flush that deleted data in the log needs does not wait for the merge that a schedule has for the flush before",
-          "[policies]") {
+TEST_CASE("a flush needed by deleted data in the log does not wait for the schedule's previous merge", "[policies]") {
   Settings settings = with_schedule("min_latency");
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -133,8 +131,7 @@ TEST_CASE("a flush that deleted data in the log needs does not wait for the merg
   CHECK(after.compactions == before.compactions);
 }
 
-TEST_CASE("a flush waits for the merge that a schedule has for the flush before, but not while more than four memtables wait",
-          "[policies]") {
+TEST_CASE("a flush waits for the schedule's previous merge, unless more than four memtables wait", "[policies]") {
   const std::uint64_t waiting = GENERATE(3, 5);
   Harness h(with_schedule("min_latency"));
   h.open();
@@ -150,8 +147,9 @@ TEST_CASE("a flush waits for the merge that a schedule has for the flush before,
   CHECK(after.compactions == before.compactions + (waiting > 4 ? 0 : 1));
 }
 
-TEST_CASE("a small flush joins the newest run of a static schedule and does not count; what large deletes leave is counted anew",
-          "[policies]") {
+TEST_CASE(
+    "a small flush joins the newest run of a static schedule without counting; after large deletes flushes are counted again",
+    "[policies]") {
   Harness h(with_schedule("min_latency"));
   h.open();
   for (std::uint64_t i = 1; i <= 7; ++i) flush_once(h, i);
@@ -188,18 +186,18 @@ void fill_to_the_bounds(const PolicySettings& policy) {
 
 }  // namespace
 
-TEST_CASE("trees at rest are within their policies' bounds, and the engine sees to it", "[policies]") {
+TEST_CASE("trees at rest are within their policies' bounds, and the engine checks it", "[policies]") {
   fill_to_the_bounds({"one_leveling", {{"size_ratio", 2}, {"level0_runs", 2}}});
   fill_to_the_bounds({"klsm", {{"size_ratio", 3}}});
   fill_to_the_bounds({"garnering", {{"level0_runs", 2}}});
   fill_to_the_bounds({"bigtable", {{"k", 4}}});
 }
 
-TEST_CASE("planted: a stack that is deeper than its policy allows is found at rest", "[policies][planted]") {
+TEST_CASE("planted: a stack deeper than its policy allows is found at rest", "[policies][planted]") {
   must_catch(PlantedBug::kStackTooDeep, [] { fill_to_the_bounds({"bigtable", {{"k", 4}}}); });
 }
 
-TEST_CASE("small memtables, which go beyond their room with the last entry, count as one flush each", "[policies]") {
+TEST_CASE("small memtables that exceed their size with the last entry count as one flush each", "[policies]") {
   Settings s = Harness::small();
   s.memtable_size = 16 << 10;
   s.tree.policy = {"klsm", {{"size_ratio", 6}, {"runs", 2}}};
@@ -224,7 +222,7 @@ TEST_CASE("small memtables, which go beyond their room with the last entry, coun
   }
 }
 
-TEST_CASE("while compactions are paused the flushes of a static schedule go ahead", "[policies]") {
+TEST_CASE("paused compactions do not delay the flushes of a static schedule", "[policies]") {
   Harness h(with_schedule("binomial"));
   h.open();
   h.db->pause_compactions();

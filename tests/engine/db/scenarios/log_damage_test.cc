@@ -1,4 +1,5 @@
-// Log that is damaged, torn or missing where tables have everything: it is skipped. Elsewhere opening refuses, and names the place.
+// Log that is damaged, torn or missing where tables have everything: it is skipped. Elsewhere opening refuses, and names the
+// place.
 #include <cstring>
 #include <map>
 
@@ -126,7 +127,7 @@ std::vector<std::string> fill_four_segments(Harness& h, bool all) {
 
 }  // namespace
 
-TEST_CASE("each damaged byte of a log: opens with every acknowledged write, or refuses naming file and place") {
+TEST_CASE("a damaged byte of a log: open has every acknowledged write, or fails naming file and offset") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -141,7 +142,7 @@ TEST_CASE("each damaged byte of a log: opens with every acknowledged write, or r
   CHECK(tries.opened - tries.skipped < 120);                  // the last record
 }
 
-TEST_CASE("damaged record that only the log has, with later ones flushed: opening refuses") {
+TEST_CASE("a damaged record that only the log has, with later ones flushed: open fails") {
   Harness h;
   h.open();
   put_synced(h, 0, "flushed");
@@ -163,7 +164,7 @@ TEST_CASE("damaged record that only the log has, with later ones flushed: openin
   CHECK(status.to_string().find(path) != std::string::npos);
 }
 
-TEST_CASE("several damaged places, and zeros, in the flushed part of a log: all are skipped") {
+TEST_CASE("several damaged places and zeros in the flushed part of a log are skipped") {
   Harness h;
   h.open();
   const std::vector<std::string> keys = fill_one_segment(h);
@@ -181,7 +182,7 @@ TEST_CASE("several damaged places, and zeros, in the flushed part of a log: all 
   CHECK(h.events.heard("not needed"));
 }
 
-TEST_CASE("damage to the flushed part of a log with a clean end, and the same after another start") {
+TEST_CASE("damage to the flushed part of a log with a clean end is skipped, also after another start") {
   Harness h;
   h.open();
   for (int i = 0; i < 5; ++i) put_synced(h, 0, "key" + std::to_string(i));
@@ -200,7 +201,7 @@ TEST_CASE("damage to the flushed part of a log with a clean end, and the same af
   CHECK_FALSE(h.files->exists(path));
 }
 
-TEST_CASE("a segment is missing: opening skips it if tables have all of it, and says what is lost if not") {
+TEST_CASE("a missing segment: open skips it if tables have all of it, and otherwise names what is lost") {
   const bool all = GENERATE(true, false);
   Harness h(tiny_segments());
   h.open();
@@ -223,7 +224,7 @@ TEST_CASE("a segment is missing: opening skips it if tables have all of it, and 
   CHECK(there == (all ? 0 : 3));
 }
 
-TEST_CASE("flushed segment that another tree's write keeps, damaged or missing: skipped once that is flushed") {
+TEST_CASE("a flushed segment kept by another tree's write, damaged or missing, is skipped once that is flushed") {
   for (const bool missing : {true, false}) {
     Harness h(tiny_segments());
     h.open();
@@ -249,7 +250,7 @@ TEST_CASE("flushed segment that another tree's write keeps, damaged or missing: 
   }
 }
 
-TEST_CASE("what was deleted in a skipped part of the log goes by its deadline, range deletes and flushed databases included") {
+TEST_CASE("deletes in a skipped part of the log are purged by their deadline, also range deletes and FLUSHDB") {
   Settings settings = Harness::small();
   settings.tree.delete_deadline = 60'000;
   Harness h(settings);
@@ -306,7 +307,7 @@ TEST_CASE("a checkpoint of a log with a skipped part opens") {
   CHECK(wrong_key(h, 0, keys) == "");
 }
 
-TEST_CASE("a client's value that looks like records of the log does not make a search slow or wrong") {
+TEST_CASE("a client's value that looks like log records does not make a search slow or wrong") {
   Harness h;
   h.open();
   std::string lookalike;

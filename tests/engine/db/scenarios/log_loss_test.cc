@@ -19,7 +19,7 @@ void fill_segments(Harness& h, std::size_t segments) {
 
 }  // namespace
 
-TEST_CASE("the oldest log segment is missing: opening refuses, and names it") {
+TEST_CASE("a missing oldest log segment: open fails and names it") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -32,7 +32,7 @@ TEST_CASE("the oldest log segment is missing: opening refuses, and names it") {
   CHECK(status.to_string().find(oldest + " is missing") != std::string::npos);
 }
 
-TEST_CASE("the only log segment of a database that was never flushed is missing, or empty") {
+TEST_CASE("a missing or empty only log segment of a database without a flush: open fails") {
   for (const bool emptied : {false, true}) {
     Harness h;
     h.open();
@@ -48,7 +48,7 @@ TEST_CASE("the only log segment of a database that was never flushed is missing,
   }
 }
 
-TEST_CASE("after a flush the log begins later: what went may go, what the manifest names may not") {
+TEST_CASE("after a flush older log segments may be missing, but not those that the manifest names") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);
@@ -66,7 +66,7 @@ TEST_CASE("after a flush the log begins later: what went may go, what the manife
   CHECK(h.try_open().code() == Code::kCorruption);
 }
 
-TEST_CASE("a log that began anew behind a failure is known to begin there, and not before") {
+TEST_CASE("a log restarted after a failure begins there, and not before") {
   Harness h;
   h.open();
   h.put(0, "before", "1");
@@ -105,7 +105,7 @@ TEST_CASE("a crash at any operation of healing a failed log opens") {
   }
 }
 
-TEST_CASE("a segment in the middle is missing: a flush of another tree does not hide it") {
+TEST_CASE("a missing segment in the middle is reported despite a flush of another tree") {
   Harness h(several_segments());
   h.open();
   fill_segments(h, 4);

@@ -92,7 +92,7 @@ TEST_CASE("large values beyond the room that is left: the get holds no more than
   CHECK(h.db->stats().large_value_bytes == 0);
 }
 
-TEST_CASE("a page that was fetched for a command counts as read") {
+TEST_CASE("a page fetched for a command counts as read") {
   Harness h;
   h.open();
   h.put(0, key_of(0), "v");
@@ -107,7 +107,7 @@ TEST_CASE("a page that was fetched for a command counts as read") {
   CHECK(h.db->stats().pages_read == before + 1);
 }
 
-TEST_CASE("tables go: the cache forgets their pages at once") {
+TEST_CASE("the cache drops the pages of removed tables at once") {
   Harness h;
   h.open();
   for (int i = 0; i < 2000; ++i) h.put(0, key_of(i), std::string(500, 'v'));
@@ -126,7 +126,7 @@ TEST_CASE("tables go: the cache forgets their pages at once") {
   CHECK(h.db->stats().cache_bytes < before / 4);
 }
 
-TEST_CASE("a large value counts once, however many hold it, and what was given out may outlive the database") {
+TEST_CASE("a large value counts once for any number of holders, and may outlive the database") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -145,7 +145,7 @@ TEST_CASE("a large value counts once, however many hold it, and what was given o
   CHECK(found[7][0].value == std::string(kBig, 'a'));
 }
 
-TEST_CASE("large value that another reader reads between charge and read: it counts once") {
+TEST_CASE("a large value that another reader loads between charge and read counts once") {
   Harness h;
   h.open();
   put_big(h, 1);
@@ -187,7 +187,7 @@ TEST_CASE("large value that another reader reads between charge and read: it cou
   CHECK(account->charged() == 0);
 }
 
-TEST_CASE("iterators and leased views are refused a large value for which there is no room") {
+TEST_CASE("a large value without room is refused to iterators and leased views") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;  // of which a sixteenth is free for large values in any case
   Harness h(settings);
@@ -206,7 +206,7 @@ TEST_CASE("iterators and leased views are refused a large value for which there 
   CHECK(h.db->lease(0).get({key_of(0), hash_key(key_of(0))}, &found).is_ok());
 }
 
-TEST_CASE("pages that one command pins are bounded; with the budget spent, a few can still be read") {
+TEST_CASE("pages pinned by one command are bounded; with the budget spent, a few can still be read") {
   Settings settings = Harness::small();
   settings.memory_budget = 8 << 20;
   settings.tree.page_size = 16 << 10;
@@ -235,7 +235,7 @@ TEST_CASE("pages that one command pins are bounded; with the budget spent, a few
   h.db->memory().release(MemoryAccount::Kind::kConnections, settings.memory_budget);
 }
 
-TEST_CASE("pages that are fetched for later reads take no room from those that are read now") {
+TEST_CASE("pages fetched for later reads take no room from pages of the current read") {
   Settings settings = Harness::small();
   settings.tree.page_size = 16 << 10;
   Harness h(settings);
@@ -274,7 +274,7 @@ TEST_CASE("pages that are fetched for later reads take no room from those that a
   CHECK(h.db->stats().pages_read == read);
 }
 
-TEST_CASE("connections that take the budget: memtables are flushed early, the cache shrinks, then writes are refused") {
+TEST_CASE("connections that use up the budget make memtables flush early, the cache shrink, and then writes be refused") {
   Settings settings = Harness::small();
   settings.memtable_size = 4 << 20;
   Harness h(settings);
@@ -333,7 +333,7 @@ SharedValue build(Db& db, char fill) {
 
 }  // namespace
 
-TEST_CASE("a value that a command builds counts once: in the batch, in the memtable, and while only a reader holds it") {
+TEST_CASE("a value built by a command counts once in batch, memtable and reader") {
   Harness h;
   h.open();
   const auto counted = [&] {
@@ -367,7 +367,7 @@ TEST_CASE("a value that a command builds counts once: in the batch, in the memta
   CHECK(counted() < empty + kBig / 2);
 }
 
-TEST_CASE("a charge is refused for want of room that memtables have, and they are flushed at the next tick") {
+TEST_CASE("a charge refused for room that memtables hold makes the next tick flush them") {
   Settings settings = Harness::small();
   settings.memory_budget = 32 << 20;
   settings.memtable_size = 16 << 20;

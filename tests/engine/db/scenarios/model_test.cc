@@ -21,7 +21,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 
 }  // namespace
 
-TEST_CASE("model: random operations give a map's answers under every option set", "[long]") {
+TEST_CASE("model: random operations have a map's results under every option set", "[long]") {
   constexpr std::uint64_t kShortForm = 7;  // lives of each set; fewer show little, but of all sets together
   const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;
@@ -55,14 +55,14 @@ void run_some(const char* name) {
 
 }  // namespace
 
-TEST_CASE("planted: a tombstone that a merge drops too early is found by the model", "[planted]") {
+TEST_CASE("planted: a tombstone dropped too early by a merge is found by the model", "[planted]") {
   must_catch(PlantedBug::kDropTombstoneEarly, [] { run_some("leveling, T = 2"); });
 }
 
-TEST_CASE("planted: a range delete that leaves the key at its start is found by the model", "[planted]") {
+TEST_CASE("planted: a range delete that leaves its start key is found by the model", "[planted]") {
   must_catch(PlantedBug::kRangeLeavesItsStart, [] { run_some("leveling, T = 2"); });
 }
 
-TEST_CASE("planted: a page that the cache has of another file is found by the model", "[planted]") {
+TEST_CASE("planted: a cached page of another file is found by the model", "[planted]") {
   must_catch(PlantedBug::kReadStalePage, [] { run_some("leveling, T = 2"); });
 }

@@ -20,7 +20,7 @@ Settings record_settings(std::uint32_t h) {
   s.fsync = FsyncMode::kAlways;
   s.tree.stamp = StampMode::kExplicit;
   s.tree.pages_per_tile = h;
-  s.tree.delete_deadline = 1000;  // pages go as soon as they can
+  s.tree.delete_deadline = 1000;  // pages are dropped as soon as possible
   return s;
 }
 
@@ -132,7 +132,7 @@ void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
 
 }  // namespace
 
-TEST_CASE("dead pages that cannot be punched are written anew by their deadline, though merges are paused", "[drops]") {
+TEST_CASE("dead pages that cannot be punched are rewritten by their deadline, even if merges are paused", "[drops]") {
   Settings settings = record_settings(8);
   settings.tree.delete_deadline = 600'000;
   Harness h(settings);
@@ -190,7 +190,7 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
   }
 }
 
-TEST_CASE("of pages that a delete covers exactly, not a byte is read until they are punched", "[drops]") {
+TEST_CASE("pages exactly covered by a delete are punched without reading a byte", "[drops]") {
   constexpr int kKeys = 200;
   for (const Millis deadline : {Millis{0}, Millis{1000}}) {
     INFO("deadline " << deadline);
@@ -241,7 +241,7 @@ TEST_CASE("of pages that a delete covers exactly, not a byte is read until they 
   }
 }
 
-TEST_CASE("a delete that touches more than an eighth of a table in part reads nothing; by the deadline the table is rewritten",
+TEST_CASE("a delete that partly covers more than an eighth of a table reads nothing, and the table is rewritten by the deadline",
           "[drops]") {
   constexpr int kKeys = 4000;
   const DeleteKey ranges = GENERATE(DeleteKey{1}, DeleteKey{8});  // each lies in one or two of a tile's 32 pages
@@ -292,7 +292,7 @@ TEST_CASE("a delete that touches more than an eighth of a table in part reads no
   h.verify(0);
 }
 
-TEST_CASE("no older version comes back, with a view open and without, whatever h and policy", "[drops]") {
+TEST_CASE("no older version comes back after a drop, with and without an open view, for any h and policy", "[drops]") {
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
     std::uint64_t turn = round_of_seeds() + policy;  // of partitionings
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
@@ -305,7 +305,7 @@ TEST_CASE("no older version comes back, with a view open and without, whatever h
   }
 }
 
-TEST_CASE("planted: a page that is dropped though it hides older versions is found when these come back", "[drops][planted]") {
+TEST_CASE("planted: a dropped page that hides older versions is found when these come back", "[drops][planted]") {
   // Not each policy leaves an older version below the page.
   must_catch(PlantedBug::kDropWhatHides, [] {
     for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
@@ -316,7 +316,7 @@ TEST_CASE("planted: a page that is dropped though it hides older versions is fou
   });
 }
 
-TEST_CASE("a crash at every k-th operation of drops in part: what is deleted stays deleted, the rest stays", "[drops]") {
+TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay deleted, and live ones stay", "[drops]") {
   constexpr int kKeys = 400;
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   const auto is_dead = [](int i) { return stamp_of(i) >= 330 && stamp_of(i) < 670; };
@@ -327,7 +327,7 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
     dead.insert("<newer value " + std::to_string(i) + ">");
     if (has_older(i)) dead.insert("<older value " + std::to_string(i) + ">");
   }
-  std::uint64_t turn = round_of_seeds();  // of layouts, operation by operation
+  std::uint64_t turn = round_of_seeds();  // the turn of layouts, one per operation
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
     std::uint64_t ended = 0, in_part = 0;  // ended: of those whose turn it was last, in a row
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
@@ -336,7 +336,8 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
       Harness h(record_settings(layout));
       h.open();
-      // Older versions have stamps outside of what is deleted: if one of a deleted key is seen again, a crash has brought it back.
+      // Older versions have stamps outside of what is deleted: if one of a deleted key is seen again, a crash has brought it
+      // back.
       for (int i = 0; i < kKeys; ++i) {
         if (has_older(i)) put(h, i, "older", 2000 + stamp_of(i));
       }
@@ -375,7 +376,7 @@ TEST_CASE("a crash at every k-th operation of drops in part: what is deleted sta
   }
 }
 
-TEST_CASE("names of dropped keys go by their deadline, though their table owes something younger", "[drops]") {
+TEST_CASE("names of dropped keys are purged by their deadline, even if their table has younger deletes", "[drops]") {
   const Millis hour = 3'600'000;
   Settings settings = record_settings(16);
   settings.tree.delete_deadline = hour;

@@ -150,8 +150,7 @@ class Moving {
 
 }  // namespace
 
-TEST_CASE("a policy that is changed over a deep tree: reads stay right on the way, and the tree ends within the new bounds",
-          "[policies]") {
+TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree ends within the new bounds", "[policies]") {
   int deep = 0;
   const std::uint64_t policies = small_policies().size(), first = 2 * policies * round_of_seeds();
   for (std::uint64_t turn = first; turn < first + 2 * policies; ++turn) {
@@ -190,7 +189,7 @@ TEST_CASE("a policy that is changed over a deep tree: reads stay right on the wa
   CHECK(deep >= 4);  // those with small levels at least, twice
 }
 
-TEST_CASE("a tree that nobody writes to takes the shape of a new policy by itself", "[policies]") {
+TEST_CASE("a tree without writes takes the shape of a new policy", "[policies]") {
   const Layout wide{{"concurrent", {{"k", 30}, {"min_merge", 8}}}, Partitioning::kSize};
   for (const PolicySettings& next : small_policies()) {
     INFO(next.name);
@@ -251,8 +250,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
 
 }  // namespace
 
-TEST_CASE("a crash at every k-th file operation while a tree moves to another policy: nothing that was promised is lost",
-          "[policies]") {
+TEST_CASE("a crash at every k-th file operation of a move to another policy loses no synced write", "[policies]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
   std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: in a row
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
@@ -265,7 +263,7 @@ TEST_CASE("a crash at every k-th file operation while a tree moves to another po
 }
 
 // The new policy's limits were held against the old one's runs: writes stopped until these were merged.
-TEST_CASE("a change of the policy stops no write, however many runs the old one has left; then the new one's limits hold") {
+TEST_CASE("a change of the policy stops no write for the old policy's runs; then the new limits hold") {
   Harness h;
   h.settings.tree.policy = {"constant", {{"k", 64}}};
   h.open();

@@ -45,7 +45,7 @@ TEST_CASE("memtables of many databases are flushed before they spend the whole b
   CHECK(h.db->stats().memtable_bytes < h.settings.memory_budget);
 }
 
-TEST_CASE("small memtables stay in memory however little the others leave, and large ones are flushed together") {
+TEST_CASE("small memtables stay in memory under pressure, and large ones are flushed together") {
   Settings settings = Harness::small();
   settings.memory_budget = 64 << 20;
   settings.memtable_size = 16 << 20;
@@ -80,7 +80,7 @@ TEST_CASE("small memtables stay in memory however little the others leave, and l
   for (DatabaseId d = 0; d < settings.databases; ++d) CHECK(h.get(d, "k1000").size() == 1000);
 }
 
-TEST_CASE("one tick flushes all the small memtables that the oldest log segment is kept for") {
+TEST_CASE("one tick flushes all small memtables that keep the oldest log segment") {
   Settings settings = Harness::small();
   settings.databases = 64;
   settings.memtable_size = 256 << 10;
@@ -99,7 +99,7 @@ TEST_CASE("one tick flushes all the small memtables that the oldest log segment 
   CHECK(h.db->stats().wal_live_bytes < 1 << 20);
 }
 
-TEST_CASE("with the budget full of memtables that wait to be flushed, writes wait for that and are not refused") {
+TEST_CASE("with the budget full of frozen memtables, writes wait for flushes and are not refused") {
   Settings settings = Harness::small();
   settings.memory_budget = 16 << 20;
   settings.memtable_size = 16 << 20;
@@ -124,7 +124,7 @@ TEST_CASE("with the budget full of memtables that wait to be flushed, writes wai
   h.put(0, "k", "v");
 }
 
-TEST_CASE("a compaction that fails is tried again ever more rarely, and at last succeeds") {
+TEST_CASE("a failing compaction is retried at growing intervals until it succeeds") {
   Harness h;
   h.open();
   h.db->pause_compactions();
@@ -155,7 +155,7 @@ TEST_CASE("a compaction that fails is tried again ever more rarely, and at last 
   CHECK(h.get(0, key_of(5)) == "run5");
 }
 
-TEST_CASE("a compaction has failed for minutes: five seconds after the disk has room again it succeeds") {
+TEST_CASE("a compaction that has failed for minutes succeeds within five seconds of free disk space") {
   Harness h;
   h.open();
   h.db->pause_compactions();
@@ -175,7 +175,7 @@ TEST_CASE("a compaction has failed for minutes: five seconds after the disk has 
   CHECK(h.db->stats().compactions > 0);
 }
 
-TEST_CASE("at the hard limit of runs with compactions that fail, data is refused, not awaited; deletes and FLUSHDB go on") {
+TEST_CASE("at the hard limit of runs with failing compactions, data is refused at once, and deletes and FLUSHDB work") {
   Harness h;
   h.open();
   FileFault fault;
@@ -210,7 +210,7 @@ TEST_CASE("at the hard limit of runs with compactions that fail, data is refused
   CHECK(h.get(0, "more") == "data");
 }
 
-TEST_CASE("who must not wait is told to come again while writes are stopped, and has written nothing") {
+TEST_CASE("a caller that may not wait gets kRetry while writes are stopped, and has written nothing") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -235,7 +235,7 @@ TEST_CASE("who must not wait is told to come again while writes are stopped, and
   CHECK(wait_ms == 0);
 }
 
-TEST_CASE("who waits in commit() while writes are stopped does background work until they are not, more than one task") {
+TEST_CASE("a caller in commit() runs background tasks until writes are no longer stopped") {
   Harness h;
   h.open();
   h.put(3, "k", "v");
@@ -249,7 +249,7 @@ TEST_CASE("who waits in commit() while writes are stopped does background work u
   CHECK_FALSE(h.db->writes_stopped());
 }
 
-TEST_CASE("a stop that nothing can end, since the database is read-only, is none: writes are refused, not awaited") {
+TEST_CASE("a stop on a read-only database refuses writes instead of waiting") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -269,7 +269,7 @@ TEST_CASE("a stop that nothing can end, since the database is read-only, is none
   CHECK(h.db->try_commit(batch, true, &wait_ms).is_ok());
 }
 
-TEST_CASE("the time of a stop is counted by the clock, once, whoever waits and how often he asks") {
+TEST_CASE("the time of a stop is counted once, for any number of waiters") {
   Harness h;
   h.open();
   stop_writes(h);
@@ -284,7 +284,7 @@ TEST_CASE("the time of a stop is counted by the clock, once, whoever waits and h
   CHECK(h.db->stats().stall_micros_runs - before <= 2'200'000);
 }
 
-TEST_CASE("shortly before a stop a byte costs many times what it did when the slowdown began") {
+TEST_CASE("shortly before a stop a byte is delayed many times longer than at the begin of the slowdown") {
   Harness h;
   h.open();
   std::vector<std::uint32_t> waits;
@@ -302,7 +302,7 @@ TEST_CASE("shortly before a stop a byte costs many times what it did when the sl
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
-TEST_CASE("under a slowdown those who do not sleep share one line, and each is asked once") {
+TEST_CASE("during a slowdown callers that do not sleep share one queue of slots, with one slot each") {
   Harness h;
   h.open();
   WriteBatch batch;
@@ -326,7 +326,7 @@ TEST_CASE("under a slowdown those who do not sleep share one line, and each is a
   CHECK(next_ms == 0);
 }
 
-TEST_CASE("files that a lease kept go soon after it is released, without another write") {
+TEST_CASE("files kept by a lease are removed soon after its release, without another write") {
   Harness h;
   h.open();
   for (int i = 0; i < 100; ++i) h.put(0, key_of(i), "old");
@@ -343,7 +343,7 @@ TEST_CASE("files that a lease kept go soon after it is released, without another
   CHECK(h.paths(".data").empty());
 }
 
-TEST_CASE("compaction by hand of a range ends, though tombstones outside the range must stay") {
+TEST_CASE("a manual compaction of a range ends although tombstones outside the range stay") {
   Harness h;
   h.open();
   for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "old");
@@ -357,7 +357,7 @@ TEST_CASE("compaction by hand of a range ends, though tombstones outside the ran
   CHECK(h.get(0, key_of(55)) == "old");
 }
 
-TEST_CASE("a full disk: data is refused, deletes and FLUSHDB go on, and it ends by itself") {
+TEST_CASE("a full disk refuses data, allows deletes and FLUSHDB, and heals by itself") {
   Harness h;
   h.settings.max_disk_bytes = 1 << 20;
   h.open();
@@ -389,7 +389,7 @@ TEST_CASE("a full disk: data is refused, deletes and FLUSHDB go on, and it ends 
 // Everything was flushed at once or not at all: with more waiting than had been set aside, it stayed read-only.
 // Pages that are to be punched begin at blocks of their own: of values of a little over half a page there is one in each. And
 // nothing of the log's segment goes before all that is in it is in tables.
-TEST_CASE("a disk that is filled from one moment to the next: tables twice as large as their memtables find room") {
+TEST_CASE("a disk that fills up at once has room for tables twice as large as their memtables") {
   Harness h;
   h.settings.wal_segment_size = 16 << 20;
   h.settings.tree.pages_per_tile = 8;
@@ -408,7 +408,7 @@ TEST_CASE("a disk that is filled from one moment to the next: tables twice as la
   for (int i = 1; i < n; ++i) REQUIRE(h.get(0, key_of(i)) == value);
 }
 
-TEST_CASE("a disk that is full at once, with more to flush than was set aside: reads and deletes go on") {
+TEST_CASE("a disk that is full at once, with more to flush than reserved, serves reads and deletes") {
   const bool log_fails = GENERATE(true, false);
   Harness h;
   h.settings.wal_segment_size = 64 << 10;
@@ -452,7 +452,7 @@ TEST_CASE("a disk that is full at once, with more to flush than was set aside: r
   }
 }
 
-TEST_CASE("the disk has room for little more than the active memtable: data is refused, since that has to be flushed") {
+TEST_CASE("a disk with room for little more than the active memtable refuses data") {
   constexpr std::uint64_t kMiB = 1 << 20;
   Harness h;
   h.settings.memtable_size = 16 * kMiB;

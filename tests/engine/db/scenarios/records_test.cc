@@ -158,7 +158,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
 
 }  // namespace
 
-TEST_CASE("dropping the newest version of a key brings no older one back: each policy, each h, with a view and without") {
+TEST_CASE("dropping the newest version of a key restores no older one, for each policy and h, with and without a view") {
   std::uint64_t turn = round_of_seeds();  // of partitionings
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
@@ -171,7 +171,7 @@ TEST_CASE("dropping the newest version of a key brings no older one back: each p
   }
 }
 
-TEST_CASE("a record that comes while its entries are merged covers what comes out of the merge, and does not retire with it") {
+TEST_CASE("a record written during a merge of its entries covers the merge's output, and does not retire with it") {
   std::uint64_t turn = round_of_seeds();  // of partitionings
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 8u}) {
@@ -184,7 +184,7 @@ TEST_CASE("a record that comes while its entries are merged covers what comes ou
   }
 }
 
-TEST_CASE("a record is known from its own seq on, to views of any age and whatever it lies in") {
+TEST_CASE("a record is visible from its seq on, in memtable and tables, to views of any age") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "a", 5);
@@ -207,7 +207,7 @@ TEST_CASE("a record is known from its own seq on, to views of any age and whatev
   }
 }
 
-TEST_CASE("operations of one batch act in their order") {
+TEST_CASE("operations of one batch take effect in their order") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   WriteBatch batch;
@@ -227,7 +227,7 @@ TEST_CASE("operations of one batch act in their order") {
   }
 }
 
-TEST_CASE("a record retires with the last entry that it covers, and not before") {
+TEST_CASE("a record retires with the last entry that it covers") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   put(h, 0, "covered", 50);
@@ -252,7 +252,7 @@ TEST_CASE("a record retires with the last entry that it covers, and not before")
   CHECK(h.db->tree_info(0)->records == 0);
 }
 
-TEST_CASE("a sliding window of deletes is one record in the end, with the oldest birth") {
+TEST_CASE("a sliding window of deletes ends as one record with the oldest birth") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.open();
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(i));
@@ -272,7 +272,7 @@ TEST_CASE("a sliding window of deletes is one record in the end, with the oldest
   h.db->resume_compactions();
 }
 
-TEST_CASE("more records than a memtable takes go on in the next one") {
+TEST_CASE("more records than a memtable holds continue in the next one") {
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.memtable_size = 64 << 20;
   h.open();
@@ -292,7 +292,7 @@ TEST_CASE("more records than a memtable takes go on in the next one") {
   }
 }
 
-TEST_CASE("beyond 1,024 records the oldest are worked off before anything else is merged, with a deadline and without") {
+TEST_CASE("beyond 1,024 records the oldest are merged away first, with and without a deadline") {
   constexpr int kLimit = 1024, kDeletes = kLimit + 76, kStep = 4;
   Harness h(settings_for({{"one_leveling", {}}, 1, false}));
   h.settings.memtable_size = 8 << 20;
@@ -341,7 +341,7 @@ TEST_CASE("beyond 1,024 records the oldest are worked off before anything else i
   h.verify(0);
 }
 
-TEST_CASE("entries without a stamp are in no range") {
+TEST_CASE("entries without a stamp are in no range of stamps") {
   for (const StampMode mode : {StampMode::kExplicit, StampMode::kExpireTime}) {
     Harness h;
     h.settings.tree.stamp = mode;
@@ -401,7 +401,7 @@ TEST_CASE("a lookup by stamp reads only pages that can match") {
   CHECK(none.keys.empty());
 }
 
-TEST_CASE("a lookup by stamp goes on from where it stopped: each key of the range once, in order, whatever a step may take") {
+TEST_CASE("a lookup by stamp in steps of any size returns each key of the range once and in order") {
   Harness h;
   h.settings.tree.stamp = StampMode::kExplicit;
   h.settings.tree.pages_per_tile = 4;

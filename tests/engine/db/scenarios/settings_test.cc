@@ -26,7 +26,7 @@ SeqNum flush_database(Harness& h, DatabaseId d) {
 
 }  // namespace
 
-TEST_CASE("the stamp mode of a tree is the one it was made with, also if only the log knows of the tree") {
+TEST_CASE("a tree keeps the stamp mode of its creation, even if only the log has the tree") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
@@ -58,7 +58,7 @@ TEST_CASE("the stamp mode of a tree is the one it was made with, also if only th
   CHECK(h.stamp(0, "k") == written);
 }
 
-TEST_CASE("an open whose configuration agrees with the trees says nothing of stamp modes") {
+TEST_CASE("an open with matching stamp modes logs nothing about them") {
   Harness h(with_stamp(StampMode::kExplicit));
   h.open();
   put_stamped(h, 0, "k", 77);
@@ -66,7 +66,7 @@ TEST_CASE("an open whose configuration agrees with the trees says nothing of sta
   CHECK(h.events.warnings.empty());
 }
 
-TEST_CASE("settings belong to the number of a database: SWAPDB gives them to the other tree at once, and a restart agrees") {
+TEST_CASE("settings belong to the database number: SWAPDB applies them to the other tree at once, also after a restart") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -100,7 +100,7 @@ TEST_CASE("settings belong to the number of a database: SWAPDB gives them to the
 }
 
 // Why they go by number: engine/docs/decisions/0026-settings-go-by-number.md.
-TEST_CASE("a tree that is swapped takes the other number's tile size and deadline, and the promises it was under along") {
+TEST_CASE("a swapped tree gets the other number's tile size and deadline, and keeps its earlier promises") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
   const std::string marker = "<what is deleted>";
   Settings settings = Harness::small();
@@ -151,7 +151,7 @@ TEST_CASE("a tree that is swapped takes the other number's tile size and deadlin
   CHECK(h.db->stats().deadlines_missed_load == 0);
 }
 
-TEST_CASE("a database that has no tree yet takes part in a swap of settings like any other") {
+TEST_CASE("a database without a tree exchanges settings like any other") {
   Settings settings = Harness::small();
   settings.overrides[1] = settings.tree;
   settings.overrides[1].policy.name = "leveling";
@@ -167,7 +167,7 @@ TEST_CASE("a database that has no tree yet takes part in a swap of settings like
   CHECK(h.get(0, "k") == "v");
 }
 
-TEST_CASE("new settings are taken over all at once or not at all") {
+TEST_CASE("new settings apply all together or not at all") {
   Harness h;
   h.open();
   h.put(0, "k", "v");
@@ -177,7 +177,7 @@ TEST_CASE("new settings are taken over all at once or not at all") {
   changed.memory_budget = 128 << 20;
   changed.tree.policy.name = "leveling";
   changed.overrides[5] = changed.tree;
-  SECTION("a merge policy that there is not") { changed.overrides[5].policy.name = "no_such_policy"; }
+  SECTION("an unknown merge policy") { changed.overrides[5].policy.name = "no_such_policy"; }
   SECTION("a page size out of range") { changed.overrides[5].page_size = 1; }
   SECTION("another number of databases") { changed.databases = 17; }
   const Status refused = h.db->reconfigure(changed);
@@ -206,7 +206,7 @@ TEST_CASE("new settings are taken over all at once or not at all") {
   CHECK(h.db->tree_info(6)->policy == "one_leveling");
 }
 
-TEST_CASE("tiles that are left to measurement follow the deletes by stamp, the scans, and, after a restart, the tables") {
+TEST_CASE("automatic tile sizes follow deletes by stamp and scans, and after a restart the tables") {
   Settings settings = with_stamp(StampMode::kExplicit);
   settings.tree.pages_per_tile = 0;
   Harness h(settings);
@@ -239,7 +239,7 @@ TEST_CASE("tiles that are left to measurement follow the deletes by stamp, the s
   CHECK(h.db->tree_info(0)->pages_per_tile == 1);
 }
 
-TEST_CASE("partitioning changes while a tree is in use, and a restart goes on with the same partitions") {
+TEST_CASE("partitioning changes in use, and a restart keeps the same partitions") {
   Settings settings = Harness::small();
   settings.memtable_size = 32 << 10;
   settings.tree.file_size = 64 << 10;

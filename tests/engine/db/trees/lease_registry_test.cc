@@ -16,7 +16,7 @@ std::shared_ptr<const TreeView> view_of(TreeId tree) {
 
 }  // namespace
 
-TEST_CASE("lease that ends is counted no more and frees its view") {
+TEST_CASE("ended lease is not counted and frees its view") {
   LeaseRegistry registry;
   std::shared_ptr<const TreeView> view = view_of(1);
   const std::weak_ptr<const TreeView> watch = view;
@@ -29,7 +29,7 @@ TEST_CASE("lease that ends is counted no more and frees its view") {
   CHECK(watch.expired());
 }
 
-TEST_CASE("oldest lease is the oldest of those that exist") {
+TEST_CASE("oldest lease is the oldest existing one") {
   LeaseRegistry registry;
   CHECK(registry.oldest_taken() == 0);
   auto first = registry.lease(view_of(1), 1, 100);
@@ -39,7 +39,7 @@ TEST_CASE("oldest lease is the oldest of those that exist") {
   CHECK(registry.oldest_taken() == 200);
 }
 
-TEST_CASE("leases whose view hinders a deadline are revoked, once, and no others") {
+TEST_CASE("leases whose view hinders a deadline are revoked once, and no others") {
   LeaseRegistry registry;
   const auto hindering = registry.lease(view_of(1), 1, 100), harmless = registry.lease(view_of(2), 1, 100);
   auto ended = registry.lease(view_of(1), 1, 100);

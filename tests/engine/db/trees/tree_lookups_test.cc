@@ -5,7 +5,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("lookups of every thread are in the total, by level and for the tile size") {
+TEST_CASE("lookups of all threads are added up by level and for the tile size") {
   TreeLookups lookups;
   CHECK(lookups.total()[0].denied == 0);
   lookups.mine().levels[0].denied = 3;
@@ -30,7 +30,7 @@ TEST_CASE("arrivals follow the lookups that a level ends without its key") {
   CHECK(measured[0] == 1);
   CHECK(measured[1] == 1);
   CHECK(measured[2] == Approx((1 + 0.1) / 2));
-  CHECK(measured[3] == 1);  // nothing is known of it
+  CHECK(measured[3] == 1);  // without lookups the chance is 1
   lookups[2] = {0, 0, 9'000};
   CHECK(measured_arrivals(measured, lookups, runs).value()[2] == Approx((measured[2] + 1.0 / 16) / 2));
   lookups = {};
