@@ -85,14 +85,14 @@ class DbImpl::Checkpoint {
   Status take_log() REQUIRES(db_.manifest_mutex_) {
     TRY(db_.log_->status());
     segments_ = db_.log_->segments();
-    std::erase_if(segments_, [&](const LogQueue::Segment& segment)
+    std::erase_if(segments_, [&](const LogSegment& segment)
                                  NO_THREAD_SAFETY_ANALYSIS { return segment.file < db_.versions_->oldest_log(); });
     log_pin_ = db_.log_pins_.pin(segments_.front().file, segments_.back().file);
     return Status::ok();
   }
 
   Status bring_log() {
-    for (const LogQueue::Segment& segment : segments_) {
+    for (const LogSegment& segment : segments_) {
       const std::string name = log_file_name(segment.file);
       TRY(usable());
       const bool finished = segment.file != segments_.back().file;
@@ -195,7 +195,7 @@ class DbImpl::Checkpoint {
   FileNum manifest_ = kNoFile;
   std::string record_;
   std::vector<std::shared_ptr<Lease>> pinned_;
-  std::vector<LogQueue::Segment> segments_;
+  std::vector<LogSegment> segments_;
   std::shared_ptr<LogPin> log_pin_;  ///< while the log is brought over
   std::vector<std::string> made_;
   bool made_directory_ = false, finished_ = false;

@@ -36,7 +36,7 @@ void DbImpl::retire_segment(FileNum file) {
   log_->end_segment(file);
   log_->give_up_pieces(file);
   SeqNum last = 0;
-  for (const LogQueue::Segment& segment : log_->segments()) {
+  for (const LogSegment& segment : log_->segments()) {
     if (segment.file <= file) last = std::max(last, segment.needed_seq());
   }
   MutexLock lock(commit_mutex_);
@@ -98,7 +98,7 @@ void DbImpl::leave_segments(FileNum oldest) {
   if (log_->segments_below(oldest).empty()) return;
   SeqNum up_to = 0;
   const Millis now = fence(&up_to);
-  const std::vector<LogQueue::Segment> all = log_->segments();
+  const std::vector<LogSegment> all = log_->segments();
   const auto debts = log_debts(all, now);
   for (std::size_t i = 0; i < all.size() && all[i].file < oldest; ++i) {
     PurgeLedger::Leaving file{log_file_name(all[i].file), all[i].bytes, {}, all[i].open};

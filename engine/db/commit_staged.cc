@@ -80,7 +80,7 @@ Status DbImpl::write_ahead(WriteBatch& batch, StagedEntries* entries, const std:
     name_databases(batch, entries);
     return log.status();
   }
-  entries->log = log->empty() ? LogQueue::prepare(batch) : std::move(log).value();
+  entries->log = log->empty() ? GroupCommit::prepare(batch) : std::move(log).value();
   return Status::ok();
 }
 
@@ -115,7 +115,7 @@ void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
     }
   }
   name_trees(batch, entries, trees);
-  entries->log = LogQueue::prepare(batch);
+  entries->log = GroupCommit::prepare(batch);
 }
 
 // A batch that was refused is as it was: its operations name databases.
@@ -189,7 +189,7 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
     part.tree->recorded->store(true, std::memory_order_relaxed);  // before it shows
     ThreadCounters::add(part.tree->lookups->mine().range_deletes, part.records);
   }
-  if (name_trees(batch, entries, trees) || entries->log.empty()) entries->log = LogQueue::prepare(batch);
+  if (name_trees(batch, entries, trees) || entries->log.empty()) entries->log = GroupCommit::prepare(batch);
   batch.set_header(next_seq_, time, 0);
   next_seq_ += batch.count();
   LogNotes notes;

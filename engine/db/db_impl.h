@@ -50,7 +50,6 @@
 #include "db/engine_time.h"
 #include "db/filters.h"
 #include "db/large_values.h"
-#include "db/log_queue.h"
 #include "db/page_fetcher.h"
 #include "db/purge/deadline_tracker.h"
 #include "db/purge/purge_ledger.h"
@@ -67,6 +66,7 @@
 #include "io/removals_fs.h"
 #include "policy/policy.h"
 #include "version/version_set.h"
+#include "wal/group_commit.h"
 #include "wal/group_reader.h"
 #include "wal/log_sequence.h"
 
@@ -348,11 +348,11 @@ struct DbImpl {
   Status open_trees(SeqNum* last_seq) REQUIRES(commit_mutex_);
   void compare_stamp_modes() REQUIRES(commit_mutex_);
   void settle_deadlines() REQUIRES(commit_mutex_);
-  Status start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq);
+  Status start_log(std::vector<LogSegment> segments, SeqNum last_seq);
   Status remove_leftovers();
   // replay.cc
-  Status replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
-  Status replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
+  Status replay_log(std::vector<LogSegment>* segments, SeqNum* last_seq) REQUIRES(commit_mutex_);
+  Status replay_segment(FileNum file, Replay* replay, std::vector<LogSegment>* segments) REQUIRES(commit_mutex_);
   void report_replay(std::uint64_t bytes, Replay* replay);
   Status replay_record(Bytes group, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
   Status replay_long_record(const LogPayload& payload, std::uint64_t offset, Replay* replay) REQUIRES(commit_mutex_);
@@ -363,7 +363,7 @@ struct DbImpl {
   void flush_replayed(SeqNum seq, Replay* replay) REQUIRES(commit_mutex_);
   Status flush_replayed_trees(const std::vector<TreePtr>& trees);
   Status cut_torn_end(FileNum file, std::uint64_t valid_bytes);
-  void note_skipped(const SkippedLog& part, std::vector<LogQueue::Segment>* segments) REQUIRES(commit_mutex_);
+  void note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) REQUIRES(commit_mutex_);
   // read_path.cc
   /// Whether a memtable decides about the key.
   static bool get_from_memtables(const ReadView& view, const LookupKey& key, Found* found, Status* status);
@@ -404,7 +404,7 @@ struct DbImpl {
   EngineTime time_;
   Counters counters_;
   std::unique_ptr<BlockCache> cache_;
-  std::unique_ptr<LogQueue> log_;
+  std::unique_ptr<GroupCommit> log_;
   std::shared_ptr<LargeValues> large_values_;  ///< iterators hold it, too
   std::unique_ptr<PageFetcher> fetcher_;
   std::unique_ptr<ThreadPool> own_pool_;    ///< compactions

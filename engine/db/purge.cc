@@ -114,7 +114,7 @@ void DbImpl::survey_memory(const std::vector<TreePtr>& trees, PurgeSurvey* surve
 }
 
 void DbImpl::survey_log(PurgeSurvey* survey) {
-  const std::vector<LogQueue::Segment> segments = log_->segments();
+  const std::vector<LogSegment> segments = log_->segments();
   const auto debts = log_debts(segments, survey->now);
   for (std::size_t i = 0; i < segments.size(); ++i) {
     for (std::size_t n = 0; n < debts[i].size(); ++n) {

@@ -150,7 +150,7 @@ Status DbImpl::open() {
   fetcher_ = std::make_unique<PageFetcher>(threads_ ? settings_.fetch_threads : 0, memory_, *large_values_);
 
   SeqNum last_seq = versions_->last_seq();
-  std::vector<LogQueue::Segment> segments;
+  std::vector<LogSegment> segments;
   {
     MutexLock lock(commit_mutex_);
     TRY(open_trees(&last_seq));
@@ -293,8 +293,8 @@ void DbImpl::settle_deadlines() {
   }
 }
 
-Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_seq) {
-  LogQueueOptions log;
+Status DbImpl::start_log(std::vector<LogSegment> segments, SeqNum last_seq) {
+  GroupCommitOptions log;
   log.fs = &fs_;
   log.dir = settings_.dir;
   log.clock = &clock_;
@@ -305,7 +305,7 @@ Status DbImpl::start_log(std::vector<LogQueue::Segment> segments, SeqNum last_se
   log.new_file = [this] { return versions_->new_file(); };
   log.own_thread = threads_;
   log.on_tick = [this] { tick(); };
-  log_ = std::make_unique<LogQueue>(std::move(log));
+  log_ = std::make_unique<GroupCommit>(std::move(log));
   return log_->start(std::move(segments), last_seq);
 }
 

@@ -51,7 +51,7 @@ struct DbImpl::Replay {
   Millis since = 0;
 };
 
-Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last_seq) {
+Status DbImpl::replay_log(std::vector<LogSegment>* segments, SeqNum* last_seq) {
   TRY_ASSIGN(names, fs_.list(settings_.dir));
   std::vector<FileNum> files;
   Replay replay(fs_, settings_.dir, log_needs(versions_->state()));
@@ -73,12 +73,12 @@ Status DbImpl::replay_log(std::vector<LogQueue::Segment>* segments, SeqNum* last
   TRY(replay.sequence.finish());
   *last_seq = std::max(*last_seq, replay.sequence.last());
   for (const auto& [file, valid_bytes] : replay.torn) TRY(cut_torn_end(file, valid_bytes));
-  for (LogQueue::Segment& segment : *segments) segment.pieces_seq = replay.pieces.last_seq(segment.file);
+  for (LogSegment& segment : *segments) segment.pieces_seq = replay.pieces.last_seq(segment.file);
   for (const SkippedLog& part : replay.sequence.skipped()) note_skipped(part, segments);
   return Status::ok();
 }
 
-Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogQueue::Segment>* segments) {
+Status DbImpl::replay_segment(FileNum file, Replay* replay, std::vector<LogSegment>* segments) {
   const std::string path = join_path(settings_.dir, log_file_name(file));
   // The reader calls back at once, on this thread, under the lock that is held here.
   const auto on_record = [&](std::string payload, std::uint64_t offset) NO_THREAD_SAFETY_ANALYSIS -> Status {
@@ -113,10 +113,10 @@ Status DbImpl::cut_torn_end(FileNum file, std::uint64_t valid_bytes) {
 }
 
 // Any tree may have had values in it, or deletes of those in it and before it, none born before the last batch in front of it.
-void DbImpl::note_skipped(const SkippedLog& part, std::vector<LogQueue::Segment>* segments) {
+void DbImpl::note_skipped(const SkippedLog& part, std::vector<LogSegment>* segments) {
   say(Severity::kWarning, "a part of the write-ahead log is damaged and not needed: " + part.to_text());
   const Millis birth = part.time != 0 ? part.time : kUnknownBirth;
-  for (LogQueue::Segment& segment : *segments) {
+  for (LogSegment& segment : *segments) {
     if (segment.file < part.file || segment.file > part.next_file) continue;
     skipped_in_ = std::max(skipped_in_, segment.file);
     if (segment.since == 0) segment.since = birth;

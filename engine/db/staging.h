@@ -13,8 +13,8 @@
 #include <engine/memory_account.h>
 #include <engine/result.h>
 #include <engine/staged_batch.h>
-#include "db/log_queue.h"
 #include "memtable/memtable.h"
+#include "wal/group_commit.h"
 
 namespace ebbtide {
 
@@ -40,7 +40,7 @@ struct StagedEntries {
   };
   std::vector<Part> parts;
   std::vector<Later> later;
-  LogQueue::Prepared log;  ///< the payload, copied or written, with the trees that operations name now; empty if that is open
+  GroupCommit::Prepared log;  ///< the payload, copied or written, with the trees that operations name now; empty if that is open
 
   [[nodiscard]] std::size_t memory_bytes() const;
 };

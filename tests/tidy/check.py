@@ -161,7 +161,8 @@ GLOBAL_WHERE = ("engine/io", "engine/base", "server/net", "server/admin")
 
 # Exceptions by the beginning of a path, each with its reason.
 EXCEPTIONS = {
-    ("engine/db/log_queue.", "threads"): "the log thread is a form of its own: without it, whoever commits turns the queue by hand",
+    ("engine/wal/group_commit.", "threads"): "the log thread: without it, callers of write() do its work",
+    ("engine/wal/log_thread.", "threads"): "the same: it has a name",
     ("server/dispatch/offload.", "threads"): "the real form of the interface Offload",
     ("server/main.", "files"): "umask and the working directory are set before the engine exists",
     ("server/server.", "threads"): "starts the engine's recovery beside the loops",

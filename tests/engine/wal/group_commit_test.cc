@@ -1,11 +1,13 @@
-// The queue between commits and the log, with its own thread: the writer of queued operations, and the state after failures.
-#include "db/log_queue.h"
+// Group commit with its own thread: which thread writes what is left over, what a sync waits for, and what a failure leaves.
+#include "wal/group_commit.h"
 
 #include <thread>
 
 #include <catch2/catch.hpp>
 
-#include "engine/db/harness.h"
+#include "base/clock.h"
+#include "io/fault_fs.h"
+#include "io/memory_fs.h"
 #include "wal/batch_group.h"
 #include "wal/log_reader.h"
 
@@ -31,7 +33,7 @@ class GatedFileSystem final : public InterposedFileSystem {
     open_ = true;
     moved_.notify_all();
   }
-  void await_somebody() {
+  void await_sync() {
     MutexLock lock(mutex_);
     while (waiting_ == 0) moved_.wait(mutex_);
   }
@@ -56,28 +58,28 @@ class GatedFileSystem final : public InterposedFileSystem {
 };
 
 struct Log {
-  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20, std::uint64_t longest_gather_ns = 0)
+  explicit Log(FsyncMode fsync, std::uint64_t segment_bytes = 1 << 20, std::uint64_t longest_delay_ns = 0)
       : gate(files), faults(gate) {
     REQUIRE(files.create_dir("data").is_ok());
-    LogQueueOptions options;
+    GroupCommitOptions options;
     options.fs = &faults;
     options.dir = "data";
     options.clock = &clock;
     options.fsync = fsync;
     options.segment_bytes = segment_bytes;
-    options.longest_gather_ns = longest_gather_ns;
+    options.longest_delay_ns = longest_delay_ns;
     options.new_file = [this] { return ++last_file; };
-    queue = std::make_unique<LogQueue>(std::move(options));
+    log = std::make_unique<GroupCommit>(std::move(options));
   }
   ~Log() { gate.open_gate(); }
-  void start() { REQUIRE(queue->start({}, 0).is_ok()); }
+  void start() { REQUIRE(log->start({}, 0).is_ok()); }
   SeqNum put() {
     WriteBatch batch;
     batch.put(0, "key", std::string(100, 'v'));
     const SeqNum seq = ++last_seq;
     batch.set_header(seq, 1, 0);
     const LogNote note{1, 0, 0};
-    queue->enqueue(batch, std::span(&note, 1));
+    log->enqueue(batch, std::span(&note, 1));
     return seq;
   }
   MemoryFileSystem files;
@@ -86,10 +88,10 @@ struct Log {
   SimulatedClock clock;
   std::atomic<FileNum> last_file{0};
   std::atomic<SeqNum> last_seq{0};
-  std::unique_ptr<LogQueue> queue;
+  std::unique_ptr<GroupCommit> log;
 };
 
-// The awaited thread does not wait itself, so this ends early except on a fault.
+// Nothing blocks the thread that is waited for: only a fault uses up the time.
 template <typename Done>
 bool eventually(Done done) {
   const std::uint64_t until = system_clock()->mono_ns() + 10'000'000'000ull;
@@ -102,22 +104,22 @@ bool eventually(Done done) {
 
 }  // namespace
 
-TEST_CASE("operations queued during a sync are written even if no pass ends after it", "[threads]") {
+TEST_CASE("batch queued during a sync is written, though no pass ends after it", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   const SeqNum first = log.put();
   log.gate.close_gate();
-  std::thread waiter([&] { CHECK(log.queue->wait_synced(first).is_ok()); });
-  log.gate.await_somebody();
+  std::thread waiter([&] { CHECK(log.log->wait_synced(first).is_ok()); });
+  log.gate.await_sync();
   const SeqNum second = log.put();
-  log.queue->write();
-  CHECK(log.queue->logged_seq() == first);
+  log.log->write();
+  CHECK(log.log->logged_seq() == first);
   log.gate.open_gate();
   waiter.join();
-  CHECK(eventually([&] { return log.queue->logged_seq() == second; }));
+  CHECK(eventually([&] { return log.log->logged_seq() == second; }));
 }
 
-TEST_CASE("a prepared large batch is written by the log thread in the order of seqs", "[threads][staged]") {
+TEST_CASE("log thread writes a prepared large batch, and the order of seqs stays", "[threads][staged]") {
   const FsyncMode fsync = GENERATE(FsyncMode::kEverySecond, FsyncMode::kAlways);
   constexpr std::size_t kLarge = 1 << 20;
   Log log(fsync, 64 << 20);
@@ -134,18 +136,18 @@ TEST_CASE("a prepared large batch is written by the log thread in the order of s
     WriteBatch batch;
     for (std::size_t i = 0; i < kLarge / 1000; ++i) batch.put(0, "key", std::string(1000, 'v'), {});
     batch.put_shared(0, "shared", std::make_shared<const std::string>(std::string(kLarge, 's')), {});
-    LogQueue::Prepared prepared = LogQueue::prepare(batch);
+    GroupCommit::Prepared prepared = GroupCommit::prepare(batch);
     batch.set_header(log.last_seq + 1, 1, 0);  // drawn after the copy
     log.last_seq += batch.count();
     const LogNote note{1, 0, 0};
-    log.queue->enqueue(batch, std::move(prepared), std::span(&note, 1));
+    log.log->enqueue(batch, std::move(prepared), std::span(&note, 1));
     (void)log.put();
-    log.queue->write();
-    REQUIRE(log.queue->wait_durable(log.last_seq).is_ok());
+    log.log->write();
+    REQUIRE(log.log->wait_durable(log.last_seq).is_ok());
   }
   CHECK(large_writes == 20);
   CHECK(by_loop == 0);
-  CHECK(log.queue->close().is_ok());
+  CHECK(log.log->close().is_ok());
   SeqNum next = 1;
   const auto on_record = [&](std::string payload, std::uint64_t) {
     return each_batch(payload, [&](Bytes bytes) -> Status {
@@ -159,88 +161,87 @@ TEST_CASE("a prepared large batch is written by the log thread in the order of s
   CHECK(next == log.last_seq + 1);
 }
 
-TEST_CASE("under `always` segments are switched even if there is always more to write", "[threads]") {
+TEST_CASE("under `always` segments are switched though the queue is never empty", "[threads]") {
   Log log(FsyncMode::kAlways, 4096);
   constexpr SeqNum kBatches = 300;
   log.gate.on_sync = [&] {
-    if (log.last_seq < kBatches) (void)log.put();  // another commit arrives during each sync
+    if (log.last_seq < kBatches) (void)log.put();  // a client commits during each sync
   };
   log.start();
   (void)log.put();
-  log.queue->write();
-  CHECK(eventually([&] { return log.queue->durable_seq() >= kBatches; }));
-  CHECK(log.queue->take_segments_below(log.queue->oldest_needed(kBatches + 1)).size() >= 5);
+  log.log->write();
+  CHECK(eventually([&] { return log.log->durable_seq() >= kBatches; }));
+  CHECK(log.log->take_segments_below(log.log->oldest_needed(kBatches + 1)).size() >= 5);
 }
 
 namespace {
 
-/// Syncs one put. Then the next sync waits: another put is queued, and the first put's client is expected again.
-void sync_once_and_gather(Log& log) {
+/// One put is synced, and the next sync waits: a second put came meanwhile, and the first client is expected again.
+void sync_once_and_delay(Log& log) {
   log.gate.on_sync = [&log] {
     if (log.last_seq == 1) (void)log.put();
     log.clock.advance(8 * 3600 * 1000);
   };
   log.start();
   (void)log.put();
-  log.queue->write();
-  REQUIRE(eventually([&] { return log.queue->gathering(); }));
-  CHECK(log.queue->durable_seq() == 1);
+  log.log->write();
+  REQUIRE(eventually([&] { return log.log->delays_sync(); }));
+  CHECK(log.log->durable_seq() == 1);
 }
 
 }  // namespace
 
-TEST_CASE("under `always` a sync waits for the clients that the previous one released", "[threads]") {
+TEST_CASE("under `always` a sync waits for the next commands of clients that the one before answered", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
-  sync_once_and_gather(log);
-  const SeqNum third = log.put();  // the first client has its reply and writes again
-  log.queue->write();
-  CHECK(eventually([&] { return log.queue->durable_seq() == third; }));
-  CHECK(log.queue->syncs() == 2);  // the second and the third were synced together
-  CHECK(log.queue->close().is_ok());
+  sync_once_and_delay(log);
+  const SeqNum third = log.put();  // the first client has its reply, and sends the next command
+  log.log->write();
+  CHECK(eventually([&] { return log.log->durable_seq() == third; }));
+  CHECK(log.log->syncs() == 2);  // the second and the third went together
+  CHECK(log.log->close().is_ok());
 }
 
-TEST_CASE("the log closes while a sync waits for more clients", "[threads]") {
+TEST_CASE("the log closes while a sync is delayed", "[threads]") {
   Log log(FsyncMode::kAlways, 1 << 20, 3600 * kSecond);
-  sync_once_and_gather(log);
-  CHECK(log.queue->close().is_ok());
-  CHECK(log.queue->durable_seq() == 2);
+  sync_once_and_delay(log);
+  CHECK(log.log->close().is_ok());
+  CHECK(log.log->durable_seq() == 2);
 }
 
-TEST_CASE("the log fails and starts a new segment while a sync of the old one runs", "[threads]") {
+TEST_CASE("failed log restarts while a sync of the old segment is under way", "[threads]") {
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
-  log.queue->write();
+  log.log->write();
   log.gate.close_gate();
   log.clock.advance(1500);
-  log.gate.await_somebody();
+  log.gate.await_sync();
   FileFault fault;
   fault.ops = ops_of(FileOp::kWrite);
   fault.path_has = ".wal";
   log.faults.inject(fault);
   const SeqNum lost = log.put();
-  log.queue->write();
-  CHECK_FALSE(log.queue->status().is_ok());
+  log.log->write();
+  CHECK_FALSE(log.log->status().is_ok());
   std::thread healer([&] {
-    CHECK(log.queue->prepare_restart().is_ok());
-    log.queue->restart_after_failure(lost);
+    CHECK(log.log->prepare_restart().is_ok());
+    log.log->restart_after_failure(lost);
   });
   log.gate.open_gate();
   healer.join();
-  CHECK(log.queue->status().is_ok());
+  CHECK(log.log->status().is_ok());
   const SeqNum next = log.put();
-  log.queue->write();
-  CHECK(log.queue->wait_synced(next).is_ok());
-  CHECK(log.queue->status().is_ok());
+  log.log->write();
+  CHECK(log.log->wait_synced(next).is_ok());
+  CHECK(log.log->status().is_ok());
 }
 
-TEST_CASE("the log fails during a sync: written operations become durable if that sync succeeds, and not if it fails",
-          "[threads]") {
+TEST_CASE("log that fails during a sync: salvage syncs the records before the failure, unless the sync failed", "[threads]") {
   const bool sync_fails = GENERATE(false, true);
   Log log(FsyncMode::kEverySecond);
   log.start();
   (void)log.put();
-  log.queue->write();
+  log.log->write();
   FileFault fault;
   fault.path_has = ".wal";
   if (sync_fails) {
@@ -249,52 +250,41 @@ TEST_CASE("the log fails during a sync: written operations become durable if tha
   }
   log.gate.close_gate();
   log.clock.advance(1500);
-  if (!sync_fails) log.gate.await_somebody();
+  if (!sync_fails) log.gate.await_sync();
   const SeqNum written = log.put();
-  log.queue->write();
+  log.log->write();
   fault.ops = ops_of(FileOp::kWrite);
   log.faults.inject(fault);
   (void)log.put();
-  log.queue->write();
-  CHECK(eventually([&] { return log.queue->failed(); }));
-  std::thread healer([&] { log.queue->salvage(); });
+  log.log->write();
+  CHECK(eventually([&] { return log.log->failed(); }));
+  std::thread healer([&] { log.log->salvage(); });
   log.gate.open_gate();
   healer.join();
-  CHECK_FALSE(log.queue->status().is_ok());
-  CHECK(log.queue->synced_seq() == (sync_fails ? 0 : written));
+  CHECK_FALSE(log.log->status().is_ok());
+  CHECK(log.log->synced_seq() == (sync_fails ? 0 : written));
 }
 
-TEST_CASE("a change to `always` syncs operations that were only written", "[threads]") {
+TEST_CASE("fsync changed to `always` syncs what was only written", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
-  log.queue->write();
-  CHECK(eventually([&] { return log.queue->durable_seq() == seq; }));  // the thread's first round may have taken it
-  CHECK(log.queue->synced_seq() == 0);
-  log.queue->set_fsync(FsyncMode::kAlways);
-  CHECK(eventually([&] { return log.queue->durable_seq() == seq; }));
+  log.log->write();
+  CHECK(eventually([&] { return log.log->durable_seq() == seq; }));  // the thread's first round may have taken it
+  CHECK(log.log->synced_seq() == 0);
+  log.log->set_fsync(FsyncMode::kAlways);
+  CHECK(eventually([&] { return log.log->durable_seq() == seq; }));
 }
 
-TEST_CASE("close() ends all waits for a sync", "[threads]") {
+TEST_CASE("close() ends the waits for a sync", "[threads]") {
   Log log(FsyncMode::kNo);
   log.start();
   const SeqNum seq = log.put();
   log.gate.close_gate();
-  std::thread waiter([&] { CHECK(log.queue->wait_synced(seq).is_ok()); });
-  log.gate.await_somebody();
-  std::thread closer([&] { CHECK(log.queue->close().is_ok()); });
+  std::thread waiter([&] { CHECK(log.log->wait_synced(seq).is_ok()); });
+  log.gate.await_sync();
+  std::thread closer([&] { CHECK(log.log->close().is_ok()); });
   log.gate.open_gate();
   closer.join();
   waiter.join();
-}
-
-TEST_CASE("a segment's obligations are the deletes in it and in later segments, of its own trees") {
-  std::vector<LogQueue::Segment> segments(3);
-  segments[0].notes = {{1, 0, 500}, {2, 70, 0}};
-  segments[1].notes = {{2, 60, 0}, {3, 0, 90}};
-  segments[2].notes = {{3, 0, 0}, {1, 80, 0}};
-  CHECK(log_debts(segments, 100) == std::vector<std::vector<Millis>>{{80, 60}, {60, 90}, {0, 80}});
-  CHECK(log_debts(segments, 85) == std::vector<std::vector<Millis>>{{80, 60}, {60, 0}, {0, 80}});
-  CHECK(log_debts(segments, 600)[0][0] == 80);
-  CHECK(log_debts({}, 100).empty());
 }

@@ -1,22 +1,22 @@
-// Batches in pieces, as the log queue writes them (wal/log_pieces.h).
+// Batches in pieces, as they are written to the log (log_pieces.h).
 //
-// What must hold:
-//   * A commit record is written after all pieces, into the same segment or a later one; and a segment is synced as a whole before
-//     the next one is written to. So a sync of the commit record has synced the pieces.
-//   * Between the first piece and the enqueue() the segments stay (pieces_), afterwards as long as the batch's seq is needed
-//     (Segment::pieces_seq). Both change under the queue's lock, so there is no moment without either.
-//   * Who writes pieces writes what is queued after each of them, like any writer.
+// Invariants:
+//   * A commit record is written after all pieces, into the same segment or a later one. A segment is synced as a whole before the next
+//     one is written to. So a sync of the commit record has synced the pieces.
+//   * From the first piece to the enqueue() the segments stay because of pieces_, and afterwards, as long as the batch's seq is needed,
+//     because of LogSegment::pieces_seq. Both change under the mutex, so one of them always holds.
+//   * The thread that writes pieces writes the queue after each of them, like any writer.
 #include <algorithm>
 #include <utility>
 
 #include "base/checksum.h"
 #include "base/planted_bug.h"
-#include "db/log_queue.h"
+#include "wal/group_commit.h"
 
 namespace ebbtide {
 namespace {
 
-/// Cuts a payload behind the batch's header.
+/// Cuts a payload, without the batch's header, into pieces.
 class Cutter {
  public:
   Cutter(const WriteBatch& batch, std::size_t piece_bytes) : piece_bytes_(piece_bytes) {
@@ -44,27 +44,27 @@ class Cutter {
 
 }  // namespace
 
-LogQueue::Pieces::~Pieces() {
-  LogQueue* const owner = queue;
+GroupCommit::Pieces::~Pieces() {
+  GroupCommit* const owner = log;
   if (owner == nullptr) return;
   MutexLock lock(owner->mutex_);
   owner->end_pieces(this);
 }
 
-void LogQueue::end_pieces(Pieces* pieces) {
+void GroupCommit::end_pieces(Pieces* pieces) {
   std::erase(pieces_, pieces);
-  pieces->queue = nullptr;
+  pieces->log = nullptr;
 }
 
-void LogQueue::give_up_all_pieces() {
+void GroupCommit::give_up_all_pieces() {
   for (Pieces* pieces : std::exchange(pieces_, {})) {
     pieces->given_up = true;
-    pieces->queue = nullptr;
+    pieces->log = nullptr;
   }
 }
 
-Result<LogQueue::Prepared> LogQueue::write_pieces(const WriteBatch& batch, std::span<const LogNote> notes,
-                                                  const std::atomic<bool>* stop) {
+Result<GroupCommit::Prepared> GroupCommit::write_pieces(const WriteBatch& batch, std::span<const LogNote> notes,
+                                                        const std::atomic<bool>* stop) {
   Prepared prepared;
   prepared.pieces_ = std::make_shared<Pieces>(this);
   Pieces& pieces = *prepared.pieces_;
@@ -78,8 +78,8 @@ Result<LogQueue::Prepared> LogQueue::write_pieces(const WriteBatch& batch, std::
   return prepared;
 }
 
-// False: there is no point in going on.
-bool LogQueue::write_piece(Pieces* pieces, const LogRecord& payload) {
+// False: the pieces were given up, or the log failed.
+bool GroupCommit::write_piece(Pieces* pieces, const LogRecord& payload) {
   bool goes_on = false;
   {
     MutexLock lock(mutex_);
@@ -93,14 +93,14 @@ bool LogQueue::write_piece(Pieces* pieces, const LogRecord& payload) {
   return goes_on;
 }
 
-void LogQueue::append_piece(Pieces* pieces, const LogRecord& payload) {
-  Segment& segment = segments_.back();
+void GroupCommit::append_piece(Pieces* pieces, const LogRecord& payload) {
+  LogSegment& segment = segments_.current();
   if (pieces->id.file == kNoFile) {
     pieces->id = {segment.file, ++pieces_begun_};
     pieces->checksum = std::make_unique<BlockChecksummer>(pieces->id.file, pieces->id.number);
     pieces_.push_back(pieces);
   }
-  // Before the write: what fails may be on disk all the same.
+  // Before the write: a record may be on disk even if its write fails.
   for (const PieceNote& note : pieces->notes) add_note(&segment.notes, {note.tree, 0, note.min_expiry});
   const std::string head =
       encode_piece_head({pieces->id, static_cast<std::uint32_t>(pieces->ends.size()), pieces->notes, Bytes()});
@@ -117,18 +117,18 @@ void LogQueue::append_piece(Pieces* pieces, const LogRecord& payload) {
   if (!status.is_ok()) return fail(status);
   pieces->bytes += bytes;
   pieces->ends.emplace_back(writer_->file(), writer_->size());
-  segments_.back().bytes = writer_->size();
+  segments_.current().bytes = writer_->size();
   writes_.fetch_add(1, std::memory_order_relaxed);
   bytes_written_.fetch_add(bytes + head.size(), std::memory_order_relaxed);
 }
 
-// The next segment is begun by the log thread, after a sync beside which appends go on; pieces would outrun that.
-bool LogQueue::far_ahead() const {
+// The log thread begins the next segment after a sync, beside which appends go on. Pieces would outrun that.
+bool GroupCommit::far_ahead() const {
   if (segment_full()) return true;
   return fsync() != FsyncMode::kNo && writer_->size() - writer_->synced_bytes() > options_.most_ahead_bytes;
 }
 
-void LogQueue::pace(const Pieces& pieces) {
+void GroupCommit::pace(const Pieces& pieces) {
   if (!options_.own_thread) {
     if (!bad_.is_ok() || !far_ahead()) return;
     become_writer();
@@ -147,11 +147,11 @@ void LogQueue::pace(const Pieces& pieces) {
   --pacing_;
 }
 
-bool LogQueue::enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::span<const LogNote> notes) {
+bool GroupCommit::enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::span<const LogNote> notes) {
   std::vector<Bytes> payload;
   batch.append_payload(&payload);
   MutexLock lock(mutex_);
-  if (!bad_.is_ok()) return true;  // as of every batch: commit has refused, or its reply will
+  if (!bad_.is_ok()) return true;  // as for every batch: the commit was refused, or its reply is an error
   if (pieces->given_up) return false;
   PieceCommit commit;
   commit.header = payload.front().substr(0, WriteBatch::kHeaderBytes);
@@ -162,51 +162,43 @@ bool LogQueue::enqueue_commit(const WriteBatch& batch, Pieces* pieces, std::span
   }
   commit.bytes = pieces->bytes;
   commit.checksum = pieces->checksum->digest();
-  for (Segment& segment : segments_) {
-    const bool has_some = segment.file >= pieces->id.file && segment.file <= pieces->ends.back().first;
-    if (has_some && !planted(PlantedBug::kForgetPieces)) segment.pieces_seq = batch.last_seq();
-  }
+  if (!planted(PlantedBug::kForgetPieces)) segments_.note_pieces(pieces->id.file, pieces->ends.back().first, batch.last_seq());
   end_pieces(pieces);
   Group group;
   group.bytes = encode_commit(commit);
   group.last_seq = batch.last_seq();
   group.since = batch.time();
   group.notes.assign(notes.begin(), notes.end());
-  if (!pending_.empty()) full_groups_.push_back(std::exchange(pending_, {}));
-  full_groups_.push_back(std::move(group));
-  queued_seq_.store(batch.last_seq(), std::memory_order_relaxed);
-  has_pending_.store(true, std::memory_order_relaxed);
+  queue_group(std::move(group));
   return true;
 }
 
-bool LogQueue::is_pinned(FileNum file) const {
+bool GroupCommit::is_pinned(FileNum file) const {
   return std::any_of(pieces_.begin(), pieces_.end(), [file](const Pieces* pieces) { return pieces->id.file <= file; });
 }
 
-void LogQueue::give_up_pieces(FileNum last) {
+void GroupCommit::give_up_pieces(FileNum last) {
   MutexLock lock(mutex_);
   std::erase_if(pieces_, [last](Pieces* pieces) {
     if (pieces->id.file > last) return false;
     pieces->given_up = true;
-    pieces->queue = nullptr;
+    pieces->log = nullptr;
     return true;
   });
   moved_.notify_all();
 }
 
-void LogQueue::give_up_pieces_before(SeqNum seq) {
+void GroupCommit::give_up_pieces_before(SeqNum seq) {
   FileNum needed = kNoFile;
   {
     MutexLock lock(mutex_);
     if (pieces_.empty()) return;
-    const auto first =
-        std::find_if(segments_.begin(), segments_.end(), [seq](const Segment& s) { return s.needed_seq() >= seq; });
-    needed = first == segments_.end() ? segments_.back().file : first->file;
+    needed = segments_.oldest_needed(seq, [](FileNum) { return false; });
   }
   give_up_pieces(needed - 1);
 }
 
-std::uint64_t LogQueue::pending_piece_bytes() const {
+std::uint64_t GroupCommit::pending_piece_bytes() const {
   MutexLock lock(mutex_);
   std::uint64_t bytes = 0;
   for (const Pieces* pieces : pieces_) bytes += pieces->bytes;

@@ -1,0 +1,60 @@
+// How many operations a sync waits for, how long, and when it stops waiting.
+#include "wal/commit_delay.h"
+
+#include <catch2/catch.hpp>
+
+using namespace ebbtide;
+
+namespace {
+constexpr std::uint64_t kMs = 1'000'000;
+}  // namespace
+
+TEST_CASE("a sync waits for as many operations as the last one had and left, for a quarter of its time") {
+  CommitDelay delay;
+  CHECK(delay.wanted() == 0);  // nothing is known yet
+  delay.synced(25, 25, 4 * kMs);
+  CHECK(delay.wanted() == 50);
+  CHECK(delay.limit_ns() == 1 * kMs);
+  delay.synced(50, 0, 400 * kMs);
+  CHECK(delay.wanted() == 50);
+  CHECK(delay.limit_ns() == CommitDelay::kLongestNs);  // a hiccup of the disk delays no client for long
+}
+
+TEST_CASE("one client alone is not delayed") {
+  CommitDelay delay;
+  delay.synced(1, 0, 4 * kMs);
+  CHECK(delay.wanted() <= 1);
+}
+
+TEST_CASE("sync that took no time causes no delay") {
+  CommitDelay delay;
+  delay.synced(25, 25, 3);
+  CHECK(delay.wanted() == 0);
+}
+
+TEST_CASE("delay that brings a quarter of the group has paid, though not all came") {
+  CommitDelay delay;
+  delay.synced(25, 25, 4 * kMs);
+  delay.waited(25, 34);
+  delay.synced(34, 16, 4 * kMs);
+  CHECK(delay.wanted() == 50);
+}
+
+TEST_CASE("delay that does not pay is tried ever more rarely, and often again once it pays") {
+  CommitDelay delay;
+  const auto syncs_until_next_try = [&] {
+    int n = 0;
+    do {
+      delay.synced(10, 10, 4 * kMs);
+      ++n;
+    } while (delay.wanted() == 0);
+    return n;
+  };
+  CHECK(syncs_until_next_try() == 1);
+  for (const int expected : {2, 4, 8, 16, 32, 64, 64}) {
+    delay.waited(10, 12);
+    CHECK(syncs_until_next_try() == expected);
+  }
+  delay.waited(10, 20);
+  CHECK(syncs_until_next_try() == 1);
+}
