@@ -14,7 +14,7 @@ namespace ebbtide {
 /// The place on disk of a value of more than kLargeValueBytes: `blocks` blocks of its table's data file, from `offset` on.
 /// The reader that returned it can read it; a builder can copy its blocks without decoding them.
 struct LargeValueRef {
-  const void* table = nullptr;  ///< the TableReader that has it
+  const void* table = nullptr;  ///< the TableLookup of the table that has it
   std::uint64_t offset = 0;     ///< in the data file
   std::uint64_t stored_bytes = 0;
   std::uint64_t length = 0;  ///< of the value

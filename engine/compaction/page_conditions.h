@@ -27,7 +27,7 @@
 #include <span>
 
 #include "deletes/record.h"
-#include "table/table_reader.h"
+#include "table/table_inspector.h"
 
 namespace ebbtide {
 

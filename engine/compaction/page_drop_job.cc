@@ -97,7 +97,7 @@ class DropJob {
   }
 
   /// True if records may cover an entry in a page that is not among `pages`.
-  [[nodiscard]] bool covers_others(const TableReader& table, const PageSet& pages, SeqNum applied_seq) const {
+  [[nodiscard]] bool covers_others(const TableInspector& table, const PageSet& pages, SeqNum applied_seq) const {
     const auto named = [](const std::vector<std::uint32_t>& list, std::uint32_t p) {
       return std::binary_search(list.begin(), list.end(), p);
     };

@@ -18,7 +18,7 @@ enum class PageFate : std::uint8_t { kStays, kGoesWhole, kIsEdge, kMayHide };
 /// One table of one run.
 class TablePlanner {
  public:
-  TablePlanner(const PageDropInput& input, const FileMeta& file, const TableReader& table, std::span<const Run> older_runs,
+  TablePlanner(const PageDropInput& input, const FileMeta& file, const TableInspector& table, std::span<const Run> older_runs,
                const Finality& finality)
       : in_(input),
         judge_{input.records, input.view_seqs, input.visible_seq, input.now},
@@ -161,7 +161,7 @@ class TablePlanner {
   const PageDropInput& in_;
   const DropJudge judge_;
   const FileMeta& file_;
-  const TableReader& table_;
+  const TableInspector& table_;
   const std::span<const Run> older_runs_;
   const Finality& finality_;
   std::size_t living_ = 0;  // pages with entries

@@ -40,7 +40,7 @@ struct PageDropInput {
   Millis now = 0;
   Millis delete_deadline = 0;  ///< 0 = none
   Millis purge_before = 0;     ///< entries that died by then are dropped now, at any cost
-  std::function<const TableReader*(const FileMeta& file)> table{};
+  std::function<const TableInspector*(const FileMeta& file)> table{};
   std::function<bool(FileNum data_file)> busy{};              ///< inputs of running jobs: skipped; may be null
   std::function<SeqNum(FileNum metadata_file)> parts_done{};  ///< partial drops were tried for records up to it; may be null
 };

@@ -32,7 +32,7 @@ struct FileGroup {
 /// Groups of overlapping files in key order.
 std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files);
 
-/// About `count` keys of a file within a range, evenly spaced by bytes (TableReader::split_points).
+/// About `count` keys of a file within a range, evenly spaced by bytes (TableInspector::split_points).
 using SplitPoints = std::function<std::vector<std::string>(const FileMeta& file, const KeyRange& range, std::size_t count)>;
 
 /// Ranges in key order that together are the group's range: at most `parts`, of about the same number of bytes.

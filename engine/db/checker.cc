@@ -20,8 +20,8 @@ std::vector<std::string> texts(const std::vector<Status>& errors) {
 
 }  // namespace
 
-std::vector<Status> errors_of_table(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
-                                    const std::function<bool()>& stopped) {
+std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, std::uint64_t* pages,
+                                    std::uint64_t* entries, const std::function<bool()>& stopped) {
   std::vector<Status> errors;
   reader.verify(&errors, pages, entries, stopped);
   if (!(reader.stats() == meta.stats)) {

@@ -94,8 +94,8 @@ struct DatabaseChanges {
 };
 
 //// All that is wrong with a table, or, once it is stopped, what was found until then (checker.cc).
-std::vector<Status> errors_of_table(const TableReader& reader, const FileMeta& meta, std::uint64_t* pages, std::uint64_t* entries,
-                                    const std::function<bool()>& stopped);
+std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, std::uint64_t* pages,
+                                    std::uint64_t* entries, const std::function<bool()>& stopped);
 
 /// What the log has to know of an operation that was written at `time`.
 LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time);
@@ -164,9 +164,9 @@ struct DbImpl {
   std::vector<Status> read_whole(const FileMeta& meta, const std::function<bool()>& stopped, VerifyReport* report);
   void check_again(FileNum file);
   Status end_quarantine(const FilePlace& place);
-  Status write_clean_copy(const FilePlace& place, const TableReader& reader);
+  Status write_clean_copy(const FilePlace& place, const TableInspector& reader);
   std::shared_ptr<TableReader> unreadable_table(const FileMeta& meta, Status why);
-  Status punch_restored(const FileMeta& meta, const TableReader& reader);
+  Status punch_restored(const FileMeta& meta, const TableInspector& reader);
   Result<std::map<FileNum, std::shared_ptr<TableReader>>> open_tables();
   // checkpoint.cc
   class Checkpoint;

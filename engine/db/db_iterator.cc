@@ -70,7 +70,7 @@ class DbIterator final : public Iterator {
     const Entry& entry = walk_.entry();
     if (!entry.is_large()) return entry.value;
     if (large_ == nullptr) {
-      auto value = values_->read(*static_cast<const TableReader*>(entry.large.table), entry.large);
+      auto value = values_->read(*static_cast<const TableLookup*>(entry.large.table), entry.large);
       if (!value.is_ok()) {
         status_ = value.status();
         return {};

@@ -50,7 +50,7 @@ RunSize size_of(const RunView& run) {
   return size;
 }
 
-std::uint64_t entries_in(const TableReader& table, std::uint32_t tile) {
+std::uint64_t entries_in(const TableInspector& table, std::uint32_t tile) {
   const std::uint32_t pages = table.page_count();
   // Pages are numbered tile by tile: the first one of the tile by bisection.
   std::uint32_t low = 0, high = pages;

@@ -53,7 +53,7 @@ Status LargeValues::charge(std::uint64_t bytes) {
   return Status::ok();
 }
 
-Result<SharedValue> LargeValues::read(const TableReader& table, const LargeValueRef& ref) {
+Result<SharedValue> LargeValues::read(const TableLookup& table, const LargeValueRef& ref) {
   if (auto resident = table.large_if_resident(ref); resident != nullptr) return hold(std::move(resident), false);
   TRY(charge(ref.length));
   auto value = table.read_large(ref);
@@ -64,7 +64,7 @@ Result<SharedValue> LargeValues::read(const TableReader& table, const LargeValue
   return hold(std::move(value).value(), true);
 }
 
-Result<LargeValues::Part> LargeValues::read_part(const TableReader& table, const LargeValueRef& ref, std::uint64_t offset,
+Result<LargeValues::Part> LargeValues::read_part(const TableLookup& table, const LargeValueRef& ref, std::uint64_t offset,
                                                  std::uint64_t length) {
   if (offset == 0 && length == ref.length) {
     TRY_ASSIGN(whole, read(table, ref));

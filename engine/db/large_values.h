@@ -7,7 +7,7 @@
 #include <engine/memory_account.h>
 #include <engine/result.h>
 #include <engine/write_batch.h>
-#include "table/table_reader.h"
+#include "table/table_lookup.h"
 
 namespace ebbtide {
 
@@ -18,8 +18,8 @@ class LargeValues {
   LargeValues(std::shared_ptr<MemoryAccount> account, std::function<void()> on_charge);
 
   /// The bytes of a large value of `table`, read unless somebody holds them. kOutOfMemory: the budget has no room for them;
-  /// nothing was read. Else as TableReader::read_large.
-  Result<SharedValue> read(const TableReader& table, const LargeValueRef& ref);
+  /// nothing was read. Else as TableLookup::read_large.
+  Result<SharedValue> read(const TableLookup& table, const LargeValueRef& ref);
 
   /// Bytes of a large value, or all of it.
   struct Part {
@@ -28,7 +28,7 @@ class LargeValues {
   };
   /// At least the bytes [offset, offset + length) of a large value, within it: those, unless the whole value is in memory. Only what
   /// is returned is charged. Errors as of read().
-  Result<Part> read_part(const TableReader& table, const LargeValueRef& ref, std::uint64_t offset, std::uint64_t length);
+  Result<Part> read_part(const TableLookup& table, const LargeValueRef& ref, std::uint64_t offset, std::uint64_t length);
 
  private:
   struct State;

@@ -84,7 +84,7 @@ Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool
 }
 
 Plan DbImpl::next_drop(const Tree& tree, const TablesView& tables) const {
-  std::map<FileNum, const TableReader*> ranged;  // the tables that have range tombstones
+  std::map<FileNum, const TableLookup*> ranged;  // the tables that have range tombstones
   for (const RunView& run : tables.runs) {
     for (std::size_t i = 0; i < run.tables().size(); ++i) {
       if (run.has_range_tombstones(i)) ranged[run.tables()[i]->meta->data_file] = &run.reader(i);

@@ -64,7 +64,7 @@ Plan DbImpl::next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>&
     if (same && (tree.next_page_look == 0 || now < tree.next_page_look)) return {};
     parts_done = tree.parts_done;
   }
-  std::map<FileNum, const TableReader*> readers;
+  std::map<FileNum, const TableInspector*> readers;
   for (const RunView& run : tables->runs) {
     for (std::size_t i = 0; i < run.tables().size(); ++i) readers[run.tables()[i]->meta->data_file] = &run.reader(i);
   }

@@ -68,7 +68,7 @@ struct PageFetch {
 
   void read(std::size_t i) {
     const PageMiss& miss = wanted[i];
-    const auto* table = static_cast<const TableReader*>(miss.table);
+    const auto* table = static_cast<const TableLookup*>(miss.table);
     if (miss.large_offset != 0) {
       const LargeValueRef ref{table, miss.large_offset, miss.large_stored_bytes, miss.large_length};
       auto part = large_values->read_part(*table, ref, miss.part_offset, miss.part_bytes);
@@ -146,7 +146,7 @@ class PageFetcher::Queue final : public FetchQueue {
   bool add(const std::shared_ptr<PageFetch>& fetch, std::size_t i) {
     const PageMiss& miss = fetch->wanted[i];
     if (miss.large_offset != 0) return false;
-    const TableReader::PagePlace place = static_cast<const TableReader*>(miss.table)->page_place(miss.page);
+    const TableLookup::PagePlace place = static_cast<const TableLookup*>(miss.table)->page_place(miss.page);
     if (place.file == nullptr) return false;
     const std::size_t tag = free_.empty() ? waiting_.size() : free_.back();
     if (!reads_->add(*place.file, place.offset, place.length, tag)) return false;
@@ -182,7 +182,7 @@ class PageFetcher::Queue final : public FetchQueue {
     const PageMiss& miss = fetch.wanted[ended.index];
     ReadCounters counters;
     if (!fetch.refused) {
-      fetch.keep(ended.index, static_cast<const TableReader*>(miss.table)->take_page(miss.page, *block, &counters));
+      fetch.keep(ended.index, static_cast<const TableLookup*>(miss.table)->take_page(miss.page, *block, &counters));
     }
     fetch.pages_read->fetch_add(counters.pages_read, std::memory_order_relaxed);
     fetch.end_part();
@@ -223,7 +223,7 @@ std::shared_ptr<PageFetch> PageFetcher::begin(MissSet* misses) {
   ReadCounters counters;
   for (const PageMiss& miss : misses->pages) {
     if (miss.large_offset == 0) {
-      const auto* table = static_cast<const TableReader*>(miss.table);
+      const auto* table = static_cast<const TableLookup*>(miss.table);
       if (auto pin = table->fetch_page_if_cached(miss.page, &counters)) {
         if (miss.ahead) continue;
         if (fetch->charge->add(pin.get())) {

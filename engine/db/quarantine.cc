@@ -270,7 +270,7 @@ Status DbImpl::end_quarantine(const FilePlace& place) {
 
 /// Puts a file in the place of the data file that has zeros where pages were dropped, whatever the present one has there. It has
 /// one name, and holes where the file system can punch them.
-Status DbImpl::write_clean_copy(const FilePlace& place, const TableReader& reader) {
+Status DbImpl::write_clean_copy(const FilePlace& place, const TableInspector& reader) {
   const std::string name = data_file_name(place.meta->data_file);
   const std::string path = join_path(settings_.dir, name), temporary = path + std::string(kTemporarySuffix);
   if (fs_.exists(temporary)) TRY(fs_.unlink(temporary));
@@ -325,7 +325,7 @@ std::shared_ptr<TableReader> DbImpl::unreadable_table(const FileMeta& meta, Stat
 }
 
 /// What a quarantined file had dropped may be in it again: it is punched before anything reads it.
-Status DbImpl::punch_restored(const FileMeta& meta, const TableReader& reader) {
+Status DbImpl::punch_restored(const FileMeta& meta, const TableInspector& reader) {
   if (meta.dead_bytes == 0) return Status::ok();
   const std::string path = join_path(settings_.dir, data_file_name(meta.data_file));
   TRY_ASSIGN(links, fs_.link_count(path));

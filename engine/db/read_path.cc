@@ -31,7 +31,7 @@ using Cover = FragmentedRangeTombstones::Cover;
 
 // Of ReadView::prefetch: the first that needs what an earlier one found, and the one after which the tile is known.
 constexpr int kFilterStage = 2, kTileStage = 3;
-static_assert(ReadView::kPrefetchStages == TableReader::kPrefetchStages + 1, "before them comes the memtables' bucket");
+static_assert(ReadView::kPrefetchStages == TableLookup::kPrefetchStages + 1, "before them comes the memtables' bucket");
 
 void count_hit(ThreadCounters& counters, bool hit) {
   ThreadCounters::add(counters.gets, 1);
@@ -152,7 +152,7 @@ Status DbImpl::get_from_tables(const ReadView& view, const LookupKey& key, Found
     if (i < 0) continue;
     ++reads->runs_probed;
     const auto at = static_cast<std::size_t>(i);
-    const TableReader& table = run.reader(at);
+    const TableLookup& table = run.reader(at);
     const Cover* covered = nullptr;
     if (run.is_special(at)) [[unlikely]] {
       if (run.is_unreadable(at)) return table.unreadable();  // it may have the key, or a delete of it
@@ -226,7 +226,7 @@ Status ReadView::read_part(const Found& found, std::uint64_t offset, std::uint64
       return Status::ok();
     }
   }
-  const auto* table = static_cast<const TableReader*>(found.large.table);
+  const auto* table = static_cast<const TableLookup*>(found.large.table);
   if (mode_ == ReadMode::kResident && misses_ != nullptr) {
     if (misses_->refused) return no_room(*impl_->memory_, *misses_);
     PageMiss miss{table, 0, found.large.offset, found.large.stored_bytes, found.length};
@@ -251,7 +251,7 @@ Status ReadView::copy_part(const Found& found, std::uint64_t offset, std::span<c
   }
   ASSERT_MSG(offset <= found.length && to.size() <= found.length - offset, "the part of a value lies within it");
   if (lease_ != nullptr && lease_->revoked()) return revoked_view();
-  return static_cast<const TableReader*>(found.large.table)->copy_large(reference(found), offset, to);
+  return static_cast<const TableLookup*>(found.large.table)->copy_large(reference(found), offset, to);
 }
 
 // --- prefetching
@@ -295,7 +295,7 @@ void ask_filters(const TablesView& tables, const LookupKey& key) {
   const std::size_t runs = std::min<std::size_t>(tables.runs.size(), LookupState::kRuns);
   for (std::size_t r = 0; r < runs; ++r) {
     if ((state.outside >> r & 1) != 0) continue;
-    const TableReader& table = tables.runs[r].reader(state.files[r]);
+    const TableLookup& table = tables.runs[r].reader(state.files[r]);
     if (table.prefetch(key, kFilterStage - 1, &state)) {
       state.table = &table;
       state.stage = kFilterStage + 1;
@@ -317,7 +317,7 @@ inline void step(const TreeView& tree, const LookupKey& key, int stage) {
   // A state that missed a stage, or is of other tables, stays as it is.
   if (state == nullptr || state->stage != stage || state->tables != tree.tables.get()) return;
   if (stage == kFilterStage) return ask_filters(*tree.tables, key);
-  (void)static_cast<const TableReader*>(state->table)->prefetch(key, stage - 1, state);
+  (void)static_cast<const TableLookup*>(state->table)->prefetch(key, stage - 1, state);
   state->stage = static_cast<std::uint8_t>(stage + 1);
 }
 
@@ -338,7 +338,7 @@ void ReadView::add_expected_miss(const LookupKey& key, MissSet* misses) const {
   const LookupState* const state = key.state;
   if (tree_ == nullptr || state == nullptr || state->tables != tree_->tables.get() || state->table == nullptr) return;
   if (state->stage != kPrefetchStages || state->block != nullptr || state->page == LookupState::kNoPage) return;
-  const auto* const table = static_cast<const TableReader*>(state->table);
+  const auto* const table = static_cast<const TableLookup*>(state->table);
   PageMiss miss{table, state->page};
   miss.ahead = true;
   misses->pages.push_back(miss);

@@ -120,7 +120,7 @@ const char* check_page(Bytes page, std::uint64_t data_bytes) {
   return nullptr;
 }
 
-void PageView::read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const void* table, Entry* entry) const {
+void PageView::read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const TableLookup* table, Entry* entry) const {
   entry->kind = static_cast<EntryKind>(flags & 3);
   entry->first = (flags & kEntryFirst) != 0;
   entry->seq = load_fixed<std::uint64_t>(begin_ + 8) + take_varint(&p);
@@ -141,7 +141,7 @@ void PageView::read_fields(const char* p, std::uint8_t flags, std::uint32_t i, c
   entry->value = {p, static_cast<std::size_t>(end - p)};
 }
 
-bool PageView::get(const LookupKey& key, SeqNum view_seq, const void* table, Entry* entry, bool* seen) const {
+bool PageView::get(const LookupKey& key, SeqNum view_seq, const TableLookup* table, Entry* entry, bool* seen) const {
   const Bytes common = prefix();
   if (key.key.size() < common.size()) return false;
   const Bytes wanted = key.key.substr(common.size());
@@ -220,7 +220,7 @@ std::uint32_t PageView::lower_bound(Bytes key) const {
   return low;
 }
 
-void PageView::read(std::uint32_t i, const void* table, std::string* key, Entry* entry) const {
+void PageView::read(std::uint32_t i, const TableLookup* table, std::string* key, Entry* entry) const {
   const char* p = entry_at(i);
   const auto flags = static_cast<std::uint8_t>(*p++);
   const std::uint64_t bytes = take_varint(&p);

@@ -32,6 +32,8 @@ inline std::uint8_t page_tag(std::uint64_t hash) { return static_cast<std::uint8
 /// `data_bytes` bounds the references to large values.
 const char* check_page(Bytes page, std::uint64_t data_bytes);
 
+class TableLookup;  // table/table_lookup.h
+
 /// Reads a checked page. Views into it are valid as long as the page's bytes. Trivially copyable.
 class PageView {
  public:
@@ -49,13 +51,13 @@ class PageView {
 
   /// Finds the newest version of `key` with seq <= view_seq; false if there is none. Sets all of `entry` but `key`; `table` goes
   /// into a reference to a large value. Sets `*seen` if the page has any version of the key.
-  bool get(const LookupKey& key, SeqNum view_seq, const void* table, Entry* entry, bool* seen) const;
+  bool get(const LookupKey& key, SeqNum view_seq, const TableLookup* table, Entry* entry, bool* seen) const;
   /// Starts the load of the entry that get() will most likely look at.
   void prefetch(std::uint64_t hash) const;
   /// Index of the first entry whose key is >= key, count() if none.
   [[nodiscard]] std::uint32_t lower_bound(Bytes key) const;
   /// Decodes entry i < count(). `*key` receives the assembled key.
-  void read(std::uint32_t i, const void* table, std::string* key, Entry* entry) const;
+  void read(std::uint32_t i, const TableLookup* table, std::string* key, Entry* entry) const;
   /// The key of entry i without the prefix.
   [[nodiscard]] Bytes suffix(std::uint32_t i) const;
 
@@ -65,7 +67,7 @@ class PageView {
                            : load_fixed<std::uint16_t>(offsets_ + std::size_t{i} * 2));
   }
   void prefetch_middles(std::uint32_t low, std::uint32_t high, std::uint32_t steps) const;
-  void read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const void* table, Entry* entry) const;
+  void read_fields(const char* p, std::uint8_t flags, std::uint32_t i, const TableLookup* table, Entry* entry) const;
 
   const char* begin_ = nullptr;
   const char* end_ = nullptr;

@@ -114,7 +114,7 @@ struct TableBuilder::Impl {
       return append(payload, used, BlockKind::kLargeChunk, nullptr);
     };
     if (entry.is_large()) {
-      TRY(static_cast<const TableReader*>(entry.large.table)->visit_large(entry.large, chunk));
+      TRY(static_cast<const TableLookup*>(entry.large.table)->visit_large(entry.large, chunk));
     } else {
       for (Bytes rest = entry.value; !rest.empty(); rest.remove_prefix(std::min(rest.size(), kLargeChunkBytes))) {
         Compression used{};

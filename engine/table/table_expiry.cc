@@ -5,17 +5,17 @@
 
 namespace ebbtide {
 
-Status TableReader::visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const {
+Status TableInspector::visit_expiring(Millis after, Millis until, const std::function<void(const Entry& entry)>& visit) const {
   std::string key;
   for (std::uint32_t page = 0; page < page_count(); ++page) {
     const PageFence fence = page_fence(page);
     if ((fence.flags & kPageDropped) != 0 || fence.min_expiry > fence.max_expiry) continue;
     if (fence.max_expiry <= after || fence.min_expiry > until) continue;
-    TRY_ASSIGN(pin, fetch_page(page, nullptr));
-    const PageView view(static_cast<const CachedBlock*>(pin.get())->bytes());
+    TRY_ASSIGN(block, r_.load_page(r_.pages[page], true, nullptr));
+    const PageView view(block->bytes());
     for (std::uint32_t i = 0; i < view.count(); ++i) {
       Entry entry;
-      view.read(i, this, &key, &entry);
+      view.read(i, r_.lookup, &key, &entry);
       if (entry.expiry > after && entry.expiry <= until) visit(entry);
     }
   }

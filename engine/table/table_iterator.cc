@@ -53,7 +53,7 @@ class Readahead {
 
 class TableIterator final : public InternalIterator {
  public:
-  TableIterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& r, const TableIteratorOptions& options)
+  TableIterator(std::shared_ptr<const TableLookup> reader, const TableReaderImpl& r, const TableIteratorOptions& options)
       : reader_(std::move(reader)), r_(r), options_(options), readahead_(r, !options.fill_cache) {
     if (r_.tiles.empty()) return;
     first_tile_ = options_.bounds.start.empty() ? 0 : r_.first_tile(options_.bounds.start);
@@ -246,7 +246,7 @@ class TableIterator final : public InternalIterator {
   }
 
   static constexpr std::uint32_t kNoTile = 0xffffffffu;
-  const std::shared_ptr<const TableReader> reader_;
+  const std::shared_ptr<const TableLookup> reader_;
   const TableReaderImpl& r_;
   const TableIteratorOptions options_;
   Readahead readahead_;
@@ -266,7 +266,7 @@ class TableIterator final : public InternalIterator {
 
 }  // namespace
 
-std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
+std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableLookup> reader, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options) {
   return std::make_unique<TableIterator>(std::move(reader), impl, options);
 }

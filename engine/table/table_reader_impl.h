@@ -1,4 +1,4 @@
-// The inside of a TableReader, shared by lookup, iterator and verify. Not for includes from other layers.
+// The inside of a TableReader, shared by its facets, iterator and verify. Not for includes from other layers.
 #pragma once
 
 #include <atomic>
@@ -48,6 +48,7 @@ static_assert(sizeof(TileInfo) == 8);
 
 struct TableReaderImpl {
   // --- constant after open
+  const TableLookup* lookup = nullptr;  ///< the reader: goes into references to large values
   TableReaderOptions options;
   TableFiles files;
   std::string data_path, metadata_path;
@@ -80,6 +81,14 @@ struct TableReaderImpl {
   Status open(Bytes bytes);
   Status load(TableMetadata m);
   void take_fences(const TableMetadata& m);
+
+  /// As TableInspector.
+  [[nodiscard]] Result<TableMetadata> load_metadata() const;
+  /// As TableLookup::filter().
+  [[nodiscard]] std::shared_ptr<const LoadedFilter> loaded_filter() const {
+    MutexLock lock(mutex);
+    return filter_owner;
+  }
 
   /// Passes a read's error to the sink, and on.
   Status report(Status status) const {
@@ -115,7 +124,7 @@ struct TableReaderImpl {
   [[nodiscard]] std::uint32_t first_of(std::uint32_t tile, Bytes key) const;
   /// The first page of the state's tile that may have its key, or LookupState::kNoPage.
   [[nodiscard]] std::uint32_t first_candidate(const LookupState& state) const;
-  /// The stages of TableReader::prefetch once the tile is known: its row in the page table, then the cache's steps.
+  /// The stages of TableLookup::prefetch once the tile is known: its row in the page table, then the cache's steps.
   void prefetch_tile(std::uint32_t tile) const;
   void prefetch_page(const LookupKey& key, int stage, LookupState* state) const;
   [[nodiscard]] bool goes_on(std::uint32_t tile, Bytes key) const {
@@ -123,9 +132,9 @@ struct TableReaderImpl {
   }
 };
 
-std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableReader> reader, const TableReaderImpl& impl,
+std::unique_ptr<InternalIterator> new_table_iterator(std::shared_ptr<const TableLookup> reader, const TableReaderImpl& impl,
                                                      const TableIteratorOptions& options);
-bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages,
-                  std::uint64_t* entries, const std::function<bool()>& stopped);
+bool verify_table(const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
+                  const std::function<bool()>& stopped);
 
 }  // namespace ebbtide

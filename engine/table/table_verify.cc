@@ -11,11 +11,10 @@ namespace {
 
 class Verifier {
  public:
-  Verifier(const TableReader& reader, const TableReaderImpl& r, std::vector<Status>* errors)
-      : reader_(reader), r_(r), errors_(errors) {}
+  Verifier(const TableReaderImpl& r, std::vector<Status>* errors) : r_(r), errors_(errors) {}
 
   bool run(std::uint64_t* pages, std::uint64_t* entries, const std::function<bool()>& stopped) {
-    auto loaded = reader_.load_metadata();
+    auto loaded = r_.load_metadata();
     if (!loaded.is_ok()) return error(loaded.status());
     m_ = std::move(loaded).value();
     filter_ = LoadedFilter::load(m_, LoadedFilter::kMaxSlices);  // slices that are not in memory are checked too
@@ -90,7 +89,7 @@ class Verifier {
     std::string key;
     Entry entry;
     for (std::uint32_t i = 0; i < view.count(); ++i) {
-      view.read(i, &reader_, &key, &entry);
+      view.read(i, r_.lookup, &key, &entry);
       counted.add(entry);
       const std::uint64_t hash = hash_key(key);
       if (view.tag(i) != page_tag(hash)) error(info, "an entry has the wrong tag");
@@ -127,7 +126,7 @@ class Verifier {
     bool unique = (tile.flags & kTileContinues) == 0, single = true;
     for (std::uint64_t i = 0; i < count; ++i) {
       Entry entry;
-      views[order[i]].read(at[order[i]]++, &reader_, &key_, &entry);
+      views[order[i]].read(at[order[i]]++, r_.lookup, &key_, &entry);
       counted_.add_entry(entry);
       ++*entries;
       const bool same = any_ && entry.key == Bytes(last_key_);
@@ -193,7 +192,6 @@ class Verifier {
       error(Status::corruption(r_.data_path + ": no block has the bytes from " + std::to_string(end)));
   }
 
-  const TableReader& reader_;
   const TableReaderImpl& r_;
   std::vector<Status>* errors_;
   const std::size_t before_ = errors_->size();
@@ -208,9 +206,9 @@ class Verifier {
 
 }  // namespace
 
-bool verify_table(const TableReader& reader, const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages,
-                  std::uint64_t* entries, const std::function<bool()>& stopped) {
-  return Verifier(reader, impl, errors).run(pages, entries, stopped);
+bool verify_table(const TableReaderImpl& impl, std::vector<Status>* errors, std::uint64_t* pages, std::uint64_t* entries,
+                  const std::function<bool()>& stopped) {
+  return Verifier(impl, errors).run(pages, entries, stopped);
 }
 
 }  // namespace ebbtide

@@ -114,7 +114,7 @@ std::string entry_json(const ShownEntry& shown) {
 }
 
 /// The beginning of a large value: reads only its index and first chunk.
-Result<std::string> large_beginning(const TableReader& reader, const LargeValueRef& ref, const std::string& data_path) {
+Result<std::string> large_beginning(const TableLookup& reader, const LargeValueRef& ref, const std::string& data_path) {
   const BlockPlace place{&data_path, reader.files().data_file, ref.offset};
   std::string chunk;
   bool decoded = false;
@@ -144,7 +144,7 @@ Result<std::shared_ptr<TableReader>> open_table(FileSystem& fs, const LoadedTabl
 }
 
 /// Calls `visit` with each selected entry.
-void each_entry(const TableReader& reader, const std::string& data_path, const EntriesQuery& query,
+void each_entry(const TableLookup& reader, const std::string& data_path, const EntriesQuery& query,
                 std::vector<std::string>* errors, const std::function<void(const ShownEntry& shown)>& visit) {
   const auto walk = reader.new_iterator({.bounds = query.keys, .fill_cache = false});
   std::uint64_t left = query.limit;

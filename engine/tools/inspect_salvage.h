@@ -95,7 +95,7 @@ class SalvageReader {
   void read_table(const TableFiles& files, const TableStats& stats, SalvageTree* tree, Salvaged* out);
   void scan_table(const std::shared_ptr<TableReader>& reader, SalvageTree* tree, Salvaged* out);
   void rescue_tile(std::uint32_t tile, const KeyRange& keys, SalvageTable* table, SalvageTree* tree, Salvaged* out);
-  [[nodiscard]] bool tile_is_whole(const TableReader& reader, const KeyRange& keys);
+  [[nodiscard]] bool tile_is_whole(const TableLookup& reader, const KeyRange& keys);
 
   SalvageSource& source_;
   const std::string dir_;

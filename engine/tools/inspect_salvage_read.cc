@@ -281,7 +281,7 @@ void SalvageReader::scan_table(const std::shared_ptr<TableReader>& reader, Salva
   tree->tables.push_back(std::move(table));
 }
 
-bool SalvageReader::tile_is_whole(const TableReader& reader, const KeyRange& keys) {
+bool SalvageReader::tile_is_whole(const TableLookup& reader, const KeyRange& keys) {
   const auto walk = reader.new_iterator({.bounds = keys, .fill_cache = false});
   for (walk->seek_to_first(); walk->valid(); walk->next()) {
     const Entry& entry = walk->entry();

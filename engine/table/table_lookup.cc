@@ -1,0 +1,359 @@
+// Point reads: the filter, the fences and the pages of one table; and what a read lacked.
+#include "table/table_lookup.h"
+
+#include <algorithm>
+
+#include "iter/barrier_iterator.h"
+#include "table/table_reader_impl.h"
+
+namespace ebbtide {
+namespace {
+
+// A thread's read buffers, for the duration of one read; freed after an unusually large page.
+class Scratch {
+ public:
+  struct Buffers {
+    std::string block, page;
+  };
+  ~Scratch() {
+    constexpr std::size_t kKeepBytes = std::size_t{1} << 20;
+    if (buffers_.block.capacity() > kKeepBytes) buffers_.block = {};
+    if (buffers_.page.capacity() > kKeepBytes) buffers_.page = {};
+  }
+  Scratch() : buffers_(of_thread()) {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  Buffers* operator->() { return &buffers_; }
+
+ private:
+  static Buffers& of_thread() {
+    thread_local Buffers buffers;
+    return buffers;
+  }
+  Buffers& buffers_;
+};
+
+struct OwnBlock {
+  CachedBlock block{};
+  std::string bytes;
+};
+
+}  // namespace
+
+const Status& TableLookup::unreadable() const { return r_.unreadable; }
+const SharedTombstones& TableLookup::range_tombstones() const { return r_.tombstones; }
+const TableStats& TableLookup::stats() const { return r_.stats; }
+const TableFiles& TableLookup::files() const { return r_.files; }
+
+std::unique_ptr<InternalIterator> TableLookup::new_iterator(const TableIteratorOptions& options) const {
+  if (!r_.unreadable.is_ok()) {
+    return std::make_unique<BarrierIterator>(r_.stats, options.bounds.start, r_.unreadable);
+  }
+  return new_table_iterator(shared_from_this(), r_, options);
+}
+
+// --- pages
+
+Result<Bytes> TableReaderImpl::decode_page(const PageInfo& page, Bytes block, std::string* scratch) const {
+  const BlockPlace where = place(page);
+  TRY_ASSIGN(decoded, decode_block(block, BlockKind::kPage, where, scratch));
+  if (const char* why = check_page(decoded, files.data_bytes); why != nullptr)
+    return where.corruption(std::string("malformed page: ") + why);
+  if (PageView(decoded).count() != page.entries)
+    return where.corruption("page has another number of entries than the page table says");
+  return decoded;
+}
+
+std::shared_ptr<const CachedBlock> TableReaderImpl::keep_page(const PageInfo& page, Bytes decoded) const {
+  if (options.cache != nullptr) return options.cache->insert(block_key(page), decoded);
+  auto own = std::make_shared<OwnBlock>();
+  own->bytes.assign(decoded);
+  own->block.data = own->bytes.data();
+  own->block.size = static_cast<std::uint32_t>(own->bytes.size());
+  const CachedBlock* const block = &own->block;
+  return {std::move(own), block};
+}
+
+Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::load_page(const PageInfo& page, bool may_wait,
+                                                                      ReadCounters* counters) const {
+  if (options.cache != nullptr) {
+    if (auto pinned = options.cache->pin(block_key(page)); pinned != nullptr) return pinned;
+  }
+  Scratch scratch;
+  scratch->block.resize(page.length);
+  if (may_wait) {
+    TRY(report(file_of(page)->read(page.offset, page.length, scratch->block.data())));
+  } else {
+    auto done = file_of(page)->read_if_cached(page.offset, page.length, scratch->block.data());
+    if (!done.is_ok()) return report(done.status());
+    if (!*done) return std::shared_ptr<const CachedBlock>();
+  }
+  return take_block(page, scratch->block, counters);
+}
+
+Result<std::shared_ptr<const CachedBlock>> TableReaderImpl::take_block(const PageInfo& page, Bytes block,
+                                                                       ReadCounters* counters) const {
+  if (counters != nullptr) {
+    ++counters->pages_read;
+    counters->bytes_read += page.length;
+  }
+  Scratch scratch;
+  const auto decoded = decode_page(page, block, &scratch->page);
+  if (!decoded.is_ok()) return report(decoded.status());
+  return keep_page(page, *decoded);
+}
+
+Result<std::shared_ptr<const void>> TableLookup::fetch_page(std::uint32_t page, ReadCounters* counters) const {
+  if (page >= r_.pages.size()) return Status::invalid_argument(r_.data_path + ": has no page " + std::to_string(page));
+  TRY_ASSIGN(block, r_.load_page(r_.pages[page], true, counters));
+  return std::shared_ptr<const void>(std::move(block));
+}
+
+std::shared_ptr<const void> TableLookup::fetch_page_if_cached(std::uint32_t page, ReadCounters* counters) const {
+  if (page >= r_.pages.size()) return nullptr;
+  auto block = r_.load_page(r_.pages[page], false, counters);
+  return block.is_ok() ? std::shared_ptr<const void>(std::move(block).value()) : nullptr;
+}
+
+TableLookup::PagePlace TableLookup::page_place(std::uint32_t page) const {
+  if (page >= r_.pages.size()) return {};
+  const PageInfo& info = r_.pages[page];
+  return {r_.file_of(info), info.offset, info.length};
+}
+
+Result<std::shared_ptr<const void>> TableLookup::take_page(std::uint32_t page, Bytes block, ReadCounters* counters) const {
+  TRY_ASSIGN(kept, r_.take_block(r_.pages[page], block, counters));
+  return std::shared_ptr<const void>(std::move(kept));
+}
+
+// --- large values
+
+std::shared_ptr<const std::string> TableLookup::large_if_resident(const LargeValueRef& ref) const {
+  MutexLock lock(r_.mutex);
+  for (const auto& [offset, value] : r_.large) {
+    if (offset == ref.offset) return value.lock();
+  }
+  return nullptr;
+}
+
+Result<std::shared_ptr<const std::string>> TableLookup::read_large(const LargeValueRef& ref) const {
+  if (auto shared = large_if_resident(ref); shared != nullptr) return shared;
+  auto bytes = r_.large_file().read(ref);
+  if (!bytes.is_ok()) return r_.report(bytes.status());
+  auto value = std::make_shared<const std::string>(std::move(bytes).value());
+  MutexLock lock(r_.mutex);
+  std::erase_if(r_.large, [](const auto& held) { return held.second.expired(); });
+  r_.large.emplace_back(ref.offset, value);
+  return value;
+}
+
+Status TableLookup::copy_large(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const {
+  return r_.report(r_.large_file().copy(ref, offset, to));
+}
+
+Status TableLookup::visit_large(const LargeValueRef& ref, const std::function<Status(Bytes, Compression)>& chunk) const {
+  bool read = true;  // an error of `chunk` does not concern this table
+  const Status status = r_.large_file().visit(ref, [&](const CheckedBlock& block, const BlockPlace&) {
+    Status taken = chunk(block.payload, block.compression);
+    read = taken.is_ok();
+    return taken;
+  });
+  return read ? r_.report(status) : status;
+}
+
+// --- lookup
+
+std::uint32_t TableReaderImpl::first_tile(Bytes key) const {
+  std::uint32_t tile = fences.find(key);
+  return any_continues ? first_of(tile, key) : tile;
+}
+
+std::uint32_t TableReaderImpl::first_of(std::uint32_t tile, Bytes key) const {
+  while (tile > 0 && (tiles[tile].flags & kTileContinues) != 0 && fences.separator(tile) == key) --tile;
+  return tile;
+}
+
+namespace {
+
+// A lookup's state over its candidate pages: the newest version found so far.
+struct Search {
+  const TableLookup* reader;
+  const TableReaderImpl& r;
+  const LookupKey& key;
+  SeqNum view_seq;
+  MissSet* misses;
+  ReadCounters* counters;
+  Entry* entry;
+  std::shared_ptr<const void>* pin;
+  const LookupState* known;
+  const bool filtered;
+  bool found = false, missing = false;
+
+  Status tile(std::uint32_t number, std::uint64_t mask, bool tombstones) {
+    if (r.h == 1) {  // tile and page have the same number
+      const PageInfo& page = r.pages[number];
+      return is_candidate(page, 0, mask, tombstones) ? look(page, number) : Status::ok();
+    }
+    const TileInfo& tile = r.tiles[number];
+    for (std::uint32_t p = 0; p < tile.pages; ++p) {
+      const PageInfo& page = r.pages[tile.first_page + p];
+      if (is_candidate(page, p, mask, tombstones)) TRY(look(page, tile.first_page + p));
+    }
+    return Status::ok();
+  }
+
+  const CachedBlock* cached(const PageInfo& page, std::uint32_t number) const {
+    if (r.options.cache == nullptr) return nullptr;
+    if (known == nullptr || known->block == nullptr || known->page != number) return r.options.cache->lookup(r.block_key(page));
+    const auto* const block = static_cast<const CachedBlock*>(known->block);
+    r.options.cache->use(block);
+    return block;
+  }
+
+  Status look(const PageInfo& page, std::uint32_t number) {
+    if (const CachedBlock* block = cached(page, number); block != nullptr) [[likely]] {
+      if (take(PageView(block->bytes())) && pin != nullptr) pin->reset();
+      return Status::ok();
+    }
+    if (misses != nullptr) {
+      misses->pages.push_back({reader, number});
+      missing = true;
+      return Status::ok();
+    }
+    TRY_ASSIGN(loaded, r.load_page(page, true, counters));
+    const PageView view(loaded->bytes());
+    if (take(view) && pin != nullptr) *pin = std::move(loaded);
+    return Status::ok();
+  }
+
+  // Whether the page has a newer version than what was found before.
+  bool take(const PageView& page) {
+    bool seen = false, newer = false;
+    if (!found) {
+      newer = page.get(key, view_seq, reader, entry, &seen);
+    } else {
+      Entry candidate;
+      newer = page.get(key, view_seq, reader, &candidate, &seen) && candidate.seq > entry->seq;
+      if (newer) *entry = candidate;
+    }
+    if (!seen && counters != nullptr) {
+      ++counters->pages_in_vain;
+      if (filtered) ++counters->filter_false_positives;
+    }
+    if (!newer) return false;
+    found = true;
+    entry->key = key.key;
+    return true;
+  }
+};
+
+}  // namespace
+
+Lookup TableLookup::get(const LookupKey& key, SeqNum view_seq, MissSet* misses, Entry* entry, std::shared_ptr<const void>* pin,
+                        ReadCounters* counters, Status* status, const LookupState* known) const {
+  const TableReaderImpl& r = r_;
+  const LoadedFilter& filter = *r.filter.load(std::memory_order_acquire);
+  bool tombstones = false;
+  std::uint64_t mask = 0;
+  std::uint32_t tile = 0;
+  if (known != nullptr) {
+    mask = known->columns;
+    tombstones = known->tombstones;
+    tile = known->tile;
+  } else {
+    if (r.tiles.empty()) {
+      *status = r.unreadable;
+      return r.unreadable.is_ok() ? Lookup::kAbsent : Lookup::kError;
+    }
+    mask = filter.candidates(key.hash, &tombstones);
+    if (mask == 0 && !tombstones) {
+      if (counters != nullptr) ++counters->filter_negatives;
+      return Lookup::kAbsent;
+    }
+    if (!key.key.starts_with(r.fences.prefix())) return Lookup::kAbsent;
+    tile = r.first_tile(key.key);
+  }
+  if (counters != nullptr && !filter.empty()) ++counters->filter_positives;
+  Search search{this, r, key, view_seq, misses, counters, entry, pin, known, !filter.empty()};
+  // Where one key's versions fill several tiles, the first tile with a visible one has the newest.
+  for (;; ++tile) {
+    if (Status s = search.tile(tile, mask, tombstones); !s.is_ok()) [[unlikely]] {
+      *status = std::move(s);
+      return Lookup::kError;
+    }
+    if (search.found || search.missing || !r.any_continues || !r.goes_on(tile, key.key)) break;
+  }
+  if (search.missing) {
+    misses->keep_alive.push_back(shared_from_this());
+    return Lookup::kNotResident;
+  }
+  return search.found ? Lookup::kFound : Lookup::kAbsent;
+}
+
+bool TableLookup::may_contain(const LookupKey& key, const LoadedFilter& filter) const {
+  if (!r_.unreadable.is_ok()) return true;
+  if (r_.tiles.empty() || !key.key.starts_with(r_.fences.prefix())) return false;
+  bool tombstones = false;
+  return filter.candidates(key.hash, &tombstones) != 0 || tombstones;
+}
+
+std::shared_ptr<const LoadedFilter> TableLookup::filter() const { return r_.loaded_filter(); }
+
+bool TableLookup::prefetch(const LookupKey& key, int stage, LookupState* state) const {
+  const TableReaderImpl& r = r_;
+  switch (stage) {
+    case 0:
+      r.filter.load(std::memory_order_acquire)->prefetch(key.hash);
+      return true;
+    case 1:
+      if (r.tiles.empty()) return false;
+      state->columns = r.filter.load(std::memory_order_acquire)->candidates(key.hash, &state->tombstones);
+      if ((state->columns == 0 && !state->tombstones) || !key.key.starts_with(r.fences.prefix())) return false;
+      state->block = nullptr;
+      state->tile = r.fences.begin(key.key);
+      return true;
+    case 2:
+      state->tile = r.fences.finish(key.key, state->tile);
+      if (r.any_continues) state->tile = r.first_of(state->tile, key.key);
+      r.prefetch_tile(state->tile);
+      return true;
+    default:
+      r.prefetch_page(key, stage, state);
+      return true;
+  }
+}
+
+void TableReaderImpl::prefetch_tile(std::uint32_t tile) const {
+  if (h == 1) {  // tile and page have the same number
+    __builtin_prefetch(&pages[tile]);
+  } else {
+    __builtin_prefetch(&tiles[tile]);
+  }
+}
+
+std::uint32_t TableReaderImpl::first_candidate(const LookupState& state) const {
+  if (h == 1) return is_candidate(pages[state.tile], 0, state.columns, state.tombstones) ? state.tile : LookupState::kNoPage;
+  const TileInfo& tile = tiles[state.tile];
+  for (std::uint32_t p = 0; p < tile.pages; ++p) {
+    if (is_candidate(pages[tile.first_page + p], p, state.columns, state.tombstones)) return tile.first_page + p;
+  }
+  return LookupState::kNoPage;
+}
+
+// A second candidate is rare: get() looks it up by itself.
+void TableReaderImpl::prefetch_page(const LookupKey& key, int stage, LookupState* state) const {
+  if (options.cache == nullptr) return;
+  if (stage == 3) state->page = first_candidate(*state);
+  if (state->page == LookupState::kNoPage) return;
+  const BlockKey block = block_key(pages[state->page]);
+  if (stage == 3) {
+    state->found = options.cache->start(block);
+  } else if (stage == 4) {
+    state->found = options.cache->guess(block, state->found);
+  } else if (const CachedBlock* page = options.cache->confirm(block, static_cast<const CachedBlock*>(state->found))) {
+    state->block = page;
+    PageView(page->bytes()).prefetch(key.hash);
+  }
+}
+
+}  // namespace ebbtide
