@@ -19,7 +19,6 @@ NOT_YET = (
     "server/net",
     "server/resp",
     "server/server.cc",
-    "tests/engine/db",
     "tests/server/dispatch",
     "tests/server/commands",
     "tests/server/config",

@@ -552,7 +552,7 @@ TEST_CASE("a table found damaged during a drop of its expired pages stays quaran
   h.reopen();
   const std::string victim = h.paths(".data").front();
   bool met = false;
-  h.watch->on_call = [&](const FileCall& call) {  // the drop describes its table anew
+  h.watch->on_call = [&](const FileCall& call) {  // the drop writes new metadata of its table
     if (met || call.op != FileOp::kCreate || !call.path.ends_with(".meta")) return;
     met = true;
     h.faults->inject({.ops = ops_of(FileOp::kRead), .sticky = true, .code = Code::kCorruption, .path_has = victim});

@@ -412,7 +412,7 @@ TEST_CASE("unreadable filter slices are left out, logged, and read at a later ch
 
 namespace {
 
-/// The bits per key that the first level has more than the last one, after rounds of lookups of existing or absent keys, each
+/// Bits per key of the first level, less those of the last one. Before, there are rounds of lookups of existing or absent keys, each
 /// followed by a rewrite of all keys. `earlier`: lookups of absent keys before that, with only one run.
 double bits_ahead(FilterLookups lookups, bool absent, int rounds = 3, std::uint64_t earlier = 0) {
   constexpr std::uint64_t kKeys = 8'000, kLookups = 6'000;

@@ -1,5 +1,5 @@
-// The scrub: which table it takes when, and what it makes of damage. And damage of every kind to every kind of file: whoever
-// meets it says so, and nothing wrong is served.
+// The scrub: the order and times of tables, and its handling of damage. Also damage of every kind to every kind of file, which is
+// reported, while no wrong data is served.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr Millis kHour = 3'600'000, kDay = 24 * kHour;
 
-/// Runs the walk for `time` with a look every minute; the numbers of the tables that it took.
+/// Runs the walk for `time` with a check every minute. Returns the numbers of the tables that it took.
 std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::Table>& tables, Millis* now, Millis time,
                                 Millis interval) {
   std::vector<std::uint64_t> taken;
@@ -35,7 +35,7 @@ void fill(Harness& h) {
   h.settle();
 }
 
-/// Time passes with a look every few minutes.
+/// Advances time with a check every few minutes.
 void live(Harness& h, Millis time) {
   for (Millis passed = 0; passed < time; passed += 300'000) {
     h.advance(300'000);
@@ -52,8 +52,8 @@ Settings scrubbed_daily() {
 
 using Contents = std::map<std::pair<DatabaseId, std::string>, std::string>;
 
-/// Two databases with several runs each, deletes among them, and a log that has more; closed. What reads should answer:
-/// "(absent)" for what was deleted.
+/// Makes and closes two databases with several runs each, deletes among them, and more writes in the log. Returns the expected
+/// reads, with "(absent)" for deleted keys.
 Contents write_history(Harness& h) {
   Contents answers;
   for (int i = 0; i < 1600; ++i) {
@@ -75,7 +75,7 @@ Contents write_history(Harness& h) {
   return answers;
 }
 
-/// One file is not what was written any more; says what was done to it.
+/// Damages one file. Returns a description of the damage.
 std::string do_damage(MemoryFileSystem& fs, const std::string& path, const std::vector<std::string>& alike, Random& random) {
   std::string bytes = *read_file(fs, path);
   const auto kind = random.uniform(6);
@@ -85,7 +85,7 @@ std::string do_damage(MemoryFileSystem& fs, const std::string& path, const std::
   if (kind == 2) bytes += std::string(1 + random.uniform(2000), static_cast<char>(random.uniform(256)));
   if (kind == 3)
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::size_t>(512, bytes.size() - at), '\0');
-  if (kind == 4) bytes = *read_file(fs, alike[random.uniform(alike.size())]);  // a stale or a swapped one
+  if (kind == 4) bytes = *read_file(fs, alike[random.uniform(alike.size())]);  // a stale or swapped file
   if (kind == 5) std::reverse(bytes.begin(), bytes.end());
   demand_ok(fs.unlink(path), "unlink");
   auto file = fs.create(path);
@@ -95,14 +95,14 @@ std::string do_damage(MemoryFileSystem& fs, const std::string& path, const std::
   return path + ": " + kKinds[kind] + " at " + std::to_string(at);
 }
 
-/// Everything that says that the file is damaged: the open, reads, verify.
+/// All reports of the damage: by open, reads and verify.
 std::string complaints(Harness& h, const Contents& answers) {
   if (const Status status = h.try_open(); !status.is_ok()) return status.to_string();
   std::string said;
   for (const auto& [key, answer] : answers) {
     const std::string got = h.get(key.first, key.second);
     if (got == answer) continue;
-    demand(got.starts_with("corruption: "), "something wrong is served, or something is missing");
+    demand(got.starts_with("corruption: "), "wrong or missing data");
     said += got + "\n";
   }
   for (DatabaseId d = 0; d < 2; ++d) {
@@ -140,10 +140,10 @@ TEST_CASE("damage to any file is reported by name, and no wrong data is served")
     const bool changed = *read_file(*h.files, victim) != before;
     const std::string said = complaints(h, answers);
     if (!changed) CHECK(said.empty());
-    // The ends of a log and of a manifest can be what a crash leaves; then the rest has everything.
+    // A damaged end of a log or manifest looks like a crash; then the rest must be complete.
     if (changed && (kind == ".data" || kind == ".meta")) CHECK(said.find(victim.substr(5)) != std::string::npos);
     if (!said.empty()) ++told;
-    // Whoever is to mend it is told where it is, or that it is the end of the file.
+    // The report has the offset, or says that it is the end of the file.
     static const std::regex place(R"((\d{6}\.(data|meta|wal)|MANIFEST-\d{6}|CURRENT)\b.* ((at|offset) \d+|has \d+ bytes))");
     std::istringstream lines(said);
     for (std::string line; std::getline(lines, line);) {
@@ -156,12 +156,12 @@ TEST_CASE("damage to any file is reported by name, and no wrong data is served")
 
 TEST_CASE("a walk takes each table once per interval, for a time in proportion to its size") {
   std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
-  ScrubWalk scrub(4);  // behind table 4
+  ScrubWalk scrub(4);  // after table 4
   Millis now = 1'000'000;
   CHECK(walk(&scrub, tables, &now, 10 * 60'000, kDay) == std::vector<std::uint64_t>{9});
   CHECK(walk(&scrub, tables, &now, kDay / 2, kDay) == std::vector<std::uint64_t>{12});
   CHECK(walk(&scrub, tables, &now, kDay / 2 - kHour, kDay) == std::vector<std::uint64_t>{30, 4});
-  // From then on each day has all of them. One that comes is taken in its turn, one that goes is not missed.
+  // From then on each day has all tables. A new one gets its turn, and a removed one is left out.
   for (int day = 0; day < 3; ++day) {
     const auto taken = walk(&scrub, tables, &now, kDay + 10 * 60'000, kDay);
     CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{4, 9, 12, 30});
@@ -198,7 +198,7 @@ TEST_CASE("the scrub names damaged files, and nothing else stops") {
   h.open();
   fill(h);
   const std::string damaged = h.paths(".data")[1], cut = h.paths(".meta")[2];
-  REQUIRE(h.files->punch_hole(damaged, 4096, 1024).is_ok());  // reads as zeros
+  REQUIRE(h.files->punch_hole(damaged, 4096, 1024).is_ok());  // the lost part reads as zeros
   REQUIRE(h.files->truncate(cut, 100).is_ok());
   live(h, kDay + kHour);
   CHECK(h.db->stats().scrub_errors >= 2);
@@ -213,7 +213,7 @@ TEST_CASE("a quarantined table is skipped by the scrub, and its damage counts on
   Harness h(scrubbed_daily());
   h.open();
   fill(h);
-  REQUIRE(h.files->punch_hole(h.paths(".data")[1], 4096, 1024).is_ok());  // reads as zeros
+  REQUIRE(h.files->punch_hole(h.paths(".data")[1], 4096, 1024).is_ok());  // the lost part reads as zeros
   live(h, kDay + kHour);
   REQUIRE(h.db->stats().quarantined_files == 1);
   const std::uint64_t errors = h.db->stats().scrub_errors;
@@ -232,7 +232,7 @@ TEST_CASE("damage found by verify is logged and counted like the scrub's") {
   CHECK(h.db->verify(0)->errors.empty());
   CHECK(h.db->stats().scrub_errors == 0);
   const std::string damaged = h.paths(".data")[1];
-  REQUIRE(h.files->punch_hole(damaged, 4096, 1024).is_ok());  // reads as zeros
+  REQUIRE(h.files->punch_hole(damaged, 4096, 1024).is_ok());  // the lost part reads as zeros
   std::uint64_t found = 0;
   for (const DatabaseId database : {0, 1}) found += h.db->verify(database)->errors.size();
   CHECK(found > 0);
@@ -249,7 +249,8 @@ TEST_CASE("damage found by verify before its view is revoked is logged and count
     Harness h(s);
     h.open();
     fill(h);
-    for (const std::string& path : h.paths(".data")) REQUIRE(h.files->punch_hole(path, 4096, 1024).is_ok());  // reads as zeros
+    for (const std::string& path : h.paths(".data"))
+      REQUIRE(h.files->punch_hole(path, 4096, 1024).is_ok());  // the lost part reads as zeros
     h.faults->before_nth(n, ops_of(FileOp::kRead), [&h] {
       WriteBatch batch;
       batch.flush_database(0);
@@ -289,7 +290,7 @@ TEST_CASE("a table merged away before its turn in the scrub is no error") {
   h.open();
   fill(h);
   for (int hour = 0; hour < 26; ++hour) {
-    h.advance(kHour);  // the scrub queues a table, if it is due
+    h.advance(kHour);  // the scrub queues a table if it is due
     REQUIRE(h.db->compact(hour % 2, {}).is_ok());
     h.settle();
   }

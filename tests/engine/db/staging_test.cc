@@ -1,4 +1,4 @@
-// Staged batches: sorted ahead of the commit, and the same as the batch itself afterwards.
+// Staged batches are sorted before the commit and afterwards read like ordinary ones.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -112,7 +112,7 @@ TEST_CASE("a staged batch without a commit is seen by no reader, no log and no l
   auto staged = stage(h, everything(h.db->now()));
   ReadView before = h.db->lease(0);
   CHECK(h.get(0, key_of(1)) == "(absent)");
-  CHECK(h.db->visible_seq() == 3);  // of both trees and of "a"
+  CHECK(h.db->visible_seq() == 3);  // the operations of both trees and of "a"
   SECTION("it ends") {
     staged.reset();
     before = {};
@@ -206,7 +206,7 @@ TEST_CASE("a value that expires between staging and commit is a delete born at t
   CHECK(staged->batch().time() >= begun + 5000);
   CHECK(h.get(0, "k") == "(absent)");
   CHECK(h.get(0, "l") == "lives");
-  CHECK(h.db->tree_info(0)->oldest_obligation == staged->batch().time());  // not at its expiry: promises were kept by then
+  CHECK(h.db->tree_info(0)->oldest_obligation == staged->batch().time());  // not at its expiry, whose deadlines were already kept
   demand_ok(h.db->flush(0), "flush");
   CHECK(h.get(0, "k") == "(absent)");
   CHECK(h.get(0, "l") == "lives");
@@ -313,7 +313,7 @@ TEST_CASE("a large batch committed without staging is staged by the commit, and 
   for (std::uint32_t i = 0; i < StagedBatch::kLeastOperations; ++i) batch.put(0, key_of(static_cast<int>(i)), "v", {});
   CHECK(StagedBatch::pays_for(batch));
   demand_ok(h.db->commit(batch), "commit");
-  CHECK(h.db->tree_info(0)->frozen_memtables == 2);  // of "k", and the batch's
+  CHECK(h.db->tree_info(0)->frozen_memtables == 2);  // the operations of "k" and the batch
   CHECK(h.get(0, key_of(77)) == "v");
   h.settle();
   CHECK(h.db->tree_info(0)->frozen_memtables == 0);

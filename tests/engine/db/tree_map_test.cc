@@ -1,4 +1,4 @@
-// The picture of a tree: the same sums as the numbers, at most so many cells, and no job or debt left out.
+// The map of a tree: the same sums as the numbers, a limited number of cells, and all jobs and pending deletes.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;

@@ -1,4 +1,4 @@
-// Reading a checkpoint as a whole: what is damaged or missing is named.
+// Verification of a whole checkpoint, which names damaged and missing files.
 #include <engine/verify_checkpoint.h>
 
 #include "engine/db/harness.h"
@@ -10,7 +10,8 @@ namespace {
 
 constexpr auto kGoOn = [](std::uint64_t) { return true; };
 
-/// Tables, and operations that only the log has, in "copy"; the manifest relies on later ones of another database.
+/// Makes a checkpoint in "copy" with tables and operations that only the log has; the manifest relies on later operations of
+/// another database.
 void make_checkpoint(Harness& h) {
   h.open();
   for (int i = 0; i < 500; ++i) h.put(0, key_of(i), std::string(200, 'v'));
@@ -28,7 +29,7 @@ std::vector<std::string> in_copy(Harness& h, const std::string& suffix) {
   return paths;
 }
 
-/// Replaces a file; the database's own, which it is a link of, stays.
+/// Replaces a file of the checkpoint. The database's own file, which it links to, stays.
 void rewrite(MemoryFileSystem& fs, const std::string& path, const std::string& bytes) {
   if (fs.exists(path)) REQUIRE(fs.unlink(path).is_ok());
   auto file = fs.create(path);

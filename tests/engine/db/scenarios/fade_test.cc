@@ -1,6 +1,5 @@
-// Deletes are on time: after its deadline nothing of what was deleted is in any file, neither a value's bytes nor a key's name,
-// whatever the merge policy, the tile size and the way to delete; with no writes at all, under load, and over restarts. Time is
-// simulated, so are files.
+// Deletes are on time: after the deadline no file has a byte of a deleted value or the name of a deleted key. This holds for
+// every merge policy, tile size and way to delete; without writes, under load, and over restarts. Time and files are simulated.
 #include <algorithm>
 #include <bitset>
 #include <cstdio>
@@ -23,7 +22,7 @@ using namespace ebbtide;
 namespace {
 
 constexpr Millis kDeadline = 60'000;
-constexpr int kSteps = 50;  // in which the time of one deadline passes
+constexpr int kSteps = 50;  // steps in which the time of one deadline passes
 constexpr DeleteKey kStamps = 1000;
 
 struct Case {
@@ -32,7 +31,7 @@ struct Case {
   Compression compression = Compression::kNone;
   Partitioning partitioning = Partitioning::kSize;
   Millis deadline = kDeadline;
-  bool view = false;  ///< somebody goes on reading, until that is taken back
+  bool view = false;  ///< a view keeps reading until it is revoked
 };
 
 Settings settings_of(const Case& c) {
@@ -46,11 +45,11 @@ Settings settings_of(const Case& c) {
   s.tree.partitioning = c.partitioning;
   s.tree.delete_deadline = c.deadline;
   s.tree.stamp = StampMode::kExplicit;
-  if (c.tile == 1) s.tree.file_choice = FileChoice::kRoundRobin;  // whose places are names
+  if (c.tile == 1) s.tree.file_choice = FileChoice::kRoundRobin;  // keys of the map are names
   return s;
 }
 
-/// Those of the needles, each of 8 bytes or more, that are in the haystack.
+/// The needles, of at least 8 bytes each, that are in the haystack.
 std::set<Bytes> found_of(const std::vector<std::string>& needles, const std::string& haystack) {
   constexpr std::size_t kHead = 8;
   std::unordered_multimap<std::uint64_t, const std::string*> by_head;
@@ -80,11 +79,12 @@ std::size_t count_found(const std::vector<std::string>& needles, const std::stri
   return found_of(needles, haystack).size();
 }
 
-/// A database whose every value has a marker of its own, and a memory of what has been deleted when. A page is worth compressing,
-/// and then shows nothing of its markers; one that is not compressed shows all. Each marker is seen on disk before anything
-/// deletes it: in the log, as soon as it is written, and in the tables by whoever calls check_sight(). Names are such that fences
-/// cannot do with less than a whole one where four keys of a kind lie together, and end in letters of their own, so that a
-/// beginning that is shared with the name before hides none of them.
+/// A database in which every value has a unique marker, and a record of the deletes and their times. Pages compress, and then
+/// show none of their markers; without compression they show all. The test finds each marker on disk before its delete: in the
+/// log right after the write, and in tables by check_sight().
+///
+/// Where four keys of a kind are neighbours, fences need a whole name. Names end in letters of their own, so a prefix shared with
+/// the name before hides none of them.
 class Witness {
  public:
   Witness(const Case& c, std::uint64_t seed) : Witness(c, seed, settings_of(c)) {}
@@ -93,15 +93,15 @@ class Witness {
     h.open();
   }
 
-  /// What no other key has: its kind's letters, and its number.
+  /// The unique part of a key: its kind's letters and its number.
   static std::string end_of_name(const std::string& key) { return key.substr(key.size() - 12); }
-  /// Letters and digits, which neither keys' order nor pages treat specially.
+  /// Letters and digits, which have no special meaning in keys and pages.
   std::string marker() {
     std::string text(kMarkerBytes, ' ');
     for (char& c : text) c = "abcdefghijklmnopqrstuvwxyz0123456789"[random_.uniform(36)];
     return text;
   }
-  /// The marker, behind its own parts in another order: a compressor leaves nothing of it that a search for it would find.
+  /// The marker after its own parts in another order, so that compressed data does not contain it literally.
   static std::string hidden_by_compression(const std::string& marker) {
     return marker.substr(14) + marker.substr(7, 7) + marker.substr(0, 7) + marker;
   }
@@ -114,7 +114,7 @@ class Witness {
     for (int n = 0; n < 10; ++n) name += static_cast<char>('a' + letters.uniform(26));
     return name + "-" + std::to_string(i % 4);
   }
-  /// Of a key whose value is `kLargeBytes` long and lies in blocks of its own; such keys come after all others.
+  /// The name of a key with a value of `kLargeBytes` in blocks of its own; such keys come after all others.
   static std::string large_key(int i) { return "l" + key(100'000 + 4 * i); }
   void put(const std::string& key, Millis expiry = 0) { put(key, expiry, random_.uniform(kStamps)); }
   void put(const std::string& key, Millis expiry, DeleteKey stamp) {
@@ -136,13 +136,13 @@ class Witness {
     stamps_[key] = stamp;
   }
   void deleted(const std::string& key, Millis birth) {
-    // With a key go all versions that it ever had.
+    // A delete of a key deletes all of its versions.
     for (std::string& marker : versions_[key]) dead.push_back({std::move(marker), birth});
     versions_[key].clear();
     live.erase(key);
     named(key, birth);
   }
-  /// A delete says the name of a key, which need not be there.
+  /// Notes the name of a key in a delete; the key may be absent.
   void named(const std::string& key, Millis birth) {
     Name& name = names_[key];
     name = {std::max(name.birth, birth)};
@@ -179,9 +179,9 @@ class Witness {
     for (const std::string& key : gone) deleted(key, h.db->now());
   }
 
-  /// Another database, in tables, which has keys of its own, each with a value that has a marker; all of them are seen there.
+  /// Fills another database and flushes it. All of its keys and markers are found in its tables.
   void fill_other(DatabaseId d) {
-    constexpr int kKeys = 60, kFirstKind = 50'000;  // no key of any other database has a name that ends as one of these
+    constexpr int kKeys = 60, kFirstKind = 50'000;  // no key of another database ends like one of these
     std::map<std::string, std::string>& markers = others_[d];
     for (int i = 0; i < kKeys; ++i) {
       const std::string name = "o" + key(4 * kFirstKind + kKeys * static_cast<int>(d) + i);
@@ -197,9 +197,9 @@ class Witness {
     std::vector<std::string> needles;
     for (const auto& [name, text] : markers) needles.insert(needles.end(), {end_of_name(name), text});
     demand(count_found(needles, contents(h.paths(".data"), false)) == needles.size(),
-           "there is what the test does not see in tables");
+           "the test does not find all names and values in tables");
   }
-  /// Empties it, if it was filled.
+  /// Empties the other database, if it was filled.
   void flush_other(DatabaseId d) {
     const auto markers = others_.extract(d);
     if (markers.empty()) return;
@@ -212,15 +212,15 @@ class Witness {
     }
   }
 
-  /// Time passes, and background work runs.
+  /// Advances time and runs background work.
   void pass(Millis ms) {
     note_ages(h.db->now() + ms);
     h.advance(ms);
     h.settle();
-    h.db->write_log();  // what the log's own thread does where there is one: segments end
+    h.db->write_log();  // the work of the log's thread, which ends segments
     h.db->tick();
     h.settle();
-    if (std::getenv("EBBTIDE_FADE_LEFT") != nullptr) {  // what is left of all that was deleted so far, and where
+    if (std::getenv("EBBTIDE_FADE_LEFT") != nullptr) {  // prints the places with deleted data
       SeqNum up_to = 0;
       const PurgeStatus left = *h.db->purge_status(h.db->purge_ticket(&up_to));
       std::string text;
@@ -233,7 +233,7 @@ class Witness {
     }
     if (const Millis owed = h.db->tree_info(0)->oldest_obligation; owed != 0) note_age(h.db->now() - owed);
   }
-  /// How many of the markers, and of the names of keys that are not there, are in any file.
+  /// The number of deleted markers and of absent names that are in any file.
   [[nodiscard]] std::size_t found(bool overdue_only) const {
     const auto counts = [&](Millis birth) { return !overdue_only || birth + deadline_ < h.db->now(); };
     std::vector<std::string> needles;
@@ -245,18 +245,18 @@ class Witness {
     }
     return needles.empty() ? 0 : count_found(needles, all_files());
   }
-  /// How many of the values that live are in these files; or in their bytes as they are.
+  /// The number of live values that are in these files, decompressed or as they are.
   [[nodiscard]] std::size_t living_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
     std::vector<std::string> needles;
     for (const auto& [key, value] : live) needles.push_back(versions_.at(key).back());
     return count_found(needles, contents(paths, as_they_are));
   }
-  /// All that may be deleted is seen on disk, compressed or not.
-  void check_sight() const { demand(living_in(h.paths("")) == live.size(), "there is a value that the test does not see"); }
-  /// The same of the tables, after a flush; and compressed is what it is, if the settings ask for it.
+  /// Checks that the test finds all live values on disk, compressed or not.
+  void check_sight() const { demand(living_in(h.paths("")) == live.size(), "the test does not find a value"); }
+  /// The same for tables after a flush; also checks that values are compressed if the settings say so.
   void check_sight_of_tables() const {
     const std::vector<std::string> tables = h.paths(".data");
-    demand(living_in(tables) == live.size(), "there is a value that the test does not see in tables");
+    demand(living_in(tables) == live.size(), "the test does not find a value in tables");
     const bool compressed = h.settings.tree.compression != Compression::kNone;
     if (compressed) demand(living_in(tables, true) < live.size() / 4, "values are not compressed");
   }
@@ -266,7 +266,7 @@ class Witness {
     }
     REQUIRE(*h.db->count(0, {}) == live.size());
   }
-  /// How many of the names of keys that are not there are in these files; or in their bytes as they are.
+  /// The number of absent names that are in these files, decompressed or as they are.
   [[nodiscard]] std::size_t names_in(const std::vector<std::string>& paths, bool as_they_are = false) const {
     std::vector<std::string> needles;
     for (const auto& [key, name] : names_) {
@@ -274,8 +274,7 @@ class Witness {
     }
     return count_found(needles, contents(paths, as_they_are));
   }
-  /// The greatest part of the deadline that anything took: by what the tree says that it owes, and by what was in a file still
-  /// though the tree says of nothing so old that it owes it.
+  /// The largest part of its deadline that a delete used: by the tree's obligations, and by data in files older than all of them.
   [[nodiscard]] double worst() const { return worst_; }
   [[nodiscard]] const BlocksMet& met() const { return met_; }
   Random& random() { return random_; }
@@ -283,7 +282,7 @@ class Witness {
   struct Dead {
     std::string marker;
     Millis birth;
-    bool gone = false;  ///< when files were looked through last
+    bool gone = false;  ///< time of the last search of files
   };
   Harness h;
   std::map<std::string, std::string> live;
@@ -302,8 +301,8 @@ class Witness {
   };
 
   void note_age(Millis age) { worst_ = std::max(worst_, static_cast<double>(age) / static_cast<double>(deadline_)); }
-  /// Nothing is done before `until`: so old grows what is in files. What the tree says that it owes is believed. Of what is older
-  /// it says that it is gone, and that is looked for: no birth that the engine has forgotten makes anything younger.
+  /// Notes the age that data in files reaches by `until`, when the next step begins. The tree's obligations count as they are.
+  /// Older data should be purged, and is searched for, so a birth that the engine has forgotten is found.
   void note_ages(Millis until) {
     const Millis now = h.db->now(), owed = h.db->tree_info(0)->oldest_obligation;
     if (owed != 0) note_age(until - owed);
@@ -313,7 +312,7 @@ class Witness {
     };
     std::vector<Sought> sought;
     std::vector<std::string> needles;
-    bool any = false;  // that was not gone when files were looked through before
+    bool any = false;  // found by the previous search, too
     const auto seek = [&](const std::string& text, Millis birth, bool* gone) {
       if (birth > now || (owed != 0 && birth >= owed)) return;
       sought.push_back({birth, gone});
@@ -333,7 +332,7 @@ class Witness {
     }
   }
 
-  /// Their bytes, and what these hide.
+  /// The bytes of the files, and their hidden contents.
   [[nodiscard]] std::string contents(const std::vector<std::string>& paths, bool as_they_are) const {
     std::string files;
     for (const std::string& path : paths) {
@@ -344,7 +343,7 @@ class Witness {
     }
     return files;
   }
-  /// Most files are the same from look to look.
+  /// Most files do not change between two searches.
   const std::string& hidden_in(const std::string& path, const std::string& bytes) const {
     Hidden& hidden = hidden_[path];
     if (const std::uint64_t hash = hash_key(bytes); hidden.hash != hash) {
@@ -359,7 +358,7 @@ class Witness {
     return contents(paths, false);
   }
 
-  /// The value that was just written is at the end of the log.
+  /// Checks that the value that was just written is at the end of the log.
   void check_logged(const std::string& value) {
     const auto in_log = [&] {
       const auto file = h.files->open(log_);
@@ -370,20 +369,20 @@ class Witness {
       return tail.find(value) != std::string::npos;
     };
     if (in_log()) return;
-    const std::vector<std::string> segments = h.paths(".wal");  // it goes on in the next one
+    const std::vector<std::string> segments = h.paths(".wal");  // the record continues in the next segment
     demand(!segments.empty(), "there is no log");
     log_ = segments.back();
     logged_ = 0;
-    demand(in_log(), "a value that was written is not in the log");
+    demand(in_log(), "a written value is not in the log");
   }
 
   const Millis deadline_;
   std::map<std::string, DeleteKey> stamps_;                          // of each key's newest version
   std::map<std::string, std::vector<std::string>> versions_;         // markers of each key since it was last deleted
   std::map<DatabaseId, std::map<std::string, std::string>> others_;  // markers of other databases, by key
-  std::map<std::string, Name> names_;                                // that deletes have said
-  std::string log_;                                                  // its last segment
-  std::uint64_t logged_ = 0;                                         // as many bytes of that were looked at
+  std::map<std::string, Name> names_;                                // names in deletes
+  std::string log_;                                                  // the last segment of the log
+  std::uint64_t logged_ = 0;                                         // bytes of it that were searched
   Random random_;
   double worst_ = 0;
   mutable BlocksMet met_;
@@ -391,7 +390,7 @@ class Witness {
 };
 
 constexpr int kKeys = 1500;
-constexpr int kLargeKeys = 6;  // one for each way to delete, and one that stays
+constexpr int kLargeKeys = 6;  // one database per way to delete, and one that stays
 
 void fill(Witness& w, int keys = kKeys) {
   for (int i = 0; i < keys; ++i) {
@@ -403,7 +402,7 @@ void fill(Witness& w, int keys = kKeys) {
   w.h.settle();
 }
 
-constexpr DeleteKey kFirstStamp = kStamps / 2, kEndStamp = kStamps / 2 + kStamps / 20;  // that delete_some deletes
+constexpr DeleteKey kFirstStamp = kStamps / 2, kEndStamp = kStamps / 2 + kStamps / 20;  // keys that delete_some deletes
 
 void fill_large(Witness& w) {
   for (int i = 0; i < kLargeKeys; ++i) w.put(w.large_key(i), 0, i == 4 ? kFirstStamp : kEndStamp);
@@ -411,7 +410,7 @@ void fill_large(Witness& w) {
   w.h.settle();
 }
 
-/// Large values, by each way to delete.
+/// Writes large values for each way to delete.
 void delete_large(Witness& w, Millis expiry) {
   w.del(w.large_key(0));
   w.put(w.large_key(1), expiry, kEndStamp);
@@ -421,9 +420,9 @@ void delete_large(Witness& w, Millis expiry) {
   w.deleted(w.large_key(3), w.h.db->now());
 }
 
-constexpr DatabaseId kOther = 1, kOtherUntilKilled = 2;  // databases that are emptied as a whole
+constexpr DatabaseId kOther = 1, kOtherUntilKilled = 2;  // databases that FLUSHDB empties
 
-/// Every way to delete there is on this level, some of the keys written anew at once.
+/// Deletes by every way of this layer, and writes some of the keys again at once.
 void delete_some(Witness& w) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : w.live) {
@@ -436,14 +435,14 @@ void delete_some(Witness& w) {
   const Millis expiry = w.h.db->now() + 500;
   for (std::size_t i = 5; i < keys.size(); i += 13) {
     if (w.live.count(keys[i]) == 0) continue;
-    w.put(keys[i], expiry);  // an overwrite that expires, and with it goes what it has overwritten
+    w.put(keys[i], expiry);  // an overwrite that expires, which deletes the overwritten version, too
     w.deleted(keys[i], expiry);
   }
   w.del_range(keys[keys.size() / 2], keys[keys.size() / 2 + 40]);
   w.put(keys[keys.size() / 2 + 3]);
-  // One by one, and side by side: their tombstones make pages that are worth compressing.
+  // Deletes of neighbours one by one, whose tombstones make pages that compress.
   for (std::size_t i = keys.size() / 4; i < keys.size() / 4 + 60; ++i) w.del(keys[i]);
-  w.put(keys[1], w.h.db->now());  // it has expired by now
+  w.put(keys[1], w.h.db->now());  // it has expired
   w.deleted(keys[1], w.h.db->now());
   if (w.live.count(w.large_key(0)) != 0) delete_large(w, expiry);
   w.del_stamps(kFirstStamp, kEndStamp);
@@ -458,8 +457,8 @@ std::string name_of(const Case& c) {
 
 constexpr std::uint64_t kPartitionings = 3, kForms = 4;
 
-/// Twelve turns in a row have each partitioning with tiles of 1 and 8 pages, compressed and not; of each of these four some with
-/// a view and some without.
+/// Twelve consecutive turns have each partitioning with tiles of 1 and 8 pages, compressed and not; each of these with and
+/// without a view.
 Case case_of(const PolicySettings& policy, std::uint64_t turn) {
   const std::uint64_t form = turn % kForms;
   Case c{policy, form % 2 == 0 ? 1u : 8u, form < 2 ? Compression::kNone : Compression::kLz4,
@@ -470,8 +469,8 @@ Case case_of(const PolicySettings& policy, std::uint64_t turn) {
 
 bool all_at_once() { return std::getenv("EBBTIDE_FADE_ALL") != nullptr; }
 
-/// Each policy with each partitioning, with tiles of 1 and 8 pages, compressed and not; which goes with which is another from
-/// round to round, and four rounds have all twelve. Or all at once.
+/// Each policy with each partitioning, tiles of 1 and 8 pages, compressed and not. Combinations change from round to round, and
+/// four rounds have all twelve; or all in one round.
 std::vector<Case> cases() {
   const std::uint64_t of_each = all_at_once() ? kPartitionings * kForms : kPartitionings;
   std::vector<Case> out;
@@ -489,7 +488,8 @@ std::uint64_t misses(const Witness& w) {
   return s.deadlines_missed_down + s.deadlines_missed_clock + s.deadlines_missed_disk + s.deadlines_missed_load;
 }
 
-/// What a proof has seen in all its trees. Its end is a line for ./dev torture, which adds up the first two and keeps the worst.
+/// The totals of a proof over its trees. The destructor prints a line for ./dev torture, which adds up the first two figures and
+/// keeps the largest of the third.
 class Tally {
  public:
   explicit Tally(const char* form) : form_(form) {}
@@ -497,7 +497,7 @@ class Tally {
   Tally(const Tally&) = delete;
   Tally& operator=(const Tally&) = delete;
 
-  /// The tree is done: all that it owed is over.
+  /// Adds a finished tree, which has no pending deletes.
   void add(const Case& c, const Witness& w) {
     CHECK(w.worst() <= 1.0);
     CHECK(misses(w) == 0);
@@ -513,11 +513,11 @@ class Tally {
   double worst_ = 0;
 };
 
-/// Nobody writes any more: only time passes, until nothing may be left. Who has a view goes on reading, until that is taken back.
+/// Advances time without writes until no deleted data may be left. A view keeps reading until it is revoked.
 void idle_to_the_end(Witness& w, std::optional<ReadView> view) {
   for (int step = 0; step <= kSteps + 1; ++step) {
     w.pass(kDeadline / kSteps);
-    demand(w.found(true) == 0, "what should be gone is in a file still");
+    demand(w.found(true) == 0, "a file still has purged data");
     Found found;
     if (view && view->get({"k", hash_key("k")}, &found).code() == Code::kRevoked) view.reset();
   }
@@ -527,7 +527,7 @@ void idle_to_the_end(Witness& w, std::optional<ReadView> view) {
   CHECK(w.h.db->tree_info(0)->oldest_obligation == 0);
 }
 
-/// One tick after the other, several a second, as in a server: a merge, a view that is taken back, the removal of what it held.
+/// Runs several ticks a second, as in a server: for a merge, the revocation of a view, the removal of its files.
 template <typename Between>
 void pass_by_ticks(Witness& w, Millis ms, Between between) {
   for (const Millis part : {ms - 3000, Millis{1000}, Millis{1000}, Millis{1000}}) {
@@ -538,16 +538,16 @@ void pass_by_ticks(Witness& w, Millis ms, Between between) {
 
 struct Way {
   const char* name;
-  void (*take)(Witness& w, const std::vector<std::string>& keys);  ///< keys: those of `live` that begin with a k
+  void (*take)(Witness& w, const std::vector<std::string>& keys);  ///< keys: those in `live` that begin with a k
 };
 
-/// The ways to delete, each by itself: none can live on what another asks for.
+/// The ways to delete, each alone, so that none is purged by work for another.
 constexpr Way kWays[] = {
     {"point",
      [](Witness& w, const std::vector<std::string>& keys) {
        for (std::size_t i = 3; i < keys.size(); i += 11) w.del(keys[i]);
      }},
-    {"point, and written anew",
+    {"point, and written again",
      [](Witness& w, const std::vector<std::string>& keys) {
        for (std::size_t i = 3; i < keys.size(); i += 11) {
          w.del(keys[i]);
@@ -588,7 +588,7 @@ constexpr Way kWays[] = {
      }},
 };
 
-/// Tombstones reach tables, then the database is closed and opened, and then nothing happens but that time passes.
+/// Flushes tombstones to tables, closes and opens the database, and then only advances time.
 void delete_and_restart(const Case& c) {
   INFO(name_of(c));
   Witness w(c, 8);
@@ -600,9 +600,9 @@ void delete_and_restart(const Case& c) {
   demand_ok(w.h.db->flush(0), "flush");
   w.h.reopen();
   for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
-  demand(w.found(false) == 0, "what should be gone is in a file still");
-  demand(w.worst() <= 1.0, "the tree has owed something for longer than the deadline");
-  demand(misses(w) == 0, "the database says that it has missed deadlines");
+  demand(w.found(false) == 0, "a file still has purged data");
+  demand(w.worst() <= 1.0, "the tree has had a pending delete for longer than the deadline");
+  demand(misses(w) == 0, "the database reports missed deadlines");
   w.check_live();
 }
 
@@ -629,7 +629,7 @@ TEST_CASE("each way to delete alone: no file has deleted data after the deadline
   std::uint64_t turn = round_of_seeds();
   const std::uint64_t turns = all_at_once() ? kPartitionings * kForms : 1;
   for (const Way& way : kWays) {
-    // Policies take turns with all else; the next way to delete begins with another form.
+    // Policies and the other settings take turns; each way to delete begins with another combination.
     turn += 1;
     for (const PolicySettings& policy : small_policies()) {
       for (std::uint64_t n = 0; n < turns; ++n) {
@@ -659,7 +659,7 @@ TEST_CASE("repeated kills before the deadline make no delete late", "[long][dead
   Tally tally("kills");
   std::uint64_t life = 2000;
   for (Case c : cases()) {
-    c.deadline = 20 * kDeadline;  // a kill takes engine time 10 s ahead at most, which is to be less than a step
+    c.deadline = 20 * kDeadline;  // a kill moves engine time ahead by at most 10 s, which must be less than a step
     INFO(name_of(c));
     Witness w(c, ++life);
     fill(w);
@@ -669,13 +669,13 @@ TEST_CASE("repeated kills before the deadline make no delete late", "[long][dead
     delete_some(w);
     for (int step = 0; step <= kSteps + 1; ++step) {
       if (step % kBetweenKills == kFirstKill) {
-        if (step == kFirstKill) CHECK(w.found(false) != 0);  // there is something left to do
-        w.flush_other(kOtherUntilKilled);                    // its tables are all there when the process goes
+        if (step == kFirstKill) CHECK(w.found(false) != 0);  // the kill was early enough
+        w.flush_other(kOtherUntilKilled);                    // all its tables exist at the kill
         w.h.crash(CrashMode::kEverything, 1);
         w.h.open();
       }
       pass_by_ticks(w, c.deadline / kSteps, [] {});
-      demand(misses(w) == 0, "the database says that it has missed deadlines");
+      demand(misses(w) == 0, "the database reports missed deadlines");
     }
     CHECK(w.found(false) == 0);
     w.check_live();
@@ -728,7 +728,7 @@ TEST_CASE("paused compactions: deletes are on time, and nothing else is merged")
   CHECK(w.worst() <= 1.0);
   CHECK(misses(w) == 0);
   CHECK(jobs(true) > 0);
-  for (int run = 0; run < 5; ++run) {  // more runs than the policy wants, and no delete: they stay as they are
+  for (int run = 0; run < 5; ++run) {  // more runs than the policy allows, but no delete: they stay
     w.put(w.key(run));
     REQUIRE(w.h.db->flush(0).is_ok());
   }
@@ -754,7 +754,7 @@ TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
         if (w.random().one_in(3)) {
           w.del(key);
         } else {
-          // A plain overwrite is no delete: its old version goes when a merge meets it, or with the key.
+          // A plain overwrite is no delete: a merge drops the old version, or the key's delete does.
           const Millis expiry = w.random().one_in(9) ? w.h.db->now() + 1 + w.random().uniform(kDeadline / 4) : 0;
           w.put(key, expiry);
           if (expiry != 0) w.deleted(key, expiry);
@@ -774,7 +774,7 @@ TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
       if (step % 23 == 22) w.h.reopen();
       if (step % 10 == 9) {
         REQUIRE(w.found(true) == 0);
-        w.check_sight();  // of what the next steps may delete
+        w.check_sight();  // of keys that the next steps may delete
       }
     }
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
@@ -783,12 +783,12 @@ TEST_CASE("load with restarts: every delete is on time", "[long][deadlines]") {
   }
 }
 
-// Deletes of every kind and every age wait side by side, and nothing else merges what they are in.
+// Deletes of every kind and age are pending at the same time, and nothing else merges their files.
 TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every delete is on time", "[long][deadlines]") {
   Tally tally("quiet");
   std::uint64_t life = 1000;
   for (Case c : cases()) {
-    c.deadline = 20 * kDeadline;  // a kill takes engine time 10 s ahead at most, which is to be less than a step
+    c.deadline = 20 * kDeadline;  // a kill moves engine time ahead by at most 10 s, which must be less than a step
     INFO(name_of(c));
     Witness w(c, ++life);
     fill(w);
@@ -797,14 +797,14 @@ TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every
     std::optional<ReadView> view;
     std::map<std::string, Millis> expiries;
     const auto any_key = [&] { return w.key(static_cast<int>(random.uniform(kKeys))); };
-    for (int step = 0; step < 5 * kSteps + 2; ++step) {  // what expires does so by the fourth deadline, and is gone by the fifth
+    for (int step = 0; step < 5 * kSteps + 2; ++step) {  // values expire by the fourth deadline and are purged by the fifth
       INFO("step " << step);
       if (step < 3 * kSteps && random.one_in(4)) {
         const auto dice = random.uniform(10);
         switch (dice) {
           case 0:
             for (std::uint64_t n = random.uniform(60); n > 0; --n) {
-              // What is overwritten before it expires deletes nothing.
+              // A value overwritten before its expiry is no delete.
               if (const std::string key = any_key(); expiries[key] <= w.h.db->now()) w.put(key);
             }
             break;
@@ -855,14 +855,14 @@ TEST_CASE("quiet trees with all kinds of deletes, views, merges and kills: every
         }
       }
       pass_by_ticks(w, c.deadline / kSteps, [&] {
-        // Who has a view reads with it now and then, and lets it go when he is told to.
+        // A view reads sometimes, and is released when it is revoked.
         Found found;
         const std::string key = any_key();
         if (view && view->get({key, hash_key(key)}, &found).code() == Code::kRevoked) view.reset();
       });
-      if (step % 5 == 4) demand(w.found(true) == 0, "what should be gone is in a file still");
+      if (step % 5 == 4) demand(w.found(true) == 0, "a file still has purged data");
       if (step % 25 == 24) w.check_sight();
-      demand(misses(w) == 0, "the database says that it has missed deadlines");
+      demand(misses(w) == 0, "the database reports missed deadlines");
     }
     CHECK(w.found(false) == 0);
     w.check_live();
@@ -907,7 +907,7 @@ TEST_CASE("a disk that is full after the deletes and has room before their deadl
     w.fill_other(kOther);
     w.check_sight_of_tables();
     delete_some(w);
-    // Somebody else takes all that is free, or leaves the log some of it, but no room for merges; and then takes what is freed.
+    // Another program takes all free space, or leaves some for the log but none for merges; then it takes freed space.
     const std::uint64_t room = turn++ % 2 == 0 ? 0 : 24 << 10;
     std::uint64_t capacity = w.h.files->used_bytes() + room;
     w.h.files->set_capacity(capacity);
@@ -921,7 +921,7 @@ TEST_CASE("a disk that is full after the deletes and has room before their deadl
       if (step >= kRoomAgain) continue;
       w.h.files->set_capacity(capacity = std::min(capacity, w.h.files->used_bytes() + room));
       WriteBatch batch;
-      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // if it is taken nothing changes
+      batch.put(0, w.live.begin()->first, w.live.begin()->second);  // if the write is accepted nothing changes
       refused += w.h.db->commit(batch).is_ok() ? 0 : 1;
       w.h.db->write_log();
     }
@@ -931,7 +931,7 @@ TEST_CASE("a disk that is full after the deletes and has room before their deadl
     w.h.verify(0);
     tally.add(c, w);
   }
-  CHECK(waited == turn);  // there was something left to do
+  CHECK(waited == turn);  // some work was left
 }
 
 TEST_CASE("planted: deadlines that a restart forgets are found by data that stays in tables", "[planted]") {
@@ -971,7 +971,7 @@ TEST_CASE("deadlines missed by a wall clock that is set forward have the reason 
   CHECK(s.deadlines_missed_down + s.deadlines_missed_load == 0);
 }
 
-// Of merges for deadlines so far.
+// Bytes of merges for deadlines so far.
 ReasonInfo for_deadlines(const Witness& w) {
   for (const ReasonInfo& r : w.h.db->stats().merges_by_reason) {
     if (r.reason == "deadline") return r;
@@ -989,7 +989,7 @@ TEST_CASE(
     Settings settings = settings_of({policy, 8, Compression::kNone});
     settings.tree.file_size = 64 << 10;
     Witness w({policy, 8, Compression::kNone}, 15 - first_seed(),
-              settings);  // the same in each round: how much is written goes by it
+              settings);  // the same in each round, since the written bytes depend on it
     INFO(policy.name);
     Random& random = w.random();
     for (int i = 0; i < kMany; ++i) {
@@ -1009,11 +1009,11 @@ TEST_CASE(
     }
     CHECK(w.worst() <= 1.0);
     CHECK(misses(w) == 0);
-    const double once = static_cast<double>(bytes) / kSteps;  // all of the tree once in each deadline
+    const double once = static_cast<double>(bytes) / kSteps;  // the whole tree once per deadline
     const double written = static_cast<double>(for_deadlines(w).bytes_written - before) / once;
     const TreeInfo tree = *w.h.db->tree_info(0);
     CHECK(tree.runs.back().level >= 3);
-    std::printf("%-24s merges for deadlines: the tree %.2f times in each\n", policy.name.c_str(), written);
+    std::printf("%-24s merges wrote the tree %.2f times per deadline\n", policy.name.c_str(), written);
     CHECK(written < 2);
     w.check_live();
   }
@@ -1027,7 +1027,7 @@ TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late f
   Settings settings = w.h.settings;
   settings.tree.delete_io_budget = limited ? kBudget : 0;
   REQUIRE(w.h.db->reconfigure(settings).is_ok());
-  // Every page of every final file has something that expires: each file is to be written anew, by itself.
+  // Every page of every final file has an expiring value, so each file has to be rewritten separately.
   const Millis expiry = w.h.db->now() + 500;
   for (int i = 0; i < 4000; ++i) {
     w.put(w.key(i), i % 5 == 0 ? expiry : 0);
@@ -1037,7 +1037,7 @@ TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late f
   REQUIRE(w.h.db->compact(0, {}).is_ok());
   ReasonInfo before = for_deadlines(w);
   std::uint64_t most_jobs = 0;
-  Millis paid = 0;  // when what was read and written so far is
+  Millis paid = 0;  // times of the bytes read and written so far
   for (Millis at = 0; at <= kDeadline; at += kStep) {
     w.pass(kStep);
     const ReasonInfo now = for_deadlines(w);
@@ -1053,7 +1053,7 @@ TEST_CASE("an I/O budget spreads the work for deadlines, and no delete is late f
   CHECK(w.worst() <= 1.0);
   CHECK_FALSE(w.h.events.heard("io_budget"));
   CHECK(before.jobs > 4);
-  if (limited) CHECK(most_jobs <= 2);  // the bucket is empty after one, or nearly
+  if (limited) CHECK(most_jobs <= 2);  // the bucket is nearly empty after one merge
   if (!limited) CHECK(most_jobs > 4);
   CHECK(w.h.db->tree_info(0)->delete_io_budget == (limited ? kBudget : 0));
 }
@@ -1098,7 +1098,7 @@ TEST_CASE("work overdue at the start or requested by hand ignores the I/O budget
     SeqNum up_to = 0;
     REQUIRE(w.h.db->purge_now(w.h.db->purge_ticket(&up_to)).is_ok());
   }
-  for (int i = 0; i < 4; ++i) w.pass(1100);  // in which the budget pays for a tenth of it
+  for (int i = 0; i < 4; ++i) w.pass(1100);  // the budget pays for a tenth of the work in this time
   CHECK(w.found(false) == 0);
 }
 
@@ -1106,7 +1106,7 @@ TEST_CASE("a changed deadline withdraws no promise") {
   Witness w({small_policies()[0], 1, Compression::kNone}, 6);
   fill(w);
   delete_some(w);
-  w.pass(600);  // what expires has expired: it was born before the change
+  w.pass(600);  // the values have expired, so their births are before the change
   Settings settings = w.h.settings;
   SECTION("longer: pending deletes keep their due time") {
     settings.tree.delete_deadline = 100 * kDeadline;
@@ -1119,7 +1119,7 @@ TEST_CASE("a changed deadline withdraws no promise") {
     REQUIRE(w.h.db->reconfigure(settings).is_ok());
     for (int step = 0; step <= kSteps + 1; ++step) w.pass(kDeadline / kSteps);
     CHECK(w.found(false) == 0);
-    // And what is deleted from now on may stay.
+    // Later deletes have no deadline.
     const std::size_t before = w.dead.size();
     delete_some(w);
     REQUIRE(w.h.db->flush(0).is_ok());
@@ -1136,7 +1136,7 @@ TEST_CASE("a changed deadline withdraws no promise") {
   }
 }
 
-// Late: with a tenth of the time as margin, what a stack had put off until then has to be begun at once by whoever takes over.
+// Late: with a tenth of the time as margin, the next policy has to begin at once the work that a stack put off.
 TEST_CASE("a merge policy changed early or late before the deadline makes no delete late", "[long][deadlines]") {
   Tally tally("change");
   std::size_t waiting = 0;
@@ -1167,7 +1167,7 @@ TEST_CASE("a merge policy changed early or late before the deadline makes no del
     w.h.verify(0);
     tally.add(c, w);
   }
-  CHECK(waiting >= small_policies().size() / 2);  // there was something that the next policy had to see to
+  CHECK(waiting >= small_policies().size() / 2);  // the next policy had work to do
 }
 
 TEST_CASE("database emptied by point deletes and idle for months: after the deadline there is no table and no deleted data",
@@ -1195,7 +1195,7 @@ TEST_CASE(
     "a crash at every k-th file operation of slices and rewrites loses nothing, restores no deleted key and makes no delete "
     "late") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: in a row
+  std::uint64_t turn = round_of_seeds(), ended = 0;  // ended: consecutive turns in which the script ended earlier
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
     const Layout layout = layout_of(turn);
     Case c{layout.policy, k % 2 == 0 ? 8u : 1u, Compression::kNone, layout.partitioning};
@@ -1221,7 +1221,7 @@ TEST_CASE(
     w.check_live();
     for (; passed <= kSteps + 1; ++passed) w.pass(kDeadline / kSteps);
     REQUIRE(w.found(false) == 0);
-    // The time mark was up to ten seconds ahead, and engine time goes on from there: that much of the deadline was not to be had.
+    // The time mark was up to ten seconds ahead, and engine time continues from there, so the deadline was that much shorter.
     REQUIRE(w.h.db->stats().deadlines_missed_load == 0);
     w.check_live();
     w.h.verify(0);

@@ -1,4 +1,4 @@
-// Databases that are emptied over and over: what that may cost, and what is kept for later.
+// Databases that are emptied repeatedly: the cost, and what is kept for later.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
@@ -73,7 +73,7 @@ TEST_CASE("a batch that writes and empties in any order has the effect of its op
   expect();
 }
 
-// Each left a tree with its memtable behind until the manifest was synced: a pipeline of them took all memory.
+// Regression: each left a tree with its memtable until the manifest was synced, so a pipeline of them took all memory.
 TEST_CASE("databases filled and emptied faster than manifest syncs wait for the manifest") {
   Harness h;
   h.open();
@@ -86,7 +86,7 @@ TEST_CASE("databases filled and emptied faster than manifest syncs wait for the 
   }
   CHECK(last >= 1000);
   CHECK(h.db->stats().dropped_trees <= 65);
-  // Who must not wait is told to come again.
+  // A caller that may not wait gets kRetry.
   std::uint32_t wait_ms = 0;
   for (int i = 0; i < 100 && wait_ms == 0; ++i) {
     h.put(0, "k", "v");
@@ -112,8 +112,8 @@ TEST_CASE("a batch with too many FLUSHDBs is refused") {
   CHECK(h.db->visible_seq() == 0);
 }
 
-// The tree that the batch needed was logged before the batch under the number that it has after: replay put it in the way of the
-// tree that the swap was to move, which was lost.
+// Regression: the tree that the batch needed was logged before the batch under its number after the swap. Replay put it in the
+// place of the tree that the swap moves, which was lost.
 TEST_CASE("a batch that swaps databases and writes into one that had no tree survives a crash") {
   Harness h;
   h.open();
@@ -152,7 +152,7 @@ TEST_CASE("a batch that swaps databases and writes into one that had no tree sur
 }
 
 TEST_CASE("the manifest is rolled after thousands of dropped trees, long before a deadline") {
-  Harness h;  // deletes have a day
+  Harness h;  // the delete deadline is a day
   h.open();
   const auto manifests = [&h] {
     std::vector<std::string> found;
@@ -173,7 +173,7 @@ TEST_CASE("the manifest is rolled after thousands of dropped trees, long before 
     if (round % 100 == 99) h.advance(2000), h.settle();
   }
   CHECK(manifests() != first);
-  // What was owed is owed still: to the log.
+  // The deletes are still pending: in the log.
   h.put(1, "last", "v");
   WriteBatch batch = emptied(1);
   h.write(batch);

@@ -1,4 +1,4 @@
-// Delete deadlines on a full disk: others take all the room but for what the log and a merge of two files need, again and again.
+// Delete deadlines on a full disk: another program repeatedly takes all space except that for the log and a merge of two files.
 #include "engine/db/harness.h"
 #include "engine/db/layouts.h"
 
@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20, kKiB = std::uint64_t{1} << 10;
 constexpr std::uint64_t kDisk = 16 * kMiB;
-constexpr std::uint64_t kFloor = kDisk / 160;  // for log and flushes alone (db/disk_watch.cc)
+constexpr std::uint64_t kFloor = kDisk / 160;  // only for log and flushes (db/disk_watch.cc)
 constexpr std::uint64_t kFile = 64 * kKiB;
-// The log has its own room; what memtables hold counts as taken.
+// The log has its own room; space for memtables' flushes counts as used.
 constexpr std::uint64_t kRoom = kFloor + 32 * kKiB + 2 * kFile + 32 * kKiB;
 constexpr Millis kDeadline = 60'000;
 constexpr int kSteps = 50, kKeys = 4000;
@@ -24,7 +24,7 @@ Settings settings_of(const Layout& layout) {
   return settings;
 }
 
-/// A value that no other key has, at no other time.
+/// A value that is unique for key and time.
 std::string value_of(int key, int version) {
   std::string value = "value-" + std::to_string(key) + "-" + std::to_string(version) + ".";
   value.resize(300, 'v');

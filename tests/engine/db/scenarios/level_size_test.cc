@@ -1,4 +1,4 @@
-// Levels are as large as the policy means them to be for what memtables flush to, not for the memory they take.
+// Capacities of levels count in flushed bytes of memtables, not in their memory.
 #include "engine/db/harness.h"
 #include "support/planted.h"
 
@@ -24,8 +24,8 @@ Settings compressing() {
 
 }  // namespace
 
-// About 60 memtables of 64 KiB that flush to some 4 KiB each: by memory all of it would be below the capacity of level 1, six
-// memtables, and each merge of level 0 would rewrite all data.
+// About 60 memtables of 64 KiB that flush to about 4 KiB each. Measured by memory, all data would be below the capacity of level
+// 1, six memtables, and each merge of level 0 would rewrite everything.
 TEST_CASE("levels of compressible data have capacities in flushed bytes") {
   Harness h(compressing());
   h.open();
@@ -42,7 +42,7 @@ TEST_CASE("levels of compressible data have capacities in flushed bytes") {
   CHECK(stats.compaction_bytes_written < 8 * stats.flush_bytes_written);
   const int deepest = deepest_level(*h.db);
 
-  // What was measured is kept: a restart changes nothing.
+  // The measurement survives a restart.
   h.reopen();
   h.settle();
   CHECK(deepest_level(*h.db) == deepest);
@@ -63,17 +63,17 @@ Settings with_schedule(const char* name) {
   return s;
 }
 
-/// One flush's worth of keys spread over all others, frozen; `settled`: flushed and merged.
+/// Writes and freezes one memtable of keys spread over all others; `settled`: flushes and merges it.
 void flush_once(Harness& h, std::uint64_t number, bool settled = true) {
   for (std::uint64_t i = 0; i < kFlush; ++i) {
     h.put(0, "k" + std::to_string(100'000 + i * 100 + number), std::string(150, 'v'));
   }
-  REQUIRE(h.db->tree_info(0)->memtable_entries % kFlush == 0);  // none was frozen by itself
+  REQUIRE(h.db->tree_info(0)->memtable_entries % kFlush == 0);  // none was frozen before
   REQUIRE(h.db->flush(0).is_ok());
   if (settled) h.settle();
 }
 
-/// The runs in flushes, newest first.
+/// The sizes of runs in flushes, newest first.
 std::string stack_text(Harness& h) {
   std::string out;
   const auto info = h.db->tree_info(0);
@@ -91,7 +91,7 @@ TEST_CASE("static schedules leave the stacks of the thesis, even if flushes come
     std::uint64_t flushes;
     const char* stack;
   };
-  // As in tests/engine/policy/testdata/stack.txt.
+  // The same as in tests/engine/policy/testdata/stack.txt.
   const Row rows[] = {
       {"binomial", 4, "2 2"},         {"binomial", 9, "1 3 5"},       {"binomial", 16, "1 15"},
       {"binomial", 20, "1 4 15"},     {"min_latency", 4, "1 1 1 1"},  {"min_latency", 5, "5"},
@@ -114,7 +114,7 @@ TEST_CASE("static schedules leave the stacks of the thesis, even if flushes come
   }
 }
 
-// Such a merge may take hours; the log with what was deleted would have stayed as long, and all that other trees wrote into it.
+// Such a merge may take hours, and would keep the log with deleted data and with other trees' writes that long.
 TEST_CASE("a flush needed by deleted data in the log does not wait for the schedule's previous merge", "[policies]") {
   Settings settings = with_schedule("min_latency");
   settings.tree.delete_deadline = 60'000;
@@ -162,7 +162,8 @@ TEST_CASE(
   }
   flush_once(h, 8);
   CHECK(stack_text(h) == "1 1 1 5");
-  // Nearly everything goes: one run, not larger than a flush. Four flushes later is the fifth, which merges all, not the twelfth.
+  // Nearly everything is deleted: one run of at most a flush remains. After four more flushes the fifth merges all, not the
+  // twelfth.
   h.del_range(0, "k", "l");
   REQUIRE(h.db->compact(0, {}).is_ok());
   h.settle();
@@ -173,7 +174,7 @@ TEST_CASE(
 
 namespace {
 
-/// A database whose levels, or stack, are full several times over; the engine looks at every tree at rest.
+/// Fills the levels or the stack of a database several times; the engine checks every tree at rest.
 void fill_to_the_bounds(const PolicySettings& policy) {
   INFO(policy.name);
   Settings settings = with_schedule("constant");

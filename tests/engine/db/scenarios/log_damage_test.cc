@@ -1,5 +1,4 @@
-// Log that is damaged, torn or missing where tables have everything: it is skipped. Elsewhere opening refuses, and names the
-// place.
+// A damaged, torn or missing part of the log is skipped if tables have all of it. Otherwise open fails and names file and offset.
 #include <cstring>
 #include <map>
 
@@ -27,7 +26,7 @@ void flip(MemoryFileSystem& fs, const std::string& path, std::size_t at) {
 
 std::unique_ptr<MemoryFileSystem> clone_of(const MemoryFileSystem& files) { return files.crash_clone(1, CrashMode::kEverything); }
 
-/// One write, durable before the next one.
+/// Makes a write and syncs it.
 void put_synced(Harness& h, DatabaseId d, const std::string& key) {
   h.put(d, key, "value of " + key);
   REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
@@ -40,7 +39,7 @@ std::string wrong_key(Harness& h, DatabaseId d, const std::vector<std::string>& 
   return "";
 }
 
-/// Flushed writes, then some that only the log has; all in one segment. The last write is "last".
+/// Makes flushed writes and then some that only the log has, all in one segment. The last write is "last".
 std::vector<std::string> fill_one_segment(Harness& h) {
   std::vector<std::string> keys;
   for (int i = 0; i < 12; ++i) {
@@ -49,7 +48,7 @@ std::vector<std::string> fill_one_segment(Harness& h) {
     if (i == 7) REQUIRE(h.db->flush(0).is_ok());
     if (i == 7) h.settle();
   }
-  put_synced(h, 0, "last");  // nothing vouches for the last write: damage to it looks like a torn end
+  put_synced(h, 0, "last");  // no later record confirms the last write, so damage to it looks like a torn end
   return keys;
 }
 
@@ -95,7 +94,7 @@ void try_byte(Harness& h, const MemoryFileSystem& left, const std::string& path,
     h.settle();
     h.advance(2000);
     h.settle();
-    REQUIRE_FALSE(h.files->exists(path));  // it may hold what was deleted, and goes at once
+    REQUIRE_FALSE(h.files->exists(path));  // it may have deleted data, and is removed at once
     h.put(0, "more", "1");
     h.reopen();
     REQUIRE(wrong_key(h, 0, keys) == "");
@@ -110,7 +109,8 @@ Settings tiny_segments() {
   return settings;
 }
 
-/// Four segments; database 0 is flushed, so is database 1 if `all`, else it has an operation in the first segment that is not.
+/// Makes four segments. Database 0 is flushed. So is database 1 if `all`; otherwise the first segment has an unflushed operation
+/// of it.
 std::vector<std::string> fill_four_segments(Harness& h, bool all) {
   std::vector<std::string> segments;
   put_synced(h, 1, "other");
@@ -138,7 +138,7 @@ TEST_CASE("a damaged byte of a log: open has every acknowledged write, or fails 
   Tries tries;
   for (std::size_t at = 0; at < bytes.size(); ++at) try_byte(h, *left, path, at, keys, &tries);
   CHECK(tries.skipped > static_cast<int>(bytes.size()) / 2);  // the flushed part, and every mark
-  CHECK(tries.refused > 200);                                 // what only the log has
+  CHECK(tries.refused > 200);                                 // the unflushed part
   CHECK(tries.opened - tries.skipped < 120);                  // the last record
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("damage to the flushed part of a log with a clean end is skipped, also
   flip(*left, path, 60);
   h.abandon(std::move(left));
   h.open();
-  h.crash(CrashMode::kEverything, 1);  // before the segment was retired
+  h.crash(CrashMode::kEverything, 1);  // the state before the segment is retired
   h.open();
   h.settle();
   CHECK(wrong_key(h, 0, {"key0", "key4"}) == "");
@@ -216,7 +216,7 @@ TEST_CASE("a missing segment: open skips it if tables have all of it, and otherw
     REQUIRE(without->unlink(path).is_ok());
     h.abandon(std::move(without));
     const Status status = h.try_open();
-    REQUIRE_FALSE(status.is_ok());  // `all`: only the last one is left
+    REQUIRE_FALSE(status.is_ok());  // `all`: only the last segment is left
     CHECK(status.code() == Code::kCorruption);
     CHECK(status.to_string().find("tree 1 (database 1)") != std::string::npos);
     CHECK(status.to_string().find("ebbtide-inspect salvage") != std::string::npos);
@@ -230,7 +230,7 @@ TEST_CASE("a flushed segment kept by another tree's write, damaged or missing, i
     h.open();
     const std::vector<std::string> segments = fill_four_segments(h, false);
     std::unique_ptr<MemoryFileSystem> left;
-    // The edit that says that everything is in tables is durable; the segments have not been unlinked yet.
+    // The edit with the flushes is durable; the segments have not been unlinked yet.
     h.watch->on_call = [&](const FileCall& call) {
       if (call.op == FileOp::kUnlink && call.path == segments.front() && left == nullptr) left = clone_of(*h.files);
     };
@@ -311,7 +311,7 @@ TEST_CASE("a client's value that looks like log records does not make a search s
   Harness h;
   h.open();
   std::string lookalike;
-  for (int i = 0; i < 400; ++i) {  // headers that pass the cheap look, each with a length up to the end
+  for (int i = 0; i < 400; ++i) {  // headers that pass the quick check, each with a length up to the end
     const std::uint32_t words[] = {40'000, 0, 0, 39'000, 7, 0, 1, 0, 0, 0, 1, 0};
     lookalike.append(reinterpret_cast<const char*>(words), sizeof(words));
   }

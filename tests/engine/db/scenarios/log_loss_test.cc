@@ -1,4 +1,4 @@
-// Log segments that somebody removed or cut: opening says so, and names them.
+// Removed or truncated log segments: open fails and names them.
 #include "engine/db/harness.h"
 #include "support/long_run.h"
 
@@ -87,7 +87,7 @@ TEST_CASE("a log restarted after a failure begins there, and not before") {
 TEST_CASE("a crash at any operation of healing a failed log opens") {
   for (std::uint64_t k = 1;; ++k) {
     INFO("before operation " << k << " after the failure");
-    std::unique_ptr<MemoryFileSystem> left;  // outlives the database, whose end may be the k-th operation
+    std::unique_ptr<MemoryFileSystem> left;  // outlives the database, whose closing may be the k-th operation
     Harness h;
     h.open();
     h.put(0, "before", "1");
@@ -110,7 +110,7 @@ TEST_CASE("a missing segment in the middle is reported despite a flush of anothe
   h.open();
   fill_segments(h, 4);
   h.put(1, "other", "tree");
-  REQUIRE(h.db->flush(1).is_ok());  // the manifest relies on operations up to here; those of database 0 are in the log only
+  REQUIRE(h.db->flush(1).is_ok());  // the manifest relies on operations up to here; those of database 0 are only in the log
   h.put(0, "last", "1");
   const std::string middle = h.paths(".wal")[1];
   auto left = h.files->crash_clone(1, CrashMode::kEverything);

@@ -1,4 +1,4 @@
-// The memory budget: what large values, pinned pages and connections take of it, and who has to give way.
+// The memory budget: shares of large values, pinned pages and connections, and their priorities.
 #include <engine/charged_value.h>
 
 #include <optional>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kBig = std::size_t{4} << 20;
 
-// `count` values of 4 MiB, in tables.
+// Makes `count` values of 4 MiB in tables.
 void put_big(Harness& h, int count) {
   for (int i = 0; i < count; ++i) {
     WriteBatch batch;
@@ -29,7 +29,7 @@ void put_big(Harness& h, int count) {
   h.advance(100);
 }
 
-// As MGET does: all keys at once, fetch, again, until there is an answer for all or an error.
+// Reads like MGET: all keys at once, then a fetch, and again, until all have a result or there is an error.
 Status get_all(Harness& h, int count, MissSet* misses, std::vector<Found>* found) {
   for (int round = 0; round < 5; ++round) {
     PassGuard guard(*h.db);
@@ -80,7 +80,7 @@ TEST_CASE("large values beyond the room that is left: the get holds no more than
   misses.clear();
   CHECK(h.db->stats().large_value_bytes == 0);
   CHECK(h.db->stats().pinned_page_bytes == 0);
-  // What fits is read, and counted as long as somebody has it: the set, the pin, or both.
+  // Values that fit are read, and count as long as the set or a pin holds them.
   REQUIRE(get_all(h, 8, &misses, &found).is_ok());
   for (int i = 0; i < 8; ++i) CHECK(found[static_cast<std::size_t>(i)].value == std::string(kBig, static_cast<char>('a' + i)));
   CHECK(h.db->stats().large_value_bytes == 8 * kBig);
@@ -295,7 +295,7 @@ TEST_CASE("connections that use up the budget make memtables flush early, the ca
   CHECK(now.cache_capacity < settings.memory_budget / 8);
   CHECK(now.flushes > before.flushes);
   h.put(0, "still", "accepted");
-  // More than that: data is refused, deletes go on.
+  // Beyond that, data is refused and deletes work.
   account.charge(MemoryAccount::Kind::kConnections, 10 << 20);
   h.advance(100);
   WriteBatch batch;
@@ -323,7 +323,7 @@ TEST_CASE("the cache makes room for large values at once, not at the next tick")
 
 namespace {
 
-// As a command that builds a value of 4 MiB.
+// Charges like a command that builds a value of 4 MiB.
 SharedValue build(Db& db, char fill) {
   REQUIRE(db.try_charge(MemoryAccount::Kind::kCommands, kBig));
   MemoryCharge charge;

@@ -1,5 +1,5 @@
-// The model test: the same kinds of random operations against an ordered map, under many option sets, with flushes, compactions,
-// clock steps, clean restarts and kills in between. A failure prints the option set and the seed that repeat it.
+// The model test: random operations compared with an ordered map under many option sets, with flushes, compactions, clock steps,
+// clean restarts and kills. A failure prints the option set and the seed that repeat it.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -13,7 +13,7 @@ using namespace ebbtide;
 
 namespace {
 
-/// So many operations that a seed chooses.
+/// A number of operations, chosen by a seed.
 void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reached) {
   live<Random, std::uint64_t>(
       set, seed, seed, [&operations] { return operations-- > 0; }, reached);
@@ -22,7 +22,7 @@ void run(const OptionSet& set, std::uint64_t seed, int operations, Reached* reac
 }  // namespace
 
 TEST_CASE("model: random operations have a map's results under every option set", "[long]") {
-  constexpr std::uint64_t kShortForm = 7;  // lives of each set; fewer show little, but of all sets together
+  constexpr std::uint64_t kShortForm = 7;  // runs of each set; fewer reach few states per set
   const std::uint64_t rounds = number_from_env("EBBTIDE_MODEL_ROUNDS", kShortForm), first = first_seed(1000);
   Reached any;
   for (const OptionSet& set : kOptionSets) {
@@ -32,7 +32,7 @@ TEST_CASE("model: random operations have a map's results under every option set"
       run(set, seed, 5000, &reached);
     }
     std::printf("%s\n", states_report(set.name, reached).c_str());
-    INFO("option set \"" << set.name << "\", " << rounds << " seeds from " << first << ": what it is there for was not reached");
+    INFO("option set \"" << set.name << "\", " << rounds << " seeds from " << first << ": its required states were not reached");
     if (rounds >= kShortForm) CHECK(states_text(set.reaches & ~reached.any()) == "");
     any.add(reached);
   }

@@ -1,4 +1,4 @@
-// Page drops for secondary range deletes, in a database: nothing read, nothing brought back, nothing lost.
+// Page drops for secondary range deletes in a database: nothing is read, restored or lost.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -34,7 +34,7 @@ Settings record_settings(const Layout& layout) {
 std::string value_of(int i, const char* version) {
   return "<" + std::string(version) + " value " + std::to_string(i) + ">" + std::string(140, '.');
 }
-// Spread over the keys, so that every tile has all of them.
+// Stamps are spread over the keys, so that every tile has all of them.
 DeleteKey stamp_of(int i) { return static_cast<DeleteKey>(i * 7919 % 1000); }
 
 void put(Harness& h, int i, const char* version, DeleteKey stamp) {
@@ -66,15 +66,15 @@ std::ptrdiff_t found_on_disk(Harness& h, const std::set<std::string>& markers) {
   return std::count_if(markers.begin(), markers.end(), [&](const auto& m) { return tables.find(m) != std::string::npos; });
 }
 
-// What is deleted stays so, through drops, a restart and a merge; with a view open and without, written anew or not.
+// Deleted keys stay deleted through drops, a restart and a merge, with and without an open view, rewritten or not.
 void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
   INFO(text_of(layout) << ", view " << with_view << ", rewritten " << rewritten);
   Settings settings = record_settings(layout);
-  if (with_view) settings.tree.delete_deadline = 3'600'000;  // or the view would be revoked for it
+  if (with_view) settings.tree.delete_deadline = 3'600'000;  // otherwise the view would be revoked
   Harness h(settings);
   h.open();
   const int keys = 300;
-  // Every version has a stamp of its own: the older ones lie outside of what is deleted.
+  // Every version has its own stamp; those of older versions are outside of the deleted range.
   for (int i = 0; i < keys; ++i) put(h, i, "older", 2000 + stamp_of(i));
   flush(h);
   for (int i = 0; i < keys; ++i) put(h, i, "newer", stamp_of(i));
@@ -126,8 +126,8 @@ void try_to_bring_back(const Layout& layout, bool with_view, bool rewritten) {
       markers.insert("<" + std::string(i < keys ? "newer" : "only") + " value " + std::to_string(i) + ">");
   }
   let_drop(h);
-  demand(found_on_disk(h, markers) == 0, "what was deleted is in tables still");
-  demand(h.db->tree_info(0)->records == 0, "a record stays though nothing is left that it covers");
+  demand(found_on_disk(h, markers) == 0, "tables still have deleted data");
+  demand(h.db->tree_info(0)->records == 0, "a record stays although it covers nothing");
 }
 
 }  // namespace
@@ -146,7 +146,7 @@ TEST_CASE("dead pages that cannot be punched are rewritten by their deadline, ev
   REQUIRE(found_on_disk(h, dead) == static_cast<std::ptrdiff_t>(dead.size()));
   h.faults->inject({.ops = ops_of(FileOp::kSync), .path_has = ".data"});
   erase(h, 0, 300);
-  h.advance(200'000);  // a quarter of the deadline and more: pages go
+  h.advance(200'000);  // more than a quarter of the deadline: pages are dropped
   while (h.db->stats().pages_dropped_full == 0) REQUIRE(h.pool.run_one());
   h.db->pause_compactions();
   h.settle();
@@ -165,10 +165,10 @@ TEST_CASE("a delete that covers whole final pages reads no data", "[drops]") {
   for (const std::uint32_t tile : {2u, 8u, 16u}) {
     INFO("h " << tile);
     Settings settings = record_settings(tile);
-    settings.tree.delete_deadline = 0;  // or what shares a page with what lives would be rewritten for it
+    settings.tree.delete_deadline = 0;  // otherwise entries that share a page with live ones would be rewritten
     Harness h(settings);
     h.open();
-    // Two stamps, each in pages of its own: the pages of a tile are cut between them.
+    // Two stamps, each in its own pages: the pages of a tile are cut between them.
     for (int i = 0; i < 400; ++i) put(h, i, "first", i % 2 == 0 ? 10 : 20);
     flush(h);
     std::uint64_t data_reads = 0;
@@ -196,10 +196,10 @@ TEST_CASE("pages exactly covered by a delete are punched without reading a byte"
     INFO("deadline " << deadline);
     Settings settings = record_settings(64);
     settings.tree.delete_deadline = deadline;
-    settings.scrub_interval = 0;  // it reads everything
+    settings.scrub_interval = 0;  // verify reads everything
     Harness h(settings);
     h.open();
-    // A tile that is all of the table. The names of its ends stay: a table says them.
+    // A tile that is the whole table. The names of its ends stay, since the table stores them.
     const auto stamp = [](int i) { return i == 0 || i == kKeys - 1 ? DeleteKey{1000} : stamp_of(i); };
     for (int i = 0; i < kKeys; ++i) put(h, i, "only", stamp(i));
     flush(h);
@@ -250,7 +250,7 @@ TEST_CASE("a delete that partly covers more than an eighth of a table reads noth
   settings.memtable_size = 8 << 20;
   settings.tree.file_size = 4 << 20;
   settings.tree.delete_deadline = 600'000;
-  settings.scrub_interval = 0;  // it reads everything
+  settings.scrub_interval = 0;  // verify reads everything
   Harness h(settings);
   h.open();
   const auto is_dead = [&](int i) { return stamp_of(i) / 125 < ranges && stamp_of(i) % 125 >= 14 && stamp_of(i) % 125 < 17; };
@@ -275,7 +275,7 @@ TEST_CASE("a delete that partly covers more than an eighth of a table reads noth
       h.settle();
     }
   };
-  pass(40);  // a quarter of the deadline and more: what may go in part has gone
+  pass(40);  // more than a quarter of the deadline: partial drops are done
   CHECK((h.db->stats().pages_dropped_partial > 0) == in_part);
   CHECK((data_reads > 0) == in_part);
   CHECK(h.paths(".data") == tables);
@@ -294,7 +294,7 @@ TEST_CASE("a delete that partly covers more than an eighth of a table reads noth
 
 TEST_CASE("no older version comes back after a drop, with and without an open view, for any h and policy", "[drops]") {
   for (std::size_t policy = 0; policy < small_policies().size(); ++policy) {
-    std::uint64_t turn = round_of_seeds() + policy;  // of partitionings
+    std::uint64_t turn = round_of_seeds() + policy;  // the turn of partitionings
     for (const std::uint32_t tile : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
         for (const bool rewritten : {false, true}) {
@@ -306,7 +306,7 @@ TEST_CASE("no older version comes back after a drop, with and without an open vi
 }
 
 TEST_CASE("planted: a dropped page that hides older versions is found when these come back", "[drops][planted]") {
-  // Not each policy leaves an older version below the page.
+  // Not every policy leaves an older version below the page.
   must_catch(PlantedBug::kDropWhatHides, [] {
     for (std::uint64_t turn = 0; turn < small_policies().size(); ++turn) {
       Layout layout = layout_of(turn);
@@ -329,15 +329,14 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
   }
   std::uint64_t turn = round_of_seeds();  // the turn of layouts, one per operation
   for (const CrashMode mode : {CrashMode::kNothing, CrashMode::kRandom, CrashMode::kEverything}) {
-    std::uint64_t ended = 0, in_part = 0;  // ended: of those whose turn it was last, in a row
+    std::uint64_t ended = 0, in_part = 0;  // ended: consecutive turns in which the script ended earlier
     for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
       Layout layout = layout_of(turn);
       layout.pages_per_tile = 16;
       INFO("crash before operation " << k << ", mode " << static_cast<int>(mode) << ", " << text_of(layout));
       Harness h(record_settings(layout));
       h.open();
-      // Older versions have stamps outside of what is deleted: if one of a deleted key is seen again, a crash has brought it
-      // back.
+      // Older versions have stamps outside of the deleted range: if one of a deleted key is read, a crash has restored it.
       for (int i = 0; i < kKeys; ++i) {
         if (has_older(i)) put(h, i, "older", 2000 + stamp_of(i));
       }
@@ -368,7 +367,7 @@ TEST_CASE("a crash at every k-th operation of partial drops: deleted keys stay d
       let_drop(h);
       check();
       h.verify(0);
-      REQUIRE(h.db->tree_info(0)->records == 0);  // and still all is gone that it had deleted
+      REQUIRE(h.db->tree_info(0)->records == 0);  // and all deleted keys are still absent
       REQUIRE(found_on_disk(h, dead) == 0);
     }
     CHECK(in_part > 0);
@@ -397,7 +396,7 @@ TEST_CASE("names of dropped keys are purged by their deadline, even if their tab
   REQUIRE(h.db->stats().pages_dropped_full > 0);
   REQUIRE(h.db->tree_info(0)->records == 0);
   CHECK(h.db->tree_info(0)->oldest_obligation == born);  // names
-  // Too many edges for a drop of pages in part; the merge for them comes when the first delete is long due.
+  // Too many edges for partial drops; their merge comes long after the first delete is due.
   erase(h, 600, 700);
   flush(h);
   go_on_until(born + 2 * hour);

@@ -1,6 +1,6 @@
-// A merge policy that is changed while its tree is in use. Whatever shape the old one has left, and whatever merge of its is on
-// the way: answers stay a map's, what is deleted stays deleted, ordinary merges bring the tree within the new policy's bounds,
-// and a power loss costs nothing. That deletes are on time all the same is in fade_test.cc; with threads, in concurrency_test.cc.
+// A merge policy changed while its tree is in use. For any shape and running merge of the old policy, reads equal those of a map, and
+// deleted keys stay deleted. Ordinary merges bring the tree within the new policy's bounds, and a power loss loses nothing.
+// fade_test.cc tests deadlines during such changes, concurrency_test.cc tests them with threads.
 #include <map>
 #include <memory>
 #include <string>
@@ -25,8 +25,8 @@ Settings settings_of(const Layout& layout) {
   return s;
 }
 
-/// Runs that a level of a tree at rest may have, of a stack in all; written down here once more, apart from what policies say of
-/// themselves.
+/// Largest number of runs of a level, or of a whole stack, in a tree at rest; written here independently of the policies' own
+/// bounds.
 double most_runs(const PolicySettings& policy, int level) {
   const auto& p = policy.parameters;
   if (p.contains("k")) return p.at("k");
@@ -36,12 +36,12 @@ double most_runs(const PolicySettings& policy, int level) {
   return p.contains("level0_runs") ? p.at("level0_runs") - 1 : 0;
 }
 
-/// A database whose tree is to change its policy, a model beside it, and views that stay open.
+/// A database whose tree changes its policy, with a model and open views.
 class Moving {
  public:
   Moving(const Settings& settings, std::uint64_t seed) : h(settings), random_(seed) { h.open(); }
 
-  /// Puts, deletes and a few range deletes, all over the keys.
+  /// Makes puts, deletes and a few range deletes over all keys.
   void write(int count) {
     for (int i = 0; i < count; ++i) {
       const std::uint64_t at = random_.uniform(kKeys), dice = random_.uniform(100);
@@ -64,7 +64,8 @@ class Moving {
       model_.apply(Model::Batch{batch.first_seq(), batch.last_seq(), {op}});
     }
   }
-  /// A tree as the policy wants it, and five runs more on top: any policy has to merge. Compactions are paused from then on.
+  /// Makes a tree within the policy's bounds and five more runs, so that any policy has to merge. Compactions are paused from
+  /// then on.
   void fill(int rounds) {
     for (int i = 0; i < rounds; ++i) {
       write(60);
@@ -77,7 +78,7 @@ class Moving {
     }
     demand(h.db->tree_info(0)->runs.size() > 5, "there is nothing to merge");
   }
-  /// As the server does it for TREE.POLICY.
+  /// Changes the policy like TREE.POLICY.
   void set_policy(const PolicySettings& policy) {
     h.settings.tree.policy = policy;
     demand_ok(h.db->reconfigure(h.settings), "new settings");
@@ -85,7 +86,7 @@ class Moving {
   void open_view() { views_.push_back({h.db->lease(0), expected()}); }
   void close_views() { views_.clear(); }
 
-  /// A walk and gets of now, and of every open view.
+  /// Checks a walk and gets of the current state and of every open view.
   void check() {
     demand(walk(h.db->lease(0)) == expected(), "a walk sees other keys or values than the model has");
     for (const View& open : views_) demand(walk(open.view) == open.then, "an open view sees other keys or values than at first");
@@ -102,20 +103,21 @@ class Moving {
       }
     }
   }
-  /// After a crash and an open: what was promised is there, and what is there is a prefix.
+  /// Checks after a crash and an open that synced writes are there, and that the state is a prefix.
   void check_recovered(SeqNum promised) {
     const SeqNum recovered = h.db->visible_seq();
     demand(recovered >= promised, "what was durable is lost");
     demand(model_.rewind(recovered), "what was recovered ends in the middle of a batch");
     check();
   }
-  /// The tree, at rest, is the policy's: it owes no merge, never was at rest out of bounds (verify), and has no run too many.
+  /// Checks that the tree at rest is within the policy's bounds: no merge is pending, verify found no breach, and no level has
+  /// too many runs.
   void check_bounds_of(const PolicySettings& policy) const {
     h.verify(0);
     const TreeInfo info = *h.db->tree_info(0);
     demand_same(info.policy, policy.name, "the policy");
-    demand(info.pending_compaction_bytes == 0, "merges are owed still");
-    std::map<int, double> runs;  // by level; a stack is one, however deep another policy has left its runs
+    demand(info.pending_compaction_bytes == 0, "merges are still pending");
+    std::map<int, double> runs;  // by level; a stack counts as one, even if another policy left runs on several levels
     for (const RunInfo& run : info.runs) ++runs[policy.parameters.contains("k") ? 0 : run.level];
     for (const auto& [level, count] : runs) demand(count <= most_runs(policy, level), "a level, or the stack, has too many runs");
   }
@@ -154,7 +156,7 @@ TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree e
   int deep = 0;
   const std::uint64_t policies = small_policies().size(), first = 2 * policies * round_of_seeds();
   for (std::uint64_t turn = first; turn < first + 2 * policies; ++turn) {
-    const bool under_way = turn >= first + policies;  // a merge that the old policy has asked for
+    const bool under_way = turn >= first + policies;  // a merge of the old policy
     const Layout layout = layout_of(turn);
     const PolicySettings& next = next_policy(turn);
     INFO(text_of(layout) << ", then " << next.name << (under_way ? ", while a merge is under way" : ""));
@@ -174,7 +176,7 @@ TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree e
       m.check();
     }
     m.check_bounds_of(next);
-    // Life goes on under it, merges of all levels included.
+    // Writes continue under it, with merges of all levels.
     m.open_view();
     for (int i = 0; i < 6; ++i) {
       m.write(60);
@@ -186,7 +188,7 @@ TEST_CASE("a policy changed over a deep tree: reads stay correct, and the tree e
     m.h.reopen();
     m.check();
   }
-  CHECK(deep >= 4);  // those with small levels at least, twice
+  CHECK(deep >= 4);  // at least twice for policies with small levels
 }
 
 TEST_CASE("a tree without writes takes the shape of a new policy", "[policies]") {
@@ -199,7 +201,7 @@ TEST_CASE("a tree without writes takes the shape of a new policy", "[policies]")
       REQUIRE(m.h.db->flush(0).is_ok());
       m.h.settle();
     }
-    REQUIRE(m.h.db->tree_info(0)->runs.size() >= 6);  // more than any of the others lets be
+    REQUIRE(m.h.db->tree_info(0)->runs.size() >= 6);  // more than any other policy allows
     m.set_policy(next);
     m.h.advance(1000);
     m.h.settle();
@@ -210,8 +212,8 @@ TEST_CASE("a tree without writes takes the shape of a new policy", "[policies]")
 
 namespace {
 
-/// The power goes before the k-th mutating operation after a change of policy. False if there are fewer until the tree has moved.
-/// Every other time around the database comes back under the old policy: nobody had written down the new one.
+/// Power is lost before the k-th mutating operation after a change of policy. Returns false if the tree needs fewer to adopt it.
+/// In every second cycle the database opens with the old policy, as after a TREE.POLICY that was not stored.
 bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   const std::uint64_t around = turn / small_policies().size();
   std::unique_ptr<MemoryFileSystem> left;
@@ -221,7 +223,7 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
   settings.fsync = FsyncMode::kAlways;
   Moving m(settings, first_seed() + 5);
   m.fill(8);
-  m.h.db->resume_compactions();  // so a merge of the old policy comes first
+  m.h.db->resume_compactions();  // so that a merge of the old policy comes first
   m.set_policy(next_policy(turn));
   m.h.faults->before_nth(k, kMutatingOps, [&] {
     if (!armed) return;
@@ -252,17 +254,17 @@ bool crash_while_moving(std::uint64_t k, std::uint64_t turn) {
 
 TEST_CASE("a crash at every k-th file operation of a move to another policy loses no synced write", "[policies]") {
   const std::uint64_t step = number_from_env("EBBTIDE_CRASH_STEP", 1);
-  std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: in a row
+  std::uint64_t turn = round_of_seeds(), last = 0, ended = 0;  // ended: consecutive turns in which the script ended earlier
   for (std::uint64_t k = 1; ended < small_policies().size(); k += step, ++turn) {
     INFO("crash before operation " << k << ", " << text_of(layout_of(turn)) << ", then " << next_policy(turn).name);
     const bool crashed = crash_while_moving(k, turn);
     ended = crashed ? 0 : ended + 1;
     if (crashed) last = k;
   }
-  CHECK(last > 40);  // more than the writes alone come to
+  CHECK(last > 40);  // more than the writes alone
 }
 
-// The new policy's limits were held against the old one's runs: writes stopped until these were merged.
+// Regression: the new policy's limits applied to the old one's runs, so writes stopped until these were merged.
 TEST_CASE("a change of the policy stops no write for the old policy's runs; then the new limits hold") {
   Harness h;
   h.settings.tree.policy = {"constant", {{"k", 64}}};
@@ -288,7 +290,7 @@ TEST_CASE("a change of the policy stops no write for the old policy's runs; then
   for (int i = 0; i < written; ++i) REQUIRE(h.get(0, key_of(static_cast<std::uint64_t>(i))) == "v");
   h.verify(0);
 
-  // Nothing is left of the old one's: a stop is a stop again.
+  // The old policy's runs are merged, so the limits stop writes again.
   h.db->pause_compactions();
   for (int run = 0; run < 60; ++run) add_run();
   h.db->resume_compactions();

@@ -1,11 +1,11 @@
-// Full memory, full disks, failing compactions, and what must go on all the same.
+// Full memory, full disks, failing compactions, and the operations that must still work.
 #include "engine/db/harness.h"
 
 using namespace ebbtide;
 
 namespace {
 
-/// One more run, which nothing has merged yet.
+/// Adds an unmerged run.
 void add_run(Harness& h) {
   h.db->pause_compactions();
   for (int i = 0; i < 10; ++i) h.put(0, key_of(i), "v");
@@ -13,7 +13,7 @@ void add_run(Harness& h) {
   h.db->resume_compactions();
 }
 
-/// More runs than the policy lets writes go on with.
+/// Adds runs until writes are stopped.
 void stop_writes(Harness& h) {
   h.db->pause_compactions();
   for (int run = 0; run < 80; ++run) add_run(h);
@@ -62,7 +62,7 @@ TEST_CASE("small memtables stay in memory under pressure, and large ones are flu
   h.advance(100);
   h.advance(100);
   h.settle();
-  CHECK(h.db->stats().flushes == 0);  // 64 of some KiB: nothing that is worth a file
+  CHECK(h.db->stats().flushes == 0);  // 64 memtables of a few KiB, too small for files
   put_in_all(300'000);                // 300 KB each is more than the 1/512 of the budget that each may keep
   CHECK(h.db->stats().memtable_bytes > 18 << 20);
   std::uint64_t synced = 0;
@@ -107,7 +107,7 @@ TEST_CASE("with the budget full of frozen memtables, writes wait for flushes and
   Harness h(settings);
   h.open();
   bool stopped = false;
-  for (int i = 0; i < 600 && !stopped; ++i) {  // 36 MB, and nothing is flushed meanwhile
+  for (int i = 0; i < 600 && !stopped; ++i) {  // 36 MB without a flush
     WriteBatch batch;
     batch.put(0, key_of(i), std::string(60'000, 'v'));
     std::uint32_t wait_ms = 0;
@@ -243,7 +243,7 @@ TEST_CASE("a caller in commit() runs background tasks until writes are no longer
   stop_writes(h);
   WriteBatch flush, batch;
   flush.flush_database(3);
-  h.write(flush);  // its task comes before merges
+  h.write(flush);  // the flush comes before merges
   batch.put(0, "more", "data");
   REQUIRE(h.db->commit(batch).is_ok());
   CHECK_FALSE(h.db->writes_stopped());
@@ -298,7 +298,7 @@ TEST_CASE("shortly before a stop a byte is delayed many times longer than at the
     h.db->tick();
   }
   REQUIRE(waits.size() >= 2);
-  CHECK(waits.back() >= 4);  // at 5 MB/s it would be 0.4, which nobody waits for
+  CHECK(waits.back() >= 4);  // at 5 MB/s it would be 0.4 ms, which is not waited for
   CHECK(std::is_sorted(waits.begin(), waits.end()));
 }
 
@@ -307,9 +307,9 @@ TEST_CASE("during a slowdown callers that do not sleep share one queue of slots,
   h.open();
   WriteBatch batch;
   std::uint32_t wait_ms = 0;
-  // More runs, one by one, until there is pressure, but no stop.
+  // Adds runs one by one until writes are delayed but not stopped.
   for (int run = 0; run < 100 && wait_ms == 0; ++run) {
-    batch.clear();  // a batch that was committed names trees, no databases
+    batch.clear();  // a committed batch names trees instead of databases
     batch.put(0, "big", std::string(60'000, 'b'));
     add_run(h);
     h.db->tick();
@@ -386,9 +386,9 @@ TEST_CASE("a full disk refuses data, allows deletes and FLUSHDB, and heals by it
   CHECK(h.get(0, "again") == "1");
 }
 
-// Everything was flushed at once or not at all: with more waiting than had been set aside, it stayed read-only.
-// Pages that are to be punched begin at blocks of their own: of values of a little over half a page there is one in each. And
-// nothing of the log's segment goes before all that is in it is in tables.
+// Regression: all memtables were flushed at once or not at all, so with more than the reserve the database stayed read-only.
+// Pages for punching begin at blocks of their own, so values of a little over half a page have one page each. And a log segment
+// stays until tables have all of it.
 TEST_CASE("a disk that fills up at once has room for tables twice as large as their memtables") {
   Harness h;
   h.settings.wal_segment_size = 16 << 20;
@@ -439,7 +439,7 @@ TEST_CASE("a disk that is full at once, with more to flush than reserved, serves
   CHECK(h.db->commit(batch).code() == Code::kNoSpace);
   REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
   for (const bool lived : {true, false}) {
-    INFO((lived ? "as it has lived on" : "after a power loss"));
+    INFO((lived ? "without a restart" : "after a power loss"));
     if (!lived) {
       h.crash(CrashMode::kNothing, 1);
       h.open();
@@ -457,7 +457,7 @@ TEST_CASE("a disk with room for little more than the active memtable refuses dat
   Harness h;
   h.settings.memtable_size = 16 * kMiB;
   h.settings.wal_segment_size = 16 * kMiB;
-  h.files->set_capacity(64 * kMiB);  // of which 3.2 MiB are to stay free
+  h.files->set_capacity(64 * kMiB);  // 3.2 MiB of it must stay free
   h.open();
   h.advance(1000);
   h.settle();

@@ -1,5 +1,4 @@
-// Secondary range deletes, from the batch to the last file: what a delete of the newest version must never do is to bring an
-// older one back.
+// Secondary range deletes from the batch to the last file: a delete of the newest version must never restore an older one.
 #include "engine/db/layouts.h"
 #include "engine/db/model.h"
 #include "support/long_run.h"
@@ -42,7 +41,7 @@ void delete_stamps(Harness& h, DeleteKey lo, DeleteKey hi) {
 
 std::string padded(const std::string& what, int i) { return what + std::to_string(i) + std::string(100, '.'); }
 
-/// Three generations of versions, each of half of the keys before, in runs of their own.
+/// Makes three generations of versions in separate runs, each of half of the keys before.
 void write_generations(Harness& h, bool flush) {
   for (int i = 0; i < kKeys; ++i) put(h, i, padded("old", i), 10);
   if (flush) REQUIRE(h.db->flush(0).is_ok());
@@ -52,7 +51,7 @@ void write_generations(Harness& h, bool flush) {
 }
 
 std::string before_delete(int i) { return i % 4 == 0 ? padded("newest", i) : i % 2 == 0 ? padded("new", i) : padded("old", i); }
-/// Keys divisible by 8 were written anew after the delete, with a stamp that it had covered.
+/// Keys divisible by 8 were written again after the delete, with a stamp in the deleted range.
 std::string after_delete(int i) {
   if (i % 8 == 0) return padded("again", i);
   return i % 2 == 0 ? "(absent)" : padded("old", i);
@@ -77,7 +76,7 @@ void check_keys(Harness& h, const ReadView* view, const std::string& when) {
   h.verify(0);
 }
 
-/// What is synced survives, and stays what it is when nothing but the last run is left.
+/// Checks that synced state survives a crash and a merge into one run.
 void crash_and_merge_all(Harness& h) {
   REQUIRE(h.db->wait_synced(h.db->visible_seq()).is_ok());
   h.crash(CrashMode::kNothing, 1);
@@ -101,7 +100,7 @@ void resurrect(const Case& c, bool flush_between) {
   REQUIRE(h.db->flush(0).is_ok());
   check_keys(h, open, "after the flush");
   while (h.pool.run_one()) check_keys(h, open, "after a job");
-  // What is final goes before what is not, and the other way round.
+  // Merges bottommost entries first, or last.
   REQUIRE(h.db->compact(0, {key_of(0), key_of(kKeys / 2)}).is_ok());
   check_keys(h, open, "after half was merged");
   view = ReadView();
@@ -113,7 +112,7 @@ void resurrect(const Case& c, bool flush_between) {
   CHECK(info.records == 0);
   h.reopen();
   check_keys(h, nullptr, "after a restart");
-  const std::string tables = h.table_bytes();  // nothing is left of what the record had deleted before it retired
+  const std::string tables = h.table_bytes();  // no entry that the record covered is left after it retired
   for (int i = 0; i < kKeys; i += 2) {
     for (const char* version : {"old", "new", "newest"}) {
       CAPTURE(i, version);
@@ -122,13 +121,13 @@ void resurrect(const Case& c, bool flush_between) {
   }
 }
 
-/// A merge knows the records that are in the version when it starts; this one comes later, and its flush before the merge's edit
-/// or after it.
+/// A merge knows the records in the version at its start. This record comes later, and its flush is before or after the merge's
+/// edit.
 void delete_while_merging(const Case& c, bool flush_first) {
   CAPTURE(c.policy.name, c.pages_per_tile, c.with_view, static_cast<int>(c.partitioning), flush_first);
   Harness h(settings_for(c));
   h.open();
-  h.db->pause_compactions();  // but for the merges by hand
+  h.db->pause_compactions();  // except for manual merges
   write_generations(h, true);
   REQUIRE(h.db->flush(0).is_ok());
   h.settle();
@@ -150,7 +149,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
   check_keys(h, open, "after the merge");
   REQUIRE(h.db->flush(0).is_ok());
   check_keys(h, open, "after the flush");
-  CHECK(h.db->tree_info(0)->records == 1);  // what came out of the merge needs it
+  CHECK(h.db->tree_info(0)->records == 1);  // the merge's output needs it
   view = ReadView();
   crash_and_merge_all(h);
   CHECK(h.db->tree_info(0)->records == 0);
@@ -159,7 +158,7 @@ void delete_while_merging(const Case& c, bool flush_first) {
 }  // namespace
 
 TEST_CASE("dropping the newest version of a key restores no older one, for each policy and h, with and without a view") {
-  std::uint64_t turn = round_of_seeds();  // of partitionings
+  std::uint64_t turn = round_of_seeds();  // the turn of partitionings
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
       for (const bool with_view : {false, true}) {
@@ -172,7 +171,7 @@ TEST_CASE("dropping the newest version of a key restores no older one, for each 
 }
 
 TEST_CASE("a record written during a merge of its entries covers the merge's output, and does not retire with it") {
-  std::uint64_t turn = round_of_seeds();  // of partitionings
+  std::uint64_t turn = round_of_seeds();  // the turn of partitionings
   for (const PolicySettings& policy : small_policies()) {
     for (const std::uint32_t h : {1u, 8u}) {
       for (const bool with_view : {false, true}) {
@@ -246,7 +245,7 @@ TEST_CASE("a record retires with the last entry that it covers") {
   CHECK(h.get(0, key_of(0)) == "(absent)");
   CHECK(h.get(0, key_of(1)) == "(absent)");
   CHECK(h.get(0, key_of(2)) == "later");
-  // One that nothing in tables can need never gets there.
+  // A record that no table can need is never stored in the version.
   delete_stamps(h, 1000, 2000);
   REQUIRE(h.db->flush(0).is_ok());
   CHECK(h.db->tree_info(0)->records == 0);
@@ -279,7 +278,7 @@ TEST_CASE("more records than a memtable holds continue in the next one") {
   for (int i = 0; i < 100; ++i) put(h, i, "v", static_cast<DeleteKey>(10 * i));
   REQUIRE(h.db->flush(0).is_ok());
   for (DeleteKey d = 0; d < 5000; ++d) {
-    WriteBatch batch;  // no two of them subsume each other
+    WriteBatch batch;  // none of them subsumes another
     batch.delete_stamps(0, 10 * (d % 50) + d / 50 % 10, 10 * (d % 50) + d / 50 % 10 + 1);
     REQUIRE(h.db->commit(batch).is_ok());
   }
@@ -306,7 +305,7 @@ TEST_CASE("beyond 1,024 records the oldest are merged away first, with and witho
   };
   add_run(0);
   add_run(1);
-  // Each record deletes one key, so that every page has some: too many to go in part. The oldest have the last keys.
+  // Each record deletes one key, so every page has some: too many for partial drops. The oldest have the last keys.
   const auto deleted_by = [](int n) { return kStep * (kDeletes - 1 - n); };
   const auto erase = [&](int from, int to) {
     for (int n = from; n < to; ++n) {
@@ -326,7 +325,7 @@ TEST_CASE("beyond 1,024 records the oldest are merged away first, with and witho
   CHECK(h.db->tree_info(0)->records == kLimit);
   CHECK(h.db->stats().compactions == 0);
   erase(kLimit, kDeletes);
-  add_run(2);  // the fourth: the policy wants them all merged
+  add_run(2);  // the fourth run: the policy merges all
   CHECK(h.db->tree_info(0)->records == kDeletes);
   while (h.db->tree_info(0)->records > kLimit) REQUIRE(h.pool.run_one());
   CHECK(jobs("deadline") > 0);
@@ -389,12 +388,12 @@ TEST_CASE("a lookup by stamp reads only pages that can match") {
   }
   const auto in_range = [](DeleteKey d) { return d >= 50'000 && d < 51'000; };
   CHECK(keys == static_cast<std::uint64_t>(std::count_if(stamps.begin(), stamps.end(), in_range)));
-  // One or two of the eight pages of a tile.
+  // Reads one or two of the eight pages of a tile.
   CHECK(read * 4 < pages);
   const std::uint64_t estimate = h.db->estimate_stamps(0, 50'000, 51'000);
   CHECK(estimate > keys / 2);
   CHECK(estimate < keys * 2);
-  // What a record covers wholly counts no more.
+  // Pages that a record covers wholly do not count.
   delete_stamps(h, 0, 60'000);
   CHECK(h.db->estimate_stamps(0, 50'000, 51'000) == 0);
   const auto none = *h.db->scan_stamps(h.db->lease(0), 50'000, 51'000, "", 1000, 10'000);
@@ -410,7 +409,7 @@ TEST_CASE("a lookup by stamp in steps of any size returns each key of the range 
   h.db->pause_compactions();
   Random random(11);
   std::map<std::string, DeleteKey> stamps;
-  // Runs of different density, each with newer stamps of some keys; the newest versions are in memory.
+  // Runs of different densities, each with newer stamps of some keys; the newest versions are in memory.
   for (const int step : {1, 7, 3, 40}) {
     for (int i = 0; i < 2000; i += step) {
       const DeleteKey stamp = random.uniform(20);

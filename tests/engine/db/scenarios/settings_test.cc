@@ -1,4 +1,4 @@
-// Which settings a tree has: the stamp mode that it was made with, and all else from the number of its database.
+// A tree's settings: the stamp mode of its creation, and everything else from its database number.
 #include "deletes/tile_size.h"
 #include "engine/db/harness.h"
 
@@ -47,7 +47,7 @@ TEST_CASE("a tree keeps the stamp mode of its creation, even if only the log has
   CHECK(h.events.heard("database 0 was made with the stamp mode explicit"));
   put_stamped(h, 0, "later", 79);
   CHECK(h.stamp(0, "later") == 79);
-  // A database that is emptied takes the configured mode, for good.
+  // FLUSHDB gives the database the configured mode, permanently.
   flush_database(h, 0);
   put_stamped(h, 0, "k", 80);
   CHECK(h.stamp(0, "k") == h.db->now());
@@ -83,7 +83,7 @@ TEST_CASE("settings belong to the database number: SWAPDB applies them to the ot
     CHECK(h.get(0, "one") == "v");
     CHECK(h.db->tree_info(0)->policy == "one_leveling");
     CHECK(h.db->tree_info(1)->policy == "leveling");
-    CHECK(h.stamp(0, "one") == 77);  // the mode went along with the tree
+    CHECK(h.stamp(0, "one") == 77);  // the mode moved with the tree
   };
   expect();
   SECTION("killed before the manifest heard of the swap") {
@@ -99,10 +99,10 @@ TEST_CASE("settings belong to the database number: SWAPDB applies them to the ot
   CHECK(h.stamp(0, "more") == 78);
 }
 
-// Why they go by number: engine/docs/decisions/0026-settings-go-by-number.md.
+// The reason is in engine/docs/decisions/0026-settings-go-by-number.md.
 TEST_CASE("a swapped tree gets the other number's tile size and deadline, and keeps its earlier promises") {
   constexpr Millis kShort = 10'000, kLong = 3'600'000;
-  const std::string marker = "<what is deleted>";
+  const std::string marker = "<deleted value>";
   Settings settings = Harness::small();
   settings.tree.delete_deadline = kShort;
   settings.overrides[1] = settings.tree;
@@ -110,7 +110,7 @@ TEST_CASE("a swapped tree gets the other number's tile size and deadline, and ke
   settings.overrides[1].delete_deadline = kLong;
   Harness h(settings);
   h.open();
-  // "early" is deleted under the short deadline and swapped to the long one, "late" the other way round.
+  // "early" is deleted under the short deadline and swapped to the long one; "late" is the opposite.
   for (const DatabaseId d : {0u, 1u}) {
     h.put(d, "k", (d == 0 ? "early " : "late ") + marker);
     for (int i = 0; i < 50; ++i) h.put(d, "stays" + std::to_string(i), "v");
@@ -141,7 +141,7 @@ TEST_CASE("a swapped tree gets the other number's tile size and deadline, and ke
   const auto left = [&](const char* which) { return h.table_bytes().find(which + marker) != std::string::npos; };
   REQUIRE(left("early "));
   REQUIRE(left("late "));
-  // In engine time, which goes at half speed for a while after a kill.
+  // In engine time, which runs at half speed for a while after a kill.
   for (const Millis end = h.db->now() + kShort; h.db->now() < end;) {
     h.advance(100);
     h.settle();
@@ -185,7 +185,7 @@ TEST_CASE("new settings apply all together or not at all") {
   CHECK(h.db->stats().memory_budget == h.settings.memory_budget);
   CHECK(h.db->tree_info(0)->policy == "one_leveling");
   SeqNum seq = h.put(0, "k", "w");
-  CHECK(h.db->durable_seq() == seq);  // as written: not every write waits for a sync
+  CHECK(h.db->durable_seq() == seq);  // unsynced, since not every write waits for a sync
   CHECK(h.db->stats().synced_seq < seq);
 
   changed = h.settings;
@@ -198,7 +198,7 @@ TEST_CASE("new settings apply all together or not at all") {
   CHECK(h.db->stats().memory_budget == changed.memory_budget);
   CHECK(h.db->tree_info(0)->policy == "one_leveling");
   CHECK(h.db->tree_info(5)->policy == "leveling");
-  CHECK(h.db->tree_info(7)->policy == "leveling");  // of the tree that it does not have yet
+  CHECK(h.db->tree_info(7)->policy == "leveling");  // for the tree that does not exist yet
   CHECK(h.db->tree_map(7, 10)->policy == "leveling");
   seq = h.put(0, "k", "x");
   CHECK(h.db->stats().synced_seq == seq);

@@ -1,4 +1,4 @@
-// The rate follows flushes and pauses; time is an argument.
+// The flush rate follows flushes and pauses. Time is an argument.
 #include <catch2/catch.hpp>
 
 #include "db/trees/flush_rate.h"

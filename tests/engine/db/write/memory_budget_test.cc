@@ -1,4 +1,4 @@
-// What memtables and tables have goes in; limits of the account, the cache's size and memtables to flush come out. No database.
+// Sizes of memtables and tables go in; limits of the account, the cache's size and memtables to flush come out. No database.
 #include <catch2/catch.hpp>
 
 #include "base/clock.h"
@@ -103,7 +103,7 @@ TEST_CASE("values that only readers hold count as flushable for a second after t
   f.account->charge(kMemTables, 100 * kMiB);
   f.budget.divide({.memtables = 100 * kMiB, .uncharged = 0});
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kAfterFlush);
-  f.budget.divide({});  // flushed, and a reader has its values still
+  f.budget.divide({});  // flushed, and a reader still has its values
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kAfterFlush);
   f.clock.advance(1'000);
   CHECK(f.budget.room(60 * kMiB) == BudgetRoom::kNone);

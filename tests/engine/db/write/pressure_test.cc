@@ -1,4 +1,4 @@
-// A load in, pressure out.
+// A load goes in, pressure comes out.
 #include <catch2/catch.hpp>
 
 #include "db/write/pressure.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-/// One tree of two runs, and nothing behind.
+/// One tree of two runs, without pending work.
 WriteLoad calm() {
   WriteLoad load;
   load.trees = {{.runs = 2, .slowdown_runs = 20, .stop_runs = 36, .data_bytes = 100 * kMiB}};
