@@ -31,40 +31,40 @@ total                    101204
 """
 
 
-class ReadsWhatProgramsPrint(unittest.TestCase):
-    def test_redis_benchmark(self):
+class ParsesOutputOfPrograms(unittest.TestCase):
+    def test_redis_benchmark_csv_of_one_test_is_parsed_and_others_are_refused(self):
         self.assertEqual(redis_benchmark.parse(CSV), {"throughput": 108695.65, "p50_ms": 0.239, "p99_ms": 0.423, "max_ms": 1.231})
         for text in ("", "WARNING: Could not fetch server CONFIG\n", CSV + '"GET","1","1","1","1","1","1","1"\n'):
             with self.assertRaises(ValueError):
                 redis_benchmark.parse(text)
 
-    def test_fio(self):
+    def test_fio_json_after_a_warning_is_parsed(self):
         seen = fio.parse("fio: warning\n" + json.dumps(FIO))
         self.assertEqual(seen, {"iops": 51234.5, "p50_us": 70, "p99_us": 180, "p999_us": 900})
 
-    def test_strace(self):
+    def test_strace_table_gives_calls_by_name(self):
         self.assertEqual(proc.parse_strace_counts(STRACE), {"sendto": 50000, "recvfrom": 50001, "epoll_wait": 1203})
 
-    def test_info(self):
+    def test_info_reply_gives_fields_with_numbers(self):
         info = resp.parse_info("# Server\r\nredis_version:7.2.0\r\nport:6379\r\n\r\n# CPU\r\nused:1.50\r\nexecutable:/a:b\r\n")
         self.assertEqual(info, {"redis_version": "7.2.0", "port": 6379, "used": 1.5, "executable": "/a:b"})
 
-    def test_proc_stat(self):
+    def test_proc_stat_with_brackets_in_the_name_gives_cpu_seconds(self):
         # The name may contain blanks and brackets; utime, stime and those of children are fields 14 to 17.
         fields = ["S", *map(str, range(4, 14)), "100", "20", "3", "4", *map(str, range(18, 53))]
         self.assertEqual(proc.stat_cpu_seconds("7 (a) b (c)) " + " ".join(fields)), (120 / proc.TICKS, 7 / proc.TICKS))
 
-    def test_proc_status(self):
+    def test_proc_status_gives_bytes(self):
         text = "Name:\tx\nVmRSS:\t    2048 kB\nThreads:\t5\nread_bytes: 4096\nSigQ:\t0/9\n"
         self.assertEqual(proc.numbers_of(text), {"VmRSS": 2048 << 10, "Threads": 5, "read_bytes": 4096})
 
-    def test_own_memory(self):
+    def test_own_peak_memory_is_at_least_the_anonymous_memory(self):
         seen = proc.memory("self")
         self.assertGreaterEqual(seen["peak"], seen["anonymous"])
 
 
 class SpeaksTheProtocol(unittest.TestCase):
-    def test_replies(self):
+    def test_replies_are_read_as_values_and_error_replies_raised(self):
         stream = io.BytesIO(b"+OK\r\n$5\r\nhe\r\no\r\n$-1\r\n:42\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n-ERR no\r\n")
         self.assertEqual([read_reply(stream) for _ in range(5)], ["OK", "he\r\no", None, 42, [1, [""]]])
         with self.assertRaisesRegex(ReplyError, "ERR no"):
@@ -74,14 +74,14 @@ class SpeaksTheProtocol(unittest.TestCase):
 
 
 class Computes(unittest.TestCase):
-    def test_sizes(self):
+    def test_sizes_with_units_are_parsed_and_invalid_ones_refused(self):
         self.assertEqual([report.size(text) for text in ("64MiB", "2.5GiB", "7B", "10")], [64 << 20, 5 << 29, 7, 10])
         for text in ("64MB", "-1MiB", "", "x"):
             with self.assertRaises(argparse.ArgumentTypeError):
                 report.size(text)
         self.assertEqual([report.human(count) for count in (0, 1023, 1536, 500 << 20, 3 << 50)], ["0 B", "1023 B", "1.5 KiB", "500 MiB", "3072 TiB"])
 
-    def test_counts(self):
+    def test_counts_with_units_are_parsed_and_invalid_ones_refused(self):
         self.assertEqual(report.count_list("1,10k,2.5M,1_000"), [1, 10_000, 2_500_000, 1000])
         for text in ("", "0", "1,,2", "1.5", "-3", "k"):
             with self.assertRaises(argparse.ArgumentTypeError):
@@ -91,11 +91,11 @@ class Computes(unittest.TestCase):
         with self.assertRaises(argparse.ArgumentTypeError):
             report.count("1,2")
 
-    def test_medians(self):
+    def test_median_of_runs_is_taken_by_key(self):
         runs = [{"a": 1, "b": None, "c": "x", "d": True}, {"a": 3, "b": 5, "c": "y", "d": False}, {"a": 8, "b": 7, "c": "z", "d": True}]
         self.assertEqual(report.median_of(runs), {"a": 3, "b": 6, "c": "z", "d": True})
 
-    def test_slope(self):
+    def test_slope_of_a_line_is_found_by_keys_and_by_loops(self):
         self.assertAlmostEqual(growth.slope([(0, 1), (1, 3), (2, 5)]), 2)
         self.assertIsNone(growth.slope([(1, 3), (1, 5)]))
         figures = [
@@ -109,52 +109,52 @@ class Computes(unittest.TestCase):
             self.assertAlmostEqual(one["us_per_step"], 0.5 if one["by"] == "keys" else 0.25)
         self.assertAlmostEqual(found[0]["relative"], 0.25)
 
-    def test_load_arguments(self):
+    def test_load_arguments_leave_out_false_and_none(self):
         line = load.arguments_of(7, value_bytes=100, set=True, absent=False, seed=None)
         self.assertEqual(line[1:], ["--port", "7", "--value-bytes", "100", "--set"])
 
 
-    def test_program_arguments(self):
+    def test_program_arguments_have_dashes_and_leave_out_false_and_none(self):
         self.assertEqual(programs.arguments_of(pages_per_tile=8, correlated=True, selectivity=[0.1, 0.5], ttl=None, quick=False),
                          ["--pages-per-tile", "8", "--correlated", "--selectivity", "0.1", "0.5"])  # fmt: skip
 
-    def test_program_lines(self):
+    def test_program_lines_are_split_into_figures_text_and_status(self):
         said = []
         script = "import sys; print('progress: half'); print('figure: {\"a\": 1}'); print('text'); sys.exit(3)"
         found = list(programs.lines([sys.executable, "-c", script], said.append))
         self.assertEqual(found, [("figure", {"a": 1}), ("text", "text"), ("status", 3)])
         self.assertEqual(said, ["half"])
 
-    def test_ages_of_tombstones(self):
+    def test_late_tombstones_are_those_older_than_the_age(self):
         figure = {"tombstones_by_age": [[0, 100], [1, 60], [2, 7], [3, 0]]}
         self.assertEqual([deletes.late_after(figure, seconds) for seconds in (0, 1, 1.5, 3, 9)], [100, 60, 7, 0, 0])
 
-    def test_when_a_time_line_is_clean(self):
+    def test_time_line_is_clean_from_its_last_rise_on(self):
         of = lambda *values: {"timeline": [[at, value] for at, value in enumerate(values)]}  # noqa: E731
         self.assertEqual([deletes.clean_at(of(*values), 1) for values in ((5, 3, 0, 0), (5, 0, 2, 0), (0, 0), (5, 1))], [2, 3, 0, None])
 
-    def test_bytes_over_time(self):
+    def test_bytes_over_time_are_relative_to_the_other_run(self):
         run = lambda per_second: {"asked": {"seconds": 30}, "timeline": [[at / 2, per_second * at / 2] for at in range(1, 61)]}  # noqa: E731
         ratios = deletes.relative(run(300), run(200))
         self.assertEqual(len(ratios), 15)
         for at, ratio in ratios:
             self.assertAlmostEqual(ratio, 1.5)
 
-    def test_rocksdb_best_way(self):
+    def test_best_way_of_rocksdb_has_the_least_io(self):
         figures = [{"engine": engine, "read_bytes": read, "written_bytes": 5} for engine, read in (("ebbtide", 1), ("rocksdb", 9), ("rocksdb", 7))]
         self.assertEqual(secondary_delete.best_of_rocksdb(figures)["read_bytes"], 7)
 
 
-class Shows(unittest.TestCase):
-    def test_table(self):
+class Prints(unittest.TestCase):
+    def test_table_aligns_its_columns(self):
         self.assertEqual(report.table([["a", "1"], ["bcd", 22]], ["x", "n"]), "x     n\n---  --\na     1\nbcd  22")
 
-    def test_bars(self):
+    def test_bars_show_the_highest_of_values_that_share_a_bar(self):
         self.assertEqual(plots.bars([0, 1, 4, 8, None], 8), "▁▁▄█ ")
         self.assertEqual(len(plots.bars(range(1000), 999)), math.ceil(1000 / math.ceil(1000 / plots.TEXT_WIDTH)))
         self.assertEqual(plots.bars([1] * 71 + [9] + [1] * 72, 9).count("█"), 1)
 
-    def test_targets_and_file(self):
+    def test_targets_are_printed_and_every_point_is_saved_at_once(self):
         with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()) as said:
             result = report.Result("try", Path(folder) / "a" / "try.json", {"n": 1})
             result.target("good", 4, 5, unit="ms")

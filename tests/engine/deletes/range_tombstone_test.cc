@@ -249,7 +249,7 @@ TEST_CASE("a walk after each of twenty thousand range tombstones fragments each 
     for (const SharedTombstones& run : runs) size += run->size();
     REQUIRE(size == i + 1);
   }
-  // Each once for a run of each size (16, 64 ... 16,384), and some nine of the log for each walk.
+  // Each tombstone is fragmented once per size of run (16, 64 ... 16,384). Each walk fragments about nine of the unsorted log.
   CHECK(set.fragmented() <= std::uint64_t{kTombstones} * (6 + 9));
   CHECK(most_runs <= 1 + 3 * 6);
 }

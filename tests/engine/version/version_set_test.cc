@@ -644,7 +644,7 @@ TEST_CASE("a manifest of records without seals is read once, not once for each o
   CHECK(fs.reads < 100);
 }
 
-TEST_CASE("a file with the largest number there is does not make numbers begin again", "[version]") {
+TEST_CASE("a file name with the largest number does not make file numbers start again", "[version]") {
   MemoryFileSystem fs;
   {
     auto set = create(fs);
