@@ -204,7 +204,7 @@ class DbImpl::Checkpoint {
 
 Result<CheckpointReport> DbImpl::checkpoint(const std::string& target) {
   auto report = Checkpoint(*this, target).make();
-  purge_obsolete();  // what went while it was pinned
+  obsolete_files_.remove_queued();  // what went while it was pinned
   return report;
 }
 

@@ -12,15 +12,13 @@
 #include "base/invariant.h"
 #include "base/oldest.h"
 #include "compaction/table_files.h"
+#include "db/background/full_merge.h"
 #include "db/db_impl.h"
 #include "io/file_names.h"
-#include "policy/around.h"
 #include "tree/frozen.h"
 
 namespace ebbtide {
 namespace {
-constexpr std::uint64_t kRemovalRetryNs = 10'000'000'000;
-
 /// Of the runs that are there before the edit: how many files they have after it.
 std::map<RunId, std::size_t> files_after(const Version& version, const TreeEdit& edit) {
   std::map<RunId, std::size_t> files;
@@ -95,77 +93,92 @@ bool DbImpl::may_compact(const Tree& tree) const {
   return background_error_.is_ok() && tree.jobs.running() < pool_->width();
 }
 
-PlanBase DbImpl::plan_base(Tree& tree) {
-  return {tree.view_owner->tables, tree.policy, tree.settings, tree.deadlines, fruitless_files(tree)};
+// Tables, settings and what is known of the tree, as of now. The caller completes it without the lock.
+PlannerInput DbImpl::begin_input(Tree& tree, Millis now) {
+  const std::uint64_t mono_ns = clock_.mono_ns();
+  PlannerInput input;
+  input.tables = tree.view_owner->tables;
+  input.policy = tree.policy;
+  input.jobs = &tree.jobs;
+  input.now = now;
+  input.file_choice = tree.settings.file_choice;
+  input.paused = compactions_paused_ > 0 || tree.merges.rests(mono_ns);
+  input.deadlines_rest = tree.deadline_merges.rests(mono_ns);
+  input.deadlines = tree.deadlines;
+  input.delete_deadline = tree.settings.delete_deadline;
+  input.purge_before = std::max(tree.purge_before.load(std::memory_order_relaxed), input.tables->version->overdue_before());
+  input.fruitless = fruitless_files(tree);
+  input.shape.file_bytes = tree.settings.file_size;
+  const bool same = tree.pages_of.lock() == input.tables && tree.pages_purged_by == input.purge_before;
+  input.look_for_pages = !same || (tree.next_page_look != 0 && now >= tree.next_page_look);
+  if (input.look_for_pages) input.parts_done = tree.parts_done;
+  return input;
 }
 
-// The plan is made without a lock, of tables that stay as they are, and holds only if the tree still has them. What the deadlines
-// ask for goes first; if a running job is in its way, which is then asked to stop, its files are kept from new ones.
+void DbImpl::complete_input(Tree& tree, PlannerInput* input) {
+  const TablesView& tables = *input->tables;
+  input->shape = shape_for_deadlines(tree, *tables.version, input->shape.file_bytes, input->deadlines, input->now);
+  if (input->file_choice == FileChoice::kMostTombstones) estimate_invalidated(tables, &input->shape);
+  if (!tables.quarantined.empty()) {
+    input->whole = input->shape;
+    tree.jobs.mark_running(&input->whole);
+    leave_out_frozen(&input->shape);
+  }
+  input->visible_seq = visible_seq_.load(std::memory_order_acquire);
+  input->margin = tree.margin.load(std::memory_order_relaxed);
+  input->over_budget = tree.budget.is_spent();
+  input->room = disk_.room(DiskUse::kDeadline);
+  input->room_claimed = disk_.claimed_bytes() != 0;
+  input->can_punch = hole_puncher_.can_punch();
+  input->not_punched = hole_puncher_.not_punched(*tables.version);
+}
+
+// Plans are made without a lock, of tables that stay as they are. A plan holds only if the tree still has those tables.
 std::optional<RunningJob> DbImpl::next_job(const TreePtr& tree) {
   for (;;) {
-    PlanBase base;
-    bool deadlines_rest = false, paused = compactions_paused_ > 0;  // what is urgent goes on
+    PlannerInput input;
+    const Millis now = time_.stamped();  // as the job will judge what has expired
     {
       MutexLock lock(state_mutex_);
       if (!may_compact(*tree) || tree->view_owner->tables->runs.empty()) return std::nullopt;
-      const std::uint64_t mono_ns = clock_.mono_ns();
-      paused |= tree->merges.rests(mono_ns);
-      deadlines_rest = tree->deadline_merges.rests(mono_ns);
-      if (paused && deadlines_rest) return std::nullopt;
-      base = plan_base(*tree);
+      input = begin_input(*tree, now);
     }
-    const auto& tables = base.tables;
-    const Millis now = time_.stamped();  // as the job will judge what has expired
-    TreeShape shape = shape_for_deadlines(*tree, *tables->version, base.settings.file_size, base.deadlines, now);
-    if (base.settings.file_choice == FileChoice::kMostTombstones) estimate_invalidated(*tables, &shape);
-    Plan dropping;
-    if (!tables->quarantined.empty()) {
-      TreeShape whole = shape;
-      tree->jobs.mark_running(&whole);
-      leave_out_frozen(&shape);
-      if (std::optional<RunningJob> job = paused ? std::nullopt : start_around(*tree, tables, plan_around(whole))) return job;
-    }
-    if (!paused) dropping = next_drop(*tree, *tables);
-    if (!paused && dropping.empty()) dropping = next_page_drop(*tree, tables, base.settings.delete_deadline, now);
-    if (!deadlines_rest && dropping.empty()) dropping = next_names(*tree, *tables, base.deadlines, now);
-    Plan urgent;
-    const bool look = !deadlines_rest && dropping.empty();
-    if (look) urgent = next_urgent(*tree, base, shape, now);
-    if (look && urgent.empty()) urgent = next_purge_rewrite(*tree, *tables, base.deadlines, true, now);
-    std::string broken;
-    for (const bool deadline : {true, false}) {
-      if (paused && !deadline) break;
-      Plan plan = !dropping.empty() ? dropping
-                  : deadline        ? urgent
-                                    : tree->jobs.next(*base.policy, {now, base.settings.file_choice}, shape, urgent, &broken);
-      if (!deadline) note_bounds(*tree, *base.policy, broken);
-      if (plan.empty() && !deadline) plan = next_purge_rewrite(*tree, *tables, base.deadlines, false, now);
-      if (plan.empty()) continue;
-      MutexLock lock(state_mutex_);
-      if (!may_compact(*tree)) return std::nullopt;
-      if (tree->view_owner->tables != tables) break;
-      // Nothing if a running job is in its way; its end asks again.
-      std::optional<RunningJob> job = tree->jobs.start(plan, *tables->version);
-      if (job && plan.reason == Reason::kDeadline) {
-        tree->budget.spend(job->bytes);
-        disk_.claim(job->bytes);
-      }
-      if (job || !deadline || !dropping.empty()) return job;
-    }
+    if (input.paused && input.deadlines_rest) return std::nullopt;
+    complete_input(*tree, &input);
+    PlannerNotes notes;
+    std::optional<RunningJob> job;
+    (void)start_first(planners(), &input, &notes, [&](const Plan& plan) { return start_job(*tree, input, plan, &job); });
+    note_planned(*tree, input, notes);
+    if (job) return job;
     MutexLock lock(state_mutex_);
-    if (tree->view_owner == nullptr || tree->view_owner->tables == tables) return std::nullopt;
+    if (tree->view_owner == nullptr || tree->view_owner->tables == input.tables) return std::nullopt;
   }
 }
 
-std::optional<RunningJob> DbImpl::start_around(Tree& tree, const std::shared_ptr<const TablesView>& tables, const Plan& plan) {
-  if (plan.empty()) return std::nullopt;
+Attempt DbImpl::start_job(Tree& tree, const PlannerInput& input, const Plan& plan, std::optional<RunningJob>* job) {
   MutexLock lock(state_mutex_);
-  if (!may_compact(tree) || tree.view_owner->tables != tables) return std::nullopt;
-  return tree.jobs.start(plan, *tables->version);
+  if (!may_compact(tree) || tree.view_owner->tables != input.tables) return Attempt::kOutdated;
+  *job = tree.jobs.start(plan, *input.tables->version);
+  if (!*job) return Attempt::kInTheWay;
+  if (plan.reason == Reason::kDeadline) {
+    tree.budget.spend((*job)->bytes);
+    disk_.claim((*job)->bytes);
+  }
+  return Attempt::kStarted;
 }
 
-// Every change of a tree ends in the question what is next; where nothing is, the tree has to be what its policy promises. It
-// loses nothing if it is not, so the engine goes on; once is told, since the question is asked again after each flush.
+void DbImpl::note_planned(Tree& tree, const PlannerInput& input, const PlannerNotes& notes) {
+  if (notes.next_page_look) {
+    MutexLock lock(state_mutex_);
+    tree.pages_of = input.tables;
+    tree.pages_purged_by = input.purge_before;
+    tree.next_page_look = *notes.next_page_look;
+  }
+  if (notes.broken_bounds) note_bounds(tree, *input.policy, *notes.broken_bounds);
+}
+
+// A tree at rest should keep the bounds of its policy. If it does not, nothing is lost and the engine goes on. It is logged once,
+// since planners are asked again after each flush.
 void DbImpl::note_bounds(Tree& tree, const Policy& policy, const std::string& broken) {
   {
     MutexLock lock(state_mutex_);
@@ -193,17 +206,33 @@ void DbImpl::run_job(const TreePtr& tree, const RunningJob& job) {
     progress_.notify_all();
   }
   update_pressure();
-  purge_obsolete();
-  schedule_punching(tree);
+  obsolete_files_.remove_queued();
+  hole_puncher_.schedule(tree->id);
   if (status.is_ok() || (status.code() == Code::kAborted && !closing_ && !tree->dropped)) {
     schedule_compactions(tree);  // a job that gave way made room for what it gave way to
   } else if (status.code() != Code::kAborted) {
     say(Severity::kError, std::string("compaction failed: ") + status.to_string());
     if (status.code() != Code::kCorruption) return;
     // Damage of an input is that file's matter alone; of anything else it is unknown what else is wrong.
-    const Status taken = take_damage();
+    const Status taken = quarantine_.take_reports();
     if (taken.is_ok() && !takes_quarantined(*tree, job.plan)) background_failed(status, "compaction");
   }
+}
+
+// Whether an input of the plan is quarantined by now.
+bool DbImpl::takes_quarantined(const Tree& tree, const Plan& plan) {
+  std::set<FileNum> quarantined;
+  {
+    MutexLock lock(state_mutex_);
+    if (tree.view_owner == nullptr) return true;  // it is dropped
+    for (const FileMetaPtr& file : tree.view_owner->tables->quarantined) quarantined.insert(file->data_file);
+  }
+  for (const PlanInput& input : inputs_of(plan)) {
+    for (const FileNum file : input.files) {
+      if (quarantined.count(file) != 0) return true;
+    }
+  }
+  return false;
 }
 
 // A flush that waited for it looks again.
@@ -217,43 +246,72 @@ void DbImpl::finish_job(const TreePtr& tree, JobId job) {
   if (waits) schedule_flush(tree);
 }
 
+// One job from its plan to its edit: what it starts from, and what it has written.
+struct DbImpl::JobRun {
+  const TreePtr& tree;
+  const RunningJob& job;
+  std::shared_ptr<const int> working{};  // the tree knows that files are written for it
+  std::shared_ptr<const TablesView> tables{};
+  std::shared_ptr<const Policy> policy{};
+  CompactionContext context{};
+  std::uint64_t file_size = 0;                               // as configured; on a short disk outputs are smaller
+  std::map<FileNum, std::shared_ptr<TableReader>> opened{};  // outputs, by metadata file
+  CompactionResult result{};
+
+  [[nodiscard]] bool is_for_deadline() const { return job.plan.reason == Reason::kDeadline; }
+  // Drops make room at hardly any cost.
+  [[nodiscard]] DiskUse disk_use() const {
+    return is_for_deadline() || job.plan.reason == Reason::kDropped ? DiskUse::kDeadline : DiskUse::kMerge;
+  }
+};
+
 Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
-  std::shared_ptr<const TablesView> tables;
-  std::shared_ptr<const Policy> policy;
-  CompactionContext context;
+  JobRun run{tree, job};
+  TRY(prepare_job(&run));
+  TRY(write_job(&run));
+  return install_job(&run);
+}
+
+Status DbImpl::prepare_job(JobRun* run) {
   FilterNeeds needs;
-  std::shared_ptr<const int> working;
   {
     MutexLock lock(state_mutex_);
-    if (tree->view_owner == nullptr) return Status::aborted("");
-    working = tree->work;
-    tables = tree->view_owner->tables;
-    policy = tree->policy;
-    context.settings = table_settings(*tree);
-    needs = filter_needs(*tree);
+    const Tree& tree = *run->tree;
+    if (tree.view_owner == nullptr) return Status::aborted("");
+    run->working = tree.work;
+    run->tables = tree.view_owner->tables;
+    run->policy = tree.policy;
+    run->context.settings = table_settings(tree);
+    needs = filter_needs(tree);
   }
-  context.filters = filters_after(*tables, job.plan, needs);
-  context.now = time_.stamped();
-  context.stamp = tree->stamp;
-  context.visible_seq = visible_seq_.load(std::memory_order_acquire);
-  std::map<FileNum, std::shared_ptr<TableReader>> opened;
-  CompactionEnv env = compaction_env(tables, job.abort.get(), &opened);
-  // Drops make room at hardly any cost.
-  const bool deadline = job.plan.reason == Reason::kDeadline;
-  const DiskUse use = deadline || job.plan.reason == Reason::kDropped ? DiskUse::kDeadline : DiskUse::kMerge;
-  env.may_write = [this, use](std::uint64_t bytes) { return disk_.may_compact(bytes, use); };
-  const std::uint64_t file_size = context.settings.file_size;
-  if (const std::uint64_t room = disk_.room(use); deadline && is_short(room, file_size)) {
-    context.settings.file_size = part_bytes(room, tables->version->runs.size(), file_size);
+  run->context.filters = filters_after(*run->tables, run->job.plan, needs);
+  run->context.now = time_.stamped();
+  run->context.stamp = run->tree->stamp;
+  run->context.visible_seq = visible_seq_.load(std::memory_order_acquire);
+  run->file_size = run->context.settings.file_size;
+  if (!run->is_for_deadline()) return Status::ok();
+  const std::uint64_t room = disk_.room(DiskUse::kDeadline);
+  if (is_short(room, run->file_size)) {
+    run->context.settings.file_size = part_bytes(room, run->tables->version->runs.size(), run->file_size);
   }
+  return Status::ok();
+}
+
+// Reads inputs and writes outputs; no lock is held.
+Status DbImpl::write_job(JobRun* run) {
+  const RunningJob& job = run->job;
+  CompactionEnv env = compaction_env(run->tables, job.abort.get(), &run->opened);
+  env.may_write = [this, use = run->disk_use()](std::uint64_t bytes) { return disk_.may_compact(bytes, use); };
   const std::uint64_t begun = clock_.mono_ns();
-  auto executed = execute(job.plan, *tables->version, context, env);
+  auto executed = execute(job.plan, *run->tables->version, run->context, env);
   if (!executed.is_ok()) {
-    leave_failed_outputs(tree);
+    leave_failed_outputs(run->tree);
     return executed.status();
   }
-  CompactionResult result = std::move(executed).value();
+  run->result = std::move(executed).value();
+  const CompactionResult& result = run->result;
   deadlines_.note_merge(result.bytes_read, clock_.mono_ns() - begun);
+  if (run->is_for_deadline()) run->tree->budget.spend(result.bytes_written);
   compaction_read_ += result.bytes_read;
   compaction_written_ += result.bytes_written;
   compactions_ += 1;
@@ -263,24 +321,29 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
   written_by_reason_[reason] += result.bytes_written;
   moves_ += result.files_moved;
   sub_merges_ += result.sub_merges;
-  if (job.plan.reason == Reason::kDeadline) tree->budget.spend(result.bytes_written);
+  return Status::ok();
+}
 
+// Commits the edit, and gives readers the new tables. Nothing is installed if the tree has changed so that the edit is wrong.
+Status DbImpl::install_job(JobRun* run) {
+  const TreePtr& tree = run->tree;
+  const Plan& plan = run->job.plan;
+  CompactionResult& result = run->result;
   MutexLock manifest(manifest_mutex_);
-  VersionPtr current = versions_->tree(tree->id);
+  const VersionPtr current = versions_->tree(tree->id);
   if (tree->dropped || current == nullptr || !has_targets(*current, result.edit) || keeps_quarantined(*current, result.edit)) {
     unlink_outputs(tree, result.outputs, result.redescribed);
     return Status::aborted("");
   }
   result.edit.tree = tree->id;
-  // The number of levels that the policy keeps, as of the tree before this edit: it counts for the next plan, and the edits of
-  // one tree come one after the other.
-  TreeShape shape = current->shape(settings_.memtable_size, file_size, 0, context.now, [](FileNum) { return false; });
+  // The number of levels follows from the tree before this edit; the next plan uses it. Edits of one tree come one by one.
+  TreeShape shape = current->shape(settings_.memtable_size, run->file_size, 0, run->context.now, [](FileNum) { return false; });
   leave_out_frozen(&shape);
-  const int levels = policy->levels(shape);
+  const int levels = run->policy->levels(shape);
   if (levels != current->levels) result.edit.levels = levels;
-  const bool keeps_runs = std::holds_alternative<Slice>(job.plan.action) || std::holds_alternative<Rewrite>(job.plan.action);
+  const bool keeps_runs = std::holds_alternative<Slice>(plan.action) || std::holds_alternative<Rewrite>(plan.action);
   settle_runs(*current, !keeps_runs, &result.edit);
-  note_fruitless(*tree, job.plan, *tables->version, result.outputs, context.now);
+  note_fruitless(*tree, plan, *run->tables->version, result.outputs, run->context.now);
   VersionEdit edit;
   edit.trees.push_back(std::move(result.edit));
   const Status committed = commit_edit(std::move(edit));
@@ -289,9 +352,35 @@ Status DbImpl::execute_job(const TreePtr& tree, const RunningJob& job) {
     background_failed(committed, "compaction");
     return committed;
   }
-  TRY(install(*tree, opened, 0));
-  if (std::holds_alternative<Drop>(job.plan.action)) pages_dropped(*tree, *tables->version, result);
+  TRY(install(*tree, run->opened, 0));
+  if (std::holds_alternative<Drop>(plan.action)) pages_dropped(*tree, *run->tables->version, result);
   return Status::ok();
+}
+
+// Counts, and notes which files were dropped from in part. `version` is the one that the drop was made of.
+void DbImpl::pages_dropped(Tree& tree, const Version& version, const CompactionResult& result) {
+  for (const Run& run : version.runs) {
+    for (const FileMetaPtr& file : run.files) {
+      if (std::find(result.dropped.begin(), result.dropped.end(), file->data_file) == result.dropped.end()) continue;
+      drops_.files += 1;
+      drops_.unlinked_bytes += file->data_bytes - file->punched_bytes + file->metadata_bytes;
+    }
+  }
+  drops_.pages_whole += result.pages_whole;
+  drops_.pages_in_part += result.pages_in_part;
+  if (!result.redescribed.empty()) hole_puncher_.note_dead(tree.id);
+  if (result.parts_done.empty()) return;
+  const auto& records = version.records->records();
+  const SeqNum newest = records.empty() ? 0 : records.back().seq;
+  MutexLock lock(state_mutex_);
+  if (tree.view_owner == nullptr) return;  // dropped meanwhile
+  std::set<FileNum> living;
+  for (const RunView& run : tree.view_owner->tables->runs) {
+    for (const OpenTablePtr& table : run.tables()) living.insert(table->meta->metadata_file);
+  }
+  std::erase_if(tree.parts_done, [&](const auto& done) { return living.count(done.first) == 0; });
+  for (const FileNum file : result.parts_done) tree.parts_done[file] = newest;
+  tree.pages_of.reset();
 }
 
 // The tree's tables as the manifest has them now, and its oldest memtables gone, in one step. Only who holds manifest_mutex_
@@ -328,7 +417,7 @@ Status DbImpl::install(Tree& tree, const std::map<FileNum, std::shared_ptr<Table
 
 Result<std::shared_ptr<TableReader>> DbImpl::open_table(const FileMeta& meta) {
   TableReaderOptions options{&fs_, cache_.get(), settings_.dir, settings_.direct_io};
-  options.damage = &damage_reports_;
+  options.damage = quarantine_.sink();
   return TableReader::open(options, files_of(meta));
 }
 
@@ -377,8 +466,8 @@ Result<std::shared_ptr<const TablesView>> DbImpl::make_tables_view(const Version
           reader = std::move(read);
         }
         std::shared_ptr<DataFile>& data = data_files[file->data_file];
-        if (data == nullptr) data = std::make_shared<DataFile>(file->data_file, &obsolete_sink_);
-        tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), data, &obsolete_sink_));
+        if (data == nullptr) data = std::make_shared<DataFile>(file->data_file, obsolete_files_.sink());
+        tables.push_back(std::make_shared<OpenTable>(file, std::move(reader), data, obsolete_files_.sink()));
       }
       keep_oldest(&view->oldest_obligation, file->oldest_obligation());
       keep_oldest(&view->oldest_obligation, records_birth(file->stats, *version->records));
@@ -445,47 +534,6 @@ std::vector<TreePtr> DbImpl::live_trees() {
   return trees;
 }
 
-void DbImpl::purge_obsolete() {
-  epoch_.collect();
-  std::vector<ObsoleteFiles> files;
-  {
-    MutexLock lock(obsolete_mutex_);
-    files.swap(obsolete_);
-  }
-  for (const ObsoleteFiles& f : files) {
-    for (const FileNum file : {f.data_file, f.metadata_file}) {
-      if (file != kNoFile) cache_->erase_file(file);  // pages that were replaced lie in the metadata file
-    }
-    remove_files(f);
-  }
-}
-
-void DbImpl::remove_files(const ObsoleteFiles& files) {
-  if (files.data_file != kNoFile) remove_file(data_file_name(files.data_file));
-  if (files.metadata_file != kNoFile) remove_file(metadata_file_name(files.metadata_file));
-}
-
-// What was deleted is in the file still: it must not stay because the system said no once. Whoever unlinks a file of the engine,
-// removals_ remembers that it did not work.
-void DbImpl::remove_file(const std::string& name) {
-  const Status status = fs_.unlink(join_path(settings_.dir, name));
-  if (status.is_ok() || status.is_not_found()) return;
-  say(Severity::kWarning, "cannot remove a file, will try again: " + status.to_string());
-}
-
-void DbImpl::remove_unremoved() {
-  if (!removals_.has_unremoved()) return;
-  {
-    MutexLock lock(obsolete_mutex_);
-    if (clock_.mono_ns() - last_removal_ns_ < kRemovalRetryNs) return;
-    last_removal_ns_ = clock_.mono_ns();
-  }
-  const std::vector<std::string> names = removals_.take_unremoved();
-  submit(Priority::kHigh, [this, names = std::move(names)] {
-    for (const std::string& name : names) remove_file(name);
-  });
-}
-
 // By hand: flush, then merge all runs' files in the range into the oldest run's level. One merge does it, once nothing is in its
 // way: everything that was there when it was asked for takes part. Whole files do, so a little more than the range may be merged;
 // their tombstones outside the range may have to stay, and what is flushed meanwhile is not waited for.
@@ -533,7 +581,7 @@ Status DbImpl::compact_step(const TreePtr& tree, const KeyRange& range, bool* do
   // What it made way for begins now; the next attempt would take its files again.
   if (status.code() == Code::kAborted) schedule_compactions(tree);
   update_pressure();
-  purge_obsolete();
+  obsolete_files_.remove_queued();
   *done = status.is_ok();
   // Jobs may abort each other; then the range is looked at again.
   return tree->dropped || status.code() == Code::kAborted ? Status::ok() : status;

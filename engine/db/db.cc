@@ -139,7 +139,7 @@ Status Db::reconfigure(const Settings& settings) {
   }
   impl_->log_->set_fsync(settings.fsync);
   impl_->budget_.set_bytes(settings.memory_budget);
-  impl_->scrub_interval_ = settings.scrub_interval;
+  impl_->scrubber_.set_interval(settings.scrub_interval);
   {
     MutexLock lock(impl_->commit_mutex_);
     for (DatabaseId d = 0; d < settings.databases; ++d) impl_->change_settings(d, settings.tree_for(d));

@@ -4,14 +4,12 @@
 //   commit_staged.cc  large batches: memtables that are adopted      staging.cc     and made ahead of it
 //   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
-//   page_drops.cc  which pages go, and punching what is dead         manual_plans.cc merges by hand, files that go unread
 //   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
-//   checker.cc     verify, scrub
+//   background.cc  what the components of background/ get of the database
 //   checkpoint.cc  a copy that opens, made while running             stats.cc, tree_map.cc  numbers, and a picture
 //   purge.cc       surveys: all that still holds bytes of deletes    clean.cc       what retention has done to log and manifest
 //   stamps.cc      keys by stamp                                     expiring.cc    keys by expiry
 //   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
-//   quarantine.cc  files that are damaged: out of all plans, and back
 //   deadline_keeper.cc delete deadlines of tables                    filters.cc     how much of each filter is in memory
 //
 // Locks, in the order they may nest:
@@ -45,7 +43,12 @@
 #include "base/wait_point.h"
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
-#include "db/damage_reports.h"
+#include "compaction/job_registry.h"
+#include "db/background/hole_puncher.h"
+#include "db/background/obsolete_files.h"
+#include "db/background/planners.h"
+#include "db/background/quarantine.h"
+#include "db/background/scrubber.h"
 #include "db/disk_watch.h"
 #include "db/engine_time.h"
 #include "db/filters.h"
@@ -55,7 +58,6 @@
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
-#include "db/scrub.h"
 #include "db/staging.h"
 #include "db/trees/counters.h"
 #include "db/trees/lease_registry.h"
@@ -92,10 +94,6 @@ struct DatabaseChanges {
   SeqNum seq = 0;  ///< of the last operation on the mapping; 0 = nothing changed
   std::vector<TreePtr> dropped;
 };
-
-//// All that is wrong with a table, or, once it is stopped, what was found until then (checker.cc).
-std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, std::uint64_t* pages,
-                                    std::uint64_t* entries, const std::function<bool()>& stopped);
 
 /// What the log has to know of an operation that was written at `time`.
 LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time);
@@ -140,34 +138,20 @@ struct DbImpl {
   void add_garbage(const std::vector<TreeLoad>& loads, Stats* s) const;
   // tree_map.cc
   [[nodiscard]] Result<TreeMap> tree_map(DatabaseId database, std::size_t max_cells);
-  // checker.cc
+  // background.cc
   Result<VerifyReport> verify(DatabaseId database);
-  Result<std::vector<Status>> verify_table(const TablesView& tables, const OpenTable& table, const std::function<bool()>& stopped,
-                                           VerifyReport* report);
-  void scrub(const std::vector<TreeLoad>& loads) REQUIRES(tick_mutex_);
-  void scrub_table(const Tree& tree, const FileMeta& meta);
-  void tell_damage(const char* finder, const std::vector<std::string>& errors);
-  // quarantine.cc
   std::vector<std::string> damage();
-  Status take_damage();
-  Status quarantine(const std::map<FileNum, Status>& reports, std::vector<TreePtr>* changed) REQUIRES(manifest_mutex_);
-  [[nodiscard]] bool takes_quarantined(const Tree& tree, const Plan& plan);
-  void tell_quarantined(const std::vector<std::string>& lines);
-  void schedule_damage_work();
-  void report_errors(FileNum file, const std::vector<Status>& errors);
-  struct FilePlace {
-    TreePtr tree;
-    FileMetaPtr meta;
-    std::shared_ptr<const TablesView> tables;
-  };
-  FilePlace place_of(FileNum data_file);
-  std::vector<Status> read_whole(const FileMeta& meta, const std::function<bool()>& stopped, VerifyReport* report);
-  void check_again(FileNum file);
-  Status end_quarantine(const FilePlace& place);
-  Status write_clean_copy(const FilePlace& place, const TableInspector& reader);
+  ObsoleteFileRemover::Env obsolete_files_env();
+  Scrubber::Env scrubber_env();
+  HolePuncher::Env hole_puncher_env();
+  Quarantine::Env quarantine_env();
+  std::shared_ptr<Lease> lease_of(const TreePtr& tree);
+  void scrub(const std::vector<TreeLoad>& loads);
+  Quarantine::Place place_of(FileNum data_file);
+  Status commit_change(const Quarantine::Change& change) EXCLUDES(manifest_mutex_);
   std::shared_ptr<TableReader> unreadable_table(const FileMeta& meta, Status why);
-  Status punch_restored(const FileMeta& meta, const TableInspector& reader);
-  Result<std::map<FileNum, std::shared_ptr<TableReader>>> open_tables();
+  std::shared_ptr<const TablesView> tables_to_punch(TreeId id);
+  Status commit_punched(TreeId id, const HolePuncher::Punched& punched) EXCLUDES(manifest_mutex_);
   // checkpoint.cc
   class Checkpoint;
   Result<CheckpointReport> checkpoint(const std::string& target);
@@ -240,13 +224,20 @@ struct DbImpl {
   void submit(Priority priority, BackgroundPool::Task task);
   void schedule_compactions(const TreePtr& tree);
   [[nodiscard]] bool may_compact(const Tree& tree) const REQUIRES(state_mutex_);
-  PlanBase plan_base(Tree& tree) REQUIRES(state_mutex_);
+  [[nodiscard]] PlannerInput begin_input(Tree& tree, Millis now) REQUIRES(state_mutex_);
+  void complete_input(Tree& tree, PlannerInput* input);
+  [[nodiscard]] bool takes_quarantined(const Tree& tree, const Plan& plan);
   std::optional<RunningJob> next_job(const TreePtr& tree);
-  std::optional<RunningJob> start_around(Tree& tree, const std::shared_ptr<const TablesView>& tables, const Plan& plan);
+  Attempt start_job(Tree& tree, const PlannerInput& input, const Plan& plan, std::optional<RunningJob>* job);
+  void note_planned(Tree& tree, const PlannerInput& input, const PlannerNotes& notes);
   void run_job(const TreePtr& tree, const RunningJob& job);
   void finish_job(const TreePtr& tree, JobId job);
   void note_bounds(Tree& tree, const Policy& policy, const std::string& broken);
+  struct JobRun;
   Status execute_job(const TreePtr& tree, const RunningJob& job);
+  Status prepare_job(JobRun* run);
+  Status write_job(JobRun* run);
+  Status install_job(JobRun* run);
   void drop_tree(TreePtr tree, Millis time) REQUIRES(commit_mutex_);
   void adopt_settings(Tree& tree, DatabaseId database) REQUIRES(commit_mutex_);
   void change_settings(DatabaseId database, const TreeSettings& settings) REQUIRES(commit_mutex_);
@@ -260,19 +251,7 @@ struct DbImpl {
   bool fit_filters(const TablesView& view, const FilterNeeds& needs);
   void schedule_filter_fit(const TreePtr& tree);
   // compactions.cc
-  static Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy);
-  [[nodiscard]] Plan next_drop(const Tree& tree, const TablesView& tables) const;
-  // page_drops.cc
-  Plan next_page_drop(Tree& tree, const std::shared_ptr<const TablesView>& tables, Millis deadline, Millis now);
-  /// For what page drops have left: names in fences and bounds that are due, and nothing else; renewed where that is possible.
-  [[nodiscard]] Plan next_names(const Tree& tree, const TablesView& tables, const DeadlineRule& rule, Millis now) const;
-  [[nodiscard]] Plan next_purge_rewrite(Tree& tree, const TablesView& tables, const DeadlineRule& rule, bool only_late,
-                                        Millis now);
   void pages_dropped(Tree& tree, const Version& version, const CompactionResult& result);
-  void schedule_punching(const TreePtr& tree);
-  void punch_tree(const TreePtr& tree);
-  Status punch_file(const TreePtr& tree, const OpenTable& table, std::uint64_t dead_bytes, bool* punched);
-  Status commit_punched(const TreePtr& tree, const std::vector<std::pair<FileNum, std::uint64_t>>& punched);
   // compactions.cc
   Status compact_step(const TreePtr& tree, const KeyRange& range, bool* done);
   Result<std::shared_ptr<TableReader>> open_table(const FileMeta& meta);
@@ -283,10 +262,6 @@ struct DbImpl {
                                std::map<FileNum, std::shared_ptr<TableReader>>* opened);
   void publish_view(Tree& tree, std::shared_ptr<const TreeView> view) REQUIRES(state_mutex_);
   [[nodiscard]] std::vector<TreePtr> live_trees();
-  void purge_obsolete();
-  void remove_files(const ObsoleteFiles& files);
-  void remove_file(const std::string& name);
-  void remove_unremoved();
   // purge.cc
   Status purge_now(const PurgeTicket& ticket);
   Millis fence(SeqNum* up_to);
@@ -338,7 +313,6 @@ struct DbImpl {
   void schedule_deadlines();
   [[nodiscard]] TreeShape shape_for_deadlines(const Tree& tree, const Version& version, std::uint64_t file_size,
                                               const DeadlineRule& rule, Millis now) const;
-  [[nodiscard]] Plan next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const;
   void note_fruitless(Tree& tree, const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs, Millis now);
   [[nodiscard]] std::vector<FileNum> fruitless_files(Tree& tree) REQUIRES(state_mutex_);
   // recovery.cc
@@ -386,20 +360,15 @@ struct DbImpl {
   std::uint64_t empty_memtable_bytes_ = 0;  ///< set by open()
 
   // --- own synchronization. What a table hands its files to when it goes outlives the epoch, which may have the last view of it.
-  Mutex obsolete_mutex_;
-  std::vector<ObsoleteFiles> obsolete_ GUARDED_BY(obsolete_mutex_);
-  std::uint64_t last_removal_ns_ GUARDED_BY(obsolete_mutex_) = 0;
+  ObsoleteFileRemover obsolete_files_;
   PurgeLedger ledger_;
   PurgeTracker purges_;
   LogPins log_pins_;  ///< come and go under manifest_mutex_
   Retention retention_;
   DeadlineTracker deadlines_;
-  ObsoleteSink obsolete_sink_;
-  DamageReports damage_reports_;
-  FileChecks file_checks_;
-  std::atomic<bool> damage_queued_{false}, checking_{false};
-  std::atomic<std::uint64_t> quarantine_lines_{0};  ///< logged, or left out, since quarantine_lines_since_ns_
-  std::atomic<std::uint64_t> quarantine_lines_since_ns_{0};
+  Quarantine quarantine_;
+  HolePuncher hole_puncher_;
+  Scrubber scrubber_;
   Epoch epoch_;
   EngineTime time_;
   Counters counters_;
@@ -427,8 +396,6 @@ struct DbImpl {
   std::atomic<std::uint64_t> flushes_{0}, compactions_{0}, moves_{0}, sub_merges_{0}, running_{0};
   DropCounters drops_;
   Mutex link_mutex_;  ///< held by whoever links or punches data files: what has a second name keeps its bytes
-  std::atomic<bool> cannot_punch_{false};  ///< the file system said so
-  std::atomic<std::uint64_t> punch_retry_ns_{0};
   std::atomic<std::uint64_t> flush_bytes_{0}, compaction_read_{0}, compaction_written_{0};
 
   std::atomic<FileNum> log_begins_{kNoFile};  ///< segments before it are not needed; they stay only for log_pins_
@@ -443,16 +410,10 @@ struct DbImpl {
 
   Mutex tick_mutex_;                                   ///< before all others; one tick at a time
   bool step_refused_ GUARDED_BY(tick_mutex_) = false;  ///< and said so
-  ScrubWalk scrub_walk_ GUARDED_BY(tick_mutex_);
-  std::atomic<Millis> scrub_interval_{0};
-  std::atomic<bool> scrubbing_{false};
-  std::atomic<std::uint64_t> scrub_errors_{0}, scrub_bytes_{0};
   std::atomic<std::uint64_t> bounds_broken_{0};
   std::array<std::atomic<std::uint64_t>, kReasons> jobs_by_reason_{}, read_by_reason_{}, written_by_reason_{};
   Mutex flush_mutex_;
   Mutex manifest_mutex_;
-  std::vector<ObsoleteFiles> disowned_
-      GUARDED_BY(manifest_mutex_);  ///< of edits that failed, and may be on disk until the next roll
 
   Mutex commit_mutex_;
   SeqNum next_seq_ GUARDED_BY(commit_mutex_) = 1;

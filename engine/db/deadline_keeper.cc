@@ -25,15 +25,6 @@ TreeShape DbImpl::shape_for_deadlines(const Tree& tree, const Version& version, 
   return shape;
 }
 
-Plan DbImpl::next_urgent(Tree& tree, const PlanBase& base, const TreeShape& shape, Millis now) const {
-  FadeContext context{now, tree.margin.load(std::memory_order_relaxed), false, base.fruitless};
-  context.over_budget = tree.budget.is_spent();
-  context.room = disk_.room(DiskUse::kDeadline);
-  // Two merges that each fit need not fit together.
-  if (is_short(context.room, shape.file_bytes) && disk_.claimed_bytes() != 0) return {};
-  return tree.jobs.next_urgent(*base.policy, context, shape);
-}
-
 // A rewrite that leaves what it was for, such as the header of a collection whose elements are not gone yet, is not to be done
 // again and again.
 void DbImpl::note_fruitless(Tree& tree, const Plan& plan, const Version& version, const std::vector<FileMeta>& outputs,
@@ -99,17 +90,17 @@ void DbImpl::flush_due(const TreeLoad& load) {
 // Something is late and all threads are taken by merges that are not: they give way.
 void DbImpl::make_way(const TreePtr& tree) {
   if (!deadlines_.is_late(tree->id, tree->margin.load(std::memory_order_relaxed), time_.now())) return;
-  PlanBase base;
+  PlannerInput input;
+  const Millis now = time_.stamped();  // as next_job: or merges would make way for none
   {
     MutexLock lock(state_mutex_);
     if (tree->view_owner == nullptr || tree->jobs.running() < pool_->width()) return;
-    base = plan_base(*tree);
+    input = begin_input(*tree, now);
   }
-  if (base.deadlines.never()) return;
-  const Millis now = time_.stamped();  // as next_job: or merges would make way for none
-  TreeShape shape = shape_for_deadlines(*tree, *base.tables->version, base.settings.file_size, base.deadlines, now);
-  leave_out_frozen(&shape);
-  if (next_urgent(*tree, base, shape, now).urgent) tree->jobs.abort_others();
+  if (input.deadlines.never()) return;
+  complete_input(*tree, &input);
+  PlannerNotes notes;
+  if (planner::urgent(input, &notes).urgent) tree->jobs.abort_others();
 }
 
 // Whatever edit comes next takes along what was promised and is not in the manifest yet: a change of the deadline must not be

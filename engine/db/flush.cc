@@ -154,7 +154,7 @@ void DbImpl::run_flush(const TreePtr& tree) {
     progress_.notify_all();
   }
   update_pressure();
-  purge_obsolete();
+  obsolete_files_.remove_queued();
   if (!status.is_ok()) return;  // heal() tries again
   for (const TreePtr& flushed : group) {
     schedule_flush(flushed);
@@ -363,11 +363,11 @@ std::vector<ObsoleteFiles> DbImpl::leave_outputs(const TreePtr& tree, const std:
 }
 
 void DbImpl::unlink_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed) {
-  for (const ObsoleteFiles& files : leave_outputs(tree, tables, redescribed)) remove_files(files);
+  for (const ObsoleteFiles& files : leave_outputs(tree, tables, redescribed)) obsolete_files_.remove(files);
 }
 
 void DbImpl::disown_outputs(const TreePtr& tree, const std::vector<FileMeta>& tables, const std::vector<FileMeta>& redescribed) {
-  for (const ObsoleteFiles& files : leave_outputs(tree, tables, redescribed)) disowned_.push_back(files);
+  obsolete_files_.disown(leave_outputs(tree, tables, redescribed));
 }
 
 TreePtr DbImpl::tree_with(TreeId id) {
@@ -433,7 +433,7 @@ void DbImpl::remove_old_segments() {
   log_begins_ = versions_->oldest_log();
   const FileNum oldest = std::min(versions_->oldest_log(), log_pins_.oldest());
   leave_segments(oldest);
-  for (FileNum file : log_->take_segments_below(oldest)) remove_file(log_file_name(file));
+  for (FileNum file : log_->take_segments_below(oldest)) obsolete_files_.remove(log_file_name(file));
 }
 
 void DbImpl::schedule_database_changes() {
@@ -458,7 +458,7 @@ void DbImpl::schedule_database_changes() {
       progress_.notify_all();
     }
     writes_.wake();
-    purge_obsolete();
+    obsolete_files_.remove_queued();
   });
 }
 
@@ -546,6 +546,7 @@ void DbImpl::retire_tree(TreePtr tree) {
     tree->frozen.clear();
     tree->view_owner = nullptr;
   }
+  hole_puncher_.forget(tree->id);
   epoch_.retire([tree = std::move(tree), view = std::move(view)] {});
   epoch_.collect();
 }

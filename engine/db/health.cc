@@ -75,7 +75,7 @@ void DbImpl::heal() {
     writes_.wake();
     say(Severity::kInfo, "writes are accepted again");
     update_pressure();
-    purge_obsolete();
+    obsolete_files_.remove_queued();
     for (const TreePtr& tree : trees) {
       schedule_flush(tree);
       schedule_compactions(tree);
@@ -99,11 +99,9 @@ Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
   {
     MutexLock manifest(manifest_mutex_);
     TRY(roll_manifest());
-    MutexLock lock(obsolete_mutex_);
-    obsolete_.insert(obsolete_.end(), disowned_.begin(), disowned_.end());
-    disowned_.clear();
+    obsolete_files_.queue_disowned();
   }
-  purge_obsolete();  // files of the last attempt take the room of this one
+  obsolete_files_.remove_queued();  // files of the last attempt take the room of this one
   const bool log_failed = log_->failed();
   if (log_failed) log_->salvage();
   SeqNum last_seq = 0;

@@ -28,21 +28,13 @@ void DbImpl::tick() {
     schedule_flush(load.tree);
     make_way(load.tree);
     schedule_compactions(load.tree);
-    schedule_punching(load.tree);
+    hole_puncher_.schedule(load.tree->id);
   }
   update_pressure();
-  // Tables that only an ended lease held can be closed.
-  epoch_.collect();
-  bool obsolete = false;
-  {
-    MutexLock lock(obsolete_mutex_);
-    obsolete = !obsolete_.empty();
-  }
-  if (obsolete) submit(Priority::kHigh, [this] { purge_obsolete(); });
-  remove_unremoved();
+  obsolete_files_.tick();
   schedule_deadlines();
   retention_.tick();
-  schedule_damage_work();
+  quarantine_.tick();
   scrub(loads);
   tick_mutex_.unlock();
 }

@@ -69,6 +69,7 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
       clock_(components.clock != nullptr ? *components.clock : *system_clock()),
       events_(components.events),
       threads_(components.background == nullptr),
+      obsolete_files_(obsolete_files_env()),
       ledger_(removals_, settings.dir),
       purges_({.clock = &clock_,
                .survey = [this] { return draw_survey(); },
@@ -93,6 +94,9 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                   .failed = [this](const Status& status) { background_failed(status, "cleaning up"); },
                   .report_error = [this](const std::string& text) { say(Severity::kError, text); }}),
       deadlines_([this](const std::string& text) { say(Severity::kWarning, text); }),
+      quarantine_(quarantine_env()),
+      hole_puncher_(hole_puncher_env()),
+      scrubber_(scrubber_env(), Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
       time_(clock_),
       budget_({.account = memory_,
                .clock = &clock_,
@@ -108,18 +112,13 @@ DbImpl::DbImpl(const Settings& settings, const Components& components)
                .closing = [this] { return closing_.load(); },
                .pending_drops = [this] { return pending_drops_.load(); },
                .run_task = [this] { return pool_->run_one(); }}),
-      scrub_walk_(Random(components.seed != 0 ? components.seed : clock_.wall_ms()).next()),
       disk_({.fs = &fs_,
              .dir = settings.dir,
              .max_disk_bytes = settings.max_disk_bytes,
              .reserve_bytes = kReservedMemtables * settings.memtable_size}) {
-  scrub_interval_ = settings.scrub_interval;
+  scrubber_.set_interval(settings.scrub_interval);
   database_trees_.resize(settings.databases);
   for (DatabaseId d = 0; d < settings.databases; ++d) tree_settings_.push_back(settings.tree_for(d));
-  obsolete_sink_ = [this](const ObsoleteFiles& files) {
-    MutexLock lock(obsolete_mutex_);
-    obsolete_.push_back(files);
-  };
   pool_ = components.background;
 }
 
@@ -187,8 +186,8 @@ Status DbImpl::open() {
   keep_deadlines(tree_loads());  // what is overdue goes first
   for (const TreePtr& tree : live_trees()) {
     schedule_flush(tree);
-    tree->dead = true;  // what was dropped and not punched before the end is punched again
-    schedule_punching(tree);
+    hole_puncher_.note_dead(tree->id);  // what was dropped and not punched before the end is punched again
+    hole_puncher_.schedule(tree->id);
     schedule_compactions(tree);
   }
   return Status::ok();
@@ -242,7 +241,9 @@ Status DbImpl::start_time() {
 // The trees of the manifest, their tables open, and who has which.
 Status DbImpl::open_trees(SeqNum* last_seq) {
   databases_seq_ = databases_seq_committed_ = versions_->databases_seq();
-  TRY_ASSIGN(opened, open_tables());
+  VersionEdit damaged;
+  TRY_ASSIGN(opened, quarantine_.open_tables(versions_->trees(), &damaged));
+  if (!damaged.trees.empty()) TRY(versions_->commit(std::move(damaged)));
   for (const auto& [id, version] : versions_->trees()) {
     DatabaseId database = 0;
     for (const auto& [d, t] : versions_->databases()) {
@@ -363,7 +364,7 @@ Status DbImpl::close() {
     note_deadlines(&edit);
     status = versions_->commit(std::move(edit));
   }
-  if (log_ != nullptr) purge_obsolete();
+  if (log_ != nullptr) obsolete_files_.remove_queued();
   return status;
 }
 

@@ -78,7 +78,7 @@ Stats DbImpl::stats() {
   s.pages_dropped_full = drops_.pages_whole;
   s.pages_dropped_partial = drops_.pages_in_part;
   s.reclaimed_bytes_unlinked = drops_.unlinked_bytes;
-  s.reclaimed_bytes_punched = drops_.punched_bytes;
+  s.reclaimed_bytes_punched = hole_puncher_.punched_bytes();
   s.compactions_running = running_;
   s.cache_hits = cache_->hits();
   s.cache_misses = cache_->misses();
@@ -104,8 +104,8 @@ Stats DbImpl::stats() {
   s.write_stalled = writes_.stopped();
   s.snapshots = leases_.count();
   s.leases_revoked = leases_.revoked();
-  s.scrub_bytes = scrub_bytes_;
-  s.scrub_errors = scrub_errors_;
+  s.scrub_bytes = scrubber_.bytes_read();
+  s.scrub_errors = scrubber_.errors();
   s.bounds_broken = bounds_broken_;
   s.oldest_snapshot = leases_.oldest_taken();
   const MissedDeadlines& missed = retention_.missed();

@@ -40,7 +40,7 @@ struct FileMeta {
   /// From the whole of `in`.
   static Result<FileMeta> decode(Bytes* in);
   /// The file as policies see it. `delete_deadline` 0 = none. Births of records that may cover entries count like those of
-  /// tombstones. Those of lingering names and dead bytes do not count, since they are purged without a merge (db/page_drops.cc).
+  /// tombstones. Those of lingering names and dead bytes do not count, since they are purged without a merge (planner::names).
   [[nodiscard]] FileShape shape(Millis delete_deadline, Millis now, const RecordSet& records = *no_records()) const;
   bool operator==(const FileMeta&) const = default;
 };

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -72,16 +71,13 @@ struct Tree {
   DeadlineRule deadlines;
   std::map<FileNum, std::uint64_t> fruitless;  ///< files that a rewrite did not clean; the value is the mono_ns() of the next try
 
-  // --- guarded by the state mutex: pages that may be dropped (page_drops.cc)
+  // --- guarded by the state mutex: pages that may be dropped (db/background/page_planners.cc)
   std::weak_ptr<const TablesView> pages_of;  ///< the tables of the last search, ...
   Millis pages_purged_by = 0;                ///< ... its bound of what may go, ...
   Millis next_page_look = 0;                 ///< ... and when more may be found in them; 0 = never
   std::map<FileNum, SeqNum> parts_done;      ///< by metadata file: records up to this seq were applied to parts of pages
-  std::set<FileNum> not_punched;             ///< data files that have other links: a rewrite purges them
 
   // --- own synchronization
-  std::atomic<bool> dead{false};  ///< a data file may have dead bytes that are not punched
-  std::atomic<bool> punching_queued{false};
   std::atomic<bool> filter_fit_queued{false};
   FlushRate flush_rate;
   JobRegistry jobs;
@@ -100,15 +96,6 @@ struct Tree {
   Debt debt;  ///< used only where pressure is measured, one measurement at a time
 };
 using TreePtr = std::shared_ptr<Tree>;
-
-/// A tree at one moment, as plans are made from it.
-struct PlanBase {
-  std::shared_ptr<const TablesView> tables;
-  std::shared_ptr<const Policy> policy;
-  TreeSettings settings;
-  DeadlineRule deadlines;
-  std::vector<FileNum> fruitless;  ///< files that a rewrite for their pending deletes did not clean
-};
 
 /// A tree at one moment, as pressure and statistics see it.
 struct TreeLoad {

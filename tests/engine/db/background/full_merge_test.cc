@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "db/db_impl.h"
+#include "db/background/full_merge.h"
 #include "support/keys.h"
 
 using namespace ebbtide;
@@ -85,7 +85,7 @@ TEST_CASE("a manual merge takes the files of its range and all files that overla
     const std::uint64_t start = random.uniform(200);
     const KeyRange range{random.one_in(5) ? "" : key_of(start), random.one_in(5) ? "" : key_of(start + 1 + random.uniform(40))};
     bool busy = false, expected_busy = false;
-    const Plan plan = DbImpl::plan_full_merge(shape, range, &busy);
+    const Plan plan = plan_full_merge(shape, range, &busy);
     REQUIRE(files_of(plan) == closure(shape, range, &expected_busy));
     REQUIRE(busy == expected_busy);
     busy_plans += busy ? 1 : 0;
@@ -121,6 +121,6 @@ TEST_CASE("a manual merge of a hundred thousand files in one overlapping chain i
     shape.runs.push_back(std::move(run));
   }
   bool busy = false;
-  const Plan plan = DbImpl::plan_full_merge(shape, {key_of(0), key_of(11)}, &busy);
+  const Plan plan = plan_full_merge(shape, {key_of(0), key_of(11)}, &busy);
   CHECK(files_of(plan).size() == 2 * kFiles);
 }

@@ -1,5 +1,5 @@
-// The scrub: the order and times of tables, and its handling of damage. Also damage of every kind to every kind of file, which is
-// reported, while no wrong data is served.
+// The scrub of a database, and its handling of damage. Also damage of every kind to every kind of file, which is reported, while no
+// wrong data is served.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "base/random.h"
-#include "db/scrub.h"
 #include "engine/db/harness.h"
 #include "io/file_names.h"
 #include "support/long_run.h"
@@ -17,17 +16,6 @@ namespace ebbtide {
 namespace {
 
 constexpr Millis kHour = 3'600'000, kDay = 24 * kHour;
-
-/// Runs the walk for `time` with a check every minute. Returns the numbers of the tables that it took.
-std::vector<std::uint64_t> walk(ScrubWalk* scrub, const std::vector<ScrubWalk::Table>& tables, Millis* now, Millis time,
-                                Millis interval) {
-  std::vector<std::uint64_t> taken;
-  for (const Millis end = *now + time; *now < end; *now += 60'000) {
-    if (!scrub->due(*now, interval)) continue;
-    if (const auto* table = scrub->next(tables, *now)) taken.push_back(table->number);
-  }
-  return taken;
-}
 
 void fill(Harness& h) {
   for (int i = 0; i < 3000; ++i) h.put(i % 2, "key" + std::to_string(i), std::string(200, 'v'));
@@ -152,33 +140,6 @@ TEST_CASE("damage to any file is reported by name, and no wrong data is served")
     }
   }
   CHECK(told >= rounds / 2);
-}
-
-TEST_CASE("a walk takes each table once per interval, for a time in proportion to its size") {
-  std::vector<ScrubWalk::Table> tables = {{9, 500}, {4, 100}, {30, 300}, {12, 100}};
-  ScrubWalk scrub(4);  // after table 4
-  Millis now = 1'000'000;
-  CHECK(walk(&scrub, tables, &now, 10 * 60'000, kDay) == std::vector<std::uint64_t>{9});
-  CHECK(walk(&scrub, tables, &now, kDay / 2, kDay) == std::vector<std::uint64_t>{12});
-  CHECK(walk(&scrub, tables, &now, kDay / 2 - kHour, kDay) == std::vector<std::uint64_t>{30, 4});
-  // From then on each day has all tables. A new one gets its turn, and a removed one is left out.
-  for (int day = 0; day < 3; ++day) {
-    const auto taken = walk(&scrub, tables, &now, kDay + 10 * 60'000, kDay);
-    CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{4, 9, 12, 30});
-    CHECK(taken.size() <= 6);
-  }
-  tables = {{9, 500}, {31, 500}};
-  const auto taken = walk(&scrub, tables, &now, 2 * kDay, kDay);
-  CHECK(std::set(taken.begin(), taken.end()) == std::set<std::uint64_t>{9, 31});
-}
-
-TEST_CASE("a walk without tables checks again later, and a shorter interval applies at once") {
-  ScrubWalk scrub(0);
-  Millis now = 1'000'000;
-  CHECK(walk(&scrub, {}, &now, kDay, kDay).empty());
-  CHECK(walk(&scrub, {{3, 10}}, &now, 2 * 60'000, 30 * kDay) == std::vector<std::uint64_t>{3});
-  CHECK(walk(&scrub, {{3, 10}}, &now, kDay, 30 * kDay).empty());
-  CHECK(walk(&scrub, {{3, 10}}, &now, 3 * kHour, kHour).size() >= 2);
 }
 
 TEST_CASE("the scrub reads every table within its interval, and finds no error in good files") {

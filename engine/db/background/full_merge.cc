@@ -1,17 +1,15 @@
-// Plans that no policy asks for: a merge by hand, and files that may go unread.
-#include <algorithm>
+#include "db/background/full_merge.h"
 
-#include "compaction/delete_only.h"
-#include "db/db_impl.h"
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 namespace ebbtide {
-
 namespace {
 
-/// A merge by hand in the making. A file that takes part brings all files of the merge's runs that it overlaps: what is newer
-/// must not be left above, nor what the output would overlap in its run. A file brings others once, and each of them is found in
-/// the logarithm of their run's number of files: all of it costs about as much as there are pairs of overlapping files in two
-/// runs.
+// A merge that grows. A file that takes part brings all files of the merge's runs that it overlaps: newer files must not stay
+// above the output, and the output must not overlap files of its run. Each file brings others once, and each of those is found in
+// O(log files) of its run. So the cost is about the number of pairs of files of two runs that overlap.
 class FullMerge {
  public:
   FullMerge(const TreeShape& shape, const KeyRange& range) : shape_(shape), taken_(shape.runs.size()) {
@@ -25,8 +23,8 @@ class FullMerge {
 
   [[nodiscard]] std::size_t runs() const { return runs_.size(); }
   [[nodiscard]] bool busy() const { return busy_; }
-  [[nodiscard]] bool dirty() const { return dirty_; }  ///< something in it is owed
-  /// Until no file overlaps another one's run outside.
+  [[nodiscard]] bool dirty() const { return dirty_; }  // some file has entries that deletes cover
+  // Until no file of the merge overlaps a file outside.
   void grow() {
     while (!fresh_.empty()) {
       const KeyRange range = fresh_.back()->range();
@@ -65,38 +63,20 @@ class FullMerge {
 
   const TreeShape& shape_;
   std::vector<std::vector<bool>> taken_;  // by run and file
-  std::vector<std::size_t> runs_;         // those that take part, newest first
-  std::vector<const FileShape*> fresh_;   // taken, and what they overlap is not looked at yet
+  std::vector<std::size_t> runs_;         // of the merge, newest first
+  std::vector<const FileShape*> fresh_;   // taken; files that they overlap are not taken yet
   bool busy_ = false, dirty_ = false;
 };
 
 }  // namespace
 
-// All files that meet the range, of all runs, merged into the oldest of these runs. Empty if at most one run has any and nothing
-// in them is owed. `busy`: a running job has one of them.
-Plan DbImpl::plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy) {
+Plan plan_full_merge(const TreeShape& shape, const KeyRange& range, bool* busy) {
   FullMerge merge(shape, range);
   *busy = merge.busy();
   if (merge.runs() == 0 || *busy || (merge.runs() == 1 && !merge.dirty())) return {};
   merge.grow();
   *busy = merge.busy();
   return *busy ? Plan{} : merge.plan();
-}
-
-Plan DbImpl::next_drop(const Tree& tree, const TablesView& tables) const {
-  std::map<FileNum, const TableLookup*> ranged;  // the tables that have range tombstones
-  for (const RunView& run : tables.runs) {
-    for (std::size_t i = 0; i < run.tables().size(); ++i) {
-      if (run.has_range_tombstones(i)) ranged[run.tables()[i]->meta->data_file] = &run.reader(i);
-    }
-  }
-  if (ranged.empty()) return {};
-  DeleteOnlyInput input;
-  input.version = tables.version.get();
-  input.visible_seq = visible_seq_.load(std::memory_order_acquire);
-  input.tombstones = [&](const FileMeta& file) { return ranged.at(file.data_file)->range_tombstones(); };
-  input.busy = [&](FileNum file) { return tree.jobs.is_busy(file); };
-  return plan_delete_only(input);
 }
 
 }  // namespace ebbtide

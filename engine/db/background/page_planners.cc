@@ -1,0 +1,115 @@
+// Planners for what deletes leave inside of files: dead pages, names of purged keys, and dead bytes that are not punched.
+#include <algorithm>
+#include <utility>
+
+#include "compaction/page_drops.h"
+#include "db/background/planners.h"
+#include "policy/fade.h"
+
+namespace ebbtide {
+namespace {
+
+constexpr Millis kLeastWait = 1000;  // between two looks at the same tables
+
+bool is_late(Millis birth, const PlannerInput& input, Millis margin) {
+  const Millis due = input.deadlines.due(birth);
+  return due != DeadlineRule::kNever && input.now >= expires_at(birth, due, margin, 1);
+}
+
+// Without holes, a drop frees nothing unless the whole file goes: the rest waits for merges.
+void keep_whole_tables(const TablesView& tables, Plan* plan) {
+  auto& drop = std::get<Drop>(plan->action);
+  std::erase_if(drop.pages, [&](const PageSet& set) {
+    if (!set.parts.empty()) return true;
+    for (const RunView& run : tables.runs) {
+      for (const OpenTablePtr& table : run.tables()) {
+        if (table->meta->data_file != set.file) continue;
+        std::size_t living = 0;
+        for (std::uint32_t p = 0; p < table->reader->page_count(); ++p)
+          living += table->reader->page_fence(p).entries != 0 ? 1 : 0;
+        return living != set.whole.size() || table->meta->stats.range_tombstones != 0;
+      }
+    }
+    return true;
+  });
+  if (drop.pages.empty()) *plan = {};
+}
+
+Plan rewrite_if(const PlannerInput& input, const std::function<bool(const FileMeta&)>& is_due) {
+  for (const Run& run : input.tables->version->runs) {
+    for (const FileMetaPtr& file : run.files) {
+      if (file->dead_bytes == 0 || file->quarantined() || input.jobs->is_busy(file->data_file) || !is_due(*file)) continue;
+      return {.action = Rewrite{run.id, file->data_file}, .reason = Reason::kDropped};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Plan planner::page_drop(const PlannerInput& input, PlannerNotes* notes) {
+  if (!input.look_for_pages) return {};
+  std::map<FileNum, const TableInspector*> readers;
+  for (const RunView& run : input.tables->runs) {
+    for (std::size_t i = 0; i < run.tables().size(); ++i) readers[run.tables()[i]->meta->data_file] = &run.reader(i);
+  }
+  const SharedRecords records = input.tables->version->records;
+  PageDropInput pages;
+  pages.version = input.tables->version.get();
+  pages.records = records.get();
+  pages.visible_seq = input.visible_seq;
+  pages.now = input.now;
+  pages.delete_deadline = input.delete_deadline;
+  pages.purge_before = input.purge_before;
+  pages.table = [&](const FileMeta& file) { return readers.at(file.data_file); };
+  pages.busy = [&](FileNum file) { return input.jobs->is_busy(file); };
+  pages.parts_done = [&](FileNum file) {
+    const auto at = input.parts_done.find(file);
+    return at == input.parts_done.end() ? SeqNum{0} : at->second;
+  };
+  PageDrops found = plan_page_drops(pages);
+  if (!found.plan.empty() && !input.can_punch) keep_whole_tables(*input.tables, &found.plan);
+  if (found.plan.empty()) {
+    notes->next_page_look = found.next_look == 0 ? 0 : std::max(found.next_look, input.now + kLeastWait);
+  }
+  return std::move(found.plan);
+}
+
+Plan planner::names(const PlannerInput& input, PlannerNotes* /*notes*/) {
+  const auto is_due = [&](const FileMeta& file) {
+    if (file.lingering_birth == 0) return false;
+    if (input.jobs->is_busy(file.data_file) || input.tables->is_quarantined(file.data_file)) return false;
+    const Millis oldest = file.shape(0, input.now, *input.tables->version->records).oldest_birth;
+    if (oldest != 0 && oldest <= file.lingering_birth) return false;
+    return file.lingering_birth <= input.purge_before || is_late(file.lingering_birth, input, input.margin);
+  };
+  Drop drop;
+  for (const RunView& run : input.tables->runs) {
+    for (std::size_t i = 0; i < run.tables().size(); ++i) {
+      const FileMeta& file = *run.tables()[i]->meta;
+      if (!is_due(file)) continue;
+      if (run.reader(i).names_can_be_renewed()) {
+        drop.pages.push_back({run.id(), file.data_file, {}, {}});
+      } else if (drop.pages.empty()) {
+        return {.action = Rewrite{run.id(), file.data_file}, .reason = Reason::kDropped};
+      }
+    }
+  }
+  if (drop.pages.empty()) return {};
+  return {.action = std::move(drop), .reason = Reason::kDropped};
+}
+
+Plan planner::late_rewrite(const PlannerInput& input, PlannerNotes* /*notes*/) {
+  // Half of the margin is left: something keeps the bytes from being punched.
+  return rewrite_if(
+      input, [&](const FileMeta& file) { return file.dead_birth != 0 && is_late(file.dead_birth, input, input.margin / 2); });
+}
+
+Plan planner::rewrite(const PlannerInput& input, PlannerNotes* /*notes*/) {
+  return rewrite_if(input, [&](const FileMeta& file) {
+    if (file.dead_birth != 0 && is_late(file.dead_birth, input, input.margin / 2)) return true;
+    return file.dead_bytes > file.punched_bytes && (!input.can_punch || input.not_punched.count(file.data_file) != 0);
+  });
+}
+
+}  // namespace ebbtide

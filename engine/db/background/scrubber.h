@@ -1,0 +1,73 @@
+// Reads tables and reports what is wrong with them: one after the other all the time (scrub), or all of a view at once (verify).
+//
+// The scrub finds what a drive has lost while a backup still has it. Tables are read past the page cache of the system. What is
+// found goes to the damage reports (db/background/quarantine.h), the log, and the number of errors.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <engine/result.h>
+#include <engine/stats.h>
+#include "base/mutex.h"
+#include "db/background/scrub_walk.h"
+#include "db/background/table_check.h"
+#include "db/trees/lease_registry.h"
+#include "db/trees/tree_view.h"
+
+namespace ebbtide {
+
+/// Thread-safe.
+class Scrubber {
+ public:
+  struct Env {
+    std::function<Millis()> now;                          ///< engine time
+    std::function<std::shared_ptr<Lease>(TreeId)> lease;  ///< keeps the tree's files; null: the tree is gone
+    std::function<std::vector<Status>(const FileMeta&, const std::function<bool()>& stopped, TableCheck*)>
+        read;  ///< all of a table
+    std::function<void(FileNum, const std::vector<Status>&)> report_damage;
+    std::function<Status()> take_damage;                ///< quarantines the files that were reported
+    std::function<Status(FileNum)> found_whole;         ///< a quarantined file has no error
+    std::function<void(std::function<void()>)> submit;  ///< for reading, in the background
+    std::function<bool()> closing;
+    std::function<void(const std::string&)> report_error;  ///< to the log
+  };
+  /// The tables of one tree.
+  struct TreeTables {
+    TreeId tree = kNoTree;
+    std::shared_ptr<const TablesView> tables;
+  };
+
+  /// `random`: where the first walk begins.
+  Scrubber(Env env, std::uint64_t random) : env_(std::move(env)), walk_(random) {}
+
+  /// A walk over all tables takes so long; 0 = no scrub.
+  void set_interval(Millis interval) { interval_ = interval; }
+  /// Called on each tick of the database. Submits the reading of one table if it is time. Quarantined files are not read.
+  void tick(const std::vector<TreeTables>& trees) EXCLUDES(mutex_);
+  /// Reads all tables of the lease's view. The report has all errors; each is reported as soon as it is found. Quarantined files
+  /// that are found whole leave quarantine. kRevoked if the lease was revoked, kAborted if the database closes.
+  Result<VerifyReport> verify(const Lease& lease);
+
+  [[nodiscard]] std::uint64_t errors() const { return errors_; }          ///< found since the start
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }  ///< by the scrub
+
+ private:
+  void scrub(TreeId tree, const FileMeta& meta);
+  Result<std::vector<Status>> verify_table(const TablesView& tables, const OpenTable& table, const std::function<bool()>& stopped,
+                                           VerifyReport* report);
+  void log_errors(const char* finder, const std::vector<std::string>& errors);
+
+  const Env env_;
+  std::atomic<Millis> interval_{0};
+  std::atomic<bool> reading_{false};
+  std::atomic<std::uint64_t> errors_{0}, bytes_read_{0};
+  Mutex mutex_;
+  ScrubWalk walk_ GUARDED_BY(mutex_);
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,29 @@
+#include "db/background/table_check.h"
+
+#include "compaction/table_files.h"
+
+namespace ebbtide {
+
+std::vector<Status> errors_of_table(const TableInspector& reader, const FileMeta& meta, const std::function<bool()>& stopped,
+                                    TableCheck* check) {
+  std::vector<Status> errors;
+  reader.verify(&errors, &check->pages, &check->entries, stopped);
+  if (!(reader.stats() == meta.stats)) {
+    errors.push_back(
+        Status::corruption("table " + std::to_string(meta.data_file) + ": its properties differ from the manifest's"));
+  }
+  return errors;
+}
+
+std::vector<Status> errors_on_drive(FileSystem& fs, const std::string& dir, const FileMeta& meta,
+                                    const std::function<bool()>& stopped, TableCheck* check) {
+  const auto reader = TableReader::open({&fs, nullptr, dir, true}, files_of(meta));
+  if (!reader.is_ok()) return {as_damage(reader.status())};
+  return errors_of_table(**reader, meta, stopped, check);
+}
+
+Status as_damage(const Status& status) {
+  return status.is_not_found() ? Status::corruption("is missing: " + std::string(status.message())) : status;
+}
+
+}  // namespace ebbtide

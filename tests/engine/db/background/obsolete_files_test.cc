@@ -1,0 +1,113 @@
+// Files that no reader has any more go; a refused unlink is tried again; a disowned file stays until the manifest is rolled.
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "db/background/obsolete_files.h"
+#include "io/fault_fs.h"
+#include "io/file_names.h"
+#include "io/memory_fs.h"
+
+using namespace ebbtide;
+
+namespace {
+
+constexpr Millis kRetryMs = 10'000;
+
+struct Bed {
+  SimulatedClock clock;
+  MemoryFileSystem memory;
+  FaultFileSystem faults{memory};
+  RemovalsFileSystem fs{faults, "db"};
+  std::vector<FileNum> forgotten;
+  std::vector<std::string> warnings;
+  std::vector<std::function<void()>> submitted;
+  std::function<void()> collect = [] {};
+  ObsoleteFileRemover remover{{.clock = &clock,
+                               .fs = &fs,
+                               .dir = "db",
+                               .collect = [this] { collect(); },
+                               .forget = [this](FileNum file) { forgotten.push_back(file); },
+                               .submit = [this](std::function<void()> work) { submitted.push_back(std::move(work)); },
+                               .warn = [this](const std::string& text) { warnings.push_back(text); }}};
+
+  Bed() {
+    REQUIRE(memory.create_dir("db").is_ok());
+    clock.advance(60'000);
+    for (const FileNum file : {1, 3}) make(data_file_name(file));
+    for (const FileNum file : {2, 4}) make(metadata_file_name(file));
+  }
+  void make(const std::string& name) { REQUIRE(memory.create("db/" + name).is_ok()); }
+  [[nodiscard]] std::size_t files() { return memory.list("db").value().size(); }
+  void run() {
+    for (const auto& work : std::exchange(submitted, {})) work();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("queued files are unlinked and leave the cache; the number of no file is none") {
+  Bed bed;
+  (*bed.remover.sink())({1, kNoFile});
+  (*bed.remover.sink())({3, 4});
+  CHECK(bed.files() == 4);
+  bed.remover.remove_queued();
+  CHECK(bed.memory.list("db").value() == std::vector<std::string>{metadata_file_name(2)});
+  CHECK(bed.forgotten == std::vector<FileNum>{1, 3, 4});
+  bed.remover.remove_queued();  // nothing twice
+  CHECK(bed.forgotten.size() == 3);
+}
+
+TEST_CASE("views that no reader uses are collected first: their files go in the same call") {
+  Bed bed;
+  bed.collect = [&] { (*bed.remover.sink())({1, 2}); };
+  bed.remover.remove_queued();
+  CHECK(bed.files() == 2);
+}
+
+TEST_CASE("tick submits nothing without work, and what was queued otherwise") {
+  Bed bed;
+  bed.remover.tick();
+  CHECK(bed.submitted.empty());
+  (*bed.remover.sink())({1, 2});
+  bed.remover.tick();
+  CHECK(bed.files() == 4);  // ticks wait for no device
+  bed.run();
+  CHECK(bed.files() == 2);
+}
+
+TEST_CASE("refused unlink is logged, and tried again every ten seconds until it works") {
+  Bed bed;
+  bed.faults.inject({.ops = ops_of(FileOp::kUnlink), .sticky = true});
+  bed.remover.remove(ObsoleteFiles{1, 2});
+  CHECK(bed.warnings.size() == 2);
+  bed.remover.tick();
+  bed.run();
+  CHECK(bed.warnings.size() == 4);
+  bed.clock.advance(kRetryMs - 1);
+  bed.remover.tick();
+  CHECK(bed.submitted.empty());
+  bed.faults.clear_faults();
+  bed.clock.advance(1);
+  bed.remover.tick();
+  bed.run();
+  CHECK((bed.files() == 2 && bed.warnings.size() == 4));
+}
+
+TEST_CASE("unlink of a file that is gone is no failure") {
+  Bed bed;
+  bed.remover.remove(data_file_name(99));
+  CHECK(bed.warnings.empty());
+}
+
+TEST_CASE("disowned files stay until the manifest is rolled") {
+  Bed bed;
+  bed.remover.disown({{1, 2}, {3, kNoFile}});
+  bed.remover.remove_queued();
+  CHECK(bed.files() == 4);
+  bed.remover.queue_disowned();
+  bed.remover.remove_queued();
+  CHECK(bed.files() == 1);
+}

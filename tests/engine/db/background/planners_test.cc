@@ -1,0 +1,277 @@
+// The order of planners, what rest and pause let through, and what a plan that cannot start leaves to the next.
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/background/planners.h"
+#include "engine/compaction/files.h"
+#include "engine/db/background/tables.h"
+#include "policy/fade.h"
+
+using namespace ebbtide;
+using namespace ebbtide::testing;
+
+namespace {
+
+// Planner N of these has a plan if bit N of the input's time is set: the rewrite of file N + 1.
+template <std::size_t n>
+Plan scripted(const PlannerInput& input, PlannerNotes* notes) {
+  if (n == 6) notes->broken_bounds = "";
+  if ((input.now >> n & 1) == 0) return {};
+  return {.action = Rewrite{1, n + 1}};
+}
+using PlanFunction = Plan (*)(const PlannerInput&, PlannerNotes*);
+constexpr std::array<PlanFunction, 8> kScripts = {scripted<0>, scripted<1>, scripted<2>, scripted<3>,
+                                                  scripted<4>, scripted<5>, scripted<6>, scripted<7>};
+constexpr Millis kAll = 0xff;
+
+std::vector<Planner> scripted_planners() {
+  std::vector<Planner> list(planners().begin(), planners().end());
+  for (std::size_t i = 0; i < list.size(); ++i) list[i].plan = kScripts.at(i);
+  return list;
+}
+
+// The attempts on a tree for which the planners of `have` have plans and those of `blocked` cannot start.
+std::string attempts(PlannerInput input, Millis have, Millis blocked = 0) {
+  const std::vector<Planner> list = scripted_planners();
+  const auto name = [&](const Plan& plan) { return std::string(list.at(std::get<Rewrite>(plan.action).file - 1).name); };
+  input.now = have;
+  PlannerNotes notes;
+  std::string text;
+  (void)start_first(list, &input, &notes, [&](const Plan& plan) {
+    text += (text.empty() ? "" : ", ") + name(plan);
+    const FileNum planner = std::get<Rewrite>(plan.action).file - 1;
+    return (blocked >> planner & 1) != 0 ? Attempt::kInTheWay : Attempt::kStarted;
+  });
+  if (!input.reserved.empty()) text += "; reserved: " + name(input.reserved);
+  return text;
+}
+
+// Planners that start in turn, as those before them have no plan.
+std::string order(const PlannerInput& input) {
+  std::string text;
+  for (Millis n = 0; n < 8; ++n) {
+    const std::string first = attempts(input, kAll << n & kAll);
+    if (!text.ends_with(first)) text += (text.empty() ? "" : ", ") + first;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("planners are asked in order of precedence: what goes unread, deadlines, policy, rewrites") {
+  CHECK(order({}) == "quarantine, file drop, page drop, names, urgent, late rewrite, policy, rewrite");
+}
+
+TEST_CASE("paused tree: only planners for deadlines are asked") {
+  CHECK(order({.paused = true}) == "names, urgent, late rewrite");
+}
+
+TEST_CASE("deadlines at rest: all other planners are asked") {
+  CHECK(order({.deadlines_rest = true}) == "quarantine, file drop, page drop, policy, rewrite");
+  CHECK(order({.paused = true, .deadlines_rest = true}).empty());
+}
+
+TEST_CASE("plan in the way of a running job: next planner, reservation or end, by planner") {
+  const auto blocked = [](Millis planner) { return Millis{1} << planner; };
+  CHECK(attempts({}, kAll, blocked(0)) == "quarantine, file drop");
+  for (const Millis planner : {1, 2, 3, 6, 7}) {  // its end asks all planners again
+    const std::string name = planners()[planner].name;
+    CHECK(attempts({}, kAll << planner & kAll, blocked(planner)) == name);
+  }
+  CHECK(attempts({}, kAll << 4 & kAll, blocked(4)) == "urgent, policy; reserved: urgent");
+  CHECK(attempts({}, kAll << 5 & kAll, blocked(5)) == "late rewrite, policy; reserved: late rewrite");
+  CHECK(attempts({.paused = true}, kAll << 4 & kAll, blocked(4)) == "urgent; reserved: urgent");
+}
+
+TEST_CASE("input is outdated: no other planner is asked") {
+  PlannerInput input{.now = kAll};
+  PlannerNotes notes;
+  int asked = 0;
+  const Attempt attempt = start_first(scripted_planners(), &input, &notes, [&](const Plan&) {
+    ++asked;
+    return Attempt::kOutdated;
+  });
+  CHECK((attempt == Attempt::kOutdated && asked == 1));
+  CHECK_FALSE(notes.broken_bounds);  // the policy was not asked
+}
+
+namespace {
+
+// A tree of metadata alone: enough for planners that open no table.
+struct Metadata {
+  JobRegistry jobs;
+  std::shared_ptr<Version> version = std::make_shared<Version>();
+  PlannerInput input;
+  PlannerNotes notes;
+
+  Metadata() {
+    version->next_run = 10;
+    input.policy = make_policy({}).value();
+    input.jobs = &jobs;
+    input.now = 10'000;
+  }
+  std::shared_ptr<FileMeta> add(RunId run, int level, FileNum num, const std::string& first, const std::string& last) {
+    if (version->runs.empty() || version->runs.back().id != run) version->runs.push_back({run, level, {}});
+    auto file = std::make_shared<FileMeta>(*make_file(num, first, last));
+    version->runs.back().files.push_back(file);
+    return file;
+  }
+  const PlannerInput& look() {
+    auto tables = std::make_shared<TablesView>();
+    tables->version = version;
+    input.tables = tables;
+    input.shape = version->shape(1000, 1000, 0, input.now, [](FileNum) { return false; });
+    input.whole = input.shape;
+    return input;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("dead bytes that are late are rewritten at half of the margin; before, only if they cannot be punched") {
+  Metadata tree;
+  const auto file = tree.add(1, 1, 7, "a", "c");
+  tree.input.deadlines = DeadlineRule(8000);
+  tree.input.margin = 2000;
+  file->dead_bytes = 50;
+  file->dead_birth = 10'000;
+  const Plan rewrite{.action = Rewrite{1, 7}, .reason = Reason::kDropped};
+  tree.input.now = 16'999;  // the deadline is at 18,000
+  CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
+  CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
+  tree.input.not_punched = {7};
+  CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
+  CHECK(planner::rewrite(tree.look(), &tree.notes) == rewrite);
+  tree.input.not_punched = {};
+  tree.input.can_punch = false;
+  CHECK(planner::rewrite(tree.look(), &tree.notes) == rewrite);
+  tree.input.can_punch = true;
+  tree.input.now = 17'000;
+  CHECK(planner::late_rewrite(tree.look(), &tree.notes) == rewrite);
+  file->damage = "damaged";
+  CHECK(planner::late_rewrite(tree.look(), &tree.notes).empty());
+}
+
+TEST_CASE("file of a running job is not rewritten") {
+  Metadata tree;
+  const auto file = tree.add(1, 1, 7, "a", "c");
+  file->dead_bytes = 50;
+  tree.input.can_punch = false;
+  REQUIRE(tree.jobs.start({.action = Rewrite{1, 7}}, *tree.version));
+  CHECK(planner::rewrite(tree.look(), &tree.notes).empty());
+}
+
+TEST_CASE("file that reaches out of a quarantined range is cut, unless the input has no whole shape") {
+  Metadata tree;
+  tree.add(1, 0, 7, "a", "z");
+  tree.add(2, 1, 8, "d", "f")->damage = "damaged";
+  const Plan plan = planner::quarantine(tree.look(), &tree.notes);
+  REQUIRE(std::holds_alternative<Slice>(plan.action));
+  CHECK(std::get<Slice>(plan.action).inputs.front().files == std::vector<FileNum>{7});
+  PlannerInput without = tree.look();
+  without.whole = {};
+  CHECK(planner::quarantine(without, &tree.notes).empty());
+}
+
+TEST_CASE("urgent merge waits on a short disk for the one that runs") {
+  Metadata tree;
+  tree.add(1, 0, 7, "a", "c");
+  tree.add(2, 1, 8, "a", "c");
+  tree.input.room = std::uint64_t{1} << 40;
+  const auto plan = [&] {
+    PlannerInput input = tree.look();
+    FileShape& file = input.shape.runs.front().files.front();
+    file.oldest_birth = 1000;
+    file.tombstones = 1;
+    file.deadline = 5000;
+    return planner::urgent(input, &tree.notes);
+  };
+  CHECK(plan().reason == Reason::kDeadline);
+  CHECK(plan().urgent);
+  tree.input.room_claimed = true;
+  CHECK_FALSE(plan().empty());
+  tree.input.room = 1;
+  CHECK(plan().empty());
+}
+
+TEST_CASE("policy that has no plan notes whether the tree breaks its bounds") {
+  Metadata tree;
+  CHECK(planner::by_policy(tree.look(), &tree.notes).empty());
+  REQUIRE(tree.notes.broken_bounds);
+  CHECK(tree.notes.broken_bounds->empty());
+}
+
+namespace {
+
+// Real tables of stamped keys.
+struct Tables {
+  TreeFixture tree{1};
+  ObsoleteSink sink = [](const ObsoleteFiles&) {};
+  JobRegistry jobs;
+  PlannerInput input;
+  PlannerNotes notes;
+
+  Tables() {
+    tree.context.settings.pages_per_tile = 1;
+    tree.context.settings.compression = tree.context.settings.compression_last_level = Compression::kNone;
+    input.policy = make_policy({}).value();
+    input.jobs = &jobs;
+    input.look_for_pages = true;
+  }
+  const PlannerInput& look() {
+    input.tables = open_tables(tree, &sink);
+    input.visible_seq = tree.context.visible_seq;
+    input.now = tree.context.now;
+    return input;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("file under a newer range tombstone is dropped unread") {
+  Tables all;
+  Source older, newer;
+  older.entries = {entry("b", 1), entry("c", 2)};
+  newer.tombstones = {{"a", "d", 3, 1000}};
+  all.tree.context.visible_seq = 2;
+  all.tree.flush(older);
+  CHECK(planner::file_drop(all.look(), &all.notes).empty());
+  all.tree.context.visible_seq = 3;
+  all.tree.flush(newer);
+  const Plan plan = planner::file_drop(all.look(), &all.notes);
+  REQUIRE(std::holds_alternative<Drop>(plan.action));
+  CHECK(std::get<Drop>(plan.action).inputs.size() == 1);
+}
+
+TEST_CASE("pages of covered entries are dropped; without holes only if the whole file goes; else the next look is noted") {
+  Tables all;
+  Source stamped;
+  for (int i = 0; i < 16; ++i)
+    stamped.entries.push_back(entry("k" + std::to_string(10 + i), static_cast<SeqNum>(1 + i), i < 8 ? 5 : 50));
+  all.tree.context.visible_seq = 16;
+  all.tree.flush(stamped);
+  CHECK(planner::page_drop(all.look(), &all.notes).empty());
+  REQUIRE(all.notes.next_page_look);
+  CHECK(*all.notes.next_page_look == 0);
+  all.notes = {};
+
+  Source record;
+  record.records = {{0, 10, 17, 1000}};
+  all.tree.context.visible_seq = 17;
+  all.tree.flush(record);
+  all.input.purge_before = 2000;  // at any cost
+  const Plan plan = planner::page_drop(all.look(), &all.notes);
+  REQUIRE(std::holds_alternative<Drop>(plan.action));
+  CHECK(std::get<Drop>(plan.action).pages.front().whole.size() == 8);
+  CHECK_FALSE(all.notes.next_page_look);
+
+  all.input.look_for_pages = false;
+  CHECK(planner::page_drop(all.look(), &all.notes).empty());
+  all.input.look_for_pages = true;
+  all.input.can_punch = false;
+  CHECK(planner::page_drop(all.look(), &all.notes).empty());
+}
