@@ -12,8 +12,8 @@ namespace {
 
 using Cover = FragmentedRangeTombstones::Cover;
 
-/// A range tombstone that hides the whole file from every reader, since no view is between it and the entries of `stats`; or
-/// null.
+/// Returns a range tombstone that hides the whole file from every reader; null if there is none. No view is between the tombstone
+/// and the entries of `stats`.
 const Cover* hides_from_all(const FragmentedRangeTombstones& set, const FragmentedRangeTombstones::Fragment& fragment,
                             const TableStats& stats, const DeleteOnlyInput& input) {
   const auto view = std::lower_bound(input.view_seqs.begin(), input.view_seqs.end(), stats.min_seq);
@@ -50,7 +50,7 @@ struct Covering {
   bool done = false;
 };
 
-/// By run: the files that have range tombstones. Most trees have few, and only they can cover anything.
+/// By run: the files that have range tombstones. Only they can cover others, and most trees have few.
 using RangedFiles = std::vector<std::vector<FileMetaPtr>>;
 
 RangedFiles ranged_files(const Version& version) {
@@ -118,8 +118,8 @@ Plan plan_delete_only(const DeleteOnlyInput& input) {
       KeyRange range = range_of(file->stats);
       const auto cover = covered[run].find(file->data_file);
       // An entry covered by a record hides older versions only while it exists, and they have the record's birth too.
-      const Millis owed = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
-      if (cover != covered[run].end() && (owed == 0 || owed >= cover->second || below.is_final(range))) {
+      const Millis pending = older(file->stats.oldest_obligation(), records_birth(file->stats, *input.version->records));
+      if (cover != covered[run].end() && (pending == 0 || pending >= cover->second || below.is_final(range))) {
         gone.files.push_back(file->data_file);
       } else {
         staying.push_back(std::move(range));

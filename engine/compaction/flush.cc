@@ -18,7 +18,7 @@
 namespace ebbtide {
 namespace {
 
-/// The caller's iterator, as a child that a merge may own.
+/// Wraps the caller's iterator, so that a merge may own the wrapper.
 class BorrowedIterator final : public InternalIterator {
  public:
   explicit BorrowedIterator(InternalIterator* it) : it_(it) {}
@@ -76,7 +76,7 @@ class RunProbe final : public KeysBelow {
  private:
   struct One {
     std::vector<std::shared_ptr<TableReader>> tables;
-    std::vector<std::shared_ptr<const LoadedFilter>> filters;  // of the tables, as they are now: others may drop slices
+    std::vector<std::shared_ptr<const LoadedFilter>> filters;  // of the tables at the start: slices may be dropped meanwhile
     std::uint64_t entries = 0;
     std::size_t at = 0;  // the first file that does not end before the last key asked for
 
@@ -88,7 +88,7 @@ class RunProbe final : public KeysBelow {
   std::vector<One> runs_;
 };
 
-// One entry in so many is looked at for partitions, with the bytes of all of them.
+// One entry in so many is a sample for partitions. It has the bytes of all entries since the last one.
 constexpr std::uint64_t kEntriesPerSample = 16;
 
 /// Bytes in a table for each byte of keys and values, as the newest run that has any has it.
@@ -125,7 +125,8 @@ Result<bool> bounds_of(const std::vector<FlushInput>& inputs, KeyRange* bounds) 
   return any;
 }
 
-/// Where the flush's files are to end, if not where they are full; of a global range also what all keys begin with.
+/// Sets the keys at which the flush's files end, unless they end when they are full. For a global range it also sets the common
+/// prefix of all keys.
 Status divide_flush(const std::vector<FlushInput>& inputs, const Version& version, const TreeSettings& settings, MergePart* part,
                     std::optional<std::string>* key_space) {
   PartitionRequest request{settings.partitioning, settings.file_size, {}, {}};
@@ -151,7 +152,7 @@ Status divide_flush(const std::vector<FlushInput>& inputs, const Version& versio
     TRY(input.entries->status());
   }
   for (const Partition& partition : partitions_of(request, &bytes)) part->partitions.push_back(partition.start);
-  part->partitions.erase(part->partitions.begin());  // where the first file begins anyway
+  part->partitions.erase(part->partitions.begin());  // the first file begins there anyway
   return Status::ok();
 }
 
@@ -175,7 +176,7 @@ Result<CompactionResult> flush_to_run(const std::vector<FlushInput>& inputs, con
     const std::vector<Record>& more = input.records->records();
     records.insert(records.end(), more.begin(), more.end());
   }
-  // Those of the version are older than everything here.
+  // The version's records are older than every entry of the memtables, so they cover none.
   const RecordSet all(records);
   part.applied_seq = context.last_seq;
   part.keys_below = &probe;

@@ -15,7 +15,7 @@ namespace ebbtide {
 
 class GroupCuts {
  public:
-  /// All outlive this. The tables of a group's files are open before its cuts are asked for.
+  /// The arguments outlive this. The tables of a group are open before divide() and parts_of().
   GroupCuts(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs,
             const OpenTables& tables);
 
@@ -23,7 +23,7 @@ class GroupCuts {
   void divide(MergeGroup* group) const;
   /// The ranges of the parts, in key order: together the group's range. The group is divided.
   [[nodiscard]] std::vector<KeyRange> parts_of(const MergeGroup& group) const;
-  /// For global ranges the common prefix of all keys: the tree's, or a shorter one if the inputs' is; else none.
+  /// For global ranges: the common prefix of the tree's keys and the inputs' keys. None for other partitionings.
   [[nodiscard]] const std::optional<std::string>& key_space() const { return key_space_; }
 
  private:

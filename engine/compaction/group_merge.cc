@@ -48,7 +48,7 @@ Status GroupMerge::run(std::vector<MergeGroup> groups) {
 
 std::optional<SliceEnds> GroupMerge::output_ends() const {
   // The key at the end of a range tombstone has the same pending birth as the tombstone.
-  const auto owed = [](const TableStats& stats, Millis birth) {
+  const auto pending = [](const TableStats& stats, Millis birth) {
     return stats.range_tombstones == 0 ? std::optional(birth) : std::nullopt;
   };
   std::optional<SliceEnds> ends;
@@ -56,9 +56,9 @@ std::optional<SliceEnds> GroupMerge::output_ends() const {
     const MergePartResult& done = part.result;
     if (done.outputs.empty()) continue;
     const TableStats &first = done.outputs.front().stats, &last = done.outputs.back().stats;
-    if (!ends) ends = SliceEnds{first.smallest, {}, owed(first, done.owed_at_start), {}};
+    if (!ends) ends = SliceEnds{first.smallest, {}, pending(first, done.pending_at_start), {}};
     ends->last = range_of(last).end;
-    ends->owed_at_last = owed(last, done.owed_at_end);
+    ends->pending_at_last = pending(last, done.pending_at_end);
   }
   return ends;
 }

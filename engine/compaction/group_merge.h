@@ -15,7 +15,7 @@ namespace ebbtide {
 
 class GroupMerge {
  public:
-  /// All outlive this.
+  /// The arguments outlive this.
   GroupMerge(const Version& version, const CompactionContext& context, const CompactionEnv& env, const PlanInputs& inputs);
 
   /// Opens the inputs of groups. One call.

@@ -17,7 +17,7 @@ KeyPosition centre(KeyPosition a, double weight_a, KeyPosition b, double weight_
   return step < width ? std::min(b, a + static_cast<KeyPosition>(step)) : b;
 }
 
-/// Distance of a bin that is there from the next one that is; outdated once the bin's count of changes is another.
+/// Distance of a bin from the next one that is left. It is outdated once the bin's count of changes differs.
 struct Gap {
   KeyPosition width = 0;
   std::size_t left = 0;
@@ -117,7 +117,7 @@ void StreamingHistogram::settle() {
   }
 }
 
-// The paper's Algorithm 3. Half of a bin's weight is thought to lie on each side of it; outside of the outermost bins it falls off
+// The paper's Algorithm 3. Half of a bin's weight is taken to lie on each side of it. Outside of the outermost bins it falls off
 // to nothing at the first and the last position.
 double StreamingHistogram::sum(KeyPosition at) {
   if (at < smallest_ || bins_.empty()) return 0;

@@ -18,21 +18,21 @@ namespace ebbtide {
 /// Not thread-safe.
 class StreamingHistogram {
  public:
-  /// 128 as in the thesis: within a table each is then a 128th of it.
+  /// The thesis uses 128 bins for a table.
   explicit StreamingHistogram(std::size_t bins = 128) : most_(bins) {}
 
   /// Adds a point. Any order; ascending order is cheapest. A weight of 0 or less is ignored.
   void add(KeyPosition at, double weight);
   /// Adds all bins of `other`.
   void merge(const StreamingHistogram& other);
-  /// Estimated weight at and before a position: never falls but for rounding, 0 before the first that was added, total() from the
-  /// last on.
+  /// Estimated weight at and before a position. It never falls, except by rounding. It is 0 before the first added position, and
+  /// total() from the last one on.
   [[nodiscard]] double sum(KeyPosition at);
   [[nodiscard]] double total() const { return total_; }
   /// The first and the last position that was added. Of an empty histogram smallest() > largest().
   [[nodiscard]] KeyPosition smallest() const { return smallest_; }
   [[nodiscard]] KeyPosition largest() const { return largest_; }
-  /// In memory now: up to twice of what it was made for.
+  /// Bins in memory: up to twice the number that it was made for.
   [[nodiscard]] std::size_t bins() const { return bins_.size(); }
 
  private:
@@ -46,7 +46,7 @@ class StreamingHistogram {
 
   std::size_t most_;
   std::vector<Bin> bins_;      // ascending, no two at the same place, if sorted_
-  std::vector<double> below_;  // by bin: the weight of those before it; empty if not settled
+  std::vector<double> below_;  // by bin: the weight of all bins before it; empty if not settled
   bool sorted_ = true;
   double total_ = 0;
   KeyPosition smallest_ = kLastPosition, largest_ = 0;

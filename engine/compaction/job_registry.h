@@ -55,7 +55,7 @@ class JobRegistry {
   };
   [[nodiscard]] Running now() const;
   [[nodiscard]] std::size_t running() const;
-  /// Asks all jobs to stop; all that are neither urgent nor work for a deadline.
+  /// Asks all jobs to stop; or all jobs that are neither urgent nor for a deadline.
   void abort_all();
   void abort_others();
 
@@ -69,7 +69,7 @@ class JobRegistry {
     std::shared_ptr<std::atomic<bool>> abort;
   };
   [[nodiscard]] static std::optional<Held> hold(const Plan& plan, const Version& version);
-  void mark_running(TreeShape* shape, bool for_late) const;  ///< for_late: but for what makes way
+  void mark_running(TreeShape* shape, bool for_late) const;  ///< for_late: without jobs that can be aborted
   [[nodiscard]] static bool collide(const Held& a, const Held& b);
 
   mutable Mutex mutex_;

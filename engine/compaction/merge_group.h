@@ -16,7 +16,7 @@ namespace ebbtide {
 struct SliceEnds {
   std::string first;  ///< its first key
   std::string last;   ///< the successor of its last key
-  std::optional<Millis> owed_at_first{}, owed_at_last{};
+  std::optional<Millis> pending_at_first{}, pending_at_last{};
 };
 
 /// The slice beside a group that has the entries outside it. A range tombstone of the group that reaches into the slice is cut at

@@ -72,17 +72,17 @@ std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, c
   std::size_t at = 0;
   std::erase_if(out, [&](const RangeTombstone&) { return !needed[at++]; });
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
-  const auto owed_at = [&](const std::optional<Millis>& known, const std::string& key) {
+  const auto pending_birth_at = [&](const std::optional<Millis>& known, const std::string& key) {
     return known ? *known : shared.names == nullptr ? 0 : shared.names->birth_at(key);
   };
   std::optional<Millis> start, end;
   for (RangeTombstone& t : out) {
     if (t.start == range.start && tombstones.cut_at_start.count(t.seq) != 0) {
-      if (!start) start = owed_at(part.owed_at_start, range.start);
+      if (!start) start = pending_birth_at(part.pending_at_start, range.start);
       keep_oldest(&t.birth, *start);
     }
     if (t.end == range.end && tombstones.cut_at_end.count(t.seq) != 0) {
-      if (!end) end = owed_at(part.owed_at_end, range.end);
+      if (!end) end = pending_birth_at(part.pending_at_end, range.end);
       keep_oldest(&t.birth, *end);
     }
   }
@@ -107,8 +107,8 @@ class PartMerger {
     result.status = merge();
     if (!result.status.is_ok()) shared_.failed->store(true, std::memory_order_relaxed);
     result.outputs = writer_.outputs();
-    result.owed_at_start = owed_by(first_);
-    result.owed_at_end = owed_by(last_);
+    result.pending_at_start = pending_birth_of(first_);
+    result.pending_at_end = pending_birth_of(last_);
     result.entries_in = entries_in_;
     result.entries_out = entries_out_;
     result.bytes_written = writer_.bytes_written();
@@ -165,7 +165,7 @@ class PartMerger {
     return writer_.add(kept, survivors_.applied_seq());
   }
 
-  /// Fields of the newest kept entry of a key that show whether the key is deleted.
+  /// The fields of a key's newest kept entry that show whether the key is deleted.
   struct Newest {
     EntryKind kind = EntryKind::kValue;
     DeleteKey delete_key = kNoStamp;
@@ -173,7 +173,7 @@ class PartMerger {
     SeqNum seq = 0;
   };
   /// The time when the key was deleted or will expire, although an entry of it is kept; 0 = never.
-  [[nodiscard]] Millis owed_by(const Newest& newest) const {
+  [[nodiscard]] Millis pending_birth_of(const Newest& newest) const {
     if (newest.kind == EntryKind::kTombstone) return newest.delete_key;  // its birth
     const bool stamped = shared_.records != nullptr && newest.delete_key != kNoStamp;
     return older(newest.expiry, stamped ? shared_.records->oldest_birth(newest.delete_key, newest.seq, kMaxSeqNum) : 0);

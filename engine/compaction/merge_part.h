@@ -36,9 +36,9 @@ struct MergePart {
   bool mark_first = false;                                 ///< flushes: flag the oldest version of keys that no run has
   OutputSplitter::Limits limits;
   std::vector<BelowFile> below;         ///< for the splitter
-  std::vector<std::string> partitions;  ///< the same: keys that partitions begin with, ascending
+  std::vector<std::string> partitions;  ///< for the splitter: keys that partitions begin with, ascending
   /// The oldest pending births of the keys at which range tombstones are clipped; none: see MergeShared::names.
-  std::optional<Millis> owed_at_start{}, owed_at_end{};
+  std::optional<Millis> pending_at_start{}, pending_at_end{};
   Compression compression = Compression::kLz4;
   std::vector<double> filter_slices;  ///< of the output: bits per key
   SeqNum applied_seq = 0;             ///< every record up to it is in MergeShared::records, or covers no entry here
@@ -58,7 +58,7 @@ struct MergeShared {
 struct MergePartResult {
   std::vector<FileMeta> outputs;  ///< in key order; those written before an error too: the caller unlinks them
   std::uint64_t entries_in = 0, entries_out = 0, bytes_written = 0;
-  Millis owed_at_start = 0, owed_at_end = 0;  ///< to deletes of the first and the last key that it wrote entries of
+  Millis pending_at_start = 0, pending_at_end = 0;  ///< oldest pending births of the first and the last key written
   Status status;
 };
 

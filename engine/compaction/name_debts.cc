@@ -16,7 +16,7 @@ Millis NameDebts::birth_at(Bytes key) const {
       const std::string end = range_of(file->stats).end;
       return !end.empty() && Bytes(end) < at;
     };
-    // The last of them that begins at the key, and one that ends there.
+    // At most two files: one that ends at the key, and one that has the key.
     for (auto file = std::lower_bound(files.begin(), files.end(), key, ends_before); file != files.end(); ++file) {
       const TableStats& stats = (*file)->stats;
       if (Bytes(stats.smallest) > key) break;

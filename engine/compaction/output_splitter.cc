@@ -44,13 +44,13 @@ std::vector<RangeTombstone> OutputSplitter::close_before(Bytes key, Millis birth
   } else if (limits_.aligned && past_end_below_) {
     key = below_[below_at_ - 1].end;
   }
-  std::optional<Millis> owed;
-  if (key == next) owed = birth;
+  std::optional<Millis> pending;
+  if (key == next) pending = birth;
   std::vector<RangeTombstone> closed, open;
   const auto cut = [&](RangeTombstone tombstone) {
     if (!ends_at_or_before(tombstone.end, key)) {
-      if (!owed) owed = names_ == nullptr ? 0 : names_->birth_at(key);
-      keep_oldest(&tombstone.birth, *owed);
+      if (!pending) pending = names_ == nullptr ? 0 : names_->birth_at(key);
+      keep_oldest(&tombstone.birth, *pending);
       RangeTombstone right = tombstone;
       right.start.assign(key);
       open.push_back(std::move(right));

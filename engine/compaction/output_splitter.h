@@ -31,8 +31,8 @@ class OutputSplitter {
   struct Limits {
     std::uint64_t file_bytes = 0;
     std::uint64_t below_bytes = 0;  ///< 0 = no limit
-    std::uint64_t least_bytes = 0;  ///< with less a file does not close where a partition begins
-    bool aligned = false;           ///< files end where files below do, if any ends near
+    std::uint64_t least_bytes = 0;  ///< a smaller file is not closed where a partition begins
+    bool aligned = false;           ///< files end where a near file below ends
   };
 
   /// `tombstones`: sorted by start, clipped to the range of the merge. `below`: in key order. `partitions`: the keys that they
@@ -58,17 +58,17 @@ class OutputSplitter {
   [[nodiscard]] bool has_its_size(std::uint64_t bytes) const;
 
   const Limits limits_;
-  std::vector<RangeTombstone> tombstones_;  // from next_ on: not given out
+  std::vector<RangeTombstone> tombstones_;  // those from next_ on are still to come
   std::size_t next_ = 0;
-  std::vector<RangeTombstone> open_;  // right parts of those that were cut
+  std::vector<RangeTombstone> open_;  // right parts of tombstones that were cut
   std::vector<BelowFile> below_;
   std::size_t below_at_ = 0;
   std::uint64_t below_met_ = 0;   // bytes of files below that ended within the current file
-  std::uint64_t below_ends_ = 0;  // places where some did
-  bool past_end_below_ = false;   // between the last key asked of and the one before, file below_at_ - 1 ends
+  std::uint64_t below_ends_ = 0;  // places where files below ended in the current file
+  bool past_end_below_ = false;   // file below_at_ - 1 ends between the last two keys of should_close()
   std::vector<std::string> partitions_;
-  std::size_t partition_ = 0;  // the first that begins past the last key asked of
-  bool crossed_ = false;       // between that key and the one before, partition_ - 1 begins
+  std::size_t partition_ = 0;  // the first that begins past the last key of should_close()
+  bool crossed_ = false;       // partition_ - 1 begins between the last two keys of should_close()
   const NameDebts* names_;
 };
 

@@ -65,12 +65,12 @@ Status OutputWriter::finish() {
 Status OutputWriter::close(std::vector<RangeTombstone> tombstones) {
   for (const RangeTombstone& tombstone : tombstones) builder_->add_range_tombstone(tombstone);
   Result<BuiltTable> built = builder_->finish();
-  builder_.reset();  // unlinks what a failed finish left
+  builder_.reset();  // a failed builder unlinks its files
   if (!built.is_ok()) return built.status();
   outputs_.push_back(meta_of(*built));
   closed_bytes_ += built->data_bytes + built->metadata_bytes;
-  TRY(throttle(1));  // small files of small parts add up, too
-  // Read back the written data before it is used.
+  TRY(throttle(1));  // reports the bytes of small files, too
+  // The written data is read back before it is used.
   return options_.env->open_table(outputs_.back()).status();
 }
 

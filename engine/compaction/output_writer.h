@@ -25,12 +25,12 @@ class OutputWriter {
  public:
   OutputWriter(OutputOptions options, OutputSplitter splitter) : options_(options), splitter_(std::move(splitter)) {}
 
-  /// All versions of one key, newest first; keys ascend. May close a file before. `applied_seq`: no record up to it covers one.
+  /// Adds all versions of one key, newest first. Keys ascend. It may close a file first. `applied_seq`: no record up to it covers any of them.
   Status add(std::span<const Entry> versions, SeqNum applied_seq);
   /// Closes the last file, which may have only range tombstones.
   Status finish();
 
-  /// Closed so far.
+  /// The files that are closed so far.
   [[nodiscard]] const std::vector<FileMeta>& outputs() const { return outputs_; }
   [[nodiscard]] std::uint64_t bytes_written() const;
 

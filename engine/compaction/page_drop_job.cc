@@ -110,7 +110,7 @@ class DropJob {
     return false;
   }
 
-  /// No table of an older run has a version of the key, by bounds and filters. No I/O: the tables are open.
+  /// True if no table of an older run has a version of the key, by bounds and filters. No I/O: the tables are open.
   [[nodiscard]] bool absent_below(std::size_t run, Bytes key) const {
     const LookupKey lookup{key, hash_key(key)};
     for (++run; run < version_.runs.size(); ++run) {

@@ -32,7 +32,7 @@ struct Parts {
   }
 
   const std::size_t count;
-  const std::function<void(std::size_t)>* const part;  // lives while parts are left
+  const std::function<void(std::size_t)>* const part;  // valid while parts are left
   Mutex mutex;
   CondVar finished;
   std::size_t next GUARDED_BY(mutex) = 0;

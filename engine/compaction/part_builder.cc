@@ -98,8 +98,8 @@ void clip_at_slice(const SliceBorder& border, MergePart* part) {
   const bool ends_at_slice = !slice.start.empty() && clip.end == slice.start;
   if (begins_at_slice) clip.start = border.ends ? border.ends->last : slice.start;
   if (ends_at_slice) clip.end = border.ends ? border.ends->first : slice.end;
-  if (border.ends && clip.start == border.ends->last) part->owed_at_start = border.ends->owed_at_last;
-  if (border.ends && clip.end == border.ends->first) part->owed_at_end = border.ends->owed_at_first;
+  if (border.ends && clip.start == border.ends->last) part->pending_at_start = border.ends->pending_at_last;
+  if (border.ends && clip.end == border.ends->first) part->pending_at_end = border.ends->pending_at_first;
   part->tombstone_range = std::move(clip);
 }
 

@@ -10,7 +10,7 @@ namespace ebbtide {
 
 class PartBuilder {
  public:
-  /// All outlive this and the parts.
+  /// The arguments outlive this and the parts.
   PartBuilder(const Version& version, const CompactionContext& context, const PlanInputs& inputs, const OpenTables& tables)
       : version_(version), context_(context), inputs_(inputs), tables_(tables) {}
 

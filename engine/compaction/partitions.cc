@@ -14,7 +14,7 @@ constexpr std::uint64_t kSmallestShare = 8;
 
 void halve(const PositionRange& range, double most_bytes, const BytesWithin& bytes, std::vector<PositionRange>* out) {
   const double here = bytes(range);
-  if (here < 0.5) return;  // nothing, but for rounding
+  if (here < 0.5) return;  // no bytes: the rest is rounding
   if (here <= most_bytes || range.first == range.last) {
     out->push_back(range);
     return;
@@ -33,7 +33,7 @@ std::vector<PositionRange> halve(const PositionRange& range, double most_bytes, 
 }
 
 PositionRange smallest_node(const PositionRange& range) {
-  KeyPosition within = 0;  // ones from the first bit in which the ends differ
+  KeyPosition within = 0;  // ones from the first bit on in which the ends differ
   for (KeyPosition differ = range.first ^ range.last; differ != 0; differ >>= 1) within = within << 1 | 1;
   return {range.first & ~within, range.last | within};
 }
@@ -55,7 +55,7 @@ std::vector<Partition> partitions_of(const PartitionRequest& request, const Byte
   const KeySpace space = key_space_of(request);
   const std::string& end = request.keys.end;
   PositionRange whole{space.position(request.keys.start), end.empty() ? last : space.position(end)};
-  if (whole.first > whole.last) return out;  // nothing is known of what there is
+  if (whole.first > whole.last) return out;  // the histogram is empty
   if (request.partitioning == Partitioning::kGlobalRange) whole = smallest_node(whole);
   for (const PositionRange& range : halve(whole, static_cast<double>(request.file_bytes), bytes)) {
     std::optional<std::string> start = space.first_key_at(range.first);

@@ -1,14 +1,12 @@
 // Chooses keys at which output files may end before they are full: Mao's thesis, chapter 5.
 //
-//   size          a file ends when it has its size, or at a nearby end of a file of the next older run. Files of different runs
-//   mostly
-//                 end at different keys, so each overlaps some of another run, and these overlap others: a chain through the
-//                 whole key space, of which no part can be left out (figure 5.1).
-//   local_range   the range of the merged keys is halved, and each half again, until none has more than a file's bytes.
-//   global_range  the same, beginning with the range of all keys of the tree. So halves are always the same, and files of
-//   different
-//                 runs end at the same keys. Overlapping files make small groups, which are merged in parallel, and files without
-//                 overlap move.
+//   size          A file ends when it has its size, or at a nearby end of a file of the next older run. Files of different runs
+//                 mostly end at different keys, so each overlaps some of another run, and these overlap others: a chain through
+//                 the whole key space, of which no part can be left out (figure 5.1).
+//   local_range   The range of the merged keys is halved, and each half again, until none has more than a file's bytes.
+//   global_range  The same, beginning with the range of all keys of the tree. So halves are always the same, and files of
+//                 different runs end at the same keys. Overlapping files make small groups, which are merged in parallel, and
+//                 files without overlap move.
 //
 // A file may end at the end of a partition, but small adjacent partitions share a file (compaction/output_splitter.h).
 // Keys are positions here (compaction/key_space.h), bytes are estimated (compaction/histogram.h). Pure.
@@ -26,7 +24,7 @@
 
 namespace ebbtide {
 
-/// Both ends belong to it.
+/// Both ends are part of the range.
 struct PositionRange {
   KeyPosition first = 0, last = 0;
   bool operator==(const PositionRange&) const = default;
@@ -42,13 +40,13 @@ std::vector<PositionRange> halve(const PositionRange& range, double most_bytes, 
 /// zeros to ones. Halving it gives the same parts as halving the line. Algorithm 5.7.
 PositionRange smallest_node(const PositionRange& range);
 
-/// From its first key to the next one's.
+/// The keys from `start` to the start of the next partition.
 struct Partition {
   std::string start;
   double bytes = 0;  ///< estimated
 };
 
-/// The output to be divided.
+/// The output that is divided into partitions.
 struct PartitionRequest {
   Partitioning partitioning = Partitioning::kSize;
   std::uint64_t file_bytes = 0;

@@ -29,7 +29,7 @@ struct Resolver {
 
   Status take(const PlanInput& input) {
     TRY_ASSIGN(index, index_of(input.run));
-    // By number, built once a run: a merge may name thousands of files of a run of tens of thousands.
+    // Files by number, built once for each run: a merge may name thousands of the tens of thousands of files of a run.
     std::map<FileNum, const FileMetaPtr*>& files = by_number[index];
     if (files.empty()) {
       for (const FileMetaPtr& file : version.runs[index].files) files.emplace(file->data_file, &file);
@@ -82,7 +82,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// As check_ages, for a slice. Only entries in its range move: in all runs from its newest to its target every file in the
+  /// Like check_ages(), for a slice. Only entries in its range move: in all runs from its newest to its target every file in the
   /// range must take part.
   Status check_slice(const Slice& slice) const {
     if (slice.target.run == 0) return Status::invalid_argument("a slice goes into a run that is there");
@@ -97,7 +97,7 @@ struct Resolver {
     return Status::ok();
   }
 
-  /// No file that stays may end above newer entries, or overlap the output.
+  /// Refuses a plan that would leave a file above newer entries of its keys, or below older ones.
   Status check_ages() const {
     for (std::size_t run = 0; run < out.place && run < version.runs.size(); ++run) {
       const Finality stays(staying(run));

@@ -15,10 +15,10 @@ struct PlanInputs {
   bool new_run = false;
   int level = 0;          ///< of the new run
   RunId before = 0;       ///< the new run's place: as TreeEdit::AddedRun
-  std::size_t place = 0;  ///< runs from this index on lie below the output, the target itself excepted
+  std::size_t place = 0;  ///< runs from this index on are below the output, except for the target itself
   Finality finality;
   Finality target_gaps;            ///< "final" where no file stays in the target run
-  std::vector<FileMetaPtr> below;  ///< files that stay of the first run below that has any
+  std::vector<FileMetaPtr> below;  ///< files that stay in the first run below that has such files
 };
 
 /// For a Drop only `files` is set. kInvalidArgument, with the reason, if

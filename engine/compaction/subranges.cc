@@ -6,7 +6,7 @@
 namespace ebbtide {
 namespace {
 
-// Samples a part: the cuts are then right to within an eighth of a part.
+// Samples for each part: the cuts are then right to within an eighth of a part.
 constexpr std::size_t kSamplesPerPart = 8;
 
 /// Where the range may be cut, ascending; with the bytes from the place before to there.
@@ -48,7 +48,7 @@ std::vector<FileGroup> overlapping_groups(std::vector<InputFile> files) {
 }
 
 std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, const SplitPoints& split_points) {
-  Cuts samples;  // with the bytes of the piece of its file that each lies in the middle of
+  Cuts samples;  // each is the middle of a piece of its file, with the bytes of that piece
   const std::size_t wanted = parts * kSamplesPerPart;
   double total = 0;
   for (const InputFile& file : group.files) {
@@ -69,7 +69,7 @@ std::vector<KeyRange> cut_evenly(const FileGroup& group, std::size_t parts, cons
 std::vector<KeyRange> cut_at_partitions(const KeyRange& range, const std::vector<Partition>& partitions, std::size_t parts) {
   Cuts cuts;
   double total = 0;
-  double last_middle = 0;  // a cut counts as made in the middle of what it leaves to the next part: so the nearest one is taken
+  double last_middle = 0;  // a cut counts as made in the middle of the partition after it, so that the nearest cut is taken
   for (std::size_t i = 0; i < partitions.size(); ++i) {
     const double middle = total + partitions[i].bytes / 2;
     total += partitions[i].bytes;

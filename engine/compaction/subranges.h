@@ -24,8 +24,8 @@ struct InputFile {
 };
 
 struct FileGroup {
-  KeyRange range;                ///< hull of the files' ranges
-  std::vector<InputFile> files;  ///< by start
+  KeyRange range;                ///< the smallest range that contains all files' ranges
+  std::vector<InputFile> files;  ///< ordered by start
   std::uint64_t bytes = 0;
 };
 

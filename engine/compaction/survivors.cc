@@ -22,14 +22,14 @@ void Survivors::begin(Bytes key, std::span<const Cover> covers) {
 }
 
 /// The oldest birth that `entry` carries: of its own delete, of its death, or of a delete debt.
-Millis Survivors::owed_by(const Entry& entry) const {
-  Millis owed = entry.debt;
+Millis Survivors::pending_birth_of(const Entry& entry) const {
+  Millis pending = entry.debt;
   if (entry.is_tombstone()) {
-    owed = older(owed, entry.birth());
+    pending = older(pending, entry.birth());
   } else if (entry.expired(judgement_.now)) {
-    owed = older(owed, entry.expiry);
+    pending = older(pending, entry.expiry);
   }
-  return owed;
+  return pending;
 }
 
 void Survivors::add(const Entry& entry) {
@@ -38,7 +38,7 @@ void Survivors::add(const Entry& entry) {
   const SeqNum stripe = judgement_.stripe(entry.seq);
   if (used_ > 0 && candidates_[used_ - 1].stripe == stripe) {
     Candidate& newer = candidates_[used_ - 1];
-    newer.shadowed = older(newer.shadowed, older(owed_by(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
+    newer.shadowed = older(newer.shadowed, older(pending_birth_of(entry), oldest_cover_birth(entry.seq, kMaxSeqNum)));
     // A record deletes the current version; this one was current until the next one.
     newer.shadowed = older(newer.shadowed, record_birth(entry, last_seq_));
     last_seq_ = entry.seq;
@@ -97,10 +97,10 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
   entry.debt = older(entry.debt, candidate->shadowed);
   if (!dead) return true;
 
-  const Millis owed = older(older(owed_by(entry), record_birth), entry.debt);
+  const Millis pending = older(older(pending_birth_of(entry), record_birth), entry.debt);
   const Millis cover_birth = covered ? oldest_cover_birth(entry.seq, candidate->stripe) : 0;
-  if (covered && (owed == 0 || owed >= cover_birth))
-    return false;  // the range tombstone hides the same versions and has all its births
+  if (covered && (pending == 0 || pending >= cover_birth))
+    return false;  // the range tombstone hides the same versions, and is as old
   if (!entry.is_tombstone()) {
     entry.kind = EntryKind::kTombstone;
     entry.delete_key = older(older(cover_birth, record_birth), expired ? entry.expiry : 0);
@@ -109,7 +109,7 @@ bool Survivors::judge(Candidate* candidate, bool nothing_below) const {
     entry.shared = nullptr;
     entry.large = {};
   }
-  if (entry.debt >= entry.birth()) entry.debt = 0;  // its own birth says as much
+  if (entry.debt >= entry.birth()) entry.debt = 0;  // its own birth is as old
   return true;
 }
 

@@ -49,13 +49,14 @@ struct Judgement {
   }
 };
 
-/// True if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: by one.
+/// True if a dead header must be kept: its elements exist until a range tombstone over them is committed. `covered`: such a
+/// tombstone covers it.
 inline bool is_held_by_elements(const Entry& entry, bool covered) { return entry.kind == EntryKind::kHeader && !covered; }
 
 /// Information about the key from outside the input.
 struct KeyFacts {
   bool nothing_below = false;  ///< no older version outside the input: the run is final for the key, or filters deny it
-  bool mark_first = false;     ///< set the `first` flag on the oldest survivor then (flushes)
+  bool mark_first = false;     ///< flushes: if nothing is below, flag the oldest survivor as `first`
 };
 
 /// Takes the versions of each key in turn. Reuses buffers. Not thread-safe.
@@ -86,7 +87,7 @@ class Survivors {
     SeqNum stripe = 0;
     Millis shadowed = 0;  // oldest birth of the versions that it shadows
   };
-  [[nodiscard]] Millis owed_by(const Entry& entry) const;
+  [[nodiscard]] Millis pending_birth_of(const Entry& entry) const;
   [[nodiscard]] const Cover* cover_in_stripe(const Entry& entry, SeqNum stripe) const;
   [[nodiscard]] Millis oldest_cover_birth(SeqNum above, SeqNum stripe) const;
   [[nodiscard]] Millis record_birth(const Entry& entry, SeqNum up_to) const;

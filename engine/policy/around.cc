@@ -29,7 +29,8 @@ struct Layer {
   bool busy = false;
 };
 
-/// The layers of a frozen range above all its quarantined files, newest first; empty if a file there is not cut yet.
+/// Returns the runs' files in a frozen range that are newer than all its quarantined files, newest first. Empty if one of them
+/// is not cut yet.
 std::vector<Layer> layers_above(const TreeShape& shape, const KeyRange& frozen) {
   std::vector<Layer> layers;
   for (const RunShape& run : shape.runs) {

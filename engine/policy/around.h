@@ -1,9 +1,8 @@
 // Plans for the surroundings of quarantined files (tree/frozen.h). Pure.
 //
 //   cut     A file partly in a frozen range is cut at the range's ends, within its run. Policies can then use the rest.
-//   stack   Flushes add files newer than the quarantined ones in a frozen range. Once more than kFrozenRuns runs have files
-//   there, the
-//           newest are merged with each other, as many as are together no larger than the next. So their number exceeds
+//   stack   Flushes add files to a frozen range that are newer than the quarantined ones. Once more than kFrozenRuns runs have
+//           files there, the newest of them are merged: as many as are together no larger than the next. So their number exceeds
 //           kFrozenRuns by a logarithm at most. No merge goes past a quarantined file.
 #pragma once
 

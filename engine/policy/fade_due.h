@@ -44,7 +44,7 @@ class TtlShares {
 /// `margin`: how long before the deadline all work for it is to be done; at most half of the time counts.
 Millis expires_at(Millis birth, Millis deadline, Millis margin, double share);
 
-/// The due times of the files of one tree at one moment. A value; the shape may go.
+/// The due times of the files of one tree at one moment. A value: it does not need the shape any more.
 class DueTimes {
  public:
   DueTimes(const TreeShape& shape, const Policy& policy, Millis now, Millis margin)
@@ -61,7 +61,7 @@ class DueTimes {
   /// True if the file's time on this level is over. Until it is known whether the file is final, `final` is false: a final file has
   /// more time than any other.
   [[nodiscard]] bool is_expired(const FileShape& file, int level, bool final = false) const;
-  /// As TtlShares.
+  /// True if files that expire below level 0 go down in one slice (TtlShares::in_one_go).
   [[nodiscard]] bool in_one_go() const { return shares_.in_one_go(); }
 
  private:

@@ -1,8 +1,8 @@
 // A slice: the key range of files of the oldest overlapping run (the targets), merged from all runs from the newest expired one
 // down into these files. No run is added, removed or moved.
 //
-// It begins with the target under the oldest obligation. It grows over neighbours up to kSliceFiles or kOneGoFiles: a file that
-// straddles an end is also written, only to be clipped. While disk space is short it does not grow, and takes the target that makes
+// It begins with the target under the oldest obligation and grows over neighbours, up to kSliceFiles or kOneGoFiles. The more of a
+// straddling file it takes, the less is written only to clip that file. While disk space is short it does not grow, and takes the target that makes
 // it smallest.
 #include <algorithm>
 

@@ -19,7 +19,7 @@ struct ExpiredFile {
   bool final = false;  ///< no older run overlaps it
 };
 
-/// What a strategy gets, beside the file.
+/// The input of a strategy, beside the file.
 struct FadeQuery {
   const TreeShape& shape;
   const DueTimes& due;
@@ -31,16 +31,16 @@ struct FadeQuery {
   [[nodiscard]] bool goes_in_one(const ExpiredFile& e) const { return by_file && due.in_one_go() && shape.runs[e.run].level > 0; }
 };
 
-/// What a plan takes.
+/// The files that a plan takes.
 struct Reservation {
-  std::uint64_t bytes = 0;  ///< of its inputs: the most that it writes
-  bool busy = false;        ///< a running job has reserved one of them: the plan must wait
-  /// The largest input and its run; null if that is all that the plan takes.
+  std::uint64_t bytes = 0;  ///< of the inputs: the plan writes at most as many
+  bool busy = false;        ///< a running job has reserved an input: the plan must wait
+  /// The largest input and its run; null if the plan takes one file alone.
   const FileShape* largest = nullptr;
   RunId largest_run = 0;
 };
 
-/// What a strategy returns.
+/// The result of a strategy.
 struct Proposal {
   Plan plan{};  ///< its action alone
   Reservation reserved{};

@@ -129,7 +129,7 @@ Plan KLsmPolicy::merge_down(const TreeShape& shape, const std::vector<Level>& le
 Plan KLsmPolicy::next(const TreeShape& shape, const PolicyContext& context) const {
   const std::vector<Level> levels = levels_of(shape);
   const auto ratio = static_cast<std::uint64_t>(vectors_.size_ratio);
-  std::vector<std::pair<double, std::size_t>> due;  // how far over, level
+  std::vector<std::pair<double, std::size_t>> due;  // by how much a level is over its limit, and the level
   for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
     const Level& level = levels[i];
     if (level.busy || !due_step(level, ratio).any()) continue;

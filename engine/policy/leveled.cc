@@ -20,7 +20,7 @@ struct Level {
   bool busy = false;                        ///< any file is
 
   [[nodiscard]] int count() const { return static_cast<int>(with_files.size()); }
-  /// The run that files from above merge into: the one with files, else the placeholder, else 0 (a new one).
+  /// The run that files from above merge into: the one with files, else an empty one, else 0 (a new run).
   [[nodiscard]] RunId target() const {
     if (!with_files.empty()) return with_files.back()->id;
     return runs.empty() ? 0 : runs.back()->id;

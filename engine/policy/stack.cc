@@ -43,8 +43,8 @@ struct Group {
   [[nodiscard]] Range range() const { return {first, first + length - 1}; }
 };
 
-/// The best of the groups of `shortest` to `longest` neighbours for which `fits`. `better` decides; of equals the oldest is
-/// taken, as in HBase, which starts there.
+/// Returns the best group of `shortest` to `longest` neighbours for which `fits` holds. `better` decides; of equal groups the
+/// oldest is taken, as in HBase.
 template <typename Fits, typename Better>
 Choice best_group(Sizes sizes, std::size_t shortest, std::size_t longest, Fits fits, Better better) {
   std::optional<Group> best;

@@ -14,13 +14,13 @@
 namespace ebbtide {
 namespace {
 
-// The key's word behind what all keys of the table begin with; the sign is turned so that signed compares (which SSE has) order
-// as bytes do.
+// The key's first 8 bytes after the table's common prefix, as a number. Its sign bit is flipped, so that the signed comparisons of
+// SSE order numbers as bytes are ordered.
 inline std::int64_t number_of(Bytes key, std::size_t prefix) {
   return static_cast<std::int64_t>(key_word(key, prefix) ^ (std::uint64_t{1} << 63));
 }
 
-// How many of a node's 16 numbers are <= number; they ascend. Counting all of them costs no branch.
+// Returns how many of a node's 16 ascending numbers are <= `number`. Counting all of them needs no branch.
 inline std::uint32_t count_up_to(const std::int64_t* numbers, std::int64_t number) {
   std::uint32_t count = 0;
 #if defined(__SSE4_2__)
@@ -84,7 +84,7 @@ void Fences::build_levels(std::vector<std::int64_t> numbers) {
   leaves_ = nodes_.data() + levels_.back().first;
 }
 
-// The node of the last level that has the last tile whose number is <= `number`; tile 0's is the smallest there is, so there
+// Returns the node of the last level with the last tile whose number is <= `number`. Tile 0 has the smallest number, so there
 // always is one.
 std::uint32_t Fences::leaf_of(std::int64_t number) const {
   std::uint32_t node = 0;
@@ -100,7 +100,7 @@ std::uint32_t Fences::find_in(std::uint32_t leaf, std::int64_t number, Bytes key
   const std::uint32_t last = leaf * kFanout + count_up_to(leaves_[leaf].numbers, number) - 1;
   const std::uint32_t tile = std::min(last, size() - 1);
   if (this->number(tile) != number) [[likely]]
-    return tile;  // a smaller number says it all
+    return tile;  // a smaller number decides
   const Bytes rest = key.substr(prefix_.size());
   if (stripped(tile) <= rest) return tile;
   // Its number equals the key's, its separator is greater: look among the tiles with that number, and the one before them.

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kSmallUnit = 8;     ///< of files with h = 1: kee
 inline constexpr std::uint32_t kPunchUnit = 4096;  ///< of files with h > 1: what file systems punch holes by
 /// The largest decoded size of a block. A larger length field is damage, and no memory is allocated for it.
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{64} << 20;
-/// Of a large value's bytes per block.
+/// Bytes of a large value in each of its blocks.
 inline constexpr std::size_t kLargeChunkBytes = std::size_t{256} << 10;
 
 /// Numbers are part of the format: bits 2 to 4 of the type byte. Bits 0 and 1 are the compression, bits 5 to 7 zero.

@@ -39,7 +39,7 @@ struct LargeValueFile {
 
   /// Passes each chunk in order, checked but not decoded; the views are valid during the call.
   Status visit(const LargeValueRef& ref, const std::function<Status(const CheckedBlock&, const BlockPlace&)>& chunk) const;
-  /// The value.
+  /// Reads the whole value.
   Result<std::string> read(const LargeValueRef& ref) const;
   /// Copies to.size() bytes from `offset` on; they must be inside the value. Reads the index and the chunks that have them.
   Status copy(const LargeValueRef& ref, std::uint64_t offset, std::span<char> to) const;
@@ -50,7 +50,7 @@ struct LargeValueFile {
   using Chunk = std::function<Status(std::uint64_t i, const CheckedBlock& block, const BlockPlace& place)>;
   /// The chunks first <= i < end in order, checked but not decoded.
   Status visit(const LargeValueRef& ref, std::uint64_t first, std::uint64_t end, const Chunk& chunk) const;
-  /// The bytes of a chunk; that many are due.
+  /// Reads the bytes of a chunk, and checks their number.
   static Status decode(const LargeValueRef& ref, std::uint64_t i, const CheckedBlock& block, const BlockPlace& place, char* out);
   Status read_index(const LargeValueRef& ref, std::string* block, Bytes* payload) const;
 };

@@ -31,7 +31,7 @@ class alignas(64) LoadedFilter {
       *tombstones = true;
       return ~std::uint64_t{0};
     }
-    // A kind of page that no slice was built for does not occur.
+    // A table without slices for a kind of page has no such page.
     std::uint64_t mask = has_pages_ ? ~std::uint64_t{0} : 0;
     for (std::uint32_t i = 0; has_pages_ && i < slices_ && mask != 0; ++i) mask &= pages_[i].candidates(hash);
     *tombstones = has_tombstones_;
@@ -46,9 +46,9 @@ class alignas(64) LoadedFilter {
 
   [[nodiscard]] std::uint32_t slices() const { return slices_; }
   [[nodiscard]] bool empty() const { return slices_ == 0; }
-  /// Of slice i < slices(), that of the tombstones' pages included.
+  /// Bits of slice i < slices(), with those for pages of tombstones.
   [[nodiscard]] std::uint64_t slice_bits(std::uint32_t i) const;
-  /// Those come in units of so many.
+  /// Bits are allocated in units of this.
   [[nodiscard]] std::uint64_t block_bits() const;
   /// False positive rate of slice i alone for one page, from its bits and keys.
   [[nodiscard]] double slice_rate(std::uint32_t i) const;
@@ -61,8 +61,8 @@ class alignas(64) LoadedFilter {
   std::uint32_t slices_ = 0;
   bool has_pages_ = false, has_tombstones_ = false;
   std::array<BloomView, kMaxSlices> pages_, tombstones_;
-  double bits_per_key_ = 0;                ///< of each slice, as the table's properties have it, for slices that do not say
-  std::array<Memory, kMaxSlices> memory_;  ///< of slice i of both kinds; shared with what was loaded before
+  double bits_per_key_ = 0;                ///< from the table's properties, for slices that do not store theirs
+  std::array<Memory, kMaxSlices> memory_;  ///< slice i of both kinds; shared with the filter that was loaded before
   std::array<std::uint64_t, kMaxSlices> slice_bytes_{};
 };
 

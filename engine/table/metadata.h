@@ -32,7 +32,7 @@ inline constexpr std::uint8_t kTileUniqueKeys = 1;      ///< all versions of eac
 inline constexpr std::uint8_t kTileContinues = 2;       ///< its first key is also the last key of the tile before
 inline constexpr std::uint8_t kTileSingleVersions = 4;  ///< the table has one version of each of its keys, no more
 inline constexpr std::uint8_t kTileStale =
-    8;  ///< its separator, or of the first tile the table's lower bound, may name a key that a drop took
+    8;  ///< its separator may be the name of a dropped key; for the first tile, the table's lower bound
 inline constexpr std::uint8_t kTileFlagsMask = 15;
 
 struct PageMeta {
@@ -45,7 +45,7 @@ struct PageMeta {
   SeqNum min_seq = 0, max_seq = 0;
   DeleteKey min_delete_key = kNoStamp, max_delete_key = 0;  ///< of stamped entries that are no tombstones; min > max: none
   Millis min_expiry = 0, max_expiry = 0;                    ///< 0: no entry has one
-  std::uint64_t checksum = 0;                               ///< that of the block it is read from
+  std::uint64_t checksum = 0;                               ///< of the block that the page is read from
 
   [[nodiscard]] bool dropped() const { return (flags & kPageDropped) != 0; }
   [[nodiscard]] bool replaced() const { return (flags & kPageReplaced) != 0; }
@@ -66,7 +66,7 @@ struct FileExtent {
   std::uint64_t offset = 0, length = 0;
   bool operator==(const FileExtent&) const = default;
 };
-/// Ascending, neighbours as one; they must not overlap.
+/// Sorts extents and joins neighbours. They must not overlap.
 std::vector<FileExtent> join_extents(std::vector<FileExtent> extents);
 
 enum class FilterKind : std::uint8_t { kNone = 0, kColumns = 1 };
@@ -83,16 +83,16 @@ struct TableMetadata {
   Compression compression = Compression::kNone;
   FilterKind filter_kind = FilterKind::kNone;
   double filter_bits_per_key = 0;
-  std::string key_prefix;  ///< what all point keys begin with
+  std::string key_prefix;  ///< the common prefix of all point keys
 
   std::vector<PageMeta> pages;  ///< tile by tile
   std::vector<TileMeta> tiles;
   std::vector<std::string> separators;  ///< by tile; see table/fences.h
   std::vector<RangeTombstone> range_tombstones;
-  std::vector<std::string> filter_slices;            ///< of all pages but those of tombstones (h > 1)
-  std::vector<std::string> tombstone_filter_slices;  ///< of those, one column
+  std::vector<std::string> filter_slices;            ///< of all pages, except pages of tombstones (h > 1)
+  std::vector<std::string> tombstone_filter_slices;  ///< of pages of tombstones: one column
   std::string permutations;                          ///< tile by tile; see PermutationReader
-  std::vector<FileExtent> holes;                     ///< of the data file, ascending: what tiles had that are gone as a whole
+  std::vector<FileExtent> holes;                     ///< of the data file, ascending: the pages of removed tiles
   /// Payloads of the pages flagged kPageReplaced, in page order; decode() leaves this empty: they are read as pages are.
   std::vector<std::pair<std::uint32_t, std::string>> replaced;
 

@@ -68,7 +68,7 @@ class SectionReader {
   FileNum file_ = kNoFile;
 };
 
-/// Of the two-level fence index: up to kTilesPerLeaf tiles, checked on their own so that leaves can be cached apart.
+/// A leaf of the two-level fence index: up to kTilesPerLeaf tiles. It has its own checksum, so that leaves can be cached apart.
 struct FenceLeaf {
   std::uint32_t tiles = 0;
   std::uint64_t offset = 0;  ///< within the section
@@ -92,7 +92,7 @@ Status decode_filters(const SectionReader& sections, TableMetadata* m);
 Status decode_permutations(const SectionReader& sections, TableMetadata* m);
 Status decode_range_tombstones(const SectionReader& sections, TableMetadata* m);
 Status decode_holes(const SectionReader& sections, TableMetadata* m);
-/// What ties sections together.
+/// The relations between sections.
 Status check_whole(const SectionReader& sections, const TableMetadata& m);
 
 }  // namespace ebbtide

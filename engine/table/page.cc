@@ -11,7 +11,7 @@
 namespace ebbtide {
 namespace {
 
-// Of a checked page: the varint is known to end inside it.
+// Reads a varint of a checked page: it is known to end inside the page.
 inline std::uint64_t take_varint(const char** p) {
   const auto* q = reinterpret_cast<const unsigned char*>(*p);
   std::uint64_t v = *q++;
@@ -28,13 +28,13 @@ inline std::uint64_t take_varint(const char** p) {
 }
 
 constexpr std::size_t kLine = 64;
-// Bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of longer ones.
+// Bytes of an entry that are prefetched, the value included. The processor's own prefetching loads the rest of a longer entry.
 constexpr std::ptrdiff_t kEntryAhead = 256;
 
 // A binary search starts the loads of all entries that its next so many steps may look at.
 constexpr std::uint32_t kSearchAhead = 3;
 
-// The first 8 of n bytes, zeros behind fewer, as a number that orders as they do. Bytes up to `end` may be read.
+// The first 8 of n bytes as a number of the same order; fewer are padded with zeros. Bytes up to `end` may be read.
 inline std::uint64_t word_of(const char* p, std::size_t n, const char* end) {
   std::uint64_t word = 0;
   if (end - p >= 8) [[likely]] {
@@ -60,7 +60,7 @@ inline std::uint32_t match_tags(const char* tags, std::uint32_t n, std::uint8_t 
   return mask;
 }
 
-// What check_entry() reads of an entry for the check of its place among the others.
+// The fields of an entry that decide its place among the others.
 struct Placed {
   Bytes suffix;
   SeqNum seq = 0;

@@ -13,7 +13,7 @@
 // 3. Numbers that depend on dropped entries become bounds: key_bytes, value_bytes, debts, unstamped, smallest and largest. All
 //    others stay exact.
 //
-// Which pages may go is not decided here: compaction/page_drops.h.
+// compaction/page_drops.h decides which pages may go.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,8 @@ struct EntryVerdict {
 };
 
 struct PageDropRequest {
-  std::vector<std::uint32_t> whole;                                                ///< pages, ascending; without large values
-  std::vector<std::uint32_t> parts;                                                ///< the same; none is in `whole`
+  std::vector<std::uint32_t> whole;  ///< pages, ascending; without large values
+  std::vector<std::uint32_t> parts;  ///< pages to drop in part, ascending; none is in `whole`
   std::function<EntryVerdict(const PageFence& page, const Entry& entry)> judge{};  ///< of the entries of `parts`
   std::function<SeqNum()> applied_seq{};  ///< called when all of `parts` is judged: raises the table's value; null: unchanged
 };
@@ -46,10 +46,10 @@ struct PageDropOutcome {
   BuiltTable built;           ///< file numbers, sizes, checksums and stats; metadata file written and synced, directory not yet
   bool nothing_left = false;  ///< neither entry nor range tombstone: no file was written, the table may go as a whole
   bool names_may_linger = false;                     ///< in separators of stale tiles, or in the table's bounds
-  std::uint32_t pages_whole = 0, pages_in_part = 0;  ///< what was dropped; a page of which nothing was left is whole
+  std::uint32_t pages_whole = 0, pages_in_part = 0;  ///< dropped pages; a page in part without survivors counts as whole
   std::uint64_t entries_gone = 0;                    ///< entries that went or became tombstones; 0: no file was written
   ReadCounters reads;                                ///< of pages; nothing if all went whole
-  std::shared_ptr<TableReader> table{};              ///< what was built, open; null if no file was written
+  std::shared_ptr<TableReader> table{};              ///< the new table, open; null if no file was written
 };
 
 /// `metadata_file` is a new number; after an error the file is removed if possible. kInvalidArgument: a page of the request does
@@ -57,8 +57,7 @@ struct PageDropOutcome {
 Result<PageDropOutcome> drop_pages(const TableReader& table, const PageDropRequest& request, FileSystem& fs,
                                    const std::string& dir, FileNum metadata_file);
 
-/// A new metadata file in which every separator that may be the name of a dropped key, and the bounds, are made of keys that are
-/// there. Reads the page of the first entry of each stale tile, and that of the table's last entry; drops nothing. Errors as
+/// A new metadata file in which every separator that may be the name of a dropped key, and the bounds, are made of existing keys. Reads the page of the first entry of each stale tile, and that of the table's last entry; drops nothing. Errors as
 /// above; kInvalidArgument unless TableReader::names_can_be_renewed().
 Result<PageDropOutcome> renew_names(const TableReader& table, FileSystem& fs, const std::string& dir, FileNum metadata_file);
 

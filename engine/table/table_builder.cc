@@ -82,7 +82,7 @@ struct TableBuilder::Impl {
     return file->write_back();
   }
 
-  // A block at the end of the data file. `place` gets where it is, if not null.
+  // Appends a block to the data file. `place`, if not null, receives its place.
   Status append(Bytes payload, Compression used, BlockKind kind, PageMeta* place) {
     const std::uint64_t at = offset();
     std::uint64_t length = padded_block_bytes(payload.size(), meta.unit);

@@ -22,7 +22,7 @@ struct TableBuilderOptions {
   FileSystem* fs = nullptr;
   std::string dir;
   FileNum data_file = kNoFile, metadata_file = kNoFile;  ///< numbers of the two files, both fresh
-  std::uint32_t page_size = 4096;                        ///< bytes of a page; before compression at h = 1, else after it
+  std::uint32_t page_size = 4096;                        ///< bytes of a page: before compression if h = 1, else after it
   std::uint32_t pages_per_tile = 1;                      ///< h, 1 to 64
   /// Bits per key of the filter's slices, at most 16. Slices are loaded and dropped separately, the last one first; each loaded
   /// slice costs a lookup a cache miss. Empty = no filter.

@@ -149,7 +149,7 @@ std::uint64_t TableInspector::approximate_bytes(const KeyRange& range) const {
 std::vector<std::string> TableInspector::split_points(const KeyRange& range, std::size_t count) const {
   std::vector<std::string> points;
   if (r_.tiles.empty() || count == 0) return points;
-  // Separators strictly inside the range; a tile that goes on with a key does not begin anything.
+  // Only separators strictly inside the range count. A tile that begins with the last key of the tile before is no cut.
   const std::uint32_t first = range.start.empty() ? 1 : r_.fences.find(range.start) + 1;
   const std::uint32_t last = range.end.empty() ? r_.fences.size() : r_.fences.find(range.end) + 1;
   if (first >= last) return points;

@@ -15,12 +15,12 @@ namespace {
 // sequential.
 constexpr std::size_t kReadaheadBytes = std::size_t{256} << 10;
 
-// Reads of the data file beside the cache, more than asked for. Not thread-safe.
+// Reads the data file beside the cache, and further than requested. Not thread-safe.
 class Readahead {
  public:
   Readahead(const TableReaderImpl& r, bool eager) : r_(r), eager_(eager), window_(eager ? kReadaheadBytes : 0) {}
 
-  // The bytes of a block, until the next call. `forward`: which way the walk goes.
+  // Returns the bytes of a block, valid until the next call. `forward`: the direction of the walk.
   Result<Bytes> read(std::uint64_t offset, std::size_t length, bool forward, ReadCounters* counters) {
     if (offset >= begin_ && offset + length <= begin_ + buffer_.size()) return Bytes(buffer_).substr(offset - begin_, length);
     const bool straight_on = forward ? offset == expected_ : offset + length == expected_;
@@ -48,7 +48,7 @@ class Readahead {
   std::size_t window_;
   std::string buffer_;
   std::uint64_t begin_ = 0;     // where buffer_ lies in the file
-  std::uint64_t expected_ = 0;  // where the next read begins (ends) if the walk goes straight on
+  std::uint64_t expected_ = 0;  // the next read of a sequential walk begins here (ends, if backward)
 };
 
 class TableIterator final : public InternalIterator {
@@ -58,7 +58,7 @@ class TableIterator final : public InternalIterator {
     if (r_.tiles.empty()) return;
     first_tile_ = options_.bounds.start.empty() ? 0 : r_.first_tile(options_.bounds.start);
     start_tile_ = options_.bounds.start.empty() ? 0 : r_.fences.find(options_.bounds.start);
-    // The first that can hold the bound itself: if that key's versions fill several tiles, all later ones are past the bound.
+    // The first tile that can hold the bound: if the key's versions fill several tiles, all later ones are past the bound.
     last_tile_ = options_.bounds.end.empty() ? r_.fences.size() - 1 : r_.first_tile(options_.bounds.end);
     empty_ = !options_.bounds.end.empty() && options_.bounds.end <= options_.bounds.start;
   }
@@ -112,7 +112,7 @@ class TableIterator final : public InternalIterator {
     std::string own;
   };
 
-  // False if there is nothing to walk over.
+  // Returns false if no tile is within the bounds.
   bool reset() {
     valid_ = false;
     status_ = Status::ok();
@@ -186,7 +186,7 @@ class TableIterator final : public InternalIterator {
     return Bytes(replaced_);
   }
 
-  // Puts each page at the first entry >= key; the tile's position of it.
+  // Moves each page to its first entry >= key, and returns the position in the tile.
   std::uint32_t lower_bound(Bytes key) {
     std::uint32_t sum = 0;
     const TileInfo& info = r_.tiles[tile_];
@@ -250,9 +250,9 @@ class TableIterator final : public InternalIterator {
   const TableReaderImpl& r_;
   const TableIteratorOptions options_;
   Readahead readahead_;
-  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // none outside is read
+  std::uint32_t first_tile_ = 0, last_tile_ = 0;  // no tile outside these is read
   std::uint32_t start_tile_ = 0;                  // the last tile that can have keys before the lower bound
-  bool empty_ = false;                            // the bounds are
+  bool empty_ = false;                            // true if the bounds are
   bool forward_ = true;
 
   // The current tile, if any: entries in [0, count_), the iterator at position_.

@@ -226,7 +226,7 @@ struct Search {
     return Status::ok();
   }
 
-  // Whether the page has a newer version than what was found before.
+  // Returns true if the page has a newer version than the one found before.
   bool take(const PageView& page) {
     bool seen = false, newer = false;
     if (!found) {

@@ -67,7 +67,7 @@ struct TableReaderImpl {
   bool any_continues = false;     ///< a tile begins with the last key of the one before
   bool renewable = false;         ///< TableMetadata::names_can_be_renewed
   SharedTombstones tombstones;
-  Status unreadable;  ///< why the table could not be opened; then nothing else is set but names and stats
+  Status unreadable;  ///< the reason if the table could not be opened; then only names and stats are set
 
   // --- the filter: read without a lock, under the epoch
   std::atomic<const LoadedFilter*> filter{nullptr};
@@ -90,7 +90,7 @@ struct TableReaderImpl {
     return filter_owner;
   }
 
-  /// Passes a read's error to the sink, and on.
+  /// Reports a read's error to the damage sink, and returns it.
   Status report(Status status) const {
     const bool damage = status.code() == Code::kCorruption || status.code() == Code::kIoError;
     if (damage && options.damage != nullptr) options.damage->report(files.data_file, status);
@@ -111,7 +111,7 @@ struct TableReaderImpl {
   Result<Bytes> decode_page(const PageInfo& page, Bytes block, std::string* scratch) const;
   /// Returns a page from the cache, or reads it into the cache. With `may_wait` false: null if that would wait for the device.
   Result<std::shared_ptr<const CachedBlock>> load_page(const PageInfo& page, bool may_wait, ReadCounters* counters) const;
-  /// A block that was read: checked, decoded, kept.
+  /// Checks and decodes a block that was read, and keeps the page in the cache.
   Result<std::shared_ptr<const CachedBlock>> take_block(const PageInfo& page, Bytes block, ReadCounters* counters) const;
   /// Copies a decoded page into the cache; without a cache, or if it is too large for it, into a block of its own.
   std::shared_ptr<const CachedBlock> keep_page(const PageInfo& page, Bytes decoded) const;

@@ -32,12 +32,12 @@ class TileBuilder {
   void clear();
   [[nodiscard]] bool empty() const { return entries_.empty(); }
   [[nodiscard]] const std::vector<PendingEntry>& entries() const { return entries_; }
-  /// No key has two versions in it.
+  /// True if no key has two versions in the tile.
   [[nodiscard]] bool single_versions() const { return !repeated_; }
   [[nodiscard]] Bytes last_key() const { return entries_.back().entry.key; }
-  /// About the bytes of its pages before compression.
+  /// Approximate bytes of the tile's pages before compression.
   [[nodiscard]] std::uint64_t bytes() const { return bytes_ - entries_.size() * prefix_bytes_; }
-  /// bytes() with one more entry.
+  /// The same with one more entry.
   [[nodiscard]] std::uint64_t bytes_with(const Entry& entry) const;
   /// Needs an entry. `page_bytes` is what a page should hold before compression.
   void split(std::uint64_t page_bytes, TilePages* out) const;
@@ -45,7 +45,7 @@ class TileBuilder {
  private:
   Bytes copy(Bytes bytes);
   static std::uint64_t entry_bytes(const Entry& entry);
-  /// The length of prefix_bytes_ with that key. Needs an entry.
+  /// The new prefix_bytes_ if that key is added. Needs an entry.
   [[nodiscard]] std::size_t prefix_with(Bytes key) const;
 
   const std::uint32_t pages_per_tile_;

@@ -40,7 +40,7 @@ Result<FileMeta> FileMeta::decode(Bytes* in) {
   if (planted(PlantedBug::kForgetBirths)) {
     file.stats.oldest_tombstone = file.stats.oldest_range_tombstone = file.stats.oldest_debt = 0;
   }
-  if (in->empty()) return file;  // of a version that dropped no pages
+  if (in->empty()) return file;  // an old version of the format ends here
   if (!get_varint(in, &file.dead_bytes) || !get_varint(in, &file.punched_bytes) || !get_varint(in, &file.lingering_birth) ||
       !get_varint(in, &file.dead_birth)) {
     return Status::corruption("file description is too short");
@@ -71,7 +71,7 @@ FileShape FileMeta::shape(Millis delete_deadline, Millis now, const RecordSet& r
   // A tombstone invalidates at least the version it was written for. A range counts as one too: the fences of older files are
   // known only to the database (db/estimate.cc).
   out.invalidated = stats.tombstones + stats.range_tombstones;
-  out.oldest_birth = stats.oldest_obligation();  // names and dead pages go without a merge
+  out.oldest_birth = stats.oldest_obligation();  // names and dead pages are purged without a merge
   if (stats.min_expiry != 0 && stats.min_expiry <= now) {
     // An expired entry is a tombstone born at its expiry. At least one has expired; the number is unknown.
     out.dead = 1;

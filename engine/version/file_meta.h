@@ -11,13 +11,13 @@ namespace ebbtide {
 
 /// Immutable once in a Version. The two checksums catch swapped and stale files.
 struct FileMeta {
-  FileNum data_file = kNoFile;  ///< also the table's identity
+  FileNum data_file = kNoFile;  ///< identifies the table
   FileNum metadata_file = kNoFile;
   std::uint64_t data_bytes = 0, metadata_bytes = 0;
   std::uint64_t data_checksum = 0, metadata_checksum = 0;
   TableStats stats;
   std::uint64_t dead_bytes = 0;     ///< of the data file: pages that were dropped or replaced
-  std::uint64_t punched_bytes = 0;  ///< of these, bytes returned to the file system, durably
+  std::uint64_t punched_bytes = 0;  ///< of the dead bytes: those that were durably returned to the file system
   Millis lingering_birth = 0;       ///< oldest birth of the deletes whose keys' names may linger in fences or bounds; 0 = none
   Millis dead_birth = 0;            ///< oldest birth of the deletes whose dead bytes are not punched yet; 0 = all are
 
@@ -37,7 +37,7 @@ struct FileMeta {
   }
 
   void encode(std::string* out) const;
-  /// From the whole of `in`.
+  /// Decodes all of `in`.
   static Result<FileMeta> decode(Bytes* in);
   /// The file as policies see it. `delete_deadline` 0 = none. Births of records that may cover entries count like those of
   /// tombstones. Those of lingering names and dead bytes do not count, since they are purged without a merge (planner::names).
@@ -45,7 +45,7 @@ struct FileMeta {
   bool operator==(const FileMeta&) const = default;
 };
 
-/// The oldest birth of the records that may cover entries of a table; 0 = none does.
+/// The oldest birth of the records that may cover entries of a table; 0 = no record may.
 Millis records_birth(const TableStats& stats, const RecordSet& records);
 
 using FileMetaPtr = std::shared_ptr<const FileMeta>;

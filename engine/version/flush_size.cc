@@ -6,9 +6,9 @@
 namespace ebbtide {
 namespace {
 constexpr double kMemory = 8;         // full memtables that the average remembers
-constexpr double kRestored = 4;       // what a share that was read from the manifest counts as
+constexpr double kRestored = 4;       // a share from the manifest counts as so many memtables
 constexpr double kEnough = 0.25;      // of a memtable: less says too little about the data
-constexpr double kHysteresis = 0.25;  // by which the average has to leave the share in force
+constexpr double kHysteresis = 0.25;  // the share in use changes when the average differs by this part
 }  // namespace
 
 std::uint64_t FlushShare::bytes(std::uint32_t share, std::uint64_t memtable_size) {

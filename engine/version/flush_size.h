@@ -40,7 +40,7 @@ class FlushSize {
 
  private:
   double mean_ = 0;    // share
-  double weight_ = 0;  // memtables that it stands for
+  double weight_ = 0;  // number of memtables in the average
 };
 
 }  // namespace ebbtide

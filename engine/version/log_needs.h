@@ -8,7 +8,7 @@
 
 namespace ebbtide {
 
-/// Needs of the log of `state`, which must outlive the value.
+/// The state's needs of the log. `state` must outlive the value.
 LogNeeds log_needs(const VersionState& state);
 
 /// Names the trees, and the mapping of databases, that may lack operations up to `upto`: "tree 3 (database 0), whose tables have

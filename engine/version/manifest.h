@@ -45,7 +45,7 @@ struct ManifestEnd {
   std::uint64_t bytes = 0;        ///< of the file
   std::uint64_t valid_bytes = 0;  ///< up to here it is whole
   std::uint64_t records = 0;
-  std::string torn;  ///< the rest of an interrupted write after them, "" if none
+  std::string torn;  ///< the rest of an interrupted write after the valid bytes; "" if none
 };
 
 /// Calls `on_record` with each whole record in order, the snapshot first; payloads are valid during the call. An error of

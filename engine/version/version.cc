@@ -81,7 +81,7 @@ std::string check(const Version& version) {
            std::to_string(version.flushed_seq);
   }
   std::set<RunId> ids;
-  std::vector<std::pair<FileNum, RunId>> numbers;  // of files, and where they are
+  std::vector<std::pair<FileNum, RunId>> numbers;  // data files and the runs that they are in
   int level = 0;
   for (const Run& run : version.runs) {
     const std::string who = "run " + std::to_string(run.id);

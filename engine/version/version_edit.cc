@@ -23,7 +23,7 @@ enum EditTag : std::uint32_t {
   kLastSeq = 6,
   kTimeMark = 7,
   kDatabasesSeq = 8,
-  kCompleteSeq = 1 | kMaySkip,  // without it a damaged part of the log is needed that no tree has confirmed by itself
+  kCompleteSeq = 1 | kMaySkip,  // without it a damaged part of the log is needed unless trees confirm it themselves
 };
 enum TreeTag : std::uint32_t {
   kId = 1,
@@ -42,8 +42,8 @@ enum TreeTag : std::uint32_t {
   kRemovedRecord = 14,
   kAddedRecord = 15,
   kPunched = 16,
-  kFlushShare = 1 | kMaySkip,   // without it capacities are those of memtables that flush to what they take
-  kDeadlines = 2 | kMaySkip,    // without it what waits is held to the configured deadline alone
+  kFlushShare = 1 | kMaySkip,   // without it the unit of capacities is memtable_size
+  kDeadlines = 2 | kMaySkip,    // without it pending deletes have the configured deadline alone
   kKeySpace = 3 | kMaySkip,     // without it partitions begin at other keys for a while
   kQuarantined = 4 | kMaySkip,  // without it the next read or merge finds the damage again
 };
@@ -136,9 +136,9 @@ class Field {
     *out = std::move(file);
     return Status::ok();
   }
-  /// All that is left: a field of fields.
+  /// The rest of the payload: a field that consists of fields.
   Bytes rest() { return std::exchange(in_, Bytes()); }
-  /// Sets an optional that may be set once.
+  /// Sets an optional; a second time is an error.
   template <typename T>
   void once(std::optional<T>* out, std::uint64_t value) {
     if (out->has_value()) good_ = false;

@@ -67,7 +67,7 @@ struct VersionSet::Impl {
     writer.reset();
     auto created = ManifestWriter::create(fs, dir, file, snapshot_record());
     if (!created.is_ok()) {
-      leftovers.push_back(file);  // in case it could not be unlinked
+      leftovers.push_back(file);  // it is tried again if it could not be unlinked
       return bad = created.status().with_context("new manifest");
     }
     if (Status status = write_current(fs, dir, file); !status.is_ok()) {
@@ -131,7 +131,7 @@ void retire_records(const VersionState& after, TreeEdit* edit) {
   if (tree == after.trees.end()) return;
   RecordChanges changes = tidy_records(*tree->second);
   for (const SeqNum seq : changes.removed) {
-    // One that the edit itself was to add is not even mentioned.
+    // A record that the edit itself would add is left out of it.
     if (std::erase_if(edit->added_records, [seq](const Record& r) { return r.seq == seq; }) == 0) {
       edit->removed_records.push_back(seq);
     }
@@ -177,12 +177,12 @@ Status VersionSet::commit(VersionEdit edit) {
     if (const auto at = self.state.trees.find(tree.tree); at != self.state.trees.end()) renumber_added_runs(*at->second, &tree);
   }
   TRY_ASSIGN(without, apply(self.state, edit));
-  std::set<TreeId> tidied;  // a tree may be changed by several edits in a row: the last one tidies up after all
+  std::set<TreeId> tidied;  // several edits may change one tree: only the last one retires its records
   for (auto tree = edit.trees.rbegin(); tree != edit.trees.rend(); ++tree) {
     if (tidied.insert(tree->tree).second) retire_records(without, &*tree);
   }
   if (self.writer == nullptr || self.outgrown()) TRY(self.roll());
-  // The roll took a number.
+  // The roll has used a file number.
   edit.next_file = std::max(*edit.next_file, self.next_file.load());
   TRY_ASSIGN(next, apply(self.state, edit));
   std::string payload;

@@ -10,7 +10,7 @@ namespace ebbtide {
 struct VersionState {
   std::map<TreeId, VersionPtr> trees;
   std::map<DatabaseId, TreeId> databases;
-  FileNum next_file = 1;  ///< every number below was given out
+  FileNum next_file = 1;  ///< every smaller number is in use
   TreeId next_tree = 1;
   FileNum oldest_log = kNoFile;
   SeqNum last_seq = 0;
@@ -34,13 +34,13 @@ class StateBuilder {
  private:
   Status add_tree(const TreeEdit& edit);
   VersionState state_;
-  std::map<TreeId, std::shared_ptr<Version>> changed_;  // our own copies; state_.trees has the id, and what they began as
+  std::map<TreeId, std::shared_ptr<Version>> changed_;  // copies of the changed trees; state_.trees has the originals
 };
 
 /// The state after the edit, or kCorruption naming what does not fit. Numbers only grow.
 Result<VersionState> apply(const VersionState& base, const VersionEdit& edit);
 
-/// The edit that makes `state` out of nothing.
+/// The edit that makes `state` from an empty one.
 VersionEdit snapshot(const VersionState& state);
 
 }  // namespace ebbtide

@@ -1,4 +1,4 @@
-// Files that go as a whole, since range tombstones cover all of them.
+// Files that are dropped as a whole, since range tombstones cover all of them.
 #include <map>
 
 #include <catch2/catch.hpp>
@@ -45,14 +45,14 @@ TEST_CASE("delete-only plan takes wholly covered files of any run") {
   tree.add(3, make_file(30, "a", "c", 100, 50));
   tree.add(3, make_file(31, "d", "g", 100, 50));
   tree.add(3, make_file(32, "g1", "l", 100, 50));  // covered by two runs together
-  tree.add(3, make_file(33, "l1", "m", 100, 50));  // m is not
+  tree.add(3, make_file(33, "l1", "m", 100, 50));  // m is not covered
   tree.add(4, make_file(40, "e", "f", 100, 20));
   REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
 
   SECTION("not what a view needs") {
     tree.input.view_seqs = {60};
     REQUIRE(tree.dropped().empty());
-    tree.input.view_seqs = {30};  // sees file 40 alone
+    tree.input.view_seqs = {30};  // this view sees file 40 alone
     REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32});
     tree.input.view_seqs = {10, 100};
     REQUIRE(tree.dropped() == std::vector<FileNum>{31, 32, 40});
@@ -76,7 +76,7 @@ TEST_CASE("covered file with older births is dropped only without older files be
   REQUIRE(tree.dropped() == std::vector<FileNum>{20});
   tree.add(3, make_file(30, "c1", "zz", 100, 20));  // stays: zz is not covered
   REQUIRE(tree.dropped().empty());
-  tree.version.runs.back().files = {make_file(31, "c1", "c2", 100, 20)};  // goes along
+  tree.version.runs.back().files = {make_file(31, "c1", "c2", 100, 20)};  // dropped by the same plan
   REQUIRE(tree.dropped() == std::vector<FileNum>{20, 31});
 }
 

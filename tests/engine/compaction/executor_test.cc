@@ -21,7 +21,7 @@ int find_level(const Version& version, int level) {
   return -1;
 }
 
-/// A file of run `from` and what it overlaps in run `to`, merged into `to` or moved there.
+/// A file of run `from`, and the files of run `to` that it overlaps, merged into `to` or moved there.
 Plan step_down(TreeFixture& tree, std::size_t from, std::size_t to) {
   Plan plan;
   const Run& source = tree.version->runs[from];
@@ -44,7 +44,7 @@ Plan step_down(TreeFixture& tree, std::size_t from, std::size_t to) {
   return plan;
 }
 
-/// What lies in a random range, from one run down to another, as a slice; any file may straddle its ends.
+/// A slice of a random range, from one run down to another. Any file may straddle its ends.
 Plan random_slice(TreeFixture& tree) {
   Plan plan;
   const auto& runs = tree.version->runs;
@@ -71,7 +71,7 @@ Plan random_slice(TreeFixture& tree) {
   return plan;
 }
 
-/// Some plan that fits the tree: tiering within level 0, level 0 into 1, files from level to level, slices, rewrites.
+/// A random plan that fits the tree: tiering within level 0, level 0 into 1, files from level to level, slices, rewrites.
 Plan random_plan(TreeFixture& tree) {
   const Version& v = *tree.version;
   std::size_t flushed = 0;
@@ -146,7 +146,7 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
       tree.check();
       REQUIRE(tree.leftovers().empty());
     }
-    // Everything into one run, without old views: only existing entries are left.
+    // After a merge of everything into one run, without old views, only existing entries are left.
     tree.context.view_seqs.clear();
     while (!tree.version->runs.empty()) {
       Plan plan = tree.merge_of(0, tree.version->runs.size() - 1, {0, tree.version->runs.back().level});
@@ -155,7 +155,7 @@ TEST_CASE("random plans: no reader sees a change, and every delete stays pending
       REQUIRE(result.is_ok());
       if (result->entries_in == result->entries_out) break;
     }
-    // A file that meets no other was moved, with the versions that only past views saw.
+    // A file that overlaps no other was moved, with the versions that only past views saw.
     for (const Run& run : std::vector<Run>(tree.version->runs)) {
       for (const FileMetaPtr& file : run.files) {
         Plan plan;
@@ -215,7 +215,7 @@ TEST_CASE("sub-merges give the same content as one merge") {
   REQUIRE(cut_parts > whole_parts);
 }
 
-/// A run of values of `count` keys, spread over all that begin with `prefix` and go on with eight digits.
+/// A run of values of `count` keys, spread over the keys of `prefix` and eight digits.
 void flush_numbers(TreeFixture& tree, const std::string& prefix, int count) {
   testing::Source table;
   std::set<std::string> keys;
@@ -251,7 +251,7 @@ TEST_CASE("global ranges: files of different runs end at the same keys, merges d
   CHECK_FALSE(by_size.version->key_space);
   CHECK_FALSE(local.version->key_space);
   CHECK(global.version->key_space == "a long beginning of all names:");
-  // What is merged once more, with a run beside it that meets a few files, moves but for these.
+  // In another merge, with a run that overlaps a few of the files, all other files move.
   testing::Source table;
   table.entries.push_back(
       {.key = "a long beginning of all names:5", .seq = ++global.context.visible_seq, .value = "in the middle"});
@@ -275,7 +275,7 @@ TEST_CASE("common key prefix is known while a file has it in its bounds") {
   TreeFixture brief(5);
   brief.context.settings.partitioning = Partitioning::kGlobalRange;
   brief.context.visible_seq = 10;
-  // A key that came and went within a memtable leaves no name behind.
+  // A key that was written and deleted within a memtable leaves no name behind.
   brief.flush(
       {{{.key = "secret", .seq = 2, .kind = EntryKind::kTombstone, .delete_key = 5}, {.key = "secret", .seq = 1, .value = "1"}},
        {}});
@@ -293,14 +293,14 @@ TEST_CASE("delete of a key with a `first` version leaves no tombstone") {
   TreeFixture tree(1);
   tree.context.visible_seq = 100;
   tree.flush({{{.key = "a", .seq = 1, .value = "old"}, {.key = "z", .seq = 2, .value = "old"}}, {}});
-  // The bounds of the older file meet b and c, its filter does not know them (with these keys).
+  // The bounds of the older file have b and c, and its filter denies both.
   tree.flush({{{.key = "b", .seq = 11, .value = "v"},
                {.key = "c", .seq = 13, .value = "new"},
                {.key = "c", .seq = 12, .kind = EntryKind::kTombstone, .delete_key = 5}},
               {}});
   {
     const FileMeta& file = *tree.version->runs[0].files[0];
-    REQUIRE(file.stats.tombstones == 0);  // DEL c had nothing below
+    REQUIRE(file.stats.tombstones == 0);  // DEL c has no older version below it
     REQUIRE(file.stats.debts == 0);
     auto it = tree.run_iterator(tree.version->runs[0]);
     for (it->seek_to_first(); it->valid(); it->next()) REQUIRE(it->entry().first);
@@ -309,7 +309,7 @@ TEST_CASE("delete of a key with a `first` version leaves no tombstone") {
                {.key = "z", .seq = 22, .kind = EntryKind::kTombstone, .delete_key = 50}},
               {}});
   REQUIRE(tree.version->runs[0].files[0]->stats.tombstones == 2);
-  // The two newer runs only: b ends here, z does not.
+  // Only the two newer runs are merged: b ends here, z does not.
   REQUIRE(tree.run(tree.merge_of(0, 1, {0, 0})).is_ok());
   REQUIRE(tree.version->runs.size() == 2);
   REQUIRE(tree.version->runs[0].files[0]->stats.tombstones == 1);
@@ -337,9 +337,9 @@ TEST_CASE("filter that is not loaded: no key in its range is flagged `first`") {
   auto it = tree.run_iterator(tree.version->runs[0]);
   for (it->seek_to_first(); it->valid(); it->next()) {
     INFO(it->entry().key);
-    REQUIRE(it->entry().first == (it->entry().key == "zz"));  // which lies outside of the older file's bounds
+    REQUIRE(it->entry().first == (it->entry().key == "zz"));  // zz is outside of the older file's bounds
   }
-  REQUIRE(tree.version->runs[0].files[0]->stats.debts == 1);  // SET c still waits for what DEL c hides
+  REQUIRE(tree.version->runs[0].files[0]->stats.debts == 1);  // SET c keeps the debt for the versions that DEL c hides
   tree.check();
 }
 
@@ -368,7 +368,7 @@ TEST_CASE("file moves unread, unless a rewrite could drop entries of it") {
     const auto result = tree.run(tree.merge_of(0, 1, {bottom, 2}));
     REQUIRE(result->files_moved == 0);
     tree.check();
-    // Into a level between, the tombstone may move: it is needed there.
+    // The tombstone may move into a level between: it is needed there.
     tree.flush({{{.key = "a", .seq = 4, .kind = EntryKind::kTombstone, .delete_key = 9}}, {}});
     REQUIRE(tree.run(tree.merge_of(0, 0, {0, 1})).value().files_moved == 1);
     tree.check();
@@ -417,7 +417,7 @@ TEST_CASE("plans that do not fit the version are refused") {
   REQUIRE(tree.leftovers().empty());
 }
 
-TEST_CASE("a merge that fails anywhere leaves no file behind") {
+TEST_CASE("failed merge leaves no file behind, whichever operation fails") {
   for (std::uint64_t nth = 1; nth < 200; ++nth) {
     for (const FileOps ops : {kMutatingOps, ops_of(FileOp::kRead)}) {
       CAPTURE(nth, ops);
@@ -479,7 +479,7 @@ TEST_CASE("aborted merge ends and leaves no file") {
   tree.check();
 }
 
-/// The files (index of run, index of file) within the range, into run `to`.
+/// A slice of the files (index of run, index of file) within the range, into run `to`.
 Plan slice_of(const TreeFixture& tree, std::vector<std::pair<std::size_t, std::size_t>> files, KeyRange range, std::size_t to) {
   Slice slice;
   for (const auto& [run, file] : files) {
@@ -513,10 +513,10 @@ void flush_letters(TreeFixture& tree, char first, char last, bool tombstones) {
 TEST_CASE("slice moves its range down and keeps entries outside in place") {
   TreeFixture tree(3);
   tree.context.settings.file_size = 1 << 20;
-  flush_letters(tree, 'a', 'z', false);  // runs[2] in the end
-  flush_letters(tree, 'c', 'x', true);   // runs[1]
-  flush_letters(tree, 'a', 'b', false);  // runs[0]
-  // Of run 1 only, into run 2: what straddles is cut, tombstones in the range go, those outside stay.
+  flush_letters(tree, 'a', 'z', false);  // becomes runs[2]
+  flush_letters(tree, 'c', 'x', true);   // becomes runs[1]
+  flush_letters(tree, 'a', 'b', false);  // becomes runs[0]
+  // A slice of run 1 into run 2: straddling files are cut, tombstones in the range go, those outside stay.
   REQUIRE(tree.run(slice_of(tree, {{1, 0}, {2, 0}}, {"e", "g"}, 2)).is_ok());
   tree.check();
   REQUIRE(tree.version->runs.size() == 3);
@@ -528,8 +528,8 @@ TEST_CASE("slice moves its range down and keeps entries outside in place") {
   CHECK(middle.files[1]->stats.largest == "x");
   std::uint64_t entries = 0;
   for (const FileMetaPtr& file : tree.version->runs[2].files) entries += file->stats.entries;
-  CHECK(entries == 24);  // without e and f
-  // An emptied run stays as a placeholder.
+  CHECK(entries == 24);  // all letters but e and f
+  // A run without files stays as a placeholder.
   REQUIRE(tree.run(slice_of(tree, {{1, 0}, {1, 1}, {2, 0}, {2, 1}}, {"a", ""}, 2)).is_ok());
   tree.check();
   REQUIRE(tree.version->runs.size() == 3);
@@ -543,7 +543,7 @@ void flush_range(TreeFixture& tree, const std::string& start, const std::string&
   tree.flush(table);
 }
 
-TEST_CASE("a range tombstone that reaches out of a slice keeps no name of what the slice was made to be rid of") {
+TEST_CASE("range tombstone that reaches out of a slice keeps no name of a key that the slice purges") {
   TreeFixture tree(4);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'e', 'k', false);  // the target
@@ -551,29 +551,29 @@ TEST_CASE("a range tombstone that reaches out of a slice keeps no name of what t
   for (const char* key : {"c", "p"}) beside.entries.push_back({.key = key, .seq = ++tree.context.visible_seq, .value = "1"});
   tree.flush(beside);
   flush_letters(tree, 'e', 'e', true);
-  flush_letters(tree, 'k', 'k', true);  // the ends of the slice, deleted at 1000
+  flush_letters(tree, 'k', 'k', true);  // the key at the end of the slice, deleted at 1000
   tree.context.now = 5000;
   flush_range(tree, "b", "t");
-  const bool written_anew = GENERATE(false, true);
-  CAPTURE(written_anew);
+  const bool has_output = GENERATE(false, true);
+  CAPTURE(has_output);
   std::vector<std::pair<std::size_t, std::size_t>> inputs{{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0}};
-  if (written_anew) {
+  if (has_output) {
     flush_letters(tree, 'h', 'h', false);
     inputs.emplace_back(5, 0);
   }
-  const std::size_t range_run = written_anew ? 1 : 0;
+  const std::size_t range_run = has_output ? 1 : 0;
   REQUIRE(tree.run(slice_of(tree, inputs, {"e", std::string("k\0", 2)}, range_run + 4)).is_ok());
   tree.check();
   const auto& files = tree.version->runs[range_run].files;
-  REQUIRE(files.size() == (written_anew ? 2 : 1));  // a slice that has nothing left cuts nothing
+  REQUIRE(files.size() == (has_output ? 2 : 1));  // a slice without output cuts nothing
   CHECK(files.front()->stats.smallest == "b");
   CHECK(files.back()->stats.largest == "t");
-  if (written_anew) {  // where the slice has something, it ends
+  if (has_output) {  // it ends where the slice has output
     CHECK(files[0]->stats.largest == "h");
     CHECK(files[1]->stats.smallest == std::string("h\0", 2));
   }
   for (const FileMetaPtr& file : files) CHECK(file->stats.oldest_range_tombstone == 5000);
-  // What lies beside in older runs is still hidden, and the file that had both sides of it has them still.
+  // Older runs beside the slice are still hidden, and the file with both sides of the tombstone still has both.
   CHECK(tree.version->runs[range_run + 3].files.size() == 2);
 }
 
@@ -594,7 +594,7 @@ TEST_CASE(
   const auto& files = tree.version->runs[0].files;
   REQUIRE(files.size() == 1);
   CHECK(files[0]->stats.entries == 2);
-  CHECK(files[0]->stats.range_tombstones == 0);  // nothing older is left under it
+  CHECK(files[0]->stats.range_tombstones == 0);  // no older version is left under it
   CHECK(tree.version->runs[1].files.empty());
 }
 
@@ -607,13 +607,14 @@ TEST_CASE("range tombstone cut by a part of a merge takes over the pending birth
   const Finality finality(std::vector<KeyRange>{{"a", "z"}});
   const NameDebts names(*tree.version, 0, 5000);
   std::atomic<bool> failed{false};
-  const auto birth_after = [&](KeyRange part_range, std::optional<Millis> owed_at_start, std::optional<Millis> owed_at_end) {
+  const auto birth_after = [&](KeyRange part_range, std::optional<Millis> pending_at_start,
+                               std::optional<Millis> pending_at_end) {
     MergePart part;
     part.range = std::move(part_range);
     part.tombstones = {std::make_shared<FragmentedRangeTombstones>(std::span(range))};
     part.limits.file_bytes = 1 << 20;
-    part.owed_at_start = owed_at_start;
-    part.owed_at_end = owed_at_end;
+    part.pending_at_start = pending_at_start;
+    part.pending_at_end = pending_at_end;
     const MergePartResult done =
         run_merge_part(std::move(part), {&tree.env, &tree.context.settings, &judgement, &finality, nullptr, &failed, &names});
     REQUIRE(done.status.is_ok());
@@ -625,9 +626,9 @@ TEST_CASE("range tombstone cut by a part of a merge takes over the pending birth
   CHECK(birth_after({"k", ""}, {}, {}) == 1000);
   CHECK(birth_after({std::string("k\0", 2), ""}, {}, {}) == 1000);
   CHECK(birth_after({"", "m"}, {}, {}) == 5000);
-  CHECK(birth_after({"", "k"}, {}, 0) == 5000);  // the key at the cut is known to exist
+  CHECK(birth_after({"", "k"}, {}, 0) == 5000);  // the key at the cut exists
   CHECK(birth_after({"k", ""}, 3000, {}) == 3000);
-  CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // its own ends
+  CHECK(birth_after({"b", "t"}, 3000, 3000) == 5000);  // the tombstone's own ends
 }
 
 TEST_CASE("parts of a large merge cut range tombstones: pieces have the pending births at the cuts") {
@@ -671,7 +672,7 @@ TEST_CASE("range tombstone over the ends of older data stays whole, with its own
   CHECK(tree.version->runs[0].files[0]->stats.range_tombstones == 0);
 }
 
-TEST_CASE("a range tombstone is one again after others have cut it, with the oldest birth among them") {
+TEST_CASE("pieces of a range tombstone that others have cut are joined, with the oldest birth among them") {
   TreeFixture tree(6);
   tree.context.settings.file_size = 1 << 20;
   flush_letters(tree, 'a', 'z', false);

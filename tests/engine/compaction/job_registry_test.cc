@@ -1,4 +1,4 @@
-// Jobs that run side by side.
+// Jobs that run concurrently, and their conflicts.
 #include <catch2/catch.hpp>
 
 #include "compaction/job_registry.h"
@@ -24,8 +24,8 @@ TEST_CASE("registry admits concurrent jobs without conflicts") {
   REQUIRE(registry.is_busy(4));
   REQUIRE_FALSE(registry.is_busy(5));
   REQUIRE(registry.start(merge({{1, {3}}, {2, {5}}}, {2, 2}), version));
-  REQUIRE_FALSE(registry.start(merge({{2, {4}}}, {3, 3}), version));   // has an input of the first
-  REQUIRE_FALSE(registry.start(merge({{1, {99}}}, {2, 2}), version));  // does not fit
+  REQUIRE_FALSE(registry.start(merge({{2, {4}}}, {3, 3}), version));   // shares an input with the first
+  REQUIRE_FALSE(registry.start(merge({{1, {99}}}, {2, 2}), version));  // does not fit the version
   REQUIRE(registry.running() == 2);
   REQUIRE_FALSE(first->abort->load());
 

@@ -1,4 +1,4 @@
-// Which keys nothing below may hold any more.
+// Ranges of keys, and finality: keys that no file below can have.
 #include <algorithm>
 
 #include <catch2/catch.hpp>
@@ -45,7 +45,7 @@ TEST_CASE("finality: a key, a range and the pieces of a range agree") {
 
 }  // namespace
 
-TEST_CASE("keys outside of a range within another") {
+TEST_CASE("range without a middle is the parts before and after it") {
   using Ranges = std::vector<KeyRange>;
   CHECK(outside_of({"a", "z"}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", "z"}});
   CHECK(outside_of({"a", ""}, {"g", "p"}) == Ranges{{"a", "g"}, {"p", ""}});

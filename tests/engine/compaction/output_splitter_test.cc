@@ -44,7 +44,7 @@ TEST_CASE("file closes at its size, or when it overlaps too much of the run belo
   REQUIRE(splitter.should_close("a", 800));
   REQUIRE_FALSE(splitter.should_close("d", 400));
   REQUIRE(splitter.should_close("e", 400));
-  REQUIRE_FALSE(splitter.should_close("e", 99));  // too small for that
+  REQUIRE_FALSE(splitter.should_close("e", 99));  // too small to close
   (void)splitter.close_before("e");
   REQUIRE_FALSE(splitter.should_close("f", 400));
 }
@@ -54,18 +54,18 @@ TEST_CASE("an aligned file ends with the file below that is likely to end neares
   const std::vector<BelowFile> below{{"c", 1}, {"e", 1}, {"g", 1}, {"m", 1}, {"", 1}};
   OutputSplitter splitter(limits, {}, below);
   REQUIRE_FALSE(splitter.should_close("a", 0));
-  REQUIRE_FALSE(splitter.should_close("c", 400));  // the next is likely to end at 800
+  REQUIRE_FALSE(splitter.should_close("c", 400));  // the next file below is likely to end at 800
   REQUIRE_FALSE(splitter.should_close("d", 790));
-  REQUIRE(splitter.should_close("e", 800));  // the next one at 1200, no nearer
+  REQUIRE(splitter.should_close("e", 800));  // the next one is likely to end at 1200, no nearer
   (void)splitter.close_before("e");
   REQUIRE_FALSE(splitter.should_close("g", 600));
   REQUIRE_FALSE(splitter.should_close("h", 1499));
-  REQUIRE(splitter.should_close("i", 1500));  // none ends near
+  REQUIRE(splitter.should_close("i", 1500));  // no file below ends near
   (void)splitter.close_before("i");
-  REQUIRE(splitter.should_close("m", 667));  // the next one at 1334
+  REQUIRE(splitter.should_close("m", 667));  // the next one is likely to end at 1334
   (void)splitter.close_before("m");
   REQUIRE_FALSE(splitter.should_close("n", 999));
-  REQUIRE(splitter.should_close("o", 1000));  // the last has no end to wait for
+  REQUIRE(splitter.should_close("o", 1000));  // no other file below ends later
   SECTION("a range tombstone is cut there, too, though the next key lies further on") {
     OutputSplitter cut(limits, {{"a", "z", 7, 70}}, below);
     REQUIRE_FALSE(cut.should_close("a", 0));

@@ -1,4 +1,4 @@
-// The choice of pages to drop: each condition by itself, then all of them against a model: no reader sees a drop.
+// The choice of pages to drop: each condition by itself; then random trees and a model, which shows that no reader sees a drop.
 #include "compaction/page_drops.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ struct Bed {
   RecordSet records;
   PageDropInput input;
   FileNum next_file = 1;
-  double filter_bits = 0;  // of the next run
+  double filter_bits = 0;  // of the next run that is added
   std::set<FileNum> busy;
 
   Bed() {
@@ -151,10 +151,10 @@ TEST_CASE("page with an entry without expiry is not dropped as expired", "[drops
 }
 
 TEST_CASE("only pages of plain values are dropped unread", "[drops]") {
-  // Each beside an entry of its page that could go, before a page that does.
+  // The first page has one of these, the second has entries that go.
   const E others[] = {{"a", 1, 5, 900, EntryKind::kHeader, false, 0, 10},
                       {"a", 1, 900, 0, EntryKind::kTombstone, false, 0, 0},
-                      {"a", 1, 5, 900, EntryKind::kValue, false, 0, 70'000}};  // lies in blocks of its own
+                      {"a", 1, 5, 900, EntryKind::kValue, false, 0, 70'000}};  // its value is in blocks of its own
   for (const E& other : others) {
     for (const bool by_record : {false, true}) {
       Bed bed;
@@ -170,7 +170,7 @@ TEST_CASE("covered pages are dropped where the run is final, for any newer runs"
   bed.run({{"a", 11, 5, 2000}, {"e", 12, 5, 2000}});
   bed.run({{"a", 1, 5, 900}, {"c", 2, 5, 900}, {"e", 3, 5, 900}, {"g", 4, 5, 900}});
   CHECK(bed.pages() == "2: 0 1 2 3");
-  bed.run({{"b", 0, 5, 2000}, {"d", 0, 5, 2000}});  // older, from b to d
+  bed.run({{"b", 0, 5, 2000}, {"d", 0, 5, 2000}});  // an older run from b to d
   CHECK(bed.pages() == "2: 2 3");
 }
 
@@ -208,13 +208,13 @@ TEST_CASE("page stays if another page of its tile keeps an older version", "[dro
     bed.run({{"a", 13, 20, 0}, {"b", 9, 10, 900}, {"b", 2, 30, older_expiry}, {"c", 14, 40, 0}}, 4);
     CHECK(bed.pages() == (older_expiry == 900 ? "1: 0 2" : "none"));
   }
-  // If all that stays is newer than the whole page, nothing of it can be hidden by the page.
+  // If every page that stays is newer than this page, this page hides nothing of them.
   Bed bed;
   bed.run({{"a", 13, 20, 0}, {"b", 19, 10, 0}, {"b", 2, 30, 900}, {"c", 14, 40, 0}}, 4);
   CHECK(bed.pages() == "1: 2");
 }
 
-TEST_CASE("a key whose versions fill several tiles keeps their pages", "[drops]") {
+TEST_CASE("pages of a key whose versions fill several tiles stay", "[drops]") {
   Bed bed;
   std::vector<E> entries;
   for (SeqNum seq = 60; seq > 0; --seq) entries.push_back({"b", seq, 5, 900, EntryKind::kValue, false, 0, 60'000});
@@ -234,7 +234,7 @@ TEST_CASE("records drop pages that they cover whole", "[drops]") {
   bed.erase(30, 31, 51);
   CHECK(bed.pages() == "1: 0 1 2");
   bed.erase(0, kDeleteKeyEnd, 52);
-  CHECK(bed.pages() == "1: 0 1 2");  // no stamp, and newer than all: both stay
+  CHECK(bed.pages() == "1: 0 1 2");  // d has no stamp, e is newer than all records: both stay
 }
 
 TEST_CASE("record newer than a view drops no page that the view sees", "[drops]") {
@@ -242,17 +242,17 @@ TEST_CASE("record newer than a view drops no page that the view sees", "[drops]"
   bed.run({{"a", 1, 10}, {"b", 40, 20}});
   bed.erase(10, 30, 50);
   bed.input.view_seqs = {30};
-  CHECK(bed.pages() == "1: 1");  // a is seen at 30, where the record is not; b is newer than that
+  CHECK(bed.pages() == "1: 1");  // the view sees a and not the record; b is newer than the view
   bed.input.view_seqs = {50};
   CHECK(bed.pages() == "1: 0 1");
   bed.input.view_seqs = {49};
   CHECK(bed.pages() == "none");
   bed.input.view_seqs = {};
-  bed.input.visible_seq = 49;  // the record is committed, and no reader is there yet
+  bed.input.visible_seq = 49;  // the record is committed, and no reader can see it yet
   CHECK(bed.pages() == "none");
 }
 
-TEST_CASE("where delete keys grow with seqs, a record from the smallest on drops above older versions", "[drops]") {
+TEST_CASE("where delete keys grow with seqs, a record from the smallest one on drops pages above older versions", "[drops]") {
   const auto with = [](auto change) {
     Bed bed;
     bed.version->stamp = StampMode::kWriteTime;
@@ -266,8 +266,8 @@ TEST_CASE("where delete keys grow with seqs, a record from the smallest on drops
   CHECK(with([](Bed& bed) { bed.version->stamp = StampMode::kExplicit; }) == "2: 0 1");
   CHECK(with([](Bed& bed) { bed.deletes = {{11, 125, 50, 500}}; }) == "2: 1");
   CHECK(with([](Bed& bed) { bed.run({{"b", 0, kNoStamp}, {"bb", 0, 15}}); }) == "1: 0; 2: 1; 3: 1");
-  CHECK(with([](Bed& bed) { bed.run({{"d", 0, kNoStamp}}); }) == "1: 0 1; 2: 0 1");  // overlaps nothing
-  // A gap between what covers the page and what covers the older versions.
+  CHECK(with([](Bed& bed) { bed.run({{"d", 0, kNoStamp}}); }) == "1: 0 1; 2: 0 1");  // it overlaps no page
+  // A gap between the record over the page and the record over the older versions.
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 50, 50, 500}, {60, 125, 51, 500}}; }) == "2: 0 1");
   CHECK(with([](Bed& bed) { bed.deletes = {{10, 60, 50, 500}, {60, 125, 51, 500}}; }) == "1: 0 1; 2: 0 1");
 }
@@ -308,8 +308,8 @@ TEST_CASE("drop waits until it frees its metadata's bytes, or a quarter of the d
   CHECK(bed.pages() == "1: 7");
   bed.input.now = 5000;
   bed.input.delete_deadline = 0;
-  CHECK(bed.pages() != "none");  // all of it
-  // What takes the table along writes nothing, and never waits.
+  CHECK(bed.pages() != "none");  // all pages
+  // A drop of all pages writes nothing, and never waits.
   Bed small;
   small.run({{"a", 1, 5, 900, EntryKind::kValue, false, 0, 10}});
   CHECK(small.pages() == "1: 0");
@@ -371,7 +371,7 @@ std::vector<E> entries_of(const Bed& bed, const Version& version) {
   return all;
 }
 
-// Pages in part that records cover whole.
+// Counts pages that are dropped in part though records cover them whole.
 int hidden_parts(const Bed& bed, const Plan& plan) {
   int count = 0;
   for (const PageSet& set : std::get<Drop>(plan.action).pages) {
@@ -386,7 +386,7 @@ int hidden_parts(const Bed& bed, const Plan& plan) {
   return count;
 }
 
-// Random versions of few keys, dealt to runs by age.
+// Random versions of few keys, distributed over runs by age.
 void fill(Bed& bed, Random& random, std::uint32_t h) {
   const bool grows = random.one_in(2);
   bed.version->stamp = grows ? StampMode::kWriteTime : StampMode::kExplicit;
@@ -432,9 +432,9 @@ void fill(Bed& bed, Random& random, std::uint32_t h) {
 
 }  // namespace
 
-TEST_CASE("a page that stays for one version that is not `first` goes in part, by the older runs' filters", "[drops]") {
+TEST_CASE("page with one version that is not `first` is dropped in part, by the older runs' filters", "[drops]") {
   const bool below = GENERATE(true, false), filters = GENERATE(true, false);
-  const bool opens = GENERATE(true, false);  // the older table does
+  const bool opens = GENERATE(true, false);  // the older table can be opened
   Bed bed;
   bed.filter_bits = 10;
   std::vector<E> entries;
@@ -469,7 +469,7 @@ TEST_CASE("a page that stays for one version that is not `first` goes in part, b
   CHECK(stats.tombstones == (goes ? 0 : 1));
   CHECK(stats.oldest_tombstone == (goes ? 0 : 400));
   CHECK(stats.entries == (goes ? 20 : 21));
-  CHECK(stats.applied_seq == 500);  // nothing is left for the record to cover, so nothing has to be merged for it
+  CHECK(stats.applied_seq == 500);  // the record covers no entry any more, so no merge is needed for it
 }
 
 TEST_CASE("random page drops: no older version becomes visible", "[drops]") {
@@ -532,7 +532,7 @@ TEST_CASE("random page drops: no older version becomes visible", "[drops]") {
       }
     }
   }
-  // The states that the conditions are about were reached.
+  // Each kind of drop has occurred.
   CHECK(whole > 500);
   CHECK(in_part > 5);
   CHECK(hiding > 5);

@@ -14,7 +14,7 @@ TEST_CASE("parts run once each, with no pool, a busy one or one that is shut dow
   std::vector<std::atomic<int>> ran(50);
   const auto part = [&](std::size_t i) { ++ran[i]; };
   run_parts(nullptr, ran.size(), part);
-  ManualPool manual;  // never run
+  ManualPool manual;  // runs no task before run_all()
   run_parts(&manual, ran.size(), part);
   {
     ThreadPool pool(3, "test", 0);
@@ -22,7 +22,7 @@ TEST_CASE("parts run once each, with no pool, a busy one or one that is shut dow
     run_parts(&pool, 0, part);
   }
   for (const auto& n : ran) REQUIRE(n == 3);
-  manual.run_all();  // what it had queued finds nothing left
+  manual.run_all();  // the queued tasks find no part left
   for (const auto& n : ran) REQUIRE(n == 3);
 }
 

@@ -16,7 +16,7 @@ Clip clip_of(const KeyRange& range, const SliceBorder& border) {
   part.range = range;
   clip_at_slice(border, &part);
   REQUIRE(part.tombstone_range.has_value());
-  return {*part.tombstone_range, part.owed_at_start, part.owed_at_end};
+  return {*part.tombstone_range, part.pending_at_start, part.pending_at_end};
 }
 
 }  // namespace

@@ -18,7 +18,7 @@
 namespace ebbtide {
 namespace {
 
-/// Up to 20 bytes, of a small alphabet so that many begin alike, with both ends of what a byte can be.
+/// Up to 20 bytes of a small alphabet, so that many keys have a common beginning; with the bytes 0x00 and 0xff.
 std::string random_string(Random& random) {
   static const char kBytes[] = {'\0', '\1', 'a', 'b', '\x7f', '\x80', '\xfe', '\xff'};
   std::string out;
@@ -26,7 +26,7 @@ std::string random_string(Random& random) {
   return out;
 }
 
-/// Of the whole line.
+/// As a part of the whole line.
 double share(KeyPosition position) { return static_cast<double>(position) / static_cast<double>(kLastPosition); }
 
 TEST_CASE("positions are the thesis' lambda, to the last byte that counts") {
@@ -38,7 +38,7 @@ TEST_CASE("positions are the thesis' lambda, to the last byte that counts") {
     CHECK(share(space.position(key)) == Approx(lambda).epsilon(1e-12));
   }
   CHECK(space.position(std::string(1000, '\xff')) < kLastPosition);
-  // Fifteen bytes tell keys apart, where a long double fails from the seventh on (table 5.1).
+  // Fifteen bytes distinguish keys; a long double fails from the seventh on (table 5.1).
   std::set<std::string> keys;
   Random random(1);
   while (keys.size() < 2000) keys.insert("prefix-1" + std::to_string(random.uniform(10'000'000)));
@@ -64,7 +64,7 @@ TEST_CASE("positions keep the order of keys, and of any prefix's keys exactly") 
   }
 }
 
-TEST_CASE("the first key at a position is the border between those before it and those from it on") {
+TEST_CASE("first key at a position separates keys before the position from all others") {
   Random random(3);
   int none = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -86,7 +86,7 @@ TEST_CASE("the first key at a position is the border between those before it and
   CHECK(none > 0);
 }
 
-TEST_CASE("what all keys begin with becomes shorter only") {
+TEST_CASE("common prefix of all keys only becomes shorter") {
   CHECK(shared_prefix_with(std::nullopt, "user:1", "user:9") == "user:");
   CHECK(shared_prefix_with("user:", "user:11", "user:12") == "user:");
   CHECK(shared_prefix_with("user:", "under", "user:12") == "u");
@@ -132,7 +132,7 @@ TEST_CASE("histogram estimates the weight before any position to a few bins") {
       std::vector<std::pair<KeyPosition, double>> points;
       for (int i = 0; i < 20000; ++i) points.emplace_back(random_position(random, kind), 1 + random.uniform(100));
       if (in_order) std::sort(points.begin(), points.end());
-      // As a merge has them: one a table, and their sum.
+      // As in a merge: one histogram for each table, and their sum.
       StreamingHistogram sum(128), table(128);
       double total = 0;
       for (std::size_t i = 0; i < points.size(); ++i) {
@@ -156,12 +156,12 @@ TEST_CASE("histogram estimates the weight before any position to a few bins") {
         worst = std::max(worst, std::abs(said - before));
       }
       CHECK(sum.bins() <= 128);
-      CHECK(worst < 6.0 / 128 * total);  // one and a half bins of the largest there are
+      CHECK(worst < 6.0 / 128 * total);  // one and a half of the largest bins
     }
   }
 }
 
-TEST_CASE("histograms of nothing, of one point, and of the same point again and again") {
+TEST_CASE("histograms without points, of one point, and of one point added many times") {
   StreamingHistogram histogram(4);
   CHECK(histogram.sum(kLastPosition) == 0);
   CHECK(histogram.smallest() > histogram.largest());
@@ -171,12 +171,12 @@ TEST_CASE("histograms of nothing, of one point, and of the same point again and 
   CHECK(histogram.bins() == 1);
   CHECK(histogram.sum(6) == 0);
   CHECK(histogram.sum(7) == 2000);
-  for (int i = 0; i < 100; ++i) {  // two points, by turns: neither may take in the other
+  for (int i = 0; i < 100; ++i) {  // two points by turns: neither may absorb the other
     histogram.add(7, 1);
     histogram.add(1000, 1);
   }
   CHECK(histogram.sum(6) == 0);
-  CHECK(histogram.sum(500) == Approx(1846.1).epsilon(0.001));  // half of 2100, and what falls off from there to 100
+  CHECK(histogram.sum(500) == Approx(1846.1).epsilon(0.001));  // half of 2100, and the part that falls off to 100
   CHECK(histogram.sum(1000) == 2200);
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("keys at one position are one partition, whose files end by size") {
   for (int i = 0; i < 100; ++i) bytes.add(KeySpace().position(prefix + std::to_string(i)), 1000);
   PartitionRequest request{Partitioning::kGlobalRange, 1000, {prefix + "0", prefix + "99x"}, ""};
   CHECK(partitions_of(request, &bytes).size() == 1);
-  // Without what all begin with they can.
+  // Without their common prefix they are distinguished.
   request.prefix = prefix;
   StreamingHistogram apart;
   for (int i = 0; i < 100; ++i) apart.add(KeySpace(prefix).position(prefix + std::to_string(i)), 1000);
@@ -230,9 +230,9 @@ TEST_CASE("files close where partitions begin, unless they have too little, and 
   OutputSplitter splitter({100, 0, 20}, {{"b", "r", 7, 70}}, {}, {"d", "h", "m", "q"});
   CHECK_FALSE(splitter.should_close("a", 0));
   CHECK_FALSE(splitter.should_close("c", 30));
-  CHECK_FALSE(splitter.should_close("e", 19));  // it shares the file with what begins at d
+  CHECK_FALSE(splitter.should_close("e", 19));  // it shares the file with the partition that begins at d
   CHECK_FALSE(splitter.should_close("f", 50));
-  CHECK(splitter.should_close("f2", 100));  // full
+  CHECK(splitter.should_close("f2", 100));  // the file is full
   const auto first = splitter.close_before("f2");
   REQUIRE(first.size() == 1);
   CHECK((first[0].start == "b" && first[0].end == "f2"));
@@ -261,7 +261,7 @@ TEST_CASE("parts of a merge are whole partitions, of about the same bytes") {
 
 // --- the figures
 
-using Keys = std::vector<int>;  // of one byte
+using Keys = std::vector<int>;  // keys of one byte
 
 std::string key_of(int byte) { return std::string(1, static_cast<char>(byte)); }
 
@@ -283,7 +283,7 @@ std::vector<Keys> read_runs(const std::string& input) {
   return runs;
 }
 
-/// Cuts keys into files as a merge of them does; a file's size is the number of its keys.
+/// Cuts keys into files as a merge does; a file's size is the number of its keys.
 std::vector<Keys> cut(const test::DataCase& data, const Keys& keys) {
   const auto most = static_cast<std::uint64_t>(std::stoul(data.arg("most")));
   const auto least = static_cast<std::uint64_t>(std::stoul(data.arg("share", "1")));
@@ -356,7 +356,7 @@ std::string merge(const test::DataCase& data) {
   return out;
 }
 
-/// The smallest node of the binary tree over all keys that has both.
+/// The smallest node of the binary tree over all keys that contains both keys.
 std::string node(const test::DataCase& data) {
   const Keys keys = read_runs(data.input).at(0);
   const KeySpace space;

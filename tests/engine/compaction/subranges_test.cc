@@ -9,7 +9,7 @@ namespace {
 
 InputFile input(const FileMetaPtr& file, std::size_t run = 0) { return {run, run + 1, file, range_of(file->stats)}; }
 
-TEST_CASE("groups compare with the upper bound of all before, not of the last") {
+TEST_CASE("group begins past the upper bound of all files before, not of the last one") {
   const auto groups =
       overlapping_groups({input(make_file(1, "a", "m")), input(make_file(2, "b", "c"), 1), input(make_file(3, "k", "p"), 1),
                           input(make_file(4, "q", "r")), input(make_file(5, "r", "s"), 1), input(make_file(6, "t", "t"))});
@@ -18,12 +18,12 @@ TEST_CASE("groups compare with the upper bound of all before, not of the last") 
   REQUIRE(groups[0].range.start == "a");
   REQUIRE(groups[0].range.end == std::string("p\0", 2));
   REQUIRE(groups[0].bytes == 300);
-  REQUIRE(groups[1].files.size() == 2);  // r is in both
+  REQUIRE(groups[1].files.size() == 2);  // both files have r
   REQUIRE(groups[2].files.size() == 1);
 }
 
-TEST_CASE("a merge of more files than samples are wanted is cut all the same") {
-  // It was not: each file's share of the samples was rounded down to none, and large merges ran on one thread.
+TEST_CASE("merge of more files than requested samples is cut into parts") {
+  // With shares rounded down to no sample a file, large merges would run on one thread.
   std::vector<InputFile> files = {input(make_file(1, "k000", "k999", 1000), 1)};
   for (std::uint64_t i = 0; i < 500; ++i) {
     const std::string low = std::to_string(1000 + 2 * i).substr(1), high = std::to_string(1001 + 2 * i).substr(1);

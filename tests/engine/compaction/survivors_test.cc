@@ -1,5 +1,5 @@
-// Survivors against a brute-force oracle: every history of one key over a few seqs, every set of views, every kind of ground
-// below.
+// Survivors compared with a brute-force oracle: every history of one key over a few seqs, every set of views, every kind of older
+// version below.
 #include "compaction/survivors.h"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ constexpr SeqNum kFirstSeq = 2;  // the input has seqs from here on
 constexpr int kSlots = 5;
 
 enum Slot { kNone, kValue, kExpired, kPoint, kRange, kSlotKinds, kStamped = kSlotKinds, kRecord, kAllSlotKinds };
-constexpr DeleteKey kStamp = 7;  // of kStamped: the records cover it, and no other version
+constexpr DeleteKey kStamp = 7;  // delete key of kStamped, the only kind of version that records cover
 enum class Below { kFinal, kOldValue, kNothingButUnknown, kFirstFlag };
 
 struct History {
@@ -88,7 +88,7 @@ Outcome survive(const History& before, const Judgement& judgement, Below below) 
   Survivors survivors(judgement, &records);
   survivors.begin("key", before.covers);
   for (const Owned& e : before.versions) {
-    Owned scratch = e;  // its views must not be needed afterwards
+    Owned scratch = e;  // add() must copy what it keeps
     survivors.add(scratch.view());
     scratch.value.assign(scratch.value.size(), '!');
   }
@@ -100,14 +100,14 @@ Outcome survive(const History& before, const Judgement& judgement, Below below) 
 }
 
 /// Oldest pending birth of the outcome.
-Millis owed(const Outcome& out, const std::vector<Record>& records) {
+Millis pending(const Outcome& out, const std::vector<Record>& records) {
   Millis oldest = 0;
   const auto take = [&](Millis birth) { oldest = birth != 0 && (oldest == 0 || birth < oldest) ? birth : oldest; };
   for (const Owned& e : out.versions) {
     take(e.debt);
     if (e.kind == EntryKind::kTombstone) take(e.delete_key);
     if (e.expiry != 0) take(e.expiry);
-    // The file shows what a record may cover in it.
+    // The file's stats show whether a record may cover an entry of it.
     for (const Record& record : records) {
       if (e.kind == EntryKind::kValue && record.covers(e.delete_key, e.seq, kMaxSeqNum)) take(record.birth);
     }
@@ -116,7 +116,7 @@ Millis owed(const Outcome& out, const std::vector<Record>& records) {
   return oldest;
 }
 
-/// The first thing that is wrong with `after`, or "".
+/// Returns the first fault of `after`, or "".
 std::string check(const History& before, const Outcome& after, const Judgement& judgement, Below below) {
   const bool old_value = below == Below::kOldValue;
   std::vector<SeqNum> readers = judgement.view_seqs;
@@ -145,18 +145,18 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   }
   // Every delete with older versions left is still pending.
   const SeqNum lowest = nothing_older ? (after.versions.empty() ? kMaxSeqNum : after.versions.back().seq) : kBelowSeq;
-  const Millis still = owed(after, before.records);
-  const auto is_owed = [&](SeqNum seq, Millis birth) { return lowest >= seq || (still != 0 && still <= birth); };
+  const Millis still = pending(after, before.records);
+  const auto is_pending = [&](SeqNum seq, Millis birth) { return lowest >= seq || (still != 0 && still <= birth); };
   for (const Cover& c : before.covers) {
-    if (!is_owed(c.seq, c.birth)) return "a range delete is forgotten";
+    if (!is_pending(c.seq, c.birth)) return "a range delete is forgotten";
   }
   SeqNum applied = kMaxSeqNum;
   for (const Record& r : before.records) {
-    // A record deletes the version that was current, unless a range delete or an older record had been there before.
+    // A record deletes the current version, unless a range delete or an older record has deleted it before.
     for (std::size_t i = 0; i < before.versions.size(); ++i) {
       const bool current = i == 0 || before.versions[i - 1].seq > r.seq;
       if (current && r.covers(before.versions[i].delete_key, before.versions[i].seq, kMaxSeqNum) &&
-          before.versions[i].kind == EntryKind::kValue && !is_owed(r.seq, r.birth)) {
+          before.versions[i].kind == EntryKind::kValue && !is_pending(r.seq, r.birth)) {
         return "a delete by stamp is forgotten";
       }
     }
@@ -166,11 +166,11 @@ std::string check(const History& before, const Outcome& after, const Judgement& 
   }
   if (after.applied_seq != applied) return "what was applied";
   for (const Owned& e : before.versions) {
-    if (e.kind == EntryKind::kTombstone && !is_owed(e.seq, e.delete_key)) return "a delete is forgotten";
-    if (e.expiry != 0 && !is_owed(e.seq, e.expiry)) return "an expiry is forgotten";
-    if (e.debt != 0 && !is_owed(e.seq, e.debt)) return "a debt is forgotten";
+    if (e.kind == EntryKind::kTombstone && !is_pending(e.seq, e.delete_key)) return "a delete is forgotten";
+    if (e.expiry != 0 && !is_pending(e.seq, e.expiry)) return "an expiry is forgotten";
+    if (e.debt != 0 && !is_pending(e.seq, e.debt)) return "a debt is forgotten";
   }
-  // Without views nothing that is hidden stays where it could go.
+  // Without views, hidden versions stay only where they are still needed.
   if (judgement.view_seqs.empty() && judgement.visible_seq >= kFirstSeq + kSlots) {
     if (after.versions.size() > 1) return "more than one version without views";
     if (below == Below::kFinal && !after.covers.empty()) return "a range tombstone at the end";
@@ -248,14 +248,14 @@ TEST_CASE("covered header stays until its elements are covered, and is reported"
 
 TEST_CASE("delete debts pass through merges until no older version is below") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
-  // DEL k; SET k: the new value hides the tombstone, not its obligation.
+  // DEL k; SET k: the new value hides the tombstone, and takes over its birth.
   History h;
   h.versions = {{.key = "key", .seq = 9, .value = "v9"},
                 {.key = "key", .seq = 7, .kind = EntryKind::kTombstone, .delete_key = 107}};
   Outcome out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions.size() == 1);
   REQUIRE(out.versions[0].debt == 107);
-  // Overwritten again: the debt goes on.
+  // SET k again: the newest value takes over the debt.
   h.versions = {{.key = "key", .seq = 12, .value = "v12"}, out.versions[0]};
   out = survive(h, judgement, Below::kOldValue);
   REQUIRE(out.versions[0].debt == 107);
@@ -268,14 +268,14 @@ TEST_CASE("delete debts pass through merges until no older version is below") {
   REQUIRE(out.versions[0].seq == 12);
   REQUIRE(out.versions[0].delete_key == 500);
   REQUIRE(out.versions[0].debt == 107);
-  // At the final run all is paid.
+  // At the final run debts end.
   h.versions = out.versions;
   out = survive(h, judgement, Below::kFinal);
   REQUIRE(out.versions.empty());
   REQUIRE(out.covers.empty());
 }
 
-TEST_CASE("a covered value without obligations of its own leaves no tombstone: the range tombstone says it all") {
+TEST_CASE("covered value without pending deletes of its own leaves no tombstone, only the range tombstone") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .value = "v5"}};
@@ -287,7 +287,7 @@ TEST_CASE("a covered value without obligations of its own leaves no tombstone: t
   REQUIRE(out.covers[0].birth == 300);
 }
 
-TEST_CASE("the header of a collection that has expired stays for its elements' sake, unless a range tombstone covers them too") {
+TEST_CASE("expired header of a collection stays for its elements, unless a range tombstone covers them too") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   History h;
   h.versions = {{.key = "key", .seq = 5, .kind = EntryKind::kHeader, .value = "h", .expiry = 900}};
@@ -297,7 +297,7 @@ TEST_CASE("the header of a collection that has expired stays for its elements' s
   REQUIRE(survive(h, judgement, Below::kFinal).versions.empty());
 }
 
-TEST_CASE("a flush marks the oldest survivor of a key that no run has") {
+TEST_CASE("flush flags the oldest survivor of a key that no run has") {
   const Judgement judgement{.visible_seq = 100, .now = kNow};
   Survivors survivors(judgement);
   const std::vector<Owned> versions = {{.key = "key", .seq = 5, .value = "b"}, {.key = "key", .seq = 4, .value = "a"}};

@@ -89,7 +89,7 @@ class TreeFixture {
     auto next = apply(*version, edit);
     INFO(next.status().to_string());
     REQUIRE(next.is_ok());
-    // Records that nothing needs go. Here views outlive their files, so none may be merged into another.
+    // Removes records that no entry needs. Views outlive their files here, so no record may be merged into another.
     TreeEdit tidy;
     for (const Record& record : next.value()->records->records()) {
       const RecordSet alone(std::span(&record, 1));
@@ -116,7 +116,7 @@ class TreeFixture {
     return result;
   }
 
-  /// What a reader at `view` sees of the tables, forward.
+  /// What a reader at `view` sees of the tables in a forward walk.
   std::vector<Owned> read(SeqNum view) {
     std::vector<std::unique_ptr<InternalIterator>> children;
     std::vector<TombstoneSource> tombstones;
@@ -150,7 +150,8 @@ class TreeFixture {
         KeyRange{});
   }
 
-  /// Checks that every open view and a new reader see the written data, and that every delete with traces is pending.
+  /// Checks that every open view and a new reader see the written data. Checks that each delete is pending as long as the files have
+  // data that it deleted.
   void check() {
     std::vector<SeqNum> views = context.view_seqs;
     views.push_back(context.visible_seq);
@@ -160,12 +161,12 @@ class TreeFixture {
       for (Owned& e : seen) e.debt = 0, e.first = false;
       REQUIRE(seen == expected);
     }
-    check_owed();
+    check_pending();
   }
 
   /// Checks each version on disk that a delete has hidden: a file over its key, in the same run or a newer one, has the birth of
   /// that delete or an older one.
-  void check_owed() {
+  void check_pending() {
     for (std::size_t r = 0; r < version->runs.size(); ++r) {
       auto it = run_iterator(version->runs[r]);
       for (it->seek_to_first(); it->valid(); it->next()) {
@@ -185,23 +186,23 @@ class TreeFixture {
           if (deletes(r, e.key)) take(r.seq, r.birth);
         }
         if (birth == 0) continue;
-        bool owed = false;
+        bool pending = false;
         for (std::size_t newer = 0; newer <= r; ++newer) {
           for (const FileMetaPtr& file : version->runs[newer].files) {
             Millis oldest = file->stats.oldest_obligation();
             const Millis covered = records_birth(file->stats, *version->records);
             if (oldest == 0 || (covered != 0 && covered < oldest)) oldest = covered;
-            owed = owed || (range_of(file->stats).contains(e.key) && oldest != 0 && oldest <= birth);
+            pending = pending || (range_of(file->stats).contains(e.key) && oldest != 0 && oldest <= birth);
           }
         }
         CAPTURE(e.key, e.seq, birth);
-        REQUIRE(owed);
+        REQUIRE(pending);
       }
       REQUIRE(it->status().is_ok());
     }
   }
 
-  /// Whether the record deleted the key: what was current at its seq has the stamp.
+  /// True if the record deleted the key: the version that was current at its seq has the stamp.
   [[nodiscard]] bool deletes(const Record& record, Bytes key) const {
     const Owned* current = nullptr;
     for (const Owned& o : history.entries) {
@@ -212,7 +213,7 @@ class TreeFixture {
                         [&](const RangeTombstone& t) { return t.covers(key) && t.seq > current->seq && t.seq < record.seq; });
   }
 
-  /// Files on disk that no version names.
+  /// Files on disk that are in no version.
   std::vector<std::string> leftovers() {
     const std::vector<std::string> listed = memory.list("db").value();
     std::set<std::string> names(listed.begin(), listed.end());
@@ -229,7 +230,7 @@ class TreeFixture {
     return value;
   }
 
-  /// All files of runs [from, to], as one merge.
+  /// A merge of all files of runs [from, to].
   [[nodiscard]] Plan merge_of(std::size_t from, std::size_t to, PlanTarget target) const {
     Merge merge;
     for (std::size_t r = from; r <= to; ++r) {

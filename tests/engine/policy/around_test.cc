@@ -22,7 +22,7 @@ FileShape damaged(FileShape shape) {
 
 }  // namespace
 
-TEST_CASE("no quarantined files: no extra plan") {
+TEST_CASE("no plan is made without quarantined files") {
   TreeShape shape{.runs = {{1, 0, {file(1, "a", "z")}}}};
   CHECK(plan_around(shape).empty());
   leave_out_frozen(&shape);
@@ -45,7 +45,7 @@ TEST_CASE("frozen ranges are the hulls of quarantined files that overlap or touc
   CHECK(frozen_at(frozen, {"o", "xx"}) == &frozen[1]);
 }
 
-TEST_CASE("a file that reaches into a frozen range is cut at its ends, and left out until then") {
+TEST_CASE("file that reaches into a frozen range is cut at its ends, and left out until then") {
   TreeShape shape{
       .runs = {{1, 0, {file(1, "a", "z")}}, {2, 1, {file(2, "b", "c"), damaged(file(3, "f", "h")), file(4, "k", "p")}}}};
   const Plan plan = plan_around(shape);
@@ -61,7 +61,7 @@ TEST_CASE("a file that reaches into a frozen range is cut at its ends, and left 
   CHECK(shape.runs[1].files.size() == 2);
 }
 
-TEST_CASE("too many layers over a quarantined file: the newest are merged, never past it") {
+TEST_CASE("too many runs over a quarantined file: the newest are merged, never past it") {
   TreeShape shape;
   for (FileNum n = 1; n <= kFrozenRuns; ++n) shape.runs.push_back({n, 0, {file(n, "f", "g", n == 4 ? 10'000 : 100)}});
   shape.runs.push_back({50, 0, {damaged(file(50, "f", "h"))}});

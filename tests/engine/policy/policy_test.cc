@@ -72,7 +72,7 @@ class Drive {
 
  private:
   static constexpr std::uint64_t kEnd = 10'000'000;  // of the keys, which are numbers of seven digits
-  /// Some of the key space and how many bytes have their keys there.
+  /// A part of the key space, and the bytes of its entries.
   struct Part {
     double begin, end, bytes;
   };
@@ -111,7 +111,7 @@ class Drive {
     }
     return out;
   }
-  /// The first key that has so many bytes below it; with none below, where the first part begins.
+  /// The first key that has so many bytes below it; for 0 bytes, the begin of the first part.
   static std::uint64_t key_below(const std::vector<Part>& parts, double bytes) {
     std::set<double> borders;
     for (const Part& part : parts) borders.insert({part.begin, part.end});
@@ -276,7 +276,7 @@ TEST_CASE("policies make the recorded decisions", "[policy]") {
       [&](const test::DataCase& data) { return runner.run(data); });
 }
 
-TEST_CASE("deadline's plan on a short disk is the smallest among the 64 most urgent files", "[policy]") {
+TEST_CASE("plan while disk space is short is the smallest among the 64 most urgent files", "[policy]") {
   TreeShape shape;
   shape.file_bytes = 100;
   shape.runs.push_back({1, 1, {}});

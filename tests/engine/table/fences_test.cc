@@ -1,4 +1,4 @@
-// The search against a plain one over whole separators.
+// The search, compared with a plain search over whole separators.
 #include "table/fences.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using namespace ebbtide;
 
 namespace {
 
-// Separators that share their first eight bytes, or all bytes but zeros or 0xff at the end, are what numbers cannot tell apart.
+// Numbers do not distinguish separators with the same first eight bytes, nor those that differ in zeros or 0xff at the end.
 std::string awkward(Random& random, const std::string& prefix) {
   std::string key = prefix;
   switch (random.uniform(5)) {

@@ -1,4 +1,4 @@
-// Dropping pages: what lives reads as before, what went is gone from both files, round after round.
+// Dropped pages, in many rounds: living entries read as before, dropped ones are gone from both files.
 #include "table/page_drop.h"
 
 #include "base/coding.h"
@@ -16,10 +16,10 @@ struct Living {
   BuiltTable built;
   std::shared_ptr<TableReader> table;
   std::vector<Owned> model;
-  bool names_linger = false;  // as the drops so far have said
+  bool names_linger = false;  // as reported by the drops so far
 };
 
-// Which pages a delete of [lo, hi) covers whole, and which in part, by their fences.
+// The pages that a delete of [lo, hi) covers whole and in part, by their fences.
 PageDropRequest request_of(const TableReader& table, DeleteKey lo, DeleteKey hi) {
   PageDropRequest request;
   for (std::uint32_t p = 0; p < table.page_count(); ++p) {
@@ -70,7 +70,7 @@ void require_contents(Bench& bench, const Living& t, const std::vector<Owned>& g
   }
 }
 
-// Separators and bounds are names of no key that went, but for beginnings of keys that live, or it was said that they may be.
+// No separator or bound is the name of a dropped key, unless a living key begins with it, or the drop reported that names linger.
 void require_names(const Living& t, const std::vector<Owned>& gone) {
   if (t.names_linger) return;
   const TableMetadata m = t.table->load_metadata().value();
@@ -84,7 +84,7 @@ void require_names(const Living& t, const std::vector<Owned>& gone) {
   }
 }
 
-// Nothing but zeros fills blocks up, and nothing else is left where the data file had pages that are gone.
+// Padding is zeros, and so are the places of dropped pages in the data file.
 void require_zeros(Bench& bench, const Living& t) {
   const TableMetadata m = t.table->load_metadata().value();
   const std::string data = read_file(bench.fs, join_path(bench.dir, data_file_name(t.built.data_file))).value();
@@ -103,7 +103,7 @@ void require_zeros(Bench& bench, const Living& t) {
   for (const FileExtent& hole : m.holes) REQUIRE(all_zero(Bytes(data).substr(hole.offset, hole.length)));
 }
 
-// What the caller does before the deadline: afterwards every name is that of a key that is there, or its beginning.
+// Renews names, as the caller does before the deadline. Then every name is that of an existing key, or its beginning.
 void renew(Bench& bench, Living* t) {
   auto renewed = renew_names(*t->table, bench.fs, bench.dir, bench.next_file++);
   INFO(renewed.status().to_string());
@@ -127,14 +127,14 @@ void renew(Bench& bench, Living* t) {
   }
 }
 
-// Drops [lo, hi) and puts what is left in the table's place; false if nothing was.
+// Drops [lo, hi) and replaces the table by the result; false if no entry is left.
 bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birth, PageDropOutcome* outcome) {
   PageDropRequest request = request_of(*t->table, lo, hi);
   request.judge = [&](const PageFence&, const Entry& e) -> EntryVerdict {
     if (!is_covered(e, lo, hi)) return {};
     return birth == 0 ? EntryVerdict{EntryFate::kGoes, 0} : EntryVerdict{EntryFate::kBecomesTombstone, birth};
   };
-  // Of pages in part, tombstones stay behind; of whole pages, nothing does.
+  // Pages in part leave tombstones behind, whole pages leave nothing.
   std::set<std::pair<std::string, SeqNum>> whole;
   for (const std::uint32_t p : request.whole) {
     const std::string bytes = t->table->read_page(p, nullptr).value();
@@ -176,7 +176,7 @@ bool drop_range(Bench& bench, Living* t, DeleteKey lo, DeleteKey hi, Millis birt
   auto opened = bench.open(t->built);
   INFO(opened.status().to_string());
   REQUIRE(opened.is_ok());
-  // As it was read back, or as it was opened without that: it is the same table.
+  // The table is the same, read back from disk or opened from memory.
   REQUIRE(outcome->table->stats() == (*opened)->stats());
   REQUIRE(outcome->table->dead_extents() == (*opened)->dead_extents());
   t->table = lo % 3 == 0 ? *opened : std::move(outcome->table);
@@ -234,7 +234,7 @@ TEST_CASE("pages are dropped, whole and in part, round after round", "[table][dr
           REQUIRE((outcome.reads.bytes_read == 0) == (outcome.pages_in_part == 0 && outcome.reads.pages_read == 0));
         }
         REQUIRE(parts > 0);
-        if (h > 2) REQUIRE(whole > 0);  // half a tile spans more delete keys than a delete
+        if (h > 2) REQUIRE(whole > 0);  // a page of half a tile spans more delete keys than a delete
       }
     }
   }
@@ -282,7 +282,7 @@ TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed
   // The dead range is one, from the header to the first page that lives.
   REQUIRE((*opened)->load_metadata()->dead_extents().size() == 1);
 
-  // At the other end the fence of what went is all that is known of the end: the name of a key, perhaps.
+  // At the other end only the fence of the dropped tile is known: it may be the name of a key.
   PageDropRequest end;
   end.whole = {t.table->page_count() - 1};
   auto cut = drop_pages(*t.table, end, bench.fs, bench.dir, bench.next_file++);
@@ -292,7 +292,7 @@ TEST_CASE("whole pages are dropped unread, and a dropped tile's fence is removed
   REQUIRE(cut->built.stats.largest <= t.model.back().key);
 }
 
-TEST_CASE("a drop knows by the permutation whose names are left, and they are renewed for a page each", "[table][drops]") {
+TEST_CASE("drop finds stale names by the permutation, and a renewal reads one page for each", "[table][drops]") {
   Bench bench;
   Living t;
   for (int i = 0; i < 2000; ++i) {
@@ -318,10 +318,10 @@ TEST_CASE("a drop knows by the permutation whose names are left, and they are re
   const auto stale = static_cast<std::uint64_t>(
       std::count_if(m.tiles.begin(), m.tiles.end(), [](const TileMeta& tile) { return (tile.flags & kTileStale) != 0; }));
   REQUIRE(stale > 0);
-  REQUIRE(stale < m.tiles.size());  // about a sixth of them
+  REQUIRE(stale < m.tiles.size());  // about a sixth of the tiles are stale
   auto renewed = renew_names(*dropped, bench.fs, bench.dir, bench.next_file++);
   REQUIRE(renewed.is_ok());
-  REQUIRE(renewed->reads.pages_read == stale + 1);  // and that of the end
+  REQUIRE(renewed->reads.pages_read == stale + 1);  // and the page with the last key
 }
 
 TEST_CASE("names of a table with range tombstones are not renewed", "[table][drops]") {
@@ -439,7 +439,7 @@ TEST_CASE("flags of pages and tiles: expiries of all, single versions", "[table]
     o.value = std::string(50, 'x');
     o.fields.seq = 1000;
     o.fields.delete_key = static_cast<DeleteKey>(i % 7);
-    // The first half all expire, of the second one in three does not.
+    // All entries of the first half expire; of the second half one in three does not.
     if (i < 200 || i % 3 != 0) o.fields.expiry = static_cast<Millis>(5000 + i);
     entries.push_back(o);
     if (i == 300) {

@@ -1,4 +1,4 @@
-// Tables made of random entries, kept beside the entries they were made of.
+// Tables of random entries, and these entries as the model.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline bool same_fields(const Entry& a, const Entry& b) {
          a.expiry == b.expiry && a.debt == b.debt;
 }
 
-/// What random entries look like.
+/// The distribution of random entries.
 struct Recipe {
   std::size_t keys = 300;
   bool awkward_keys = true;        ///< empty, 0x00, 0xff, long common prefixes
@@ -57,7 +57,7 @@ inline std::string random_bytes(Random& random, std::size_t n) {
   for (char& c : s) c = static_cast<char>(random.uniform(256));
   return s;
 }
-/// Half noise, half repetition, so that compression has something to do and cannot do all.
+/// Half noise, half repetition: it compresses, though not to nothing.
 inline std::string random_value(Random& random, std::size_t n) {
   std::string s = random_bytes(random, n / 2);
   s.append(n - n / 2, static_cast<char>('a' + random.uniform(26)));
@@ -176,7 +176,7 @@ inline const Owned* model_get(const std::vector<Owned>& entries, Bytes key, SeqN
   return nullptr;
 }
 
-/// Compares what a lookup or iterator shows with the model's entry, a large value read.
+/// Compares the entry that a lookup or iterator shows with the model's. Reads a large value.
 inline void require_same(const TableReader& table, const Entry& shown, const Owned& expected) {
   REQUIRE(same_fields(shown, expected.view()));
   if (expected.value.size() <= kLargeValueBytes) {

@@ -1,4 +1,4 @@
-// What memtables flush to, measured: the unit that levels are counted in.
+// The measured size that memtables flush to, which is the unit of level capacities.
 #include <catch2/catch.hpp>
 
 #include "version/flush_size.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t kMemtable = std::uint64_t{64} << 20;
 
-/// One tree's flushes, one after the other, as the engine notes them.
+/// One tree's flushes, one after the other, as the engine records them.
 struct Flushes {
   FlushSize average;
   std::uint32_t share = 0;
@@ -45,15 +45,15 @@ TEST_CASE("the first full memtable counts at once", "[flush_size]") {
 
 TEST_CASE("a memtable that is flushed early counts as a full one, with less weight", "[flush_size]") {
   Flushes tree;
-  tree.flush(0.1, 0.9);  // too little to say anything
+  tree.flush(0.1, 0.9);  // too small to count
   CHECK(tree.share == 0);
   for (int i = 0; i < 20; ++i) tree.flush(1, 0.1);
   const std::uint32_t before = tree.share;
   CHECK(tree.in_force() == Approx(0.1).epsilon(0.26));
-  // Four small ones whose fixed parts weigh much: too little to move what is in force.
+  // Four small flushes with a large fixed part: too little weight to change the share in use.
   for (int i = 0; i < 4; ++i) tree.flush(0.02, 0.3);
   CHECK(tree.share == before);
-  // Small ones of the same data change nothing, however many.
+  // Any number of small flushes of the same data changes nothing.
   Flushes other;
   other.flush(1, 0.1);
   for (int i = 0; i < 1000; ++i) other.flush(0.01, 0.1);
@@ -83,7 +83,7 @@ TEST_CASE("after a restart the average begins with the stored share", "[flush_si
   tree.share = FlushShare::kOne / 10;
   tree.flush(1, 0.11);
   CHECK(tree.changes == 0);
-  tree.flush(1, 1);  // one odd flush among what four stand for
+  tree.flush(1, 1);  // one different flush beside a share that counts as four
   CHECK(tree.in_force() < 0.4);
 }
 

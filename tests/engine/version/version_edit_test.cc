@@ -1,4 +1,4 @@
-// Encoding of edits and file descriptions, and what edits make of a version.
+// Encoding of edits and file descriptions, and versions after edits.
 #include <catch2/catch.hpp>
 
 #include "base/coding.h"
@@ -49,7 +49,7 @@ TEST_CASE("truncated edit is refused or is a shorter edit", "[version]") {
     const std::string whole = encoded(test::random_edit(random));
     for (std::size_t n = 0; n < whole.size(); ++n) {
       const auto decoded = VersionEdit::decode(Bytes(whole).substr(0, n));
-      // Cut between two fields it is an edit that says less.
+      // Cut between two fields, it is an edit with fewer changes.
       if (decoded.is_ok()) CHECK(encoded(*decoded) == whole.substr(0, n));
     }
   }
@@ -224,7 +224,7 @@ TEST_CASE("an edit merges level 0 into level 1", "[version]") {
   const auto applied = apply(two_levels(), edit);
   REQUIRE(applied.is_ok());
   CHECK(layout(**applied) == "L1 r1: 10 60 62\n");
-  // Only where a file begins: a name goes with its file.
+  // A cursor is kept only where a file begins: the name is purged with the file.
   CHECK((*applied)->cursors == std::vector<std::string>{"", "n"});
   CHECK((*applied)->flushed_seq == 99);
   TreeEdit forget;
@@ -254,7 +254,7 @@ TEST_CASE("edits add and remove records", "[version]") {
   CHECK(apply(*with, edit).status().message() == "tree 1: record 99 is added but is there already");
   change.removed_records = {97};
   CHECK(apply(*with, change).status().message() == "tree 0: record 97 is not in the tree");
-  // Of an operation that may still be in the log alone.
+  // A record of an operation that may be in the log alone.
   edit.flushed_seq = 98;
   CHECK(apply_error(edit) == "tree 1: record 99 is newer than what was flushed, 98");
 }
@@ -288,7 +288,7 @@ TEST_CASE("records retire without entries to cover, and merge into subsuming one
   const Record used{25, 26, 100, 7};
   CHECK(tidied({used}) == std::vector<Record>{used});
   CHECK(tidied({{25, 26, 11, 7}}).size() == 1);
-  CHECK(tidied({{25, 26, 10, 7}}).empty());   // nothing there is older
+  CHECK(tidied({{25, 26, 10, 7}}).empty());   // no entry there is older
   CHECK(tidied({{15, 20, 100, 7}}).empty());  // other stamps
   CHECK(tidied({{29, 30, 100, 7}}).size() == 1);
   CHECK(tidied({{30, 31, 100, 7}}).empty());
@@ -315,13 +315,13 @@ TEST_CASE("common key prefix gets shorter and is removed with the last bound tha
   VersionState state;
   state.trees[1] = named;
   CHECK(snapshot(state).trees.front().key_space == "user:");
-  edit.key_space = "user:2";  // of a job that began before the other one ended
+  edit.key_space = "user:2";  // from a job that began before the other one ended
   CHECK((*apply(*named, edit))->key_space == "user:");
   edit.key_space = "us1";
   CHECK((*apply(*named, edit))->key_space == "us");
   edit.key_space = "x";
   CHECK((*apply(*named, edit))->key_space == "");
-  // Nothing but bounds may have names in the manifest.
+  // Only bounds may have names in the manifest.
   TreeEdit remove;
   remove.tree = 1;
   remove.removed_files = {{1, 10}};
@@ -343,7 +343,7 @@ TEST_CASE("added runs are placed as the edit says", "[version]") {
   CHECK(with({9, 0, 5}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
   CHECK(with({9, 0, 4}) == "L0 r5: 50\nL0 r9:\nL0 r4: 40\nL1 r1: 10 12\n");
   CHECK(with({9, 2, 0}) == "L0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\nL2 r9:\n");
-  // The neighbour has gone, or was not named.
+  // The neighbour was removed, or was not named.
   CHECK(with({9, 0, 77}) == "L0 r9:\nL0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\n");
   CHECK(with({9, 1, 77}) == "L0 r5: 50\nL0 r4: 40\nL1 r9:\nL1 r1: 10 12\n");
   CHECK(with({9, 2, 77}) == "L0 r5: 50\nL0 r4: 40\nL1 r1: 10 12\nL2 r9:\n");
@@ -383,7 +383,7 @@ TEST_CASE("edit that does not apply: error names the mismatch", "[version]") {
           e->added_files = {{1, plain_file(70, "x", "y")}};
           e->added_files[0].second.stats.largest = "w";
         }) == "tree 1: run 1: file 70 ends before it starts");
-  // What a slice took down from run 9 may be newer than what of run 9 a later merge spreads over it.
+  // Entries that a slice moved down from run 9 may be newer than the entries of run 9 that a later merge puts above them.
   CHECK(error_of([](TreeEdit* e) {
           e->added_runs = {{9, 0, 5}};
           e->added_files = {{9, plain_file(70, "b", "b", 95, 100)}};
@@ -392,7 +392,7 @@ TEST_CASE("edit that does not apply: error names the mismatch", "[version]") {
 
 TEST_CASE("added runs whose ids were taken get new ids", "[version]") {
   Version base = two_levels();  // next run 6
-  TreeEdit edit;                // made when the next run was 4: its own runs are 4 and 5, run 1 is an old one
+  TreeEdit edit;                // made when the next run was 4: runs 4 and 5 are its own, run 1 is an old one
   edit.added_runs = {{4, 0, 1}, {5, 0, 4}};
   edit.added_files = {{4, plain_file(70, "a", "b")}, {5, plain_file(72, "a", "b")}, {1, plain_file(74, "x", "y")}};
   edit.removed_files = {{1, 10}};
@@ -438,7 +438,7 @@ TEST_CASE("file as policies see it has births and dead entries", "[version]") {
 
 namespace ebbtide {
 
-TEST_CASE("a quarantined file is so in the next snapshot, until an edit ends it") {
+TEST_CASE("quarantined file stays so in the next snapshot, until an edit ends the quarantine") {
   FileMeta file;
   file.data_file = 7;
   file.metadata_file = 8;

@@ -1,4 +1,4 @@
-// Random and plain values of this layer, for its tests.
+// Random and simple values of this layer, for its tests.
 #pragma once
 
 #include <string>
@@ -117,7 +117,7 @@ inline FileMeta plain_file(FileNum num, const std::string& smallest, const std::
   return file;
 }
 
-/// Everything that a version set says, but for the numbers that grow by themselves.
+/// The content of a version set as text, without the numbers that always grow.
 inline std::string describe(const VersionSet& set) {
   VersionState state;
   state.trees = set.trees();

@@ -21,7 +21,7 @@ using test::plain_file;
 
 const std::string kDir = "db";
 
-/// The n-th edit of a little life: a tree, flushes, merges, another tree for the database, and so on around.
+/// The n-th edit of a cycle: a new tree, flushes, merges, another tree for the database, and so on.
 VersionEdit step(VersionSet& set, int n) {
   VersionEdit edit;
   edit.last_seq = static_cast<SeqNum>(n) * 10;
@@ -117,7 +117,7 @@ TEST_CASE("committed edits are present after open", "[version]") {
   CHECK(fs.list(kDir)->size() == 2);  // CURRENT and one manifest
 }
 
-TEST_CASE("no CURRENT is not found, and create() passes over what a crash left", "[version]") {
+TEST_CASE("open() without CURRENT is not found, and create() ignores leftovers of a crash", "[version]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   CHECK(VersionSet::open(fs, kDir).status().code() == Code::kNotFound);
@@ -178,7 +178,7 @@ TEST_CASE("edit that does not apply changes nothing", "[version]") {
   live(*set, 3, 4);
 }
 
-TEST_CASE("two jobs that chose the same run id both get theirs", "[version]") {
+TEST_CASE("two jobs that chose the same run id get different ones", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 1);
@@ -192,7 +192,7 @@ TEST_CASE("two jobs that chose the same run id both get theirs", "[version]") {
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("a manifest that has outgrown its snapshot is rolled", "[version]") {
+TEST_CASE("manifest that has outgrown its snapshot is rolled", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 1);
@@ -218,7 +218,7 @@ TEST_CASE("a manifest that has outgrown its snapshot is rolled", "[version]") {
 
 // --- damage
 
-TEST_CASE("every flipped bit of a manifest is detected, but for the seal that nothing follows", "[version]") {
+TEST_CASE("every flipped bit of a manifest is detected, except in the last seal", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 8);
@@ -249,14 +249,14 @@ TEST_CASE("every flipped bit of a manifest is detected, but for the seal that no
   }
 }
 
-TEST_CASE("a manifest cut off is the edits before the cut, and never less than its snapshot", "[version]") {
+TEST_CASE("truncated manifest has the edits before the cut, and at least its snapshot", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   const std::size_t snapshot = set->manifest_bytes();
   std::vector<std::pair<std::size_t, std::string>> states{{snapshot, describe(*set)}};
   for (int n = 0; n < 8; ++n) {
     live(*set, n, n + 1);
-    states.emplace_back(set->manifest_bytes() - 12, describe(*set));  // whole without its seal
+    states.emplace_back(set->manifest_bytes() - 12, describe(*set));  // a record is whole without its seal
   }
   const std::string path = manifest_path(*set);
   const std::string good = *read_file(fs, path);
@@ -294,7 +294,7 @@ TEST_CASE("no record is appended after a torn tail", "[version]") {
   CHECK(describe(*open(fs)) == describe(*set));
 }
 
-TEST_CASE("a manifest under another's name, a newer format, a damaged CURRENT", "[version]") {
+TEST_CASE("manifest of another name, of a newer format, or under a damaged CURRENT is refused", "[version]") {
   MemoryFileSystem fs;
   auto set = create(fs);
   live(*set, 0, 3);
@@ -326,7 +326,7 @@ TEST_CASE("a manifest under another's name, a newer format, a damaged CURRENT", 
 
 // --- crashes
 
-/// What a life had reached when the power went.
+/// The state that was reached before the power loss.
 struct Crash {
   std::unique_ptr<MemoryFileSystem> disk;
   std::size_t acknowledged = 0;  ///< index into the states
@@ -349,7 +349,7 @@ void whole_life(FileSystem& fs, std::vector<std::string>* states) {
   }
 }
 
-/// Opens what a crash left: it must be one of two states, and it must go on from there.
+/// Opens the files after a crash: the state must be one of two, and further commits must succeed.
 void check_recovery(MemoryFileSystem& disk, const std::vector<std::string>& states, std::size_t acknowledged) {
   auto opened = VersionSet::open(disk, kDir);
   if (opened.status().code() == Code::kNotFound) {
@@ -368,7 +368,7 @@ void check_recovery(MemoryFileSystem& disk, const std::vector<std::string>& stat
   demand(disk.list(kDir)->size() == 2, "leftovers stay");
 }
 
-/// The power goes before each operation of that life.
+/// Loses power before each operation of that sequence.
 void crash_everywhere() {
   std::vector<std::string> states;
   std::uint64_t operations = 0;
@@ -402,15 +402,15 @@ void crash_everywhere() {
 
 TEST_CASE("a crash before any operation leaves the acknowledged state or the next", "[version]") { crash_everywhere(); }
 
-TEST_CASE("planted: a CURRENT that is not replaced as a whole is found by crashes", "[version][planted]") {
+TEST_CASE("planted: a CURRENT that is not replaced atomically is found by crashes", "[version][planted]") {
   must_catch(PlantedBug::kReplaceInPlace, crash_everywhere);
 }
 
-TEST_CASE("planted: a manifest that goes before CURRENT's new name is durable is found by crashes", "[version][planted]") {
+TEST_CASE("planted: a manifest that is unlinked before CURRENT's new name is durable is found by crashes", "[version][planted]") {
   must_catch(PlantedBug::kUnlinkBeforeRenameIsDurable, crash_everywhere);
 }
 
-TEST_CASE("a crash while recovering from a crash", "[version]") {
+TEST_CASE("crash during recovery from a crash leaves the acknowledged state or the next", "[version]") {
   MemoryFileSystem memory;
   auto set = create(memory);
   live(*set, 0, 5);
@@ -418,7 +418,7 @@ TEST_CASE("a crash while recovering from a crash", "[version]") {
   const std::string before = describe(*set);
   std::unique_ptr<MemoryFileSystem> torn;
   {
-    // The power goes in the middle of a commit.
+    // Loses power in the middle of a commit.
     FaultFileSystem fs(memory);
     auto again = open(fs);
     live(*again, 5, 6);
@@ -449,7 +449,7 @@ TEST_CASE("a crash while recovering from a crash", "[version]") {
   FAIL("the operations do not end");
 }
 
-TEST_CASE("a failing disk: nothing changes, the set is bad until it is rolled, and it opens clean", "[version]") {
+TEST_CASE("failed write changes nothing, and the set is bad until it is rolled or opened again", "[version]") {
   for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf, FileFault::Effect::kFull}) {
     for (const bool sticky : {false, true}) {
       std::uint64_t struck = 0;
@@ -470,7 +470,7 @@ TEST_CASE("a failing disk: nothing changes, the set is bad until it is rolled, a
           CHECK(!set->commit(step(*set, n)).is_ok());
           fs.clear_faults();
           const auto crashed = memory.crash_clone(nth);
-          // The edit that failed may be there; the set it was refused by does not have it.
+          // The edit that failed may be on disk; the set that refused it does not have it.
           CHECK(VersionSet::open(*crashed, kDir).is_ok());
           REQUIRE(set->roll().is_ok());
           CHECK(describe(*set) == before);
@@ -494,7 +494,7 @@ std::vector<std::string> sorted_list(FileSystem& fs) {
   return names;
 }
 
-TEST_CASE("rolls that fail on a full disk leave nothing behind, however often they are tried", "[version]") {
+TEST_CASE("failed rolls on a full disk leave no file behind, however often they are tried", "[version]") {
   for (const char* where : {"MANIFEST", "CURRENT.tmp"}) {
     for (const FileOp op : {FileOp::kCreate, FileOp::kWrite, FileOp::kSync, FileOp::kRename}) {
       for (const auto effect : {FileFault::Effect::kNone, FileFault::Effect::kHalf}) {
@@ -506,7 +506,7 @@ TEST_CASE("rolls that fail on a full disk leave nothing behind, however often th
         const std::string expected = describe(*set);
         const auto before = sorted_list(memory);
         fs.inject({.ops = ops_of(op), .sticky = true, .code = Code::kNoSpace, .path_has = where, .effect = effect});
-        if (op == FileOp::kRename && where == std::string("MANIFEST")) continue;  // none is renamed
+        if (op == FileOp::kRename && where == std::string("MANIFEST")) continue;  // no manifest is renamed
         for (int round = 0; round < 5; ++round) {
           REQUIRE(set->roll().code() == Code::kNoSpace);
           CHECK(sorted_list(memory) == before);
@@ -545,7 +545,7 @@ TEST_CASE("state returned by open() is durable after a kill during a commit", "[
   CHECK(describe(*open(*memory.crash_clone(1, CrashMode::kNothing))) == found);
 }
 
-TEST_CASE("the manifest that open() read stays current, whatever a power loss does to what is unlinked next", "[version]") {
+TEST_CASE("manifest that open() has read stays current through a power loss after the next unlink", "[version]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     MemoryFileSystem memory;
     FileNum old = kNoFile;
@@ -566,7 +566,7 @@ TEST_CASE("the manifest that open() read stays current, whatever a power loss do
   }
 }
 
-/// Sees how much is asked for at once, and how often.
+/// Records the size and number of reads.
 class ReadWatch final : public InterposedFileSystem {
  public:
   explicit ReadWatch(FileSystem& base) : InterposedFileSystem(base) {}
@@ -607,7 +607,7 @@ std::string seal_of(FileNum file, std::uint64_t offset) {
   return out;
 }
 
-TEST_CASE("a made-up length of a record takes no memory before its checksum was found right", "[version]") {
+TEST_CASE("invalid length of a record allocates no memory before its checksum is verified", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
@@ -621,7 +621,7 @@ TEST_CASE("a made-up length of a record takes no memory before its checksum was 
   CHECK(fs.largest <= (std::uint64_t{1} << 20));
 }
 
-TEST_CASE("a manifest of records without seals is read once, not once for each of them", "[version]") {
+TEST_CASE("manifest of records without seals is read once, not once for each record", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   std::string bytes = header_of(1);
@@ -629,7 +629,7 @@ TEST_CASE("a manifest of records without seals is read once, not once for each o
   bytes += seal_of(1, bytes.size());
   for (int i = 0; i < 100'000; ++i) {
     bytes += record_of(1, bytes.size(), "");
-    bytes += "SEALSEALSEAL";  // as a torn one
+    bytes += "SEALSEALSEAL";  // as if the last record were torn
   }
   write_file(memory, kDir + "/MANIFEST-000001", bytes);
   ReadWatch fs(memory);
@@ -650,7 +650,7 @@ TEST_CASE("a file name with the largest number does not make file numbers start 
     auto set = create(fs);
     live(*set, 0, 2);
   }
-  write_file(fs, kDir + "/18446744073709551615.data", "");  // no name of ours: the number is past kMaxFileNum
+  write_file(fs, kDir + "/18446744073709551615.data", "");  // not a name of the engine: the number is past kMaxFileNum
   {
     auto set = open(fs);
     const FileNum next = set->new_file();
@@ -687,7 +687,7 @@ TEST_CASE("many edits applied at once equal edits applied one by one", "[version
   CHECK(snapshot(*finished) == snapshot(one_by_one));
 }
 
-TEST_CASE("a tree that breaks its invariants in the end is refused, and the place is named", "[version]") {
+TEST_CASE("tree that breaks its invariants after all edits is refused, and the error names the place", "[version]") {
   MemoryFileSystem memory;
   REQUIRE(memory.create_dir(kDir).is_ok());
   VersionEdit edit;

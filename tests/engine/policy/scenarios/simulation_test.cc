@@ -1,6 +1,6 @@
-// Trees that live: keys are written and deleted, memtables flushed, several jobs run at once and end in any order. Whatever
-// happens, a read from the newest run to the oldest finds what was written last; when nothing more is asked for, every level is
-// in its bounds.
+// Simulated trees: keys are written and deleted, memtables flushed, several jobs run concurrently and end in any order. A read
+// from the newest run to the oldest always finds the last written version. When no policy has a plan, every level is in its
+// bounds.
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -53,7 +53,7 @@ class Simulation {
     if (shape_.runs.size() > 0 && level0_runs() > policy_->stop_runs()) drain();
     step();
   }
-  /// Until nothing runs and nothing is asked for.
+  /// Runs until no job is left and there is no plan.
   void drain() {
     while (start_job() || !running_.empty()) {
       if (!running_.empty()) finish_job(random_.uniform(running_.size()));
@@ -149,7 +149,7 @@ class Simulation {
       for (const FileNum num : input.files) {
         const FileShape* file = find(input.run, num);
         if (file == nullptr || file->busy) FAIL("busy or not there: a file of " << to_text(plan) << " of\n" << to_text(shape_));
-        merged.insert(tables_.at(num).begin(), tables_.at(num).end());  // newest run first: what is there stays
+        merged.insert(tables_.at(num).begin(), tables_.at(num).end());  // newest run first: a key that is there stays
       }
     }
     Job job{plan, {}};
@@ -186,7 +186,7 @@ class Simulation {
     }
     return nullptr;
   }
-  /// No file that stays and is older than where the plan's output goes has `key` in its range.
+  /// True if no older file that stays below the plan's output has `key` in its range.
   bool final_at(const Plan& plan, const std::string& key) const {
     const PlanTarget& target = *target_of(plan);
     const std::vector<PlanInput> inputs = inputs_of(plan);
@@ -254,7 +254,7 @@ TEST_CASE("random concurrent jobs: reads stay correct and levels reach their bou
   for (const PolicySettings& policy : kPolicies) {
     const bool chooses = policy.name == "leveling" || policy.name == "one_leveling" || policy.name == "garnering";
     for (const FileChoice choice : kChoices) {
-      if (!chooses && choice != kChoices[0]) continue;  // it takes whole runs
+      if (!chooses && choice != kChoices[0]) continue;  // this policy takes whole runs
       for (const std::size_t jobs : {1, 4}) {
         INFO(policy.name << " choice " << static_cast<int>(choice) << " jobs " << jobs << " seed " << seed);
         Simulation sim({policy, choice, 3000, 50, 30, jobs}, seed++);
@@ -282,12 +282,12 @@ TEST_CASE("sequential writes are moved down with few rewrites", "[policy]") {
     sim.check_reads();
     INFO(name << " " << sim.write_amplification());
     CHECK(sim.moves() > 0);
-    // A tenth of the entries are tombstones, so that the files at the tree's end are rewritten, once or twice, not moved.
+    // A tenth of the entries are tombstones. So the files of the last level are rewritten once or twice, not moved.
     CHECK(sim.write_amplification() < 4);
   }
 }
 
-TEST_CASE("write amplification is in the range that theory gives", "[policy]") {
+TEST_CASE("write amplification is in the range of theory", "[policy]") {
   // Uniform random writes of new keys: on each level an entry is written once at its arrival, and again by later arrivals until
   // it leaves. That is about (T + 1) / 2 in all with whole-level merges, and up to T with partial ones (O'Neil; Monkey, appendix
   // of update cost).

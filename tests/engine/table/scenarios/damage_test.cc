@@ -22,7 +22,7 @@ void overwrite(Bench& bench, const std::string& path, Bytes content) {
   REQUIRE((*file)->close().is_ok());
 }
 
-// Opens and reads everything there is, without a cache that could hide what is on disk.
+// Opens and reads a whole table, without a cache that could hide the bytes on disk.
 Status read_all(Bench& bench, const TableFiles& files) {
   TableReaderOptions options = bench.reader_options();
   options.cache = nullptr;
@@ -31,7 +31,7 @@ Status read_all(Bench& bench, const TableFiles& files) {
   std::vector<std::string> errors;
   std::uint64_t pages = 0, entries = 0;
   const bool clean = (*table)->verify(&errors, &pages, &entries);
-  // What verify finds, a plain walk that reads the large values finds too (or shows what was written).
+  // Each fault that verify finds is also found by a walk that reads the large values, unless the walk shows the written entries.
   auto it = (*table)->new_iterator({});
   Status walked;
   for (it->seek_to_first(); it->valid() && walked.is_ok(); it->next()) {
@@ -49,7 +49,7 @@ std::string content_of(Bench& bench, const std::string& path) {
   return bytes.value();
 }
 
-/// A table of pages and one large value, with a range tombstone, and what it was made of.
+/// A table of pages and one large value, with a range tombstone, and its entries.
 struct Victim {
   Victim(std::uint64_t seed, std::uint32_t h, Compression compression) : random(first_seed() + seed + h) {
     Recipe recipe;
@@ -83,7 +83,7 @@ void demand_told(const Status& status, const std::string& path, const std::strin
   demand(std::regex_search(std::string(status.message()), place), (what + " is found, but not where").c_str());
 }
 
-/// Bytes flip here and there in both files of a table, one at a time.
+/// Flips random bytes in both files of a table, one at a time.
 void flip_bytes(std::uint32_t h, Compression compression) {
   Victim victim(20, h, compression);
   auto& [bench, random, entries, files, data, metadata] = victim;
@@ -121,7 +121,7 @@ Status walk(const TableReader& table, const std::vector<Owned>& entries) {
   return it->status();
 }
 
-/// Both files of a table are cut, one at a time, to every length that `stride` leaves.
+/// Cuts both files of a table, one at a time, to lengths in steps of `stride`.
 void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
   Victim victim(40, h, compression);
   auto& [bench, random, entries, files, data, metadata] = victim;
@@ -140,7 +140,7 @@ void cut_files(std::uint32_t h, Compression compression, std::uint64_t stride) {
       demand_told(status, path, "a cut");
       if (path == data) {
         demand_told(walk(**open, entries), path, "a cut of a file that is open");
-      } else {  // by itself, too: tools read it without a manifest that says how long it has to be
+      } else {  // checked by itself too: tools read it without a manifest that has its length
         demand_told(TableMetadata::decode(Bytes(good).substr(0, length), files.metadata_file, path).status(), path,
                     "a cut of metadata");
       }
@@ -159,7 +159,7 @@ TEST_CASE("every flipped byte of a table is found", "[table][damage]") {
 }
 
 TEST_CASE("every truncation of a table's files is found", "[table][damage]") {
-  constexpr std::uint64_t kSector = 512;  // what a disk loses at a time: some cut falls into each
+  constexpr std::uint64_t kSector = 512;  // the unit that a disk loses: each sector has a cut in it
   const std::uint64_t stride = number_from_env("EBBTIDE_FLIP_STRIDE", kSector) == 1 ? 1 : kSector;
   for (const std::uint32_t h : {1u, 4u}) {
     for (const Compression compression : {Compression::kNone, Compression::kLz4, Compression::kZstd})
@@ -167,7 +167,7 @@ TEST_CASE("every truncation of a table's files is found", "[table][damage]") {
   }
 }
 
-TEST_CASE("planted: a block that is believed whatever its checksum is found by flipped bytes", "[table][damage][planted]") {
+TEST_CASE("planted: a block that is accepted with any checksum is found by flipped bytes", "[table][damage][planted]") {
   must_catch(PlantedBug::kIgnoreChecksum, [] { flip_bytes(1, Compression::kNone); });
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("a newer version is refused by name", "[table][damage]") {
   REQUIRE(status.message().find("version 1") != Bytes::npos);
 }
 
-// Damage with checksums made right again: decoders must refuse or read it, and stay inside it.
+// Damage under valid checksums: decoders must refuse or read it, and stay within its bytes.
 TEST_CASE("hostile metadata never crashes", "[table][damage][property]") {
   for (const std::uint32_t h : {1u, 5u}) {
     Bench bench;
@@ -302,7 +302,7 @@ TEST_CASE("hostile pages and large values never crash", "[table][damage][propert
       PageMeta& page = m.pages[random.uniform(m.pages.size())];
       char* const block = bytes.data() + page.offset;
       for (std::uint64_t n = 1 + random.uniform(3); n > 0; --n) {
-        // Mostly near the beginning, where the lengths are, or the type byte and payload length at the end.
+        // Mostly near the beginning, with the lengths, or near the end, with type byte and payload length.
         const std::size_t at =
             random.one_in(4) ? page.length - 13 + random.uniform(5) : random.uniform(random.one_in(2) ? 64 : page.length - 13);
         block[at] = static_cast<char>(random.one_in(2) ? random.uniform(256)
@@ -376,8 +376,8 @@ TEST_CASE("a page whose entries are out of order or out of range is refused", "[
   REQUIRE(refused({{longest, 1}, {longest + "y", 1}}) == "entry key");
 }
 
-// A merge's entries come from files: what is wrong with them ends the merge, not the process.
-TEST_CASE("a builder refuses entries that no sound table has", "[table][damage]") {
+// A merge's entries come from files: a fault in them ends the merge, not the process.
+TEST_CASE("builder refuses entries that are out of order or malformed", "[table][damage]") {
   const auto add = [](const std::vector<std::pair<std::string, SeqNum>>& keys) {
     Bench bench;
     TableBuilder builder(bench.builder_options());

@@ -12,7 +12,7 @@ using namespace ebbtide::test;
 
 namespace {
 
-// Which entry of the model each page has, from a walk over pages.
+// The model's entries of each page, from a walk over pages.
 struct Layout {
   std::vector<std::vector<std::size_t>> pages;  ///< indexes into the model
 };
@@ -32,7 +32,7 @@ Layout layout_of(Bench& bench, const TableMetadata& m, const std::vector<Owned>&
   return layout;
 }
 
-// Takes `gone` out of page `p`: the whole page if nothing is left, else replaced by the page of what is left.
+// Removes `gone` from page `p`: drops the page if no entry is left, else replaces it by a page of the others.
 void take_out(TableMetadata* m, const Layout& layout, const std::vector<Owned>& entries, std::size_t p,
               const std::vector<bool>& gone) {
   PageMeta& page = m->pages[p];
@@ -93,7 +93,7 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
       dropped += after.pages[p].dropped() ? 1 : 0;
     }
     if (h >= 8) REQUIRE(dropped > 0);
-    // Permutations and stats of what lives; fences and filters stay as they were.
+    // Permutations and stats are those of living entries; fences and filters stay unchanged.
     std::vector<Owned> model;
     TableStats stats;
     after.permutations.clear();
@@ -119,7 +119,7 @@ TEST_CASE("dropped and replaced pages read as if their entries never existed", "
     after.stats = stats;
     BuiltTable changed = built;
     changed.metadata_file = bench.next_file++;
-    // The data checksum leaves out what is dropped or replaced; encode() sets the checksums of replaced pages, so sum first.
+    // The data checksum leaves out dropped and replaced pages. encode() sets the checksums of replaced pages, so it is computed first.
     after.data_checksum = after.sum_checksums();
     const std::string bytes = after.encode(changed.metadata_file, &changed.metadata_checksum);
     changed.metadata_bytes = bytes.size();

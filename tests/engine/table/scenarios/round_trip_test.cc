@@ -1,4 +1,4 @@
-// Round trips: what goes into a builder comes out of a reader, for every h and compression, by lookup and by walk.
+// Round trips: a reader returns the entries that a builder got, for every h and compression, by lookup and by walk.
 #include "engine/table/table_fixture.h"
 #include "io/fault_fs.h"
 #include "io/trace_fs.h"
@@ -81,7 +81,7 @@ TEST_CASE("table reads back its entries for every tile size and compression", "[
   }
 }
 
-TEST_CASE("large values and long keys come back", "[table]") {
+TEST_CASE("large values and long keys read back as written", "[table]") {
   for (const std::uint32_t h : {1u, 8u}) {
     for (const Compression compression : kCompressions) {
       Recipe recipe;
@@ -243,7 +243,7 @@ TEST_CASE("all versions of a key lie in one tile unless they outgrow it", "[tabl
       REQUIRE(seen == 8000);
       for (it->seek_to_last(); it->valid(); it->prev()) --seen;
       REQUIRE(seen == 0);
-      // The key whose versions fill several tiles is the bound: none of them lies before it.
+      // The bound is a key whose versions fill several tiles: none of its versions is before the bound.
       bounded.bounds = {"", "b"};
       it = table->new_iterator(bounded);
       for (it->seek_to_first(); it->valid(); it->next()) ++seen;
@@ -305,7 +305,7 @@ TEST_CASE("range tombstones, bounds and stats survive", "[table]") {
   REQUIRE(table.is_ok());
   REQUIRE((*table)->stats() == built.stats);
   REQUIRE(built.stats.applied_seq == 77);
-  REQUIRE(built.stats.range_tombstones == 3);  // the empty one is none
+  REQUIRE(built.stats.range_tombstones == 3);  // an empty range is no tombstone
   REQUIRE(built.stats.unbounded);
   REQUIRE((*table)->range_tombstones()->newest_cover("cc", kMaxSeqNum)->seq == 12);
   REQUIRE((*table)->range_tombstones()->newest_cover("cc", 11)->seq == 10);
@@ -392,7 +392,7 @@ TEST_CASE("large values are copied from table to table as they are stored", "[ta
       auto source = bench.table(options, entries);
       TableBuilderOptions target_options = bench.builder_options();
       target_options.pages_per_tile = to;
-      target_options.compression = Compression::kNone;  // chunks keep theirs
+      target_options.compression = Compression::kNone;  // chunks keep their compression
       TableBuilder builder(target_options);
       TableIteratorOptions it_options;
       it_options.fill_cache = false;
@@ -409,7 +409,7 @@ TEST_CASE("large values are copied from table to table as they are stored", "[ta
   }
 }
 
-TEST_CASE("a table is written back a part at a time while it is built, and an error of that fails it", "[table]") {
+TEST_CASE("table is written back in parts while it is built, and an error there fails the build", "[table]") {
   Bench bench;
   TraceFileSystem trace(bench.fs, {.ops = ops_of(FileOp::kWrite, FileOp::kWriteBack, FileOp::kSync), .lengths = true});
   TableBuilderOptions options = bench.builder_options();
@@ -463,7 +463,8 @@ TEST_CASE("unfinished table builder leaves no file", "[table]") {
   REQUIRE(bench.fs.list(bench.dir)->empty());
 }
 
-TEST_CASE("pages that nearly fill a block of the file system lie in one each, and leave room for the cache's words", "[table]") {
+TEST_CASE("page that nearly fills a block of the file system lies in one block, and leaves room for the cache's header",
+          "[table]") {
   Bench bench;
   Random random(17);
   std::vector<Owned> entries(4000);
@@ -485,7 +486,7 @@ TEST_CASE("pages that nearly fill a block of the file system lie in one each, an
     CHECK(page.offset / 4096 == (page.offset + page.length - 1) / 4096);
     CHECK(page.length <= 4096);
   }
-  // 110 bytes or so an entry: what is left empty is little.
+  // Entries have about 110 bytes, so little space is left empty.
   CHECK(built.data_bytes < entries.size() * 125);
 }
 
@@ -520,7 +521,7 @@ TEST_CASE("page size counts before compression at h = 1, after it for h > 1", "[
       CHECK(mean > 3500);
       CHECK(stored < 2500);
     } else {
-      CHECK(mean > 6000);  // the first tile is made before it is known how well it compresses
+      CHECK(mean > 6000);  // the first tile is built before its compression ratio is known
       CHECK(stored == 4096);
     }
   }
@@ -565,7 +566,7 @@ TEST_CASE("split points and sizes come from the fences", "[table]") {
         REQUIRE(bytes > 0);
         sum += bytes;
       }
-      REQUIRE(sum + 4096 >= table->files().data_bytes);  // all but the file's header
+      REQUIRE(sum + 4096 >= table->files().data_bytes);  // all bytes but the file's header
       REQUIRE(sum <= table->files().data_bytes);
       REQUIRE(std::is_sorted(samples.begin(), samples.end()));
     }
