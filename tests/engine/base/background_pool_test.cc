@@ -9,7 +9,7 @@
 
 using namespace ebbtide;
 
-TEST_CASE("pools: high priority first, and every task once", "[threads]") {
+TEST_CASE("thread pool: tasks of high priority run first, and every task runs once", "[threads]") {
   ManualPool manual;
   std::string order;
   manual.submit(Priority::kLow, [&] { order += 'l'; });

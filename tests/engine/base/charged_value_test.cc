@@ -20,7 +20,7 @@ MemoryCharge take(MemoryAccount& account, std::uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("memory charge that ends, is split or moved: account has the rest") {
+TEST_CASE("memory charge that is released, split or moved: the account's total is what is left") {
   MemoryAccount account;
   {
     MemoryCharge charge = take(account, 100);
@@ -43,12 +43,12 @@ TEST_CASE("memory charge that ends, is split or moved: account has the rest") {
   CHECK(account.charged() == 0);
 }
 
-TEST_CASE("charge: moved, it is the new one's alone, and what that one had before is released") {
+TEST_CASE("charge that is moved onto another: the other holds it, and what that one held before is released") {
   MemoryAccount account;
   MemoryCharge first = take(account, 100);
   MemoryCharge second(std::move(first));
   CHECK(second.bytes() == 100);
-  CHECK(first.bytes() == 0);  // NOLINT: what is left of it
+  CHECK(first.bytes() == 0);  // NOLINT: what a moved-from charge holds
   CHECK(account.charged() == 100);
   MemoryCharge third = take(account, 7);
   third = std::move(second);

@@ -80,7 +80,7 @@ TEST_CASE("key words order as the keys do, for any skip", "[property]") {
     CAPTURE(a, b, skip);
     if (key_word(a, skip) < key_word(b, skip)) REQUIRE(a < b);
     if (key_word(a, skip) > key_word(b, skip)) REQUIRE(a > b);
-    // Equal words: equal bytes, but for zeros at an end.
+    // Words are equal if the bytes are, or differ only by zeros at the end.
     std::string padded_a = a.substr(skip, 8), padded_b = b.substr(skip, 8);
     padded_a.resize(8);
     padded_b.resize(8);

@@ -54,7 +54,7 @@ TEST_CASE("table stats count added entries") {
   }
 }
 
-TEST_CASE("bounds: an exclusive end, a key at that end, and no end at all") {
+TEST_CASE("key bounds with an exclusive end, a key at that end, or no end: each contains the right keys") {
   TableStats s;
   s.add_range_tombstone({"b", "f", 1, 1});
   CHECK(s.largest_exclusive);
@@ -74,7 +74,7 @@ TEST_CASE("bounds: an exclusive end, a key at that end, and no end at all") {
   CHECK_FALSE(TableStats().overlaps({"", ""}));
 }
 
-TEST_CASE("table stats with too large sequence numbers are refused") {
+TEST_CASE("table stats with sequence numbers above the largest: refused") {
   for (const bool newest : {true, false}) {
     TableStats stats;
     Entry entry;

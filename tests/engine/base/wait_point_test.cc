@@ -25,7 +25,7 @@ TEST_CASE("thread that sleeps: wakes when the condition is published, not before
     woke = true;
   });
   while (point.sleepers() == 0) std::this_thread::yield();
-  stage = 1;  // another condition's news
+  stage = 1;  // publishes another condition
   point.notify();
   CHECK_FALSE(woke);
   stage = 2;
@@ -35,12 +35,12 @@ TEST_CASE("thread that sleeps: wakes when the condition is published, not before
   CHECK(point.sleepers() == 0);
 }
 
-// As commits are published: each thread waits for its turn. A wake-up that is lost ends in a hang.
+// Commits are published like this: each thread waits for its turn. A lost wake-up would hang the test.
 TEST_CASE("many more threads than cores publish in turn: no wake-up is lost", "[wait][threads]") {
   constexpr std::uint64_t kThreads = 12, kTurns = 2000;
   WaitPoint point;
   std::atomic<std::uint64_t> turn{0};
-  std::uint64_t plain = 0;  // written in turn only: a race for the thread sanitizer if turns overlapped
+  std::uint64_t plain = 0;  // if turns overlapped, the thread sanitizer would report a race here
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {

@@ -102,7 +102,7 @@ TEST_CASE("tree numbers are written into their operations") {
   CHECK(op.mode == StampMode::kExplicit);
 }
 
-TEST_CASE("several relied-on expiries: the earliest one counts") {
+TEST_CASE("batch that relies on several keys not having expired: the earliest expiry is its limit") {
   WriteBatch batch;
   CHECK(batch.relied_expiry() == 0);
   batch.rely_on_expiry(0);

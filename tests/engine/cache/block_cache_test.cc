@@ -22,7 +22,7 @@ std::string page_of(BlockKey key, std::size_t size = 4096) {
   return page;
 }
 
-TEST_CASE("inserted blocks are found, others are not") {
+TEST_CASE("block cache: inserted blocks are found, others are not") {
   Epoch epoch;
   BlockCache cache(8 << 20, epoch);
   const auto pin = cache.insert({1, 4096}, page_of({1, 4096}));
@@ -85,7 +85,7 @@ TEST_CASE("random insertions: usage stays within capacity and found blocks are c
   }
 }
 
-TEST_CASE("clock eviction keeps blocks that are looked up and evicts others") {
+TEST_CASE("full cache: blocks that are looked up again and again stay, others are evicted") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 50;
@@ -102,7 +102,7 @@ TEST_CASE("clock eviction keeps blocks that are looked up and evicts others") {
   CHECK(cache.lookup({2, 4999}) != nullptr);  // what came last is looked at last
 }
 
-TEST_CASE("blocks that readers guess and use, or pin, are kept like looked-up ones") {
+TEST_CASE("blocks that readers use by a remembered address, or pin: kept like looked-up ones") {
   Epoch epoch;
   BlockCache cache(1 << 20, epoch);
   constexpr std::uint64_t kHot = 25;
@@ -122,7 +122,7 @@ TEST_CASE("blocks that readers guess and use, or pin, are kept like looked-up on
   }
 }
 
-TEST_CASE("pins and guards outlive eviction") {
+TEST_CASE("evicted block that is pinned or under a guard: stays readable") {
   Epoch epoch;
   std::shared_ptr<const CachedBlock> outlives_cache;
   {
@@ -232,7 +232,7 @@ TEST_CASE("a block above an eighth of a shard is pinned, not kept") {
   CHECK(cache.pin({1, 0}) == nullptr);
 }
 
-TEST_CASE("tables grow under many small blocks") {
+TEST_CASE("many small blocks: the cache's hash tables grow") {
   Epoch epoch;
   BlockCache cache(64 << 20, epoch);
   for (std::uint64_t i = 0; i < 100'000; i++) cache.insert({1, i}, Bytes(reinterpret_cast<const char*>(&i), sizeof(i)));
@@ -270,7 +270,7 @@ TEST_CASE("a bucket that overflows counts as usage, and so do its overflow bucke
   CHECK(grown < buckets + buckets / 4);
 }
 
-TEST_CASE("readers, writers, droppers and resizers at once", "[threads]") {
+TEST_CASE("lookups, insertions, erased files and changes of capacity at the same time: every block found is right", "[threads]") {
   Epoch epoch;
   BlockCache cache(4 << 20, epoch);
   constexpr std::uint64_t kBlocks = 3000;

@@ -49,7 +49,7 @@ Observed observe(double bits, std::uint32_t columns, std::uint32_t slices, std::
 
 }  // namespace
 
-TEST_CASE("a filter denies no key it has and errs as often as expected", "[bloom]") {
+TEST_CASE("Bloom filter: finds every key it has, and its false positives are as many as expected", "[bloom]") {
   for (const double bits : {1.0, 3.3, 5.0, 7.5, 10.0, 14.2}) {
     for (const std::uint32_t columns : {1u, 2u, 3u, 8u, 16u, 57u, 58u, 61u, 64u}) {
       CAPTURE(bits, columns);
@@ -62,7 +62,7 @@ TEST_CASE("a filter denies no key it has and errs as often as expected", "[bloom
   }
 }
 
-TEST_CASE("slices are independent filters over the same keys", "[bloom]") {
+TEST_CASE("filter slices of the same keys: their false positives are independent", "[bloom]") {
   for (const std::uint32_t columns : {1u, 8u}) {
     const Observed seen = observe(12, columns, 3, 60'000);
     REQUIRE(seen.lost == 0);
@@ -72,7 +72,7 @@ TEST_CASE("slices are independent filters over the same keys", "[bloom]") {
   }
 }
 
-TEST_CASE("the expected rate falls with every fraction of a bit and stays near the ideal", "[bloom]") {
+TEST_CASE("expected false positive rate: falls with every fraction of a bit, and is near the ideal one", "[bloom]") {
   REQUIRE(expected_false_positive_rate(0) == 1);
   REQUIRE(expected_false_positive_rate(-1) == 1);
   REQUIRE(bloom_probes(0) == 1);
@@ -81,7 +81,7 @@ TEST_CASE("the expected rate falls with every fraction of a bit and stays near t
     const double rate = expected_false_positive_rate(bits);
     REQUIRE(rate < last);
     last = rate;
-    // An undivided Bloom filter; blocks of 512 bits cost something, the more bits the more.
+    // Compared with one undivided Bloom filter: blocks of 512 bits are somewhat worse, the more so with more bits.
     const double ideal = std::exp(-bits * std::log(2) * std::log(2));
     if (bits >= 1) REQUIRE(rate > ideal * 0.99);
     if (bits >= 1 && bits <= 10) REQUIRE(rate < ideal * 1.5);
@@ -103,7 +103,7 @@ TEST_CASE("malformed filter slice is refused", "[bloom]") {
       bad[static_cast<std::size_t>(at)] = static_cast<char>(value);
       if (bad == good) continue;
       auto view = BloomView::parse(bad);
-      if (view.is_ok()) (void)view->candidates(12345);  // whatever it says, it stays inside
+      if (view.is_ok()) (void)view->candidates(12345);  // any answer will do, but no read outside the slice
     }
   }
 }

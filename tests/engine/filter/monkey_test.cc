@@ -82,7 +82,7 @@ TEST_CASE("false positive rates of real filters match p(bits)", "[monkey]") {
   }
 }
 
-TEST_CASE("bits for a rate invert p(bits)", "[monkey]") {
+TEST_CASE("bits for a false positive rate: inverse function of the rate for bits", "[monkey]") {
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     for (const double bits : {0.1, 0.5, 1.44, 4.0, 9.7, 20.0}) {
       CHECK(bits_for_rate(curve, false_positive_rate(curve, bits)) == Approx(bits).epsilon(1e-6));
@@ -119,7 +119,7 @@ TEST_CASE("full trees match the paper's Eqs. 5 to 8 and 14 to 20", "[monkey]") {
         for (const double bits : {0.02, 0.1, 0.3, 0.7, 1.5, 2.5, 5.0, 10.0}) {
           INFO((tiering ? "tiering" : "leveling") << " T " << t << " v " << mix << " bits " << bits);
           const FilterBits a = allocate_filters(runs, bits * tree.entries, FilterCurve::kIdeal);
-          // Found keys cost their page; what is before them in the last level is in its arrivals.
+          // A found key costs the read of its page. Runs of the last level that are searched before it count in its arrivals.
           CHECK(a.lookup_pages + last == Approx(lookup_cost(tree, bits * tree.entries)).epsilon(0.01));
           const int without = unfiltered_levels(tree, bits * tree.entries);
           const std::size_t per_level = tiering ? static_cast<std::size_t>(t) - 1 : 1;
@@ -163,7 +163,7 @@ TEST_CASE("allocation equals the paper's Algorithm 2 for runs of any size", "[mo
   }
 }
 
-TEST_CASE("moving bits between two runs never improves the allocation", "[monkey]") {
+TEST_CASE("filter memory is allocated: moving bits between two runs never improves it", "[monkey]") {
   Random random(17);
   for (int round = 0; round < 50; ++round) {
     std::vector<FilterRun> runs(2 + random.uniform(6));
@@ -193,7 +193,7 @@ TEST_CASE("moving bits between two runs never improves the allocation", "[monkey
   }
 }
 
-TEST_CASE("extreme budgets and runs give valid allocations", "[monkey]") {
+TEST_CASE("extreme filter budgets and runs: allocation is valid", "[monkey]") {
   const std::vector<FilterRun> runs = {{1'000, 1, 1}, {0, 1, 1}, {50'000, 1, 0}, {9'000, 2, 1}};
   for (const FilterCurve curve : {FilterCurve::kBlocked, FilterCurve::kIdeal}) {
     const FilterBits none = allocate_filters(runs, 0, curve);
@@ -266,7 +266,7 @@ double entries_of(const std::vector<FilterRun>& runs) {
   return sum;
 }
 
-TEST_CASE("a table's slices add up to what its run gets, the first one being what the largest run gets", "[monkey][slices]") {
+TEST_CASE("slices of a table: the first has the largest run's bits, all together its own run's", "[monkey][slices]") {
   const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
   const FilterBits a = allocate_filters_per_key(runs, 10);
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -282,7 +282,7 @@ TEST_CASE("a table's slices add up to what its run gets, the first one being wha
   CHECK(cut_filter(runs, 0, 0.2).size() == 1);
 }
 
-TEST_CASE("tables that were built for the tree as it is keep all but the reserve, and what that costs is the optimum",
+TEST_CASE("tables built for the current tree: all slices but the reserve are in memory, which costs the optimum of page reads",
           "[monkey][slices]") {
   for (const double bits : {2.0, 5.0, 10.0, 16.0}) {
     const std::vector<FilterRun> runs = full_tree({6, 4, 1e7, false, 0});
@@ -295,7 +295,7 @@ TEST_CASE("tables that were built for the tree as it is keep all but the reserve
   }
 }
 
-TEST_CASE("slices follow a tree that grows without a table being written", "[monkey][slices]") {
+TEST_CASE("tree that grows: other slices are kept in memory, and no table is rewritten", "[monkey][slices]") {
   // A level of 36 tables was the last one. Then a level six times as large comes to lie under it.
   const std::vector<FilterRun> before = {{60'000, 1, 1}, {360'000, 1, 1}};
   std::vector<FilterRun> after = before;
@@ -324,8 +324,7 @@ TEST_CASE("slices follow a tree that grows without a table being written", "[mon
   CHECK(moved.bits(chosen) <= 10 * entries_of(large) * (1 + 1.0 / 32));
 }
 
-TEST_CASE("slices that are in memory stay unless others are clearly better, and a budget of nothing has none",
-          "[monkey][slices]") {
+TEST_CASE("filter slices in memory: stay unless others are clearly better; with a budget of 0 none stays", "[monkey][slices]") {
   const std::vector<FilterRun> runs = {{2'000, 1, 1}};
   const std::vector<SliceWorth> one = {{8'000, 0.02}}, other = {{8'000, 0.022}}, better = {{4'000, 0.02}};
   const auto chosen = [&](const std::vector<SliceWorth>& second, double budget) {

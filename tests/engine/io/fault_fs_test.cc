@@ -87,7 +87,7 @@ TEST_CASE("a sticky fault goes on until it is cleared, with its own code, on its
   REQUIRE(room.faulty.failures() == 3);
 }
 
-TEST_CASE("a rename is found by either of its names") {
+TEST_CASE("fault on a path: a rename meets it by its old and by its new name") {
   FaultRoom room;
   write_file(room.fs(), room.path("CURRENT.tmp"), "x");
   room.faulty.inject({.ops = ops_of(FileOp::kRename), .path_has = "CURRENT"});
@@ -96,7 +96,7 @@ TEST_CASE("a rename is found by either of its names") {
   require_ok(room.faulty.rename(room.path("a"), room.path("CURRENT")));
 }
 
-TEST_CASE("reads fail too, through either way to read") {
+TEST_CASE("read fault: both ways to read fail") {
   FaultRoom room;
   write_file(room.fs(), room.path("f"), "abc");
   auto file = value_of(room.faulty.open(room.path("f")));
@@ -111,7 +111,7 @@ TEST_CASE("reads fail too, through either way to read") {
   REQUIRE_FALSE(room.faulty.file_size(room.path("f")).is_ok());
 }
 
-TEST_CASE("a failed call can have happened by half or in full") {
+TEST_CASE("failed call: may have had half of its effect or all of it") {
   FaultRoom room;
   auto file = value_of(room.faulty.create(room.path("f")));
   room.faulty.inject({.ops = ops_of(FileOp::kWrite), .effect = FileFault::Effect::kHalf});
@@ -132,7 +132,7 @@ TEST_CASE("after a failed sync, later syncs return ok and make nothing durable")
   REQUIRE_FALSE(file->sync().is_ok());
   require_ok(file->sync());
   REQUIRE(value_of(read_file(*room.fs().crash_clone(0, CrashMode::kNothing), room.path("f"))).empty());
-  // A new file is a new start.
+  // A new file has no failed sync.
   auto fresh = value_of(room.faulty.create(room.path("g")));
   require_ok(fresh->append("kept"));
   require_ok(fresh->sync());
@@ -140,7 +140,7 @@ TEST_CASE("after a failed sync, later syncs return ok and make nothing durable")
   REQUIRE(value_of(read_file(*room.fs().crash_clone(0, CrashMode::kNothing), room.path("g"))) == "kept");
 }
 
-TEST_CASE("a hook runs once before the n-th call, and may use the file system") {
+TEST_CASE("hook for the n-th call: runs once before it, and may use the file system") {
   FaultRoom room;
   std::vector<std::string> seen;
   room.faulty.before_nth(2, ops_of(FileOp::kCreate), [&] {
@@ -176,7 +176,7 @@ TEST_CASE("an atomic write survives a fault and a crash at each of its calls") {
   REQUIRE(calls == 5);  // create, write, sync, rename, sync_dir
 }
 
-TEST_CASE("counting is exact under threads", "[threads]") {
+TEST_CASE("calls from many threads: counted exactly", "[threads]") {
   MemoryFileSystem memory;
   FaultFileSystem fs(memory);
   fs.inject({.ops = ops_of(FileOp::kWrite), .nth = 300});

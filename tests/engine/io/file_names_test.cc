@@ -30,7 +30,7 @@ void require_round_trip(const std::string& name, FileKind kind, FileNum file) {
   REQUIRE(parsed.file == file);
 }
 
-TEST_CASE("numbers are padded to six digits and grow beyond") {
+TEST_CASE("file numbers: padded to six digits, longer if larger") {
   REQUIRE(data_file_name(1) == "000001.data");
   REQUIRE(metadata_file_name(42) == "000042.meta");
   REQUIRE(log_file_name(999'999) == "999999.wal");
@@ -108,7 +108,7 @@ TEST_CASE("file name with one changed character is another name or invalid") {
   REQUIRE(seen.size() == 1 + 6 * 9);
 }
 
-TEST_CASE("paths join and part") {
+TEST_CASE("joined path: parts into its directory and its name") {
   REQUIRE(join_path("data", "LOCK") == "data/LOCK");
   REQUIRE(join_path("data/", "LOCK") == "data/LOCK");
   REQUIRE(join_path("", "LOCK") == "LOCK");

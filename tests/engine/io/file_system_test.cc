@@ -36,7 +36,7 @@ void require_error(const Status& status, Code code, const std::string& start) {
   REQUIRE_THAT(std::string(status.message()), StartsWith(start + ": "));
 }
 
-TEMPLATE_TEST_CASE("appended bytes read back", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("appended bytes: read back as written", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   auto file = value_of(fs.create(room.path("f")));
@@ -50,7 +50,7 @@ TEMPLATE_TEST_CASE("appended bytes read back", "", PosixRoom, MemoryRoom) {
   require_ok(file->sync());
   REQUIRE(file->size() == 6);
   require_ok(file->close());
-  require_ok(file->close());  // again is harmless
+  require_ok(file->close());  // a second close does nothing
   REQUIRE(value_of(read_file(fs, room.path("f"))) == "abcdef");
   REQUIRE(value_of(fs.file_size(room.path("f"))) == 6);
   REQUIRE_FALSE(file->append("g").is_ok());
@@ -73,7 +73,7 @@ TEMPLATE_TEST_CASE("more pieces than one system call takes arrive whole and in o
   REQUIRE(value_of(read_file(room.fs(), room.path("f"))) == content);
 }
 
-TEMPLATE_TEST_CASE("reads are exact, anywhere, and never past the end", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("read at any place: returns exactly the file's bytes, and none past the end", "", PosixRoom, MemoryRoom) {
   TestType room;
   const std::string content = noise(1, 20'000);
   write_file(room.fs(), room.path("f"), content);
@@ -183,7 +183,7 @@ TEMPLATE_TEST_CASE("directories are created, listed and removed", "", PosixRoom,
   REQUIRE(sorted(value_of(fs.list(room.dir()))) == std::vector<std::string>{"f", "g"});
 }
 
-TEMPLATE_TEST_CASE("truncate cuts, and extends with zeros", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("truncate to less cuts the file, to more extends it with zeros", "", PosixRoom, MemoryRoom) {
   TestType room;
   FileSystem& fs = room.fs();
   const std::string content = noise(3, 5000);
@@ -197,7 +197,7 @@ TEMPLATE_TEST_CASE("truncate cuts, and extends with zeros", "", PosixRoom, Memor
   REQUIRE(value_of(read_file(fs, room.path("f"))).empty());
 }
 
-TEMPLATE_TEST_CASE("an allocated file occupies what it was given", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file with allocated space: occupies that space on disk", "", PosixRoom, MemoryRoom) {
   TestType room;
   require_ok(room.fs().allocate(room.path("f"), 300'000));
   REQUIRE(value_of(room.fs().file_size(room.path("f"))) == 300'000);
@@ -208,7 +208,7 @@ TEMPLATE_TEST_CASE("an allocated file occupies what it was given", "", PosixRoom
   REQUIRE(value_of(room.fs().file_size(room.path("empty"))) == 0);
 }
 
-TEMPLATE_TEST_CASE("a file that is too large to be read whole is refused before it takes memory", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("file too large to be read whole: refused before memory is allocated", "", PosixRoom, MemoryRoom) {
   TestType room;
   write_file(room.fs(), room.path("f"), "0123456789");
   REQUIRE(value_of(read_file(room.fs(), room.path("f"), 10)) == "0123456789");
@@ -233,7 +233,7 @@ TEMPLATE_TEST_CASE("a punched hole reads as zeros and gives its space back", "",
   REQUIRE(value_of(read_file(fs, room.path("f"))) == content);
   REQUIRE(value_of(fs.allocated_bytes(room.path("f"))) == before - 128 * kKiB);
 
-  // Odd ranges zero exactly what they name; ranges past the end are nothing.
+  // A range that is not aligned zeroes exactly its bytes; one past the end does nothing.
   require_ok(fs.punch_hole(room.path("f"), 100, 1000));
   require_ok(fs.punch_hole(room.path("f"), 2000, 10));
   require_ok(fs.punch_hole(room.path("f"), 256 * kKiB - 5, 100));

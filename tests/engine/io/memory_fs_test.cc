@@ -29,7 +29,7 @@ std::set<std::optional<std::string>> outcomes(const MemoryFileSystem& fs, const 
   return seen;
 }
 
-TEST_CASE("file replaced by a durable rename is the new one after any crash") {
+TEST_CASE("file replaced by a durable rename: has the new content after any crash") {
   MemoryRoom room;
   write_file(room.fs(), room.path("file"), "old");
   require_ok(room.fs().sync_dir(room.dir()));
@@ -114,7 +114,7 @@ TEST_CASE("an unlink may survive the rename that was made before it, unless the 
   REQUIRE((broken == 0) == sync_between);
 }
 
-TEST_CASE("changes of one entry keep their order") {
+TEST_CASE("several unsynced changes of one directory entry: a crash keeps none, some or all, the first ones first") {
   MemoryRoom room;
   // create, unlink, create, rename over: whatever survives is one of the states that the entry went through.
   write_file(room.fs(), room.path("f"), "1");
@@ -285,7 +285,7 @@ TEST_CASE("space in a hole at the end of a file is accounted for to the byte") {
   }
 }
 
-TEST_CASE("locks end with the crash, and with the lock, not with the name") {
+TEST_CASE("file lock: ends with its holder or with a crash, though its file stays") {
   MemoryRoom room;
   auto lock = value_of(room.fs().lock(room.path("LOCK")));
   require_ok(room.fs().sync_dir(room.dir()));
@@ -296,7 +296,7 @@ TEST_CASE("locks end with the crash, and with the lock, not with the name") {
   REQUIRE(value_of(room.fs().lock(room.path("LOCK"))) != nullptr);
 }
 
-TEST_CASE("open files may outlive their file system") {
+TEST_CASE("file system destroyed while files are open: the files stay usable") {
   std::unique_ptr<WritableFile> writer;
   std::unique_ptr<FileLock> lock;
   {
@@ -434,7 +434,7 @@ class Model {
   std::uint64_t open_id_ = 0, last_id_ = 0;
 };
 
-TEST_CASE("every crash: each entry has a former state, and synced bytes exist") {
+TEST_CASE("random operations and a crash: each entry has a state that it had since its last sync, and synced bytes are there") {
   unsigned differ = 0;
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Model model(seed);

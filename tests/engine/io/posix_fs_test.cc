@@ -143,9 +143,9 @@ TEST_CASE("a page that was just written is read without waiting, where the file 
   REQUIRE(buffer.substr(0, 192) == std::string(192, 'x'));
 }
 
-// --- reads that are under way
+// --- queued reads
 
-// Whatever has ended by now and later, by tag.
+// Waits for all queued reads; what each read, by its tag.
 std::map<std::uint64_t, std::optional<std::string>> reap_all(ReadQueue& queue) {
   std::map<std::uint64_t, std::optional<std::string>> ended;
   while (queue.unfinished() != 0) {
@@ -189,7 +189,7 @@ TEST_CASE("read queue returns the same bytes as read(), for any number of queued
   }
 }
 
-TEST_CASE("read queue: read past the end fails, foreign file is refused") {
+TEST_CASE("read queue: a read past the end fails, a file of another file system is refused") {
   PosixRoom room;
   const auto queue = room.fs().new_read_queue();
   if (queue == nullptr) {

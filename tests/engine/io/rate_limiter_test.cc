@@ -17,7 +17,7 @@ TEST_CASE("unlimited rate never waits") {
   REQUIRE(limiter.rate() == 0);
 }
 
-TEST_CASE("waits add up to bytes over rate") {
+TEST_CASE("rate limit: the waits add up to bytes divided by rate") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);  // 1 byte per microsecond
   REQUIRE(limiter.request(0) == 0);
@@ -51,7 +51,7 @@ TEST_CASE("over any stretch of time no more passes than rate times time, and the
   REQUIRE(passed + 4'000 * 600 >= (clock.boot_ms() - start) * 4'000);  // and not much less: rounding up to 1 ms costs a little
 }
 
-TEST_CASE("a new rate applies to the debt, too") {
+TEST_CASE("new rate: applies to bytes that wait already, too") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   REQUIRE(limiter.request(100'000) == 100 * kMs);
@@ -71,7 +71,7 @@ TEST_CASE("huge requests at tiny rates do not overflow") {
   REQUIRE(limiter.request(~std::uint64_t{0}) == 3'600'000 * kMs);
 }
 
-TEST_CASE("threads share one bucket", "[threads]") {
+TEST_CASE("several threads: share one rate limit", "[threads]") {
   SimulatedClock clock;
   RateLimiter limiter(clock, 1'000'000);
   std::vector<std::thread> threads;

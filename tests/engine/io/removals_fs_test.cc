@@ -1,4 +1,4 @@
-// Which removals could still be undone, or were not even possible.
+// Which removed files a power loss could still bring back, and which removals failed.
 #include <catch2/catch.hpp>
 
 #include "io/fault_fs.h"

@@ -54,7 +54,7 @@ class MemoryRoom {
   std::string dir_ = "room";
 };
 
-/// Requires success and unwraps.
+/// The value of a result, which must be ok.
 template <typename T>
 T value_of(Result<T> result) {
   INFO(result.status().to_string());

@@ -82,7 +82,7 @@ TEST_CASE("iterator skips an unreadable table that a newer range tombstone cover
   CHECK(walk.forward() == "a " + kError);  // the table may have newer entries
 }
 
-TEST_CASE("iterator that pauses at each key reaches the unreadable table's error too") {
+TEST_CASE("iterator that pauses at each key: ends with the unreadable table's error, too") {
   Walk walk{{value("a", 90)}, {value("b", 10)}, {{"d", "dd", 95, 1}}};
   std::vector<std::unique_ptr<InternalIterator>> children;
   children.push_back(std::make_unique<VectorIterator>(&walk.newer));

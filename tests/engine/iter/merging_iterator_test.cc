@@ -52,7 +52,7 @@ void compare(InternalIterator& it, const std::vector<Owned>& model, Random& rand
   }
 }
 
-TEST_CASE("a merge of k walks equals the sorted union, both ways") {
+TEST_CASE("merge of several iterators: equals the sorted union, forwards and backwards") {
   const std::size_t k = GENERATE(std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{3}, std::size_t{5}, std::size_t{8},
                                  std::size_t{33}, std::size_t{200});
   const std::size_t shared_prefix = GENERATE(std::size_t{0}, std::size_t{7});
@@ -74,7 +74,7 @@ TEST_CASE("a merge of k walks equals the sorted union, both ways") {
   }
 }
 
-TEST_CASE("an error of a child ends the merge and goes away with the next seek") {
+TEST_CASE("source with an error: the merge ends with it, and the next seek starts afresh") {
   std::vector<Owned> a = {{.key = "a", .seq = 1}, {.key = "c", .seq = 2}}, b = {{.key = "b", .seq = 3}, {.key = "d", .seq = 4}};
   auto failing = std::make_unique<VectorIterator>(&b);
   failing->fail_after(2);
@@ -96,7 +96,7 @@ TEST_CASE("an error of a child ends the merge and goes away with the next seek")
   REQUIRE(it.entry().key == "d");
 }
 
-TEST_CASE("key with the same cached bytes as an ended child comes before that child") {
+TEST_CASE("key whose first bytes equal those kept for a source that has ended: is not lost") {
   const std::string high(10, '\xff'), low(10, '\0');
   std::vector<Owned> a = {{.key = low, .seq = 1}, {.key = high, .seq = 1}}, b = {{.key = high + "b", .seq = 2}}, none;
   for (const bool reversed : {false, true}) {
@@ -171,7 +171,7 @@ TestRun random_run(Random& random, std::size_t files) {
   return run;
 }
 
-TEST_CASE("run iterator reads its files in order, both ways") {
+TEST_CASE("run iterator: reads its files in key order, forwards and backwards") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -181,7 +181,7 @@ TEST_CASE("run iterator reads its files in order, both ways") {
   }
 }
 
-TEST_CASE("a run opens no file outside the bounds, and none before it is needed") {
+TEST_CASE("iterator of a run with bounds: opens only files within them, each when it is needed") {
   TestRun run;
   for (const char* key : {"a", "c", "e", "g"}) {
     run.files.push_back({{.key = key, .seq = 1}});
@@ -205,7 +205,7 @@ TEST_CASE("a run opens no file outside the bounds, and none before it is needed"
   REQUIRE(run.opened[3] == 0);
 }
 
-TEST_CASE("a file that cannot be opened ends the run with its error") {
+TEST_CASE("file of a run that cannot be opened: the iterator ends with its error") {
   TestRun run;
   run.files = {{{.key = "a", .seq = 1}}, {{.key = "b", .seq = 1}}};
   for (const auto& file : run.files) run.stats.emplace_back().add_entry(file[0].view());

@@ -34,7 +34,7 @@ std::vector<Owned> clip(std::vector<Owned> entries, const KeyRange& bounds) {
   return entries;
 }
 
-/// Goes on after pauses until the move is done; each resumption must get further.
+/// Resumes after each pause until the move is done; each time it must get further.
 void finish_forward(VisibleIterator& it) {
   std::string last;
   for (bool again = false; it.paused(); again = true) {
@@ -97,7 +97,7 @@ void compare(VisibleIterator& it, const std::vector<Owned>& model, Random& rando
   }
 }
 
-TEST_CASE("the visible walk equals the model at every view, both ways, with bounds and pauses") {
+TEST_CASE("visible iterator at any view, both ways, with bounds: equals the model, pauses included") {
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -120,7 +120,7 @@ TEST_CASE("the visible walk equals the model at every view, both ways, with boun
   }
 }
 
-TEST_CASE("a scan in paused steps by fresh iterators loses and repeats nothing") {
+TEST_CASE("scan continued by a new iterator after each pause: no key lost or repeated") {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CAPTURE(seed);
     Random random(seed);

@@ -83,7 +83,7 @@ TEST_CASE("B+ tree equals a set for keys with any common prefix") {
   }
 }
 
-TEST_CASE("ascending, descending and interleaved ascending insertions") {
+TEST_CASE("ascending, descending and interleaved insertions: the B+ tree has every key") {
   Arena arena;
   for (int order = 0; order < 3; order++) {
     CAPTURE(order);
@@ -101,7 +101,7 @@ TEST_CASE("ascending, descending and interleaved ascending insertions") {
   }
 }
 
-TEST_CASE("racing writers agree on one node a key, and walkers never miss what was there", "[threads]") {
+TEST_CASE("writers race for the same keys: each key gets one node, and readers miss none that was there before", "[threads]") {
   constexpr unsigned kWriters = 3;
   constexpr unsigned kKeys = 8000;
   Arena arena;

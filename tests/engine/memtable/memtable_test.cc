@@ -164,11 +164,11 @@ TEST_CASE("while the hash index grows, a writer that has returned finds its vers
   CHECK(missed.load() == 0);
 }
 
-TEST_CASE("gets and walks agree with an ordered map") {
+TEST_CASE("random insertions: gets and iterators agree with an ordered map") {
   for (std::uint64_t seed = 1; seed <= 40; seed++) {
     CAPTURE(seed);
     Random random(seed);
-    MemTable table(random.one_in(2) ? 0 : 1 << 20);  // overfull, and roomy
+    MemTable table(random.one_in(2) ? 0 : 1 << 20);  // too small for its keys, and with room to spare
     Model model;
     const std::uint64_t spread = 2 + random.uniform(20);
     fill(&table, &model, random, 1 + random.uniform(3000), spread);
@@ -234,7 +234,7 @@ TEST_CASE("iterators change direction anywhere, also during insertions") {
         }
       }
     }
-    // An open walk never loses its place: what was there before it was opened is shown whatever comes in.
+    // An open iterator never loses its place: it shows each entry that was there when it was opened, whatever is inserted.
     auto it = table.new_iterator();
     const Model before = model;
     std::size_t shown = 0;
@@ -316,7 +316,7 @@ TEST_CASE("large values are shared, small ones copied") {
   CHECK(large.use_count() == 1);
 }
 
-TEST_CASE("expiry, debt, first and header survive together") {
+TEST_CASE("entry with expiry, debt, first-write mark and header: all of them read back") {
   MemTable table(1 << 20);
   Entry e = make_entry(9, "value");
   e.kind = EntryKind::kHeader;
@@ -335,7 +335,7 @@ TEST_CASE("expiry, debt, first and header survive together") {
   CHECK(got.value == "value");
 }
 
-TEST_CASE("versions inserted in any order are in seq order") {
+TEST_CASE("versions of a key inserted in any order: read in order of sequence number") {
   for (std::uint64_t seed = 1; seed <= 50; seed++) {
     CAPTURE(seed);
     Random random(seed);
@@ -358,7 +358,7 @@ TEST_CASE("versions inserted in any order are in seq order") {
   }
 }
 
-TEST_CASE("writers who race for the same keys leave every version, in order", "[threads]") {
+TEST_CASE("writers race for the same keys: every version is there, in order", "[threads]") {
   constexpr unsigned kWriters = 4;
   constexpr SeqNum kEach = 4000;
   constexpr unsigned kKeys = 37;
@@ -440,7 +440,7 @@ TEST_CASE("concurrent ascending writers lose no entry", "[threads]") {
   CHECK(i == 0);
 }
 
-TEST_CASE("memtable of a staged batch: entries read with the seqs, births, stamps and deletes of the batch's place") {
+TEST_CASE("memtable of a large batch: seqs, births, stamps and deletes are those of the batch's place") {
   const auto mode = GENERATE(StampMode::kWriteTime, StampMode::kExpireTime, StampMode::kExplicit);
   constexpr SeqNum kFirst = 500;
   constexpr Millis kTime = 10'000;

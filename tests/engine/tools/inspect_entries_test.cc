@@ -178,7 +178,7 @@ TEST_CASE("table entries are printed in key order, up to the limit", "[tools]") 
   CHECK(asked({"z", ""}, kAll).empty());
 }
 
-TEST_CASE("entries of pages that were dropped are not printed", "[tools]") {
+TEST_CASE("table with dropped pages: their entries are not printed", "[tools]") {
   test::Bench bench;
   std::vector<test::Owned> entries;
   for (int i = 0; i < 300; ++i)
@@ -209,7 +209,7 @@ TEST_CASE("entries of pages that were dropped are not printed", "[tools]") {
   CHECK(printed.keys() == keys_of(entries));
 }
 
-TEST_CASE("entries in front of a damaged page are printed, and where the damage is", "[tools]") {
+TEST_CASE("table with a damaged page: the entries before it are printed, then the place of the damage", "[tools]") {
   test::Bench bench;
   TableBuilderOptions options = bench.builder_options();
   options.pages_per_tile = GENERATE(1, 8);

@@ -223,7 +223,7 @@ TEST_CASE("a lost table: values that it may have deleted are apart, and keys wit
       CHECK(saved.certain.count("key00005") == 1);  // in the third flush
       CHECK(saved.certain.count("key00001") == 0);  // its delete is lost
       CHECK(saved.apart.count("key00001") == 1);
-      CHECK(saved.apart.count("key00003") == 0);  // deleted behind the loss
+      CHECK(saved.apart.count("key00003") == 0);  // deleted by a write after the lost part
       CHECK(saved.apart.count("key00501") == 0);  // by a range
       CHECK(saved.apart.count("key00002") == 1);  // unknown whether it was deleted
     }
@@ -268,7 +268,7 @@ TEST_CASE("each manifest and CURRENT damaged or missing: nothing is certain, all
   }
 }
 
-TEST_CASE("each byte in 16 of a manifest damaged: what is certain is right, and no key is lost") {
+TEST_CASE("manifest with one damaged byte, every 16th in turn: what is called certain is right, and no key is lost") {
   Harness h(no_merges());
   h.open();
   const auto expected = fill(h);
@@ -321,7 +321,7 @@ TEST_CASE("a lost part of the log: of trees that lack it only what was written b
   CHECK(saved.apart == std::map<std::string, std::string>{{"flushed", "1"}, {"before", "1"}});
 }
 
-TEST_CASE("the manifest and CURRENT are gone, and tables have what the log has not: all of it is saved apart") {
+TEST_CASE("manifest and CURRENT are gone, and tables have keys that the log lacks: those are saved as uncertain") {
   Harness h(no_merges());
   h.open();
   auto expected = fill(h);
@@ -380,7 +380,7 @@ TEST_CASE("only the log knows that a database was emptied: its former keys are n
   CHECK(saved.apart.empty());
 }
 
-TEST_CASE("a damaged part of the log that tables have: nothing is lost") {
+TEST_CASE("damaged part of the log whose writes are in tables: nothing is lost") {
   Harness h(no_merges());
   h.open();
   std::map<std::string, std::string> expected;
@@ -467,7 +467,7 @@ TEST_CASE("the drive cannot read a sector: it is named, and the rest of the file
   }
 }
 
-TEST_CASE("salvage refuses: a directory that is open, none, an empty one, an OUT with something in it or inside of it") {
+TEST_CASE("salvage of an open, missing or empty directory: refused, as is an OUT that is not empty or lies inside") {
   Harness h;
   h.open();
   h.put(0, "k", "v");

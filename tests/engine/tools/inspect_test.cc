@@ -1,4 +1,4 @@
-// ebbtide-inspect on a data directory that is whole, then on the same one with every file damaged, and on garbage; what it copies
+// ebbtide-inspect on an undamaged data directory, on the same one with each file damaged, and on random bytes; what it copies
 // opens, and what it has repaired does, too.
 #include <engine/db.h>
 #include <catch2/catch.hpp>
@@ -175,7 +175,7 @@ TEST_CASE("large batch in pieces: the log is printed, verified, counted and copi
   CHECK(damaged.errors.front().find("is missing") != std::string::npos);
 }
 
-TEST_CASE("pending deletes by level, by file and in the log", "[tools]") {
+TEST_CASE("pending deletes: printed by level, by file and for the log", "[tools]") {
   MemoryFileSystem fs;
   SimulatedClock clock;
   ManualPool pool;
@@ -199,7 +199,7 @@ TEST_CASE("pending deletes by level, by file and in the log", "[tools]") {
     write([&](WriteBatch& b) { b.put(0, "name_x", "v", {kNoStamp, start + 20'000}); });
     REQUIRE((*db)->flush(0).is_ok());
     clock.advance(10'000);
-    // Above an older run, so that they must stay.
+    // There is an older run below, so a merge may not drop these deletes.
     for (int i = 0; i < 3; ++i) write([i](WriteBatch& b) { b.del(0, "name" + std::to_string(i)); });
     write([](WriteBatch& b) { b.delete_range(0, "name5", "name7"); });
     REQUIRE((*db)->flush(0).is_ok());
@@ -235,7 +235,7 @@ TEST_CASE("pending deletes by level, by file and in the log", "[tools]") {
   CHECK(open.json.str().find("\"overdue\":true") == std::string::npos);
 }
 
-TEST_CASE("due times follow the promise before a deadline change", "[tools]") {
+TEST_CASE("deadline changed: due times of older deletes follow the deadline before the change", "[tools]") {
   MemoryFileSystem fs;
   REQUIRE(fs.create_dir(kDir).is_ok());
   auto set = VersionSet::create(fs, kDir);
@@ -290,7 +290,7 @@ TEST_CASE("pending names and punches of page drops are listed as such, not as re
   CHECK(found.text.find("record") == std::string::npos);
 }
 
-TEST_CASE("durations are printed for people", "[tools]") {
+TEST_CASE("durations: printed in units that people use", "[tools]") {
   CHECK(duration_text(250) == "250ms");
   CHECK(duration_text(65'000) == "1m 5s");
   CHECK(duration_text(86'400'000) == "24h");
@@ -326,7 +326,7 @@ TEST_CASE("verify finds a flipped bit anywhere in a table", "[tools]") {
   CHECK(inspect_verify(*fs, kDir).errors.empty());
 }
 
-TEST_CASE("swapped tables are found", "[tools]") {
+TEST_CASE("two tables whose files were swapped: verify finds it", "[tools]") {
   const auto fs = sample();
   const auto tables = files_of(*fs, FileKind::kData);
   REQUIRE(tables.size() >= 2);
@@ -336,7 +336,7 @@ TEST_CASE("swapped tables are found", "[tools]") {
   CHECK(inspect_verify(*fs, kDir).errors.size() >= 2);
 }
 
-TEST_CASE("damaged and hostile files are reported without a crash", "[tools]") {
+TEST_CASE("damaged or hostile files: reported, without a crash", "[tools]") {
   const auto fs = sample();
   Random random(11);
   std::vector<std::string> paths;
@@ -417,7 +417,7 @@ TEST_CASE("undamaged directory needs no repair", "[tools][repair]") {
   CHECK(contents(*fs) == before);
 }
 
-TEST_CASE("damage in a table's pages is not looked for by a repair, which says so and who does", "[tools][repair]") {
+TEST_CASE("repair: does not look for damage in tables' pages, says so and names the command that does", "[tools][repair]") {
   const auto fs = sample();
   const std::string table = files_of(*fs, FileKind::kData).front();
   flip_in_the_middle(*fs, table);
@@ -458,7 +458,7 @@ TEST_CASE("a log that is cut before the end of its first record is damage, and i
   CHECK(*read_file(*fs, log) == cut);
 }
 
-TEST_CASE("repair removes leftovers only", "[tools][repair]") {
+TEST_CASE("directory with leftover files: repair removes only those", "[tools][repair]") {
   const auto fs = sample();
   for (const char* leftover : {"900001.data", "900001.meta", "MANIFEST-900002", "CURRENT.tmp"}) {
     REQUIRE_FALSE(fs->exists(join_path(kDir, leftover)));
@@ -690,7 +690,7 @@ TEST_CASE("a copy that meets an error or a power loss does not open, or is whole
   }
 }
 
-TEST_CASE("strings of any bytes are valid JSON", "[tools]") {
+TEST_CASE("strings of any bytes: printed as valid JSON", "[tools]") {
   CHECK(json_string(Bytes("a\"\\\n\0\xff", 6)) == "\"a\\\"\\\\\\u000a\\u0000\\u00ff\"");
   JsonArray array;
   array.add("1");

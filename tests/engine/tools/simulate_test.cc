@@ -68,7 +68,7 @@ double large_n_curve(double k, double n) {
   return k * std::pow(n, 1 / k) / c;
 }
 
-TEST_CASE("MinLatency costs as its search tree predicts", "[simulate]") {
+TEST_CASE("MinLatency: its cost is what its search tree predicts", "[simulate]") {
   for (const auto& [m, k] :
        std::vector<std::pair<std::uint64_t, std::uint64_t>>{{20, 2}, {12, 3}, {9, 4}, {8, 5}, {6, 7}, {5, 10}}) {
     const std::uint64_t flushes = binomial_coefficient(m + k, k) - 1;
@@ -81,9 +81,9 @@ TEST_CASE("MinLatency costs as its search tree predicts", "[simulate]") {
   }
 }
 
-TEST_CASE("the exact cost goes to k n^(1/k) / c_k", "[simulate]") {
+TEST_CASE("many flushes: MinLatency's exact cost approaches k n^(1/k) / c_k", "[simulate]") {
   for (const std::uint64_t k : {2u, 3u, 4u, 5u, 7u, 10u}) {
-    // To first order (k! n)^(1/k) is m + (k + 1) / 2, so the curve comes near as m leaves k behind.
+    // To first order (k! n)^(1/k) is m + (k + 1) / 2, so the difference shrinks as m grows and k stays.
     double last = 0;
     for (const std::uint64_t m : {20 * k, 80 * k}) {
       const auto n = std::exp(std::lgamma(static_cast<double>(m + k + 1)) - std::lgamma(static_cast<double>(m + 1)) -
@@ -108,7 +108,7 @@ TEST_CASE("the exact cost goes to k n^(1/k) / c_k", "[simulate]") {
   }
 }
 
-TEST_CASE("MinLatency and Binomial are one in the large-n regime, on the theory's curve", "[simulate]") {
+TEST_CASE("many flushes: MinLatency and Binomial cost the same, as theory says", "[simulate]") {
   struct Case {
     std::uint64_t k, m;
     double nearness;  ///< to the curve, from below; its first-order term is (k + 1) / 2 flushes' merges
@@ -137,7 +137,7 @@ TEST_CASE("MinLatency and Binomial are one in the large-n regime, on the theory'
   }
 }
 
-TEST_CASE("Binomial keeps its stack shallow while there are few flushes", "[simulate]") {
+TEST_CASE("few flushes: Binomial has few runs", "[simulate]") {
   // About log2(n) / 2 runs and merges (thesis, 3.3.2), well below k; MinLatency fills the stack.
   const SimulationSample binomial = after(of("binomial", {{"k", 10}}), 4096);
   const SimulationSample lazy = after(of("min_latency", {{"k", 10}}), 4096);
@@ -147,7 +147,7 @@ TEST_CASE("Binomial keeps its stack shallow while there are few flushes", "[simu
   CHECK(lazy.write_amp < binomial.write_amp);
 }
 
-TEST_CASE("Constant is linear, tiering and leveling are logarithmic", "[simulate]") {
+TEST_CASE("cost by number of flushes: linear for Constant, logarithmic for tiering and leveling", "[simulate]") {
   // Every k-th flush rewrites everything: n / (2 k) on average, k - 1 of k flushes once.
   for (const double k : {2.0, 4.0, 8.0}) {
     for (const std::uint64_t n : {1000u, 4000u}) {
@@ -180,7 +180,7 @@ TEST_CASE("Constant is linear, tiering and leveling are logarithmic", "[simulate
   }
 }
 
-TEST_CASE("K-LSM writes what Endure's Eq. 9 counts", "[simulate]") {
+TEST_CASE("K-LSM: writes as many bytes as Endure's equation 9 says", "[simulate]") {
   // Per level (T - 1 + K) / (2 K) for runs of (T - 1) / K units, its arrival and the merge down included; the T-th unit, a run of
   // its own here before the level goes down, is written once where the equation has it take part in no merge on its level.
   struct Case {
@@ -202,8 +202,8 @@ TEST_CASE("K-LSM writes what Endure's Eq. 9 counts", "[simulate]") {
   }
 }
 
-TEST_CASE("table 4.1 of the thesis, LEVELED: what lies below its two runs on level 0", "[simulate]") {
-  // There every file is a memtable; here cells make them a little more or less, so that a full level may lack up to two.
+TEST_CASE("LEVELED with two runs on level 0: lower levels are as in table 4.1 of the thesis", "[simulate]") {
+  // In the thesis every file is one memtable; here files are cut at cells, so a full level may have up to two files less.
   const std::pair<std::uint64_t, std::vector<double>> rows[] = {
       {20, {4, 14}}, {40, {4, 16, 18}}, {60, {4, 16, 38}}, {80, {4, 16, 58}}, {100, {4, 16, 64, 14}}, {120, {4, 16, 64, 34}}};
   for (const auto& [flushes, sizes] : rows) {
@@ -221,19 +221,19 @@ TEST_CASE("table 4.1 of the thesis, LEVELED: what lies below its two runs on lev
 }
 
 TEST_CASE("simulated space of merges, updates and deletes matches theory", "[simulate]") {
-  // Without updates nothing is stale; a merge of everything needs it all twice (thesis, 3.4.3), leveling a file's worth.
+  // Without updates nothing is stale. A merge of everything needs all its space twice (thesis, 3.4.3), leveling one file's.
   const SimulationSample constant = after(of("constant", {{"k", 4}}), 401);
   CHECK(constant.space_amp == Approx(1));
   CHECK(constant.transient_space_amp > 1.97);
   CHECK(constant.transient_space_amp <= 2);
   CHECK(after(of("leveling", {{"size_ratio", 4}}), 401).transient_space_amp < 1.1);
-  // k = 1 has one run, which is what lives; deletes and updates make it smaller than what was written.
+  // k = 1 has one run with the live entries only, so deletes and updates make it smaller than what was written.
   SimulationSettings one = of("constant", {{"k", 1}});
   one.workload.updates = 0.5;
   one.workload.deletes = 0.2;
   const SimulationSample single = after(one, 300);
   CHECK(single.space_amp == Approx(1).epsilon(0.001));
-  // Stale entries stay where runs are many.
+  // With more runs more stale entries stay.
   SimulationSettings tiered = of("tiering", {{"size_ratio", 4}});
   tiered.workload = one.workload;
   CHECK(after(tiered, 300).space_amp > 1.2);
@@ -274,7 +274,7 @@ TEST_CASE("simulated run size agrees with counted keys", "[simulate]") {
   CHECK(workload.flushed(30) == Approx(workload.bytes(29, 30)));
 }
 
-TEST_CASE("random sizes change little, and a seed repeats them", "[simulate]") {
+TEST_CASE("random flush sizes: costs change little, and the same seed gives the same sizes", "[simulate]") {
   SimulationSettings settings = of("binomial", {{"k", 4}});
   const SimulationSample even = after(settings, 3000);
   settings.workload.random_sizes = true;
@@ -329,7 +329,7 @@ std::string trace(const test::DataCase& data) {
   return out;
 }
 
-TEST_CASE("golden traces: what each policy does with the same flushes, and no two do the same", "[simulate]") {
+TEST_CASE("same flushes: each policy's merges are as recorded, and no two policies do the same", "[simulate]") {
   std::map<std::string, std::string> traces;  // by the answer
   std::set<std::string> policies;
   test::run_datadriven(std::string(EBBTIDE_TEST_DIR) + "/testdata/traces.txt", [&](const test::DataCase& data) {
@@ -345,7 +345,7 @@ TEST_CASE("golden traces: what each policy does with the same flushes, and no tw
   for (const PolicyInfo& policy : all_policies()) CHECK(policies.count(policy.name) == 1);
 }
 
-TEST_CASE("as the engine has it, every flush is written before what it leads to", "[simulate]") {
+TEST_CASE("simulation as the engine works: each flush is written before the merges that it causes", "[simulate]") {
   // The same stacks; what a flush led to is written beside it, not in its place.
   for (const char* name : {"min_latency", "binomial", "bigtable", "constant"}) {
     SimulationSettings settings = of(name, {{"k", 4}});
@@ -358,7 +358,7 @@ TEST_CASE("as the engine has it, every flush is written before what it leads to"
     CHECK(engine.write_amp <= paper.write_amp + 1);
     CHECK(engine.transient_space_amp >= paper.transient_space_amp);
   }
-  // Those that write flushes first anyway: asked again, they may find another group.
+  // Policies that write each flush first in any case: asked again, they may choose other files.
   SimulationSettings settings = of("exploring");
   const SimulationSample paper = after(settings, 500);
   settings.as_engine = true;
@@ -369,7 +369,7 @@ TEST_CASE("as the engine has it, every flush is written before what it leads to"
   CHECK(after(settings, 500).write_amp == once);
 }
 
-TEST_CASE("files of several memtables go down as a whole", "[simulate]") {
+TEST_CASE("files of several memtables: moved to the next level together", "[simulate]") {
   SimulationSettings settings = of("leveling", {{"size_ratio", 4}});
   settings.file_size = 4;
   auto made = Simulation::make(settings);
@@ -386,7 +386,7 @@ TEST_CASE("files of several memtables go down as a whole", "[simulate]") {
   CHECK(files <= 50);
 }
 
-TEST_CASE("simulation figures as text", "[simulate]") {
+TEST_CASE("simulation: its figures are printed as recorded", "[simulate]") {
   const std::vector<SimulationSeries> series = {{"tiering", {{4, 2.5, 1.25, 3, 1, 1.5}, {8, 3, 1.5, 3, 1, 2}}},
                                                 {"k<4", {{4, 1, 1, 1, 1, 1}}}};
   CHECK(csv_text(series) ==
@@ -458,7 +458,7 @@ TEST_CASE("tree.policy is read from a configuration file", "[simulate]") {
   CHECK(Simulation::make(of(shipped->policy.name, shipped->policy.parameters)).is_ok());
 }
 
-TEST_CASE("sample moments are parsed and spread", "[simulate]") {
+TEST_CASE("moments of samples: parsed, and spread evenly", "[simulate]") {
   CHECK(*parse_moments("30,10,30", 40) == std::vector<std::uint64_t>{10, 30});
   for (const char* bad : {"", "0", "41", "x", "1,", "-1", "1.5"}) CHECK(!parse_moments(bad, 40).is_ok());
   CHECK(spread_moments(10, 5, false) == std::vector<std::uint64_t>{2, 4, 6, 8, 10});

@@ -1,4 +1,4 @@
-// Where files lie on the line that pictures of a tree are drawn on.
+// Where the console draws each file of a tree, from the smallest key to the largest.
 #include <catch2/catch.hpp>
 
 #include "tree/key_positions.h"
@@ -43,7 +43,7 @@ TEST_CASE("position of a file overlaps those of overlapping files only") {
   }
 }
 
-TEST_CASE("bounds that only touch: an exclusive end meets the next file's start") {
+TEST_CASE("files whose bounds only touch, at an exclusive end: they do not overlap") {
   const auto at = positions("L1 r1: 1[a..<k 1M 1rt] 2[k..k 1M] 3[l..m 1M]\n");
   CHECK(at[0][0].second == Approx(at[0][1].first));
   CHECK(at[0][1].first < at[0][1].second);

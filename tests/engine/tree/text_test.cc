@@ -97,7 +97,7 @@ Plan random_plan(Random& random) {
   return plan;
 }
 
-TEST_CASE("shapes and plans read back from their text", "[tree]") {
+TEST_CASE("shapes and plans as text: read back the same", "[tree]") {
   Random random(42);
   for (int i = 0; i < 3000; ++i) {
     INFO("round " << i << " of seed 42");
@@ -134,7 +134,7 @@ bool covers(const FileShape& file, const std::string& key) {
   return key >= file.smallest && (file.unbounded || (file.largest_exclusive ? key < file.largest : key <= file.largest));
 }
 
-TEST_CASE("overlap, range and hull agree with a check of single keys", "[tree]") {
+TEST_CASE("overlap, range and hull of files: agree with a check of single keys", "[tree]") {
   std::vector<std::string> universe;  // every key of up to two letters, and the points just behind them
   for (const char* a : {"", "a", "b", "c"}) {
     for (const char* b : {"", "a", "b", "c"}) {

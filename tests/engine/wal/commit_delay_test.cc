@@ -17,7 +17,7 @@ TEST_CASE("a sync waits for as many operations as the last one had and left, for
   CHECK(delay.limit_ns() == 1 * kMs);
   delay.synced(50, 0, 400 * kMs);
   CHECK(delay.wanted() == 50);
-  CHECK(delay.limit_ns() == CommitDelay::kLongestNs);  // a hiccup of the disk delays no client for long
+  CHECK(delay.limit_ns() == CommitDelay::kLongestNs);  // one slow sync does not make clients wait long
 }
 
 TEST_CASE("one client alone is not delayed") {

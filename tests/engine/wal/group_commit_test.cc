@@ -91,7 +91,7 @@ struct Log {
   std::unique_ptr<GroupCommit> log;
 };
 
-// Nothing blocks the thread that is waited for: only a fault uses up the time.
+// Nothing blocks the other thread, so the time runs out only if there is a fault.
 template <typename Done>
 bool eventually(Done done) {
   const std::uint64_t until = system_clock()->mono_ns() + 10'000'000'000ull;
@@ -270,7 +270,7 @@ TEST_CASE("fsync changed to `always` syncs what was only written", "[threads]") 
   log.start();
   const SeqNum seq = log.put();
   log.log->write();
-  CHECK(eventually([&] { return log.log->durable_seq() == seq; }));  // the thread's first round may have taken it
+  CHECK(eventually([&] { return log.log->durable_seq() == seq; }));  // the thread's first pass may have written it
   CHECK(log.log->synced_seq() == 0);
   log.log->set_fsync(FsyncMode::kAlways);
   CHECK(eventually([&] { return log.log->durable_seq() == seq; }));

@@ -137,6 +137,6 @@ TEST_CASE("group that is cut short or changed anywhere in its lengths: an error,
   for (std::size_t at = 0; at < 200; ++at) {
     changed = bytes;
     changed[at] ^= 0x55;
-    (void)read_to_end(payload_of(fs, changed, 4000));  // no crash: what a changed key or value holds is not the reader's to know
+    (void)read_to_end(payload_of(fs, changed, 4000));  // no crash; that a key or value was changed the reader cannot know
   }
 }

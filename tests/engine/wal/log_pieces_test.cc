@@ -154,7 +154,7 @@ TEST_CASE("log that begins behind a batch's first piece: tables have the batch, 
   CHECK(log.read(7, &pieces).clean);
   CHECK(in_tables == std::vector<SeqNum>{2, 41});
   CHECK(log.groups == std::vector<std::string>{group_of(small_batch(42))});
-  LogPieces unknown(log.fs, "d", kNoFile);  // where the log begins is not known: then they are missed
+  LogPieces unknown(log.fs, "d", kNoFile);  // if it is not known where the log begins, missing pieces are an error
   log.read(7, &unknown);
   CHECK(log.damages.size() == 1);
 }

@@ -42,7 +42,7 @@ TEST_CASE("segments with pieces are needed as long as the batch's operations are
   CHECK(segments.oldest_needed(31, [](FileNum file) { return file <= 3; }) == 3);
 }
 
-TEST_CASE("the current segment is never taken") {
+TEST_CASE("current segment: never taken") {
   LogSegments segments = three();
   CHECK(files_of(segments.below(5)) == std::vector<FileNum>{3});
   CHECK(files_of(segments.below(100)) == std::vector<FileNum>{3, 5});
@@ -52,7 +52,7 @@ TEST_CASE("the current segment is never taken") {
   CHECK(files_of(segments.all()) == std::vector<FileNum>{9});
 }
 
-TEST_CASE("oldest batch is that of the first segment that has one") {
+TEST_CASE("oldest batch of the log: that of the first segment that has one") {
   LogSegments segments = three();
   CHECK(segments.oldest_batch() == 7);
   (void)segments.take_below(9);

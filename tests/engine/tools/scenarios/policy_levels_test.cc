@@ -1,5 +1,5 @@
-// What policies do in a database. What one wants to be kept is in the manifest: Garnering's number of levels, after a restart too;
-// and none of it after another policy has taken over. And what they cost there is what the simulator says.
+// What policies do in a database. What one wants to be kept is in the manifest: Garnering's number of levels, after a restart
+// too; and none of it after another policy has taken over. And what they cost there is what the simulator says.
 #include <engine/db.h>
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -79,7 +79,7 @@ class Tree {
   Random random_{5};
 };
 
-TEST_CASE("Garnering's number of levels is kept", "[policy]") {
+TEST_CASE("Garnering's number of levels: kept over a restart, gone when the policy is changed", "[policy]") {
   Tree tree({"garnering", {{"size_ratio", 2}, {"scaling_ratio", 1}, {"level0_runs", 1}}});
   tree.write(400);  // 25 memtables; levels of 2, 4, 8 and 16
   tree.close();
@@ -189,7 +189,7 @@ SimulationSample simulated(const PolicySettings& policy, std::uint64_t flushes, 
 }
 
 // With -s it shows the figures of engine/docs/policies.md.
-TEST_CASE("the engine writes, and leaves runs, as the simulator says", "[policy]") {
+TEST_CASE("every policy in the engine: bytes written and runs left are as in the simulator", "[policy]") {
   const std::vector<PolicySettings> policies = {
       {"leveling", {{"size_ratio", 5}}},
       {"one_leveling", {}},

@@ -1,4 +1,4 @@
-// Segments written, read, cut, flipped and torn.
+// Segments: written and read, cut short, with flipped bits, and torn by a power loss.
 #include <catch2/catch.hpp>
 
 #include <numeric>
@@ -49,7 +49,7 @@ std::string header_of(std::uint32_t version, FileNum owner) {
   return header;
 }
 
-TEMPLATE_TEST_CASE("log records read back as written", "", PosixRoom, MemoryRoom) {
+TEMPLATE_TEST_CASE("log records: read back as written", "", PosixRoom, MemoryRoom) {
   TestType room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
   REQUIRE(log->file() == kFile);
@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("log records read back as written", "", PosixRoom, MemoryRoom
   REQUIRE(back.offsets.front() == kHeader);
 }
 
-TEST_CASE("bytes of a segment are as documented") {
+TEST_CASE("segment: its bytes are as documented") {
   const std::string bytes = segment({"abc", "", "de"}, {0});
   std::string expected = header_of(2, kFile);
   const auto add = [&](std::uint32_t length, Bytes payload) {
@@ -182,7 +182,7 @@ TEST_CASE("after a failed append earlier appends can be synced; after a failed s
   REQUIRE(read_back(*left, room.dir(), kFile).payloads ==
           (salvaged ? std::vector<std::string>{"one"} : std::vector<std::string>{}));
 
-  // A sync that fails now: it must not be tried a third time.
+  // The second sync fails: there must be no third one.
   if (!salvaged) return;
   fs.inject({.ops = ops_of(FileOp::kSync)});
   REQUIRE_FALSE(log->salvage().is_ok());
@@ -259,7 +259,7 @@ TEST_CASE("every flipped bit is detected, and never gives a wrong record") {
       REQUIRE_FALSE(back.end.clean);
       REQUIRE(back.end.valid_bytes <= at);
       REQUIRE_THAT(back.end.what, Contains("000007.wal: record at " + std::to_string(back.end.valid_bytes)));
-      // What lies before the last sync is vouched for by the mark behind it; what lies after may have been torn.
+      // The mark behind the last sync says that everything before it was durable; what lies after may be torn.
       const std::size_t last_mark = bytes.size() - (kLogRecordHeaderBytes + 1) - kLogMarkBytes;
       REQUIRE(back.end.valid_after == (at < last_mark));
     }
@@ -277,7 +277,7 @@ TEST_CASE("damage to durable records is distinguished from reordered unsynced wr
   const ReadBack unsynced = with_second_zeroed({});
   REQUIRE_FALSE(unsynced.end.clean);
   REQUIRE_FALSE(unsynced.end.valid_after);
-  REQUIRE_FALSE(with_second_zeroed({0}).end.valid_after);  // the mark vouches for the first record only
+  REQUIRE_FALSE(with_second_zeroed({0}).end.valid_after);  // the mark says that the first record was durable, no more
   const ReadBack synced = with_second_zeroed({1});
   REQUIRE(synced.end.valid_after);
   REQUIRE(synced.payloads == std::vector<std::string>{"one"});
@@ -421,7 +421,7 @@ TEST_CASE("a record longer than any chunk comes back whole, and damage to it is 
 TEST_CASE("device error while reading is neither torn end nor damage") {
   MemoryRoom room;
   auto log = value_of(LogWriter::create(room.fs(), room.dir(), kFile));
-  // The small ones so that chunks end in the headers of some.
+  // Small ones, so that some chunks end within a record's header.
   const std::size_t bytes = GENERATE(600'000, 37, 20, 3);
   for (std::size_t i = 0; i < 3'000'000 / (bytes + 12); ++i) require_ok(append_one(*log, payload_of(i, bytes)));
   FaultFileSystem fs(room.fs());
