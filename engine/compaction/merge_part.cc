@@ -37,46 +37,59 @@ Fragmented fragment(const MergePart& part) {
   return out;
 }
 
-/// The tombstones that stay, sorted by start: whole, if some part of them is needed. Adjacent fragments of one are joined, with
-/// the oldest birth among them, since they were cut at the key of another delete. They are not cut where the run is final either:
-/// that would be at older keys, and has no cost, since there are no older entries there.
-std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, const MergePart& part, const MergeShared& shared) {
-  std::vector<RangeTombstone> out;
-  std::vector<bool> needed;            // of each
-  std::map<SeqNum, std::size_t> last;  // by tombstone
-  std::vector<FragmentedRangeTombstones::Cover> covers;
-  for (const auto& fragment : tombstones.all.fragments()) {
-    // The newest of each stripe stays, with the oldest birth: the others need not be listed, and there may be very many.
-    const Judgement& judgement = *shared.judgement;
-    if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
-      covers.assign(1, {fragment.newest.seq, fragment.oldest_birth});
-    } else {
-      tombstones.all.covers(fragment, &covers);
-    }
-    const bool final = shared.finality->is_final(KeyRange{fragment.start, fragment.end});
-    const auto kept = surviving_covers(covers, judgement, final);
-    for (const auto& cover : surviving_covers(covers, judgement, false)) {
-      const bool stays = std::any_of(kept.begin(), kept.end(), [&](const auto& k) { return k.seq == cover.seq; });
-      const auto [before, first] = last.try_emplace(cover.seq, out.size());
-      if (!first && out[before->second].end == fragment.start) {
-        out[before->second].end = fragment.end;
-        keep_oldest(&out[before->second].birth, cover.birth);
-        needed[before->second] = needed[before->second] || stays;
-        continue;
-      }
-      before->second = out.size();
-      out.push_back({fragment.start, fragment.end, cover.seq, cover.birth});
-      needed.push_back(stays);
-    }
+using Cover = FragmentedRangeTombstones::Cover;
+
+/// The covers of a fragment, newest first. If all lie in one stripe, only the newest, with the oldest birth: it is the one that
+/// stays, and there may be very many others.
+void covers_of(const FragmentedRangeTombstones& tombstones, const FragmentedRangeTombstones::Fragment& fragment,
+               const Judgement& judgement, std::vector<Cover>* covers) {
+  if (judgement.stripe(fragment.oldest_seq) == judgement.stripe(fragment.newest.seq)) {
+    covers->assign(1, {fragment.newest.seq, fragment.oldest_birth});
+  } else {
+    tombstones.covers(fragment, covers);
   }
-  std::size_t at = 0;
-  std::erase_if(out, [&](const RangeTombstone&) { return !needed[at++]; });
+}
+
+/// Joins fragments of range tombstones again. Adjacent fragments of one become one, with the oldest birth among them, since they
+/// were cut at the key of another delete. A tombstone stays whole if some part of it is needed: it is not cut where the run is
+/// final. That would be at older keys, and has no cost, since there are no older entries there.
+class TombstoneJoiner {
+ public:
+  /// Fragments in key order. `needed`: false if older versions cannot exist under the fragment.
+  void add(const std::string& start, const std::string& end, const Cover& cover, bool needed) {
+    const auto [last, first] = last_.try_emplace(cover.seq, joined_.size());
+    if (!first && joined_[last->second].end == start) {
+      joined_[last->second].end = end;
+      keep_oldest(&joined_[last->second].birth, cover.birth);
+      needed_[last->second] = needed_[last->second] || needed;
+      return;
+    }
+    last->second = joined_.size();
+    joined_.push_back({start, end, cover.seq, cover.birth});
+    needed_.push_back(needed);
+  }
+  /// The tombstones of which some part is needed, sorted by start. One call.
+  std::vector<RangeTombstone> take_needed() {
+    std::size_t at = 0;
+    std::erase_if(joined_, [&](const RangeTombstone&) { return !needed_[at++]; });
+    return std::move(joined_);
+  }
+
+ private:
+  std::vector<RangeTombstone> joined_;
+  std::vector<bool> needed_;            // by index in joined_
+  std::map<SeqNum, std::size_t> last_;  // by seq: the index of its last piece
+};
+
+/// A tombstone that was cut at an end of the part takes over the oldest pending birth of the key there (name_debts.h).
+void take_over_births(const Fragmented& tombstones, const MergePart& part, const NameDebts* names,
+                      std::vector<RangeTombstone>* out) {
   const KeyRange& range = part.tombstone_range ? *part.tombstone_range : part.range;
   const auto pending_birth_at = [&](const std::optional<Millis>& known, const std::string& key) {
-    return known ? *known : shared.names == nullptr ? 0 : shared.names->birth_at(key);
+    return known ? *known : names == nullptr ? 0 : names->birth_at(key);
   };
-  std::optional<Millis> start, end;
-  for (RangeTombstone& t : out) {
+  std::optional<Millis> start, end;  // computed once, if a tombstone was cut there
+  for (RangeTombstone& t : *out) {
     if (t.start == range.start && tombstones.cut_at_start.count(t.seq) != 0) {
       if (!start) start = pending_birth_at(part.pending_at_start, range.start);
       keep_oldest(&t.birth, *start);
@@ -86,6 +99,23 @@ std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, c
       keep_oldest(&t.birth, *end);
     }
   }
+}
+
+/// The range tombstones that stay, sorted by start.
+std::vector<RangeTombstone> surviving_tombstones(const Fragmented& tombstones, const MergePart& part, const MergeShared& shared) {
+  TombstoneJoiner joiner;
+  std::vector<Cover> covers;
+  for (const auto& fragment : tombstones.all.fragments()) {
+    covers_of(tombstones.all, fragment, *shared.judgement, &covers);
+    const bool final = shared.finality->is_final(KeyRange{fragment.start, fragment.end});
+    const auto needed = surviving_covers(covers, *shared.judgement, final);
+    for (const Cover& cover : surviving_covers(covers, *shared.judgement, false)) {
+      const auto same = [&](const Cover& other) { return other.seq == cover.seq; };
+      joiner.add(fragment.start, fragment.end, cover, std::any_of(needed.begin(), needed.end(), same));
+    }
+  }
+  std::vector<RangeTombstone> out = joiner.take_needed();
+  take_over_births(tombstones, part, shared.names, &out);
   return out;
 }
 

@@ -52,60 +52,71 @@ class DropJob {
     if (env_.may_write) TRY(env_.may_write(file.meta->metadata_bytes));
     TRY_ASSIGN(table, env_.open_table(*file.meta));
     if (pages.whole.empty() && pages.parts.empty()) return renew_names_of(*table, file);
-    const RecordSet& records = *version_.records;
+    TRY_ASSIGN(birth, oldest_birth_of(pages, *table));
+    bool still_covered = covers_others(*table, pages, file.meta->stats.applied_seq);
+    PageDropRequest request{.whole = pages.whole, .parts = pages.parts};
+    request.judge = [&](const PageFence& page, const Entry& entry) {
+      const EntryVerdict verdict = judge(*table, file, page, entry);
+      still_covered |= verdict.fate == EntryFate::kStays && version_.records->covers(entry.delete_key, entry.seq, kMaxSeqNum);
+      return verdict;
+    };
+    request.applied_seq = [&] { return still_covered ? SeqNum{0} : newest_record(); };
+    const FileNum number = env_.new_file();
+    TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
+    take(std::move(outcome), file, number, birth, !pages.parts.empty());
+    return Status::ok();
+  }
+
+  /// The oldest pending birth that the drop purges. kInvalidArgument: the table has no such page.
+  [[nodiscard]] Result<Millis> oldest_birth_of(const PageSet& pages, const TableInspector& table) const {
     Millis birth = 0;
     for (const auto* list : {&pages.whole, &pages.parts}) {
       for (const std::uint32_t p : *list) {
-        if (p >= table->page_count()) return Status::invalid_argument("a plan names page " + std::to_string(p));
-        birth = older(birth, birth_of(table->page_fence(p), records, context_.now));
+        if (p >= table.page_count()) return Status::invalid_argument("a plan names page " + std::to_string(p));
+        birth = older(birth, birth_of(table.page_fence(p), *version_.records, context_.now));
       }
     }
-    PageDropRequest request;
-    request.whole = pages.whole;
-    request.parts = pages.parts;
-    bool covered_stays = covers_others(*table, pages, file.meta->stats.applied_seq);
-    request.judge = [&](const PageFence& page, const Entry& entry) {
-      const bool nothing_older = page.single_versions && finality_below_run(file.run).is_final(table->tile_range(page.tile));
-      EntryVerdict verdict = judge_entry(entry, records, context_.view_seqs, context_.visible_seq, nothing_older);
-      const bool hides = verdict.fate == EntryFate::kBecomesTombstone;
-      if (hides && page.single_versions && absent_below(file.run, entry.key)) verdict = {EntryFate::kGoes, 0};
-      covered_stays |= verdict.fate == EntryFate::kStays && records.covers(entry.delete_key, entry.seq, kMaxSeqNum);
-      return verdict;
-    };
-    request.applied_seq = [&] { return covered_stays || records.empty() ? SeqNum{0} : records.records().back().seq; };
-    const FileNum number = env_.new_file();
-    TRY_ASSIGN(outcome, drop_pages(*table, request, *env_.fs, env_.dir, number));
+    return birth;
+  }
+
+  /// Judges an entry of a page that is dropped in part. A tombstone is not needed if older runs' filters deny the key.
+  EntryVerdict judge(const TableInspector& table, const InputFile& file, const PageFence& page, const Entry& entry) {
+    const bool nothing_older = page.single_versions && finality_below_run(file.run).is_final(table.tile_range(page.tile));
+    EntryVerdict verdict = judge_entry(entry, *version_.records, context_.view_seqs, context_.visible_seq, nothing_older);
+    const bool hides = verdict.fate == EntryFate::kBecomesTombstone;
+    if (hides && page.single_versions && absent_below(file.run, entry.key)) verdict = {EntryFate::kGoes, 0};
+    return verdict;
+  }
+  [[nodiscard]] SeqNum newest_record() const {
+    const std::vector<Record>& records = version_.records->records();
+    return records.empty() ? 0 : records.back().seq;
+  }
+
+  /// Adds the result of one file's drop to the edit. `number`: of its new metadata file. `in_part`: pages were to be read.
+  void take(PageDropOutcome outcome, const InputFile& file, FileNum number, Millis birth, bool in_part) {
     result_.bytes_read += outcome.reads.bytes_read;
-    if (outcome.entries_gone == 0) {
-      // The pages to drop in part had no dead entry.
-      if (!pages.parts.empty()) result_.parts_done.push_back(file.meta->metadata_file);
-      return Status::ok();
-    }
+    const bool unchanged = outcome.entries_gone == 0;  // the pages to drop in part had no dead entry
+    if (in_part && !outcome.nothing_left) result_.parts_done.push_back(unchanged ? file.meta->metadata_file : number);
+    if (unchanged) return;
     result_.pages_whole += outcome.pages_whole;
     result_.pages_in_part += outcome.pages_in_part;
     result_.edit.removed_files.emplace_back(file.run_id, file.meta->data_file);
-    if (outcome.nothing_left) {
-      gone(file);
-      return Status::ok();
-    }
-    if (!pages.parts.empty()) result_.parts_done.push_back(number);
+    if (outcome.nothing_left) return gone(file);
     FileMeta after = described(*file.meta, outcome);
     after.dead_birth = older(file.meta->dead_birth, birth);
     after.lingering_birth = outcome.names_may_linger ? older(file.meta->lingering_birth, birth) : file.meta->lingering_birth;
     redescribe(file, std::move(after), std::move(outcome.table));
-    return Status::ok();
   }
 
-  /// True if records may cover an entry in a page that is not among `pages`.
+  /// True if records above `applied_seq` may cover an entry in a page that is not among `pages`.
   [[nodiscard]] bool covers_others(const TableInspector& table, const PageSet& pages, SeqNum applied_seq) const {
-    const auto named = [](const std::vector<std::uint32_t>& list, std::uint32_t p) {
+    const auto has = [](const std::vector<std::uint32_t>& list, std::uint32_t p) {
       return std::binary_search(list.begin(), list.end(), p);
     };
     for (std::uint32_t p = 0; p < table.page_count(); ++p) {
+      if (has(pages.whole, p) || has(pages.parts, p)) continue;
       const PageFence page = table.page_fence(p);
-      if (page.entries == 0 || page.min_delete_key > page.max_delete_key || named(pages.whole, p) || named(pages.parts, p))
-        continue;
-      if (version_.records->may_cover(page.min_delete_key, page.max_delete_key, page.min_seq, applied_seq)) return true;
+      if (page.entries != 0 && some_covered(page, *version_.records, applied_seq)) return true;
     }
     return false;
   }

@@ -472,6 +472,32 @@ TEST_CASE("page with one version that is not `first` is dropped in part, by the 
   CHECK(stats.applied_seq == 500);  // the record covers no entry any more, so no merge is needed for it
 }
 
+TEST_CASE("record stays needed by a table if a page that it covers is not dropped", "[drops]") {
+  const bool covers_header = GENERATE(true, false);
+  Bed bed;
+  // The page of the header is not dropped: it is more than an eighth of the table.
+  bed.run({{"a", 1, 5}, {"b", 2, 5}, {"c", 3, 9, 0, EntryKind::kHeader}});
+  bed.erase(0, covers_header ? 10 : 9, 50);
+  const PageDrops found = bed.plan();
+  REQUIRE(bed.pages() == "1: 0 1");
+  CompactionContext context;
+  context.now = bed.input.now;
+  context.visible_seq = bed.input.visible_seq;
+  bed.version->records = std::make_shared<const RecordSet>(bed.records);
+  CompactionEnv env;
+  env.fs = &bed.fs;
+  env.dir = "db";
+  env.new_file = [&] { return bed.next_file++; };
+  env.open_table = [&](const FileMeta& meta) -> Result<std::shared_ptr<TableReader>> {
+    return bed.readers.at(meta.metadata_file);
+  };
+  auto done = execute(found.plan, *bed.version, context, env);
+  REQUIRE(done.is_ok());
+  REQUIRE(done->redescribed.size() == 1);
+  CHECK(done->redescribed[0].stats.entries == 1);
+  CHECK(done->redescribed[0].stats.applied_seq == (covers_header ? 0 : 50));
+}
+
 TEST_CASE("random page drops: no older version becomes visible", "[drops]") {
   int whole = 0, in_part = 0, above_older = 0, with_versions = 0, hiding = 0;
   for (const std::uint32_t h : {1u, 2u, 8u, 16u}) {
