@@ -89,7 +89,7 @@ std::shared_ptr<Lease> DbImpl::lease_of(const TreePtr& tree) {
   if (tree == nullptr || tree->dropped) return nullptr;
   MutexLock lock(state_mutex_);
   if (tree->view_owner == nullptr) return nullptr;
-  return leases_.lease(tree->view_owner, visible_seq_.load(std::memory_order_acquire), time_.now());
+  return leases_.lease(tree->view_owner, published_.visible_seq(), time_.now());
 }
 
 void DbImpl::scrub(const std::vector<TreeLoad>& loads) {

@@ -35,7 +35,7 @@ class DbImpl::Checkpoint {
 
   Result<CheckpointReport> make() {
     TRY(begin());
-    report_.seq = db_.visible_seq_.load(std::memory_order_acquire);
+    report_.seq = db_.published_.visible_seq();
     report_.time = db_.time_.now();
     TRY(db_.log_->wait_synced(report_.seq));
     {

@@ -1,21 +1,10 @@
-// The write path: one short critical section gives a batch its place in the order of everything; the rest needs no lock.
-//
-// Invariants:
-//   * Log order is seq order: enqueue() happens in the critical section.
-//   * A frozen memtable is complete once visible_seq reaches its last seq: who was given a memtable in the critical section
-//     inserts before it publishes, and publishing is in seq order.
-//   * A view of (tree view, visible_seq) read in this order and re-checked has every operation up to its seq: a new memtable is
-//     published before any operation is sequenced into it.
-//   * The mapping of databases is there twice: database_trees_ as the next batch sees it, databases_ as readers do. The second
-//     one changes in the same step as visible_seq, so that nobody sees half a batch, or a FLUSHDB that visible_seq does not
-//     cover yet.
+// Commits, and which tree each database has as the next batch sees it. write/commit_pipeline.h has the order of things; CommitEnv is
+// what it needs of the database.
 #include <tuple>
 #include <utility>
 
-#include "base/hash.h"
 #include "base/invariant.h"
 #include "db/db_impl.h"
-#include "db/inserts.h"
 
 namespace ebbtide {
 namespace {
@@ -26,6 +15,26 @@ auto filter_settings(const TreeSettings& s) {
   return std::tuple(s.filter_allocation, s.filter_bits_per_key, s.filter_memory, s.filter_lookups);
 }
 }  // namespace
+
+Status CommitEnv::writable() { return db->read_only_.load(std::memory_order_relaxed) ? db->read_only_status() : Status::ok(); }
+Millis CommitEnv::now() { return db->time_.now(); }
+Millis CommitEnv::stamped(Millis now) { return db->time_.stamped(now); }
+TreeId CommitEnv::place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts) {
+  return db->place_operation(batch, at, op, time, inserts);
+}
+void CommitEnv::change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts,
+                               LogNotes* notes) {
+  db->change_mapping(batch, at, op, time, inserts, notes);
+}
+void CommitEnv::mapping_changed(SeqNum last) {
+  db->databases_seq_ = last;
+  db->schedule_database_changes();
+}
+void CommitEnv::sequenced(TreeId tree, SeqNum first, SeqNum last) { db->mark_active(tree, first, last); }
+void CommitEnv::log(const WriteBatch& batch, std::span<const LogNote> notes) { db->log_->enqueue(batch, notes); }
+void CommitEnv::insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time) {
+  insert_operation(*target.memtable, op, seq, time, target.stamp);
+}
 
 Status DbImpl::refuse(const WriteBatch& batch) {
   TRY(check_batch(batch, settings_.databases));
@@ -58,13 +67,7 @@ Status DbImpl::commit_admitted(WriteBatch& batch, bool may_wait) {
     if (entries.is_ok()) return commit_at_once(batch, &*entries, may_wait);
     if (entries.status().code() != Code::kUnsupported) return entries.status();
   }
-  Inserts inserts;
-  {
-    MutexLock lock(commit_mutex_);
-    TRY(sequence(batch, &inserts));
-  }
-  insert_all(batch, inserts);
-  publish(inserts, batch.last_seq());
+  TRY(pipeline_.commit(batch));
   if (batch.payload_bytes() > kLargeValueBytes) [[unlikely]]
     memory_->lower_limit(batch.payload_bytes() - batch.shared_bytes());
   count_commit(batch);
@@ -77,96 +80,6 @@ void DbImpl::count_commit(const WriteBatch& batch) {
   ThreadCounters::add(mine.operations, batch.count());
   if (batch.secondary_deletes() != 0) ThreadCounters::add(mine.secondary_deletes, batch.secondary_deletes());
   ThreadCounters::add(mine.user_bytes, batch.payload_bytes() - WriteBatch::kHeaderBytes);
-}
-
-// The time of the batch, if it may be committed now.
-Status DbImpl::begin_sequence(const WriteBatch& batch, Inserts* inserts, Millis* time) {
-  if (read_only_.load(std::memory_order_relaxed)) {
-    MutexLock lock(state_mutex_);
-    return Status::read_only(std::string(background_error_.message()));
-  }
-  const Millis now = time_.now();
-  *time = std::max(time_.stamped(now), last_time_);
-  if (batch.relied_expiry() != 0 && std::max(now, *time) >= batch.relied_expiry()) return Status::retry();
-  last_time_ = *time;
-  inserts->previous = next_seq_ - 1;
-  return Status::ok();
-}
-
-Status DbImpl::sequence(WriteBatch& batch, Inserts* inserts) {
-  Millis time = 0;
-  TRY(begin_sequence(batch, inserts, &time));
-
-  // Trees first: creating one takes a seq of its own, before the batch's. Changes of the mapping take effect in the batch's
-  // order.
-  static thread_local LogNotes notes;
-  notes.clear();
-  bool mapping_changes = false;
-  DatabaseId last_database = ~DatabaseId{0};
-  TreeId last_tree = kNoTree;
-  std::size_t cursor = 0, at = 0;
-  WriteBatch::Op& op = inserts->last;
-  for (; batch.next_op(&cursor, &op); at = cursor) {
-    if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
-      change_mapping(batch, at, op, time, inserts, &notes);
-      mapping_changes = true;
-      last_database = ~DatabaseId{0};
-      op.tree = kNoTree;  // goes into none
-      continue;
-    }
-    if (op.tree == last_database && op.kind != OpKind::kSecondaryDelete) {
-      batch.set_op_tree(at, last_tree);
-    } else {
-      last_database = op.tree;
-      last_tree = place_operation(batch, at, op, time, inserts);
-    }
-    op.tree = last_tree;
-    add_note(&notes, log_note(op, last_tree, time));
-  }
-  batch.set_header(next_seq_, time, 0);
-  next_seq_ += batch.count();
-  if (mapping_changes) {
-    databases_seq_ = batch.last_seq();
-    schedule_database_changes();
-  }
-  if (inserts->first.memtable != nullptr) mark_active(inserts->first.tree, batch);
-  for (const Inserts::Target& t : inserts->more) mark_active(t.tree, batch);
-  log_->enqueue(batch, notes);
-  return Status::ok();
-}
-
-void DbImpl::insert_all(const WriteBatch& batch, const Inserts& inserts) {
-  SeqNum seq = batch.first_seq();
-  const auto insert = [&](const WriteBatch::Op& op) {
-    const Inserts::Target* target = inserts.find(op.tree);
-    if (target != nullptr) insert_operation(*target->memtable, op, seq, batch.time(), target->stamp);
-    ++seq;
-  };
-  if (batch.count() == 1) return insert(inserts.last);  // nearly all batches: decoded once
-  std::size_t cursor = 0;
-  for (WriteBatch::Op op; batch.next_op(&cursor, &op);) insert(op);
-}
-
-LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
-  LogNote note{tree, 0, 0};
-  switch (op.kind) {
-    case OpKind::kTombstone:
-    case OpKind::kRangeTombstone:
-    case OpKind::kSecondaryDelete:
-      note.oldest_delete = time;
-      break;
-    case OpKind::kPut:
-    case OpKind::kHeader:
-      if (op.expiry != 0 && op.expiry <= time) {
-        note.oldest_delete = time;
-      } else {
-        note.min_expiry = op.expiry;
-      }
-      break;
-    default:
-      break;
-  }
-  return note;
 }
 
 // Finds the operation's tree, which is made if its database has none, and sees to it that the tree's memtable is among the
@@ -236,12 +149,12 @@ bool DbImpl::keeps_tree(const Tree* tree, DatabaseId database, const Inserts& in
   return tree->frozen.empty() && tree->view_owner->tables->runs.empty();
 }
 
-void DbImpl::mark_active(TreeId id, const WriteBatch& batch) {
+void DbImpl::mark_active(TreeId id, SeqNum first, SeqNum last) {
   auto it = trees_.find(id);
   if (it == trees_.end()) return;  // flushed later in the same batch
   Tree& tree = *it->second;
-  if (tree.active_first_seq == 0) tree.active_first_seq = batch.first_seq();
-  tree.active_last_seq = batch.last_seq();
+  if (tree.active_first_seq == 0) tree.active_first_seq = first;
+  tree.active_last_seq = last;
 }
 
 Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts) {
@@ -251,8 +164,7 @@ Tree* DbImpl::tree_for_write(DatabaseId database, Millis time, Inserts* inserts)
   WriteBatch create;
   // In the log this comes before the batch, whose swaps are still to move the tree to where it is now.
   create.create_tree(inserts->before_swaps(database), fresh->id, fresh->stamp);
-  create.set_header(next_seq_, time, 0);
-  ++next_seq_;
+  pipeline_.assign(create, time);
   databases_seq_ = create.last_seq();
   inserts->remapped.emplace_back(database, fresh.get());
   database_trees_[database] = fresh;
@@ -328,7 +240,7 @@ void DbImpl::drop_tree(TreePtr tree, Millis time) {
 }
 
 void DbImpl::map_database(DatabaseId database, TreePtr tree) {
-  databases_[database].store(tree.get(), std::memory_order_release);
+  published_.map(database, tree.get());
   database_trees_[database] = std::move(tree);
 }
 
@@ -353,51 +265,6 @@ void DbImpl::freeze_active(Tree& tree, TreeView* view) {
   view->memtables.insert(view->memtables.begin(), std::make_shared<MemTable>(settings_.memtable_size));
   tree.active = view->memtables.front().get();
   tree.active_first_seq = tree.active_last_seq = 0;
-}
-
-void DbImpl::insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp) {
-  if (op.kind == OpKind::kRangeTombstone) {
-    memtable.insert_range({std::string(op.key), std::string(op.end), seq, time});
-    return;
-  }
-  if (op.kind == OpKind::kSecondaryDelete) {
-    memtable.insert_record({op.lo, op.hi, seq, time});
-    return;
-  }
-  Entry entry;
-  if (!operation_entry(op, seq, &entry)) return;
-  EntryPlace{.first_seq = 0, .time = time, .stamp = stamp}.settle(&entry);
-  SharedValue copy;
-  if (entry.value.size() > kLargeValueBytes && entry.shared == nullptr) {  // read back from the log
-    copy = std::make_shared<const std::string>(entry.value);
-    entry.value = *copy;
-    entry.shared = &copy;
-  }
-  memtable.insert({op.key, hash_key(op.key)}, entry);
-}
-
-void DbImpl::publish(const Inserts& inserts, SeqNum last) {
-  // In seq order. The batches before this one are between their critical section and here: mostly for less than a microsecond.
-  if (visible_seq_.load(std::memory_order_acquire) != inserts.previous) await_visible(inserts.previous);
-  if (inserts.remapped.empty()) {
-    visible_seq_.store(last, std::memory_order_seq_cst);
-    published_.notify();
-    return;
-  }
-  // The next batch in seq order may be here as soon as visible_seq has moved: one at a time.
-  const auto settled = [this] { return mapping_version_.load(std::memory_order_seq_cst) % 2 == 0; };
-  published_.wait_until(settled);
-  const std::uint64_t version = mapping_version_.load(std::memory_order_acquire);
-  mapping_version_.store(version + 1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const auto& [database, tree] : inserts.remapped) databases_[database].store(tree, std::memory_order_release);
-  visible_seq_.store(last, std::memory_order_seq_cst);
-  mapping_version_.store(version + 2, std::memory_order_seq_cst);
-  published_.notify();
-}
-
-void DbImpl::await_visible(SeqNum seq) {
-  published_.wait_until([this, seq] { return visible_seq_.load(std::memory_order_seq_cst) >= seq; });
 }
 
 }  // namespace ebbtide

@@ -1,11 +1,11 @@
-// Commits of staged batches: what is long was done ahead (staging.h), and what is left takes a time that does not depend on how
-// many keys there are.
+// Commits of staged batches. The long part was done ahead (write/staging.h). The rest takes a time that does not depend on the number of
+// keys.
 //
-// Invariants, beside those of commit.cc:
-//   * A staged memtable gets its place before any reader can reach it, and is published before visible_seq moves over it.
-//   * It comes between the active memtable and those that are frozen: all that was sequenced before the batch lies in older ones.
-//   * Range tombstones and records go in between the critical section and the publishing, as all operations do; the thread that
-//     flushes the memtable waits for its last seq to be visible.
+// Invariants, beside those of write/commit_pipeline.h:
+//   * A staged memtable gets its place before any reader can reach it, and is in the tree's view before its seqs are visible.
+//   * It comes between the active memtable and the frozen ones: older memtables have all that was sequenced before the batch.
+//   * Range tombstones and records are inserted between the critical section and the publication, like all operations. The thread that
+//     flushes the memtable waits until its last seq is visible.
 #include <algorithm>
 #include <utility>
 
@@ -13,15 +13,15 @@
 
 #include "base/invariant.h"
 #include "db/db_impl.h"
-#include "db/inserts.h"
+#include "db/write/staging.h"
 
 namespace ebbtide {
 namespace {
 
-// Memtables of a tree that may wait for a full one to be flushed with: readers ask each of them.
+// Memtables of a tree that may rest until a full one is flushed with them. Readers look into each of them.
 constexpr std::size_t kMostResting = 6;
 
-/// The operations of each part name the part's tree from here on. Most often they do already: then false.
+/// Makes the operations of each part name the part's tree. False: they did already, as they mostly do.
 bool name_trees(WriteBatch& batch, StagedEntries* entries, const std::vector<TreeId>& trees) {
   bool same = true;
   for (std::size_t i = 0; i < trees.size(); ++i) same &= entries->parts[i].named == trees[i];
@@ -67,8 +67,8 @@ Result<std::unique_ptr<StagedBatch>> DbImpl::stage(WriteBatch&& batch, const std
   return std::unique_ptr<StagedBatch>(new StagedBatch(std::move(impl)));
 }
 
-// The payload goes to the log ahead of the commit, in pieces. Where the batch's databases keep their trees until then, nothing is
-// left to be named and copied.
+// Writes the payload to the log ahead of the commit, in pieces. If the batch's databases keep their trees until then, the commit has
+// nothing to name or to copy.
 Status DbImpl::write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) {
   std::vector<TreeId> trees;
   TRY(make_trees(*entries, &trees));
@@ -84,25 +84,25 @@ Status DbImpl::write_ahead(WriteBatch& batch, StagedEntries* entries, const std:
   return Status::ok();
 }
 
-// Pieces say which trees they are for. A database that has none gets it now, as by a write of its own.
+// Pieces name their trees. A database that has no tree gets one now, as by a write of its own.
 Status DbImpl::make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) {
   Inserts inserts;
   SeqNum last = 0;
   {
     MutexLock lock(commit_mutex_);
     Millis time = 0;
-    TRY(begin_sequence(WriteBatch(), &inserts, &time));
+    TRY(pipeline_.begin(WriteBatch(), &inserts, &time));
     for (const StagedEntries::Part& part : entries.parts) {
       ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
       trees->push_back(tree_for_write(part.database, time, &inserts)->id);
     }
-    last = next_seq_ - 1;
+    last = pipeline_.last_seq();
   }
-  if (last != inserts.previous) publish(inserts, last);
+  if (last != inserts.previous) published_.publish(inserts.previous, last, inserts.remapped);
   return Status::ok();
 }
 
-// The same where nothing may wait: the payload is copied for the log.
+// As write_ahead(), for a caller that must not wait: the payload is copied.
 void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
   std::vector<TreeId> trees;
   {
@@ -118,7 +118,7 @@ void DbImpl::prepare_log(WriteBatch& batch, StagedEntries* entries) {
   entries->log = GroupCommit::prepare(batch);
 }
 
-// A batch that was refused is as it was: its operations name databases.
+// A refused batch is unchanged: its operations name databases.
 Status DbImpl::commit_at_once(WriteBatch& batch, StagedEntries* entries, bool may_wait) {
   Status status = Status::ok();
   if (may_wait) {
@@ -169,7 +169,7 @@ Status DbImpl::commit_staged(WriteBatch& batch, StagedEntries* entries) {
     const StagedEntries::Part& part = entries->parts[later.part];
     insert_operation(*part.inserted_into, op, batch.first_seq() + later.index, batch.time(), part.tree->stamp);
   }
-  publish(inserts, batch.last_seq());
+  published_.publish(inserts.previous, batch.last_seq(), inserts.remapped);
   memory_->lower_limit(entries->memory_bytes());
   count_commit(batch);
   return Status::ok();
@@ -177,7 +177,7 @@ Status DbImpl::commit_staged(WriteBatch& batch, StagedEntries* entries) {
 
 Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Inserts* inserts) {
   Millis time = 0;
-  TRY(begin_sequence(batch, inserts, &time));
+  TRY(pipeline_.begin(batch, inserts, &time));
   std::vector<TreeId> trees;
   for (StagedEntries::Part& part : entries->parts) {
     ASSERT_MSG(part.database < settings_.databases, "a batch names a database that there is not");
@@ -190,12 +190,11 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
     ThreadCounters::add(part.tree->lookups->mine().range_deletes, part.records);
   }
   if (name_trees(batch, entries, trees) || entries->log.empty()) entries->log = GroupCommit::prepare(batch);
-  batch.set_header(next_seq_, time, 0);
-  next_seq_ += batch.count();
+  pipeline_.assign(batch, time);
   LogNotes notes;
   for (const StagedEntries::Part& part : entries->parts) {
     if (part.memtable == nullptr) {
-      mark_active(part.tree->id, batch);
+      mark_active(part.tree->id, batch.first_seq(), batch.last_seq());
     } else {
       part.memtable->set_place({.first_seq = batch.first_seq(), .time = time, .stamp = part.tree->stamp});
       adopt(*part.tree, part.memtable, batch);
@@ -206,8 +205,8 @@ Status DbImpl::sequence_staged(WriteBatch& batch, StagedEntries* entries, Insert
   return Status::ok();
 }
 
-// The memtable is one more frozen one. A small one rests until others fill what a memtable may take: a flush of its own would leave
-// a small run for merges.
+// The memtable becomes one more frozen one. A small one rests until several together fill a memtable: a flush of its own would leave a
+// small run to merge.
 void DbImpl::adopt(Tree& tree, std::shared_ptr<MemTable> memtable, const WriteBatch& batch) {
   {
     MutexLock lock(state_mutex_);

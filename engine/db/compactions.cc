@@ -124,7 +124,7 @@ void DbImpl::complete_input(Tree& tree, PlannerInput* input) {
     tree.jobs.mark_running(&input->whole);
     leave_out_frozen(&input->shape);
   }
-  input->visible_seq = visible_seq_.load(std::memory_order_acquire);
+  input->visible_seq = published_.visible_seq();
   input->margin = tree.margin.load(std::memory_order_relaxed);
   input->over_budget = tree.budget.is_spent();
   input->room = disk_.room(DiskUse::kDeadline);
@@ -287,7 +287,7 @@ Status DbImpl::prepare_job(JobRun* run) {
   run->context.filters = filters_after(*run->tables, run->job.plan, needs);
   run->context.now = time_.stamped();
   run->context.stamp = run->tree->stamp;
-  run->context.visible_seq = visible_seq_.load(std::memory_order_acquire);
+  run->context.visible_seq = published_.visible_seq();
   run->file_size = run->context.settings.file_size;
   if (!run->is_for_deadline()) return Status::ok();
   const std::uint64_t room = disk_.room(DiskUse::kDeadline);

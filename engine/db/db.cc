@@ -29,7 +29,7 @@ Status Db::try_commit(StagedBatch& staged, bool waited, std::uint32_t* wait_ms) 
   return impl_->try_commit(staged, waited, wait_ms);
 }
 bool Db::write_log() { return impl_->log_->write(); }
-SeqNum Db::visible_seq() const { return impl_->visible_seq_.load(std::memory_order_acquire); }
+SeqNum Db::visible_seq() const { return impl_->published_.visible_seq(); }
 SeqNum Db::durable_seq() const { return impl_->log_->durable_seq(); }
 Status Db::wait_durable(SeqNum seq) { return impl_->log_->wait_durable(seq); }
 Status Db::wait_synced(SeqNum seq) { return impl_->log_->wait_synced(seq); }
@@ -57,12 +57,12 @@ ReadView Db::view(DatabaseId database, Millis now, ReadMode mode, MissSet* misse
   view.impl_ = impl_.get();
   // Tree, view and seq belong together if neither the mapping nor the tree's view changed while they were read (commit.cc).
   for (;;) {
-    const std::uint64_t mapping = impl_->mapping_version_.load(std::memory_order_acquire);
-    const Tree* tree = impl_->databases_[database].load(std::memory_order_acquire);
+    const std::uint64_t mapping = impl_->published_.mapping_version();
+    const Tree* tree = impl_->published_.tree(database);
     const TreeView* before = tree == nullptr ? nullptr : tree->view.load(std::memory_order_acquire);
     view.seq_ = visible_seq();
     const bool same_view = tree == nullptr || tree->view.load(std::memory_order_acquire) == before;
-    if (same_view && mapping % 2 == 0 && impl_->mapping_version_.load(std::memory_order_acquire) == mapping) {
+    if (same_view && impl_->published_.unchanged(mapping)) {
       view.tree_ = before;
       return view;
     }
@@ -76,8 +76,8 @@ ReadView Db::lease(DatabaseId database) const {
   view.impl_ = impl_.get();
   EpochGuard guard(impl_->epoch_);
   for (;;) {
-    const std::uint64_t mapping = impl_->mapping_version_.load(std::memory_order_acquire);
-    const Tree* tree = impl_->databases_[database].load(std::memory_order_acquire);
+    const std::uint64_t mapping = impl_->published_.mapping_version();
+    const Tree* tree = impl_->published_.tree(database);
     std::shared_ptr<const TreeView> owner;
     if (tree != nullptr) {
       MutexLock lock(impl_->state_mutex_);
@@ -86,7 +86,7 @@ ReadView Db::lease(DatabaseId database) const {
     } else {
       view.seq_ = visible_seq();
     }
-    if (mapping % 2 != 0 || impl_->mapping_version_.load(std::memory_order_acquire) != mapping) continue;
+    if (!impl_->published_.unchanged(mapping)) continue;
     if (tree == nullptr) return view;
     if (owner == nullptr) continue;
     view.lease_ = impl_->leases_.lease(std::move(owner), view.seq_, impl_->time_.now());

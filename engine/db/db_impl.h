@@ -1,8 +1,8 @@
 // The parts of the engine and how they are wired. Each capability has a file of its own:
 //
-//   commit.cc      seqs, memtables, visibility, the log queue        read_path.cc   gets and prefetching
-//   commit_staged.cc  large batches: memtables that are adopted      staging.cc     and made ahead of it
-//   flush.cc       memtables to tables, database changes to manifest db_iterator.cc walks
+//   commit.cc      commits, the tree of each database                read_path.cc   gets and prefetching
+//   commit_staged.cc  large batches: memtables that are adopted      db_iterator.cc walks
+//   flush.cc       memtables to tables, database changes to manifest
 //   compactions.cc plans, jobs, installs                             recovery.cc    open
 //   maintenance.cc what is done by the clock                         health.cc      read-only, and the way back
 //   background.cc  what the components of background/ get of the database
@@ -12,6 +12,8 @@
 //   estimate.cc    what a range has, without I/O                     key_count.cc   keys of a database, from a sample
 //   deadline_keeper.cc delete deadlines of tables                    filters.cc     how much of each filter is in memory
 //
+// Components that know no database have rooms: write/ (the commit pipeline, large batches, delays and refusals, the memory budget).
+//
 // Locks, in the order they may nest:
 //   Retention's      one look at what is due at a time
 //   PurgeTracker's   one survey at a time; never held across I/O, but for looking whether names exist
@@ -19,7 +21,7 @@
 //   WriteController's  one measurement of the pressure at a time; never held across I/O
 //   flush_mutex_     one flush at a time, held across I/O
 //   manifest_mutex_  held across I/O, by whoever changes the set of tables; readers and writers never take it
-//   commit_mutex_    the short critical section of a commit: next_seq_, databases, active memtables
+//   commit_mutex_    the short critical section of a commit: seqs, databases, active memtables
 //   state_mutex_     trees' views and frozen memtables; never held across I/O
 // A tree's view is read without any lock, under the epoch.
 #pragma once
@@ -40,7 +42,6 @@
 #include "base/clock.h"
 #include "base/epoch.h"
 #include "base/mutex.h"
-#include "base/wait_point.h"
 #include "cache/block_cache.h"
 #include "compaction/executor.h"
 #include "compaction/job_registry.h"
@@ -58,11 +59,12 @@
 #include "db/purge/purge_ledger.h"
 #include "db/purge/purge_tracker.h"
 #include "db/purge/retention.h"
-#include "db/staging.h"
 #include "db/trees/counters.h"
 #include "db/trees/lease_registry.h"
 #include "db/trees/tree.h"
+#include "db/write/commit_pipeline.h"
 #include "db/write/memory_budget.h"
+#include "db/write/staging.h"
 #include "db/write/write_controller.h"
 #include "io/file_system.h"
 #include "io/removals_fs.h"
@@ -95,11 +97,25 @@ struct DatabaseChanges {
   std::vector<TreePtr> dropped;
 };
 
-/// What the log has to know of an operation that was written at `time`.
-LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time);
-
 /// Everything about the settings that can be known without the directory: kInvalidArgument names what is wrong (recovery.cc).
 Status check_settings(const Settings& settings);
+
+struct DbImpl;
+
+/// What the commit pipeline needs of the database (commit.cc).
+struct CommitEnv {
+  DbImpl* db;
+  Status writable();
+  Millis now();
+  Millis stamped(Millis now);
+  TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts);
+  void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts,
+                      LogNotes* notes);
+  void mapping_changed(SeqNum last);
+  void sequenced(TreeId tree, SeqNum first, SeqNum last);
+  void log(const WriteBatch& batch, std::span<const LogNote> notes);
+  void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
+};
 
 struct DbImpl {
   DbImpl(const Settings& settings, const Components& components);
@@ -158,16 +174,13 @@ struct DbImpl {
 
   // --- helpers, by file
   // commit.cc
-  struct Inserts;
   Status refuse(const WriteBatch& batch);
-  Status begin_sequence(const WriteBatch& batch, Inserts* inserts, Millis* time) REQUIRES(commit_mutex_);
-  Status sequence(WriteBatch& batch, Inserts* inserts) REQUIRES(commit_mutex_);
   TreeId place_operation(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts)
       REQUIRES(commit_mutex_);
   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes)
       REQUIRES(commit_mutex_);
   bool keeps_tree(const Tree* tree, DatabaseId database, const Inserts& inserts) REQUIRES(commit_mutex_);
-  void mark_active(TreeId id, const WriteBatch& batch) REQUIRES(commit_mutex_);
+  void mark_active(TreeId id, SeqNum first, SeqNum last) REQUIRES(commit_mutex_);
   Tree* tree_for_write(DatabaseId database, Millis time, Inserts* inserts) REQUIRES(commit_mutex_);
   TreePtr make_tree(TreeId id, DatabaseId database, StampMode stamp) REQUIRES(commit_mutex_);
   [[nodiscard]] bool is_full(const MemTable& memtable) const;
@@ -175,13 +188,9 @@ struct DbImpl {
   void freeze(Tree& tree) REQUIRES(commit_mutex_);
   void freeze_active(Tree& tree, TreeView* view) REQUIRES(commit_mutex_, state_mutex_);
   void hurry_flush(Tree& tree) REQUIRES(commit_mutex_);
-  void publish(const Inserts& inserts, SeqNum last);
-  /// Returns once visible_seq_ has reached `seq`, which some batch was given.
-  void await_visible(SeqNum seq);
-  void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
-  void insert_all(const WriteBatch& batch, const Inserts& inserts);
-  static void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
   void count_commit(const WriteBatch& batch);
+  /// Without readers: the database has the tree for them and for the next batch.
+  void map_database(DatabaseId database, TreePtr tree) REQUIRES(commit_mutex_);
   // commit_staged.cc
   Status write_ahead(WriteBatch& batch, StagedEntries* entries, const std::atomic<bool>* stop) EXCLUDES(commit_mutex_);
   Status make_trees(const StagedEntries& entries, std::vector<TreeId>* trees) EXCLUDES(commit_mutex_);
@@ -382,10 +391,7 @@ struct DbImpl {
   const std::shared_ptr<std::atomic<bool>> alive_ = std::make_shared<std::atomic<bool>>(true);
   std::unique_ptr<FileLock> file_lock_;
   std::unique_ptr<VersionSet> versions_;  ///< new_file() from anywhere; the rest under manifest_mutex_
-  std::atomic<SeqNum> visible_seq_{0};
-  WaitPoint published_;                               ///< threads wait on it until visible_seq_ or mapping_version_ has moved
-  std::array<std::atomic<Tree*>, 1024> databases_{};  ///< as readers see them: moves together with visible_seq_
-  std::atomic<std::uint64_t> mapping_version_{0};     ///< odd while databases_ and visible_seq_ move (commit.cc, publish)
+  Publication published_;
   LeaseRegistry leases_;
   const std::shared_ptr<MemoryAccount> memory_ = std::make_shared<MemoryAccount>();  ///< pins that are given out hold it, too
   MemoryBudget budget_;
@@ -416,8 +422,7 @@ struct DbImpl {
   Mutex manifest_mutex_;
 
   Mutex commit_mutex_;
-  SeqNum next_seq_ GUARDED_BY(commit_mutex_) = 1;
-  Millis last_time_ GUARDED_BY(commit_mutex_) = 0;
+  CommitPipeline<CommitEnv> pipeline_{CommitEnv{this}, commit_mutex_, published_};
   std::vector<TreePtr> database_trees_ GUARDED_BY(commit_mutex_);      ///< as the next batch sees them
   std::vector<TreeSettings> tree_settings_ GUARDED_BY(commit_mutex_);  ///< by database: of whichever tree it has
   std::map<TreeId, TreePtr> trees_ GUARDED_BY(commit_mutex_);          ///< live ones

@@ -57,7 +57,7 @@ Status DbImpl::flush(DatabaseId database) {
     if (database < database_trees_.size()) tree = database_trees_[database];
     if (tree == nullptr) return Status::ok();
     freeze(*tree);
-    up_to = next_seq_ - 1;
+    up_to = pipeline_.last_seq();
   }
   return wait_for([&] { return tree->dropped || tree->frozen.empty() || tree->frozen.front().first_seq > up_to; });
 }
@@ -239,10 +239,10 @@ Status DbImpl::build_tables(const TreePtr& tree, std::size_t most, Millis now, B
   }
   if (frozen.empty() || tables == nullptr) return Status::ok();
   // Whoever was given one of these memtables has put its operation in once it is visible.
-  await_visible(frozen.back().last_seq);
+  published_.await(frozen.back().last_seq);
   context.now = now;
   context.stamp = tree->stamp;
-  context.visible_seq = visible_seq_.load(std::memory_order_acquire);
+  context.visible_seq = published_.visible_seq();
   context.last_seq = frozen.back().last_seq;
   std::vector<std::unique_ptr<InternalIterator>> iterators;
   std::vector<FlushInput> inputs;
@@ -325,7 +325,7 @@ Status DbImpl::commit_flush(BuiltFlush* built, bool log_failed) {
       return fresh.status();
     }
     edit.oldest_log = *fresh;
-    edit.last_seq = edit.complete_seq = visible_seq_.load();
+    edit.last_seq = edit.complete_seq = published_.visible_seq();
   } else {
     edit.last_seq = built->relies_on;
     note_log_needs(built, changes, &edit);
@@ -403,7 +403,7 @@ Status DbImpl::commit_edit(VersionEdit edit) {
 SeqNum DbImpl::oldest_needed(const BuiltFlush* built, const DatabaseChanges& changes) {
   MutexLock commit(commit_mutex_);
   MutexLock lock(state_mutex_);
-  SeqNum oldest = next_seq_;
+  SeqNum oldest = pipeline_.last_seq() + 1;
   const SeqNum committed = std::max(databases_seq_committed_, changes.seq);
   if (committed < databases_seq_) oldest = committed + 1;
   const auto look_at = [&](const TreePtr& tree) {
@@ -517,10 +517,7 @@ void DbImpl::finish_database_changes(DatabaseChanges changes) {
   }
   // A writer that was given a memtable of a dropped tree may still be putting its operation in, and readers may still be sent
   // there.
-  published_.wait_until([&] {
-    return visible_seq_.load(std::memory_order_seq_cst) >= changes.seq &&
-           mapping_version_.load(std::memory_order_seq_cst) % 2 == 0;
-  });
+  published_.await_settled(changes.seq);
   for (TreePtr& tree : changes.dropped) retire_tree(std::move(tree));
 }
 

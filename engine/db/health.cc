@@ -112,10 +112,10 @@ Status DbImpl::try_to_heal(std::vector<TreePtr>* trees) {
     if (log_failed) {
       for (const TreePtr& tree : *trees) freeze(*tree);
     }
-    last_seq = next_seq_ - 1;
+    last_seq = pipeline_.last_seq();
   }
   // The edit covers all batches that have a seq. Some may not be visible yet.
-  if (log_failed) await_visible(last_seq);
+  if (log_failed) published_.await(last_seq);
   TRY(flush_durable(*trees));
   if (!log_failed) return Status::ok();
   TRY(flush_memtables(*trees, kAllMemTables, true));

@@ -33,10 +33,10 @@ Millis DbImpl::fence(SeqNum* up_to) {
   Millis now = 0;
   {
     MutexLock lock(commit_mutex_);
-    now = last_time_ = std::max(time_.stamped(), last_time_);
-    *up_to = next_seq_ - 1;
+    now = pipeline_.advance_time(time_.stamped());
+    *up_to = pipeline_.last_seq();
   }
-  await_visible(*up_to);
+  published_.await(*up_to);
   return now;
 }
 

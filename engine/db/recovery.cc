@@ -126,7 +126,7 @@ DbImpl::~DbImpl() {
   (void)close();
   alive_->store(false);
   MutexLock lock(commit_mutex_);
-  for (auto& slot : databases_) slot.store(nullptr);
+  published_.unmap_all();
   database_trees_.clear();
   trees_.clear();
   dropped_trees_.clear();
@@ -154,11 +154,11 @@ Status DbImpl::open() {
     MutexLock lock(commit_mutex_);
     TRY(open_trees(&last_seq));
     TRY(replay_log(&segments, &last_seq));
-    next_seq_ = last_seq + 1;
+    pipeline_.start(last_seq);
     compare_stamp_modes();
     settle_deadlines();
   }
-  visible_seq_ = last_seq;
+  published_.start(last_seq);
   TRY(remove_leftovers());
 
   // Before the first write: a mark, or time would stand still until the first tick; and where the log begins, or a log that is
@@ -357,7 +357,7 @@ Status DbImpl::close() {
     // A clean end: the next start knows what the log must have, and begins with the time as it is, not with the mark ahead of it.
     MutexLock manifest(manifest_mutex_);
     VersionEdit edit;
-    edit.last_seq = visible_seq_.load();
+    edit.last_seq = published_.visible_seq();
     note_log_needs(nullptr, {}, &edit);
     edit.oldest_log.reset();  // nothing is unlinked any more
     edit.time_mark = time_.now();

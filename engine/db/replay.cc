@@ -165,7 +165,7 @@ Status DbImpl::replay_long_record(const LogPayload& payload, std::uint64_t offse
 Status DbImpl::replay_batch(const GroupReader::Batch& batch, std::uint64_t offset, Replay* replay) {
   TRY(replay->sequence.follow(batch.first_seq, batch.count, batch.time, offset));
   if (replay->since == 0) replay->since = batch.time;
-  last_time_ = std::max(last_time_, batch.time);
+  pipeline_.advance_time(batch.time);
   return Status::ok();
 }
 
@@ -242,7 +242,7 @@ void DbImpl::flush_replayed(SeqNum seq, Replay* replay) {
     if (!tree->frozen.empty()) trees.push_back(tree);
   }
   if (trees.empty()) return;
-  visible_seq_ = seq;  // there are no readers; a flush keeps only what is visible
+  published_.start(seq);  // there are no readers; a flush keeps only what is visible
   const std::string path = join_path(settings_.dir, log_file_name(replay->file));
   commit_mutex_.unlock();               // nothing else runs yet; jobs that build tables ask for it
   Status status = fs_.sync_file(path);  // no edit says more than the log has durably

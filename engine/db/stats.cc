@@ -115,7 +115,7 @@ Stats DbImpl::stats() {
   s.deadlines_missed_load = missed.count(MissReason::kLoad);
   s.deadlines_missed_damage = missed.count(MissReason::kDamage);
   s.dropped_trees = pending_drops_;
-  s.visible_seq = visible_seq_;
+  s.visible_seq = published_.visible_seq();
   s.logged_seq = log_->logged_seq();
   s.synced_seq = log_->synced_seq();
   s.engine_time = time_.now();

@@ -1,4 +1,4 @@
-#include "db/staging.h"
+#include "db/write/staging.h"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,8 @@
 // A large batch sorted and hashed ahead of its commit: a memtable for each database that it writes to.
 //
-// Nothing here depends on seq, time or tree, which the commit draws: entries have their index in the batch as seq, and an
-// EntryPlace later makes the rest of it (memtable/entry_place.h). Range tombstones and records lie in structures that are ordered
-// by seq; they are few and wait for the commit, which inserts them once it has drawn the seqs.
+// Nothing here depends on seq, time or tree, which the commit assigns. Entries have their index in the batch as seq, and an EntryPlace
+// makes them complete later (memtable/entry_place.h). Range tombstones and records lie in structures that are ordered by seq. They are few,
+// and the commit inserts them after it has assigned the seqs.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,13 @@ struct StagedEntries {
   /// What the batch has for one database.
   struct Part {
     DatabaseId database = 0;
-    std::shared_ptr<MemTable> memtable;  ///< null: a few large values, which the commit inserts as it does those of other batches
+    std::shared_ptr<MemTable> memtable;  ///< null: a few large values, which the commit inserts
     std::uint32_t records = 0;           ///< number of secondary range deletes
     bool deletes = false;                ///< has tombstones, range tombstones or records
-    std::uint32_t named = 0;             ///< what its operations have as their tree now: the database's number at first
+    std::uint32_t named = 0;             ///< the tree that its operations name now; the database's number at first
     Millis min_expiry = 0;               ///< smallest expiry of its values; 0 = none
     Tree* tree = nullptr;                ///< set by the commit
-    MemTable* inserted_into = nullptr;   ///< the same: what later operations go into
+    MemTable* inserted_into = nullptr;   ///< set by the commit: the memtable of later operations
   };
   /// A range tombstone or a record, or any operation of a part without a memtable.
   struct Later {
@@ -40,7 +40,7 @@ struct StagedEntries {
   };
   std::vector<Part> parts;
   std::vector<Later> later;
-  GroupCommit::Prepared log;  ///< the payload, copied or written, with the trees that operations name now; empty if that is open
+  GroupCommit::Prepared log;  ///< the payload, copied or written, with the trees that operations name now; empty: not prepared
 
   [[nodiscard]] std::size_t memory_bytes() const;
 };
@@ -48,10 +48,10 @@ struct StagedEntries {
 /// A put's, header's or tombstone's entry before its batch has a place (EntryPlace::settle); false for other operations.
 bool operation_entry(const WriteBatch::Op& op, SeqNum seq, Entry* entry);
 
-/// Bytes that stage_entries() will take, about; values that the batch refers to are not copied.
+/// Bytes that stage_entries() will take, about. Shared values are not copied.
 std::size_t staged_bytes_expected(const WriteBatch& batch);
 
-/// Time in the batch's size. kUnsupported: it has operations on the mapping of databases. kAborted: `stop`, if given, became true.
+/// Takes time in proportion to the batch's size. kUnsupported: the batch has operations on the mapping of databases. kAborted: `stop`, if given, became true.
 Result<StagedEntries> stage_entries(const WriteBatch& batch, const std::atomic<bool>* stop);
 
 struct StagedBatch::Impl {

@@ -1,0 +1,148 @@
+// The order of commits: one short critical section gives a batch its place in the order of all writes; the rest needs no lock.
+//
+//   with the mutex    time, trees, seqs; the batch is queued for the log
+//   without it        operations are inserted into memtables
+//   in seq order      the batch is published: every reader sees it
+//
+// Invariants:
+//   * Log order is seq order, since batches are queued in the critical section.
+//   * A batch that gets a memtable in the critical section inserts before it publishes. So a frozen memtable is complete once the seq of its
+//     last operation is visible.
+//   * A new memtable is published to readers before an operation is sequenced into it. So a reader that loads a tree's view, then the
+//     visible seq, and finds the view unchanged, has every operation up to that seq.
+//   * The mapping of databases exists twice: as the next batch sees it (Env), and as readers do (Publication). The latter changes together
+//     with the visible seq.
+//
+// Env is a template parameter: a call per command through a pointer would cost more than what it does. Its members, all but insert()
+// called with the mutex held:
+//
+//   Status writable();
+//   Millis now();
+//   Millis stamped(Millis now);
+//   TreeId place(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts);
+//   void change_mapping(WriteBatch& batch, std::size_t at, const WriteBatch::Op& op, Millis time, Inserts* inserts, LogNotes* notes);
+//   void mapping_changed(SeqNum last);
+//   void sequenced(TreeId tree, SeqNum first, SeqNum last);
+//   void log(const WriteBatch& batch, std::span<const LogNote> notes);
+//   void insert(const Inserts::Target& target, const WriteBatch::Op& op, SeqNum seq, Millis time);
+//
+// writable() returns an error if no batch is accepted. stamped() returns the time that may be written to the log. place() finds or makes
+// the tree of the operation at `at`. It names the tree in the batch, and adds the tree's memtable to the inserts. sequenced() is called for
+// each tree whose memtable gets operations of the batch.
+//
+// Pebble's commit pipeline is the model: it takes an environment, too, and is tested without a database.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include <engine/status.h>
+#include <engine/write_batch.h>
+#include "base/mutex.h"
+#include "db/write/inserts.h"
+#include "db/write/publication.h"
+
+namespace ebbtide {
+
+template <typename Env>
+class CommitPipeline {
+ public:
+  /// Both outlive the pipeline.
+  CommitPipeline(Env env, Mutex& mutex, Publication& publication)
+      : env_(std::move(env)), mutex_(mutex), publication_(publication) {}
+
+  /// The batch becomes visible, and is queued for the log. kRetry: an expiry has passed that the batch relies on. An error of
+  /// Env::writable(): nothing has changed.
+  Status commit(WriteBatch& batch) {
+    Inserts inserts;
+    {
+      MutexLock lock(mutex_);
+      TRY(sequence(batch, &inserts));
+    }
+    insert_all(batch, inserts);
+    publication_.publish(inserts.previous, batch.last_seq(), inserts.remapped);
+    return Status::ok();
+  }
+
+  // --- with the mutex held: the parts, for batches that are committed in another way
+  /// Begins a critical section: sets its time and Inserts::previous. Errors as commit().
+  Status begin(const WriteBatch& batch, Inserts* inserts, Millis* time) {
+    TRY(env_.writable());
+    const Millis now = env_.now();
+    *time = std::max(env_.stamped(now), last_time_);
+    if (batch.relied_expiry() != 0 && std::max(now, *time) >= batch.relied_expiry()) return Status::retry();
+    last_time_ = *time;
+    inserts->previous = last_seq();
+    return Status::ok();
+  }
+  /// Gives the batch the next seqs.
+  void assign(WriteBatch& batch, Millis time) {
+    batch.set_header(next_seq_, time, 0);
+    next_seq_ += batch.count();
+  }
+  /// The last seq that was given.
+  [[nodiscard]] SeqNum last_seq() const { return next_seq_ - 1; }
+  /// Time of the next batch is `time` or later. Returns the least time that it can have.
+  Millis advance_time(Millis time) { return last_time_ = std::max(time, last_time_); }
+  void start(SeqNum last_seq) { next_seq_ = last_seq + 1; }
+
+ private:
+  // A tree is made before its batch is sequenced: that operation has a seq of its own. Changes of the mapping take effect in the
+  // batch's order.
+  Status sequence(WriteBatch& batch, Inserts* inserts) {
+    Millis time = 0;
+    TRY(begin(batch, inserts, &time));
+    static thread_local LogNotes notes;
+    notes.clear();
+    constexpr DatabaseId kNone = ~DatabaseId{0};
+    bool mapping_changes = false;
+    DatabaseId last_database = kNone;
+    TreeId last_tree = kNoTree;
+    std::size_t cursor = 0, at = 0;
+    WriteBatch::Op& op = inserts->last;
+    for (; batch.next_op(&cursor, &op); at = cursor) {
+      if (op.kind == OpKind::kFlushDatabase || op.kind == OpKind::kSwapDatabases) {
+        env_.change_mapping(batch, at, op, time, inserts, &notes);
+        mapping_changes = true;
+        last_database = kNone;
+        op.tree = kNoTree;
+        continue;
+      }
+      if (op.tree == last_database && op.kind != OpKind::kSecondaryDelete) {
+        batch.set_op_tree(at, last_tree);
+      } else {
+        last_database = op.tree;
+        last_tree = env_.place(batch, at, op, time, inserts);
+      }
+      op.tree = last_tree;
+      add_note(&notes, log_note(op, last_tree, time));
+    }
+    assign(batch, time);
+    if (mapping_changes) env_.mapping_changed(batch.last_seq());
+    inserts->each_target([&](const Inserts::Target& t) { env_.sequenced(t.tree, batch.first_seq(), batch.last_seq()); });
+    env_.log(batch, notes);
+    return Status::ok();
+  }
+
+  void insert_all(const WriteBatch& batch, const Inserts& inserts) {
+    SeqNum seq = batch.first_seq();
+    const auto insert = [&](const WriteBatch::Op& op) {
+      const Inserts::Target* target = inserts.find(op.tree);
+      if (target != nullptr) env_.insert(*target, op, seq, batch.time());
+      ++seq;
+    };
+    if (batch.count() == 1) return insert(inserts.last);  // nearly all batches: decoded once
+    std::size_t cursor = 0;
+    for (WriteBatch::Op op; batch.next_op(&cursor, &op);) insert(op);
+  }
+
+  Env env_;
+  Mutex& mutex_;
+  Publication& publication_;
+  // Guarded by mutex_.
+  SeqNum next_seq_ = 1;
+  Millis last_time_ = 0;
+};
+
+}  // namespace ebbtide

@@ -1,0 +1,85 @@
+// The part of a commit that its critical section leaves for later: where its operations are inserted, and what it publishes.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include <engine/write_batch.h>
+#include "memtable/memtable.h"
+#include "wal/log_segment.h"
+
+namespace ebbtide {
+
+struct Tree;
+
+/// Of one batch. A tree is looked up once per batch: its memtable is not replaced in the middle of one.
+struct Inserts {
+  struct Target {
+    TreeId tree;
+    MemTable* memtable;
+    StampMode stamp;
+  };
+  Target first{kNoTree, nullptr, StampMode::kWriteTime};
+  std::vector<Target> more;                              // rarely any
+  std::vector<std::pair<DatabaseId, Tree*>> remapped;    // databases that have another tree from this batch on
+  std::vector<std::pair<DatabaseId, DatabaseId>> swaps;  // of the batch so far
+  SeqNum previous = 0;                                   // the batch is published after this seq
+  WriteBatch::Op last;                                   // the batch's last operation; `tree` as the batch has it now
+
+  void add(const Target& t) {
+    if (first.memtable == nullptr) {
+      first = t;
+    } else {
+      more.push_back(t);
+    }
+  }
+  /// Null: the operation goes into no memtable.
+  [[nodiscard]] const Target* find(TreeId tree) const {
+    if (tree == kNoTree) return nullptr;
+    if (first.tree == tree) return &first;
+    for (const Target& t : more) {
+      if (t.tree == tree) return &t;
+    }
+    return nullptr;
+  }
+  template <typename Visit>
+  void each_target(Visit visit) const {
+    if (first.memtable != nullptr) visit(first);
+    for (const Target& t : more) visit(t);
+  }
+  /// The number that the tree of `database` had before the batch.
+  [[nodiscard]] DatabaseId before_swaps(DatabaseId database) const {
+    for (auto it = swaps.rbegin(); it != swaps.rend(); ++it) {
+      database = database == it->first ? it->second : database == it->second ? it->first : database;
+    }
+    return database;
+  }
+};
+
+/// Inserts an operation of a tree. Operations on the mapping of databases change nothing.
+void insert_operation(MemTable& memtable, const WriteBatch::Op& op, SeqNum seq, Millis time, StampMode stamp);
+
+/// What the log notes of an operation that was written at `time`.
+inline LogNote log_note(const WriteBatch::Op& op, TreeId tree, Millis time) {
+  LogNote note{tree, 0, 0};
+  switch (op.kind) {
+    case OpKind::kTombstone:
+    case OpKind::kRangeTombstone:
+    case OpKind::kSecondaryDelete:
+      note.oldest_delete = time;
+      break;
+    case OpKind::kPut:
+    case OpKind::kHeader:
+      if (op.expiry != 0 && op.expiry <= time) {
+        note.oldest_delete = time;
+      } else {
+        note.min_expiry = op.expiry;
+      }
+      break;
+    default:
+      break;
+  }
+  return note;
+}
+
+}  // namespace ebbtide

@@ -1,0 +1,69 @@
+// What readers see: the operations up to a seq, and the tree of each database.
+//
+// Commits are published in seq order. A commit that changes the mapping of databases moves mapping and visible seq together: readers see
+// neither half of a batch nor a FLUSHDB that the visible seq does not cover. They check by the mapping's version, a sequence lock:
+//
+//   version = mapping_version()
+//   tree(database), visible_seq(), in this order
+//   unchanged(version)? else again
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <engine/types.h>
+#include "base/wait_point.h"
+
+namespace ebbtide {
+
+struct Tree;
+
+/// Thread-safe, but start() and map(), which are for times without readers.
+class Publication {
+ public:
+  static constexpr std::size_t kMaxDatabases = 1024;
+  using Remapped = std::span<const std::pair<DatabaseId, Tree*>>;
+
+  // --- readers
+  [[nodiscard]] SeqNum visible_seq() const { return visible_seq_.load(std::memory_order_acquire); }
+  /// Null: the database has none. Valid as long as the caller is in an epoch.
+  [[nodiscard]] const Tree* tree(DatabaseId database) const { return trees_[database].load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint64_t mapping_version() const { return version_.load(std::memory_order_acquire); }
+  /// The mapping is what it was when mapping_version() returned `version`, and was not being changed then.
+  [[nodiscard]] bool unchanged(std::uint64_t version) const { return version % 2 == 0 && mapping_version() == version; }
+
+  // --- commits
+  /// Makes the operations up to `last` visible, after those up to `previous`: waits until these are.
+  void publish(SeqNum previous, SeqNum last, Remapped remapped) {
+    // The commits before this one are between their critical section and here, mostly for less than a microsecond.
+    if (visible_seq() != previous) await(previous);
+    if (!remapped.empty()) [[unlikely]]
+      return publish_mapping(last, remapped);
+    visible_seq_.store(last, std::memory_order_seq_cst);
+    moved_.notify();
+  }
+  /// Returns once operations up to `seq`, which a batch was given, are visible.
+  void await(SeqNum seq);
+  /// The same, and no change of the mapping is under way.
+  void await_settled(SeqNum seq);
+
+  // --- without readers
+  void start(SeqNum visible) { visible_seq_.store(visible, std::memory_order_seq_cst); }
+  void map(DatabaseId database, Tree* tree) { trees_[database].store(tree, std::memory_order_release); }
+  void unmap_all() {
+    for (auto& tree : trees_) tree.store(nullptr);
+  }
+
+ private:
+  void publish_mapping(SeqNum last, Remapped remapped);
+
+  std::atomic<SeqNum> visible_seq_{0};
+  WaitPoint moved_;  // threads wait on it until visible_seq_ or version_ has moved
+  std::array<std::atomic<Tree*>, kMaxDatabases> trees_{};
+  std::atomic<std::uint64_t> version_{0};  // odd while trees_ and visible_seq_ move
+};
+
+}  // namespace ebbtide
