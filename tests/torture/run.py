@@ -99,11 +99,11 @@ PROGRAMS = {
         f"simulated power loss, {SEEDS_A_ROUND:,} seeds a round",
         EBBTIDE_CRASH_SEEDS=str(SEEDS_A_ROUND),
     ),
-    "crash": engine({"db": "a crash*", "version": "a crash*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
+    "crash": engine({"db": "a crash*", "version": "a crash*,crash during recovery*"}, "a crash before every file operation, power lost", EBBTIDE_CRASH_STEP="1"),
     "faults": engine(
         {
             "db": "an I/O error*,an error at the n-th*,a read that fails*,a file operation that fails*,a checkpoint that met an error*",
-            "version": "a failing disk*",
+            "version": "failed write changes nothing*",
         },
         "an I/O error at each file operation, once or permanently",
         EBBTIDE_FAULTS="1000000",
