@@ -29,7 +29,7 @@
 #include "config/config.h"
 #include "config/live_config.h"
 #include "dispatch/blocked_clients.h"
-#include "dispatch/context.h"
+#include "dispatch/command_env.h"
 #include "dispatch/intents.h"
 #include "dispatch/key_locks.h"
 #include "dispatch/offload.h"
@@ -80,6 +80,7 @@ class Server final : public ServerControl, public EventListener, public ReplyGat
   void resume_compactions() override;
   void sleep_ms(std::uint64_t ms) override;
   [[nodiscard]] ServerInfo info() const override;
+  [[nodiscard]] std::uint32_t databases() const override { return engine_settings_.databases; }
   void reset_stats() override;
   [[nodiscard]] bool has_client(std::uint64_t id) const override { return net_.live.contains(id); }
   [[nodiscard]] std::string client_list(const ClientFilter& filter) override;

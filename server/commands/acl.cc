@@ -7,6 +7,7 @@
 
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/table.h"
 #include "store/numbers.h"
@@ -26,14 +27,14 @@ Status acl_whoami(Ctx& ctx) {
 }
 
 Status acl_list(Ctx& ctx) {
-  const auto lines = ctx.env.control->user_lines();
+  const auto lines = ctx.server().user_lines();
   ctx.reply.array(lines.size());
   for (const std::string& line : lines) ctx.reply.bulk(line);
   return Status::ok();
 }
 
 Status acl_users(Ctx& ctx) {
-  const auto lines = ctx.env.control->user_lines();
+  const auto lines = ctx.server().user_lines();
   ctx.reply.array(lines.size());
   for (const std::string& line : lines) {
     const std::size_t name = line.find(' ') + 1;
@@ -52,18 +53,18 @@ Status acl_genpass(Ctx& ctx) {
     return reply_error(
         "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096");
   }
-  ctx.reply.bulk(ctx.env.control->random_secret(static_cast<std::size_t>(*bits)));
+  ctx.reply.bulk(ctx.server().random_secret(static_cast<std::size_t>(*bits)));
   return Status::ok();
 }
 
 Status acl_load(Ctx& ctx) {
-  TRY(ctx.env.control->load_users(ctx.client_id));
+  TRY(ctx.server().load_users(ctx.client_id));
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status acl_log(Ctx& ctx) {
-  AclLog& log = ctx.env.observers->acl_log;
+  AclLog& log = env_of(ctx).observers->acl_log;
   std::int64_t most = 10;
   if (ctx.argc() > 3) {
     return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(ctx.arg(1))) +
@@ -78,7 +79,7 @@ Status acl_log(Ctx& ctx) {
     TRY_ASSIGN(count, integer_argument(ctx.arg(2)));
     most = count;
   }
-  const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+  const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
   const auto entries = log.newest(static_cast<std::size_t>(std::max<std::int64_t>(most, 0)));
   Reply& reply = ctx.reply;
   reply.array(entries.size());
@@ -124,7 +125,7 @@ Status acl_cat(Ctx& ctx) {
   }
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
-  for (const Command& command : ctx.env.table->all()) {
+  for (const Command& command : env_of(ctx).table->all()) {
     if (!in_category(command, asked)) continue;
     ctx.reply.bulk(command.full_name);
     ++count;

@@ -50,7 +50,7 @@ Status client_id(Ctx& ctx) {
 
 Status client_info(Ctx& ctx) {
   ctx.session.last_command = &ctx.command;
-  const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+  const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
   ctx.reply.verbatim("txt", describe_client(*ctx.client, now_ms, false) + "\n");
   return Status::ok();
 }
@@ -77,7 +77,7 @@ Status client_list(Ctx& ctx) {
   } else if (ctx.argc() != 2) {
     return syntax_error();
   }
-  ctx.reply.verbatim("txt", ctx.env.control->client_list(filter));
+  ctx.reply.verbatim("txt", ctx.server().client_list(filter));
   return Status::ok();
 }
 
@@ -114,12 +114,12 @@ Status client_kill(Ctx& ctx) {
   if (ctx.argc() == 3) {  // the old form: one address, this client included
     ClientFilter filter;
     filter.addr = std::string(ctx.arg(2));
-    if (ctx.env.control->kill_clients(filter, ctx.client_id) == 0) return reply_error("ERR No such client");
+    if (ctx.server().kill_clients(filter, ctx.client_id) == 0) return reply_error("ERR No such client");
     ctx.reply.ok();
     return Status::ok();
   }
   TRY_ASSIGN(filter, parse_kill_filter(ctx));
-  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.control->kill_clients(filter, ctx.client_id)));
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.server().kill_clients(filter, ctx.client_id)));
   return Status::ok();
 }
 

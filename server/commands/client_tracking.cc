@@ -5,6 +5,7 @@
 
 #include "dispatch/arg_cursor.h"
 #include "dispatch/blocked_clients.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "store/numbers.h"
 
@@ -18,7 +19,7 @@ Result<Tracking> parse_tracking(const Ctx& ctx) {
     if (cursor.take_option("REDIRECT", &value)) {
       if (wanted.redirect != 0) return reply_error("ERR A client can only redirect to a single other client");
       TRY_ASSIGN(id, integer_argument(value));
-      if (!ctx.env.control->has_client(static_cast<std::uint64_t>(id)))
+      if (!ctx.server().has_client(static_cast<std::uint64_t>(id)))
         return reply_error("ERR The client ID you want redirect to does not exist");
       wanted.redirect = static_cast<std::uint64_t>(id);
     } else if (cursor.take_word("BCAST")) {
@@ -106,7 +107,7 @@ Status client_tracking(Ctx& ctx) {
   } else {
     return syntax_error();
   }
-  set_tracking(*ctx.client, *ctx.env.observers, wanted);
+  set_tracking(*ctx.client, *env_of(ctx).observers, wanted);
   ctx.reply.ok();
   return Status::ok();
 }
@@ -146,7 +147,7 @@ Status client_trackinginfo(Ctx& ctx) {
   if (tracking.opt_out) flags.push_back("optout");
   if (tracking.opt_out && tracking.caching) flags.push_back("caching-no");
   if (tracking.no_loop) flags.push_back("noloop");
-  if (tracking.redirect != 0 && !ctx.env.control->has_client(tracking.redirect)) flags.push_back("broken_redirect");
+  if (tracking.redirect != 0 && !ctx.server().has_client(tracking.redirect)) flags.push_back("broken_redirect");
   Reply& reply = ctx.reply;
   reply.map(3);
   reply.bulk("flags");
@@ -168,15 +169,15 @@ Status client_pause(Ctx& ctx) {
     if (!all && !equal_ignoring_case(ctx.arg(3), "write")) return reply_error("ERR CLIENT PAUSE mode must be WRITE or ALL");
   }
   TRY_ASSIGN(ms, timeout_argument(ctx.arg(2), ctx.now));
-  const std::uint64_t now_ms = ctx.env.control->mono_nanos() / 1'000'000;
-  (void)ctx.env.observers->pause.wait_ms(now_ms, true);  // forgets a pause that is over
-  ctx.env.observers->pause.begin(now_ms + ms, all);
+  const std::uint64_t now_ms = ctx.server().mono_nanos() / 1'000'000;
+  (void)env_of(ctx).observers->pause.wait_ms(now_ms, true);  // forgets a pause that is over
+  env_of(ctx).observers->pause.begin(now_ms + ms, all);
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status client_unpause(Ctx& ctx) {
-  ctx.env.observers->pause.end();
+  env_of(ctx).observers->pause.end();
   ctx.reply.ok();
   return Status::ok();
 }
@@ -189,7 +190,7 @@ Status client_unblock(Ctx& ctx) {
     end = BlockedClients::End::kError;
   }
   TRY_ASSIGN(id, integer_argument(ctx.arg(2)));
-  ctx.reply.integer(ctx.env.blocked->unblock(static_cast<std::uint64_t>(id), end) ? 1 : 0);
+  ctx.reply.integer(env_of(ctx).blocked->unblock(static_cast<std::uint64_t>(id), end) ? 1 : 0);
   return Status::ok();
 }
 

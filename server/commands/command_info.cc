@@ -6,6 +6,7 @@
 #include "commands/families.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/table.h"
 #include "store/glob.h"
@@ -106,11 +107,12 @@ void reply_info(Ctx& ctx, const Command& command) {
   reply.array(0);  // tips
   reply_key_specs(reply, spec);
   reply.array(spec.subcommands.size());
-  for (std::size_t i = 0; i < spec.subcommands.size(); ++i) reply_info(ctx, ctx.env.table->all()[command.first_subcommand + i]);
+  for (std::size_t i = 0; i < spec.subcommands.size(); ++i)
+    reply_info(ctx, env_of(ctx).table->all()[command.first_subcommand + i]);
 }
 
 Status command_all(Ctx& ctx) {
-  const auto& commands = ctx.env.table->top_level();
+  const auto& commands = env_of(ctx).table->top_level();
   ctx.reply.array(commands.size());
   for (const Command* command : commands) reply_info(ctx, *command);
   return Status::ok();
@@ -120,14 +122,14 @@ Status command_info(Ctx& ctx) {
   if (ctx.argc() == 2) return command_all(ctx);
   ctx.reply.array(ctx.argc() - 2);
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
-    const Command* command = ctx.env.table->find_full(ctx.arg(i));
+    const Command* command = env_of(ctx).table->find_full(ctx.arg(i));
     command == nullptr ? ctx.reply.null_array() : reply_info(ctx, *command);
   }
   return Status::ok();
 }
 
 Status command_count(Ctx& ctx) {
-  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.table->top_level().size()));
+  ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).table->top_level().size()));
   return Status::ok();
 }
 
@@ -204,7 +206,7 @@ void reply_docs(Ctx& ctx, const Command& command) {
     reply.bulk("subcommands");
     reply.map(spec.subcommands.size());
     for (std::size_t i = 0; i < spec.subcommands.size(); ++i) {
-      const Command& sub = ctx.env.table->all()[command.first_subcommand + i];
+      const Command& sub = env_of(ctx).table->all()[command.first_subcommand + i];
       reply.bulk(sub.full_name);
       reply_docs(ctx, sub);
     }
@@ -213,9 +215,9 @@ void reply_docs(Ctx& ctx, const Command& command) {
 
 Status command_docs(Ctx& ctx) {
   std::vector<const Command*> commands;
-  if (ctx.argc() == 2) commands = ctx.env.table->top_level();
+  if (ctx.argc() == 2) commands = env_of(ctx).table->top_level();
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
-    const Command* command = ctx.env.table->find_full(ctx.arg(i));
+    const Command* command = env_of(ctx).table->find_full(ctx.arg(i));
     if (command != nullptr) commands.push_back(command);
   }
   ctx.reply.map(commands.size());
@@ -247,7 +249,7 @@ Status command_list(Ctx& ctx) {
   }
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
-  for (const Command& command : ctx.env.table->all()) {
+  for (const Command& command : env_of(ctx).table->all()) {
     if (!filter(command, argument)) continue;
     ctx.reply.bulk(command.full_name);
     ++count;
@@ -258,9 +260,9 @@ Status command_list(Ctx& ctx) {
 
 /// The positions of a command's keys among its own arguments; the command's name is argument 2 here.
 Result<std::vector<std::size_t>> key_positions(const Ctx& ctx, const Command** found) {
-  const Command* command = ctx.env.table->find(ctx.arg(2));
+  const Command* command = env_of(ctx).table->find(ctx.arg(2));
   if (command != nullptr && !command->spec->subcommands.empty() && ctx.argc() > 3) {
-    command = ctx.env.table->find_subcommand(*command, ctx.arg(3));
+    command = env_of(ctx).table->find_subcommand(*command, ctx.arg(3));
   }
   if (command == nullptr) return reply_error("ERR Invalid command specified");
   if (command->spec->keys.first == 0) return reply_error("ERR The command has no key arguments");

@@ -6,6 +6,7 @@
 #include "commands/connection_docs.h"
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/table.h"
 #include "pubsub/pubsub.h"
@@ -35,7 +36,8 @@ Status echo(Ctx& ctx) {
 
 Status select(Ctx& ctx) {
   TRY_ASSIGN(index, integer_argument_in(ctx.arg(1), std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
-  if (index < 0 || index >= static_cast<std::int64_t>(ctx.env.databases)) return reply_error("ERR DB index is out of range");
+  if (index < 0 || index >= static_cast<std::int64_t>(ctx.server().databases()))
+    return reply_error("ERR DB index is out of range");
   ctx.session.database = static_cast<DatabaseId>(index);
   ctx.reply.ok();
   return Status::ok();
@@ -53,23 +55,23 @@ Status reset(Ctx& ctx) {
   ctx.unfinished = subscriptions != nullptr && !subscriptions->remove_some(Ctx::kSliceArguments);
   if (ctx.unfinished) return Status::ok();
   reset_session(*ctx.client);
-  ctx.client->authenticated = !ctx.env.control->password_required();
+  ctx.client->authenticated = !ctx.server().password_required();
   ctx.reply.set_protocol(2);
   ctx.reply.simple("RESET");
   return Status::ok();
 }
 
 Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
-  if (!ctx.env.control->check_password(user, password)) {
+  if (!ctx.server().check_password(user, password)) {
     const bool in_transaction = (ctx.session.modes & Session::kInTransaction) != 0;
-    const auto now_ms = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1000);
+    const auto now_ms = static_cast<std::int64_t>(ctx.server().unix_micros() / 1000);
     if (!in_transaction) ctx.session.last_command = &ctx.command;  // the entry shows it
-    ctx.env.observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
-                                    .object = std::string(ctx.arg(0)),
-                                    .user = std::string(user),
-                                    .client = describe_client(*ctx.client, now_ms, false),
-                                    .updated_ms = now_ms});
-    ctx.env.control->authentication_failed(ctx.client->network, ctx.client->address, user);
+    env_of(ctx).observers->acl_log.add({.context = in_transaction ? "multi" : "toplevel",
+                                        .object = std::string(ctx.arg(0)),
+                                        .user = std::string(user),
+                                        .client = describe_client(*ctx.client, now_ms, false),
+                                        .updated_ms = now_ms});
+    ctx.server().authentication_failed(ctx.client->network, ctx.client->address, user);
     return reply_error("WRONGPASS invalid username-password pair or user is disabled.");
   }
   ctx.client->authenticated = true;
@@ -79,7 +81,7 @@ Status authenticate(Ctx& ctx, Bytes user, Bytes password) {
 
 Status auth(Ctx& ctx) {
   if (ctx.argc() > 3) return syntax_error();
-  if (ctx.argc() == 2 && !ctx.env.control->password_required()) {
+  if (ctx.argc() == 2 && !ctx.server().password_required()) {
     return reply_error(
         "ERR AUTH <password> called without any password configured for the default user. "
         "Are you sure your configuration is correct?");

@@ -5,6 +5,7 @@
 #include "commands/families.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 
 namespace ebbtide {
@@ -26,9 +27,9 @@ Status flushdb(Ctx& ctx) {
 
 Status flushall(Ctx& ctx) {
   TRY(check_flush_mode(ctx));
-  for (DatabaseId database = 0; database < ctx.env.databases; ++database) {
-    const ReadView view = ctx.env.db->view(database, ctx.now, ReadMode::kResident, nullptr);
-    if (ctx.pending == nullptr ? view.has_tree() : ctx.pending->has_tree(view)) ctx.batch.flush_database(database);
+  for (DatabaseId database = 0; database < ctx.server().databases(); ++database) {
+    const ReadView view = env_of(ctx).db->view(database, ctx.now, ReadMode::kResident, nullptr);
+    if (ctx.has_tree(view)) ctx.batch.flush_database(database);
   }
   ctx.reply.ok();
   return Status::ok();
@@ -43,7 +44,7 @@ Result<DatabaseId> database_argument(const Ctx& ctx, std::size_t i, const char* 
 Status swapdb(Ctx& ctx) {
   TRY_ASSIGN(a, database_argument(ctx, 1, "ERR invalid first DB index"));
   TRY_ASSIGN(b, database_argument(ctx, 2, "ERR invalid second DB index"));
-  if (a >= ctx.env.databases || b >= ctx.env.databases) return reply_error("ERR DB index is out of range");
+  if (a >= ctx.server().databases() || b >= ctx.server().databases()) return reply_error("ERR DB index is out of range");
   if (a != b) ctx.batch.swap_databases(a, b);
   ctx.reply.ok();
   return Status::ok();

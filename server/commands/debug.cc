@@ -90,7 +90,7 @@ Status match(Ctx& ctx) {
 }
 
 Status debug(Ctx& ctx) {
-  TRY(check_debugging(*ctx.env.control, ctx.client));
+  TRY(check_debugging(ctx.server(), ctx.client));
   const auto is = [&ctx](Bytes name, std::size_t argc) { return ctx.argc() == argc && equal_ignoring_case(ctx.arg(1), name); };
   if (is("help", 2)) {
     reply_help(ctx.reply, "debug");
@@ -106,14 +106,14 @@ Status debug(Ctx& ctx) {
         text.begin(), text.end(), [](char c) { return c == '\r' || c == '\n'; }, ' ');
     ctx.reply.error(text);
   } else if (is("log", 3)) {
-    ctx.env.control->log_message("DEBUG LOG: " + std::string(shown(ctx.arg(2), 1024)));
+    ctx.server().log_message("DEBUG LOG: " + std::string(shown(ctx.arg(2), 1024)));
     ctx.reply.ok();
   } else if (is("set-active-expire", 3)) {
     TRY(integer_argument(ctx.arg(2)).status());
     ctx.reply.ok();
   } else if (is("sleep", 3)) {
     TRY_ASSIGN(seconds, float_argument(ctx.arg(2)));
-    ctx.env.control->sleep_ms(static_cast<std::uint64_t>(std::clamp<long double>(seconds, 0, 3600) * 1000));
+    ctx.server().sleep_ms(static_cast<std::uint64_t>(std::clamp<long double>(seconds, 0, 3600) * 1000));
     ctx.reply.ok();
   } else {
     return reply_error("ERR unknown subcommand or wrong number of arguments for '" + std::string(shown(ctx.arg(1))) +

@@ -6,6 +6,7 @@
 
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/server_stats.h"
 #include "store/numbers.h"
@@ -23,7 +24,7 @@ Status slowlog_get(Ctx& ctx) {
     if (!given.is_ok()) return reply_error("ERR count should be greater than or equal to -1");
     count = *given;
   }
-  const auto entries = ctx.env.observers->slow_log.latest(count < 0 ? ~std::size_t{0} : static_cast<std::size_t>(count));
+  const auto entries = env_of(ctx).observers->slow_log.latest(count < 0 ? ~std::size_t{0} : static_cast<std::size_t>(count));
   ctx.reply.array(entries.size());
   for (const SlowLog::Entry& entry : entries) {
     ctx.reply.array(6);
@@ -39,12 +40,12 @@ Status slowlog_get(Ctx& ctx) {
 }
 
 Status slowlog_len(Ctx& ctx) {
-  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.observers->slow_log.size()));
+  ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).observers->slow_log.size()));
   return Status::ok();
 }
 
 Status slowlog_reset(Ctx& ctx) {
-  ctx.env.observers->slow_log.reset();
+  env_of(ctx).observers->slow_log.reset();
   ctx.reply.ok();
   return Status::ok();
 }
@@ -58,7 +59,7 @@ void reply_sample(Reply& reply, const LatencyMonitor::Sample& sample) {
 }
 
 Status latency_latest(Ctx& ctx) {
-  const auto events = ctx.env.observers->latency.events();
+  const auto events = env_of(ctx).observers->latency.events();
   ctx.reply.array(events.size());
   for (const auto& [name, event] : events) {
     ctx.reply.array(4);
@@ -71,29 +72,29 @@ Status latency_latest(Ctx& ctx) {
 }
 
 Status latency_history(Ctx& ctx) {
-  const auto event = ctx.env.observers->latency.event(ctx.arg(2));
+  const auto event = env_of(ctx).observers->latency.event(ctx.arg(2));
   ctx.reply.array(event.samples.size());
   for (const auto& sample : event.samples) reply_sample(ctx.reply, sample);
   return Status::ok();
 }
 
 Status latency_graph(Ctx& ctx) {
-  const auto event = ctx.env.observers->latency.event(ctx.arg(2));
+  const auto event = env_of(ctx).observers->latency.event(ctx.arg(2));
   if (event.samples.empty()) return reply_error("ERR No samples available for event '" + std::string(shown(ctx.arg(2))) + "'");
-  const auto now = static_cast<std::int64_t>(ctx.env.control->unix_micros() / 1'000'000);
+  const auto now = static_cast<std::int64_t>(ctx.server().unix_micros() / 1'000'000);
   ctx.reply.verbatim("txt", draw_latency(ctx.arg(2), event, now));
   return Status::ok();
 }
 
 Status latency_reset(Ctx& ctx) {
-  std::size_t gone = ctx.argc() == 2 ? ctx.env.observers->latency.reset_all() : 0;
-  for (std::size_t i = 2; i < ctx.argc(); ++i) gone += ctx.env.observers->latency.reset(ctx.arg(i)) ? 1 : 0;
+  std::size_t gone = ctx.argc() == 2 ? env_of(ctx).observers->latency.reset_all() : 0;
+  for (std::size_t i = 2; i < ctx.argc(); ++i) gone += env_of(ctx).observers->latency.reset(ctx.arg(i)) ? 1 : 0;
   ctx.reply.integer(static_cast<std::int64_t>(gone));
   return Status::ok();
 }
 
 Status latency_doctor(Ctx& ctx) {
-  const LatencyMonitor& monitor = ctx.env.observers->latency;
+  const LatencyMonitor& monitor = env_of(ctx).observers->latency;
   std::string text;
   if (monitor.threshold_ms() == 0) {
     text =
@@ -115,19 +116,20 @@ Status latency_doctor(Ctx& ctx) {
 }
 
 Status latency_histogram(Ctx& ctx) {
-  const auto counts = ctx.env.stats->commands();
+  const auto counts = env_of(ctx).stats->commands();
   std::vector<const Command*> shown;
   const auto add = [&](const Command& command) {
     if (command.spec->run != nullptr && counts[command.index].calls != 0) shown.push_back(&command);
   };
   if (ctx.argc() == 2) {
-    for (const Command& command : ctx.env.table->all()) add(command);
+    for (const Command& command : env_of(ctx).table->all()) add(command);
   }
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
-    const Command* command = ctx.env.table->find_full(ctx.arg(i));
+    const Command* command = env_of(ctx).table->find_full(ctx.arg(i));
     if (command == nullptr) continue;
     add(*command);
-    for (std::size_t s = 0; s < command->spec->subcommands.size(); ++s) add(ctx.env.table->all()[command->first_subcommand + s]);
+    for (std::size_t s = 0; s < command->spec->subcommands.size(); ++s)
+      add(env_of(ctx).table->all()[command->first_subcommand + s]);
   }
   ctx.reply.map(shown.size());
   for (const Command* command : shown) {
@@ -177,8 +179,8 @@ Status memory_usage(Ctx& ctx) {
 }
 
 Status memory_stats(Ctx& ctx) {
-  const ServerInfo info = ctx.env.control->info();
-  const MemoryAccount& account = ctx.env.db->memory();
+  const ServerInfo info = ctx.server().info();
+  const MemoryAccount& account = env_of(ctx).db->memory();
   const std::pair<Bytes, std::uint64_t> rows[] = {
       {"peak.allocated", info.peak_resident_bytes},
       {"total.allocated", info.resident_bytes},
@@ -189,8 +191,8 @@ Status memory_stats(Ctx& ctx) {
       {"large.values", account.charged(MemoryAccount::Kind::kLargeValues)},
       {"fetched.pages", account.charged(MemoryAccount::Kind::kPages)},
       {"commands", account.charged(MemoryAccount::Kind::kCommands)},
-      {"budget", ctx.env.db->settings().memory_budget},
-      {"keys.count", ctx.env.db->estimate_keys(ctx.session.database, KeyRange{})},
+      {"budget", env_of(ctx).db->settings().memory_budget},
+      {"keys.count", env_of(ctx).db->estimate_keys(ctx.session.database, KeyRange{})},
   };
   ctx.reply.map(std::size(rows));
   for (const auto& [name, value] : rows) {
@@ -201,8 +203,8 @@ Status memory_stats(Ctx& ctx) {
 }
 
 Status memory_doctor(Ctx& ctx) {
-  const ServerInfo info = ctx.env.control->info();
-  const std::uint64_t budget = ctx.env.db->settings().memory_budget;
+  const ServerInfo info = ctx.server().info();
+  const std::uint64_t budget = env_of(ctx).db->settings().memory_budget;
   if (info.resident_bytes > budget + budget / 4) {
     ctx.reply.verbatim("txt", "The process holds " + std::to_string(info.resident_bytes >> 20) +
                                   " MiB, well over storage.memory_budget (" + std::to_string(budget >> 20) +
@@ -226,9 +228,9 @@ Status memory_purge(Ctx& ctx) {
 // --- MONITOR
 
 Status monitor(Ctx& ctx) {
-  state_of(*ctx.client).monitored = &ctx.env.observers->monitors;
+  state_of(*ctx.client).monitored = &env_of(ctx).observers->monitors;
   ctx.client->subscriber = true;  // never idle
-  ctx.env.observers->monitors.add(*ctx.client);
+  env_of(ctx).observers->monitors.add(*ctx.client);
   ctx.reply.ok();
   return Status::ok();
 }

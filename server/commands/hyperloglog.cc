@@ -63,9 +63,8 @@ Status count_one(Ctx& ctx) {
   if (!count) {
     count = hll::count(found->value);
     if (!count) return corrupt_sketch();
-    // Only loops hold the key's lock; and a read does not fail, nor wait, because a write would.
-    const Db& db = *ctx.env.db;
-    if (ctx.client != nullptr && db.write_status().is_ok() && !db.writes_stopped() && ctx.reserve(found->value.size()).is_ok()) {
+    // Only loops hold the key's lock. A read must neither fail nor wait because a write would.
+    if (ctx.may_store_result() && ctx.reserve(found->value.size()).is_ok()) {
       std::string value(found->value);
       hll::set_cached_count(&value, *count);
       ctx.batch.rely_on_expiry(found->expiry);

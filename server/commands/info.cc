@@ -13,6 +13,7 @@
 #include "commands/families.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/server_stats.h"
 #include "dispatch/table.h"
@@ -469,8 +470,8 @@ Status info(Ctx& ctx) {
   };
   const bool all = asked("all") || asked("everything");
   const bool defaults = ctx.argc() == 1 || asked("default");
-  const Facts facts{ctx.env, ctx.env.control->info(), ctx.env.db == nullptr ? Stats{} : ctx.env.db->stats(),
-                    ctx.env.control->unix_micros(), ctx.env.observers->tracking.counts()};
+  const Facts facts{env_of(ctx), ctx.server().info(), env_of(ctx).db == nullptr ? Stats{} : env_of(ctx).db->stats(),
+                    ctx.server().unix_micros(), env_of(ctx).observers->tracking.counts()};
   InfoText out;
   for (const Section& section : kSections) {
     if (all || (defaults && section.by_default) || asked(section.name)) section.print(facts, out);

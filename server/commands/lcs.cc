@@ -94,7 +94,7 @@ Status lcs_command(Ctx& ctx) {
   }
   TRY_ASSIGN(options, parse_options(ctx));
   const std::size_t a_size = a ? a->length : 0, b_size = b ? b->length : 0;
-  if (ctx.pending != nullptr && lcs_cells(a_size, b_size) > kMaxInlineCells) {
+  if (ctx.in_exec() && lcs_cells(a_size, b_size) > kMaxInlineCells) {
     return reply_error("ERR LCS inside a transaction compares at most " + std::to_string(kMaxInlineCells) + " pairs of bytes");
   }
   if (lcs_cells(a_size, b_size) > kMaxLcsCells) {

@@ -3,6 +3,7 @@
 
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "pubsub/pubsub.h"
 
@@ -14,7 +15,7 @@ using Kind = PubSub::Kind;
 Subscriptions& subscriptions_of(const Ctx& ctx) {
   auto& state = state_of(*ctx.client).subscriptions;
   if (state == nullptr) {
-    state = std::make_unique<Subscriptions>(*ctx.env.pubsub, PubSub::Subscriber{ctx.client->loop, ctx.client_id});
+    state = std::make_unique<Subscriptions>(*env_of(ctx).pubsub, PubSub::Subscriber{ctx.client->loop, ctx.client_id});
   }
   return static_cast<Subscriptions&>(*state);
 }
@@ -22,7 +23,7 @@ Subscriptions& subscriptions_of(const Ctx& ctx) {
 /// What CLIENT LIST shows and dispatch goes by.
 void note_counts(Ctx& ctx, const Subscriptions& subscriptions) {
   Session& session = ctx.session;
-  session.wrote_pushes = is_quiet(session) && ctx.pending == nullptr;
+  session.wrote_pushes = is_quiet(session) && !ctx.in_exec();
   session.channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kChannel).size());
   session.patterns = static_cast<std::uint32_t>(subscriptions.names(Kind::kPattern).size());
   session.shard_channels = static_cast<std::uint32_t>(subscriptions.names(Kind::kShard).size());
@@ -71,7 +72,7 @@ Status unsubscribe_from(Ctx& ctx, Kind kind, Bytes word) {
       subscriptions.remove(kind, name);
       const Bytes view = name;
       confirm(ctx, word, &view, subscriptions.count(kind));
-      ctx.unfinished = ctx.pending == nullptr && n >= Ctx::kSliceArguments && !subscriptions.names(kind).empty();
+      ctx.unfinished = !ctx.in_exec() && n >= Ctx::kSliceArguments && !subscriptions.names(kind).empty();
     }
   }
   note_counts(ctx, subscriptions);
@@ -82,7 +83,7 @@ Status subscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kChannel, "subscribe
 Status psubscribe(Ctx& ctx) { return subscribe_to(ctx, Kind::kPattern, "psubscribe"); }
 Status ssubscribe(Ctx& ctx) {
   // Of the three ways to subscribe this is the one that Redis does not let into a transaction.
-  if (ctx.pending != nullptr) return reply_error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
+  if (ctx.in_exec()) return reply_error("ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client");
   return subscribe_to(ctx, Kind::kShard, "ssubscribe");
 }
 Status unsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kChannel, "unsubscribe"); }
@@ -93,12 +94,12 @@ Status sunsubscribe(Ctx& ctx) { return unsubscribe_from(ctx, Kind::kShard, "suns
 // written, and waits for the log as the publisher's replies do. Inside EXEC it leaves once the transaction is committed, to those
 // who were subscribed when it was its turn: not to a publisher that subscribes afterwards in the same transaction.
 Status publish_to(Ctx& ctx, Kind kind) {
-  PubSub& pubsub = *ctx.env.pubsub;
-  if (ctx.effects != nullptr) {
+  PubSub& pubsub = *env_of(ctx).pubsub;
+  if (ctx.in_exec()) {
     auto audience = std::make_shared<PubSub::Audience>(pubsub.audience(kind, ctx.arg(1)));
     ctx.reply.integer(static_cast<std::int64_t>(audience->size()));
     // The arguments lie in the queue, which is there until the effects are over.
-    ctx.effects->push_back([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
+    ctx.after_exec([audience, kind, channel = ctx.arg(1), message = ctx.arg(2)](Client& client) {
       PubSub::send(std::move(*audience), kind, channel, message, client.loop, client.seen_seq);
     });
     return Status::ok();
@@ -114,7 +115,7 @@ Status spublish(Ctx& ctx) { return publish_to(ctx, Kind::kShard); }
 
 Status list_names(Ctx& ctx, Kind kind) {
   if (ctx.argc() > 3) return wrong_subcommand_arguments(ctx.command, ctx.args);
-  const auto names = ctx.env.pubsub->names(kind, ctx.argc() == 3 ? ctx.arg(2) : Bytes("*"));
+  const auto names = env_of(ctx).pubsub->names(kind, ctx.argc() == 3 ? ctx.arg(2) : Bytes("*"));
   ctx.reply.array(names.size());
   for (const std::string& name : names) ctx.reply.bulk(name);
   return Status::ok();
@@ -124,7 +125,7 @@ Status count_subscribers(Ctx& ctx, Kind kind) {
   ctx.reply.array(2 * (ctx.argc() - 2));
   for (std::size_t i = 2; i < ctx.argc(); ++i) {
     ctx.reply.bulk(ctx.arg(i));
-    ctx.reply.integer(static_cast<std::int64_t>(ctx.env.pubsub->count(kind, ctx.arg(i))));
+    ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).pubsub->count(kind, ctx.arg(i))));
   }
   return Status::ok();
 }
@@ -134,7 +135,7 @@ Status pubsub_shardchannels(Ctx& ctx) { return list_names(ctx, Kind::kShard); }
 Status pubsub_numsub(Ctx& ctx) { return count_subscribers(ctx, Kind::kChannel); }
 Status pubsub_shardnumsub(Ctx& ctx) { return count_subscribers(ctx, Kind::kShard); }
 Status pubsub_numpat(Ctx& ctx) {
-  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.pubsub->size(Kind::kPattern)));
+  ctx.reply.integer(static_cast<std::int64_t>(env_of(ctx).pubsub->size(Kind::kPattern)));
   return Status::ok();
 }
 

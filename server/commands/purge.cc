@@ -11,6 +11,7 @@
 #include "commands/families.h"
 #include "commands/purge_ticket.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 
 namespace ebbtide {
@@ -27,9 +28,9 @@ Result<PurgeTicket> ticket_argument(Bytes text) {
 
 Status ticket(Ctx& ctx) {
   SeqNum up_to = 0;
-  const PurgeTicket drawn = ctx.env.db->purge_ticket(&up_to);
-  TRY(ctx.env.db->wait_synced(up_to));
-  ctx.env.db->note_ticket(drawn);
+  const PurgeTicket drawn = env_of(ctx).db->purge_ticket(&up_to);
+  TRY(env_of(ctx).db->wait_synced(up_to));
+  env_of(ctx).db->note_ticket(drawn);
   ctx.reply.bulk(format_ticket(drawn));
   return Status::ok();
 }
@@ -46,7 +47,7 @@ void reply_count(Reply& reply, Bytes name, std::uint64_t count) {
 
 Status purge_status(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
-  TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
+  TRY_ASSIGN(status, env_of(ctx).db->purge_status(asked));
   Reply& reply = ctx.reply;
   reply.map(9);
   reply.bulk("ticket");
@@ -76,12 +77,12 @@ Status purge_status(Ctx& ctx) {
 Status wait(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
   TRY_ASSIGN(limit, timeout_argument(ctx.arg(2), ctx.now));
-  TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
+  TRY_ASSIGN(status, env_of(ctx).db->purge_status(asked));
   // As WAIT, it does not block inside a transaction.
-  if (!status.done && !ctx.unblocked && ctx.pending == nullptr && (limit == 0 || ctx.waited_ms < limit)) {
-    std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms / 4, kFirstPollMs, kLastPollMs);
-    if (limit != 0) ms = std::min(ms, limit - ctx.waited_ms);
-    ctx.again_ms = static_cast<std::uint32_t>(ms);
+  if (!status.done && !ctx.in_exec() && !ctx.unblocked() && (limit == 0 || ctx.waited_ms() < limit)) {
+    std::uint64_t ms = std::clamp<std::uint64_t>(ctx.waited_ms() / 4, kFirstPollMs, kLastPollMs);
+    if (limit != 0) ms = std::min(ms, limit - ctx.waited_ms());
+    ctx.run_again_after(static_cast<std::uint32_t>(ms));
     return Status::ok();
   }
   ctx.reply.integer(status.done ? 1 : 0);
@@ -96,15 +97,15 @@ Status now(Ctx& ctx) {
     asked = given;
   } else {
     SeqNum up_to = 0;
-    asked = ctx.env.db->purge_ticket(&up_to);
+    asked = env_of(ctx).db->purge_ticket(&up_to);
   }
-  TRY(ctx.env.db->purge_now(asked));
+  TRY(env_of(ctx).db->purge_now(asked));
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status list(Ctx& ctx) {
-  const std::vector<PurgeTicket> open = ctx.env.db->open_tickets();
+  const std::vector<PurgeTicket> open = env_of(ctx).db->open_tickets();
   ctx.reply.array(open.size());
   for (const PurgeTicket& ticket : open) ctx.reply.bulk(format_ticket(ticket));
   return Status::ok();
@@ -156,8 +157,8 @@ std::string report_of(const PurgeTicket& ticket, const PurgeStatus& status, cons
 
 Status report(Ctx& ctx) {
   TRY_ASSIGN(asked, ticket_argument(ctx.arg(1)));
-  TRY_ASSIGN(status, ctx.env.db->purge_status(asked));
-  ctx.reply.bulk(report_of(asked, status, ctx.env.control->info(), ctx.env.db->now()));
+  TRY_ASSIGN(status, env_of(ctx).db->purge_status(asked));
+  ctx.reply.bulk(report_of(asked, status, ctx.server().info(), env_of(ctx).db->now()));
   return Status::ok();
 }
 
@@ -231,16 +232,16 @@ constexpr CommandSpec kPurge[] = {
 
 void reply_ticket(Ctx& ctx) {
   TreeId tree = kNoTree;
-  std::size_t cursor = ctx.first_op;
-  if (WriteBatch::Op op; cursor < ctx.ops_end && ctx.batch.next_op(&cursor, &op)) {
+  std::size_t cursor = ctx.first_op();
+  if (WriteBatch::Op op; cursor < ctx.ops_end() && ctx.batch.next_op(&cursor, &op)) {
     tree = op.tree;
-  } else if (const auto info = ctx.env.db->tree_info(ctx.view.database()); info.is_ok()) {
+  } else if (const auto info = env_of(ctx).db->tree_info(ctx.view.database()); info.is_ok()) {
     tree = info->tree;
   }
   SeqNum up_to = 0;
-  const Millis born_by = ctx.batch.empty() ? ctx.env.db->purge_ticket(&up_to).born_by : ctx.batch.time();
+  const Millis born_by = ctx.batch.empty() ? env_of(ctx).db->purge_ticket(&up_to).born_by : ctx.batch.time();
   const PurgeTicket ticket{born_by, tree};
-  ctx.env.db->note_ticket(ticket);
+  env_of(ctx).db->note_ticket(ticket);
   ctx.reply.bulk(format_ticket(ticket));
 }
 

@@ -11,6 +11,7 @@
 #include "commands/purge_ticket.h"
 #include "commands/range_argument.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "store/key_codec.h"
 
@@ -59,14 +60,14 @@ Result<RangeCount> count_keys(const Ctx& ctx, const KeyRange& range, bool exact)
   IteratorOptions options;
   options.bounds = range;
   options.keys_only = true;
-  if (!exact || ctx.pending != nullptr) options.max_steps = ctx.pending != nullptr ? kMaxCountedKeys : kMaxCountSteps;
+  if (!exact || ctx.in_exec()) options.max_steps = ctx.in_exec() ? kMaxCountedKeys : kMaxCountSteps;
   const auto walk = ctx.iterate(options);
   const auto too_many = [] {
     return reply_error("ERR COUNTRANGE EXACT inside a transaction counts at most " + std::to_string(kMaxCountedKeys) + " keys");
   };
   for (walk->seek_to_first(); walk->valid() && !ctx.is_cancelled(); walk->next()) {
     if (is_element_key(walk->key())) continue;
-    if (ctx.pending != nullptr && out.keys + walk->steps() >= kMaxCountedKeys) {
+    if (ctx.in_exec() && out.keys + walk->steps() >= kMaxCountedKeys) {
       if (exact) return too_many();
       return out;
     }
@@ -91,7 +92,7 @@ Status countrange(Ctx& ctx) {
   if (ctx.has_tree() && !is_empty(range)) {
     TRY_ASSIGN(counted, count_keys(ctx, range, exact));
     count = counted.keys;
-    if (!counted.complete) count = std::max(count, ctx.env.db->estimate_keys(ctx.session.database, range));
+    if (!counted.complete) count = std::max(count, env_of(ctx).db->estimate_keys(ctx.session.database, range));
   }
   ctx.reply.integer(static_cast<std::int64_t>(count));
   return Status::ok();

@@ -13,6 +13,7 @@
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/scan_cursors.h"
 #include "store/glob.h"
@@ -65,7 +66,7 @@ KeyRange range_of_pattern(const std::optional<Bytes>& pattern) {
 
 /// Whether a command inside a transaction has looked at as much as it may.
 bool is_spent(const Ctx& ctx, const Iterator& walk, std::uint64_t keys) {
-  return ctx.pending != nullptr && keys + walk.steps() > kMaxInlineKeys;
+  return ctx.in_exec() && keys + walk.steps() > kMaxInlineKeys;
 }
 
 /// Collects keys from `walk` on, of so many that it looked at; where to go on, or nullopt at the end of the range.
@@ -96,7 +97,7 @@ Status scan(Ctx& ctx) {
   walk_options.keys_only = true;
   std::string start = walk_options.bounds.start;
   if (options.cursor != 0) {
-    TRY_ASSIGN(resume, resume_scan(*ctx.env.cursors, ctx.session.database, options.cursor));
+    TRY_ASSIGN(resume, resume_scan(*env_of(ctx).cursors, ctx.session.database, options.cursor));
     start = std::max(start, resume);
   }
   std::vector<std::string> keys;
@@ -110,7 +111,7 @@ Status scan(Ctx& ctx) {
     resume = std::move(next);
     ctx.counts.scan_steps = looked_at + walk->steps();
   }
-  const std::uint64_t cursor = resume ? ctx.env.cursors->add(ctx.session.database, std::move(*resume)) : 0;
+  const std::uint64_t cursor = resume ? env_of(ctx).cursors->add(ctx.session.database, std::move(*resume)) : 0;
   ctx.reply.array(2);
   ctx.reply.bulk(std::to_string(cursor));
   ctx.reply.array(keys.size());
@@ -123,7 +124,7 @@ Status keys(Ctx& ctx) {
   IteratorOptions options;
   options.bounds = range_of_pattern(pattern);
   options.keys_only = true;
-  options.max_steps = ctx.pending != nullptr ? kMaxInlineKeys : 0;
+  options.max_steps = ctx.in_exec() ? kMaxInlineKeys : 0;
   const std::uint64_t hole = ctx.reply.begin_array();
   std::size_t count = 0;
   if (ctx.has_tree()) {
@@ -239,24 +240,24 @@ Status dbsize_inline(Ctx& ctx) {
   }
   TRY(walk->status());
   if (walk->valid() || walk->paused()) {  // not counted to the end; 0 would say that there is no key
-    size = std::max({size, ctx.env.db->estimate_keys(ctx.session.database, KeyRange{}), std::uint64_t{1}});
+    size = std::max({size, env_of(ctx).db->estimate_keys(ctx.session.database, KeyRange{}), std::uint64_t{1}});
   }
   ctx.reply.integer(static_cast<std::int64_t>(size));
   return Status::ok();
 }
 
 Status dbsize(Ctx& ctx) {
-  if (ctx.pending != nullptr) return dbsize_inline(ctx);
+  if (ctx.in_exec()) return dbsize_inline(ctx);
   if (!ctx.view.has_tree()) {
     ctx.reply.integer(0);
     return Status::ok();
   }
-  TRY_ASSIGN(info, ctx.env.db->tree_info(ctx.session.database));
+  TRY_ASSIGN(info, env_of(ctx).db->tree_info(ctx.session.database));
   std::uint64_t entries = info.memtable_entries;
   for (const RunInfo& run : info.runs) entries += run.entries;
   const bool exact = entries <= kMaxCountedEntries;
-  TRY_ASSIGN(size, exact ? ctx.env.db->count(ctx.session.database, KeyRange{})
-                         : ctx.env.db->sample_keys(ctx.session.database, ctx.random));
+  TRY_ASSIGN(size, exact ? env_of(ctx).db->count(ctx.session.database, KeyRange{})
+                         : env_of(ctx).db->sample_keys(ctx.session.database, ctx.random));
   ctx.reply.integer(static_cast<std::int64_t>(size));
   return Status::ok();
 }

@@ -7,6 +7,7 @@
 #include "commands/families.h"
 #include "commands/server_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/offload.h"
 #include "dispatch/server_stats.h"
@@ -19,7 +20,7 @@ Status config_get(Ctx& ctx) {
   std::vector<Bytes> patterns;
   for (std::size_t i = 2; i < ctx.argc(); ++i) patterns.push_back(ctx.arg(i));
   std::vector<std::pair<std::string, std::string>> items;
-  ctx.env.control->config_get(patterns, &items);
+  ctx.server().config_get(patterns, &items);
   ctx.reply.map(items.size());
   for (const auto& [name, value] : items) {
     ctx.reply.bulk(name);
@@ -32,20 +33,20 @@ Status config_set(Ctx& ctx) {
   if (ctx.argc() % 2 == 1) return syntax_error();
   std::vector<std::pair<Bytes, Bytes>> items;
   for (std::size_t i = 2; i < ctx.argc(); i += 2) items.emplace_back(ctx.arg(i), ctx.arg(i + 1));
-  TRY(ctx.env.control->config_set(items));
+  TRY(ctx.server().config_set(items));
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status config_rewrite(Ctx& ctx) {
-  TRY(ctx.env.control->config_rewrite());
+  TRY(ctx.server().config_rewrite());
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status config_resetstat(Ctx& ctx) {
-  ctx.env.stats->reset();
-  ctx.env.control->reset_stats();
+  env_of(ctx).stats->reset();
+  ctx.server().reset_stats();
   ctx.reply.ok();
   return Status::ok();
 }
@@ -53,7 +54,7 @@ Status config_resetstat(Ctx& ctx) {
 /// Of one reply: a second of Unix time and microseconds in it.
 Status time(Ctx& ctx) {
   constexpr std::uint64_t kMicros = 1'000'000;
-  const std::uint64_t now = ctx.env.control->unix_micros();
+  const std::uint64_t now = ctx.server().unix_micros();
   ctx.reply.array(2);
   ctx.reply.bulk(std::to_string(now / kMicros));
   ctx.reply.bulk(std::to_string(now % kMicros));
@@ -82,8 +83,8 @@ Status role(Ctx& ctx) {
 }
 
 Status save(Ctx& ctx) {
-  if (!ctx.env.control->begin_save()) return reply_error(kSaving);
-  TRY(ctx.env.control->save());
+  if (!ctx.server().begin_save()) return reply_error(kSaving);
+  TRY(ctx.server().save());
   ctx.reply.ok();
   return Status::ok();
 }
@@ -91,24 +92,24 @@ Status save(Ctx& ctx) {
 Status bgsave(Ctx& ctx) {
   // SCHEDULE waits for a rewrite of Redis's append-only file, which does not exist here.
   if (ctx.argc() > 2 || (ctx.argc() == 2 && !ArgCursor(ctx.args, 1).take_word("SCHEDULE"))) return syntax_error();
-  const auto start = [&env = ctx.env] {
+  const auto start = [&env = env_of(ctx)] {
     if (!env.control->begin_save()) return false;
     env.offload->submit(OffloadClass::kLong, std::make_shared<BackgroundSave>(*env.control));
     return true;
   };
-  if (ctx.effects == nullptr) {
+  if (!ctx.in_exec()) {
     if (!start()) return reply_error(kSaving);
   } else {
     // Inside EXEC, where this attempt may not be the one that counts, and the backup is to have what the transaction has written.
-    if (ctx.env.control->save_state().running_since_micros != 0) return reply_error(kSaving);
-    ctx.effects->push_back([start](Client&) { (void)start(); });
+    if (ctx.server().save_state().running_since_micros != 0) return reply_error(kSaving);
+    ctx.after_exec([start](Client&) { (void)start(); });
   }
   ctx.reply.simple("Background saving started");
   return Status::ok();
 }
 
 Status lastsave(Ctx& ctx) {
-  ctx.reply.integer(static_cast<std::int64_t>(ctx.env.control->save_state().last_unix_seconds));
+  ctx.reply.integer(static_cast<std::int64_t>(ctx.server().save_state().last_unix_seconds));
   return Status::ok();
 }
 
@@ -132,8 +133,8 @@ Status shutdown(Ctx& ctx) {
   }
   const bool other = request.save || request.no_save || request.now || request.force;
   if ((abort && other) || (request.save && request.no_save)) return syntax_error();
-  if (!abort) return ctx.env.control->shutdown(request);
-  if (!ctx.env.control->abort_shutdown().is_ok()) return reply_error("ERR No shutdown in progress.");
+  if (!abort) return ctx.server().shutdown(request);
+  if (!ctx.server().abort_shutdown().is_ok()) return reply_error("ERR No shutdown in progress.");
   ctx.reply.ok();
   return Status::ok();
 }

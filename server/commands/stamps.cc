@@ -14,6 +14,7 @@
 #include "commands/set_value.h"
 #include "commands/strings_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/scan_cursors.h"
 #include "store/key_codec.h"
@@ -84,7 +85,7 @@ Status delrange(Ctx& ctx) {
   // Where nothing was ever written there is nothing to delete, and no tree to note it in.
   if (ctx.has_tree() && !range.empty()) {
     ctx.batch.delete_stamps(ctx.session.database, range.lo, range.hi);
-    if (ctx.pending != nullptr && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
+    if (ctx.in_exec() && ctx.strings().stamp_mode() == StampMode::kWriteTime) {
       // What the transaction has written so far gets the time of its commit as stamp; the commands to come take it for now.
       for (const DeleteKey border : {range.lo, range.hi}) {
         if (border > ctx.now && border != kDeleteKeyEnd) ctx.batch.rely_on_expiry(border);
@@ -117,7 +118,7 @@ Result<std::optional<std::string>> walk_pending(Ctx& ctx, const StampRange& rang
 
 Result<std::uint64_t> count_exactly(Ctx& ctx, const StampRange& range) {
   std::uint64_t count = 0;
-  if (ctx.pending != nullptr) {
+  if (ctx.in_exec()) {
     TRY_ASSIGN(resume, walk_pending(ctx, range, "", [&](Bytes, EntryKind) -> Result<bool> {
                  ++count;
                  return true;
@@ -130,7 +131,7 @@ Result<std::uint64_t> count_exactly(Ctx& ctx, const StampRange& range) {
   }
   std::string from;
   for (bool more = true; more && !ctx.is_cancelled();) {
-    TRY_ASSIGN(found, ctx.env.db->scan_stamps(ctx.view, range.lo, range.hi, from, kKeysAtOnce, kKeysAtOnce));
+    TRY_ASSIGN(found, env_of(ctx).db->scan_stamps(ctx.view, range.lo, range.hi, from, kKeysAtOnce, kKeysAtOnce));
     for (const StampedKeys::Key& key : found.keys) count += is_element_key(key.key) ? 0 : 1;
     more = found.more;
     from = std::move(found.resume);
@@ -149,7 +150,7 @@ Status count(Ctx& ctx) {
       TRY_ASSIGN(counted, count_exactly(ctx, range));
       count = counted;
     } else {
-      count = ctx.env.db->estimate_stamps(ctx.session.database, range.lo, range.hi);
+      count = env_of(ctx).db->estimate_stamps(ctx.session.database, range.lo, range.hi);
     }
   }
   ctx.reply.integer(static_cast<std::int64_t>(count));
@@ -212,7 +213,7 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
   const std::uint64_t max_pages = std::max(kMinPages, std::min<std::uint64_t>(options.count, kKeysAtOnce));
   for (std::uint64_t pages = 0;;) {
     const auto at_once = static_cast<std::size_t>(std::min<std::uint64_t>(batch->left(), kKeysAtOnce));
-    TRY_ASSIGN(found, ctx.env.db->scan_stamps(ctx.view, options.range.lo, options.range.hi, from, at_once, max_pages));
+    TRY_ASSIGN(found, env_of(ctx).db->scan_stamps(ctx.view, options.range.lo, options.range.hi, from, at_once, max_pages));
     for (const StampedKeys::Key& key : found.keys) {
       if (!is_element_key(key.key)) TRY(batch->add(key.key, key.kind));
     }
@@ -226,11 +227,11 @@ Result<std::optional<std::string>> scan_committed(Ctx& ctx, const ScanOptions& o
 
 Status scan(Ctx& ctx) {
   TRY_ASSIGN(options, parse_scan(ctx));
-  TRY_ASSIGN(from, resume_scan(*ctx.env.cursors, ctx.session.database, options.cursor));
+  TRY_ASSIGN(from, resume_scan(*env_of(ctx).cursors, ctx.session.database, options.cursor));
   Batch batch(options);
   std::optional<std::string> resume;
   if (ctx.has_tree() && !options.range.empty()) {
-    if (ctx.pending != nullptr) {
+    if (ctx.in_exec()) {
       TRY_ASSIGN(next, walk_pending(ctx, options.range, from, [&](Bytes key, EntryKind kind) -> Result<bool> {
                    if (batch.full()) return false;
                    TRY(batch.add(key, kind));
@@ -242,7 +243,7 @@ Status scan(Ctx& ctx) {
       resume = std::move(next);
     }
   }
-  const std::uint64_t cursor = resume ? ctx.env.cursors->add(ctx.session.database, std::move(*resume)) : 0;
+  const std::uint64_t cursor = resume ? env_of(ctx).cursors->add(ctx.session.database, std::move(*resume)) : 0;
   ctx.reply.array(2);
   ctx.reply.bulk(std::to_string(cursor));
   ctx.reply.array(batch.keys().size());

@@ -4,6 +4,7 @@
 
 #include "commands/families.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "store/key_codec.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 Status multi(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR MULTI calls can not be nested");
-  Transaction& transaction = make_transaction(*ctx.client, *ctx.env.memory);
+  Transaction& transaction = make_transaction(*ctx.client, *env_of(ctx).memory);
   transaction.open = true;
   transaction.database = ctx.session.database;
   ctx.session.modes |= Session::kInTransaction;
@@ -32,7 +33,7 @@ Status discard(Ctx& ctx) {
 
 Status watch(Ctx& ctx) {
   if ((ctx.session.modes & Session::kInTransaction) != 0) return reply_error("ERR WATCH inside MULTI is not allowed");
-  Transaction& transaction = make_transaction(*ctx.client, *ctx.env.memory);
+  Transaction& transaction = make_transaction(*ctx.client, *env_of(ctx).memory);
   std::uint64_t bytes = 0;
   WatchedKeys added;
   bool resident = true;
@@ -67,7 +68,7 @@ Status watch(Ctx& ctx) {
 Status unwatch(Ctx& ctx) {
   // Inside EXEC the keys have been looked at, and are forgotten with it.
   Transaction* transaction = transaction_of(*ctx.client);
-  if (ctx.pending == nullptr && transaction != nullptr) transaction->end();
+  if (!ctx.in_exec() && transaction != nullptr) transaction->end();
   ctx.reply.ok();
   return Status::ok();
 }

@@ -56,7 +56,8 @@ Status renamenx(Ctx& ctx) { return rename_generic(ctx, true); }
 Result<DatabaseId> database_argument(const Ctx& ctx, Bytes text) {
   using Int = std::numeric_limits<std::int32_t>;
   TRY_ASSIGN(number, integer_argument_in(text, Int::min(), Int::max()));
-  if (number < 0 || number >= static_cast<std::int64_t>(ctx.env.databases)) return reply_error("ERR DB index is out of range");
+  if (number < 0 || number >= static_cast<std::int64_t>(ctx.server().databases()))
+    return reply_error("ERR DB index is out of range");
   return static_cast<DatabaseId>(number);
 }
 

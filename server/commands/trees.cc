@@ -10,6 +10,7 @@
 #include "commands/families.h"
 #include "commands/range_argument.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "store/key_codec.h"
 
@@ -62,7 +63,7 @@ Status tree_info(Ctx& ctx) {
   TreeInfo info;
   info.database = ctx.session.database;
   if (ctx.view.has_tree()) {
-    TRY_ASSIGN(known, ctx.env.db->tree_info(ctx.session.database));
+    TRY_ASSIGN(known, env_of(ctx).db->tree_info(ctx.session.database));
     info = std::move(known);
   }
   RunInfo total;
@@ -115,7 +116,7 @@ Status tree_info(Ctx& ctx) {
 }
 
 Status tree_flush(Ctx& ctx) {
-  if (ctx.view.has_tree()) TRY(ctx.env.db->flush(ctx.session.database));
+  if (ctx.view.has_tree()) TRY(env_of(ctx).db->flush(ctx.session.database));
   ctx.reply.ok();
   return Status::ok();
 }
@@ -123,7 +124,7 @@ Status tree_flush(Ctx& ctx) {
 Status tree_compact(Ctx& ctx) {
   if (ctx.argc() != 1 && ctx.argc() != 3) return syntax_error();
   const KeyRange range = ctx.argc() == 3 ? range_argument(ctx, 1) : KeyRange{};
-  if (ctx.view.has_tree() && !is_empty(range)) TRY(ctx.env.db->compact(ctx.session.database, range));
+  if (ctx.view.has_tree() && !is_empty(range)) TRY(env_of(ctx).db->compact(ctx.session.database, range));
   ctx.reply.ok();
   return Status::ok();
 }
@@ -133,7 +134,7 @@ std::string policy_key(const Ctx& ctx, const std::string& name) {
   const std::string key = "databases." + std::to_string(ctx.session.database) + ".policy." + name;
   const Bytes pattern = key;
   std::vector<std::pair<std::string, std::string>> items;
-  ctx.env.control->config_get(std::span(&pattern, 1), &items);
+  ctx.server().config_get(std::span(&pattern, 1), &items);
   return items.empty() ? std::string() : items.front().second;
 }
 
@@ -165,7 +166,7 @@ Status tree_policy(Ctx& ctx) {
   std::vector<std::pair<std::string, Bytes>> changes = {{prefix + "name", ctx.arg(1)}};
   for (std::size_t i = 2; i < ctx.argc(); i += 2) changes.emplace_back(prefix + std::string(ctx.arg(i)), ctx.arg(i + 1));
   std::vector<std::pair<Bytes, Bytes>> items(changes.begin(), changes.end());
-  TRY(ctx.env.control->config_set(items));
+  TRY(ctx.server().config_set(items));
   ctx.reply.ok();
   return Status::ok();
 }
@@ -184,13 +185,13 @@ Status tree_pause(Ctx& ctx) {
     }
     ms = given;
   }
-  ctx.env.control->pause_compactions(static_cast<std::uint64_t>(ms));
+  ctx.server().pause_compactions(static_cast<std::uint64_t>(ms));
   ctx.reply.ok();
   return Status::ok();
 }
 
 Status tree_resume(Ctx& ctx) {
-  ctx.env.control->resume_compactions();
+  ctx.server().resume_compactions();
   ctx.reply.ok();
   return Status::ok();
 }
@@ -198,7 +199,7 @@ Status tree_resume(Ctx& ctx) {
 Status tree_verify(Ctx& ctx) {
   VerifyReport report;
   if (ctx.view.has_tree()) {
-    TRY_ASSIGN(found, ctx.env.db->verify(ctx.session.database));
+    TRY_ASSIGN(found, env_of(ctx).db->verify(ctx.session.database));
     report = std::move(found);
   }
   Reply& reply = ctx.reply;

@@ -5,6 +5,7 @@
 #include "commands/families.h"
 #include "commands/keys_docs.h"
 #include "dispatch/arg_cursor.h"
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "store/numbers.h"
 
@@ -25,9 +26,9 @@ Status waitaof(Ctx& ctx) {
   TRY(timeout_argument(ctx.arg(3), ctx.now).status());
   const SeqNum seen = ctx.view.seq();
   // As in Redis, nothing waits inside a transaction.
-  const bool waits = local == 1 && ctx.pending == nullptr;
-  if (waits) TRY(ctx.env.db->wait_synced(seen));
-  const bool synced = waits || ctx.env.db->stats().synced_seq >= seen;
+  const bool waits = local == 1 && !ctx.in_exec();
+  if (waits) TRY(env_of(ctx).db->wait_synced(seen));
+  const bool synced = waits || env_of(ctx).db->stats().synced_seq >= seen;
   ctx.reply.array(2);
   ctx.reply.integer(synced ? 1 : 0);
   ctx.reply.integer(0);

@@ -1,16 +1,31 @@
 #include "dispatch/context.h"
 
-#include <utility>
+#include "dispatch/command_env.h"
 
 namespace ebbtide {
 namespace {
 constexpr auto kKind = MemoryAccount::Kind::kCommands;
 }
 
+ServerControl& Ctx::server() const { return *env.env_->control; }
+
+std::unique_ptr<Iterator> Ctx::iterate(const IteratorOptions& options) const {
+  return pending() == nullptr ? env.env_->db->iterate(view, options) : pending()->iterate(view, options);
+}
+
+ReadView Ctx::view_of(DatabaseId database) const {
+  if (database == view.database()) return view;
+  return other_view != nullptr ? (*other_view)(database) : env.env_->db->view(database, now, view.mode(), view.misses());
+}
+
+bool Ctx::may_store_result() const {
+  return client != nullptr && env.env_->db->write_status().is_ok() && !env.env_->db->writes_stopped();
+}
+
 Status Ctx::reserve_slowly(std::uint64_t bytes) {
-  if (env.db == nullptr) return Status::ok();  // while the database is being opened, no command builds values
-  if (!env.db->try_charge(kKind, bytes)) return refused_charge(env.db->memory(), charge.bytes() + bytes);
-  charge.took(env.db->memory(), kKind, bytes);
+  if (env.env_->db == nullptr) return Status::ok();  // while the database is being opened, no command builds values
+  if (!env.env_->db->try_charge(kKind, bytes)) return refused_charge(env.env_->db->memory(), charge.bytes() + bytes);
+  charge.took(env.env_->db->memory(), kKind, bytes);
   return Status::ok();
 }
 

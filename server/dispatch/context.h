@@ -1,17 +1,22 @@
 // What a handler gets: one run of one command.
+//
+// Ctx is what every run has. ExecCtx is what a run inside EXEC adds, OffLoopCtx what a run off its event loop adds; a long
+// transaction's runs have both. A handler asks Ctx, which answers from whichever of them are there.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <engine/charged_value.h>
 #include <engine/db.h>
 
-#include "dispatch/observers.h"
 #include "dispatch/server_control.h"
 #include "dispatch/session.h"
 #include "dispatch/spec.h"
@@ -23,51 +28,55 @@
 
 namespace ebbtide {
 
-class BlockedClients;
-class Intents;
-class CommandTable;
-class KeyLocks;
-class PubSub;
-class Offload;
-class ScanCursors;
-class ServerStats;
+struct CommandEnv;
 
-/// What all dispatchers of a server share. Everything in it outlives them and is thread-safe.
-struct CommandEnv {
-  Db* db = nullptr;  ///< null while the database is being opened
-  ServerControl* control = nullptr;
-  const CommandTable* table = nullptr;
-  KeyLocks* locks = nullptr;
-  Offload* offload = nullptr;
-  ScanCursors* cursors = nullptr;
-  ServerStats* stats = nullptr;
-  PubSub* pubsub = nullptr;
-  Observers* observers = nullptr;
-  BlockedClients* blocked = nullptr;
-  std::uint32_t databases = 16;
-  MemoryAccount* memory = nullptr;  ///< what clients keep is charged to it
-  Intents* intents = nullptr;
-
-  /// Engine time in ms; Unix time while the database is being opened.
-  [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }
-};
-
-/// What is to happen once a transaction is committed and has replied, with its client, on its loop.
+/// What happens once a transaction is committed and has replied: with its client, on its loop.
 using Effects = std::vector<std::function<void(Client&)>>;
 
+/// What EXEC adds to a run of one of its commands.
+struct ExecCtx {
+  /// What the transaction's earlier commands have written; null for after_commit.
+  const PendingWrites* pending = nullptr;
+  Effects* effects = nullptr;                           ///< null for after_commit
+  std::size_t first_op = 0, ops_end = ~std::size_t{0};  ///< for after_commit: Ctx::first_op
+};
+
+/// What a run off its event loop adds.
+struct OffLoopCtx {
+  const std::atomic<bool>* cancelled = nullptr;  ///< set once no client waits for the reply
+  bool on_short_thread = false;                  ///< it runs on a thread for short work (Ctx::go_on_for_long)
+  std::uint64_t waited_ms = 0;                   ///< of a kBlocking command: how long its client has waited
+  bool unblocked = false;                        ///< of a kBlocking command: CLIENT UNBLOCK has ended its wait
+
+  // --- results
+  bool wants_long = false;     ///< it is to run again on a thread for long work
+  std::uint32_t again_ms = 0;  ///< it blocks: there is no reply, and it is to run again after so many ms
+};
+
+/// The server around a run; only env_of() (command_env.h) gives access to it.
+class EnvHandle {
+ public:
+  EnvHandle(CommandEnv& env) : env_(&env) {}  // NOLINT(google-explicit-constructor): Ctx is made of a CommandEnv
+
+ private:
+  friend struct Ctx;
+  friend CommandEnv& env_of(const Ctx& ctx);
+  CommandEnv* env_;
+};
+
 struct Ctx {
-  CommandEnv& env;
+  EnvHandle env;
   const Command& command;
   Args args;
   /// The command's keys in order, as engine keys with their hashes.
   std::span<const LookupKey> keys;
   ReadView view;
-  /// What this run writes; dispatch commits it if the handler returns ok and it is not empty.
+  /// The run's writes. Dispatch commits them if the handler returns ok.
   WriteBatch& batch;
   Reply& reply;
-  /// Of the connection; a copy on an offload thread, where changes are lost.
+  /// The connection's session; off the loop a copy, whose changes are lost.
   Session& session;
-  /// Null on an offload thread.
+  /// Null off the loop.
   Client* client = nullptr;
   std::uint64_t client_id = 0;
   /// Engine time of this run, in ms.
@@ -75,50 +84,77 @@ struct Ctx {
   /// A random number of this run.
   std::uint64_t random = 0;
 
-  /// Set by a handler: called once its batch is committed (or at once if it is empty), to write what the reply needs to know of
-  /// the commit. May not fail.
+  const ExecCtx* exec = nullptr;   ///< null outside EXEC
+  OffLoopCtx* off_loop = nullptr;  ///< null on a loop
+  /// The views of other databases inside EXEC and off the loop; null elsewhere (view_of).
+  const std::function<ReadView(DatabaseId)>* other_view = nullptr;
+
+  // --- results
+  /// Set by a handler: called once its batch is committed, or at once if the batch is empty. It writes the part of the reply that
+  /// depends on the commit, and must not fail.
   void (*after_commit)(Ctx&) = nullptr;
-  /// For after_commit: where the command's own operations are in `batch`, as cursors of WriteBatch::next_op.
-  std::size_t first_op = 0, ops_end = ~std::size_t{0};
   ReadCounts counts = {};
-  /// Inside EXEC: what the commands before this one have written; else null.
-  const PendingWrites* pending = nullptr;
-  /// Inside EXEC: what is to happen once the transaction is committed and has replied; else null.
-  Effects* effects = nullptr;
-  /// Of a kBlocking command on an offload thread: for how long its client has waited, and, set by the handler, that there is no
-  /// reply yet: it is run again after so many ms, and holds no thread meanwhile.
-  std::uint64_t waited_ms = 0;
-  std::uint32_t again_ms = 0;
-  /// Of a kBlocking command: CLIENT UNBLOCK has ended its wait, so it replies now.
-  bool unblocked = false;
-  /// On an offload thread: set once nobody waits for the reply. Long walks look at it.
-  const std::atomic<bool>* cancelled = nullptr;
-  /// Bytes that the run may still process where it is. On a loop kLoopWorkBytes, of a whole transaction together.
+  /// What this run has reserved, except for the values that it has built: those carry their charge themselves.
+  MemoryCharge charge = {};
+  /// Bytes of values that the run may still process where it is. A transaction's commands share them.
   std::uint64_t work_left = ~std::uint64_t{0};
   bool too_long = false;  ///< work() has refused: the run leaves its loop
-  /// Inside EXEC and off the loop: what view_of() asks for another database.
-  const std::function<ReadView(DatabaseId)>* other_view = nullptr;
-  /// Of a kSliced command outside EXEC: how many arguments earlier runs have dealt with, and, set by the handler, that others are
-  /// left. What such a run has replied and done stands; the next one is in the loop's next round.
+  /// Of a kSliced command outside EXEC: how many arguments earlier runs have processed. Replies and effects of those runs stand.
   std::size_t args_done = 0;
-  bool unfinished = false;
-  /// What this run has reserved. Values that it has built carry their part themselves; the rest goes with the run's reply.
-  MemoryCharge charge = {};
+  bool unfinished = false;  ///< some arguments are left for the next run, in the loop's next round
 
-  /// Of a kOffload command without kLong: whether it runs on a thread for short work, and, set by go_on_for_long(), that it is to
-  /// run again on one for long work.
-  bool on_short_thread = false;
-  bool wants_long = false;
-  /// Asked before work that nothing bounds. kNotResident: dispatch runs the command again, where it may take its time.
-  [[nodiscard]] Status go_on_for_long() {
-    wants_long = on_short_thread;
-    return on_short_thread ? Status::not_resident() : Status::ok();
+  // --- arguments and keys
+  [[nodiscard]] std::size_t argc() const { return args.size(); }
+  [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
+  /// Argument `i` if it was received as a value of its own, else null. Such a value carries its charge (EventLoop::hand_over).
+  [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
+  [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
+
+  // --- data
+  [[nodiscard]] Strings strings() { return strings_in(view); }
+  /// The same in another database's view.
+  [[nodiscard]] Strings strings_in(const ReadView& other) { return Strings(other, batch, counts, pending()); }
+  /// Whether the command's database was ever written to.
+  [[nodiscard]] bool has_tree() const { return has_tree(view); }
+  [[nodiscard]] bool has_tree(const ReadView& other) const {
+    return pending() == nullptr ? other.has_tree() : pending()->has_tree(other);
   }
+  /// Walks the command's database. Inside EXEC, where a walk may keep its loop busy, the caller limits it.
+  [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const;
+  /// Another database at the moment of this run, for COPY and MOVE. The view is taken now: the command holds all locks, or its
+  /// keys in that database are marked.
+  [[nodiscard]] ReadView view_of(DatabaseId database) const;
+  /// Whether a command that reads may store what it has computed: on a loop, while the engine accepts writes without waiting.
+  [[nodiscard]] bool may_store_result() const;
 
-  [[nodiscard]] bool is_cancelled() const { return cancelled != nullptr && cancelled->load(std::memory_order_relaxed); }
+  // --- where it runs
+  [[nodiscard]] bool in_exec() const { return exec != nullptr; }
+  /// True once no client waits for the reply. Long walks look at it.
+  [[nodiscard]] bool is_cancelled() const {
+    return off_loop != nullptr && off_loop->cancelled != nullptr && off_loop->cancelled->load(std::memory_order_relaxed);
+  }
+  /// Called before work without a bound. kNotResident: dispatch runs the command again, on a thread for long work.
+  [[nodiscard]] Status go_on_for_long() {
+    if (off_loop == nullptr || !off_loop->on_short_thread) return Status::ok();
+    off_loop->wants_long = true;
+    return Status::not_resident();
+  }
+  /// Of a kBlocking command outside EXEC: how long its client has waited.
+  [[nodiscard]] std::uint64_t waited_ms() const { return off_loop->waited_ms; }
+  /// Of a kBlocking command outside EXEC: CLIENT UNBLOCK has ended its wait, so it replies now.
+  [[nodiscard]] bool unblocked() const { return off_loop->unblocked; }
+  /// Of a kBlocking command outside EXEC: it has no reply yet. It runs again after `ms`, and holds no thread meanwhile.
+  void run_again_after(std::uint32_t ms) { off_loop->again_ms = ms; }
 
-  /// Asked before `bytes` of values are copied or computed on. kNotResident: that is too long for the loop, and dispatch runs the
-  /// command off it, where all is allowed until the client goes: kAborted.
+  /// Of a command inside EXEC: `effect` happens once the transaction is committed and has replied.
+  void after_exec(std::function<void(Client&)> effect) { exec->effects->push_back(std::move(effect)); }
+  /// For after_commit: where the command's own operations are in the batch, as cursors of WriteBatch::next_op.
+  [[nodiscard]] std::size_t first_op() const { return exec == nullptr ? 0 : exec->first_op; }
+  [[nodiscard]] std::size_t ops_end() const { return exec == nullptr ? ~std::size_t{0} : exec->ops_end; }
+
+  // --- limits
+  /// Called before `bytes` of values are copied or computed on. kNotResident: too long for the loop; dispatch runs the command
+  /// off it. There all is allowed until the client is gone: kAborted.
   [[nodiscard]] Status work(std::uint64_t bytes) {
     if (bytes <= work_left) [[likely]] {
       work_left -= bytes;
@@ -127,54 +163,35 @@ struct Ctx {
     too_long = true;
     return Status::not_resident();
   }
-  /// Of a kSliced command: the first argument that this run deals with, and the end of them.
+  /// Of a kSliced command: the first argument that this run processes, and the end of them.
   [[nodiscard]] std::size_t slice_begin() const { return std::max<std::size_t>(args_done, 1); }
-  [[nodiscard]] std::size_t slice_end() const {
-    return pending != nullptr ? argc() : std::min(argc(), slice_begin() + kSliceArguments);
-  }
-  /// The arguments before slice_end() are dealt with.
+  [[nodiscard]] std::size_t slice_end() const { return in_exec() ? argc() : std::min(argc(), slice_begin() + kSliceArguments); }
+  /// The arguments before slice_end() are processed.
   void end_slice() {
     args_done = slice_end();
     unfinished = args_done < argc();
   }
   static constexpr std::size_t kSliceArguments = 1024;  ///< about a millisecond of work
 
-  /// Asked before `bytes` are allocated for a value or a reply. kOutOfMemory: the budget has no room for them, and the handler
-  /// builds nothing. Free of charge up to kLargeValueBytes: a batch copies such a value into its own memory.
+  /// Called before `bytes` are allocated for a value or a reply. kOutOfMemory: the budget has no room for them. Nothing is charged
+  /// up to kLargeValueBytes: a batch copies such a value into its own memory.
   [[nodiscard]] Status reserve(std::uint64_t bytes) { return bytes <= kLargeValueBytes ? Status::ok() : reserve_slowly(bytes); }
-  /// Asked while a reply grows: charges what its buffer has taken since the last time, in steps.
+  /// Called while a reply grows: charges, in steps, what its buffer has taken since the last call.
   [[nodiscard]] Status reserve_reply() {
     return reply.out().memory() <= reply_charged + kReplyStep ? Status::ok() : reserve_reply_slowly();
   }
-  /// `value` for a batch, or to be replied, with its part of what is reserved.
+  /// `value` for a batch or a reply. It carries its part of what is reserved.
   [[nodiscard]] SharedValue share(std::string value) { return charged_value(std::move(value), &charge); }
-
-  [[nodiscard]] std::size_t argc() const { return args.size(); }
-  [[nodiscard]] Bytes arg(std::size_t i) const { return args[i]; }
-  [[nodiscard]] const LookupKey& key(std::size_t i = 0) const { return keys[i]; }
-  [[nodiscard]] Strings strings() { return strings_in(view); }
-  /// The same for another database's view.
-  [[nodiscard]] Strings strings_in(const ReadView& other) { return Strings(other, batch, counts, pending); }
-  /// Whether anything was ever written to the command's database.
-  [[nodiscard]] bool has_tree() const { return pending == nullptr ? view.has_tree() : pending->has_tree(view); }
-  /// Walks the command's database. Inside EXEC, where it keeps its loop busy, the caller bounds the walk.
-  [[nodiscard]] std::unique_ptr<Iterator> iterate(const IteratorOptions& options) const {
-    return pending == nullptr ? env.db->iterate(view, options) : pending->iterate(view, options);
-  }
-  /// Another database at the moment of this run, for COPY and MOVE. The view is taken now, while the command holds all locks, or
-  /// while its keys in that database are marked.
-  [[nodiscard]] ReadView view_of(DatabaseId database) const {
-    if (database == view.database()) return view;
-    return other_view != nullptr ? (*other_view)(database) : env.db->view(database, now, view.mode(), view.misses());
-  }
-  /// Of argument `i` if it was received as one, else null. It carries its charge (EventLoop::hand_over).
-  [[nodiscard]] SharedValue shared_arg(std::size_t i) const { return args.shared(i); }
-
   /// Bytes that a reply may grow by before they are charged.
   static constexpr std::uint64_t kReplyStep = std::uint64_t{1} << 20;
   std::uint64_t reply_charged = 0;  ///< of the reply's buffer, or in it before this run
 
+  // --- the server
+  /// All that a handler may ask of the server around it.
+  [[nodiscard]] ServerControl& server() const;
+
  private:
+  [[nodiscard]] const PendingWrites* pending() const { return exec == nullptr ? nullptr : exec->pending; }
   [[nodiscard]] Status reserve_slowly(std::uint64_t bytes);
   [[nodiscard]] Status reserve_reply_slowly();
 };

@@ -285,37 +285,68 @@ void Dispatcher::run(PendingCommand& pending, const Prepared& prepared) {
 void Dispatcher::run_admitted(PendingCommand& pending, const Prepared& prepared) {
   if (finished_ != nullptr) [[unlikely]]
     dispose_finished();
-  Client& client = *pending.client;
-  const Command* command = prepared.command;
-  auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-  if (waiting != nullptr && waiting->memory.wanted != 0 && waits_for_memory(pending, *waiting)) return;
-  if (waiting != nullptr && waiting->job != nullptr) return finish_job(pending, prepared);
-  if (waiting != nullptr && waiting->long_write != nullptr) return continue_long_write(pending, prepared);
-  if (waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->busy.load(std::memory_order_acquire)) [[unlikely]] {
-    return leave_waiting(pending);  // another resume than its own
-  }
-  if (waiting != nullptr && waiting->blocked && waiting->blocked->end() == BlockedClients::End::kError) [[unlikely]] {
-    Reply reply(&client.out, client.protocol);
-    const Status ended = Status::invalid_argument("UNBLOCKED client unblocked via CLIENT UNBLOCK");
-    return finish(pending, *command, ended, reply, reply.mark());
-  }
-  if (waiting != nullptr && waiting->stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs);
-  if (command->spec->has(kNoAuth) && authenticates(*command->spec, pending.args) && delay_authentication(pending)) [[unlikely]]
+  if (pending.continuation != nullptr && !resume(pending, prepared)) [[unlikely]]
     return;
-  if (waiting != nullptr) end_wait(*waiting);
-  if (command->spec->has(kOffload)) return start_offload(pending, prepared);
-  if (prepared.long_by_arguments) [[unlikely]]
-    return leave_loop(pending, prepared);
-  if (command->spec->has(kReplySynced | kRunsQueue)) [[unlikely]] {
-    const Transaction* transaction = transaction_of(client);
-    if (command->spec->has(kReplySynced) || (transaction != nullptr && transaction->synced)) return run_synced(pending, prepared);
-    if (is_long(transaction)) return leave_loop(pending, prepared);
-  }
-  Reply reply(&client.out, client.protocol);
+  Client& client = *pending.client;
+  const CommandSpec& spec = *prepared.command->spec;
+  if (spec.has(kNoAuth) && authenticates(spec, pending.args) && delay_authentication(pending)) [[unlikely]]
+    return;
+  std::shared_ptr<OffLoopRun> synced;  // keeps the reply while the log is synced
+  if (spec.has(kReplySynced | kRunsQueue) && replies_synced(client, spec)) [[unlikely]]
+    synced = std::make_shared<OffLoopRun>();
+  Reply reply(synced == nullptr ? &client.out : &synced->out, client.protocol);
   const Reply::Mark mark = reply.mark();
+  const std::uint64_t start = nanos_;
   Status status;
-  if (!run_resident(pending, prepared, reply, &status)) return;
-  std::exchange(unfinished_, false) ? continue_later(pending) : finish(pending, *command, status, reply, mark);
+  RunEnd end = run_resident(pending, prepared, reply, &status);
+  if (synced != nullptr && end == RunEnd::kDone) [[unlikely]] {
+    if (!status.is_ok()) {
+      Reply direct(&client.out, client.protocol);
+      return finish(pending, *prepared.command, status, direct, direct.mark());
+    }
+    end = RunEnd::kWaitsForSync;
+  }
+  switch (end) {
+    case RunEnd::kDone:
+      return finish(pending, *prepared.command, status, reply, mark);
+    case RunEnd::kSliced:
+      return continue_later(pending);
+    case RunEnd::kWaitsForSync:
+      return wait_for_sync(pending, prepared, std::move(synced), start);
+    case RunEnd::kMissesPages:
+      return;  // they are being read
+    case RunEnd::kWaitsForMemory:
+      reply.rollback(mark);
+      return park_for_memory(pending, memory_ms_);
+    case RunEnd::kWaitsForStall:
+      reply.rollback(mark);
+      return park(pending, stall_ms_);
+    case RunEnd::kWaitsForMarks:
+      reply.rollback(mark);
+      begin_wait(waiting_of(pending), Stage::kThread);
+      return leave_waiting(pending);
+    case RunEnd::kLeavesLoop:
+      reply.rollback(mark);
+      return leave_loop(pending, prepared);
+  }
+}
+
+bool Dispatcher::resume(PendingCommand& pending, const Prepared& prepared) {
+  auto& waiting = static_cast<Waiting&>(*pending.continuation);
+  if (waiting.memory.wanted != 0 && waits_for_memory(pending, waiting)) return false;
+  if (waiting.job != nullptr) return finish_job(pending, prepared), false;
+  if (waiting.long_write != nullptr) return continue_long_write(pending, prepared), false;
+  if (waiting.fetched != nullptr && waiting.fetched->busy.load(std::memory_order_acquire)) {
+    return leave_waiting(pending), false;  // another resume than its own
+  }
+  if (waiting.blocked && waiting.blocked->end() == BlockedClients::End::kError) {
+    Reply reply(&pending.client->out, pending.client->protocol);
+    const Status ended = Status::invalid_argument("UNBLOCKED client unblocked via CLIENT UNBLOCK");
+    return finish(pending, *prepared.command, ended, reply, reply.mark()), false;
+  }
+  if (waiting.stalled && env_.db->writes_stopped()) return park(pending, kStopPollMs), false;
+  end_wait(waiting);
+  return true;
 }
 
 void Dispatcher::continue_later(PendingCommand& pending) {
@@ -325,38 +356,40 @@ void Dispatcher::continue_later(PendingCommand& pending) {
   pending.client->loop->resume(pending.client->id);
 }
 
-bool Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+Dispatcher::RunEnd Dispatcher::run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+  const CommandSpec& spec = *prepared.command->spec;
+  if (spec.has(kOffload) || prepared.long_by_arguments) [[unlikely]]
+    return RunEnd::kLeavesLoop;
+  if (spec.has(kRunsQueue)) [[unlikely]] {
+    const Transaction* transaction = transaction_of(*pending.client);
+    if (is_long(transaction) && !transaction->synced) return RunEnd::kLeavesLoop;
+  }
   const Reply::Mark mark = reply.mark();
-  *status = run_once(pending, prepared, reply);
-  while (status->is_not_resident()) {
+  while (true) {
+    const RunEnd end = run_once(pending, prepared, reply, status);
+    if (end != RunEnd::kMissesPages) [[likely]]
+      return end;
     reply.rollback(mark);
     const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
-    const CommandSpec& spec = *prepared.command->spec;
     const std::uint32_t most = spec.has(kWrite | kMayReplicate | kRunsQueue) ? kWriteRounds : kFetchRounds;
     const bool missed_often = waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= most;
     const bool leaves = spec.has(kRunsQueue) ? transaction_of(*pending.client)->may_leave : may_leave(spec);
-    if (std::exchange(too_long_, false) || (missed_often && leaves)) {
-      leave_loop(pending, prepared);
-      return false;
-    }
-    if (!fetch_pages(pending)) return false;
-    *status = run_once(pending, prepared, reply);
+    if (missed_often && leaves) return RunEnd::kLeavesLoop;
+    if (!fetch_pages(pending)) return RunEnd::kMissesPages;
   }
-  if (!status->is_ok() && !prepared.command->spec->has(kRunsQueue)) memory_ms_ = memory_wait_ms(pending, *status);
-  if (stall_ms_ == 0 && !marked_ && memory_ms_ == 0) [[likely]]
-    return true;
-  reply.rollback(mark);
-  if (memory_ms_ != 0) {
-    park_for_memory(pending, std::exchange(memory_ms_, 0));
-    return false;
-  }
-  if (stall_ms_ != 0) {
-    park(pending, stall_ms_);
-  } else {
-    begin_wait(waiting_of(pending), Stage::kThread);
-    leave_waiting(pending);
-  }
-  return false;
+}
+
+Dispatcher::RunEnd Dispatcher::end_of_failed(PendingCommand& pending, const Status& status, bool too_long) {
+  if (status.is_not_resident()) return too_long ? RunEnd::kLeavesLoop : RunEnd::kMissesPages;
+  memory_ms_ = memory_wait_ms(pending, status);
+  if (memory_ms_ != 0) return RunEnd::kWaitsForMemory;
+  if (stall_ms_ != 0) return RunEnd::kWaitsForStall;
+  return marked_ ? RunEnd::kWaitsForMarks : RunEnd::kDone;
+}
+
+bool Dispatcher::replies_synced(Client& client, const CommandSpec& spec) {
+  const Transaction* transaction = transaction_of(client);
+  return spec.has(kReplySynced) || (transaction != nullptr && transaction->synced);
 }
 
 bool Dispatcher::is_long(const Transaction* transaction) {
@@ -372,7 +405,9 @@ bool Dispatcher::may_leave(const CommandSpec& spec) {
 }
 
 void Dispatcher::leave_loop(PendingCommand& pending, const Prepared& prepared) {
-  prepared.command->spec->has(kWrite | kRunsQueue) ? start_long_write(pending, prepared) : start_offload(pending, prepared);
+  const CommandSpec& spec = *prepared.command->spec;
+  const bool commits = spec.has(kWrite | kRunsQueue) && !spec.has(kOffload);
+  commits ? start_long_write(pending, prepared) : start_offload(pending, prepared);
 }
 
 Status Dispatcher::commit(Client& client, bool waited) {
@@ -394,20 +429,20 @@ Status Dispatcher::commit_beside_marks(Client& client, bool waited) {
   return Status::ok();
 }
 
-Status Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
-  if (!prepared.command->spec->has(kRunsQueue)) return run_and_commit(pending, prepared, reply);
+Dispatcher::RunEnd Dispatcher::run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
+  if (!prepared.command->spec->has(kRunsQueue)) [[likely]]
+    return run_and_commit(pending, prepared, reply, status);
   const auto* waiting = static_cast<Waiting*>(pending.continuation.get());
   const Transaction* transaction = transaction_of(*pending.client);
   const bool stays = transaction == nullptr || !transaction->may_leave;
   const bool block = stays && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
-  Status status = run_transaction(pending, block, waiting != nullptr && waiting->stalled, reply);
-  if (session_of(*pending.client).modes & Session::kInTransaction) {
-    if (!status.is_not_resident() && stall_ms_ == 0 && !marked_ && memory_ms_ == 0) end_transaction(*pending.client);
-  }
-  return status;
+  const RunEnd end = run_transaction(pending, block, waiting != nullptr && waiting->stalled, reply, status);
+  const bool in_transaction = (session_of(*pending.client).modes & Session::kInTransaction) != 0;
+  if (end == RunEnd::kDone && in_transaction) end_transaction(*pending.client);
+  return end;
 }
 
-Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply) {
+Dispatcher::RunEnd Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status) {
   Client& client = *pending.client;
   Session& session = session_of(client);
   const CommandSpec& spec = *prepared.command->spec;
@@ -417,10 +452,11 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
   const bool block = !leaves && waiting != nullptr && waiting->fetched != nullptr && waiting->fetched->rounds >= kWriteRounds;
   MissSet& misses = misses_of(pending);
   stall_ms_ = 0;
-  marked_ = too_long_ = false;
+  marked_ = false;
   const std::uint64_t work_left = leaves ? kLoopWorkBytes : ~std::uint64_t{0};
   const std::uint64_t random = next_random();
   const Reply::Mark mark = reply.mark();
+  bool too_long = false;
   for (int i = 0; i < kMaxRetries; ++i) {
     batch_.clear();
     // Held from before the view is taken until the commit is visible.
@@ -437,35 +473,35 @@ Status Dispatcher::run_and_commit(PendingCommand& pending, const Prepared& prepa
     ctx.work_left = work_left;
     if (waiting != nullptr) ctx.args_done = waiting->args_done;
     if (spec.has(kWrite | kReadOnly)) client.seen_seq = std::max(client.seen_seq, ctx.view.seq());
-    Status status = spec.run(ctx);
-    if (leaves && status.is_ok() && LongWrite::stages(batch_)) [[unlikely]] {
-      too_long_ = true;  // the log takes it in pieces, on a thread
-      return Status::not_resident();
-    }
-    if (status.is_ok() && !batch_.empty()) {
+    *status = spec.run(ctx);
+    // The log takes a large batch in pieces, on a thread.
+    if (leaves && status->is_ok() && LongWrite::stages(batch_)) [[unlikely]]
+      return RunEnd::kLeavesLoop;
+    if (status->is_ok() && !batch_.empty()) {
       stall_ms_ = 0;
-      status = commit(client, waiting != nullptr && waiting->stalled);
-      if (status.is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
+      *status = commit(client, waiting != nullptr && waiting->stalled);
+      if (status->is_ok()) client.seen_seq = std::max(client.seen_seq, batch_.last_seq());
     }
-    if (status.is_ok()) [[likely]] {
+    if (status->is_ok()) [[likely]] {
       if (ctx.after_commit != nullptr) ctx.after_commit(ctx);
       if (ctx.charge.bytes() != 0) [[unlikely]]
         pass_charge_.join(std::move(ctx.charge));
       count_reads(ctx.counts);
-      if (ctx.unfinished) [[unlikely]] {
-        waiting_of(pending).args_done = ctx.args_done;
-        unfinished_ = true;
-      }
-      return status;
+      if (!ctx.unfinished) [[likely]]
+        return RunEnd::kDone;
+      waiting_of(pending).args_done = ctx.args_done;
+      return RunEnd::kSliced;
     }
-    too_long_ = ctx.too_long;
-    if (status.code() != Code::kRetry) return status;
+    too_long = ctx.too_long;
+    if (status->code() != Code::kRetry) break;
     reply.rollback(mark);
     misses.pages.clear();
     counters_->retries.add(1);
     now_ = env_.now();
   }
-  return Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
+  if (status->code() != Code::kRetry) return end_of_failed(pending, *status, too_long);  // the run has released its memory
+  *status = Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts");
+  return RunEnd::kDone;
 }
 
 MissSet& Dispatcher::misses_of(const PendingCommand& pending) {

@@ -39,6 +39,7 @@
 
 #include <engine/db.h>
 
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/random.h"
 #include "dispatch/server_stats.h"
@@ -48,6 +49,7 @@
 namespace ebbtide {
 
 struct LongWrite;
+struct OffLoopRun;
 struct OffLoopWork;
 class TransactionRun;
 
@@ -94,6 +96,17 @@ class Dispatcher final : public CommandSink {
   };
   struct Fetched;
   struct Waiting;
+  /// What a run of a command has ended in. Only of kDone, kSliced and kWaitsForSync do its reply and effects stand.
+  enum class RunEnd : std::uint8_t {
+    kDone,            ///< with its reply, or an error
+    kSliced,          ///< a kSliced command has processed some of its arguments
+    kWaitsForSync,    ///< committed; the reply leaves when the log is synced
+    kMissesPages,     ///< it runs again when they are read
+    kWaitsForMemory,  ///< for memory_ms_
+    kWaitsForStall,   ///< the write stall delays it for stall_ms_
+    kWaitsForMarks,   ///< of long writes
+    kLeavesLoop,      ///< it is long: it runs off its loop
+  };
   /// A command whose large batch is on its way to the log.
   struct Unlogged {
     SeqNum seq;
@@ -110,8 +123,10 @@ class Dispatcher final : public CommandSink {
   Status collect(const Args& args, Prepared* prepared);
   void prefetch(std::span<PendingCommand> commands);
   void run(PendingCommand& pending, const Prepared& prepared);
-  /// As run, of a command that dispatch has looked at.
+  /// Like run(), once the command is admitted.
   void run_admitted(PendingCommand& pending, const Prepared& prepared);
+  /// Of a command that has waited: whether it runs now. If not, it waits on, or has ended, or went on off its loop.
+  bool resume(PendingCommand& pending, const Prepared& prepared);
   /// The same while somebody wants to know what commands do (Observers), or the connection is in a mode.
   void run_observed(PendingCommand& pending, Prepared prepared);
   /// Whether CLIENT PAUSE holds the command back for now.
@@ -129,31 +144,37 @@ class Dispatcher final : public CommandSink {
   void look_around();
   void settle_unlogged();
 
-  /// Runs and commits; repeats while kRetry. `reply` has what the run wrote if ok.
-  Status run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply);
+  /// Runs the command and commits its writes; repeats that while kRetry. kDone: `status` says how.
+  RunEnd run_and_commit(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
   /// Whether a command may run off its loop when it is long.
   static bool may_leave(const CommandSpec& spec);
   /// Whether EXEC of it is to run off its loop from the start.
   static bool is_long(const Transaction* transaction);
-  /// It has dealt with a slice of its arguments: the loop goes on with others first.
+  /// Of kSliced: the loop runs other commands before the next slice.
   void continue_later(PendingCommand& pending);
-  /// It is long: it runs off its loop.
+  /// Of kLeavesLoop.
   void leave_loop(PendingCommand& pending, const Prepared& prepared);
-  /// Commits batch_ of a command of this client, in its locks. kBusy: it waits, for stall_ms_ or (marked_) until marks go.
+  /// Commits batch_ of a command of this client, while its locks are held. kBusy: it waits, for stall_ms_, or (marked_) until
+  /// marks of long writes are removed.
   Status commit(Client& client, bool waited);
   /// As commit, while long writes have marked keys.
   Status commit_beside_marks(Client& client, bool waited);
-  /// As run_and_commit, of EXEC too: then the transaction is over unless it has to be run again.
-  Status run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply);
-  /// As run_once, again and again until all that it needs is at hand. False: it has not run, and waits; `reply` is as it was.
-  bool run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
+  /// Like run_and_commit(), also for EXEC. After EXEC the transaction is over unless it has to run again.
+  RunEnd run_once(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
+  /// Like run_once(), repeated while the pages that it misses are at hand at once. Of kMissesPages they are being read.
+  RunEnd run_resident(PendingCommand& pending, const Prepared& prepared, Reply& reply, Status* status);
+  /// What a run ends in that has failed with this status.
+  RunEnd end_of_failed(PendingCommand& pending, const Status& status, bool too_long);
+  /// Whether the command's reply waits for the log's sync.
+  [[nodiscard]] static bool replies_synced(Client& client, const CommandSpec& spec);
 
   // transaction.cc
   /// Of a connection in a mode (Session::Modes): whether the command is to be run now. If not, it was queued or refused.
   bool admit(PendingCommand& pending, const Prepared& prepared);
   void queue(PendingCommand& pending, const Prepared& prepared);
-  Status run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply);
-  Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply);
+  RunEnd run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status);
+  /// `too_long`: set if the run is not for a loop.
+  Status attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long);
   static Status transaction_discarded(const Status& error);
   /// What a run of this client's transaction needs of it and of dispatch.
   void prepare_run(Client& client, TransactionRun* run);
@@ -189,8 +210,8 @@ class Dispatcher final : public CommandSink {
   /// `run`: of EXEC, and committed, unless nothing was run.
   void finish_off_loop(PendingCommand& pending, const Prepared& prepared, OffLoopWork& work, Waiting& waiting,
                        TransactionRun* run = nullptr);
-  /// A command, or EXEC, whose reply waits for the log's sync.
-  void run_synced(PendingCommand& pending, const Prepared& prepared);
+  /// Of kWaitsForSync. `job` has the reply of the run, which began at `start` (as nanos_).
+  void wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job, std::uint64_t start);
   void finish_job(PendingCommand& pending, const Prepared& prepared);
   // long_write.cc
   void start_long_write(PendingCommand& pending, const Prepared& prepared);
@@ -230,11 +251,9 @@ class Dispatcher final : public CommandSink {
   MemoryCharge pass_charge_;             ///< of replies, until their connections have charged their buffers, after the pass
   SeqNum large_commit_ = 0;              ///< last seq of the command at hand if its batch was large
   std::vector<Unlogged> unlogged_;
-  std::uint32_t memory_ms_ = 0;                ///< of the latest run: it waits so long for memory, 0 = it does not
-  std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: held back for so long, 0 = it was not
-  bool marked_ = false;                        ///< of the latest commit: it waits until other commands' marks go
-  bool too_long_ = false;                      ///< of the latest run: it is to run off the loop
-  bool unfinished_ = false;                    ///< of the latest run: it has dealt with some of its arguments
+  std::uint32_t memory_ms_ = 0;                ///< of the latest run: how long it waits for memory, 0 = not
+  std::uint32_t stall_ms_ = 0;                 ///< of the latest commit: how long the write stall delays it, 0 = not
+  bool marked_ = false;                        ///< of the latest commit: it waits until marks of long writes are removed
   std::shared_ptr<Fetched> misses_;            ///< of commands that have fetched nothing yet
   const std::unique_ptr<FetchQueue> fetches_;  ///< null: threads fetch what is missing
 

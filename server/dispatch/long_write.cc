@@ -96,7 +96,8 @@ Status LongWrite::run_command(const ReadView& view) {
   ctx.client_id = client_id;
   ctx.now = env->db->now();
   ctx.random = random;
-  ctx.cancelled = &client_gone;
+  OffLoopCtx off_loop{.cancelled = &client_gone};
+  ctx.off_loop = &off_loop;
   const std::function<ReadView(DatabaseId)> other_view = [this](DatabaseId other) {
     ReadView lease = env->db->lease(other);
     seen_seq = std::max(seen_seq, lease.seq());

@@ -23,18 +23,19 @@ Status OffLoopRun::attempt(Reply& reply) {
   ctx.client_id = client_id;
   ctx.now = env->now();
   ctx.random = random;
-  ctx.cancelled = &client_gone;
-  ctx.waited_ms = waited_ms;
-  ctx.unblocked = unblocked;
-  ctx.on_short_thread = threads == OffloadClass::kShort;
+  OffLoopCtx off_loop{.cancelled = &client_gone,
+                      .on_short_thread = threads == OffloadClass::kShort,
+                      .waited_ms = waited_ms,
+                      .unblocked = unblocked};
+  ctx.off_loop = &off_loop;
   const Status ran = command->spec->run(ctx);
   // What asks the engine itself (counts, descriptions of a tree) may have seen more than the view has. Commands that look at no
   // data, INFO above all, answer also while the log cannot be written.
   if (env->db != nullptr && command->spec->has(kReadOnly | kWrite)) seen_seq = std::max(seen_seq, env->db->visible_seq());
-  wants_long = ctx.wants_long;
+  wants_long = off_loop.wants_long;
   TRY(ran);
   charge = std::move(ctx.charge);
-  again_ms = ctx.again_ms;
+  again_ms = off_loop.again_ms;
   counts = ctx.counts;
   // Writes are locked and committed on loops only.
   if (!batch.empty()) return reply_error("ERR '" + command->full_name + "' tried to write outside its event loop");
@@ -100,23 +101,15 @@ void Dispatcher::start_offload(PendingCommand& pending, const Prepared& prepared
   env_.offload->submit(threads, std::move(job));
 }
 
-void Dispatcher::run_synced(PendingCommand& pending, const Prepared& prepared) {
+void Dispatcher::wait_for_sync(PendingCommand& pending, const Prepared& prepared, std::shared_ptr<OffLoopRun> job,
+                               std::uint64_t start) {
   Client& client = *pending.client;
-  auto job = std::make_shared<OffLoopRun>();
-  Reply reply(&job->out, client.protocol);
-  const std::uint64_t start = nanos_;
-  Status status;
-  if (!run_resident(pending, prepared, reply, &status)) return;
-  if (!status.is_ok()) {
-    Reply direct(&client.out, client.protocol);
-    return finish(pending, *prepared.command, status, direct, direct.mark());
-  }
   refresh_time();
   job->env = &env_;
   job->command = prepared.command;
   job->client_id = client.id;
   job->loop = client.loop;
-  // A ticket stands for deletes before it, too: where there was nothing to delete its reply waits all the same.
+  // A ticket stands for earlier deletes, too. So its reply waits even where there was nothing to delete.
   job->seen_seq = batch_.empty() ? env_.db->visible_seq() : batch_.last_seq();
   job->nanos = nanos_ - start;
   large_commit_ = 0;  // its wait for the log is counted with the others

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/offload.h"
 #include "resp/output_buffer.h"

@@ -70,7 +70,7 @@ struct SaveState {
   bool last_ok = true;
   std::int64_t last_took_seconds = -1;     ///< -1: none since the start
   std::uint64_t running_since_micros = 0;  ///< Unix time; 0: none is under way
-  BackupCheckState check;
+  BackupCheckState check = {};
   std::uint64_t last_damaged = 0;  ///< tables of the last one that succeeded that are quarantined in it
   SeqNum last_seq = 0;             ///< what the last one that succeeded has, at least; of the start, if there is none
 };
@@ -147,6 +147,8 @@ class ServerControl {
 
   // --- knowing
   [[nodiscard]] virtual ServerInfo info() const = 0;
+  /// How many databases there are: SELECT takes 0 to databases() - 1.
+  [[nodiscard]] virtual std::uint32_t databases() const = 0;
   virtual void reset_stats() = 0;
 
   // --- clients

@@ -29,9 +29,9 @@ namespace ebbtide {
 /// What a client has asked for by CLIENT TRACKING.
 struct Tracking {
   bool on = false, broadcast = false, opt_in = false, opt_out = false, no_loop = false;
-  std::optional<bool> caching;  ///< of CLIENT CACHING, for the client's next command
+  std::optional<bool> caching = {};  ///< of CLIENT CACHING, for the client's next command
   std::uint64_t redirect = 0;
-  std::vector<std::string> prefixes;
+  std::vector<std::string> prefixes = {};
 
   /// Whether the keys of a read are noted.
   [[nodiscard]] bool notes_reads() const {

@@ -234,15 +234,21 @@ void Dispatcher::queue(PendingCommand& pending, const Prepared& prepared) {
   end_of_command(pending, reply, mark);
 }
 
-Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply) {
+Dispatcher::RunEnd Dispatcher::run_transaction(PendingCommand& pending, bool block, bool waited, Reply& reply, Status* status) {
   Client& client = *pending.client;
   Session& session = session_of(client);
   batch_.clear();
   stall_ms_ = 0;
-  marked_ = too_long_ = false;
+  marked_ = false;
   Transaction* transaction = transaction_of(client);
-  if (transaction == nullptr || !transaction->open) return reply_error("ERR EXEC without MULTI");
-  if (transaction->failed) return reply_error("EXECABORT Transaction discarded because of previous errors.");
+  if (transaction == nullptr || !transaction->open) {
+    *status = reply_error("ERR EXEC without MULTI");
+    return RunEnd::kDone;
+  }
+  if (transaction->failed) {
+    *status = reply_error("EXECABORT Transaction discarded because of previous errors.");
+    return RunEnd::kDone;
+  }
   MissSet& misses = misses_of(pending);
   const Reply::Mark mark = reply.mark();
   const Session before = session;
@@ -253,23 +259,26 @@ Status Dispatcher::run_transaction(PendingCommand& pending, bool block, bool wai
     lock(*env_.locks, *transaction, &guard);
     const ReadView view = view_of(session.database, block ? ReadMode::kBlocking : ReadMode::kResident, &misses);
     client.seen_seq = std::max(client.seen_seq, view.seq());
-    const Status status = attempt_transaction(client, waited, view, reply);
-    if (status.is_ok()) return status;
+    bool too_long = false;
+    *status = attempt_transaction(client, waited, view, reply, &too_long);
+    if (status->is_ok()) return RunEnd::kDone;
     reply.rollback(mark);
     session = before;
     client.protocol = protocol;
-    if (status.is_not_resident() || stall_ms_ != 0 || marked_) return status;
-    memory_ms_ = memory_wait_ms(pending, status);
-    if (memory_ms_ != 0) return status;
-    if (status.code() != Code::kRetry) return transaction_discarded(status);
+    if (const RunEnd end = end_of_failed(pending, *status, too_long); end != RunEnd::kDone) return end;
+    if (status->code() != Code::kRetry) {
+      *status = transaction_discarded(*status);
+      return RunEnd::kDone;
+    }
     misses.pages.clear();
     counters_->retries.add(1);
     now_ = env_.now();
   }
-  return transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
+  *status = transaction_discarded(Status::busy("expiries passed during each of " + std::to_string(kMaxRetries) + " attempts"));
+  return RunEnd::kDone;
 }
 
-Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply) {
+Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadView& view, Reply& reply, bool* too_long) {
   Session& session = session_of(client);
   const Transaction& transaction = *transaction_of(client);
   TransactionRun run(env_, transaction, session, &client, batch_);
@@ -277,7 +286,7 @@ Status Dispatcher::attempt_transaction(Client& client, bool waited, const ReadVi
   run.now = now_;
   if (transaction.may_leave) run.work_left = kLoopWorkBytes;
   const Status ran = run.run(view);
-  too_long_ = run.too_long;
+  *too_long = run.too_long;
   client.seen_seq = std::max(client.seen_seq, run.seen_seq);
   TRY(ran);
   if (run.changed) {
@@ -326,8 +335,8 @@ void Dispatcher::write_replies(Client& client, TransactionRun& run, const ReadVi
     ctx.client = &client;
     ctx.client_id = client.id;
     ctx.now = now_;
-    ctx.first_op = part.first_op;
-    ctx.ops_end = part.ops_end;
+    const ExecCtx exec{.first_op = part.first_op, .ops_end = part.ops_end};
+    ctx.exec = &exec;
     part.after_commit(ctx);
   }
 }

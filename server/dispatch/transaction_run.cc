@@ -162,10 +162,11 @@ Status TransactionRun::run_queued(const QueuedCommand& queued, const ReadView& v
   ctx.client_id = client_id;
   ctx.now = now;
   ctx.random = next_random(&random);
-  ctx.cancelled = cancelled;
+  const ExecCtx exec{.pending = writes_, .effects = &effects};
+  OffLoopCtx off_loop{.cancelled = cancelled};
+  ctx.exec = &exec;
+  if (client_ == nullptr) ctx.off_loop = &off_loop;
   ctx.work_left = work_left;
-  ctx.pending = writes_;
-  ctx.effects = &effects;
   ctx.other_view = &other_view_;
   ctx.reply_charged = part.out.memory();
   if (notes_reads && spec.has(kReadOnly)) env_.observers->tracking.note_reads(client_id, queued.keys);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/command_env.h"
 #include "dispatch/context.h"
 #include "dispatch/transaction.h"
 #include "resp/output_buffer.h"

@@ -91,6 +91,7 @@ class FakeControl final : public ServerControl {
   void resume_compactions() override { paused_ms = std::nullopt; }
   void sleep_ms(std::uint64_t) override {}
   bool has_client(std::uint64_t id) const override { return id < 100; }
+  std::uint32_t databases() const override { return database_count; }
   ServerInfo info() const override {
     ServerInfo info;
     info.version = "0.1.0";
@@ -107,6 +108,7 @@ class FakeControl final : public ServerControl {
   std::map<std::string, std::string, std::less<>> users;  ///< besides "default", with their passwords
   int auth_failures = 0;
   std::uint32_t auth_delay_ms = 0;
+  std::uint32_t database_count = 16;
   bool saving = false;
   int saves = 0;
   Status save_result;
@@ -166,7 +168,7 @@ class CommandHarness {
     env.pubsub = &pubsub;
     env.observers = &observers;
     env.blocked = &blocked;
-    env.databases = settings_.databases;
+    env.databases = control.database_count = settings_.databases;
     env.intents = &intents;
     open();
     dispatcher = std::make_unique<Dispatcher>(env, 42);

@@ -42,7 +42,7 @@ struct Run {
       server.reopen();
     }
     ctx.emplace(Ctx{server.env, *server.table.find("nothing"), Args{}, {}, server.db->lease(0), batch, reply, session});
-    ctx->cancelled = &gone;
+    ctx->off_loop = &off_loop;
     REQUIRE(ctx->view.locate({"k", hash_key("k")}, &found).is_ok());
     CHECK((found.large.table != nullptr) == on_disk);
   }
@@ -54,6 +54,7 @@ struct Run {
   Reply reply{&out};
   Session session;
   std::atomic<bool> gone{false};
+  OffLoopCtx off_loop{.cancelled = &gone};
   std::optional<Ctx> ctx;
   Found found;
 };

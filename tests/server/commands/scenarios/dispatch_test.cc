@@ -368,7 +368,7 @@ TEST_CASE("a reply from another thread depends on all that its handler could see
     batch.put(0, "other", "x");
     TRY(server.db->commit(batch));
     later = batch.last_seq();
-    TRY_ASSIGN(count, ctx.env.db->count(0, {}));
+    TRY_ASSIGN(count, env_of(ctx).db->count(0, {}));
     ctx.reply.integer(static_cast<std::int64_t>(count));
     return Status::ok();
   };
@@ -574,7 +574,7 @@ TEST_CASE("EXEC: a database that SELECT comes to is seen as it is by then, and t
   g_probe = [&](Ctx& ctx) -> Status {  // another loop
     WriteBatch batch;
     batch.put(1, "b", "2");
-    CHECK(ctx.env.db->commit(batch).is_ok());
+    CHECK(env_of(ctx).db->commit(batch).is_ok());
     ctx.reply.ok();
     return Status::ok();
   };

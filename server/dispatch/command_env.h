@@ -1,0 +1,49 @@
+// What all dispatchers of a server share.
+//
+// Dispatch includes this, and so do the families of commands that show or change the server itself (INFO, PURGE.*, TREE.*,
+// CLIENT ...). Handlers of keys and values do without: they have their Ctx, and through it ServerControl.
+#pragma once
+
+#include <cstdint>
+
+#include <engine/db.h>
+
+#include "dispatch/context.h"
+#include "dispatch/observers.h"
+#include "dispatch/server_control.h"
+
+namespace ebbtide {
+
+class BlockedClients;
+class CommandTable;
+class Intents;
+class KeyLocks;
+class Offload;
+class PubSub;
+class ScanCursors;
+class ServerStats;
+
+/// All members outlive the dispatchers and are thread-safe.
+struct CommandEnv {
+  Db* db = nullptr;  ///< null while the database is being opened
+  ServerControl* control = nullptr;
+  const CommandTable* table = nullptr;
+  KeyLocks* locks = nullptr;
+  Offload* offload = nullptr;
+  ScanCursors* cursors = nullptr;
+  ServerStats* stats = nullptr;
+  PubSub* pubsub = nullptr;
+  Observers* observers = nullptr;
+  BlockedClients* blocked = nullptr;
+  std::uint32_t databases = 16;
+  MemoryAccount* memory = nullptr;  ///< charged with what clients keep
+  Intents* intents = nullptr;
+
+  /// Engine time in ms; Unix time while the database is being opened.
+  [[nodiscard]] Millis now() const { return db == nullptr ? control->unix_micros() / 1000 : db->now(); }
+};
+
+/// The environment of a handler's run.
+inline CommandEnv& env_of(const Ctx& ctx) { return *ctx.env.env_; }
+
+}  // namespace ebbtide
